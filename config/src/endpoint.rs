@@ -1,0 +1,43 @@
+//! Endpoints: the addresses behind a Service port.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// Identity of an endpoint set: one Service port.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct EndpointSetKey {
+    /// Namespace of the Service.
+    pub namespace: Arc<str>,
+    /// Name of the Service.
+    pub service: Arc<str>,
+    /// The Service port's name, which is what EndpointSlices know it by; empty for a Service's only,
+    /// unnamed port.
+    pub port: Arc<str>,
+}
+
+impl fmt::Display for EndpointSetKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}:{}", self.namespace, self.service, self.port)
+    }
+}
+
+/// All endpoints that may be used now. Sorted by address, each address once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndpointSet {
+    /// Identity.
+    pub key: EndpointSetKey,
+    /// The members.
+    pub endpoints: Vec<Endpoint>,
+}
+
+/// One address.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Endpoint {
+    /// Pod address and target port.
+    pub address: SocketAddr,
+    /// The zone the endpoint is in, for introspection and topology-aware routing.
+    pub zone: Option<Arc<str>>,
+}

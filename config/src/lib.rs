@@ -1,0 +1,44 @@
+//! The contract between the control plane and the data plane of Sluice: plain data, no behaviour.
+//!
+//! The control plane sends [`Delta`]s, the data plane answers with [`Report`]s, and nothing else crosses the
+//! line. Every type here is serialisable and knows neither Kubernetes nor Pingora, so that the two planes can
+//! run in one process or in two Pods without either of them noticing.
+//!
+//! Where to find things: what listens ([`listener`]), which hosts there are ([`host`]), what a request is
+//! matched against and what then happens ([`rule`], [`policy`]), where it goes ([`pool`], [`endpoint`]), which
+//! certificates are served ([`certificate`]), settings with one global value ([`tuning`]), and what is wrong
+//! with the input ([`problem`]).
+
+pub mod certificate;
+pub mod delta;
+pub mod endpoint;
+pub mod host;
+pub mod listener;
+pub mod name;
+pub mod policy;
+pub mod pool;
+pub mod problem;
+pub mod report;
+pub mod rule;
+pub mod snapshot;
+pub mod tuning;
+
+pub use certificate::{Certificate, CertificateId, PrivateKey};
+pub use delta::{Change, Delta, Generation};
+pub use endpoint::{Endpoint, EndpointSet, EndpointSetKey};
+pub use host::{Host, HostKey, HostPattern, HostTls};
+pub use listener::{Bind, BindProtocol, GroupId, Listener, ListenerGroup, ListenerId};
+pub use name::{HostName, NamespacedName, ObjectRef, Origin, ServiceRef};
+pub use policy::{
+    AffinityMode, CookieAffinity, Deny, HttpsRedirect, NextUpstream, Policies, Retry, SameSite, Timeout,
+    Timeouts,
+};
+pub use pool::{Balance, Pool, PoolKey, UpstreamProtocol};
+pub use problem::{Problem, Severity};
+pub use report::{BindResult, Refusal, Report};
+pub use rule::{
+    Action, Backend, FieldMatch, Filter, Match, PathMatch, Redirect, RedirectPath, Rule, TextMatch,
+    WeightedBackend,
+};
+pub use snapshot::Snapshot;
+pub use tuning::{Hsts, Tuning};

@@ -1,0 +1,162 @@
+//! What objects may ask for per rule. Every setting with a global default is optional here and resolved
+//! against the current [`Tuning`](crate::Tuning) when a request needs it, so that a change of the default
+//! touches no host.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// All policies of one rule.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Policies {
+    /// The rule is closed: a policy that protects it could not be built.
+    pub deny: Option<Deny>,
+    /// Redirect from http to https.
+    pub https_redirect: HttpsRedirect,
+    /// Limits on the time of the upstream side.
+    pub timeouts: Timeouts,
+    /// When another endpoint is tried.
+    pub retry: Retry,
+    /// Sticky sessions by cookie.
+    pub affinity: Option<CookieAffinity>,
+}
+
+/// Why every request of a rule is refused (rule of the house: fail closed).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deny {
+    /// 503 as ingress-nginx has it for a denied location.
+    pub status: u16,
+    /// For people: which object and field, and what is wrong.
+    pub reason: Arc<str>,
+}
+
+/// ingress-nginx `ssl-redirect` and `force-ssl-redirect`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HttpsRedirect {
+    /// Redirect when the host has TLS; `None` is the Tuning's `ssl_redirect`.
+    pub ssl: Option<bool>,
+    /// Redirect always; `None` is the Tuning's `force_ssl_redirect`.
+    pub force: Option<bool>,
+}
+
+/// A limit in one of three states: global default, none, or a value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Timeout {
+    /// The Tuning's.
+    #[default]
+    Inherit,
+    /// No limit.
+    Off,
+    /// This long.
+    After(Duration),
+}
+
+/// Limits on the upstream side.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timeouts {
+    /// For a connection to an endpoint, TLS included (`proxy-connect-timeout`).
+    pub connect: Timeout,
+    /// Between two reads from the endpoint (`proxy-read-timeout`).
+    pub read: Timeout,
+    /// Between two writes to the endpoint (`proxy-send-timeout`).
+    pub send: Timeout,
+}
+
+/// ingress-nginx `proxy-next-upstream`, `-tries` and `-timeout`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retry {
+    /// On what; `None` is the Tuning's.
+    pub on: Option<NextUpstream>,
+    /// How many tries in all, the first included; 0 is one per endpoint. `None` is the Tuning's.
+    pub tries: Option<u32>,
+    /// No new try later than this after the first began.
+    pub timeout: Timeout,
+}
+
+/// Conditions under which a request goes to another endpoint (nginx `proxy_next_upstream`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NextUpstream {
+    /// The connection failed, or broke before a response head came.
+    pub error: bool,
+    /// Connecting or waiting for the response head took too long.
+    pub timeout: bool,
+    /// The response head was malformed.
+    pub invalid_header: bool,
+    /// The response has status 403.
+    pub http_403: bool,
+    /// The response has status 404.
+    pub http_404: bool,
+    /// The response has status 429.
+    pub http_429: bool,
+    /// The response has status 500.
+    pub http_500: bool,
+    /// The response has status 502.
+    pub http_502: bool,
+    /// The response has status 503.
+    pub http_503: bool,
+    /// The response has status 504.
+    pub http_504: bool,
+    /// Also requests whose method is not idempotent and that were already sent.
+    pub non_idempotent: bool,
+}
+
+impl NextUpstream {
+    /// nginx's default: `error timeout`.
+    pub const DEFAULT: Self = Self {
+        error: true,
+        timeout: true,
+        invalid_header: false,
+        http_403: false,
+        http_404: false,
+        http_429: false,
+        http_500: false,
+        http_502: false,
+        http_503: false,
+        http_504: false,
+        non_idempotent: false,
+    };
+}
+
+/// ingress-nginx `affinity: cookie` and `session-cookie-*`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CookieAffinity {
+    /// What a cookie's value maps to.
+    pub mode: AffinityMode,
+    /// `session-cookie-name`.
+    pub name: Arc<str>,
+    /// `session-cookie-path`, else the rule's path: always resolved.
+    pub path: Arc<str>,
+    /// `session-cookie-domain`.
+    pub domain: Option<Arc<str>>,
+    /// `session-cookie-secure`; `None` sets the attribute when the request came over https.
+    pub secure: Option<bool>,
+    /// `session-cookie-samesite`.
+    pub same_site: Option<SameSite>,
+    /// `session-cookie-expires`, seconds from now.
+    pub expires: Option<i64>,
+    /// `session-cookie-max-age`, seconds.
+    pub max_age: Option<i64>,
+    /// `session-cookie-change-on-failure`: pick another endpoint and set a new cookie after a failed try.
+    pub change_on_failure: bool,
+}
+
+/// ingress-nginx `affinity-mode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AffinityMode {
+    /// Any cookie maps to an endpoint through the ring; some sessions move when endpoints change.
+    Balanced,
+    /// The cookie names an endpoint; the session moves only when that endpoint is gone.
+    Persistent,
+}
+
+/// The cookie attribute of that name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SameSite {
+    /// `SameSite=None`.
+    None,
+    /// `SameSite=Lax`.
+    Lax,
+    /// `SameSite=Strict`.
+    Strict,
+}

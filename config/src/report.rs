@@ -1,0 +1,59 @@
+//! The only way out of the data plane.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::delta::Generation;
+use crate::endpoint::EndpointSetKey;
+use crate::listener::GroupId;
+
+/// A fact that the data plane tells the control plane.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Report {
+    /// A delta is in force: every request that arrives from now on is served by it.
+    Applied {
+        /// Which one.
+        generation: Generation,
+        /// How long applying took.
+        took: Duration,
+        /// Parts that could not be used. Their last good value, if any, stays in force; everything else of
+        /// the delta is applied.
+        refused: Vec<Refusal>,
+    },
+    /// The sockets of a group as they are now.
+    Binds {
+        /// Which group.
+        group: GroupId,
+        /// One entry per socket.
+        results: Vec<BindResult>,
+    },
+    /// An endpoint was taken out because connections to it failed.
+    EndpointEjected {
+        /// The set it is in.
+        set: EndpointSetKey,
+        /// The endpoint.
+        address: SocketAddr,
+        /// For how long.
+        duration: Duration,
+    },
+}
+
+/// A part of a delta that the data plane could not use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// What: `host shop.example`, `certificate default/shop-tls`.
+    pub subject: String,
+    /// Why, in words for an operator.
+    pub reason: String,
+}
+
+/// What became of one socket.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BindResult {
+    /// The address that was asked for; with the real port when port 0 was asked for and bound.
+    pub address: SocketAddr,
+    /// Why it is not bound, if so, in one line that says what to do.
+    pub error: Option<String>,
+}

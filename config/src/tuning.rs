@@ -1,0 +1,133 @@
+//! Settings with one value for the whole data plane: what flags and the ConfigMap say. A change of any of
+//! them is one swap.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::certificate::CertificateId;
+use crate::name::ServiceRef;
+use crate::policy::NextUpstream;
+use crate::pool::PoolKey;
+
+/// All global settings, resolved. [`Tuning::default`] is ingress-nginx's default of each key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tuning {
+    /// Time for a whole request head, and for a TLS handshake; then 408 (`client-header-timeout`).
+    pub client_header_timeout: Duration,
+    /// Time between two reads of a request body; then 408 (`client-body-timeout`).
+    pub client_body_timeout: Duration,
+    /// Idle time of a client connection; zero closes after each answer (`keep-alive`).
+    pub keep_alive: Duration,
+    /// Requests on one client connection (`keep-alive-requests`).
+    pub keep_alive_requests: u32,
+    /// Client connections that are open at once, over all workers; 0 is no limit but the file limit.
+    pub max_connections: usize,
+    /// Octets of the request line; more is 414. Half of `large-client-header-buffers`.
+    pub max_request_line: usize,
+    /// Octets of the whole head; more is 400, as nginx has it. The other half.
+    pub max_request_head: usize,
+    /// HTTP/2 on the TLS ports (`use-http2`).
+    pub use_http2: bool,
+    /// Streams of one HTTP/2 connection (`http2-max-concurrent-streams`).
+    pub http2_max_concurrent_streams: u32,
+
+    /// `proxy-connect-timeout`.
+    pub proxy_connect_timeout: Duration,
+    /// `proxy-read-timeout`.
+    pub proxy_read_timeout: Duration,
+    /// `proxy-send-timeout`.
+    pub proxy_send_timeout: Duration,
+    /// `proxy-next-upstream`, with `retry-non-idempotent` in it.
+    pub next_upstream: NextUpstream,
+    /// `proxy-next-upstream-tries`; 0 is one per endpoint.
+    pub next_upstream_tries: u32,
+    /// `proxy-next-upstream-timeout`; `None` is no limit.
+    pub next_upstream_timeout: Option<Duration>,
+    /// Idle upstream connections kept by one worker (`upstream-keepalive-connections`).
+    pub upstream_keepalive_connections: usize,
+    /// Idle time of an upstream connection (`upstream-keepalive-timeout`).
+    pub upstream_keepalive_timeout: Duration,
+    /// Age of an upstream connection (`upstream-keepalive-time`).
+    pub upstream_keepalive_time: Duration,
+    /// Requests on one upstream connection (`upstream-keepalive-requests`).
+    pub upstream_keepalive_requests: u32,
+
+    /// `ssl-redirect`.
+    pub ssl_redirect: bool,
+    /// `force-ssl-redirect`.
+    pub force_ssl_redirect: bool,
+    /// `http-redirect-code`: 301, 302, 307 or 308.
+    pub http_redirect_code: u16,
+    /// Path prefixes that are never redirected to https (`no-tls-redirect-locations`).
+    pub no_tls_redirect_locations: Vec<Arc<str>>,
+    /// `hsts*`; `None` when `hsts` is false.
+    pub hsts: Option<Hsts>,
+
+    /// Trust the client's X-Forwarded-* (`use-forwarded-headers`).
+    pub use_forwarded_headers: bool,
+    /// Append to X-Forwarded-For in place of replacing it (`compute-full-forwarded-for`).
+    pub compute_full_forwarded_for: bool,
+    /// Make an X-Request-ID where the client sent none (`generate-request-id`).
+    pub generate_request_id: bool,
+    /// Whether requests are logged (`disable-access-log` negated).
+    pub access_log: bool,
+
+    /// How long running requests may take after the listeners are closed (`worker-shutdown-timeout`).
+    pub worker_shutdown_timeout: Duration,
+
+    /// `--default-ssl-certificate`; `None` is the self-signed one made at start.
+    pub default_certificate: Option<CertificateId>,
+    /// `--default-backend-service`; `None` is the built-in 404.
+    pub default_backend: Option<(PoolKey, ServiceRef)>,
+}
+
+/// HTTP Strict Transport Security (RFC 6797).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hsts {
+    /// Seconds.
+    pub max_age: u64,
+    /// `includeSubDomains`.
+    pub include_subdomains: bool,
+    /// `preload`.
+    pub preload: bool,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self {
+            client_header_timeout: Duration::from_secs(60),
+            client_body_timeout: Duration::from_secs(60),
+            keep_alive: Duration::from_secs(75),
+            keep_alive_requests: 1000,
+            max_connections: 16384,
+            max_request_line: 8 * 1024,
+            max_request_head: 32 * 1024,
+            use_http2: true,
+            http2_max_concurrent_streams: 128,
+            proxy_connect_timeout: Duration::from_secs(5),
+            proxy_read_timeout: Duration::from_secs(60),
+            proxy_send_timeout: Duration::from_secs(60),
+            next_upstream: NextUpstream::DEFAULT,
+            next_upstream_tries: 3,
+            next_upstream_timeout: None,
+            upstream_keepalive_connections: 320,
+            upstream_keepalive_timeout: Duration::from_secs(60),
+            upstream_keepalive_time: Duration::from_secs(3600),
+            upstream_keepalive_requests: 10000,
+            ssl_redirect: true,
+            force_ssl_redirect: false,
+            http_redirect_code: 308,
+            no_tls_redirect_locations: vec!["/.well-known/acme-challenge".into()],
+            hsts: Some(Hsts { max_age: 31_536_000, include_subdomains: true, preload: false }),
+            use_forwarded_headers: false,
+            compute_full_forwarded_for: false,
+            generate_request_id: true,
+            access_log: true,
+            worker_shutdown_timeout: Duration::from_secs(240),
+            default_certificate: None,
+            default_backend: None,
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! What the command line tells the control plane. Filled by the program, one field per flag of the reference.
+
+use sluice_config::NamespacedName;
+
+/// Flags that decide what is watched and how it is translated. Names, forms and defaults are ingress-nginx's.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// `--controller-class`: matched against `IngressClass.spec.controller`.
+    pub controller_class: String,
+    /// `--ingress-class`: matched against the annotation `kubernetes.io/ingress.class`.
+    pub ingress_class: String,
+    /// `--ingress-class-by-name`: take the IngressClass named `ingress_class`, whatever its controller.
+    pub ingress_class_by_name: bool,
+    /// `--watch-ingress-without-class`.
+    pub watch_ingress_without_class: bool,
+    /// `--watch-namespace`; `None` is all.
+    pub watch_namespace: Option<String>,
+    /// `--watch-namespace-selector`, a label selector; `None` is all.
+    pub watch_namespace_selector: Option<String>,
+    /// `--disable-catch-all`.
+    pub disable_catch_all: bool,
+    /// `--annotations-prefix`, without the slash.
+    pub annotations_prefix: String,
+    /// `--enable-annotation-validation`.
+    pub enable_annotation_validation: bool,
+    /// `--configmap`.
+    pub configmap: Option<NamespacedName>,
+    /// `--default-backend-service`.
+    pub default_backend_service: Option<NamespacedName>,
+    /// `--default-ssl-certificate`.
+    pub default_ssl_certificate: Option<NamespacedName>,
+    /// `--disable-svc-external-name`.
+    pub disable_svc_external_name: bool,
+    /// `--http-port`.
+    pub http_port: u16,
+    /// `--https-port`.
+    pub https_port: u16,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            controller_class: "k8s.io/ingress-nginx".into(),
+            ingress_class: "nginx".into(),
+            ingress_class_by_name: false,
+            watch_ingress_without_class: false,
+            watch_namespace: None,
+            watch_namespace_selector: None,
+            disable_catch_all: false,
+            annotations_prefix: "nginx.ingress.kubernetes.io".into(),
+            enable_annotation_validation: true,
+            configmap: None,
+            default_backend_service: None,
+            default_ssl_certificate: None,
+            disable_svc_external_name: false,
+            http_port: 80,
+            https_port: 443,
+        }
+    }
+}
