@@ -1,1 +1,10 @@
-//! placeholder
+//! The data plane of Sluice: everything between a client's connection and a Pod's address.
+//!
+//! It is told what to serve by [`sluice_config::Delta`] and tells what it did by [`sluice_config::Report`]; it
+//! knows neither Kubernetes nor annotations. A request passes `connection` (bytes to heads), `pipeline` (heads
+//! to decisions, with `router`, `policy` and `registry`), and `proxy` (decisions to bytes).
+
+pub mod connection;
+pub mod pipeline;
+pub mod state;
+pub mod telemetry;

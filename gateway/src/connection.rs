@@ -1,0 +1,5 @@
+//! The life of a client connection.
+
+pub mod info;
+
+pub use info::{ConnectionInfo, TlsInfo};

@@ -1,0 +1,98 @@
+//! What a driver tells the pipeline about the upstream side, and what it is told to do.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use http::StatusCode;
+use sluice_config::UpstreamProtocol;
+
+use super::answer::Answer;
+
+/// Where and how to try.
+#[derive(Clone, Debug)]
+pub struct Upstream {
+    /// The endpoint.
+    pub address: SocketAddr,
+    /// What to speak.
+    pub protocol: UpstreamProtocol,
+    /// Separates pooled connections that must not be shared: a hash of everything that concerns trust, and
+    /// the epoch that bounds age and count (`upstream-keepalive-time`, `-requests`).
+    pub group: u64,
+    /// For the connection and TLS; `None` is no limit. Already cut to what is left of the retry window.
+    pub connect_timeout: Option<Duration>,
+    /// Between two reads; `None` is no limit.
+    pub read_timeout: Option<Duration>,
+    /// Between two writes; `None` is no limit.
+    pub send_timeout: Option<Duration>,
+    /// How long the connection may stay in the pool; `None` is not at all.
+    pub idle_timeout: Option<Duration>,
+}
+
+/// A try that did not bring a response head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What happened.
+    pub kind: FailureKind,
+    /// The connection came from the pool and broke before a byte of the response: the endpoint had closed it
+    /// while idle, so the request was not processed.
+    pub stale: bool,
+    /// Any octet of the request may have reached the endpoint.
+    pub sent: bool,
+    /// The whole request body can be sent again (there is none, or all of it that was read is kept).
+    pub replayable: bool,
+    /// A byte of the response has already gone to the client.
+    pub response_started: bool,
+}
+
+/// How a try failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureKind {
+    /// The connection was refused, unreachable or reset while connecting; or the TLS handshake failed.
+    Connect,
+    /// Connecting took longer than the connect timeout.
+    ConnectTimeout,
+    /// The connection broke before the response head was complete.
+    Broken,
+    /// The endpoint took longer than the read timeout.
+    ReadTimeout,
+    /// The endpoint took longer than the send timeout to take the request.
+    SendTimeout,
+    /// The response head is not HTTP, or its framing is ambiguous (RFC 9112 §6.3).
+    InvalidHead,
+    /// The client went away or broke its own request: not the endpoint's fault.
+    Client,
+    /// The client took longer than the body timeout between two reads: 408.
+    ClientTimeout,
+}
+
+/// What the driver does after a failure or a response head.
+#[derive(Debug)]
+pub enum Next {
+    /// Relays the response (after [`Exchange::upstream_response`](super::Exchange::upstream_response) only).
+    Relay,
+    /// Asks [`Exchange::pick`](super::Exchange::pick) again.
+    Retry,
+    /// Sends this answer.
+    Answer(Answer),
+    /// Ends the exchange by closing the connection or resetting the stream: a response has begun, or nobody
+    /// is there to read one.
+    Abort,
+}
+
+/// How an exchange ended, as the driver counted it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Outcome {
+    /// The status that went to the client; `None` when nothing was written (the log then says 499, as nginx
+    /// does, when the client went away).
+    pub status: Option<StatusCode>,
+    /// Octets of the response body sent to the client (`$body_bytes_sent`).
+    pub body_sent: u64,
+    /// Octets of head and body sent to the client (`$bytes_sent`).
+    pub bytes_sent: u64,
+    /// Octets of the request body received.
+    pub body_received: u64,
+    /// Octets of the response body received from the endpoint of the last try (`$upstream_response_length`).
+    pub upstream_received: u64,
+    /// Whether the response was cut short.
+    pub aborted: bool,
+}
