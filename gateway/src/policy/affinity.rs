@@ -7,7 +7,6 @@
 //!
 //! Which endpoint that is, is the registry's to say; this file makes and reads cookies.
 
-use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::header::{HeaderMap, HeaderValue};
@@ -125,11 +124,6 @@ pub fn balanced_key(now: SystemTime, attempt: u32) -> String {
     format!("{seconds}.{}.{}", std::process::id(), fastrand::u32(1..=999_999))
 }
 
-/// The key of an endpoint in mode persistent.
-pub fn persistent_key(backend: &str, address: SocketAddr) -> Digits {
-    md5(&[backend.as_bytes(), address.to_string().as_bytes()])
-}
-
 /// The half of a cookie that names the backend.
 pub fn backend_digits(backend: &str) -> Digits {
     md5(&[&md5(&[backend.as_bytes()]), backend.as_bytes()])
@@ -186,13 +180,9 @@ mod tests {
     fn the_backend_half_is_md5_twice() {
         // printf default-web-80 | md5sum, then printf <digits>default-web-80 | md5sum
         assert_eq!(&backend_digits("default-web-80"), BACKEND);
-        // printf default-web-8010.0.0.1:8080 | md5sum
-        let address = "10.0.0.1:8080".parse().unwrap();
-        assert_eq!(&persistent_key("default-web-80", address), PERSISTENT);
     }
 
     const BACKEND: &Digits = b"6cde5721ec2c7e2bce07cff7d0e4ac37";
-    const PERSISTENT: &Digits = b"0aa3b49d3795ad62718deaa56ec75fae";
 
     #[test]
     fn attributes_come_in_the_order_of_the_reference() {

@@ -9,7 +9,7 @@
 //! Ingress but its end.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -74,13 +74,18 @@ struct Cell {
 
 struct Series {
     requests: Option<IntCounter>,
-    connect: Option<Histogram>,
-    header: Option<Histogram>,
-    response: Option<Histogram>,
     request: Option<Histogram>,
     request_size: Option<Histogram>,
     response_size: Option<Histogram>,
     bytes_sent: Option<Histogram>,
+    /// Made with the first request that had an endpoint.
+    upstream: OnceLock<UpstreamSeries>,
+}
+
+struct UpstreamSeries {
+    connect: Option<Histogram>,
+    header: Option<Histogram>,
+    response: Option<Histogram>,
 }
 
 /// What is recorded of a request.
@@ -186,16 +191,20 @@ impl TargetMeters {
         let status = if self.meters.status_classes { status / 100 * 100 } else { status };
         let cell = Cell { method, status };
         let cells = self.cells.load();
+        let upstream = || self.with_values(cell, |vectors, values| vectors.upstream_series(values));
         match cells.binary_search_by_key(&cell, |(cell, _)| *cell) {
-            Ok(at) => cells[at].1.record(sample),
-            Err(_) => self.add(cell).record(sample),
+            Ok(at) => cells[at].1.record(sample, upstream),
+            Err(_) => self.add(cell).record(sample, upstream),
         }
     }
 
-    fn add(&self, cell: Cell) -> Arc<Series> {
+    fn with_values<T>(&self, cell: Cell, make: impl FnOnce(&Vectors, &[&str]) -> T) -> T {
         let mut status = String::new();
-        let values = self.meters.values(&self.labels, cell, &mut status);
-        let series = Arc::new(self.meters.vectors.series(&values));
+        make(&self.meters.vectors, &self.meters.values(&self.labels, cell, &mut status))
+    }
+
+    fn add(&self, cell: Cell) -> Arc<Series> {
+        let series = Arc::new(self.with_values(cell, |vectors, values| vectors.series(values)));
         self.cells.rcu(|cells| match cells.binary_search_by_key(&cell, |(cell, _)| *cell) {
             Ok(_) => cells.clone(),
             Err(at) => {
@@ -219,14 +228,13 @@ impl Drop for TargetMeters {
         }
         targets.remove(&self.labels);
         for (cell, _) in self.cells.load().iter() {
-            let mut status = String::new();
-            self.meters.vectors.remove(&self.meters.values(&self.labels, *cell, &mut status));
+            self.with_values(*cell, |vectors, values| vectors.remove(values));
         }
     }
 }
 
 impl Series {
-    fn record(&self, sample: &Sample) {
+    fn record(&self, sample: &Sample, upstream: impl FnOnce() -> UpstreamSeries) {
         let observe = |histogram: &Option<Histogram>, value: Option<f64>| {
             if let (Some(histogram), Some(value)) = (histogram, value) {
                 histogram.observe(value);
@@ -235,9 +243,12 @@ impl Series {
         if let Some(requests) = &self.requests {
             requests.inc();
         }
-        observe(&self.connect, sample.connect.map(|time| time.as_secs_f64()));
-        observe(&self.header, sample.header.map(|time| time.as_secs_f64()));
-        observe(&self.response, sample.response.map(|time| time.as_secs_f64()));
+        if sample.connect.or(sample.header).or(sample.response).is_some() {
+            let upstream = self.upstream.get_or_init(upstream);
+            observe(&upstream.connect, sample.connect.map(|time| time.as_secs_f64()));
+            observe(&upstream.header, sample.header.map(|time| time.as_secs_f64()));
+            observe(&upstream.response, sample.response.map(|time| time.as_secs_f64()));
+        }
         observe(&self.request, Some(sample.request.as_secs_f64()));
         observe(&self.request_size, Some(sample.request_size as f64));
         observe(&self.response_size, Some(sample.bytes_sent as f64));
@@ -304,18 +315,21 @@ impl Vectors {
     }
 
     fn series(&self, values: &[&str]) -> Series {
-        let histogram = |vector: &Option<HistogramVec>| {
-            vector.as_ref().map(|vector| vector.with_label_values(values))
-        };
         Series {
             requests: self.requests.as_ref().map(|vector| vector.with_label_values(values)),
-            connect: histogram(&self.connect),
-            header: histogram(&self.header),
-            response: histogram(&self.response),
-            request: histogram(&self.request),
-            request_size: histogram(&self.request_size),
-            response_size: histogram(&self.response_size),
-            bytes_sent: histogram(&self.bytes_sent),
+            request: histogram(&self.request, values),
+            request_size: histogram(&self.request_size, values),
+            response_size: histogram(&self.response_size, values),
+            bytes_sent: histogram(&self.bytes_sent, values),
+            upstream: OnceLock::new(),
+        }
+    }
+
+    fn upstream_series(&self, values: &[&str]) -> UpstreamSeries {
+        UpstreamSeries {
+            connect: histogram(&self.connect, values),
+            header: histogram(&self.header, values),
+            response: histogram(&self.response, values),
         }
     }
 
@@ -337,6 +351,10 @@ impl Vectors {
             let _ = histogram.remove_label_values(values);
         }
     }
+}
+
+fn histogram(vector: &Option<HistogramVec>, values: &[&str]) -> Option<Histogram> {
+    vector.as_ref().map(|vector| vector.with_label_values(values))
 }
 
 impl std::fmt::Debug for RequestMeters {
