@@ -4,7 +4,12 @@
 //! knows neither Kubernetes nor annotations. A request passes `connection` (bytes to heads), `pipeline` (heads
 //! to decisions, with `router`, `policy` and `registry`), and `proxy` (decisions to bytes).
 
+pub mod apply;
 pub mod connection;
 pub mod pipeline;
+pub mod policy;
+pub mod registry;
+pub mod route;
+pub mod router;
 pub mod state;
 pub mod telemetry;

@@ -1,18 +1,149 @@
 //! What all workers share: the current configuration and the meters. Read on every request without a lock;
-//! changed by `apply` alone.
+//! changed by [`apply`](crate::apply::apply) alone.
 
+use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use arc_swap::ArcSwap;
-use sluice_config::Tuning;
+use http::HeaderValue;
+use imbl::OrdMap;
+use sluice_config::{
+    Certificate, CertificateId, Generation, GroupId, Host, HostKey, ListenerGroup, Problem, Tuning,
+};
 
+use crate::pipeline::epoch::Epochs;
+use crate::registry::{Registry, Reporter};
+use crate::route::{Route, Target};
+use crate::router::RouteTable;
 use crate::telemetry::Telemetry;
 
 /// The data plane's shared state.
-#[derive(Debug)]
 pub struct State {
+    /// Compiled hosts.
+    pub routes: ArcSwap<RouteTable<Route>>,
     /// Global settings.
     pub tuning: ArcSwap<Tuning>,
+    /// Global settings with what is made of them, for the request path.
+    pub(crate) globals: ArcSwap<Globals>,
+    /// Pools and endpoints.
+    pub registry: Registry,
     /// Meters and logs.
     pub telemetry: Arc<Telemetry>,
+    /// Whether traffic should be sent here.
+    pub readiness: Readiness,
+    /// The configuration in force, as it was sent; for introspection and metrics.
+    pub configuration: ArcSwap<Configuration>,
+    /// What is wrong with the input now ([`set_problems`](Self::set_problems)).
+    problems: ArcSwap<Vec<Problem>>,
+    /// Bounds the age and use of upstream connections.
+    pub(crate) epochs: Epochs,
+}
+
+/// The tuning and what every request would otherwise make of it anew.
+#[derive(Debug, Default)]
+pub(crate) struct Globals {
+    pub(crate) tuning: Arc<Tuning>,
+    pub(crate) hsts: Option<HeaderValue>,
+    pub(crate) default_backend: Option<Arc<Target>>,
+}
+
+/// What was sent and is in force. Clones share everything.
+#[derive(Clone, Debug, Default)]
+pub struct Configuration {
+    /// Number of the last delta.
+    pub generation: Generation,
+    /// Hosts.
+    pub hosts: OrdMap<HostKey, Arc<Host>>,
+    /// Certificates.
+    pub certificates: OrdMap<CertificateId, Arc<Certificate>>,
+    /// Listener groups.
+    pub groups: OrdMap<GroupId, Arc<ListenerGroup>>,
+    pub(crate) hosts_hash: u64,
+    pub(crate) tuning_hash: u64,
+}
+
+/// Whether traffic should be sent here.
+#[derive(Debug, Default)]
+pub struct Readiness {
+    complete: AtomicBool,
+    bound: AtomicBool,
+    draining: AtomicBool,
+}
+
+impl Configuration {
+    /// A number that is equal where hosts and tuning are equal, in whatever order they came.
+    pub fn hash(&self) -> u64 {
+        self.hosts_hash ^ self.tuning_hash
+    }
+}
+
+impl State {
+    /// The state before the first delta. The reporter hears of ejected endpoints; it must not block.
+    pub fn new(telemetry: Arc<Telemetry>, reporter: Reporter) -> Arc<Self> {
+        Arc::new(Self {
+            routes: ArcSwap::default(),
+            tuning: ArcSwap::default(),
+            globals: ArcSwap::default(),
+            registry: Registry::new(reporter),
+            telemetry,
+            readiness: Readiness::default(),
+            configuration: ArcSwap::default(),
+            problems: ArcSwap::default(),
+            epochs: Epochs::default(),
+        })
+    }
+
+    /// Replaces the list of problems.
+    pub fn set_problems(&self, mut problems: Vec<Problem>) {
+        problems.sort();
+        self.telemetry.problems(&problems);
+        self.problems.store(Arc::new(problems));
+    }
+
+    /// All problems there are, sorted by object.
+    pub fn problems(&self) -> Arc<Vec<Problem>> {
+        self.problems.load_full()
+    }
+}
+
+impl Readiness {
+    /// A complete configuration is in force.
+    pub(crate) fn set_complete(&self) {
+        self.complete.store(true, Relaxed);
+    }
+
+    /// Says whether all listeners are bound.
+    pub fn set_bound(&self, bound: bool) {
+        self.bound.store(bound, Relaxed);
+    }
+
+    /// The end has begun: no new traffic, please.
+    pub fn set_draining(&self) {
+        self.draining.store(true, Relaxed);
+    }
+
+    /// Whether a complete configuration has been applied.
+    pub fn is_complete(&self) -> bool {
+        self.complete.load(Relaxed)
+    }
+
+    /// Whether the end has begun.
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Relaxed)
+    }
+
+    /// Whether requests can be served and should be sent.
+    pub fn is_ready(&self) -> bool {
+        self.is_complete() && self.bound.load(Relaxed) && !self.is_draining()
+    }
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("State")
+            .field("generation", &self.configuration.load().generation)
+            .field("readiness", &self.readiness)
+            .finish_non_exhaustive()
+    }
 }

@@ -1,19 +1,248 @@
 //! Metrics and the access log.
+//!
+//! Everything is counted where it happens, in atomics, and put into Prometheus' text when somebody asks.
+//! The names, labels and buckets of the request metrics are the reference's, so that dashboards and alerts
+//! made for it keep working; what it has no name for has the prefix `sluice_`.
+
+mod access_log;
+mod certificates;
+mod clock;
+mod connections;
+mod controller;
+mod error;
+mod line;
+mod options;
+mod own;
+mod process;
+mod request;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use http::StatusCode;
+use prometheus::{Opts, Registry, TextEncoder};
+use sluice_config::{Generation, Problem, Severity};
+
+pub use access_log::AccessLog;
+pub use certificates::ServedCertificate;
+pub use error::TelemetryError;
+pub use line::{LogLine, Tail, Try};
+pub use options::Options;
+pub use request::{RequestMeters, Sample, TargetLabels, TargetMeters};
+
+use connections::Connections;
+use controller::Controller;
+use own::Own;
 
 /// All meters and logs of the data plane.
-#[derive(Debug, Default)]
-pub struct Telemetry {}
+#[derive(Debug)]
+pub struct Telemetry {
+    /// Where lines of the access log go.
+    pub access_log: AccessLog,
+    options: Options,
+    registry: Registry,
+    requests: Option<Arc<RequestMeters>>,
+    connections: Arc<Connections>,
+    controller: Controller,
+    own: Own,
+}
+
+/// Facts that are counted at the scrape.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EndpointCounts {
+    /// In use.
+    pub healthy: usize,
+    /// Taken out because connections to them failed.
+    pub ejected: usize,
+}
 
 impl Telemetry {
+    /// Sets everything up. Fails on buckets that do not rise.
+    pub fn new(options: Options, access_log: AccessLog) -> Result<Self, TelemetryError> {
+        let registry = Registry::new();
+        let requests = match options.enable_metrics {
+            true => Some(RequestMeters::new(&options, &registry)?),
+            false => None,
+        };
+        let connections = Arc::new(Connections::default());
+        connections::register(&options, &registry, connections.clone())?;
+        process::register(&options, &registry)?;
+        Ok(Self {
+            access_log,
+            requests,
+            connections,
+            controller: Controller::new(&options, &registry)?,
+            own: Own::new(&registry)?,
+            registry,
+            options,
+        })
+    }
+
+    /// The request metrics, where they are kept.
+    pub fn requests(&self) -> Option<&Arc<RequestMeters>> {
+        self.requests.as_ref()
+    }
+
     /// A client connection was accepted.
-    pub fn connection_opened(&self) {}
+    pub fn connection_opened(&self) {
+        self.connections.accepted.fetch_add(1, Relaxed);
+        self.connections.open.fetch_add(1, Relaxed);
+    }
 
     /// A client connection ended.
-    pub fn connection_closed(&self) {}
+    pub fn connection_closed(&self) {
+        self.connections.open.fetch_sub(1, Relaxed);
+    }
 
     /// A connection was refused because `limit` was reached: `max-worker-connections`.
-    pub fn connection_refused(&self) {}
+    pub fn connection_refused(&self) {
+        self.connections.refused.fetch_add(1, Relaxed);
+    }
 
     /// A TLS handshake failed before a request could be read.
-    pub fn handshake_failed(&self) {}
+    pub fn handshake_failed(&self) {
+        self.own.handshake_failures.inc();
+    }
+
+    /// A request was read.
+    pub(crate) fn request_began(&self) {
+        self.connections.requests.fetch_add(1, Relaxed);
+        self.connections.requests_open.fetch_add(1, Relaxed);
+    }
+
+    /// A request was answered or given up.
+    pub(crate) fn request_ended(&self) {
+        self.connections.requests_open.fetch_sub(1, Relaxed);
+    }
+
+    /// A request could not be read and is answered with `status`.
+    pub(crate) fn request_refused(&self, status: StatusCode) {
+        self.own.refused_requests.with_label_values(&[status.as_str()]).inc();
+    }
+
+    /// A request goes to another endpoint after a failed try.
+    pub(crate) fn retried(&self) {
+        self.own.retries.inc();
+    }
+
+    /// A change is in force. `whole` says that no part of it was refused; `hash` is equal where the
+    /// configuration is.
+    pub(crate) fn applied(&self, generation: Generation, took: Duration, whole: bool, hash: u64) {
+        self.own.apply.observe(took.as_secs_f64());
+        self.own.generation.set(i64::try_from(generation.0).unwrap_or(i64::MAX));
+        self.controller.applied(whole, hash);
+    }
+
+    /// The translation recomputed `count` nodes of a kind (`host`, `pool`, ...).
+    pub fn nodes_recomputed(&self, node: &str, count: u64) {
+        self.own.nodes_recomputed.with_label_values(&[node]).inc_by(count);
+    }
+
+    /// How many objects of a kind that is not served were skipped, as of now.
+    pub fn skipped_objects(&self, kind: &str, count: u64) {
+        self.own.skipped.with_label_values(&[kind]).set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// All problems there are now.
+    pub(crate) fn problems(&self, problems: &[Problem]) {
+        for severity in [Severity::Error, Severity::Warning] {
+            let count = problems.iter().filter(|problem| problem.severity == severity).count();
+            self.own.problems.with_label_values(&[&severity.to_string()]).set(count as i64);
+        }
+    }
+
+    /// Everything in Prometheus' text format. `certificates` are those of the hosts now.
+    pub fn render<'a>(
+        &self,
+        endpoints: EndpointCounts,
+        certificates: impl Iterator<Item = ServedCertificate<'a>>,
+    ) -> Result<String, TelemetryError> {
+        self.own.endpoints.with_label_values(&["healthy"]).set(endpoints.healthy as i64);
+        self.own.endpoints.with_label_values(&["ejected"]).set(endpoints.ejected as i64);
+        let dropped = self.access_log.dropped();
+        self.own.log_dropped.inc_by(dropped.saturating_sub(self.own.log_dropped.get()));
+        let mut families = self.registry.gather();
+        families.extend(certificates::families(&self.options, certificates)?);
+        families.retain(|family| !family.get_metric().is_empty());
+        families.sort_by(|one, other| one.name().cmp(other.name()));
+        Ok(TextEncoder::new().encode_to_string(&families)?)
+    }
+}
+
+/// Name, help and constant labels of one of the reference's metrics.
+fn reference_opts(options: &Options, name: &str, help: &str) -> Opts {
+    Opts::new(format!("nginx_ingress_controller_{name}"), help)
+        .const_label("controller_namespace", &options.controller_namespace)
+        .const_label("controller_class", &options.controller_class)
+        .const_label("controller_pod", &options.controller_pod)
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_config::{Certificate, CertificateId, PrivateKey};
+
+    use super::*;
+
+    #[test]
+    fn everything_is_printed_once_in_text() {
+        let telemetry = Telemetry::new(Options::default(), AccessLog::none()).unwrap();
+        telemetry.connection_opened();
+        telemetry.connection_opened();
+        telemetry.connection_closed();
+        telemetry.connection_refused();
+        telemetry.request_began();
+        telemetry.handshake_failed();
+        telemetry.retried();
+        telemetry.request_refused(StatusCode::BAD_REQUEST);
+        telemetry.nodes_recomputed("host", 3);
+        telemetry.skipped_objects("Pod", 2);
+        telemetry.problems(&[]);
+        telemetry.applied(Generation(7), Duration::from_millis(2), false, u64::MAX);
+        let certificate = Certificate {
+            id: CertificateId::new("shop", "tls"),
+            chain: Vec::new(),
+            key: PrivateKey::Pkcs8(Vec::new()),
+            facts: sluice_config::certificate::CertificateFacts {
+                issuer_common_name: Some("ca".into()),
+                serial_number: "12".into(),
+                not_after: 1_900_000_000,
+                ..Default::default()
+            },
+        };
+        let served = ServedCertificate { host: "a.example", certificate: &certificate };
+        let counts = EndpointCounts { healthy: 4, ejected: 1 };
+        for _ in 0..2 {
+            let text = telemetry.render(counts, [served].into_iter()).unwrap();
+            let prefix = "controller_class=\"k8s.io/ingress-nginx\",controller_namespace=\"\",controller_pod=\"\"";
+            for line in [
+                format!("nginx_ingress_controller_nginx_process_connections{{{prefix},state=\"active\"}} 1"),
+                format!("nginx_ingress_controller_nginx_process_connections{{{prefix},state=\"waiting\"}} 0"),
+                format!(
+                    "nginx_ingress_controller_nginx_process_connections_total{{{prefix},state=\"accepted\"}} 3"
+                ),
+                format!("nginx_ingress_controller_nginx_process_requests_total{{{prefix}}} 1"),
+                format!("nginx_ingress_controller_config_last_reload_successful{{{prefix}}} 0"),
+                format!(
+                    "nginx_ingress_controller_ssl_expire_time_seconds{{class=\"k8s.io/ingress-nginx\",{prefix},\
+                     host=\"a.example\",identifier=\"ca-12\",namespace=\"shop\",secret_name=\"tls\"}} 1900000000"
+                ),
+                "sluice_connections_open 1".into(),
+                "sluice_connections_refused_total 1".into(),
+                "sluice_endpoints{health=\"ejected\"} 1".into(),
+                "sluice_generation 7".into(),
+                "sluice_nodes_recomputed_total{node=\"host\"} 3".into(),
+                "sluice_problems{severity=\"error\"} 0".into(),
+                "sluice_requests_refused_total{status=\"400\"} 1".into(),
+                "sluice_skipped_objects{kind=\"Pod\"} 2".into(),
+                "sluice_tls_handshake_failures_total 1".into(),
+                "sluice_upstream_retries_total 1".into(),
+                "sluice_access_log_dropped_lines_total 0".into(),
+            ] {
+                assert!(text.lines().any(|printed| printed == line), "{line}\n{text}");
+            }
+            assert!(text.contains("process_resident_memory_bytes"));
+            assert!(!text.contains("nginx_ingress_controller_requests"), "kept without --enable-metrics");
+        }
+    }
 }

@@ -2,8 +2,13 @@
 
 use bytes::Bytes;
 use http::StatusCode;
-use http::header::{HeaderName, HeaderValue};
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, SERVER, STRICT_TRANSPORT_SECURITY};
 use smallvec::SmallVec;
+
+use super::page::page;
+
+/// The `Server` field of answers that no endpoint gave.
+pub(super) const PRODUCT: HeaderValue = HeaderValue::from_static("sluice");
 
 /// A complete response. The driver adds `Date`, `Content-Length` and the connection fields of its protocol,
 /// and leaves the body out for HEAD.
@@ -17,4 +22,35 @@ pub struct Answer {
     pub body: Bytes,
     /// Whether the connection must not be used again (malformed requests).
     pub close: bool,
+}
+
+impl Answer {
+    /// The standard page for a status. `hsts` is there on https.
+    pub(super) fn page(status: StatusCode, hsts: Option<&HeaderValue>) -> Self {
+        Self::with_body(status, page(status), hsts)
+    }
+
+    /// A status and nothing to read.
+    pub(super) fn empty(status: StatusCode, hsts: Option<&HeaderValue>) -> Self {
+        Self::with_body(status, Bytes::new(), hsts)
+    }
+
+    /// A redirect, with the page for those that do not follow it.
+    pub(super) fn redirect(status: StatusCode, location: HeaderValue, hsts: Option<&HeaderValue>) -> Self {
+        let mut answer = Self::page(status, hsts);
+        answer.fields.push((LOCATION, location));
+        answer
+    }
+
+    fn with_body(status: StatusCode, body: Bytes, hsts: Option<&HeaderValue>) -> Self {
+        let mut fields = SmallVec::new();
+        fields.push((SERVER, PRODUCT));
+        if !body.is_empty() {
+            fields.push((CONTENT_TYPE, HeaderValue::from_static("text/html")));
+        }
+        if let Some(hsts) = hsts {
+            fields.push((STRICT_TRANSPORT_SECURITY, hsts.clone()));
+        }
+        Self { status, fields, body, close: false }
+    }
 }

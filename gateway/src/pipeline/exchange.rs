@@ -1,22 +1,80 @@
-//! One request from its head to its log line.
+//! One request from its head to its log line: the state that the steps share.
+//!
+//! The steps are in files of their own: `request` (what becomes of it), `upstream` (endpoints, tries,
+//! failures), `response` (the head on its way back) and `end` (log line and metrics).
 
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use http::{HeaderMap, StatusCode};
+use arc_swap::Guard;
+use http::header::HeaderValue;
+use http::{Method, StatusCode, Version};
+use smallvec::SmallVec;
 
 use super::answer::Answer;
-use super::fields::Fields;
-use super::head::RequestHead;
-use super::outcome::{Failure, Next, Outcome, Upstream};
+use super::session::BoundSession;
 use crate::connection::ConnectionInfo;
-use crate::state::State;
+use crate::policy::RetryPolicy;
+use crate::registry::{Endpoint, InFlight};
+use crate::route::{Route, Target};
+use crate::state::{Globals, State};
+use crate::telemetry::{LogLine, TargetMeters};
 
-/// The state of one request. Plain data; a driver keeps it next to the stream.
+/// The state of one request. Plain data; a driver keeps it next to the stream. Should the driver drop it
+/// without [`end`](Self::end), it ends as a request whose client went away.
 #[derive(Debug)]
 pub struct Exchange {
-    _state: Arc<State>,
-    _connection: Arc<ConnectionInfo>,
+    pub(super) state: Arc<State>,
+    pub(super) connection: Arc<ConnectionInfo>,
+    pub(super) began: Instant,
+    pub(super) method: Method,
+    pub(super) version: Version,
+    /// Octets of the request head.
+    pub(super) head_length: usize,
+    pub(super) client: IpAddr,
+    pub(super) authority: HeaderValue,
+    pub(super) request_id: Option<HeaderValue>,
+    /// `None` when the request is not logged.
+    pub(super) line: Option<LogLine>,
+    /// The rule, where one took the request.
+    pub(super) route: Option<Arc<Route>>,
+    /// The backend, once it is drawn.
+    pub(super) target: Option<Arc<Target>>,
+    /// Meters of a host that no Ingress names.
+    pub(super) undefined_host: Option<Arc<TargetMeters>>,
+    pub(super) session: Option<BoundSession>,
+    /// The session cookie that the response will set.
+    pub(super) set_cookie: Option<HeaderValue>,
+    pub(super) tries: Tries,
+    pub(super) ended: bool,
+}
+
+/// The tries of a request.
+#[derive(Debug, Default)]
+pub(super) struct Tries {
+    pub(super) policy: Option<RetryPolicy>,
+    /// In order; the last is the present one.
+    pub(super) all: SmallVec<[Attempt; 2]>,
+    /// Endpoints that failed, or whose response was dropped.
+    pub(super) failed: SmallVec<[Arc<Endpoint>; 2]>,
+    /// The present try on its way.
+    pub(super) in_flight: Option<InFlight>,
+    /// The next try goes to the same endpoint over a new connection: the pooled one was stale.
+    pub(super) afresh: Option<Arc<Endpoint>>,
+    /// When the first began.
+    pub(super) first: Option<Instant>,
+}
+
+/// One try.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Attempt {
+    pub(super) address: std::net::SocketAddr,
+    pub(super) began: Instant,
+    pub(super) connected: Option<Duration>,
+    pub(super) header: Option<Duration>,
+    pub(super) ended: Option<Duration>,
+    pub(super) status: Option<StatusCode>,
 }
 
 /// What becomes of a request.
@@ -29,61 +87,25 @@ pub enum Verdict {
 }
 
 impl Exchange {
-    /// Takes a request in: finds its rule and runs every check that needs nothing but the head.
-    pub fn begin(
-        state: &Arc<State>,
-        connection: &Arc<ConnectionInfo>,
-        head: &RequestHead<'_>,
-    ) -> (Self, Verdict) {
-        unimplemented!("{state:?} {connection:?} {head:?}")
+    /// Global settings as they are now.
+    pub(super) fn globals(&self) -> Guard<Arc<Globals>> {
+        self.state.globals.load()
     }
 
-    /// Takes a request in that could not be read: malformed (400), too slow (408), too long a request line
-    /// (414), too large a head (400). `request_line` is what was read of the first line, for the log.
-    pub fn refuse(
-        state: &Arc<State>,
-        connection: &Arc<ConnectionInfo>,
-        request_line: &[u8],
-        length: usize,
-        status: StatusCode,
-    ) -> (Self, Answer) {
-        unimplemented!("{state:?} {connection:?} {request_line:?} {length} {status}")
+    /// An answer with the standard page for a status.
+    pub(super) fn answer(&self, status: StatusCode) -> Answer {
+        let globals = self.globals();
+        Answer::page(status, self.hsts(&globals))
     }
 
-    /// The endpoint for the next try, or the answer when there is none (503).
-    pub fn pick(&mut self) -> Result<Upstream, Answer> {
-        unimplemented!()
+    /// The HSTS value, where the client came over https.
+    pub(super) fn hsts<'g>(&self, globals: &'g Globals) -> Option<&'g HeaderValue> {
+        globals.hsts.as_ref().filter(|_| self.connection.is_https())
     }
+}
 
-    /// Changes the request head for the endpoint: hop-by-hop fields out (RFC 9110 §7.6.1, an upgrade kept),
-    /// forwarding fields in. The same for every try.
-    pub fn upstream_request(&mut self, head: &mut impl Fields) {
-        unimplemented!("{}", head.map().len())
-    }
-
-    /// The connection of this try stands. `reused` when it came from the pool.
-    pub fn connected(&mut self, address: SocketAddr, reused: bool) {
-        unimplemented!("{address} {reused}")
-    }
-
-    /// The try failed.
-    pub fn failed(&mut self, failure: Failure) -> Next {
-        unimplemented!("{failure:?}")
-    }
-
-    /// The endpoint sent a response head (not an interim one): relay it, or try another endpoint because its
-    /// status is one of `proxy-next-upstream`. `replayable` as in [`Failure::replayable`].
-    pub fn upstream_response(&mut self, status: StatusCode, headers: &HeaderMap, replayable: bool) -> Next {
-        unimplemented!("{status} {headers:?} {replayable}")
-    }
-
-    /// Changes the response head for the client: hop-by-hop fields out, HSTS, session cookie, `Server`.
-    pub fn response(&mut self, status: StatusCode, head: &mut impl Fields) {
-        unimplemented!("{status} {}", head.map().len())
-    }
-
-    /// Ends the exchange: access log, metrics. Call once, whatever happened.
-    pub fn end(&mut self, outcome: Outcome) {
-        unimplemented!("{outcome:?}")
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        self.end(super::Outcome { aborted: true, ..super::Outcome::default() });
     }
 }

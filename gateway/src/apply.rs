@@ -1,0 +1,137 @@
+//! Takes a delta in: the only way in which the data plane changes.
+//!
+//! The order keeps every reference good at every moment: certificates, endpoint sets and pools come before the
+//! hosts that name them, removals go last. Requests see each host change whole, by one swap of a table that
+//! shares all hosts that did not change, so a delta costs what it changes. A part that cannot be used is
+//! refused with a reason and its last good version stays; the rest of the delta goes on.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde::Serialize;
+use sluice_config::{Change, Delta, Refusal, Report};
+
+use crate::policy::hsts;
+use crate::route::Compiler;
+use crate::state::{Configuration, Globals, State};
+
+/// Where certificates go. Kept apart because who ends TLS is another's business.
+pub trait Certificates {
+    /// Takes in new certificates and what hosts say about theirs. What cannot be used is refused.
+    fn apply(&self, delta: &Delta) -> Vec<Refusal>;
+
+    /// Carries out the removals of the same delta.
+    fn remove(&self, delta: &Delta);
+}
+
+/// Applies a delta and says so. Deltas are applied one after the other: there must be one caller.
+pub fn apply(state: &State, delta: &Delta, certificates: &dyn Certificates) -> Report {
+    let began = Instant::now();
+    let mut refused = certificates.apply(delta);
+    state.registry.apply(delta);
+    let mut configuration = Configuration::clone(&state.configuration.load());
+    apply_tuning(state, delta, &mut configuration);
+    apply_hosts(state, delta, &mut configuration, &mut refused);
+    for change in &delta.certificates {
+        match change {
+            Change::Put(id, certificate) => configuration.certificates.insert(id.clone(), certificate.clone()),
+            Change::Remove(id) => configuration.certificates.remove(id),
+        };
+    }
+    configuration.generation = delta.generation;
+    let hash = configuration.hash();
+    state.configuration.store(Arc::new(configuration));
+    state.registry.remove(delta);
+    certificates.remove(delta);
+    if delta.complete {
+        state.readiness.set_complete();
+    }
+    let took = began.elapsed();
+    state.telemetry.applied(delta.generation, took, refused.is_empty(), hash);
+    Report::Applied { generation: delta.generation, took, refused }
+}
+
+fn apply_tuning(state: &State, delta: &Delta, configuration: &mut Configuration) {
+    let tuning = delta.tuning.clone().unwrap_or_else(|| state.tuning.load_full());
+    let key = tuning.default_backend.as_ref().map(|(key, _)| key);
+    let pool_changed = delta.pools.iter().any(|change| Some(change.key()) == key);
+    if delta.tuning.is_none() && !pool_changed {
+        return;
+    }
+    let compiler = compiler(state);
+    let pool = key.and_then(|key| state.registry.pool(key));
+    state.globals.store(Arc::new(Globals {
+        hsts: tuning.hsts.as_ref().map(hsts::value),
+        default_backend: pool.map(|pool| Arc::new(compiler.default_backend(pool))),
+        tuning: tuning.clone(),
+    }));
+    if delta.tuning.is_some() {
+        configuration.tuning_hash = digest(&"tuning", &*tuning);
+        state.tuning.store(tuning);
+    }
+}
+
+fn apply_hosts(state: &State, delta: &Delta, configuration: &mut Configuration, refused: &mut Vec<Refusal>) {
+    if delta.hosts.is_empty() && delta.groups.is_empty() {
+        return;
+    }
+    let compiler = compiler(state);
+    let mut table = (**state.routes.load()).clone();
+    let replace = |key, host: Option<&Arc<sluice_config::Host>>, configuration: &mut Configuration| {
+        let old = match host {
+            Some(host) => configuration.hosts.insert(Clone::clone(key), host.clone()),
+            None => configuration.hosts.remove(key),
+        };
+        for host in old.iter().chain(host) {
+            configuration.hosts_hash ^= digest(key, &**host);
+        }
+    };
+    for change in &delta.hosts {
+        if let Change::Put(key, host) = change {
+            match compiler.host(host) {
+                Ok(compiled) => {
+                    table.put_host(key, Arc::new(compiled));
+                    replace(key, Some(host), configuration);
+                }
+                Err(error) => refused.push(Refusal {
+                    subject: format!("host {}", key.pattern),
+                    reason: error.to_string(),
+                }),
+            }
+        }
+    }
+    for change in &delta.groups {
+        if let Change::Put(id, group) = change {
+            table.set_listeners(id, &group.listeners);
+            configuration.groups.insert(id.clone(), group.clone());
+        }
+    }
+    for change in &delta.hosts {
+        if let Change::Remove(key) = change {
+            table.remove_host(key);
+            replace(key, None, configuration);
+        }
+    }
+    for change in &delta.groups {
+        if let Change::Remove(id) = change {
+            table.set_listeners(id, &[]);
+            configuration.groups.remove(id);
+        }
+    }
+    state.routes.store(Arc::new(table));
+}
+
+fn compiler(state: &State) -> Compiler<'_> {
+    Compiler { registry: &state.registry, meters: state.telemetry.requests() }
+}
+
+/// A number for one entry of the configuration. Entries are put together by exclusive or, so that the whole
+/// can be kept up to date at the cost of what changes.
+fn digest<K: Hash, V: Serialize>(key: &K, value: &V) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    // Plain data with text keys always serialises; should it ever not, the number only says less.
+    serde_json::to_vec(value).unwrap_or_default().hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,79 @@
+//! The last step: one log line, one sample.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use smallvec::SmallVec;
+
+use super::exchange::Exchange;
+use super::outcome::Outcome;
+use crate::telemetry::{Sample, Tail, TargetMeters, Try};
+
+/// nginx's status for a client that went away before there was an answer.
+const CLIENT_CLOSED_REQUEST: u16 = 499;
+
+impl Exchange {
+    /// Ends the exchange: access log, metrics. Call once, whatever happened; more calls do nothing.
+    pub fn end(&mut self, outcome: Outcome) {
+        if std::mem::replace(&mut self.ended, true) {
+            return;
+        }
+        self.tries.in_flight = None;
+        let time = self.began.elapsed();
+        let status = outcome.status.map_or(CLIENT_CLOSED_REQUEST, |status| status.as_u16());
+        if let Some(attempt) = self.tries.all.last_mut() {
+            attempt.ended.get_or_insert(attempt.began.elapsed());
+        }
+        self.record(&outcome, status, time);
+        self.write_line(&outcome, status, time);
+        self.state.telemetry.request_ended();
+    }
+
+    fn record(&self, outcome: &Outcome, status: u16, time: Duration) {
+        let Some(meters) = self.meters() else { return };
+        let last = self.tries.all.last();
+        meters.record(
+            &self.method,
+            status,
+            &Sample {
+                connect: last.and_then(|attempt| attempt.connected),
+                header: last.and_then(|attempt| attempt.header),
+                response: last.filter(|attempt| attempt.header.is_some()).and_then(|attempt| attempt.ended),
+                request: time,
+                request_size: self.head_length as u64 + outcome.body_received,
+                bytes_sent: outcome.bytes_sent,
+            },
+        );
+    }
+
+    fn meters(&self) -> Option<&TargetMeters> {
+        let target = self.target.as_ref().and_then(|target| target.meters.as_deref());
+        let rule = self.route.as_ref().and_then(|route| route.meters.as_deref());
+        target.or(rule).or(self.undefined_host.as_deref())
+    }
+
+    fn write_line(&mut self, outcome: &Outcome, status: u16, time: Duration) {
+        let Some(line) = self.line.take() else { return };
+        let all = &self.tries.all;
+        let tries: SmallVec<[Try; 2]> = all
+            .iter()
+            .enumerate()
+            .map(|(index, attempt)| Try {
+                address: attempt.address,
+                status: attempt.status.as_ref().map(StatusCode::as_u16),
+                length: if index + 1 == all.len() { outcome.upstream_received } else { 0 },
+                time: attempt.ended.unwrap_or_default(),
+            })
+            .collect();
+        let line = line.finish(&Tail {
+            status,
+            body_sent: outcome.body_sent,
+            request_length: self.head_length as u64 + outcome.body_received,
+            request_time: time,
+            upstream: self.target.as_ref().map_or("", |target| &target.name),
+            tries: &tries,
+            request_id: self.request_id.as_ref().map_or(b"", |id| id.as_bytes()),
+        });
+        self.state.telemetry.access_log.send(line);
+    }
+}

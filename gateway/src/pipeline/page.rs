@@ -1,0 +1,87 @@
+//! The pages of answers that Sluice gives itself: small HTML with nginx's reason phrases, which probes and
+//! people look for, and no product name.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use bytes::Bytes;
+use http::StatusCode;
+
+/// Reason phrases where nginx's differ from those of RFC 9110.
+const PHRASES: [(u16, &str); 9] = [
+    (302, "Found"),
+    (401, "Authorization Required"),
+    (405, "Not Allowed"),
+    (408, "Request Time-out"),
+    (413, "Request Entity Too Large"),
+    (414, "Request-URI Too Large"),
+    (416, "Requested Range Not Satisfiable"),
+    (503, "Service Temporarily Unavailable"),
+    (504, "Gateway Time-out"),
+];
+
+static PAGES: LazyLock<HashMap<StatusCode, Bytes>> = LazyLock::new(|| {
+    (100..=599)
+        .filter_map(|code| StatusCode::from_u16(code).ok())
+        .filter(|status| phrase(*status).is_some())
+        .map(|status| (status, render(status)))
+        .collect()
+});
+
+/// The page for a status; empty for those that have no content (RFC 9110 §15).
+pub(super) fn page(status: StatusCode) -> Bytes {
+    if status.is_informational() || matches!(status.as_u16(), 204 | 205 | 304) {
+        return Bytes::new();
+    }
+    PAGES.get(&status).cloned().unwrap_or_else(|| render(status))
+}
+
+fn phrase(status: StatusCode) -> Option<&'static str> {
+    let own = PHRASES.iter().find(|(code, _)| *code == status.as_u16()).map(|(_, phrase)| *phrase);
+    own.or_else(|| status.canonical_reason())
+}
+
+fn render(status: StatusCode) -> Bytes {
+    let title = match phrase(status) {
+        Some(phrase) => format!("{} {phrase}", status.as_u16()),
+        None => status.as_u16().to_string(),
+    };
+    format!(
+        "<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<center><h1>{title}</h1></center>\r\n\
+         </body>\r\n</html>\r\n"
+    )
+    .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_carry_the_phrases_of_nginx() {
+        for (code, title) in [
+            (308, "308 Permanent Redirect"),
+            (400, "400 Bad Request"),
+            (401, "401 Authorization Required"),
+            (403, "403 Forbidden"),
+            (404, "404 Not Found"),
+            (413, "413 Request Entity Too Large"),
+            (414, "414 Request-URI Too Large"),
+            (502, "502 Bad Gateway"),
+            (503, "503 Service Temporarily Unavailable"),
+            (504, "504 Gateway Time-out"),
+            (599, "599"),
+        ] {
+            let page = page(StatusCode::from_u16(code).unwrap());
+            let text = std::str::from_utf8(&page).unwrap();
+            assert!(text.starts_with(&format!("<html>\r\n<head><title>{title}</title></head>\r\n")), "{text}");
+            assert!(!text.to_lowercase().contains("nginx") && !text.to_lowercase().contains("pingora"));
+        }
+    }
+
+    #[test]
+    fn statuses_without_content_have_no_page() {
+        assert!(page(StatusCode::NO_CONTENT).is_empty());
+        assert!(page(StatusCode::NOT_MODIFIED).is_empty());
+    }
+}

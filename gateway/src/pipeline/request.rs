@@ -1,0 +1,254 @@
+//! The first step: what becomes of a request, from nothing but its head.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use http::header::{HOST, HeaderValue};
+use http::{Method, StatusCode, Version};
+
+use super::answer::Answer;
+use super::exchange::{Exchange, Tries, Verdict};
+use super::head::RequestHead;
+use super::session::BoundSession;
+use crate::connection::ConnectionInfo;
+use crate::policy::redirect::Source;
+use crate::policy::{RedirectTo, forwarded, https_redirect};
+use crate::route::{Backends, Destination, Route, RouteAction};
+use crate::router::{RequestView, host_of, normalise};
+use crate::state::{Globals, State};
+use crate::telemetry::LogLine;
+
+/// Answered by every gateway for hosts it does not know, because load balancers in front of it ask for it.
+const HEALTH_PATH: &str = "/healthz";
+
+/// What the lookup found.
+enum Found {
+    Route(Arc<Route>),
+    /// The host is known, but no rule takes the request.
+    NoRule,
+    UnknownHost,
+}
+
+impl Exchange {
+    /// Takes a request in: finds its rule and runs every check that needs nothing but the head.
+    pub fn begin(
+        state: &Arc<State>,
+        connection: &Arc<ConnectionInfo>,
+        head: &RequestHead<'_>,
+    ) -> (Self, Verdict) {
+        state.telemetry.request_began();
+        let globals = state.globals.load();
+        let client = forwarded::client_address(connection, head.headers, &globals.tuning);
+        let mut exchange = Self {
+            state: state.clone(),
+            connection: connection.clone(),
+            began: Instant::now(),
+            method: head.method.clone(),
+            version: head.version,
+            head_length: head.length,
+            client,
+            authority: authority(head),
+            request_id: forwarded::request_id(head.headers, &globals.tuning),
+            line: None,
+            route: None,
+            target: None,
+            undefined_host: None,
+            session: None,
+            set_cookie: None,
+            tries: Tries::default(),
+            ended: false,
+        };
+        let verdict = exchange.decide(head, &globals);
+        (exchange, verdict)
+    }
+
+    /// Takes a request in that could not be read: malformed (400), too slow (408), too long a request line
+    /// (414), too large a head (400). `request_line` is what was read of the first line, for the log.
+    pub fn refuse(
+        state: &Arc<State>,
+        connection: &Arc<ConnectionInfo>,
+        request_line: &[u8],
+        length: usize,
+        status: StatusCode,
+    ) -> (Self, Answer) {
+        state.telemetry.request_began();
+        state.telemetry.request_refused(status);
+        let client = connection.peer.ip().to_canonical();
+        let exchange = Self {
+            state: state.clone(),
+            connection: connection.clone(),
+            began: Instant::now(),
+            method: Method::GET,
+            version: Version::HTTP_11,
+            head_length: length,
+            client,
+            authority: HeaderValue::from_static(""),
+            request_id: None,
+            line: logs(state, &state.globals.load()).then(|| LogLine::refused(client, request_line)),
+            route: None,
+            target: None,
+            undefined_host: None,
+            session: None,
+            set_cookie: None,
+            tries: Tries::default(),
+            ended: false,
+        };
+        let answer = Answer { close: true, ..exchange.answer(status) };
+        (exchange, answer)
+    }
+
+    fn decide(&mut self, head: &RequestHead<'_>, globals: &Globals) -> Verdict {
+        let (raw_path, query) = match head.target.split_once('?') {
+            Some((path, query)) => (path, Some(query)),
+            None => (head.target, None),
+        };
+        let Ok(path) = normalise(raw_path) else {
+            self.log(head, globals);
+            self.state.telemetry.request_refused(StatusCode::BAD_REQUEST);
+            return self.refused(StatusCode::BAD_REQUEST);
+        };
+        let host = host_of(head.authority);
+        let view = RequestView { path: &path, method: head.method.as_str(), headers: head.headers, query };
+        let found = {
+            let table = self.state.routes.load();
+            match table.find_host(&self.connection.group, &host) {
+                Some(hosts) => hosts.find(&view).cloned().map_or(Found::NoRule, Found::Route),
+                None => Found::UnknownHost,
+            }
+        };
+        match found {
+            Found::Route(route) => {
+                self.log(head, globals);
+                self.route = Some(route.clone());
+                self.run(&route, head, &path, globals)
+            }
+            Found::NoRule => {
+                self.log(head, globals);
+                self.forward_to_default(globals)
+            }
+            Found::UnknownHost => {
+                if let Some(meters) = self.state.telemetry.requests() {
+                    self.undefined_host = meters.undefined_host(&host);
+                }
+                if path == HEALTH_PATH {
+                    return Verdict::Answer(Answer::empty(StatusCode::OK, self.hsts(globals)));
+                }
+                self.forward_to_default(globals)
+            }
+        }
+    }
+
+    /// The rule's checks, in the order that the module's prose explains.
+    fn run(&mut self, route: &Arc<Route>, head: &RequestHead<'_>, path: &str, globals: &Globals) -> Verdict {
+        if let Some(status) = route.deny {
+            return self.refused(status);
+        }
+        let tuning = &globals.tuning;
+        if let RouteAction::Redirect(redirect) = &route.action {
+            return self.redirect(redirect, head, globals);
+        }
+        let facts = https_redirect::Facts {
+            https: self.connection.is_https(),
+            access_scheme: forwarded::access_scheme(&self.connection, head.headers, tuning),
+            host_has_tls: route.host_has_tls,
+            path,
+        };
+        if https_redirect::applies(&route.policies.https_redirect, tuning, &facts) {
+            let host = host_of_url(forwarded::access_host(head.authority, head.headers, tuning));
+            let status = StatusCode::from_u16(tuning.http_redirect_code);
+            let status = status.unwrap_or(StatusCode::PERMANENT_REDIRECT);
+            return self.redirect_to(status, https_redirect::location(host, head.target), globals);
+        }
+        match &route.action {
+            RouteAction::Forward(backends) => self.forward(route, backends, head, globals),
+            RouteAction::Answer(status) => self.refused(*status),
+            RouteAction::Redirect(redirect) => self.redirect(redirect, head, globals),
+        }
+    }
+
+    fn forward(
+        &mut self,
+        route: &Route,
+        backends: &Backends,
+        head: &RequestHead<'_>,
+        globals: &Globals,
+    ) -> Verdict {
+        let session = route.affinity.as_ref().and_then(|affinity| affinity.session(head.headers));
+        let target = match session.and_then(|session| backends.of_session(session.backend)) {
+            Some(target) => Some(target),
+            None => backends.draw(),
+        };
+        let Some(target) = target else {
+            return self.refused(StatusCode::INTERNAL_SERVER_ERROR);
+        };
+        self.target = Some(target.clone());
+        match target.to {
+            Destination::Pool(_) => {
+                self.session = session.map(BoundSession::new);
+                Verdict::Forward
+            }
+            Destination::Invalid(status) => self.refused(status),
+            Destination::Default => self.forward_to_default(globals),
+        }
+    }
+
+    /// To the program's default backend; without one the answer is 404.
+    fn forward_to_default(&mut self, globals: &Globals) -> Verdict {
+        match &globals.default_backend {
+            Some(target) => {
+                self.target = Some(target.clone());
+                Verdict::Forward
+            }
+            None => self.refused(StatusCode::NOT_FOUND),
+        }
+    }
+
+    fn redirect(&self, redirect: &RedirectTo, head: &RequestHead<'_>, globals: &Globals) -> Verdict {
+        let location = redirect.location(&Source {
+            scheme: self.connection.scheme(),
+            host: host_of_url(head.authority),
+            declared_port: self.connection.declared_port,
+            target: head.target,
+        });
+        self.redirect_to(redirect.status, location, globals)
+    }
+
+    fn redirect_to(&self, status: StatusCode, location: String, globals: &Globals) -> Verdict {
+        match HeaderValue::try_from(location) {
+            Ok(location) => Verdict::Answer(Answer::redirect(status, location, self.hsts(globals))),
+            Err(_) => self.refused(StatusCode::BAD_REQUEST),
+        }
+    }
+
+    fn refused(&self, status: StatusCode) -> Verdict {
+        Verdict::Answer(self.answer(status))
+    }
+
+    fn log(&mut self, head: &RequestHead<'_>, globals: &Globals) {
+        if logs(&self.state, globals) {
+            let (method, target) = (head.method, head.target);
+            self.line = Some(LogLine::request(self.client, method, target, head.version, head.headers));
+        }
+    }
+}
+
+fn logs(state: &State, globals: &Globals) -> bool {
+    globals.tuning.access_log && state.telemetry.access_log.is_on()
+}
+
+/// The authority as a field value; that of the Host field where it says the same.
+fn authority(head: &RequestHead<'_>) -> HeaderValue {
+    match head.headers.get(HOST) {
+        Some(host) if host.as_bytes() == head.authority.as_bytes() => host.clone(),
+        // Drivers hand over text from a head that they have checked.
+        _ => HeaderValue::from_str(head.authority).unwrap_or(HeaderValue::from_static("")),
+    }
+}
+
+/// The host of an authority as it stands, without its port: what a Location names.
+fn host_of_url(authority: &str) -> &str {
+    match authority.rfind(':') {
+        Some(colon) if !authority[colon..].contains(']') => &authority[..colon],
+        _ => authority,
+    }
+}

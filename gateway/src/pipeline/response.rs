@@ -1,0 +1,37 @@
+//! The response head on its way to the client.
+
+use http::StatusCode;
+use http::header::{SERVER, SET_COOKIE, STRICT_TRANSPORT_SECURITY};
+
+use super::answer::PRODUCT;
+use super::exchange::Exchange;
+use super::fields::Fields;
+use crate::policy::{HeaderEdits, hop_by_hop};
+
+impl Exchange {
+    /// Changes the response head for the client: hop-by-hop fields out, HSTS, session cookie, `Server`, then
+    /// the rule's changes.
+    pub fn response(&mut self, status: StatusCode, head: &mut impl Fields) {
+        hop_by_hop::response(head, status);
+        if !head.map().contains_key(SERVER) {
+            head.set(SERVER, PRODUCT);
+        }
+        let globals = self.globals();
+        if let Some(hsts) = self.hsts(&globals) {
+            head.set(STRICT_TRANSPORT_SECURITY, hsts.clone());
+        }
+        if let Some(cookie) = self.set_cookie.take() {
+            head.append(SET_COOKIE, cookie);
+        }
+        for edits in self.edits() {
+            edits.response(head);
+        }
+    }
+
+    /// Header changes of the rule, then those of its backend.
+    pub(super) fn edits(&self) -> impl Iterator<Item = &HeaderEdits> {
+        let rule = self.route.as_ref().and_then(|route| route.edits.as_deref());
+        let backend = self.target.as_ref().and_then(|target| target.edits.as_deref());
+        rule.into_iter().chain(backend)
+    }
+}

@@ -1,0 +1,99 @@
+//! Which endpoint a session belongs to, and how a new session begins.
+
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use smallvec::SmallVec;
+use sluice_config::AffinityMode;
+
+use crate::policy::Affinity;
+use crate::policy::affinity::{Session, balanced_key};
+use crate::registry::{Endpoint, PickError, PickRequest, Pool};
+use crate::route::Target;
+
+/// How often a key is thrown for an endpoint that has not failed, as ingress-nginx does.
+const ATTEMPTS: u32 = 20;
+
+/// The key of the request's session cookie, kept for retries.
+#[derive(Clone, Debug)]
+pub(super) struct BoundSession {
+    key: SmallVec<[u8; 40]>,
+}
+
+/// The endpoint for a try of a request with affinity.
+pub(super) struct Choice {
+    pub(super) endpoint: Arc<Endpoint>,
+    /// The key of a session that begins with this try.
+    pub(super) new_key: Option<String>,
+}
+
+impl BoundSession {
+    pub(super) fn new(session: Session<'_>) -> Self {
+        Self { key: session.key.into() }
+    }
+
+    /// The endpoint that the session belongs to, whatever its health.
+    fn endpoint(&self, affinity: &Affinity, pool: &Pool, target: &Target) -> Option<Arc<Endpoint>> {
+        match affinity.mode {
+            AffinityMode::Balanced => pool.owner(&self.key),
+            AffinityMode::Persistent => {
+                target.sessions.as_ref()?.endpoint(std::str::from_utf8(&self.key).ok()?)
+            }
+        }
+    }
+}
+
+/// Follows the session, or begins one. A session stays with its endpoint through failures unless
+/// `change_on_failure` says otherwise: then its client sees the failure, but keeps its state.
+pub(super) fn choose(
+    affinity: &Affinity,
+    pool: &Pool,
+    target: &Target,
+    session: Option<&BoundSession>,
+    failed: &[Arc<Endpoint>],
+) -> Result<Choice, PickError> {
+    let moves = !failed.is_empty() && affinity.change_on_failure;
+    if let Some(session) = session.filter(|_| !moves) {
+        if let Some(endpoint) = session.endpoint(affinity, pool, target) {
+            return Ok(Choice { endpoint, new_key: None });
+        }
+        if affinity.mode == AffinityMode::Balanced {
+            // The ring is not built yet. Any key has a place on it, so the cookie stays good.
+            let endpoint = super::upstream::pick(pool, failed)?;
+            return Ok(Choice { endpoint, new_key: None });
+        }
+    }
+    match affinity.mode {
+        AffinityMode::Balanced => begin_balanced(pool, failed),
+        AffinityMode::Persistent => {
+            let endpoint = super::upstream::pick(pool, failed)?;
+            let new_key = target.sessions.as_ref().map(|sessions| sessions.hash(&endpoint));
+            Ok(Choice { endpoint, new_key })
+        }
+    }
+}
+
+/// Throws keys until one falls on an endpoint that is well, or at least has not failed this request.
+fn begin_balanced(pool: &Pool, failed: &[Arc<Endpoint>]) -> Result<Choice, PickError> {
+    let (time, now) = (SystemTime::now(), Instant::now());
+    let mut second_best = None;
+    for attempt in 1..=ATTEMPTS {
+        let key = balanced_key(time, attempt);
+        let Some(endpoint) = pool.owner(key.as_bytes()) else { break };
+        if failed.iter().any(|failed| failed.address() == endpoint.address()) {
+            continue;
+        }
+        let usable = endpoint.is_usable(now);
+        let choice = Choice { endpoint, new_key: Some(key) };
+        if usable {
+            return Ok(choice);
+        }
+        second_best.get_or_insert(choice);
+    }
+    // Without a ring, or with none of the keys on a new endpoint: no session begins with this request.
+    let request = PickRequest { key: None, sticky: None, tried: failed, now };
+    match second_best {
+        Some(choice) => Ok(choice),
+        None => pool.pick(&request).map(|endpoint| Choice { endpoint, new_key: None }),
+    }
+}

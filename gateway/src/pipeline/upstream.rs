@@ -1,0 +1,232 @@
+//! The steps between a request that is to be forwarded and a response that is to be relayed: endpoints, tries,
+//! failures.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use http::{HeaderMap, StatusCode};
+use sluice_config::{Retry, Timeouts};
+
+use super::answer::Answer;
+use super::exchange::{Attempt, Exchange};
+use super::fields::Fields;
+use super::outcome::{Failure, FailureKind, Next, Upstream};
+use super::session::{self, Choice};
+use crate::policy::retry::Progress;
+use crate::policy::timeouts::resolve;
+use crate::policy::{Forwarding, RetryPolicy, hop_by_hop};
+use crate::registry::{Endpoint, PickError, PickRequest, Pool};
+use crate::route::Destination;
+
+impl Exchange {
+    /// The endpoint for the next try, or the answer when there is none (503).
+    pub fn pick(&mut self) -> Result<Upstream, Answer> {
+        let Some(pool) = self.pool() else { return Err(self.answer(StatusCode::SERVICE_UNAVAILABLE)) };
+        let afresh = self.tries.afresh.take();
+        let again = afresh.is_some();
+        let endpoint = match afresh {
+            Some(endpoint) => endpoint,
+            None => match self.choose(&pool) {
+                Ok(endpoint) => endpoint,
+                Err(_) => return Err(self.answer(StatusCode::SERVICE_UNAVAILABLE)),
+            },
+        };
+        let globals = self.globals();
+        let tuning = &globals.tuning;
+        let reuse = match again {
+            true => self.state.epochs.fresh(pool.protocol()),
+            false => {
+                self.state.epochs.next(endpoint.address(), pool.protocol(), tuning, endpoint.in_flight())
+            }
+        };
+        let now = Instant::now();
+        let first = *self.tries.first.get_or_insert(now);
+        let route = self.route.as_deref();
+        let retry = route.map_or(&DEFAULT_RETRY, |route| &route.policies.retry);
+        let policy = RetryPolicy::new(retry, tuning, &self.method);
+        let timeouts = route.map_or(&DEFAULT_TIMEOUTS, |route| &route.policies.timeouts);
+        let connect = resolve(timeouts.connect, tuning.proxy_connect_timeout);
+        // The first try has the whole window; what is left of it must not be nothing.
+        let left = policy.time_left(first).filter(|left| !left.is_zero());
+        let upstream = Upstream {
+            address: endpoint.address(),
+            protocol: pool.protocol(),
+            group: reuse.group,
+            connect_timeout: [connect, left].into_iter().flatten().min(),
+            read_timeout: resolve(timeouts.read, tuning.proxy_read_timeout),
+            send_timeout: resolve(timeouts.send, tuning.proxy_send_timeout),
+            idle_timeout: reuse.keep.then_some(tuning.upstream_keepalive_timeout),
+        };
+        drop(globals);
+        if !again && !self.tries.all.is_empty() {
+            self.state.telemetry.retried();
+        }
+        if again {
+            // The stale connection was no try: its place is taken.
+            self.tries.all.pop();
+        }
+        self.tries.policy = Some(policy);
+        self.tries.all.push(Attempt {
+            address: endpoint.address(),
+            began: now,
+            connected: None,
+            header: None,
+            ended: None,
+            status: None,
+        });
+        self.tries.in_flight = Some(endpoint.enter());
+        Ok(upstream)
+    }
+
+    /// Changes the request head for the endpoint: hop-by-hop fields out (RFC 9110 §7.6.1, an upgrade kept),
+    /// forwarding fields in, then the rule's changes. The same for every try.
+    pub fn upstream_request(&mut self, head: &mut impl Fields) {
+        hop_by_hop::request(head, self.version);
+        let forwarding = Forwarding {
+            connection: &self.connection,
+            client: self.client,
+            authority: &self.authority,
+            request_id: self.request_id.as_ref(),
+            tuning: &self.globals().tuning,
+        };
+        forwarding.apply(head);
+        for edits in self.edits() {
+            edits.request(head);
+        }
+    }
+
+    /// The connection of this try stands. `reused` when it came from the pool.
+    pub fn connected(&mut self, address: SocketAddr, reused: bool) {
+        if let Some(attempt) = self.tries.all.last_mut() {
+            debug_assert_eq!(attempt.address, address, "connected to another endpoint than was picked");
+            attempt.connected = Some(if reused { Default::default() } else { attempt.began.elapsed() });
+        }
+    }
+
+    /// The try failed.
+    pub fn failed(&mut self, failure: Failure) -> Next {
+        let status = match failure.kind {
+            FailureKind::Connect | FailureKind::Broken | FailureKind::InvalidHead => StatusCode::BAD_GATEWAY,
+            FailureKind::ConnectTimeout | FailureKind::ReadTimeout | FailureKind::SendTimeout => {
+                StatusCode::GATEWAY_TIMEOUT
+            }
+            FailureKind::ClientTimeout => StatusCode::REQUEST_TIMEOUT,
+            FailureKind::Client => {
+                self.tries.in_flight = None;
+                return Next::Abort;
+            }
+        };
+        let endpoint = self.tries.in_flight.take().map(|on_its_way| on_its_way.endpoint().clone());
+        if failure.kind == FailureKind::ClientTimeout {
+            return self.give_up(&failure, status);
+        }
+        if failure.stale && failure.replayable && !failure.response_started {
+            self.tries.afresh = endpoint;
+            return Next::Retry;
+        }
+        self.finish_try(status);
+        if let Some(endpoint) = endpoint {
+            self.blame(&failure, &endpoint);
+            self.tries.failed.push(endpoint);
+        }
+        let progress = self.progress();
+        if self.tries.policy.is_some_and(|policy| policy.after_failure(&failure, &progress)) {
+            return Next::Retry;
+        }
+        self.give_up(&failure, status)
+    }
+
+    /// The endpoint sent a response head (not an interim one): relay it, or try another endpoint because its
+    /// status is one of `proxy-next-upstream`. `replayable` as in [`Failure::replayable`].
+    pub fn upstream_response(&mut self, status: StatusCode, _headers: &HeaderMap, replayable: bool) -> Next {
+        let Some(attempt) = self.tries.all.last_mut() else { return Next::Relay };
+        attempt.header = Some(attempt.began.elapsed());
+        attempt.status = Some(status);
+        let began = attempt.began;
+        if let Some(on_its_way) = &self.tries.in_flight {
+            on_its_way.endpoint().succeeded(began);
+        }
+        let progress = self.progress();
+        if self.tries.policy.is_some_and(|policy| policy.after_status(status, replayable, &progress)) {
+            self.finish_try(status);
+            if let Some(on_its_way) = self.tries.in_flight.take() {
+                self.tries.failed.push(on_its_way.endpoint().clone());
+            }
+            return Next::Retry;
+        }
+        Next::Relay
+    }
+
+    fn pool(&self) -> Option<Arc<Pool>> {
+        match &self.target.as_ref()?.to {
+            Destination::Pool(pool) => Some(pool.clone()),
+            Destination::Default | Destination::Invalid(_) => None,
+        }
+    }
+
+    fn choose(&mut self, pool: &Pool) -> Result<Arc<Endpoint>, PickError> {
+        let affinity = self.route.as_ref().and_then(|route| route.affinity.as_deref());
+        let (Some(affinity), Some(target)) = (affinity, &self.target) else {
+            return pick(pool, &self.tries.failed);
+        };
+        let Choice { endpoint, new_key } =
+            session::choose(affinity, pool, target, self.session.as_ref(), &self.tries.failed)?;
+        if let Some(key) = new_key {
+            let https = self.connection.is_https();
+            self.set_cookie = affinity.set_cookie(&key, &target.digits, https, SystemTime::now());
+        }
+        Ok(endpoint)
+    }
+
+    fn progress(&self) -> Progress {
+        Progress {
+            tries: u32::try_from(self.tries.all.len()).unwrap_or(u32::MAX),
+            first: self.tries.first.unwrap_or(self.began),
+            endpoints: self.pool().map_or(0, |pool| pool.len()),
+        }
+    }
+
+    fn finish_try(&mut self, status: StatusCode) {
+        if let Some(attempt) = self.tries.all.last_mut() {
+            attempt.ended = Some(attempt.began.elapsed());
+            attempt.status.get_or_insert(status);
+        }
+    }
+
+    /// Takes the endpoint out for a while, if the connection to it is what failed. A slow or malformed answer
+    /// may be the fault of one request, and one client must not be able to empty a pool.
+    fn blame(&self, failure: &Failure, endpoint: &Endpoint) {
+        let connection = match failure.kind {
+            FailureKind::Connect | FailureKind::ConnectTimeout | FailureKind::Broken => !failure.stale,
+            _ => false,
+        };
+        if let Some(pool) = self.pool().filter(|_| connection) {
+            pool.failed(endpoint, Instant::now());
+        }
+    }
+
+    fn give_up(&self, failure: &Failure, status: StatusCode) -> Next {
+        match failure.response_started {
+            true => Next::Abort,
+            false => Next::Answer(self.answer(status)),
+        }
+    }
+}
+
+static DEFAULT_RETRY: Retry =
+    Retry { on: None, tries: None, timeout: sluice_config::Timeout::Inherit };
+static DEFAULT_TIMEOUTS: Timeouts = Timeouts {
+    connect: sluice_config::Timeout::Inherit,
+    read: sluice_config::Timeout::Inherit,
+    send: sluice_config::Timeout::Inherit,
+};
+
+/// An endpoint that has not failed this request; when all have, any.
+pub(super) fn pick(pool: &Pool, failed: &[Arc<Endpoint>]) -> Result<Arc<Endpoint>, PickError> {
+    let request = PickRequest { key: None, sticky: None, tried: failed, now: Instant::now() };
+    match pool.pick(&request) {
+        Err(PickError::Exhausted) => pool.pick(&PickRequest { tried: &[], ..request }),
+        other => other,
+    }
+}

@@ -1,0 +1,25 @@
+//! Policies: one file each. A policy is a runtime type made from the contract when a host is compiled, and
+//! what it does to a request or response **head**. It never sees a session, a socket or a body, so that every
+//! driver gets it for free.
+//!
+//! Settings with a global default stay as the rule has them and meet the [`Tuning`](sluice_config::Tuning) of
+//! the moment when a request needs them.
+
+pub mod affinity;
+pub mod cookie;
+pub mod error;
+pub mod filters;
+pub mod forwarded;
+pub mod hop_by_hop;
+pub mod hsts;
+pub mod https_redirect;
+pub mod redirect;
+pub mod retry;
+pub mod timeouts;
+
+pub use affinity::Affinity;
+pub use error::PolicyError;
+pub use filters::HeaderEdits;
+pub use forwarded::Forwarding;
+pub use redirect::RedirectTo;
+pub use retry::RetryPolicy;

@@ -1,0 +1,260 @@
+//! Sticky sessions by cookie: `affinity`, `affinity-mode` and `session-cookie-*`, octet for octet as
+//! ingress-nginx has them, so that sessions survive the move to Sluice.
+//!
+//! The cookie's value is `<key>|<hex>`. The second half names the backend: hex = md5(md5(name) + name) over
+//! hexadecimal digits, name = `<namespace>-<service>-<port>`. The first half leads to an endpoint: in mode
+//! balanced any text does, through the ring; in mode persistent it is md5(name + address).
+//!
+//! Which endpoint that is, is the registry's to say; this file makes and reads cookies.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use http::header::{HeaderMap, HeaderValue};
+use jiff::Timestamp;
+use md5::{Digest, Md5};
+use sluice_config::{AffinityMode, CookieAffinity, SameSite};
+
+use super::cookie;
+use super::error::PolicyError;
+
+/// A session cookie, with all that does not change from answer to answer written out.
+#[derive(Clone, Debug)]
+pub struct Affinity {
+    /// What a key leads to.
+    pub mode: AffinityMode,
+    /// Whether a failed try moves the session.
+    pub change_on_failure: bool,
+    name: Box<str>,
+    secure: Option<bool>,
+    expires: Option<i64>,
+    before_secure: Box<str>,
+    after_secure: Box<str>,
+}
+
+/// What a session cookie says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Session<'h> {
+    /// Leads to the endpoint.
+    pub key: &'h [u8],
+    /// Names the backend ([`backend_digits`]); empty in cookies of others.
+    pub backend: &'h [u8],
+}
+
+/// 32 hexadecimal digits.
+pub type Digits = [u8; 32];
+
+impl Affinity {
+    /// Writes the attributes out. Fails on a name, path or domain that would break the cookie.
+    pub fn compile(policy: &CookieAffinity) -> Result<Self, PolicyError> {
+        let CookieAffinity {
+            mode,
+            name,
+            path,
+            domain,
+            secure,
+            same_site,
+            expires,
+            max_age,
+            change_on_failure,
+        } = policy;
+        let broken = |text: &str| text.bytes().any(|byte| !matches!(byte, 0x20..=0x7e) || byte == b';');
+        let name_broken = name.is_empty() || name.bytes().any(|byte| b" \t\",;=\\".contains(&byte));
+        if name_broken || broken(name) || broken(path) || domain.as_deref().is_some_and(broken) {
+            return Err(PolicyError::Cookie(name.to_string()));
+        }
+        let mut before_secure = String::new();
+        if let Some(seconds) = max_age {
+            before_secure.push_str(&format!("; Max-Age={seconds}"));
+        }
+        if let Some(domain) = domain {
+            before_secure.push_str(&format!("; Domain={domain}"));
+        }
+        before_secure.push_str(&format!("; Path={path}"));
+        let after_secure = match same_site {
+            None => "; HttpOnly",
+            Some(SameSite::None) => "; HttpOnly; SameSite=None",
+            Some(SameSite::Lax) => "; HttpOnly; SameSite=Lax",
+            Some(SameSite::Strict) => "; HttpOnly; SameSite=Strict",
+        };
+        Ok(Self {
+            mode: *mode,
+            change_on_failure: *change_on_failure,
+            name: (**name).into(),
+            secure: *secure,
+            expires: *expires,
+            before_secure: before_secure.into(),
+            after_secure: after_secure.into(),
+        })
+    }
+
+    /// The session of a request, if it has one. A cookie that somebody else made counts: any key maps to an
+    /// endpoint.
+    pub fn session<'h>(&self, headers: &'h HeaderMap) -> Option<Session<'h>> {
+        let value = cookie::find(headers, &self.name)?;
+        let mut parts = value.split(|byte| *byte == b'|');
+        let key = parts.next().filter(|key| !key.is_empty())?;
+        Some(Session { key, backend: parts.next().unwrap_or_default() })
+    }
+
+    /// The `Set-Cookie` value that begins a session.
+    pub fn set_cookie(&self, key: &str, backend: &Digits, https: bool, now: SystemTime) -> Option<HeaderValue> {
+        let mut value = String::with_capacity(160);
+        value.push_str(&self.name);
+        value.push('=');
+        value.push_str(key);
+        value.push('|');
+        value.extend(backend.iter().map(|digit| char::from(*digit)));
+        if let Some(seconds) = self.expires {
+            value.push_str("; Expires=");
+            value.push_str(&cookie_time(now, seconds));
+        }
+        value.push_str(&self.before_secure);
+        if self.secure.unwrap_or(https) {
+            value.push_str("; Secure");
+        }
+        value.push_str(&self.after_secure);
+        HeaderValue::try_from(value).ok()
+    }
+}
+
+/// A new key of mode balanced: `<now + attempt>.<process>.<random>`, `attempt` from 1.
+pub fn balanced_key(now: SystemTime, attempt: u32) -> String {
+    let since = now.duration_since(UNIX_EPOCH).unwrap_or_default() + Duration::from_secs(attempt.into());
+    let seconds = since.as_millis() as f64 / 1000.0;
+    format!("{seconds}.{}.{}", std::process::id(), fastrand::u32(1..=999_999))
+}
+
+/// The half of a cookie that names the backend.
+pub fn backend_digits(backend: &str) -> Digits {
+    md5(&[&md5(&[backend.as_bytes()]), backend.as_bytes()])
+}
+
+/// Writes octets as lower-case hexadecimal digits; `digits` is twice as long.
+pub fn write_hex(octets: &[u8], digits: &mut [u8]) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    for (pair, octet) in digits.chunks_exact_mut(2).zip(octets) {
+        pair[0] = HEX[usize::from(octet >> 4)];
+        pair[1] = HEX[usize::from(octet & 15)];
+    }
+}
+
+fn md5(parts: &[&[u8]]) -> Digits {
+    let mut hash = Md5::new();
+    parts.iter().for_each(|part| hash.update(part));
+    let mut digits = [0; 32];
+    write_hex(&hash.finalize(), &mut digits);
+    digits
+}
+
+/// A time as nginx writes it in cookies: `Sun, 12-Feb-17 14:11:12 GMT`.
+fn cookie_time(now: SystemTime, seconds: i64) -> String {
+    let now = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
+    let (earliest, latest) = (0, Timestamp::MAX.as_second());
+    let time = Timestamp::from_second(now.saturating_add(seconds).clamp(earliest, latest));
+    time.unwrap_or(Timestamp::UNIX_EPOCH).strftime("%a, %d-%b-%y %H:%M:%S GMT").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy() -> CookieAffinity {
+        CookieAffinity {
+            mode: AffinityMode::Balanced,
+            name: "INGRESSCOOKIE".into(),
+            path: "/".into(),
+            domain: None,
+            secure: None,
+            same_site: None,
+            expires: None,
+            max_age: None,
+            change_on_failure: false,
+        }
+    }
+
+    fn at(seconds: u64) -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn the_backend_half_is_md5_twice() {
+        // printf default-web-80 | md5sum, then printf <digits>default-web-80 | md5sum
+        assert_eq!(&backend_digits("default-web-80"), BACKEND);
+    }
+
+    const BACKEND: &Digits = b"6cde5721ec2c7e2bce07cff7d0e4ac37";
+
+    #[test]
+    fn attributes_come_in_the_order_of_the_reference() {
+        let plain = Affinity::compile(&policy()).unwrap();
+        let value = plain.set_cookie("k.1.2", BACKEND, false, at(0)).unwrap();
+        let backend = std::str::from_utf8(BACKEND).unwrap();
+        assert_eq!(value, format!("INGRESSCOOKIE=k.1.2|{backend}; Path=/; HttpOnly"));
+
+        let full = CookieAffinity {
+            name: "route".into(),
+            path: "/cart".into(),
+            domain: Some("shop.example".into()),
+            same_site: Some(SameSite::Lax),
+            expires: Some(172_800),
+            max_age: Some(172_800),
+            ..policy()
+        };
+        let full = Affinity::compile(&full).unwrap();
+        let value = full.set_cookie("k", BACKEND, true, at(1_486_736_000)).unwrap();
+        assert_eq!(
+            value,
+            format!(
+                "route=k|{backend}; Expires=Sun, 12-Feb-17 14:13:20 GMT; Max-Age=172800; \
+                 Domain=shop.example; Path=/cart; Secure; HttpOnly; SameSite=Lax"
+            )
+        );
+    }
+
+    #[test]
+    fn secure_follows_the_scheme_unless_set() {
+        for (secure, https, expected) in [
+            (None, false, false),
+            (None, true, true),
+            (Some(true), false, true),
+            (Some(false), true, false),
+        ] {
+            let affinity = Affinity::compile(&CookieAffinity { secure, ..policy() }).unwrap();
+            let value = affinity.set_cookie("k", BACKEND, https, at(0)).unwrap();
+            assert_eq!(value.to_str().unwrap().contains("; Secure;"), expected);
+        }
+    }
+
+    #[test]
+    fn a_session_is_read_with_and_without_its_backend() {
+        let affinity = Affinity::compile(&policy()).unwrap();
+        let read = |value: &str| {
+            let headers: HeaderMap =
+                [(http::header::COOKIE, format!("INGRESSCOOKIE={value}").parse().unwrap())].into_iter().collect();
+            affinity.session(&headers).map(|session| {
+                let text = |part: &[u8]| String::from_utf8(part.to_vec()).unwrap();
+                (text(session.key), text(session.backend))
+            })
+        };
+        assert_eq!(read("1.2.3|f00"), Some(("1.2.3".into(), "f00".into())));
+        assert_eq!(read("foreign"), Some(("foreign".into(), String::new())));
+        assert_eq!(read("a|b|c"), Some(("a".into(), "b".into())));
+        assert_eq!(read("|f00"), None);
+        assert_eq!(read(""), None);
+    }
+
+    #[test]
+    fn balanced_keys_have_three_parts() {
+        let key = balanced_key(UNIX_EPOCH + Duration::from_millis(1_622_464_613_652), 1);
+        let rest = key.strip_prefix(&format!("1622464614.652.{}.", std::process::id())).unwrap();
+        assert!((1..=999_999).contains(&rest.parse::<u32>().unwrap()));
+    }
+
+    #[test]
+    fn what_would_break_the_cookie_is_refused() {
+        for (name, path) in [("", "/"), ("a b", "/"), ("a=b", "/"), ("a", "/;x"), ("a", "/\r\n")] {
+            let broken = CookieAffinity { name: name.into(), path: path.into(), ..policy() };
+            assert!(Affinity::compile(&broken).is_err(), "{name} {path}");
+        }
+    }
+}

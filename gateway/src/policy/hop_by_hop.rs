@@ -1,0 +1,150 @@
+//! Fields that concern one connection only (RFC 9110 §7.6.1): they and what `Connection` names are dropped in
+//! both directions, and an upgrade is named anew.
+//!
+//! `Content-Length` and `Transfer-Encoding` are the drivers' business and cannot be dropped by naming them in
+//! `Connection`, nor can `Host`: otherwise a client could change the framing between us and an endpoint.
+
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE,
+};
+use http::{StatusCode, Version};
+use smallvec::SmallVec;
+
+use crate::pipeline::Fields;
+
+static KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+static PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+static HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
+
+/// Clears a request head on its way to an endpoint. An upgrade that the client asks for is asked for again,
+/// but for HTTP/2 (RFC 7540's `h2c`, withdrawn by RFC 9113): it would hand the connection past every rule.
+pub fn request(head: &mut impl Fields, version: Version) {
+    let map = head.map();
+    let upgrade = match version {
+        Version::HTTP_11 if names(map, &UPGRADE) => map.get(UPGRADE).filter(|value| is_allowed(value)).cloned(),
+        _ => None,
+    };
+    clear(head);
+    head.remove(&TE);
+    head.remove(&HTTP2_SETTINGS);
+    if let Some(protocol) = upgrade {
+        head.set(UPGRADE, protocol);
+        head.set(CONNECTION, HeaderValue::from_static("upgrade"));
+    }
+}
+
+/// Clears a response head on its way to the client. The upgrade stays where the endpoint switches protocols.
+pub fn response(head: &mut impl Fields, status: StatusCode) {
+    let upgrade = match status {
+        StatusCode::SWITCHING_PROTOCOLS => head.map().get(UPGRADE).cloned(),
+        _ => None,
+    };
+    clear(head);
+    if let Some(protocol) = upgrade {
+        head.set(UPGRADE, protocol);
+        head.set(CONNECTION, HeaderValue::from_static("upgrade"));
+    }
+}
+
+fn is_allowed(upgrade: &HeaderValue) -> bool {
+    let mut protocols = upgrade.as_bytes().split(|byte| *byte == b',').map(|one| one.trim_ascii());
+    !protocols.any(|protocol| protocol.eq_ignore_ascii_case(b"h2c") || protocol.eq_ignore_ascii_case(b"h2"))
+}
+
+fn clear(head: &mut impl Fields) {
+    if head.map().contains_key(CONNECTION) {
+        let named: SmallVec<[HeaderName; 4]> =
+            options(head.map()).filter_map(|name| HeaderName::from_bytes(name).ok()).collect();
+        for name in named {
+            if ![HOST, CONTENT_LENGTH, TRANSFER_ENCODING].contains(&name) {
+                head.remove(&name);
+            }
+        }
+        head.remove(&CONNECTION);
+    }
+    for name in [&UPGRADE, &KEEP_ALIVE, &PROXY_CONNECTION] {
+        if head.map().contains_key(name) {
+            head.remove(name);
+        }
+    }
+}
+
+/// Whether `Connection` names this field.
+fn names(map: &HeaderMap, name: &HeaderName) -> bool {
+    options(map).any(|option| option.eq_ignore_ascii_case(name.as_str().as_bytes()))
+}
+
+fn options(map: &HeaderMap) -> impl Iterator<Item = &[u8]> {
+    let lines = map.get_all(CONNECTION).into_iter();
+    lines
+        .flat_map(|line| line.as_bytes().split(|byte| *byte == b','))
+        .map(|option| option.trim_ascii())
+        .filter(|option| !option.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(fields: &[(&'static str, &'static str)]) -> HeaderMap {
+        let pair = |(name, value): &(&'static str, &'static str)| {
+            (HeaderName::from_static(name), HeaderValue::from_static(value))
+        };
+        fields.iter().map(pair).collect()
+    }
+
+    #[test]
+    fn fields_that_connection_names_go() {
+        let mut map = head(&[
+            ("connection", "close, X-Secret ,"),
+            ("x-secret", "1"),
+            ("keep-alive", "timeout=5"),
+            ("proxy-connection", "keep-alive"),
+            ("te", "trailers"),
+            ("x-other", "2"),
+        ]);
+        request(&mut map, Version::HTTP_11);
+        assert_eq!(map, head(&[("x-other", "2")]));
+    }
+
+    #[test]
+    fn framing_and_host_stay_even_if_named() {
+        let fields = [("host", "a.example"), ("content-length", "3"), ("transfer-encoding", "chunked")];
+        let mut map = head(&fields);
+        map.insert(CONNECTION, HeaderValue::from_static("host, content-length, transfer-encoding"));
+        request(&mut map, Version::HTTP_11);
+        assert_eq!(map, head(&fields));
+    }
+
+    #[test]
+    fn an_upgrade_is_passed_on_once_asked_for_properly() {
+        let websocket = [("connection", "keep-alive, Upgrade"), ("upgrade", "websocket")];
+        let mut map = head(&websocket);
+        request(&mut map, Version::HTTP_11);
+        assert_eq!(map, head(&[("connection", "upgrade"), ("upgrade", "websocket")]));
+
+        let mut old = head(&websocket);
+        request(&mut old, Version::HTTP_10);
+        assert!(old.is_empty());
+        let mut unnamed = head(&[("upgrade", "websocket")]);
+        request(&mut unnamed, Version::HTTP_11);
+        assert!(unnamed.is_empty());
+        let mut h2c = head(&[
+            ("connection", "Upgrade, HTTP2-Settings"),
+            ("upgrade", "h2c"),
+            ("http2-settings", "AAMAAABk"),
+        ]);
+        request(&mut h2c, Version::HTTP_11);
+        assert!(h2c.is_empty());
+    }
+
+    #[test]
+    fn responses_are_cleared_too() {
+        let mut map = head(&[("connection", "upgrade, x-a"), ("upgrade", "h2"), ("x-a", "1"), ("x-b", "2")]);
+        let mut switched = map.clone();
+        response(&mut map, StatusCode::OK);
+        assert_eq!(map, head(&[("x-b", "2")]));
+        response(&mut switched, StatusCode::SWITCHING_PROTOCOLS);
+        assert_eq!(switched, head(&[("connection", "upgrade"), ("upgrade", "h2"), ("x-b", "2")]));
+    }
+}

@@ -1,0 +1,93 @@
+//! `ssl-redirect` and `force-ssl-redirect`: from http to https.
+//!
+//! As in ingress-nginx the Location is `https://`, the host without port, and the target as sent but for a
+//! final slash, which is cut even of `/` and of a query.
+
+use sluice_config::{HttpsRedirect, Tuning};
+
+/// Facts about the request that decide.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'a> {
+    /// Whether the connection has TLS.
+    pub https: bool,
+    /// `http` or `https`; with `use-forwarded-headers` what the client's proxy says.
+    pub access_scheme: &'a [u8],
+    /// Whether some object asks for TLS on this host.
+    pub host_has_tls: bool,
+    /// The normalised path.
+    pub path: &'a str,
+}
+
+/// Whether the request is redirected.
+pub fn applies(policy: &HttpsRedirect, tuning: &Tuning, facts: &Facts<'_>) -> bool {
+    if facts.access_scheme != b"http" || exempt(tuning, facts.path) {
+        return false;
+    }
+    let force = policy.force.unwrap_or(tuning.force_ssl_redirect);
+    let ssl = policy.ssl.unwrap_or(tuning.ssl_redirect);
+    force || (ssl && facts.host_has_tls && !facts.https)
+}
+
+/// `no-tls-redirect-locations`: what certificate authorities ask for over http.
+fn exempt(tuning: &Tuning, path: &str) -> bool {
+    tuning.no_tls_redirect_locations.iter().any(|prefix| !prefix.is_empty() && path.starts_with(&**prefix))
+}
+
+/// Where it is redirected to. `host` has no port; `target` is path and query as sent.
+pub fn location(host: &str, target: &str) -> String {
+    let target = target.strip_suffix('/').unwrap_or(target);
+    ["https://", host, target].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: Facts<'_> = Facts { https: false, access_scheme: b"http", host_has_tls: true, path: "/x" };
+
+    #[test]
+    fn a_host_with_tls_redirects_unless_told_not_to() {
+        let tuning = Tuning::default();
+        let own = HttpsRedirect::default();
+        assert!(applies(&own, &tuning, &PLAIN));
+        assert!(!applies(&own, &tuning, &Facts { host_has_tls: false, ..PLAIN }));
+        assert!(!applies(&own, &tuning, &Facts { https: true, access_scheme: b"https", ..PLAIN }));
+        assert!(!applies(&own, &tuning, &Facts { access_scheme: b"https", ..PLAIN }));
+        assert!(!applies(&HttpsRedirect { ssl: Some(false), force: None }, &tuning, &PLAIN));
+        let off = Tuning { ssl_redirect: false, ..Tuning::default() };
+        assert!(!applies(&own, &off, &PLAIN));
+        assert!(applies(&HttpsRedirect { ssl: Some(true), force: None }, &off, &PLAIN));
+    }
+
+    #[test]
+    fn force_needs_no_tls_on_the_host() {
+        let facts = Facts { host_has_tls: false, ..PLAIN };
+        let own = HttpsRedirect { ssl: Some(false), force: Some(true) };
+        assert!(applies(&own, &Tuning::default(), &facts));
+        let global = Tuning { force_ssl_redirect: true, ..Tuning::default() };
+        assert!(applies(&HttpsRedirect::default(), &global, &facts));
+        assert!(!applies(&HttpsRedirect { ssl: None, force: Some(false) }, &global, &facts));
+    }
+
+    #[test]
+    fn challenges_of_certificate_authorities_pass() {
+        let facts = Facts { path: "/.well-known/acme-challenge/token", ..PLAIN };
+        let own = HttpsRedirect { ssl: None, force: Some(true) };
+        assert!(!applies(&own, &Tuning::default(), &facts));
+        let none = Tuning { no_tls_redirect_locations: Vec::new(), ..Tuning::default() };
+        assert!(applies(&own, &none, &facts));
+    }
+
+    #[test]
+    fn the_final_slash_is_cut() {
+        for (target, expected) in [
+            ("/", "https://a.example"),
+            ("/x", "https://a.example/x"),
+            ("/x/", "https://a.example/x"),
+            ("/x?y=1", "https://a.example/x?y=1"),
+            ("/x?y=/", "https://a.example/x?y="),
+        ] {
+            assert_eq!(location("a.example", target), expected);
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! `proxy-next-upstream`, `-tries` and `-timeout`: when a failed try is followed by another.
+//!
+//! A request that may have reached an endpoint is sent again only if its method is idempotent or the operator
+//! allowed it (`non_idempotent`); nginx counts POST, LOCK and PATCH as not idempotent.
+
+use std::time::{Duration, Instant};
+
+use http::{Method, StatusCode};
+use sluice_config::{NextUpstream, Retry, Tuning};
+
+use super::timeouts::resolve_optional;
+use crate::pipeline::{Failure, FailureKind};
+
+/// The rule's settings met with the global ones, for one request.
+#[derive(Clone, Copy, Debug)]
+pub struct RetryPolicy {
+    on: NextUpstream,
+    tries: u32,
+    window: Option<Duration>,
+    idempotent: bool,
+}
+
+/// How far a request has come with its tries.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Tries that count, the failed one included.
+    pub tries: u32,
+    /// When the first began.
+    pub first: Instant,
+    /// How many endpoints there are.
+    pub endpoints: usize,
+}
+
+impl RetryPolicy {
+    /// Resolves the settings for a request of this method.
+    pub fn new(own: &Retry, tuning: &Tuning, method: &Method) -> Self {
+        Self {
+            on: own.on.unwrap_or(tuning.next_upstream),
+            tries: own.tries.unwrap_or(tuning.next_upstream_tries),
+            window: resolve_optional(own.timeout, tuning.next_upstream_timeout),
+            idempotent: !matches!(method.as_str(), "POST" | "LOCK" | "PATCH"),
+        }
+    }
+
+    /// What is left of the time in which tries may begin; `None` is no limit.
+    pub fn time_left(&self, first: Instant) -> Option<Duration> {
+        self.window.map(|window| window.saturating_sub(first.elapsed()))
+    }
+
+    /// Whether a try that brought no response head is followed by another.
+    pub fn after_failure(&self, failure: &Failure, progress: &Progress) -> bool {
+        let wanted = match failure.kind {
+            FailureKind::Connect | FailureKind::Broken => self.on.error,
+            FailureKind::ConnectTimeout | FailureKind::ReadTimeout | FailureKind::SendTimeout => {
+                self.on.timeout
+            }
+            FailureKind::InvalidHead => self.on.invalid_header,
+            FailureKind::Client | FailureKind::ClientTimeout => false,
+        };
+        wanted
+            && failure.replayable
+            && !failure.response_started
+            && (!failure.sent || self.may_repeat())
+            && self.has_try_left(progress)
+    }
+
+    /// Whether a response with this status is dropped for another try.
+    pub fn after_status(&self, status: StatusCode, replayable: bool, progress: &Progress) -> bool {
+        let wanted = match status.as_u16() {
+            403 => self.on.http_403,
+            404 => self.on.http_404,
+            429 => self.on.http_429,
+            500 => self.on.http_500,
+            502 => self.on.http_502,
+            503 => self.on.http_503,
+            504 => self.on.http_504,
+            _ => false,
+        };
+        wanted && replayable && self.may_repeat() && self.has_try_left(progress)
+    }
+
+    fn may_repeat(&self) -> bool {
+        self.idempotent || self.on.non_idempotent
+    }
+
+    fn has_try_left(&self, progress: &Progress) -> bool {
+        let limit = match self.tries {
+            0 => u32::try_from(progress.endpoints).unwrap_or(u32::MAX),
+            tries => tries,
+        };
+        progress.tries < limit && self.time_left(progress.first).is_none_or(|left| !left.is_zero())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_config::Timeout;
+
+    use super::*;
+
+    const GET: Method = Method::GET;
+
+    fn failure(kind: FailureKind) -> Failure {
+        Failure { kind, stale: false, sent: true, replayable: true, response_started: false }
+    }
+
+    fn progress(tries: u32) -> Progress {
+        Progress { tries, first: Instant::now(), endpoints: 5 }
+    }
+
+    #[test]
+    fn the_default_is_errors_and_timeouts_three_times() {
+        let policy = RetryPolicy::new(&Retry::default(), &Tuning::default(), &GET);
+        use FailureKind::*;
+        for (kind, again) in [
+            (Connect, true),
+            (ConnectTimeout, true),
+            (Broken, true),
+            (ReadTimeout, true),
+            (SendTimeout, true),
+            (InvalidHead, false),
+            (Client, false),
+            (ClientTimeout, false),
+        ] {
+            assert_eq!(policy.after_failure(&failure(kind), &progress(1)), again, "{kind:?}");
+        }
+        assert!(policy.after_failure(&failure(Connect), &progress(2)));
+        assert!(!policy.after_failure(&failure(Connect), &progress(3)));
+        assert!(!policy.after_status(StatusCode::SERVICE_UNAVAILABLE, true, &progress(1)));
+    }
+
+    #[test]
+    fn a_request_that_is_not_idempotent_goes_out_once() {
+        for method in ["POST", "LOCK", "PATCH"] {
+            let method = Method::from_bytes(method.as_bytes()).unwrap();
+            let mut own = Retry::default();
+            let policy = RetryPolicy::new(&own, &Tuning::default(), &method);
+            assert!(!policy.after_failure(&failure(FailureKind::Broken), &progress(1)));
+            let unsent = Failure { sent: false, ..failure(FailureKind::Connect) };
+            assert!(policy.after_failure(&unsent, &progress(1)), "nothing was sent yet");
+            own.on = Some(NextUpstream { non_idempotent: true, http_500: true, ..NextUpstream::DEFAULT });
+            let policy = RetryPolicy::new(&own, &Tuning::default(), &method);
+            assert!(policy.after_failure(&failure(FailureKind::Broken), &progress(1)));
+            assert!(policy.after_status(StatusCode::INTERNAL_SERVER_ERROR, true, &progress(1)));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_sent_again_or_has_begun_to_be_answered_is_not_tried_again() {
+        let policy = RetryPolicy::new(&Retry::default(), &Tuning::default(), &GET);
+        let lost = Failure { replayable: false, ..failure(FailureKind::Broken) };
+        let begun = Failure { response_started: true, ..failure(FailureKind::Broken) };
+        assert!(!policy.after_failure(&lost, &progress(1)));
+        assert!(!policy.after_failure(&begun, &progress(1)));
+    }
+
+    #[test]
+    fn zero_tries_means_one_per_endpoint_and_the_window_closes() {
+        let own = Retry { tries: Some(0), ..Retry::default() };
+        let policy = RetryPolicy::new(&own, &Tuning::default(), &GET);
+        assert!(policy.after_failure(&failure(FailureKind::Connect), &progress(4)));
+        assert!(!policy.after_failure(&failure(FailureKind::Connect), &progress(5)));
+        let own = Retry { timeout: Timeout::After(Duration::ZERO), ..Retry::default() };
+        let policy = RetryPolicy::new(&own, &Tuning::default(), &GET);
+        assert!(!policy.after_failure(&failure(FailureKind::Connect), &progress(1)));
+    }
+
+    #[test]
+    fn every_status_has_its_switch() {
+        let switches: [(u16, fn(&mut NextUpstream)); 7] = [
+            (403, |on| on.http_403 = true),
+            (404, |on| on.http_404 = true),
+            (429, |on| on.http_429 = true),
+            (500, |on| on.http_500 = true),
+            (502, |on| on.http_502 = true),
+            (503, |on| on.http_503 = true),
+            (504, |on| on.http_504 = true),
+        ];
+        for (status, switch) in switches {
+            let mut on = NextUpstream::default();
+            switch(&mut on);
+            let own = Retry { on: Some(on), ..Retry::default() };
+            let policy = RetryPolicy::new(&own, &Tuning::default(), &GET);
+            for (other, _) in switches {
+                let code = StatusCode::from_u16(other).unwrap();
+                assert_eq!(policy.after_status(code, true, &progress(1)), other == status);
+                assert!(!policy.after_status(code, false, &progress(1)));
+            }
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! A rule, compiled: pool handles in place of keys, header values in place of texts, metric labels resolved.
+//!
+//! Compiling may fail, and then the whole host is refused and its last good version stays in force: a policy
+//! or filter that cannot be carried out must never be skipped. After it nothing on the request path parses,
+//! formats or looks anything up by name.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use sluice_config::{Action, Backend, Host, Origin, Policies, Rule, ServiceRef, WeightedBackend};
+
+use crate::policy::affinity::{self, Digits};
+use crate::policy::{Affinity, HeaderEdits, PolicyError, RedirectTo};
+use crate::registry::{Pool, Registry, Sessions};
+use crate::router::{CompiledHost, RouterError};
+use crate::telemetry::{RequestMeters, TargetLabels, TargetMeters};
+
+/// What is done with the requests of one rule.
+#[derive(Debug)]
+pub struct Route {
+    /// What happens.
+    pub action: RouteAction,
+    /// The rule is closed, with this status.
+    pub deny: Option<StatusCode>,
+    /// Settings that meet the global ones when a request comes.
+    pub policies: Arc<Policies>,
+    /// Sticky sessions.
+    pub affinity: Option<Box<Affinity>>,
+    /// Header changes.
+    pub edits: Option<Box<HeaderEdits>>,
+    /// Whether some object asks for TLS on the host.
+    pub host_has_tls: bool,
+    /// Meters of answers that no backend has a part in.
+    pub meters: Option<Arc<TargetMeters>>,
+    /// Where the rule came from.
+    pub origin: Arc<Origin>,
+}
+
+/// What happens to a request.
+#[derive(Debug)]
+pub enum RouteAction {
+    /// It goes to one of these.
+    Forward(Backends),
+    /// It is redirected.
+    Redirect(RedirectTo),
+    /// It is answered with this status.
+    Answer(StatusCode),
+}
+
+/// Backends with their shares.
+#[derive(Debug)]
+pub struct Backends {
+    targets: Box<[(u32, Arc<Target>)]>,
+    total: u64,
+}
+
+/// One backend.
+pub struct Target {
+    /// Where to.
+    pub to: Destination,
+    /// `namespace-service-port`: `$proxy_upstream_name` in the access log; empty where there is no Service.
+    pub name: Box<str>,
+    /// Header changes of this backend alone.
+    pub edits: Option<Box<HeaderEdits>>,
+    /// Meters of its requests.
+    pub meters: Option<Arc<TargetMeters>>,
+    /// The half of a session cookie that names this backend.
+    pub digits: Digits,
+    /// The sessions of mode persistent.
+    pub sessions: Option<Sessions>,
+}
+
+/// Where a request goes.
+#[derive(Debug)]
+pub enum Destination {
+    /// To an endpoint of this pool.
+    Pool(Arc<Pool>),
+    /// To the program's default backend.
+    Default,
+    /// Nowhere: it gets this status.
+    Invalid(StatusCode),
+}
+
+/// Why a host cannot be compiled.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RouteError {
+    /// A match cannot.
+    #[error(transparent)]
+    Match(#[from] RouterError),
+    /// A policy cannot.
+    #[error("{origin}: {error}")]
+    Policy {
+        /// The object.
+        origin: String,
+        /// Why.
+        error: PolicyError,
+    },
+    /// The contract is broken: a backend names a pool that was never sent.
+    #[error("{origin}: pool {pool} is not known; this is a defect of Sluice, please report it")]
+    Pool {
+        /// The object.
+        origin: String,
+        /// The pool.
+        pool: String,
+    },
+}
+
+/// What a host is compiled with.
+#[derive(Clone, Copy)]
+pub struct Compiler<'a> {
+    /// Where pool handles come from.
+    pub registry: &'a Registry,
+    /// Where meters come from; `None` keeps no request metrics.
+    pub meters: Option<&'a Arc<RequestMeters>>,
+}
+
+impl Compiler<'_> {
+    /// Compiles all rules of a host.
+    pub fn host(&self, host: &Host) -> Result<CompiledHost<Route>, RouteError> {
+        let label = host.key.pattern.to_string();
+        let mut rules = Vec::with_capacity(host.rules.len());
+        for rule in &host.rules {
+            rules.push((&rule.matches, Arc::new(self.rule(rule, &label, host.tls.is_some())?)));
+        }
+        Ok(CompiledHost::compile(rules, host.fall_through, ())?)
+    }
+
+    /// The program's default backend, for requests that no rule takes.
+    pub fn default_backend(&self, pool: Arc<Pool>) -> Target {
+        Target {
+            to: Destination::Pool(pool),
+            name: "upstream-default-backend".into(),
+            edits: None,
+            meters: None,
+            digits: [b'0'; 32],
+            sessions: None,
+        }
+    }
+
+    fn rule(&self, rule: &Rule, host: &str, host_has_tls: bool) -> Result<Route, RouteError> {
+        let failed = |error| RouteError::Policy { origin: rule.origin.object.to_string(), error };
+        let policies = &rule.policies;
+        let action = match &rule.action {
+            Action::Forward(backends) => {
+                let mut targets = Vec::with_capacity(backends.len());
+                for backend in backends {
+                    targets.push((backend.weight, Arc::new(self.target(backend, rule, host)?)));
+                }
+                RouteAction::Forward(Backends::new(targets))
+            }
+            Action::Redirect(redirect) => {
+                RouteAction::Redirect(RedirectTo::compile(redirect).map_err(failed)?)
+            }
+            Action::Answer(code) => RouteAction::Answer(status(*code).map_err(failed)?),
+        };
+        let deny = policies.deny.as_ref().map(|deny| status(deny.status)).transpose().map_err(failed)?;
+        let affinity = policies.affinity.as_ref().map(Affinity::compile).transpose().map_err(failed)?;
+        Ok(Route {
+            action,
+            deny,
+            policies: policies.clone(),
+            affinity: affinity.map(Box::new),
+            edits: edits(&rule.filters).map_err(failed)?,
+            host_has_tls,
+            meters: self.meters(rule, host, None),
+            origin: rule.origin.clone(),
+        })
+    }
+
+    fn target(&self, backend: &WeightedBackend, rule: &Rule, host: &str) -> Result<Target, RouteError> {
+        let origin = || rule.origin.object.to_string();
+        let failed = |error| RouteError::Policy { origin: origin(), error };
+        let (to, service) = match &backend.backend {
+            Backend::Pool { pool: key, service } => {
+                let missing = || RouteError::Pool { origin: origin(), pool: key.to_string() };
+                (Destination::Pool(self.registry.pool(key).ok_or_else(missing)?), Some(service))
+            }
+            Backend::Default => (Destination::Default, None),
+            Backend::Invalid { status: code, service, reason: _ } => {
+                (Destination::Invalid(status(*code).map_err(failed)?), service.as_ref())
+            }
+        };
+        let name = service.map(ToString::to_string).unwrap_or_default();
+        let sessions = match (&to, &rule.policies.affinity) {
+            (Destination::Pool(pool), Some(_)) => Some(pool.sessions(&name)),
+            _ => None,
+        };
+        Ok(Target {
+            to,
+            digits: affinity::backend_digits(&name),
+            name: name.into(),
+            edits: edits(&backend.filters).map_err(failed)?,
+            meters: self.meters(rule, host, service),
+            sessions,
+        })
+    }
+
+    fn meters(&self, rule: &Rule, host: &str, service: Option<&ServiceRef>) -> Option<Arc<TargetMeters>> {
+        let object = &rule.origin.object.name;
+        Some(self.meters?.target(TargetLabels {
+            host: host.to_owned(),
+            path: rule.origin.path.to_string(),
+            namespace: object.namespace.to_string(),
+            ingress: object.name.to_string(),
+            service: service.map(|service| service.name.to_string()).unwrap_or_default(),
+        }))
+    }
+}
+
+fn edits(filters: &[sluice_config::Filter]) -> Result<Option<Box<HeaderEdits>>, PolicyError> {
+    match filters {
+        [] => Ok(None),
+        filters => Ok(Some(Box::new(HeaderEdits::compile(filters)?))),
+    }
+}
+
+/// A status that may stand alone in an answer.
+fn status(code: u16) -> Result<StatusCode, PolicyError> {
+    match code {
+        200..=599 => StatusCode::from_u16(code).map_err(|_| PolicyError::Status(code)),
+        _ => Err(PolicyError::Status(code)),
+    }
+}
+
+impl Backends {
+    fn new(targets: Vec<(u32, Arc<Target>)>) -> Self {
+        let total = targets.iter().map(|(weight, _)| u64::from(*weight)).sum();
+        Self { targets: targets.into(), total }
+    }
+
+    /// Draws a backend, each with the chance of its weight over the sum. `None` when there is none, or no
+    /// weight.
+    pub fn draw(&self) -> Option<&Arc<Target>> {
+        if let [(weight, only)] = &*self.targets {
+            return (*weight > 0).then_some(only);
+        }
+        if self.total == 0 {
+            return None;
+        }
+        let mut left = fastrand::u64(..self.total);
+        let drawn = self.targets.iter().find(|(weight, _)| match left.checked_sub(u64::from(*weight)) {
+            Some(rest) => {
+                left = rest;
+                false
+            }
+            None => true,
+        });
+        drawn.map(|(_, target)| target)
+    }
+
+    /// The backend that a session began with, even if it takes no new ones.
+    pub fn of_session(&self, digits: &[u8]) -> Option<&Arc<Target>> {
+        self.targets.iter().map(|(_, target)| target).find(|target| target.digits == digits)
+    }
+}
+
+impl std::fmt::Debug for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Target").field("name", &self.name).field("to", &self.to).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn backends(weights: &[u32]) -> Backends {
+        let target = |index: usize| Target {
+            to: Destination::Invalid(StatusCode::SERVICE_UNAVAILABLE),
+            name: index.to_string().into(),
+            edits: None,
+            meters: None,
+            digits: affinity::backend_digits(&index.to_string()),
+            sessions: None,
+        };
+        let targets = weights.iter().enumerate().map(|(index, weight)| (*weight, Arc::new(target(index))));
+        Backends::new(targets.collect())
+    }
+
+    #[test]
+    fn shares_are_weights_over_their_sum() {
+        let backends = backends(&[1, 0, 3]);
+        let mut counts = [0_u32; 3];
+        for _ in 0..40_000 {
+            let drawn = backends.draw().unwrap();
+            counts[drawn.name.parse::<usize>().unwrap()] += 1;
+        }
+        assert_eq!(counts[1], 0);
+        // Six standard deviations of 40,000 draws with chance 1/4 are 520.
+        assert!((9_480..=10_520).contains(&counts[0]), "{counts:?}");
+    }
+
+    #[test]
+    fn without_weight_there_is_nothing_to_draw() {
+        for weights in [&[][..], &[0], &[0, 0]] {
+            assert!(backends(weights).draw().is_none(), "{weights:?}");
+        }
+    }
+
+    #[test]
+    fn a_session_beats_weights() {
+        let backends = backends(&[1, 0]);
+        let digits = affinity::backend_digits("1");
+        assert_eq!(&*backends.of_session(&digits).unwrap().name, "1");
+        assert!(backends.of_session(b"f00").is_none());
+    }
+}

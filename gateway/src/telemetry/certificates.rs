@@ -1,0 +1,48 @@
+//! `ssl_expire_time_seconds` and `ssl_certificate_info`, made at the scrape from the configuration in force:
+//! there is no series to forget when a host or a certificate goes.
+
+use prometheus::core::Collector;
+use prometheus::proto::MetricFamily;
+use prometheus::{IntGaugeVec, Opts};
+use sluice_config::Certificate;
+
+use super::options::Options;
+
+/// A host and the certificate it serves.
+#[derive(Clone, Copy, Debug)]
+pub struct ServedCertificate<'a> {
+    /// The host as the Ingress has it.
+    pub host: &'a str,
+    /// Its certificate.
+    pub certificate: &'a Certificate,
+}
+
+pub(super) fn families<'a>(
+    options: &Options,
+    served: impl Iterator<Item = ServedCertificate<'a>>,
+) -> Result<Vec<MetricFamily>, prometheus::Error> {
+    let opts = |name: &str, help: &str| -> Opts { super::reference_opts(options, name, help) };
+    let common = ["namespace", "class", "host", "secret_name", "identifier"];
+    let facts =
+        [&common[..], &["issuer_organization", "issuer_common_name", "serial_number", "public_key_algorithm"]]
+            .concat();
+    let expiry = IntGaugeVec::new(
+        opts("ssl_expire_time_seconds", "When the certificate of the host ends, Unix seconds."),
+        &common,
+    )?;
+    let info = IntGaugeVec::new(opts("ssl_certificate_info", "Facts about the host's certificate."), &facts)?;
+    for ServedCertificate { host, certificate } in served {
+        let facts = &certificate.facts;
+        let issuer = facts.issuer_common_name.as_deref().unwrap_or_default();
+        let identifier = format!("{issuer}-{}", facts.serial_number);
+        let id = &certificate.id;
+        let values = [&*id.namespace, &options.controller_class, host, &*id.name, &identifier];
+        expiry.with_label_values(&values).set(facts.not_after);
+        let organization = facts.issuer_organization.as_deref().unwrap_or_default();
+        let more = [organization, issuer, &facts.serial_number, &facts.public_key_algorithm];
+        info.with_label_values(&[&values[..], &more].concat()).set(1);
+    }
+    let mut all = expiry.collect();
+    all.extend(info.collect());
+    Ok(all)
+}

@@ -1,0 +1,108 @@
+//! Client connections and requests under way, counted once and shown under the reference's names
+//! (`nginx_process_*`) and Sluice's own.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::MetricFamily;
+use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
+
+use super::error::TelemetryError;
+use super::options::Options;
+
+/// The counts. Written by all workers; read at a scrape.
+#[derive(Debug, Default)]
+pub(super) struct Connections {
+    pub(super) open: AtomicI64,
+    pub(super) accepted: AtomicU64,
+    pub(super) refused: AtomicU64,
+    pub(super) requests_open: AtomicI64,
+    pub(super) requests: AtomicU64,
+}
+
+/// Shows [`Connections`] at a scrape.
+struct ConnectionsCollector {
+    counts: std::sync::Arc<Connections>,
+    states: IntGaugeVec,
+    totals: IntCounterVec,
+    requests: IntCounter,
+    open: IntGauge,
+    accepted: IntCounter,
+    refused: IntCounter,
+}
+
+pub(super) fn register(
+    options: &Options,
+    registry: &Registry,
+    counts: std::sync::Arc<Connections>,
+) -> Result<(), TelemetryError> {
+    let reference = |name: &str, help: &str| super::reference_opts(options, name, help);
+    registry.register(Box::new(ConnectionsCollector {
+        counts,
+        states: IntGaugeVec::new(
+            reference("nginx_process_connections", "Client connections by state."),
+            &["state"],
+        )?,
+        totals: IntCounterVec::new(
+            reference("nginx_process_connections_total", "Client connections accepted and handled."),
+            &["state"],
+        )?,
+        requests: IntCounter::with_opts(reference("nginx_process_requests_total", "Requests read."))?,
+        open: IntGauge::with_opts(Opts::new("sluice_connections_open", "Client connections now."))?,
+        accepted: IntCounter::with_opts(Opts::new(
+            "sluice_connections_accepted_total",
+            "Client connections accepted.",
+        ))?,
+        refused: IntCounter::with_opts(Opts::new(
+            "sluice_connections_refused_total",
+            "Client connections closed at once because max-worker-connections was reached.",
+        ))?,
+    }))?;
+    Ok(())
+}
+
+impl Collector for ConnectionsCollector {
+    fn desc(&self) -> Vec<&Desc> {
+        let mut all = self.states.desc();
+        all.extend(self.totals.desc());
+        all.extend(self.requests.desc());
+        all.extend(self.open.desc());
+        all.extend(self.accepted.desc());
+        all.extend(self.refused.desc());
+        all
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let open = self.counts.open.load(Relaxed).max(0);
+        let writing = self.counts.requests_open.load(Relaxed).max(0);
+        let accepted = self.counts.accepted.load(Relaxed);
+        let refused = self.counts.refused.load(Relaxed);
+        // A connection that is not answering is waiting: heads are read without a state of their own. Several
+        // requests may share one HTTP/2 connection.
+        let states =
+            [("active", open), ("reading", 0), ("writing", writing), ("waiting", (open - writing).max(0))];
+        for (state, value) in states {
+            self.states.with_label_values(&[state]).set(value);
+        }
+        for (state, value) in [("accepted", accepted + refused), ("handled", accepted)] {
+            raise(&self.totals.with_label_values(&[state]), value);
+        }
+        raise(&self.requests, self.counts.requests.load(Relaxed));
+        self.open.set(open);
+        raise(&self.accepted, accepted);
+        raise(&self.refused, refused);
+        let mut all = self.states.collect();
+        all.extend(self.totals.collect());
+        all.extend(self.requests.collect());
+        all.extend(self.open.collect());
+        all.extend(self.accepted.collect());
+        all.extend(self.refused.collect());
+        all
+    }
+}
+
+/// Two scrapes at once may both raise it: the later one sets it right.
+fn raise(counter: &IntCounter, value: u64) {
+    counter.reset();
+    counter.inc_by(value);
+}

@@ -1,0 +1,65 @@
+//! The reference's metrics about its controller that have a meaning here: what runs, and whether the last
+//! configuration was taken.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use prometheus::{Gauge, IntCounter, IntGauge, Opts, Registry};
+
+use super::error::TelemetryError;
+use super::options::Options;
+
+/// Meters of the configuration in force.
+#[derive(Debug)]
+pub(super) struct Controller {
+    config_hash: Gauge,
+    successful: IntGauge,
+    successful_at: Gauge,
+    success: IntCounter,
+    errors: IntCounter,
+}
+
+impl Controller {
+    pub(super) fn new(options: &Options, registry: &Registry) -> Result<Self, TelemetryError> {
+        let opts = |name: &str, help: &str| -> Opts { super::reference_opts(options, name, help) };
+        let build = IntGauge::with_opts(
+            opts("build_info", "What runs; always 1.")
+                .const_label("release", &options.release)
+                .const_label("build", &options.build)
+                .const_label("repository", &options.repository),
+        )?;
+        build.set(1);
+        let this = Self {
+            config_hash: Gauge::with_opts(opts("config_hash", "Equal where the configuration is equal."))?,
+            successful: IntGauge::with_opts(opts(
+                "config_last_reload_successful",
+                "Whether all of the last change of configuration is in force.",
+            ))?,
+            successful_at: Gauge::with_opts(opts(
+                "config_last_reload_successful_timestamp_seconds",
+                "When a change of configuration was last taken as a whole, Unix seconds.",
+            ))?,
+            success: IntCounter::with_opts(opts("success", "Changes of configuration taken as a whole."))?,
+            errors: IntCounter::with_opts(opts("errors", "Changes of configuration with refused parts."))?,
+        };
+        registry.register(Box::new(build))?;
+        registry.register(Box::new(this.config_hash.clone()))?;
+        registry.register(Box::new(this.successful.clone()))?;
+        registry.register(Box::new(this.successful_at.clone()))?;
+        registry.register(Box::new(this.success.clone()))?;
+        registry.register(Box::new(this.errors.clone()))?;
+        Ok(this)
+    }
+
+    pub(super) fn applied(&self, whole: bool, hash: u64) {
+        // A gauge is a double: only 53 bits of the hash arrive.
+        self.config_hash.set((hash >> 11) as f64);
+        self.successful.set(i64::from(whole));
+        if whole {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            self.successful_at.set(now.as_secs() as f64);
+            self.success.inc();
+        } else {
+            self.errors.inc();
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Sluice's own metrics, prefix `sluice_`.
+
+use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
+
+use super::error::TelemetryError;
+
+/// Meters that have no counterpart in the reference.
+#[derive(Debug)]
+pub(super) struct Own {
+    pub(super) apply: Histogram,
+    pub(super) generation: IntGauge,
+    pub(super) nodes_recomputed: IntCounterVec,
+    pub(super) endpoints: IntGaugeVec,
+    pub(super) retries: IntCounter,
+    pub(super) refused_requests: IntCounterVec,
+    pub(super) handshake_failures: IntCounter,
+    pub(super) log_dropped: IntCounter,
+    pub(super) problems: IntGaugeVec,
+    pub(super) skipped: IntGaugeVec,
+}
+
+impl Own {
+    pub(super) fn new(registry: &Registry) -> Result<Self, TelemetryError> {
+        let apply = HistogramOpts::new("sluice_apply_duration_seconds", "Seconds that applying a change took.")
+            .buckets(vec![0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0]);
+        let this = Self {
+            apply: Histogram::with_opts(apply)?,
+            generation: IntGauge::new("sluice_generation", "Number of the last change applied.")?,
+            nodes_recomputed: counters(
+                "sluice_nodes_recomputed_total",
+                "Nodes of the translation recomputed.",
+                "node",
+            )?,
+            endpoints: gauges(
+                "sluice_endpoints",
+                "Endpoints by health; one that stands in several Services counts in each.",
+                "health",
+            )?,
+            retries: IntCounter::new("sluice_upstream_retries_total", "Tries after the first of a request.")?,
+            refused_requests: counters(
+                "sluice_requests_refused_total",
+                "Requests that could not be read, by the status of the answer.",
+                "status",
+            )?,
+            handshake_failures: IntCounter::new(
+                "sluice_tls_handshake_failures_total",
+                "Connections whose TLS handshake failed.",
+            )?,
+            log_dropped: IntCounter::new(
+                "sluice_access_log_dropped_lines_total",
+                "Access log lines dropped because nobody took them in time.",
+            )?,
+            problems: gauges("sluice_problems", "Problems in the configuration.", "severity")?,
+            skipped: gauges("sluice_skipped_objects", "Objects of kinds that are not served.", "kind")?,
+        };
+        registry.register(Box::new(this.apply.clone()))?;
+        registry.register(Box::new(this.generation.clone()))?;
+        registry.register(Box::new(this.nodes_recomputed.clone()))?;
+        registry.register(Box::new(this.endpoints.clone()))?;
+        registry.register(Box::new(this.retries.clone()))?;
+        registry.register(Box::new(this.refused_requests.clone()))?;
+        registry.register(Box::new(this.handshake_failures.clone()))?;
+        registry.register(Box::new(this.log_dropped.clone()))?;
+        registry.register(Box::new(this.problems.clone()))?;
+        registry.register(Box::new(this.skipped.clone()))?;
+        Ok(this)
+    }
+}
+
+fn counters(name: &str, help: &str, label: &str) -> Result<IntCounterVec, prometheus::Error> {
+    IntCounterVec::new(Opts::new(name, help), &[label])
+}
+
+fn gauges(name: &str, help: &str, label: &str) -> Result<IntGaugeVec, prometheus::Error> {
+    IntGaugeVec::new(Opts::new(name, help), &[label])
+}
