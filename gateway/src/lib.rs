@@ -6,10 +6,15 @@
 
 pub mod apply;
 pub mod connection;
+pub mod data_plane;
+pub mod drain;
 pub mod pipeline;
 pub mod policy;
+mod proxy;
 pub mod registry;
 pub mod route;
 pub mod router;
 pub mod state;
 pub mod telemetry;
+pub mod tls;
+pub mod worker;

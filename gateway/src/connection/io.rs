@@ -22,6 +22,7 @@ use pingora_core::protocols::{
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
+use tokio_util::io::poll_read_buf;
 
 use super::chunks::ChunkScanner;
 use super::head::Framing;
@@ -54,6 +55,8 @@ pub(crate) struct ClientIo {
     /// The protocol has changed: everything passes.
     upgraded: AtomicBool,
     http2: bool,
+    /// The connection ends with the current request.
+    last: bool,
     digest: Arc<ProxyDigest>,
 }
 
@@ -76,6 +79,7 @@ impl ClientIo {
             released: AtomicBool::new(false),
             upgraded: AtomicBool::new(false),
             http2: false,
+            last: false,
             digest,
         }
     }
@@ -90,8 +94,10 @@ impl ClientIo {
         &mut self.ahead
     }
 
-    /// Lets the octets of one request's body through, and nothing else.
-    pub(crate) fn admit(&mut self, framing: Framing) {
+    /// Lets the octets of one request's body through, and nothing else. `last` says that the connection ends
+    /// with it.
+    pub(crate) fn admit(&mut self, framing: Framing, last: bool) {
+        self.last = last;
         self.gate = match framing {
             Framing::Length(length) => Gate::Length(length),
             Framing::Chunked(scanner) => Gate::Chunked(scanner),
@@ -116,6 +122,11 @@ impl ClientIo {
         self.upgraded.store(true, Relaxed);
     }
 
+    /// Whether the connection ends with the current request.
+    pub(crate) fn is_last(&self) -> bool {
+        self.last
+    }
+
     /// Gives back memory that an idle connection does not need.
     pub(crate) fn rest(&mut self) {
         self.gathered = Vec::new();
@@ -136,18 +147,10 @@ impl ClientIo {
     /// Reads what is there into [`ahead`](Self::ahead) without waiting: `None` for nothing now, 0 at the end.
     pub(crate) fn try_fill(&mut self, context: &mut Context<'_>, most: usize) -> Option<io::Result<usize>> {
         self.ahead.reserve(most);
-        let read = {
-            let mut buffer = ReadBuf::uninit(self.ahead.spare_capacity_mut());
-            match Pin::new(&mut self.transport).poll_read(context, &mut buffer) {
-                Poll::Pending => None,
-                Poll::Ready(Err(error)) => Some(Err(error)),
-                Poll::Ready(Ok(())) => Some(Ok(buffer.filled().to_vec())),
-            }
-        };
-        read.map(|read| read.map(|octets| {
-            self.ahead.extend_from_slice(&octets);
-            octets.len()
-        }))
+        match poll_read_buf(Pin::new(&mut self.transport), context, &mut self.ahead) {
+            Poll::Ready(read) => Some(read),
+            Poll::Pending => None,
+        }
     }
 
     /// Sends octets past all gates: our own page for a head that no driver has seen.
@@ -169,18 +172,17 @@ impl ClientIo {
         }
         let most = usize::try_from(allowed).unwrap_or(usize::MAX).min(buffer.remaining());
         let start = buffer.filled().len();
-        if self.ahead.is_empty() {
-            let mut part = buffer.take(most);
-            ready!(Pin::new(&mut self.transport).poll_read(context, &mut part))?;
-            let read = part.filled().len();
-            // Safe code cannot mark octets of the inner buffer as initialised: they are, `part` shares them.
-            let octets = part.filled().to_vec();
-            debug_assert_eq!(octets.len(), read);
-            buffer.put_slice(&octets);
-        } else {
+        if !self.ahead.is_empty() {
             let step = most.min(self.ahead.len());
             buffer.put_slice(&self.ahead[..step]);
             self.ahead.advance(step);
+        } else if most == buffer.remaining() {
+            ready!(Pin::new(&mut self.transport).poll_read(context, buffer))?;
+        } else {
+            let mut part = ReadBuf::new(buffer.initialize_unfilled_to(most));
+            ready!(Pin::new(&mut self.transport).poll_read(context, &mut part))?;
+            let read = part.filled().len();
+            buffer.advance(read);
         }
         self.account(buffer, start);
         Poll::Ready(Ok(()))
