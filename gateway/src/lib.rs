@@ -6,5 +6,7 @@
 
 pub mod connection;
 pub mod pipeline;
+pub mod registry;
+pub mod router;
 pub mod state;
 pub mod telemetry;

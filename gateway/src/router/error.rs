@@ -1,0 +1,32 @@
+//! Why a host cannot be compiled.
+
+/// A match of a host that the router cannot use. The host's last good version stays in force.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RouterError {
+    /// A regular expression is malformed or too large when compiled.
+    #[error("regular expression `{pattern}` cannot be used ({reason}): correct it, or make it smaller")]
+    Regex {
+        /// The text as the object has it.
+        pattern: String,
+        /// What the regex engine says, on one line.
+        reason: String,
+    },
+    /// A match asks for a header that no request can have.
+    #[error("header match on `{0}`: this is no header name (RFC 9110 section 5.1); correct the name")]
+    HeaderName(String),
+}
+
+impl RouterError {
+    /// From the engine's error, whose text has several lines of which the last says what is wrong.
+    pub(super) fn regex(pattern: &str, error: &regex::Error) -> Self {
+        let reason = match error {
+            regex::Error::CompiledTooBig(limit) => format!("larger than {limit} bytes when compiled"),
+            other => {
+                let text = other.to_string();
+                let last = text.lines().last().unwrap_or_default();
+                last.strip_prefix("error: ").unwrap_or(last).to_owned()
+            }
+        };
+        Self::Regex { pattern: pattern.to_owned(), reason }
+    }
+}

@@ -1,0 +1,111 @@
+//! One host, compiled: its rules with the indexes that find the candidates for a path.
+
+use std::fmt;
+use std::sync::Arc;
+
+use http::HeaderMap;
+use sluice_config::{Match, PathMatch};
+
+use super::error::RouterError;
+use super::predicate::Predicates;
+use super::regexes::Regexes;
+use super::trie::PathTrie;
+
+/// What of a request the router looks at.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestView<'a> {
+    /// Normalised ([`normalise`](super::normalise)).
+    pub path: &'a str,
+    /// As sent; methods are case-sensitive (RFC 9110 section 9.1).
+    pub method: &'a str,
+    /// All fields.
+    pub headers: &'a HeaderMap,
+    /// What follows the question mark, as sent.
+    pub query: Option<&'a str>,
+}
+
+/// The rules of one host. `T` is what a rule leads to, `H` what the caller keeps with the host.
+pub struct CompiledHost<T, H = ()> {
+    rules: Box<[Entry<T>]>,
+    paths: PathTrie,
+    regexes: Regexes,
+    fall_through: bool,
+    extra: H,
+}
+
+struct Entry<T> {
+    predicates: Option<Box<Predicates>>,
+    route: Arc<T>,
+}
+
+impl<T, H> CompiledHost<T, H> {
+    /// Compiles the matches of a host, which are in total order: of all that hold for a request, the first
+    /// one decides. `fall_through` is [`sluice_config::Host::fall_through`]. Fails, naming it, on a regular
+    /// expression that is malformed or too large, and on a header name that is none.
+    pub fn compile<'m>(
+        matches: impl IntoIterator<Item = (&'m Match, Arc<T>)>,
+        fall_through: bool,
+        extra: H,
+    ) -> Result<Self, RouterError> {
+        let mut rules = Vec::new();
+        let mut paths = PathTrie::default();
+        let mut patterns = Vec::new();
+        for (position, (matches, route)) in (0..).zip(matches) {
+            match &matches.path {
+                PathMatch::Exact(path) => paths.insert_exact(path, position),
+                PathMatch::Prefix(path) => paths.insert_prefix(path, position),
+                PathMatch::Regex(pattern) => patterns.push((position, pattern.clone())),
+            }
+            rules.push(Entry { predicates: Predicates::compile(matches)?, route });
+        }
+        let regexes = Regexes::compile(&patterns)?;
+        Ok(Self { rules: rules.into(), paths, regexes, fall_through, extra })
+    }
+
+    /// The route of the first rule that holds. Allocates only where regular expressions or conditions on
+    /// encoded or repeated fields are to be looked at.
+    pub fn find(&self, request: &RequestView<'_>) -> Option<&Arc<T>> {
+        let mut best = u32::MAX;
+        // Deeper paths mostly stand first in the order and then rule out the lists above at a glance.
+        for positions in self.paths.candidates(request.path).iter().rev() {
+            let mut better = positions.iter().copied().take_while(|position| *position < best);
+            if let Some(position) = better.find(|position| self.holds(*position, request)) {
+                best = position;
+            }
+        }
+        if let Some(position) = self.regexes.first(request.path, best, |at| self.holds(at, request)) {
+            best = position;
+        }
+        self.rules.get(best as usize).map(|entry| &entry.route)
+    }
+
+    fn holds(&self, position: u32, request: &RequestView<'_>) -> bool {
+        let predicates = &self.rules[position as usize].predicates;
+        predicates.as_ref().is_none_or(|predicates| predicates.hold(request))
+    }
+
+    /// The routes of all rules, in order.
+    pub fn routes(&self) -> impl Iterator<Item = &Arc<T>> {
+        self.rules.iter().map(|entry| &entry.route)
+    }
+
+    /// Whether a request that no rule takes may be looked up in a less specific host.
+    pub fn fall_through(&self) -> bool {
+        self.fall_through
+    }
+
+    /// What the caller keeps with the host.
+    pub fn extra(&self) -> &H {
+        &self.extra
+    }
+}
+
+impl<T, H: fmt::Debug> fmt::Debug for CompiledHost<T, H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CompiledHost")
+            .field("rules", &self.rules.len())
+            .field("fall_through", &self.fall_through)
+            .field("extra", &self.extra)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,150 @@
+//! A map from host patterns, looked up by host name: exact, then one-label wildcard, then the longest suffix,
+//! then any.
+//!
+//! Persistent: a clone shares everything, and a change to it copies a path of O(log n). Used for the
+//! listeners of a group as well as for the hosts of a listener.
+
+use std::borrow::Borrow;
+use std::hash::{Hash, Hasher};
+
+use sluice_config::{HostName, HostPattern};
+
+/// Values by host pattern.
+#[derive(Clone)]
+pub(super) struct Names<V> {
+    exact: imbl::HashMap<Name, V>,
+    one_label: imbl::HashMap<Name, V>,
+    suffix: imbl::HashMap<Name, V>,
+    any: Option<V>,
+}
+
+/// A host name that can be looked up by a borrowed text.
+#[derive(Clone, PartialEq, Eq)]
+struct Name(HostName);
+
+impl Borrow<str> for Name {
+    fn borrow(&self) -> &str {
+        self.0.as_str()
+    }
+}
+
+impl Hash for Name {
+    fn hash<S: Hasher>(&self, state: &mut S) {
+        self.0.as_str().hash(state);
+    }
+}
+
+impl<V: Clone> Names<V> {
+    pub(super) fn insert(&mut self, pattern: &HostPattern, value: V) {
+        match pattern {
+            HostPattern::Exact(name) => drop(self.exact.insert(Name(name.clone()), value)),
+            HostPattern::OneLabel(name) => drop(self.one_label.insert(Name(name.clone()), value)),
+            HostPattern::Suffix(name) => drop(self.suffix.insert(Name(name.clone()), value)),
+            HostPattern::Any => self.any = Some(value),
+        }
+    }
+
+    pub(super) fn remove(&mut self, pattern: &HostPattern) -> Option<V> {
+        match pattern {
+            HostPattern::Exact(name) => self.exact.remove(name.as_str()),
+            HostPattern::OneLabel(name) => self.one_label.remove(name.as_str()),
+            HostPattern::Suffix(name) => self.suffix.remove(name.as_str()),
+            HostPattern::Any => self.any.take(),
+        }
+    }
+
+    pub(super) fn get(&self, pattern: &HostPattern) -> Option<&V> {
+        match pattern {
+            HostPattern::Exact(name) => self.exact.get(name.as_str()),
+            HostPattern::OneLabel(name) => self.one_label.get(name.as_str()),
+            HostPattern::Suffix(name) => self.suffix.get(name.as_str()),
+            HostPattern::Any => self.any.as_ref(),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.exact.is_empty() && self.one_label.is_empty() && self.suffix.is_empty() && self.any.is_none()
+    }
+
+    /// Everything that stands for this host, the most specific first.
+    pub(super) fn matching<'a>(&'a self, host: &'a str) -> Matching<'a, V> {
+        Matching { names: self, host, stage: Stage::Exact }
+    }
+
+    /// All entries, in no order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (HostPattern, &V)> {
+        let exact = self.exact.iter().map(|(name, value)| (HostPattern::Exact(name.0.clone()), value));
+        let one_label =
+            self.one_label.iter().map(|(name, value)| (HostPattern::OneLabel(name.0.clone()), value));
+        let suffix = self.suffix.iter().map(|(name, value)| (HostPattern::Suffix(name.0.clone()), value));
+        let any = self.any.iter().map(|value| (HostPattern::Any, value));
+        exact.chain(one_label).chain(suffix).chain(any)
+    }
+}
+
+impl<V> Default for Names<V> {
+    fn default() -> Self {
+        Self {
+            exact: imbl::HashMap::new(),
+            one_label: imbl::HashMap::new(),
+            suffix: imbl::HashMap::new(),
+            any: None,
+        }
+    }
+}
+
+/// Values that stand for one host, found one after the other as they are asked for.
+#[derive(Clone)]
+pub(super) struct Matching<'a, V> {
+    names: &'a Names<V>,
+    host: &'a str,
+    stage: Stage<'a>,
+}
+
+/// What is to be looked at next.
+#[derive(Clone, Copy)]
+enum Stage<'a> {
+    Exact,
+    OneLabel,
+    /// Suffixes of this, which is what follows some dot of the host.
+    Suffix(&'a str),
+    Any,
+    End,
+}
+
+impl<'a, V: Clone> Iterator for Matching<'a, V> {
+    type Item = &'a V;
+
+    fn next(&mut self) -> Option<&'a V> {
+        loop {
+            let found;
+            (found, self.stage) = match self.stage {
+                Stage::Exact => (lookup(&self.names.exact, self.host), Stage::OneLabel),
+                Stage::OneLabel => match parent(self.host) {
+                    Some(parent) => (lookup(&self.names.one_label, parent), Stage::Suffix(parent)),
+                    None => (None, Stage::Any),
+                },
+                Stage::Suffix(_) if self.names.suffix.is_empty() => (None, Stage::Any),
+                Stage::Suffix(name) => {
+                    let next = name.split_once('.').map_or(Stage::Any, |(_, rest)| Stage::Suffix(rest));
+                    (lookup(&self.names.suffix, name), next)
+                }
+                Stage::Any => (self.names.any.as_ref(), Stage::End),
+                Stage::End => return None,
+            };
+            if found.is_some() {
+                return found;
+            }
+        }
+    }
+}
+
+/// Hashing the name can be spared where there is nothing to find, as in the listeners of the Ingress group.
+fn lookup<'a, V: Clone>(map: &'a imbl::HashMap<Name, V>, name: &str) -> Option<&'a V> {
+    if map.is_empty() { None } else { map.get(name) }
+}
+
+/// The host without its first label, which must not be empty.
+fn parent(host: &str) -> Option<&str> {
+    host.split_once('.').filter(|(label, _)| !label.is_empty()).map(|(_, parent)| parent)
+}

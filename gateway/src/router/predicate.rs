@@ -1,0 +1,102 @@
+//! Conditions beyond the path: method, header fields, query parameters. All must hold.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderName};
+use sluice_config::{FieldMatch, Match, TextMatch};
+
+use super::error::RouterError;
+use super::host::RequestView;
+use super::query;
+use super::regexes;
+
+/// What a request must have besides its path.
+pub(super) struct Predicates {
+    method: Option<Arc<str>>,
+    headers: Box<[(HeaderName, Text)]>,
+    query: Box<[(Arc<str>, Text)]>,
+}
+
+/// A condition on a text, compiled. Over octets: header values need not be UTF-8.
+enum Text {
+    Exact(Arc<str>),
+    Regex(regex::bytes::Regex),
+}
+
+impl Predicates {
+    /// `None` where the match asks for nothing but a path. Of several conditions on one name the first
+    /// counts (Gateway API, `HTTPHeaderMatch.name`).
+    pub(super) fn compile(matches: &Match) -> Result<Option<Box<Self>>, RouterError> {
+        let Match { path: _, method, headers, query } = matches;
+        if method.is_none() && headers.is_empty() && query.is_empty() {
+            return Ok(None);
+        }
+        let header_name = |name: &str| {
+            HeaderName::from_bytes(name.as_bytes()).map_err(|_| RouterError::HeaderName(name.to_owned()))
+        };
+        Ok(Some(Box::new(Self {
+            method: method.clone(),
+            headers: compile_fields(headers, |name| header_name(name))?,
+            query: compile_fields(query, |name| Ok(name.clone()))?,
+        })))
+    }
+
+    pub(super) fn hold(&self, request: &RequestView<'_>) -> bool {
+        self.method.as_deref().is_none_or(|method| method == request.method)
+            && self.headers.iter().all(|(name, text)| {
+                header_value(request.headers, name).is_some_and(|value| text.holds(&value))
+            })
+            && self.query.iter().all(|(name, text)| {
+                let value = request.query.and_then(|query| query::first_value(query, name));
+                value.is_some_and(|value| text.holds(&value))
+            })
+    }
+}
+
+fn compile_fields<N: PartialEq>(
+    fields: &[FieldMatch],
+    name: impl Fn(&Arc<str>) -> Result<N, RouterError>,
+) -> Result<Box<[(N, Text)]>, RouterError> {
+    let mut compiled: Vec<(N, Text)> = Vec::with_capacity(fields.len());
+    for field in fields {
+        let name = name(&field.name)?;
+        if !compiled.iter().any(|(earlier, _)| *earlier == name) {
+            compiled.push((name, Text::compile(&field.value)?));
+        }
+    }
+    Ok(compiled.into())
+}
+
+/// The value of a field. Several lines of one name are one value, joined by commas (RFC 9110 section 5.3):
+/// a condition on one value must not be met by adding a second line.
+fn header_value<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<Cow<'h, [u8]>> {
+    let mut lines = headers.get_all(name).iter().map(http::HeaderValue::as_bytes);
+    let first = lines.next()?;
+    Some(lines.fold(Cow::Borrowed(first), |mut joined, line| {
+        joined.to_mut().push(b',');
+        joined.to_mut().extend_from_slice(line);
+        joined
+    }))
+}
+
+impl Text {
+    fn compile(text: &TextMatch) -> Result<Self, RouterError> {
+        match text {
+            TextMatch::Exact(value) => Ok(Self::Exact(value.clone())),
+            TextMatch::Regex(pattern) => regex::bytes::RegexBuilder::new(pattern)
+                .size_limit(regexes::SIZE_LIMIT)
+                .dfa_size_limit(regexes::SIZE_LIMIT)
+                .build()
+                .map(Self::Regex)
+                .map_err(|error| RouterError::regex(pattern, &error)),
+        }
+    }
+
+    fn holds(&self, value: &[u8]) -> bool {
+        match self {
+            Self::Exact(text) => text.as_bytes() == value,
+            Self::Regex(regex) => regex.is_match(value),
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! The route table: hosts by listener group and listener, looked up in two stages.
+//!
+//! Two stages because Gateway API isolates listeners: the listener with the most specific host name is
+//! final, and a request that nothing in it takes is not offered to a broader one
+//! (`GatewayHTTPListenerIsolation`).
+
+use std::fmt;
+use std::sync::Arc;
+
+use sluice_config::{GroupId, HostKey, Listener, ListenerId};
+
+use super::host::{CompiledHost, RequestView};
+use super::names::{Matching, Names};
+
+/// All hosts of all listener groups. A clone costs a few pointers and shares everything; a change to it copies
+/// O(log n) of what it shares.
+pub struct RouteTable<T, H = ()> {
+    groups: imbl::HashMap<GroupId, Group<T, H>>,
+}
+
+/// One listener group. Connections look it up once and then keep to the table they took it from.
+pub struct Group<T, H = ()> {
+    listeners: Names<ListenerId>,
+    hosts: imbl::HashMap<ListenerId, Hosts<T, H>>,
+}
+
+type Hosts<T, H> = Names<Arc<CompiledHost<T, H>>>;
+
+/// The host that a request belongs to, and the less specific ones it may fall through to.
+pub struct HostMatch<'a, T, H = ()> {
+    host: &'a Arc<CompiledHost<T, H>>,
+    less_specific: Matching<'a, Arc<CompiledHost<T, H>>>,
+    listener: &'a ListenerId,
+}
+
+impl<T, H> RouteTable<T, H> {
+    /// Puts a host in, in place of the one with the same key.
+    pub fn put_host(&mut self, key: &HostKey, host: Arc<CompiledHost<T, H>>) {
+        let group = self.groups.entry(key.group.clone()).or_default();
+        group.hosts.entry(key.listener.clone()).or_default().insert(&key.pattern, host);
+    }
+
+    /// Takes a host out. Returns whether it was there.
+    pub fn remove_host(&mut self, key: &HostKey) -> bool {
+        let Some(group) = self.groups.get_mut(&key.group) else { return false };
+        let Some(hosts) = group.hosts.get_mut(&key.listener) else { return false };
+        let removed = hosts.remove(&key.pattern).is_some();
+        if hosts.is_empty() {
+            group.hosts.remove(&key.listener);
+        }
+        self.drop_if_empty(&key.group);
+        removed
+    }
+
+    /// Says which listeners a group has; none removes the group from view. Its hosts stay until they are
+    /// removed, and hosts may come before their listener.
+    pub fn set_listeners(&mut self, group: &GroupId, listeners: &[Listener]) {
+        let mut names = Names::default();
+        for listener in listeners {
+            names.insert(&listener.host, listener.id.clone());
+        }
+        self.groups.entry(group.clone()).or_default().listeners = names;
+        self.drop_if_empty(group);
+    }
+
+    fn drop_if_empty(&mut self, group: &GroupId) {
+        if self.groups.get(group).is_some_and(|group| group.hosts.is_empty() && group.listeners.is_empty()) {
+            self.groups.remove(group);
+        }
+    }
+
+    /// A group, for connections that serve many requests of it.
+    pub fn group(&self, group: &GroupId) -> Option<&Group<T, H>> {
+        self.groups.get(group)
+    }
+
+    /// [`Group::find_host`] in one group.
+    pub fn find_host<'a>(&'a self, group: &GroupId, host: &'a str) -> Option<HostMatch<'a, T, H>> {
+        self.group(group)?.find_host(host)
+    }
+
+    /// The host under exactly this key.
+    pub fn host(&self, key: &HostKey) -> Option<&Arc<CompiledHost<T, H>>> {
+        self.group(&key.group)?.hosts.get(&key.listener)?.get(&key.pattern)
+    }
+
+    /// All hosts, in no order; for introspection.
+    pub fn hosts(&self) -> impl Iterator<Item = (HostKey, &Arc<CompiledHost<T, H>>)> {
+        self.groups.iter().flat_map(|(group, content)| {
+            content.hosts.iter().flat_map(move |(listener, hosts)| {
+                hosts.iter().map(move |(pattern, host)| {
+                    (HostKey { group: group.clone(), listener: listener.clone(), pattern }, host)
+                })
+            })
+        })
+    }
+}
+
+impl<T, H> Group<T, H> {
+    /// The host for a host name that is lower case and has no port ([`host_of`](super::host_of)); empty where
+    /// the request has none. First the listener with the most specific pattern, then the most specific host
+    /// in that listener: exact, one-label wildcard, longest suffix, any.
+    pub fn find_host<'a>(&'a self, host: &'a str) -> Option<HostMatch<'a, T, H>> {
+        let listener = self.listeners.matching(host).next()?;
+        let mut hosts = self.hosts.get(listener)?.matching(host);
+        let host = hosts.next()?;
+        Some(HostMatch { host, less_specific: hosts, listener })
+    }
+}
+
+impl<'a, T, H> HostMatch<'a, T, H> {
+    /// The most specific host.
+    pub fn host(&self) -> &'a Arc<CompiledHost<T, H>> {
+        self.host
+    }
+
+    /// The listener that the host belongs to.
+    pub fn listener(&self) -> &'a ListenerId {
+        self.listener
+    }
+
+    /// The route of the first rule that holds, in the most specific host or, where that one says so, in the
+    /// next one.
+    pub fn find(&self, request: &RequestView<'_>) -> Option<&'a Arc<T>> {
+        let mut host = self.host;
+        let mut less_specific = self.less_specific.clone();
+        loop {
+            if let Some(route) = host.find(request) {
+                return Some(route);
+            }
+            if !host.fall_through() {
+                return None;
+            }
+            host = less_specific.next()?;
+        }
+    }
+}
+
+impl<T, H> Clone for RouteTable<T, H> {
+    fn clone(&self) -> Self {
+        Self { groups: self.groups.clone() }
+    }
+}
+
+impl<T, H> Default for RouteTable<T, H> {
+    fn default() -> Self {
+        Self { groups: imbl::HashMap::new() }
+    }
+}
+
+impl<T, H> Clone for Group<T, H> {
+    fn clone(&self) -> Self {
+        Self { listeners: self.listeners.clone(), hosts: self.hosts.clone() }
+    }
+}
+
+impl<T, H> Default for Group<T, H> {
+    fn default() -> Self {
+        Self { listeners: Names::default(), hosts: imbl::HashMap::new() }
+    }
+}
+
+impl<T, H> fmt::Debug for RouteTable<T, H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hosts: Vec<String> = self.hosts().map(|(key, _)| key.to_string()).collect();
+        f.debug_struct("RouteTable").field("hosts", &hosts).finish()
+    }
+}
