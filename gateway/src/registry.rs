@@ -1,1 +1,223 @@
-//! placeholder
+//! The shared upstream registry: which endpoints there are, how they are, and which one a request gets.
+//!
+//! Pingora's selectors and health checks, but not its `LoadBalancer`: that keeps state, a service and a full
+//! rebuild per pool, where we have thousands of pools of a few endpoints each that change all the time.
+//!
+//! An [`Endpoint`] is one address of a Service port and keeps its health while generations of its
+//! [`EndpointSet`] come and go. A set is published as a whole by one atomic swap, at the cost of its own size,
+//! and shared by every [`Pool`] on the Service port. A pool handle, once looked up, sees all later endpoint
+//! changes, so that compiled routes hold handles and nothing on the request path looks anything up by name or
+//! takes a lock.
+
+mod description;
+mod endpoint;
+mod endpoint_set;
+mod pick;
+mod pool;
+mod prober;
+mod ring;
+mod sessions;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use sluice_config::{Balance, Change, Delta, EndpointSetKey, PoolKey, Report};
+
+pub use description::{EndpointDescription, Health, HealthCounts, PoolDescription};
+pub use endpoint::{Endpoint, InFlight};
+pub use endpoint_set::EndpointSet;
+pub use pick::{PickError, PickRequest};
+pub use pool::Pool;
+pub use prober::{ProbePolicy, Prober, ProberHandle};
+pub use sessions::Sessions;
+
+use endpoint_set::Members;
+use ring::Rings;
+
+/// Where the registry says what it finds out by itself ([`Report::EndpointEjected`]). Called on the request
+/// path: it must not block.
+pub type Reporter = Arc<dyn Fn(Report) + Send + Sync>;
+
+/// All endpoint sets and pools.
+pub struct Registry {
+    state: Mutex<State>,
+    rings: Rings,
+    published: AtomicU64,
+    reporter: Reporter,
+}
+
+/// What only the applying of deltas and introspection need. Requests have handles and never come here.
+#[derive(Default)]
+struct State {
+    sets: HashMap<EndpointSetKey, SetEntry>,
+    pools: HashMap<PoolKey, Arc<Pool>>,
+}
+
+/// A set with its book-keeping. It stays while it is configured or a pool is, so that handles stay good
+/// whatever the order in which the two come, go and come back.
+struct SetEntry {
+    members: Members,
+    configured: bool,
+    pools: usize,
+    ring_pools: usize,
+}
+
+impl Registry {
+    /// An empty registry.
+    pub fn new(reporter: Reporter) -> Self {
+        Self { state: Mutex::default(), rings: Rings::default(), published: AtomicU64::new(0), reporter }
+    }
+
+    /// Takes in the endpoint sets and pools that are new or changed. What is to go stays until
+    /// [`remove`](Self::remove), which the caller does last, when no host refers to it any more.
+    pub fn apply(&self, delta: &Delta) {
+        let mut state = self.lock();
+        let now = Instant::now();
+        for change in &delta.endpoint_sets {
+            if let Change::Put(key, set) = change {
+                let entry = self.set_entry(&mut state.sets, key);
+                entry.configured = true;
+                self.publish(entry, &set.endpoints, now);
+            }
+        }
+        for change in &delta.pools {
+            if let Change::Put(_, pool) = change {
+                self.put_pool(&mut state, pool);
+            }
+        }
+    }
+
+    /// Carries out the removals of a delta. Handles that are still held find no endpoints in a removed set.
+    pub fn remove(&self, delta: &Delta) {
+        let mut state = self.lock();
+        let now = Instant::now();
+        for change in &delta.pools {
+            if let Change::Remove(key) = change
+                && let Some(pool) = state.pools.remove(key)
+            {
+                forget_pool(&mut state.sets, &pool);
+            }
+        }
+        for change in &delta.endpoint_sets {
+            if let Change::Remove(key) = change
+                && let Entry::Occupied(mut entry) = state.sets.entry(key.clone())
+            {
+                entry.get_mut().configured = false;
+                self.publish(entry.get_mut(), &[], now);
+                if entry.get().is_unused() {
+                    entry.remove();
+                }
+            }
+        }
+    }
+
+    /// A handle on a pool, for routes to keep. Not for the request path.
+    pub fn pool(&self, key: &PoolKey) -> Option<Arc<Pool>> {
+        self.lock().pools.get(key).cloned()
+    }
+
+    /// A handle on an endpoint set, for the prober. Not for the request path.
+    pub fn endpoint_set(&self, key: &EndpointSetKey) -> Option<Arc<EndpointSet>> {
+        self.lock().sets.get(key).map(|entry| entry.members.set().clone())
+    }
+
+    /// How many endpoint sets have been published since the start.
+    pub fn published(&self) -> u64 {
+        self.published.load(Ordering::Relaxed)
+    }
+
+    /// How many rings have been built since the start.
+    pub fn rings_built(&self) -> u64 {
+        self.rings.built()
+    }
+
+    /// Every pool with its endpoints and their health, sorted by name.
+    pub fn describe(&self) -> Vec<PoolDescription> {
+        let pools: Vec<Arc<Pool>> = self.lock().pools.values().cloned().collect();
+        let now = Instant::now();
+        let mut described: Vec<_> = pools.iter().map(|pool| PoolDescription::of(pool, now)).collect();
+        described.sort_by(|one, other| one.pool.cmp(&other.pool));
+        described
+    }
+
+    /// How many endpoints there are in each state of health. Counts each endpoint once, whatever the number
+    /// of its pools.
+    pub fn health(&self) -> HealthCounts {
+        let sets: Vec<Arc<EndpointSet>> =
+            self.lock().sets.values().map(|entry| entry.members.set().clone()).collect();
+        HealthCounts::of(&sets, Instant::now())
+    }
+
+    fn put_pool(&self, state: &mut State, config: &Arc<sluice_config::Pool>) {
+        if let Some(present) = state.pools.get(&config.key) {
+            // Routes hold this handle: it is replaced only if it says something else.
+            if present.config() == config {
+                return;
+            }
+            let present = present.clone();
+            forget_pool(&mut state.sets, &present);
+        }
+        let entry = self.set_entry(&mut state.sets, &config.key.endpoints);
+        entry.pools += 1;
+        if config.balance == Balance::Ring {
+            entry.ring_pools += 1;
+            if entry.ring_pools == 1 {
+                self.rings.want(entry.members.set());
+            }
+        }
+        let pool = Arc::new(Pool::new(config.clone(), entry.members.set().clone()));
+        state.pools.insert(config.key.clone(), pool);
+    }
+
+    fn set_entry<'s>(
+        &self,
+        sets: &'s mut HashMap<EndpointSetKey, SetEntry>,
+        key: &EndpointSetKey,
+    ) -> &'s mut SetEntry {
+        sets.entry(key.clone()).or_insert_with(|| SetEntry {
+            members: Members::new(EndpointSet::new(key.clone(), self.reporter.clone())),
+            configured: false,
+            pools: 0,
+            ring_pools: 0,
+        })
+    }
+
+    fn publish(&self, entry: &mut SetEntry, endpoints: &[sluice_config::Endpoint], now: Instant) {
+        if entry.members.replace(endpoints, now) {
+            self.published.fetch_add(1, Ordering::Relaxed);
+            self.rings.refresh(entry.members.set());
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // The state is whole after every statement, so one that panicked leaves nothing half done.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl SetEntry {
+    fn is_unused(&self) -> bool {
+        !self.configured && self.pools == 0
+    }
+}
+
+/// Takes a removed pool out of the books of its set.
+fn forget_pool(sets: &mut HashMap<EndpointSetKey, SetEntry>, pool: &Pool) {
+    let Entry::Occupied(mut entry) = sets.entry(pool.key().endpoints.clone()) else { return };
+    let books = entry.get_mut();
+    books.pools -= 1;
+    if pool.balance() == Balance::Ring {
+        books.ring_pools -= 1;
+        if books.ring_pools == 0 {
+            books.members.set().drop_ring();
+        }
+    }
+    if books.is_unused() {
+        entry.remove();
+    }
+}

@@ -1,0 +1,190 @@
+//! One address of a Service port and what is known about its health.
+//!
+//! Passive health: a connection that is refused, reset or times out takes the endpoint out for about a second,
+//! and twice as long each time it happens again, up to half a minute. Failures of requests that were already
+//! on their way when the endpoint went out say nothing new and count for nothing; neither does the success
+//! of such a request put the endpoint back, since a Pod that is ending finishes old requests while it refuses
+//! new ones. All of it is one atomic word, because every request looks at it.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
+
+/// How long the first failure takes an endpoint out, before jitter.
+const FIRST_EJECTION: Duration = Duration::from_secs(1);
+
+/// The longest time that an endpoint is out, jitter included.
+const LONGEST_EJECTION: Duration = Duration::from_secs(30);
+
+/// How long after it ended an ejection is remembered for an endpoint that has left its set.
+const MEMORY: Duration = Duration::from_secs(300);
+
+/// What the clock of the health words counts from.
+static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// An endpoint. Exists once per address of a Service port, however many pools use it.
+#[derive(Debug)]
+pub struct Endpoint {
+    address: SocketAddr,
+    zone: Option<Arc<str>>,
+    /// A packed [`Record`].
+    record: AtomicU64,
+    /// Whether active checks, if any, find it well.
+    passes_probes: AtomicBool,
+    in_flight: AtomicU32,
+}
+
+/// Passive health. Nothing but zeros while there is nothing to remember.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Record {
+    /// Milliseconds since [`EPOCH`] of the failure that led to the last ejection; 40 bits are 34 years.
+    failed_at: u64,
+    /// Milliseconds that it lasts; 16 bits.
+    duration: u64,
+    /// Ejections since the last success; 8 bits.
+    streak: u64,
+}
+
+impl Record {
+    fn unpack(word: u64) -> Self {
+        Self { failed_at: word >> 24, duration: (word >> 8) & 0xffff, streak: word & 0xff }
+    }
+
+    fn pack(self) -> u64 {
+        self.failed_at << 24 | self.duration << 8 | self.streak
+    }
+
+    /// The first millisecond at which the endpoint is in again.
+    fn until(self) -> u64 {
+        self.failed_at + self.duration
+    }
+}
+
+impl Endpoint {
+    pub(super) fn new(address: SocketAddr, zone: Option<Arc<str>>) -> Self {
+        Self {
+            address,
+            zone,
+            record: AtomicU64::new(0),
+            passes_probes: AtomicBool::new(true),
+            in_flight: AtomicU32::new(0),
+        }
+    }
+
+    /// Pod address and port.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The zone it is in.
+    pub fn zone(&self) -> Option<&Arc<str>> {
+        self.zone.as_ref()
+    }
+
+    /// Whether it should get requests: not ejected and not failing its active checks.
+    pub fn is_usable(&self, now: Instant) -> bool {
+        self.passes_probes() && self.ejected_for(now).is_none()
+    }
+
+    /// How much longer it is ejected.
+    pub fn ejected_for(&self, now: Instant) -> Option<Duration> {
+        // The clock is looked at only where there was a failure.
+        let word = self.record.load(Ordering::Relaxed);
+        let left = if word == 0 { 0 } else { Record::unpack(word).until().saturating_sub(millis(now)) };
+        (left > 0).then(|| Duration::from_millis(left))
+    }
+
+    /// Ejections since the last success.
+    pub fn failures(&self) -> u8 {
+        Record::unpack(self.record.load(Ordering::Relaxed)).streak as u8
+    }
+
+    /// Whether active checks find it well; true where there are none.
+    pub fn passes_probes(&self) -> bool {
+        self.passes_probes.load(Ordering::Relaxed)
+    }
+
+    /// Requests on their way.
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// Counts a request as on its way for as long as the guard lives.
+    pub fn enter(self: &Arc<Self>) -> InFlight {
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        InFlight(self.clone())
+    }
+
+    /// A try that began at `began` got a response: the endpoint is well, unless it failed since then.
+    pub fn succeeded(&self, began: Instant) {
+        let mut word = self.record.load(Ordering::Relaxed);
+        while word != 0 && millis(began) > Record::unpack(word).failed_at {
+            match self.record.compare_exchange_weak(word, 0, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(other) => word = other,
+            }
+        }
+    }
+
+    /// A connection was refused, reset or timed out. Returns for how long the endpoint is now out; `None` if
+    /// it was out already. Requests go through [`EndpointSet::failed`](super::EndpointSet::failed), which
+    /// also reports it.
+    pub(super) fn failed(&self, now: Instant) -> Option<Duration> {
+        let at = millis(now);
+        let mut word = self.record.load(Ordering::Relaxed);
+        loop {
+            let record = Record::unpack(word);
+            if word != 0 && at < record.until() {
+                return None;
+            }
+            let duration = ejection(record.streak);
+            let streak = (record.streak + 1).min(u64::from(u8::MAX));
+            let next = Record { failed_at: at, duration: duration.as_millis() as u64, streak }.pack();
+            match self.record.compare_exchange_weak(word, next, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return Some(duration),
+                Err(other) => word = other,
+            }
+        }
+    }
+
+    pub(super) fn set_passes_probes(&self, passes: bool) {
+        self.passes_probes.store(passes, Ordering::Relaxed);
+    }
+
+    /// Whether there is something about it worth keeping while it is in no generation.
+    pub(super) fn is_memorable(&self, now: Instant) -> bool {
+        let word = self.record.load(Ordering::Relaxed);
+        let forgotten_at = Record::unpack(word).until() + MEMORY.as_millis() as u64;
+        (word != 0 && millis(now) < forgotten_at) || self.in_flight() > 0
+    }
+}
+
+/// A request on its way to an endpoint.
+#[derive(Debug)]
+pub struct InFlight(Arc<Endpoint>);
+
+impl InFlight {
+    /// Where it is on its way to.
+    pub fn endpoint(&self) -> &Arc<Endpoint> {
+        &self.0
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Doubles with each ejection in a row; a fifth more or less, so that endpoints which failed together are not
+/// tried again together.
+fn ejection(streak: u64) -> Duration {
+    let doublings = streak.min(5) as u32;
+    let planned = (FIRST_EJECTION * (1 << doublings)).min(LONGEST_EJECTION);
+    planned.mul_f64(0.8 + 0.4 * fastrand::f64()).min(LONGEST_EJECTION)
+}
+
+fn millis(at: Instant) -> u64 {
+    at.saturating_duration_since(*EPOCH).as_millis() as u64
+}

@@ -1,0 +1,191 @@
+//! The endpoints of one Service port, published generation by generation.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use pingora_load_balancing::selection::SelectionAlgorithm;
+use pingora_load_balancing::selection::algorithms::RoundRobin;
+use sluice_config::{EndpointSetKey, Report};
+
+use super::Reporter;
+use super::endpoint::Endpoint;
+use super::ring::Ring;
+
+/// All endpoints that may be used now. Shared by the pools of a Service port; never replaced, only filled anew.
+pub struct EndpointSet {
+    key: EndpointSetKey,
+    current: ArcSwap<Generation>,
+    /// There once a pool asked for it; may be a few generations behind.
+    pub(super) ring: ArcSwapOption<Ring>,
+    pub(super) ring_wanted: AtomicBool,
+    /// Whether the set waits for its ring to be rebuilt.
+    pub(super) ring_queued: AtomicBool,
+    reporter: Reporter,
+}
+
+/// The members at one time, with the turn among them.
+pub(super) struct Generation {
+    pub(super) number: u64,
+    /// Sorted by address, each address once.
+    pub(super) endpoints: Box<[Arc<Endpoint>]>,
+    /// Index that the first turn falls on.
+    start: usize,
+    turn: RoundRobin,
+}
+
+impl Generation {
+    fn new(number: u64, endpoints: Box<[Arc<Endpoint>]>, start: usize) -> Self {
+        Self { number, endpoints, start, turn: RoundRobin::new() }
+    }
+
+    /// The index whose turn it is, which moves on. There must be an endpoint.
+    pub(super) fn next_turn(&self) -> usize {
+        self.start.wrapping_add(self.turn.next(&[]) as usize) % self.endpoints.len()
+    }
+
+    /// The member with this address.
+    pub(super) fn member(&self, address: SocketAddr) -> Option<&Arc<Endpoint>> {
+        let index = self.endpoints.binary_search_by_key(&address, |endpoint| endpoint.address()).ok()?;
+        Some(&self.endpoints[index])
+    }
+
+    /// Where the turn starts in the next generation: at the endpoint whose turn it would be now, or the next
+    /// one by address if that one is gone. A selector that starts at its first endpoint after every change
+    /// would, while changes are frequent, send everything to the first few; one that carries its bare index
+    /// over jumps as the length changes. Going on by address, each endpoint that stays gets exactly one turn
+    /// per round, whatever happens to the others.
+    fn carry_over(&self, next: &[Arc<Endpoint>]) -> usize {
+        if next.is_empty() {
+            return 0;
+        }
+        if self.endpoints.is_empty() {
+            // Gateways that start together should not all begin with the same endpoint.
+            return fastrand::usize(..next.len());
+        }
+        let due = self.endpoints[self.next_turn()].address();
+        next.partition_point(|endpoint| endpoint.address() < due) % next.len()
+    }
+}
+
+impl EndpointSet {
+    pub(super) fn new(key: EndpointSetKey, reporter: Reporter) -> Self {
+        Self {
+            key,
+            current: ArcSwap::from_pointee(Generation::new(0, Box::default(), 0)),
+            ring: ArcSwapOption::empty(),
+            ring_wanted: AtomicBool::new(false),
+            ring_queued: AtomicBool::new(false),
+            reporter,
+        }
+    }
+
+    /// Which Service port.
+    pub fn key(&self) -> &EndpointSetKey {
+        &self.key
+    }
+
+    /// The members now.
+    pub fn endpoints(&self) -> Vec<Arc<Endpoint>> {
+        self.current.load().endpoints.to_vec()
+    }
+
+    /// How many members there are now.
+    pub fn len(&self) -> usize {
+        self.current.load().endpoints.len()
+    }
+
+    /// Whether there is no member now.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Takes an endpoint out for a while, because a connection to it was refused, reset or timed out, and
+    /// reports it.
+    pub fn failed(&self, endpoint: &Endpoint, now: Instant) {
+        if let Some(duration) = endpoint.failed(now) {
+            let address = endpoint.address();
+            (self.reporter)(Report::EndpointEjected { set: self.key.clone(), address, duration });
+        }
+    }
+
+    pub(super) fn current(&self) -> arc_swap::Guard<Arc<Generation>> {
+        self.current.load()
+    }
+
+    fn publish(&self, endpoints: Box<[Arc<Endpoint>]>) {
+        let old = self.current.load();
+        let start = old.carry_over(&endpoints);
+        self.current.store(Arc::new(Generation::new(old.number + 1, endpoints, start)));
+    }
+}
+
+impl fmt::Debug for EndpointSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EndpointSet").field("key", &self.key).field("endpoints", &self.endpoints()).finish()
+    }
+}
+
+/// The writing side of a set: there is one, behind the registry's lock.
+pub(super) struct Members {
+    set: Arc<EndpointSet>,
+    /// Endpoints that left and may come back before what they did is forgotten.
+    departed: HashMap<SocketAddr, Arc<Endpoint>>,
+}
+
+impl Members {
+    pub(super) fn new(set: EndpointSet) -> Self {
+        Self { set: Arc::new(set), departed: HashMap::new() }
+    }
+
+    pub(super) fn set(&self) -> &Arc<EndpointSet> {
+        &self.set
+    }
+
+    /// Publishes a generation of these members; endpoints that were there before stay what they are. Returns
+    /// whether that changed anything.
+    pub(super) fn replace(&mut self, endpoints: &[sluice_config::Endpoint], now: Instant) -> bool {
+        let old = self.set.current.load_full();
+        let next: Box<[_]> = endpoints.iter().map(|config| self.endpoint(&old, config)).collect();
+        let next = sorted(next);
+        if next.len() == old.endpoints.len()
+            && next.iter().zip(&old.endpoints).all(|(a, b)| Arc::ptr_eq(a, b))
+        {
+            return false;
+        }
+        let stays = |address| next.binary_search_by_key(&address, |endpoint| endpoint.address()).is_ok();
+        let left = old.endpoints.iter().map(|endpoint| (endpoint.address(), endpoint.clone()));
+        self.departed.extend(left.filter(|(address, _)| !stays(*address)));
+        self.departed.retain(|address, endpoint| !stays(*address) && endpoint.is_memorable(now));
+        self.set.publish(next);
+        true
+    }
+
+    /// The endpoint of before, or a new one. An address that moved to another zone belongs to another Pod,
+    /// whose health is not known.
+    fn endpoint(&self, old: &Generation, config: &sluice_config::Endpoint) -> Arc<Endpoint> {
+        let same = |known: &&Arc<Endpoint>| {
+            known.address() == config.address && known.zone() == config.zone.as_ref()
+        };
+        let known = old
+            .member(config.address)
+            .filter(same)
+            .or_else(|| self.departed.get(&config.address).filter(same));
+        known.cloned().unwrap_or_else(|| Arc::new(Endpoint::new(config.address, config.zone.clone())))
+    }
+}
+
+/// The contract says sorted and unique; lookups by address would go wrong silently if it were broken.
+fn sorted(endpoints: Box<[Arc<Endpoint>]>) -> Box<[Arc<Endpoint>]> {
+    if endpoints.is_sorted_by(|one, next| one.address() < next.address()) {
+        return endpoints;
+    }
+    let mut endpoints = endpoints.into_vec();
+    endpoints.sort_by_key(|endpoint| endpoint.address());
+    endpoints.dedup_by_key(|endpoint| endpoint.address());
+    endpoints.into()
+}

@@ -1,0 +1,148 @@
+//! Consistent hashing over a set: Pingora's Ketama ring, the same shape as nginx `hash ... consistent`.
+//!
+//! A ring costs 160 points per endpoint, so it is built only for sets that a pool with
+//! [`Balance::Ring`](sluice_config::Balance::Ring) uses, and a big one not while a delta is being applied: one
+//! thread of the registry rebuilds those, each at most once for any number of changes that came meanwhile.
+//! Until then requests use the old ring and skip endpoints that are no longer members.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+
+use pingora_core::protocols::l4::socket::SocketAddr as PingoraAddr;
+use pingora_load_balancing::selection::{BackendIter, BackendSelection, Consistent};
+use pingora_load_balancing::{Backend, Extensions};
+
+use super::endpoint::Endpoint;
+use super::endpoint_set::{EndpointSet, Generation};
+
+/// Sets up to this size get their ring at once: building it takes less than half a millisecond.
+const BUILT_AT_ONCE: usize = 64;
+
+/// Points that are looked at for one key before the ring is given up: as many as one endpoint has on average.
+const STEPS: usize = 160;
+
+/// The ring counts endpoints in 16 bits.
+const MOST_ENDPOINTS: usize = 1 << 16;
+
+/// A ring over one generation of a set.
+pub(super) struct Ring {
+    generation: u64,
+    selector: Arc<Consistent>,
+}
+
+impl Ring {
+    fn build(generation: &Generation) -> Self {
+        let members = generation.endpoints.iter().take(MOST_ENDPOINTS);
+        let backends: BTreeSet<Backend> = members.map(|endpoint| backend(endpoint.address())).collect();
+        Self { generation: generation.number, selector: Arc::new(Consistent::build(&backends)) }
+    }
+
+    /// Whether it was built over this generation.
+    #[cfg(test)]
+    pub(super) fn is_of(&self, generation: &Generation) -> bool {
+        self.generation == generation.number
+    }
+
+    /// The first endpoint from the key's place on that `choose` takes.
+    pub(super) fn find<'e>(
+        &self,
+        key: &[u8],
+        choose: impl Fn(SocketAddr) -> Option<&'e Arc<Endpoint>>,
+    ) -> Option<&'e Arc<Endpoint>> {
+        let mut points = self.selector.iter(key);
+        let mut last = None;
+        for _ in 0..STEPS {
+            let address = points.next()?.addr.as_inet().copied();
+            // Neighbouring points are often the same endpoint's.
+            if address == last {
+                continue;
+            }
+            last = address;
+            if let Some(endpoint) = address.and_then(&choose) {
+                return Some(endpoint);
+            }
+        }
+        None
+    }
+}
+
+/// An endpoint as Pingora's selectors and health checks know it.
+pub(super) fn backend(address: SocketAddr) -> Backend {
+    Backend { addr: PingoraAddr::Inet(address), weight: 1, ext: Extensions::new() }
+}
+
+impl EndpointSet {
+    /// Builds the ring for the current generation, unless it is not wanted or a newer one is there.
+    fn build_ring(&self, built: &AtomicU64) {
+        let generation = self.current();
+        // A set that is empty for a moment keeps its ring for when its endpoints come back.
+        if !self.ring_wanted.load(Ordering::Acquire) || generation.endpoints.is_empty() {
+            return;
+        }
+        let ring = Arc::new(Ring::build(&generation));
+        built.fetch_add(1, Ordering::Relaxed);
+        self.ring.rcu(|present| match present {
+            Some(present) if present.generation > ring.generation => Some(present.clone()),
+            _ => Some(ring.clone()),
+        });
+    }
+
+    /// No pool wants the ring any more.
+    pub(super) fn drop_ring(&self) {
+        self.ring_wanted.store(false, Ordering::Release);
+        self.ring.store(None);
+    }
+}
+
+/// Builds rings, the big ones on a thread that is started with the first of them and ends with this.
+#[derive(Default)]
+pub(super) struct Rings {
+    queue: OnceLock<Option<Sender<Arc<EndpointSet>>>>,
+    built: Arc<AtomicU64>,
+}
+
+impl Rings {
+    /// From now on the set has a ring.
+    pub(super) fn want(&self, set: &EndpointSet) {
+        set.ring_wanted.store(true, Ordering::Release);
+        set.build_ring(&self.built);
+    }
+
+    /// The set has changed. Its first ring is built at once even if it is big, since sessions depend on it.
+    pub(super) fn refresh(&self, set: &Arc<EndpointSet>) {
+        if !set.ring_wanted.load(Ordering::Acquire) {
+            return;
+        }
+        let can_wait = set.len() > BUILT_AT_ONCE && set.ring.load().is_some();
+        let thread = if can_wait { self.queue() } else { None };
+        let Some(queue) = thread else { return set.build_ring(&self.built) };
+        // A set that waits already will be built from the generation that is current then.
+        if !set.ring_queued.swap(true, Ordering::AcqRel) && queue.send(set.clone()).is_err() {
+            set.build_ring(&self.built);
+        }
+    }
+
+    pub(super) fn built(&self) -> u64 {
+        self.built.load(Ordering::Relaxed)
+    }
+
+    /// `None` where no thread can be started; then rings are built where they are asked for.
+    fn queue(&self) -> Option<&Sender<Arc<EndpointSet>>> {
+        let start = || {
+            let (sender, sets) = mpsc::channel::<Arc<EndpointSet>>();
+            let built = self.built.clone();
+            let work = move || {
+                for set in sets {
+                    set.ring_queued.swap(false, Ordering::AcqRel);
+                    set.build_ring(&built);
+                }
+            };
+            thread::Builder::new().name("sluice-rings".into()).spawn(work).ok().map(|_| sender)
+        };
+        self.queue.get_or_init(start).as_ref()
+    }
+}

@@ -1,0 +1,106 @@
+//! Session cookies that name their endpoint (ingress-nginx `affinity-mode: persistent`).
+//!
+//! A cookie holds the MD5 of backend name and endpoint address, so the endpoint is found by looking the hash up
+//! among those of the present members. These are hashed once per member and generation-wise only looked
+//! at again when the set has changed.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use md5::{Digest, Md5};
+
+use super::endpoint::Endpoint;
+use super::endpoint_set::{EndpointSet, Generation};
+
+type Hash = [u8; 16];
+
+/// The cookie hashes of one endpoint set under one backend name.
+pub struct Sessions {
+    set: Arc<EndpointSet>,
+    backend: Box<str>,
+    index: ArcSwapOption<Index>,
+}
+
+/// The hashes of one generation.
+struct Index {
+    generation: Arc<Generation>,
+    /// Parallel to the generation's endpoints.
+    hashes: Box<[Hash]>,
+    places: HashMap<Hash, usize>,
+}
+
+impl Sessions {
+    pub(super) fn new(set: Arc<EndpointSet>, backend: &str) -> Self {
+        Self { set, backend: backend.into(), index: ArcSwapOption::empty() }
+    }
+
+    /// The endpoint that a cookie names: lower-case MD5 in hexadecimal. `None` if it is gone, or the cookie is
+    /// somebody else's.
+    pub fn endpoint(&self, hash: &str) -> Option<Arc<Endpoint>> {
+        let hash = parse(hash)?;
+        let generation = self.set.current();
+        let index = self.index.load();
+        if let Some(index) = index.as_ref().filter(|index| Arc::ptr_eq(&index.generation, &generation)) {
+            return index.get(hash);
+        }
+        let built = Arc::new(Index::build(&self.backend, &generation, index.as_deref()));
+        let found = built.get(hash);
+        self.index.store(Some(built));
+        found
+    }
+
+    /// What a cookie for this endpoint holds.
+    pub fn hash(&self, endpoint: &Endpoint) -> String {
+        hash(&self.backend, endpoint.address()).iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+impl Index {
+    fn build(backend: &str, generation: &Arc<Generation>, before: Option<&Index>) -> Self {
+        let known = |address| {
+            let before = before?;
+            let endpoints = &before.generation.endpoints;
+            let at = endpoints.binary_search_by_key(&address, |endpoint| endpoint.address()).ok()?;
+            Some(before.hashes[at])
+        };
+        let addresses = generation.endpoints.iter().map(|endpoint| endpoint.address());
+        let hashes: Box<[Hash]> =
+            addresses.map(|address| known(address).unwrap_or_else(|| hash(backend, address))).collect();
+        let places = hashes.iter().copied().zip(0..).collect();
+        Self { generation: generation.clone(), hashes, places }
+    }
+
+    fn get(&self, hash: Hash) -> Option<Arc<Endpoint>> {
+        self.places.get(&hash).map(|place| self.generation.endpoints[*place].clone())
+    }
+}
+
+fn hash(backend: &str, address: SocketAddr) -> Hash {
+    let mut hasher = Md5::new();
+    hasher.update(backend);
+    hasher.update(address.to_string());
+    hasher.finalize().into()
+}
+
+fn parse(text: &str) -> Option<Hash> {
+    let digits = text.as_bytes();
+    let mut hash = Hash::default();
+    if digits.len() != 2 * hash.len() {
+        return None;
+    }
+    for (byte, pair) in hash.iter_mut().zip(digits.chunks_exact(2)) {
+        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+    }
+    Some(hash)
+}
+
+/// Lower case only: another spelling was not made by us.
+fn digit(digit: u8) -> Option<u8> {
+    match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        _ => None,
+    }
+}

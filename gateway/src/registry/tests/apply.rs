@@ -1,0 +1,125 @@
+//! Deltas and handles.
+
+use super::*;
+
+#[test]
+fn a_change_of_endpoints_publishes_one_set_however_many_pools_share_it() {
+    let fixture = Fixture::new();
+    fixture.put(&[1, 2]);
+    fixture.registry.apply(&put_set("other", &[7]));
+    let pools: Vec<_> =
+        (0..100).map(|number| fixture.put_pool(Balance::RoundRobin, &format!("policy {number}"))).collect();
+    let before = fixture.registry.published();
+    fixture.put(&[2, 3]);
+    assert_eq!(fixture.registry.published() - before, 1);
+    assert_eq!(fixture.registry.rings_built(), 0);
+    for pool in &pools {
+        let members: Vec<u16> = pool.set().endpoints().iter().map(|one| number(one)).collect();
+        assert_eq!(members, [2, 3], "handles see the change");
+    }
+    fixture.put(&[2, 3]);
+    assert_eq!(fixture.registry.published() - before, 1, "nothing changed");
+}
+
+#[test]
+fn endpoints_survive_generations() {
+    let (fixture, pool) = Fixture::with_pool(Balance::RoundRobin, &[1, 2]);
+    let stays = endpoint(&pool, 1);
+    let leaves = endpoint(&pool, 2);
+    pool.failed(&leaves, Instant::now());
+    fixture.put(&[1, 3]);
+    assert!(Arc::ptr_eq(&stays, &endpoint(&pool, 1)));
+    fixture.put(&[1]);
+    fixture.put(&[1, 2, 3]);
+    assert!(Arc::ptr_eq(&leaves, &endpoint(&pool, 2)), "its failure is not forgotten");
+    assert_eq!(endpoint(&pool, 2).failures(), 1);
+}
+
+#[test]
+fn an_address_in_another_zone_is_another_endpoint() {
+    let (fixture, pool) = Fixture::with_pool(Balance::RoundRobin, &[1]);
+    let before = endpoint(&pool, 1);
+    let endpoints = vec![sluice_config::Endpoint { address: address(1), zone: Some("east".into()) }];
+    let key = set_key("web");
+    let set = Arc::new(sluice_config::EndpointSet { key: key.clone(), endpoints });
+    fixture.registry.apply(&Delta { endpoint_sets: vec![Change::Put(key, set)], ..Delta::default() });
+    assert!(!Arc::ptr_eq(&before, &endpoint(&pool, 1)));
+    assert_eq!(endpoint(&pool, 1).zone().map(|zone| &**zone), Some("east"));
+}
+
+#[test]
+fn members_that_come_unsorted_or_twice_count_once() {
+    let (_fixture, pool) = Fixture::with_pool(Balance::Ring, &[3, 1, 3, 2, 1]);
+    let members: Vec<u16> = pool.set().endpoints().iter().map(|one| number(one)).collect();
+    assert_eq!(members, [1, 2, 3]);
+}
+
+#[test]
+fn pools_and_sets_may_come_and_go_in_any_order() {
+    let fixture = Fixture::new();
+    let pool = fixture.put_pool(Balance::RoundRobin, "early");
+    assert_eq!(pool.pick(&request()).unwrap_err(), PickError::NoEndpoints);
+    fixture.put(&[1]);
+    assert_eq!(pick(&pool), 1);
+    fixture.remove_set();
+    assert_eq!(pool.pick(&request()).unwrap_err(), PickError::NoEndpoints);
+    fixture.put(&[2]);
+    assert_eq!(pick(&pool), 2, "the old handle is good again");
+    fixture.remove_pool(&pool);
+    assert!(fixture.registry.pool(pool.key()).is_none());
+    assert_eq!(pick(&pool), 2, "requests on their way keep their handle");
+    let again = fixture.put_pool(Balance::RoundRobin, "early");
+    assert!(Arc::ptr_eq(again.set(), pool.set()));
+    fixture.remove_set();
+    fixture.remove_pool(&again);
+    assert!(fixture.registry.endpoint_set(&set_key("web")).is_none(), "nothing is left");
+    assert!(fixture.registry.describe().is_empty());
+}
+
+#[test]
+fn the_same_pool_again_keeps_its_handle() {
+    let (fixture, pool) = Fixture::with_pool(Balance::RoundRobin, &[1]);
+    assert!(Arc::ptr_eq(&pool, &fixture.put_pool(Balance::RoundRobin, "test")));
+    let other = fixture.put_pool(Balance::Ring, "test");
+    assert_eq!(other.balance(), Balance::Ring);
+    fixture.remove_set();
+    fixture.remove_pool(&other);
+    assert!(fixture.registry.endpoint_set(&set_key("web")).is_none(), "the replaced pool does not count");
+}
+
+#[test]
+fn puts_are_applied_first_and_removals_only_when_asked_for() {
+    let (fixture, pool) = Fixture::with_pool(Balance::RoundRobin, &[1]);
+    let delta = Delta {
+        endpoint_sets: vec![Change::Remove(set_key("web"))],
+        pools: vec![Change::Remove(pool.key().clone())],
+        ..Delta::default()
+    };
+    fixture.registry.apply(&delta);
+    assert_eq!(pick(&fixture.registry.pool(pool.key()).unwrap()), 1);
+    fixture.registry.remove(&delta);
+    assert!(fixture.registry.pool(pool.key()).is_none());
+}
+
+#[test]
+fn the_description_tells_health_and_load() {
+    let (fixture, pool) = Fixture::with_pool(Balance::Ring, &[1, 2, 3]);
+    fixture.put_pool(Balance::RoundRobin, "another");
+    pool.failed(&endpoint(&pool, 2), Instant::now());
+    endpoint(&pool, 3).set_passes_probes(false);
+    let guard = endpoint(&pool, 1).enter();
+    let described = fixture.registry.describe();
+    let names: Vec<&str> = described.iter().map(|pool| &*pool.pool).collect();
+    assert_eq!(names, ["shop/web:http (another)", "shop/web:http (test)"]);
+    let endpoints = &described[1].endpoints;
+    let health: Vec<Health> = endpoints.iter().map(|endpoint| endpoint.health).collect();
+    assert_eq!(health, [Health::Healthy, Health::Ejected, Health::Failing]);
+    assert_eq!((endpoints[0].in_flight, endpoints[1].failures), (1, 1));
+    assert!(endpoints[1].ejected_for_ms.is_some());
+    let counts = HealthCounts { healthy: 1, ejected: 1, failing: 1 };
+    assert_eq!(fixture.registry.health(), counts, "each endpoint counts once, whatever its pools");
+    let json = serde_json::to_value(&described).unwrap();
+    assert_eq!(json[1]["endpoints"][1]["health"], "ejected");
+    drop(guard);
+    assert_eq!(endpoint(&pool, 1).in_flight(), 0);
+}

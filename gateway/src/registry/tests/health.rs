@@ -1,0 +1,106 @@
+//! Passive health and which endpoint a retry gets.
+
+use std::time::Duration;
+
+use super::*;
+
+#[test]
+fn a_failure_takes_an_endpoint_out_for_a_short_growing_time() {
+    let (fixture, pool) = Fixture::with_pool(Balance::RoundRobin, &[1, 2]);
+    let endpoint = endpoint(&pool, 1);
+    let mut now = Instant::now();
+    let mut expected: f64 = 1.0;
+    for failures in 1..=20 {
+        pool.failed(&endpoint, now);
+        let out = endpoint.ejected_for(now).unwrap().as_secs_f64();
+        assert!((expected * 0.79..=(expected * 1.21).min(30.0)).contains(&out), "{out} after {failures}");
+        assert_eq!(endpoint.failures(), failures);
+        assert!(!endpoint.is_usable(now));
+        now += endpoint.ejected_for(now).unwrap();
+        assert!(endpoint.is_usable(now));
+        expected = (expected * 2.0).min(30.0);
+    }
+    let reports = fixture.reports.lock().unwrap();
+    assert_eq!(reports.len(), 20);
+    assert!(matches!(&reports[0], Report::EndpointEjected { set, address: at, duration }
+        if *set == set_key("web") && *at == address(1) && *duration < Duration::from_millis(1201)));
+}
+
+#[test]
+fn failures_of_requests_on_their_way_count_once() {
+    let (fixture, pool) = Fixture::with_pool(Balance::RoundRobin, &[1, 2]);
+    let endpoint = endpoint(&pool, 1);
+    let now = Instant::now();
+    for _ in 0..100 {
+        pool.failed(&endpoint, now);
+    }
+    assert_eq!(endpoint.failures(), 1);
+    assert!(endpoint.ejected_for(now).unwrap() < Duration::from_millis(1201));
+    assert_eq!(fixture.reports.lock().unwrap().len(), 1);
+}
+
+#[test]
+fn only_a_success_that_began_after_the_failure_puts_an_endpoint_back() {
+    let (_fixture, pool) = Fixture::with_pool(Balance::RoundRobin, &[1, 2]);
+    let endpoint = endpoint(&pool, 1);
+    let began = Instant::now() + Duration::from_secs(1);
+    let failed = began + Duration::from_millis(100);
+    pool.failed(&endpoint, failed);
+    endpoint.succeeded(began);
+    assert!(!endpoint.is_usable(failed), "it finishes old requests and refuses new ones");
+    endpoint.succeeded(failed + Duration::from_millis(10));
+    assert!(endpoint.is_usable(failed));
+    assert_eq!(endpoint.failures(), 0);
+}
+
+#[test]
+fn every_try_gets_an_endpoint_not_yet_tried_the_good_ones_first() {
+    for balance in [Balance::RoundRobin, Balance::Ring] {
+        let (_fixture, pool) = Fixture::with_pool(balance, &[1, 2, 3, 4]);
+        let now = Instant::now();
+        for out in [2, 4] {
+            pool.failed(&endpoint(&pool, out), now);
+        }
+        let mut tried = Vec::new();
+        for _ in 0..4 {
+            let request = PickRequest { key: Some(b"some key"), tried: &tried, now, ..request() };
+            let picked = pool.pick(&request).unwrap();
+            tried.push(picked);
+        }
+        let mut numbers: Vec<u16> = tried.iter().map(|endpoint| number(endpoint)).collect();
+        numbers[..2].sort_unstable();
+        numbers[2..].sort_unstable();
+        assert_eq!(numbers, [1, 3, 2, 4]);
+        let request = PickRequest { tried: &tried, now, ..request() };
+        assert_eq!(pool.pick(&request).unwrap_err(), PickError::Exhausted);
+    }
+}
+
+#[test]
+fn the_only_endpoint_is_used_even_if_it_is_out() {
+    let (_fixture, pool) = Fixture::with_pool(Balance::RoundRobin, &[1]);
+    let now = Instant::now();
+    pool.failed(&endpoint(&pool, 1), now);
+    assert_eq!(number(&pool.pick(&PickRequest { now, ..request() }).unwrap()), 1);
+}
+
+#[test]
+fn an_endpoint_that_fails_its_checks_is_used_only_when_all_do() {
+    let (_fixture, pool) = Fixture::with_pool(Balance::RoundRobin, &[1, 2]);
+    endpoint(&pool, 1).set_passes_probes(false);
+    assert_eq!(count((0..10).map(|_| pick(&pool))), HashMap::from([(2, 10)]));
+    endpoint(&pool, 2).set_passes_probes(false);
+    assert_eq!(count((0..10).map(|_| pick(&pool))), HashMap::from([(1, 5), (2, 5)]));
+}
+
+#[test]
+fn a_session_keeps_its_endpoint_until_it_has_been_tried() {
+    let (_fixture, pool) = Fixture::with_pool(Balance::RoundRobin, &[1, 2]);
+    let sticky = endpoint(&pool, 2);
+    let now = Instant::now();
+    pool.failed(&sticky, now);
+    let bound = PickRequest { sticky: Some(&sticky), now, ..request() };
+    assert_eq!(number(&pool.pick(&bound).unwrap()), 2);
+    let tried = [sticky.clone()];
+    assert_eq!(number(&pool.pick(&PickRequest { tried: &tried, ..bound }).unwrap()), 1);
+}
