@@ -61,7 +61,9 @@ pub enum AdminError {
         flag: &'static str,
     },
     /// Introspection shows names of everybody's objects.
-    #[error("{0} is not a loopback address; introspection is for this machine only: give one with --admin-address")]
+    #[error(
+        "{0} is not a loopback address; introspection is for this machine only: give one with --admin-address"
+    )]
     NotLoopback(SocketAddr),
 }
 

@@ -209,7 +209,8 @@ mod tests {
         let counts = HealthCounts { healthy: 4, ejected: 1, failing: 0 };
         for _ in 0..2 {
             let text = telemetry.render(counts, [served].into_iter()).unwrap();
-            let prefix = "controller_class=\"k8s.io/ingress-nginx\",controller_namespace=\"\",controller_pod=\"\"";
+            let prefix =
+                "controller_class=\"k8s.io/ingress-nginx\",controller_namespace=\"\",controller_pod=\"\"";
             for line in [
                 format!("nginx_ingress_controller_nginx_process_connections{{{prefix},state=\"active\"}} 1"),
                 format!("nginx_ingress_controller_nginx_process_connections{{{prefix},state=\"waiting\"}} 0"),

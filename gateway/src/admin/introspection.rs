@@ -16,9 +16,7 @@ pub(super) fn answer(state: &State, path: &str) -> Document {
     match path {
         "/" => json(&view::Index { paths: PATHS }),
         "/routes" => json(&configuration.hosts.values().map(|host| view::host(host)).collect::<Vec<_>>()),
-        "/backends" => {
-            json(&state.registry.describe().iter().map(view::pool).collect::<Vec<_>>())
-        }
+        "/backends" => json(&state.registry.describe().iter().map(view::pool).collect::<Vec<_>>()),
         "/certs" => json(&view::certificates(&configuration, &state.tuning.load())),
         "/problems" => json(&state.problems().iter().map(view::problem).collect::<Vec<_>>()),
         "/generation" => json(&view::Generation {

@@ -124,7 +124,8 @@ async fn introspection_answers_in_stable_json() {
         get_json(admin, path.as_str().unwrap()).await;
     }
     let routes = get_json(admin, "/routes").await;
-    let hosts: Vec<&str> = routes.as_array().unwrap().iter().map(|host| host["host"].as_str().unwrap()).collect();
+    let hosts: Vec<&str> =
+        routes.as_array().unwrap().iter().map(|host| host["host"].as_str().unwrap()).collect();
     assert_eq!(hosts, ["a.example", "b.example"]);
     assert_eq!(
         routes[1],

@@ -242,7 +242,10 @@ pub(super) fn pool(pool: &PoolDescription) -> PoolView<'_> {
 }
 
 /// All certificates with the hosts that serve them. Keys are nowhere in it.
-pub(super) fn certificates<'a>(configuration: &'a Configuration, tuning: &Tuning) -> Vec<CertificateView<'a>> {
+pub(super) fn certificates<'a>(
+    configuration: &'a Configuration,
+    tuning: &Tuning,
+) -> Vec<CertificateView<'a>> {
     let mut hosts: BTreeMap<&CertificateId, Vec<String>> = BTreeMap::new();
     for (key, host) in &configuration.hosts {
         if let Some(HostTls { certificate: Some(id) }) = &host.tls {

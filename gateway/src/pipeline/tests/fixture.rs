@@ -97,10 +97,7 @@ impl Plane {
     /// A pool of the Service `shop/<service>:80` with endpoints `10.0.0.<last>:8080`.
     pub(crate) fn pool(&mut self, service: &str, balance: Balance, last: &[u8]) {
         let pool = Pool { key: pool_key(service), protocol: UpstreamProtocol::Http, balance };
-        self.apply(Delta {
-            pools: vec![Change::Put(pool.key.clone(), Arc::new(pool))],
-            ..Delta::default()
-        });
+        self.apply(Delta { pools: vec![Change::Put(pool.key.clone(), Arc::new(pool))], ..Delta::default() });
         self.endpoints(service, last);
     }
 

@@ -76,7 +76,10 @@ fn a_websocket_keeps_its_upgrade() {
     let plane = Plane::simple(&[1]);
     let request = Request::get("a.example", "/").with("connection", "Upgrade").with("upgrade", "websocket");
     let head = sent(&plane, &request);
-    assert_eq!((&head["connection"], &head["upgrade"]), (&"upgrade".parse().unwrap(), &"websocket".parse().unwrap()));
+    assert_eq!(
+        (&head["connection"], &head["upgrade"]),
+        (&"upgrade".parse().unwrap(), &"websocket".parse().unwrap())
+    );
 }
 
 #[test]

@@ -14,7 +14,8 @@ fn without_durations(line: &str) -> String {
     let is_duration = |word: &str| {
         let word = word.trim_end_matches(',');
         word.split_once('.').is_some_and(|(seconds, rest)| {
-            rest.len() == 3 && [seconds, rest].iter().all(|part| part.bytes().all(|byte| byte.is_ascii_digit()))
+            rest.len() == 3
+                && [seconds, rest].iter().all(|part| part.bytes().all(|byte| byte.is_ascii_digit()))
         })
     };
     let words: Vec<&str> = line.split(' ').map(|word| if is_duration(word) { "D" } else { word }).collect();
@@ -192,7 +193,10 @@ fn answers_of_a_rule_count_for_it() {
     exchange.end(outcome(308));
     let metrics = plane.metrics();
     let requests = series(&metrics, "requests");
-    assert!(requests[0].contains("status=\"308\"") && requests[0].contains("ingress=\"web\""), "{requests:?}");
+    assert!(
+        requests[0].contains("status=\"308\"") && requests[0].contains("ingress=\"web\""),
+        "{requests:?}"
+    );
     assert!(series(&metrics, "connect_duration_seconds_count").is_empty());
     assert!(!plane.lines()[0].contains("10.0.0.1"));
     assert!(plane.state.telemetry.access_log.flush(Duration::from_secs(1)));

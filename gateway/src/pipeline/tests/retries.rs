@@ -148,7 +148,9 @@ fn a_failed_connection_takes_the_endpoint_out() {
 #[test]
 fn a_slow_or_malformed_answer_blames_no_endpoint() {
     let plane = Plane::simple(&[1, 2]);
-    for kind in [FailureKind::ReadTimeout, FailureKind::SendTimeout, FailureKind::InvalidHead, FailureKind::Client] {
+    for kind in
+        [FailureKind::ReadTimeout, FailureKind::SendTimeout, FailureKind::InvalidHead, FailureKind::Client]
+    {
         let mut exchange = plane.forward(&get());
         exchange.pick().unwrap();
         exchange.failed(failure(kind));

@@ -115,9 +115,8 @@ fn an_invalid_backend_keeps_its_share() {
     let split = Action::Forward(vec![weighted(3, backend("web")), weighted(1, invalid)]);
     plane.host(exact("a.example"), false, vec![rule("/", split)]);
     let request = Request::get("a.example", "/");
-    let answered = (0..4000)
-        .filter(|_| matches!(plane.begin(&request).1, crate::pipeline::Verdict::Answer(_)))
-        .count();
+    let answered =
+        (0..4000).filter(|_| matches!(plane.begin(&request).1, crate::pipeline::Verdict::Answer(_))).count();
     // Six standard deviations of 4,000 draws with chance 1/4 are 164.
     assert!((836..=1164).contains(&answered), "{answered}");
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use http::header::{HeaderMap, SET_COOKIE};
 use http::StatusCode;
+use http::header::{HeaderMap, SET_COOKIE};
 use sluice_config::{Action, AffinityMode, Balance, CookieAffinity, Policies, Rule};
 
 use super::fixture::*;
