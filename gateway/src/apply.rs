@@ -10,10 +10,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use serde::Serialize;
-use sluice_config::{Change, Delta, Refusal, Report};
+use sluice_config::{Change, Delta, PoolKey, Refusal, Report};
 
-use crate::policy::hsts;
-use crate::route::Compiler;
+use crate::route::{Compiler, Target};
 use crate::state::{Configuration, Globals, State};
 
 /// Where certificates go. Kept apart because who ends TLS is another's business.
@@ -35,7 +34,9 @@ pub fn apply(state: &State, delta: &Delta, certificates: &dyn Certificates) -> R
     apply_hosts(state, delta, &mut configuration, &mut refused);
     for change in &delta.certificates {
         match change {
-            Change::Put(id, certificate) => configuration.certificates.insert(id.clone(), certificate.clone()),
+            Change::Put(id, certificate) => {
+                configuration.certificates.insert(id.clone(), certificate.clone())
+            }
             Change::Remove(id) => configuration.certificates.remove(id),
         };
     }
@@ -43,6 +44,9 @@ pub fn apply(state: &State, delta: &Delta, certificates: &dyn Certificates) -> R
     let hash = configuration.hash();
     state.configuration.store(Arc::new(configuration));
     state.registry.remove(delta);
+    if changes_default_backend(state, delta, |change| matches!(change, Change::Remove(_))) {
+        refresh_globals(state);
+    }
     certificates.remove(delta);
     if delta.complete {
         state.readiness.set_complete();
@@ -53,30 +57,39 @@ pub fn apply(state: &State, delta: &Delta, certificates: &dyn Certificates) -> R
 }
 
 fn apply_tuning(state: &State, delta: &Delta, configuration: &mut Configuration) {
-    let tuning = delta.tuning.clone().unwrap_or_else(|| state.tuning.load_full());
-    let key = tuning.default_backend.as_ref().map(|(key, _)| key);
-    let pool_changed = delta.pools.iter().any(|change| Some(change.key()) == key);
-    if delta.tuning.is_none() && !pool_changed {
-        return;
+    if let Some(tuning) = &delta.tuning {
+        configuration.tuning_hash = digest(&"tuning", &**tuning);
+        state.tuning.store(tuning.clone());
     }
-    let compiler = compiler(state);
-    let pool = key.and_then(|key| state.registry.pool(key));
-    state.globals.store(Arc::new(Globals {
-        hsts: tuning.hsts.as_ref().map(hsts::value),
-        default_backend: pool.map(|pool| Arc::new(compiler.default_backend(pool))),
-        tuning: tuning.clone(),
-    }));
-    if delta.tuning.is_some() {
-        configuration.tuning_hash = digest(&"tuning", &*tuning);
-        state.tuning.store(tuning);
+    let put = |change: &Change<PoolKey, _>| matches!(change, Change::Put(..));
+    if delta.tuning.is_some() || changes_default_backend(state, delta, put) {
+        refresh_globals(state);
     }
+}
+
+/// Whether the delta changes the pool of the program's default backend in this way.
+fn changes_default_backend(
+    state: &State,
+    delta: &Delta,
+    wanted: impl Fn(&Change<PoolKey, Arc<sluice_config::Pool>>) -> bool,
+) -> bool {
+    let tuning = state.tuning.load();
+    let Some((key, _)) = &tuning.default_backend else { return false };
+    delta.pools.iter().any(|change| change.key() == key && wanted(change))
+}
+
+fn refresh_globals(state: &State) {
+    let tuning = state.tuning.load_full();
+    let pool = tuning.default_backend.as_ref().and_then(|(key, _)| state.registry.pool(key));
+    let target = pool.map(|pool| Arc::new(Target::default_backend(pool)));
+    state.globals.store(Arc::new(Globals::new(tuning, target)));
 }
 
 fn apply_hosts(state: &State, delta: &Delta, configuration: &mut Configuration, refused: &mut Vec<Refusal>) {
     if delta.hosts.is_empty() && delta.groups.is_empty() {
         return;
     }
-    let compiler = compiler(state);
+    let compiler = Compiler { registry: &state.registry, meters: state.telemetry.requests() };
     let mut table = (**state.routes.load()).clone();
     let replace = |key, host: Option<&Arc<sluice_config::Host>>, configuration: &mut Configuration| {
         let old = match host {
@@ -94,10 +107,8 @@ fn apply_hosts(state: &State, delta: &Delta, configuration: &mut Configuration, 
                     table.put_host(key, Arc::new(compiled));
                     replace(key, Some(host), configuration);
                 }
-                Err(error) => refused.push(Refusal {
-                    subject: format!("host {}", key.pattern),
-                    reason: error.to_string(),
-                }),
+                Err(error) => refused
+                    .push(Refusal { subject: format!("host {}", key.pattern), reason: error.to_string() }),
             }
         }
     }
@@ -120,10 +131,6 @@ fn apply_hosts(state: &State, delta: &Delta, configuration: &mut Configuration, 
         }
     }
     state.routes.store(Arc::new(table));
-}
-
-fn compiler(state: &State) -> Compiler<'_> {
-    Compiler { registry: &state.registry, meters: state.telemetry.requests() }
 }
 
 /// A number for one entry of the configuration. Entries are put together by exclusive or, so that the whole

@@ -4,6 +4,7 @@
 //! knows neither Kubernetes nor annotations. A request passes `connection` (bytes to heads), `pipeline` (heads
 //! to decisions, with `router`, `policy` and `registry`), and `proxy` (decisions to bytes).
 
+pub mod admin;
 pub mod apply;
 pub mod connection;
 pub mod data_plane;

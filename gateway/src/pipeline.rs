@@ -46,6 +46,8 @@ mod page;
 mod request;
 mod response;
 mod session;
+#[cfg(test)]
+pub(crate) mod tests;
 mod upstream;
 
 pub use answer::Answer;

@@ -22,6 +22,7 @@ mod tests;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -197,6 +198,16 @@ impl Registry {
     fn lock(&self) -> MutexGuard<'_, State> {
         // The state is whole after every statement, so one that panicked leaves nothing half done.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.lock();
+        f.debug_struct("Registry")
+            .field("sets", &state.sets.len())
+            .field("pools", &state.pools.len())
+            .finish_non_exhaustive()
     }
 }
 

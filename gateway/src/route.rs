@@ -125,18 +125,6 @@ impl Compiler<'_> {
         Ok(CompiledHost::compile(rules, host.fall_through, ())?)
     }
 
-    /// The program's default backend, for requests that no rule takes.
-    pub fn default_backend(&self, pool: Arc<Pool>) -> Target {
-        Target {
-            to: Destination::Pool(pool),
-            name: "upstream-default-backend".into(),
-            edits: None,
-            meters: None,
-            digits: [b'0'; 32],
-            sessions: None,
-        }
-    }
-
     fn rule(&self, rule: &Rule, host: &str, host_has_tls: bool) -> Result<Route, RouteError> {
         let failed = |error| RouteError::Policy { origin: rule.origin.object.to_string(), error };
         let policies = &rule.policies;
@@ -251,6 +239,20 @@ impl Backends {
     /// The backend that a session began with, even if it takes no new ones.
     pub fn of_session(&self, digits: &[u8]) -> Option<&Arc<Target>> {
         self.targets.iter().map(|(_, target)| target).find(|target| target.digits == digits)
+    }
+}
+
+impl Target {
+    /// The program's default backend, for requests that no rule takes.
+    pub fn default_backend(pool: Arc<Pool>) -> Self {
+        Self {
+            to: Destination::Pool(pool),
+            name: "upstream-default-backend".into(),
+            edits: None,
+            meters: None,
+            digits: [b'0'; 32],
+            sessions: None,
+        }
     }
 }
 

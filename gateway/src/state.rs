@@ -13,6 +13,7 @@ use sluice_config::{
 };
 
 use crate::pipeline::epoch::Epochs;
+use crate::policy::hsts;
 use crate::registry::{Registry, Reporter};
 use crate::route::{Route, Target};
 use crate::router::RouteTable;
@@ -41,7 +42,7 @@ pub struct State {
 }
 
 /// The tuning and what every request would otherwise make of it anew.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Globals {
     pub(crate) tuning: Arc<Tuning>,
     pub(crate) hsts: Option<HeaderValue>,
@@ -71,6 +72,12 @@ pub struct Readiness {
     draining: AtomicBool,
 }
 
+impl Globals {
+    pub(crate) fn new(tuning: Arc<Tuning>, default_backend: Option<Arc<Target>>) -> Self {
+        Self { hsts: tuning.hsts.as_ref().map(hsts::value), tuning, default_backend }
+    }
+}
+
 impl Configuration {
     /// A number that is equal where hosts and tuning are equal, in whatever order they came.
     pub fn hash(&self) -> u64 {
@@ -84,7 +91,7 @@ impl State {
         Arc::new(Self {
             routes: ArcSwap::default(),
             tuning: ArcSwap::default(),
-            globals: ArcSwap::default(),
+            globals: ArcSwap::from_pointee(Globals::new(Arc::default(), None)),
             registry: Registry::new(reporter),
             telemetry,
             readiness: Readiness::default(),

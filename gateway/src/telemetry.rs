@@ -31,6 +31,8 @@ pub use line::{LogLine, Tail, Try};
 pub use options::Options;
 pub use request::{RequestMeters, Sample, TargetLabels, TargetMeters};
 
+use crate::registry::HealthCounts;
+
 use connections::Connections;
 use controller::Controller;
 use own::Own;
@@ -46,15 +48,6 @@ pub struct Telemetry {
     connections: Arc<Connections>,
     controller: Controller,
     own: Own,
-}
-
-/// Facts that are counted at the scrape.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct EndpointCounts {
-    /// In use.
-    pub healthy: usize,
-    /// Taken out because connections to them failed.
-    pub ejected: usize,
 }
 
 impl Telemetry {
@@ -152,14 +145,16 @@ impl Telemetry {
         }
     }
 
-    /// Everything in Prometheus' text format. `certificates` are those of the hosts now.
+    /// Everything in Prometheus' text format. `endpoints` and `certificates` are counted when somebody asks.
     pub fn render<'a>(
         &self,
-        endpoints: EndpointCounts,
+        endpoints: HealthCounts,
         certificates: impl Iterator<Item = ServedCertificate<'a>>,
     ) -> Result<String, TelemetryError> {
-        self.own.endpoints.with_label_values(&["healthy"]).set(endpoints.healthy as i64);
-        self.own.endpoints.with_label_values(&["ejected"]).set(endpoints.ejected as i64);
+        let HealthCounts { healthy, ejected, failing } = endpoints;
+        for (health, count) in [("healthy", healthy), ("ejected", ejected), ("failing", failing)] {
+            self.own.endpoints.with_label_values(&[health]).set(count as i64);
+        }
         let dropped = self.access_log.dropped();
         self.own.log_dropped.inc_by(dropped.saturating_sub(self.own.log_dropped.get()));
         let mut families = self.registry.gather();
@@ -211,10 +206,11 @@ mod tests {
             },
         };
         let served = ServedCertificate { host: "a.example", certificate: &certificate };
-        let counts = EndpointCounts { healthy: 4, ejected: 1 };
+        let counts = HealthCounts { healthy: 4, ejected: 1, failing: 0 };
         for _ in 0..2 {
             let text = telemetry.render(counts, [served].into_iter()).unwrap();
-            let prefix = "controller_class=\"k8s.io/ingress-nginx\",controller_namespace=\"\",controller_pod=\"\"";
+            let prefix =
+                "controller_class=\"k8s.io/ingress-nginx\",controller_namespace=\"\",controller_pod=\"\"";
             for line in [
                 format!("nginx_ingress_controller_nginx_process_connections{{{prefix},state=\"active\"}} 1"),
                 format!("nginx_ingress_controller_nginx_process_connections{{{prefix},state=\"waiting\"}} 0"),

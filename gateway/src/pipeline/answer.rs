@@ -3,7 +3,6 @@
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, SERVER, STRICT_TRANSPORT_SECURITY};
-use smallvec::SmallVec;
 
 use super::page::page;
 
@@ -17,7 +16,7 @@ pub struct Answer {
     /// The status.
     pub status: StatusCode,
     /// Fields, `Server` and `Content-Type` included.
-    pub fields: SmallVec<[(HeaderName, HeaderValue); 6]>,
+    pub fields: Vec<(HeaderName, HeaderValue)>,
     /// The page.
     pub body: Bytes,
     /// Whether the connection must not be used again (malformed requests).
@@ -43,7 +42,7 @@ impl Answer {
     }
 
     fn with_body(status: StatusCode, body: Bytes, hsts: Option<&HeaderValue>) -> Self {
-        let mut fields = SmallVec::new();
+        let mut fields = Vec::with_capacity(4);
         fields.push((SERVER, PRODUCT));
         if !body.is_empty() {
             fields.push((CONTENT_TYPE, HeaderValue::from_static("text/html")));

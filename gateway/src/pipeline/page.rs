@@ -74,7 +74,10 @@ mod tests {
         ] {
             let page = page(StatusCode::from_u16(code).unwrap());
             let text = std::str::from_utf8(&page).unwrap();
-            assert!(text.starts_with(&format!("<html>\r\n<head><title>{title}</title></head>\r\n")), "{text}");
+            assert!(
+                text.starts_with(&format!("<html>\r\n<head><title>{title}</title></head>\r\n")),
+                "{text}"
+            );
             assert!(!text.to_lowercase().contains("nginx") && !text.to_lowercase().contains("pingora"));
         }
     }

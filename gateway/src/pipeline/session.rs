@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use smallvec::SmallVec;
 use sluice_config::AffinityMode;
+use smallvec::SmallVec;
 
 use crate::policy::Affinity;
 use crate::policy::affinity::{Session, balanced_key};

@@ -214,8 +214,7 @@ impl Exchange {
     }
 }
 
-static DEFAULT_RETRY: Retry =
-    Retry { on: None, tries: None, timeout: sluice_config::Timeout::Inherit };
+static DEFAULT_RETRY: Retry = Retry { on: None, tries: None, timeout: sluice_config::Timeout::Inherit };
 static DEFAULT_TIMEOUTS: Timeouts = Timeouts {
     connect: sluice_config::Timeout::Inherit,
     read: sluice_config::Timeout::Inherit,

@@ -97,7 +97,13 @@ impl Affinity {
     }
 
     /// The `Set-Cookie` value that begins a session.
-    pub fn set_cookie(&self, key: &str, backend: &Digits, https: bool, now: SystemTime) -> Option<HeaderValue> {
+    pub fn set_cookie(
+        &self,
+        key: &str,
+        backend: &Digits,
+        https: bool,
+        now: SystemTime,
+    ) -> Option<HeaderValue> {
         let mut value = String::with_capacity(160);
         value.push_str(&self.name);
         value.push('=');
@@ -213,12 +219,9 @@ mod tests {
 
     #[test]
     fn secure_follows_the_scheme_unless_set() {
-        for (secure, https, expected) in [
-            (None, false, false),
-            (None, true, true),
-            (Some(true), false, true),
-            (Some(false), true, false),
-        ] {
+        for (secure, https, expected) in
+            [(None, false, false), (None, true, true), (Some(true), false, true), (Some(false), true, false)]
+        {
             let affinity = Affinity::compile(&CookieAffinity { secure, ..policy() }).unwrap();
             let value = affinity.set_cookie("k", BACKEND, https, at(0)).unwrap();
             assert_eq!(value.to_str().unwrap().contains("; Secure;"), expected);
@@ -230,7 +233,9 @@ mod tests {
         let affinity = Affinity::compile(&policy()).unwrap();
         let read = |value: &str| {
             let headers: HeaderMap =
-                [(http::header::COOKIE, format!("INGRESSCOOKIE={value}").parse().unwrap())].into_iter().collect();
+                [(http::header::COOKIE, format!("INGRESSCOOKIE={value}").parse().unwrap())]
+                    .into_iter()
+                    .collect();
             affinity.session(&headers).map(|session| {
                 let text = |part: &[u8]| String::from_utf8(part.to_vec()).unwrap();
                 (text(session.key), text(session.backend))

@@ -10,10 +10,14 @@ pub enum PolicyError {
     #[error("value of header `{0}` holds a control character; correct it")]
     HeaderValue(String),
     /// A session cookie cannot be made.
-    #[error("session cookie `{0}`: name, path or domain holds a character that a cookie cannot have (RFC 6265 section 4.1.1); correct it")]
+    #[error(
+        "session cookie `{0}`: name, path or domain holds a character that a cookie cannot have (RFC 6265 section 4.1.1); correct it"
+    )]
     Cookie(String),
     /// The status is none, or none that can be given here.
-    #[error("status {0} cannot be used here; give one from 200 to 599, for a redirect 301, 302, 303, 307 or 308")]
+    #[error(
+        "status {0} cannot be used here; give one from 200 to 599, for a redirect 301, 302, 303, 307 or 308"
+    )]
     Status(u16),
     /// A filter that this version does not know.
     #[error("a filter of this rule is not known to this version; remove it or upgrade")]

@@ -101,7 +101,8 @@ mod tests {
             apply(&edits, &mut head);
             head
         };
-        for head in [changed(|edits, head| edits.request(head)), changed(|edits, head| edits.response(head))] {
+        for head in [changed(|edits, head| edits.request(head)), changed(|edits, head| edits.response(head))]
+        {
             let values: Vec<_> = head.get_all("x-a").iter().collect();
             assert_eq!(values, ["1", "2"]);
             assert_eq!(head["x-b"], "3");

@@ -99,8 +99,8 @@ impl Forwarding<'_> {
         let known = |name: &HeaderName| trusted(map, name, tuning).cloned();
         let host = known(&X_FORWARDED_HOST).unwrap_or_else(|| (*authority).clone());
         let port = known(&X_FORWARDED_PORT).unwrap_or_else(|| HeaderValue::from(connection.declared_port));
-        let proto = known(&X_FORWARDED_PROTO)
-            .unwrap_or_else(|| HeaderValue::from_static(connection.scheme()));
+        let proto =
+            known(&X_FORWARDED_PROTO).unwrap_or_else(|| HeaderValue::from_static(connection.scheme()));
         let incoming_for = join(map, &X_FORWARDED_FOR);
         let incoming_host = join(map, &X_FORWARDED_HOST);
         let address = text(*client);

@@ -21,7 +21,9 @@ static HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
 pub fn request(head: &mut impl Fields, version: Version) {
     let map = head.map();
     let upgrade = match version {
-        Version::HTTP_11 if names(map, &UPGRADE) => map.get(UPGRADE).filter(|value| is_allowed(value)).cloned(),
+        Version::HTTP_11 if names(map, &UPGRADE) => {
+            map.get(UPGRADE).filter(|value| is_allowed(value)).cloned()
+        }
         _ => None,
     };
     clear(head);

@@ -167,7 +167,8 @@ mod tests {
 
     #[test]
     fn every_status_has_its_switch() {
-        let switches: [(u16, fn(&mut NextUpstream)); 7] = [
+        type Switch = fn(&mut NextUpstream);
+        let switches: [(u16, Switch); 7] = [
             (403, |on| on.http_403 = true),
             (404, |on| on.http_404 = true),
             (429, |on| on.http_429 = true),

@@ -5,6 +5,7 @@
 //! at again when the set has changed.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -54,6 +55,12 @@ impl Sessions {
     /// What a cookie for this endpoint holds.
     pub fn hash(&self, endpoint: &Endpoint) -> String {
         hash(&self.backend, endpoint.address()).iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+impl fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sessions").field("backend", &self.backend).field("set", self.set.key()).finish()
     }
 }
 

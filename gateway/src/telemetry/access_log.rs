@@ -6,9 +6,9 @@
 
 use std::fmt;
 use std::io::Write;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Lines that may wait.

@@ -23,9 +23,11 @@ pub(super) fn families<'a>(
 ) -> Result<Vec<MetricFamily>, prometheus::Error> {
     let opts = |name: &str, help: &str| -> Opts { super::reference_opts(options, name, help) };
     let common = ["namespace", "class", "host", "secret_name", "identifier"];
-    let facts =
-        [&common[..], &["issuer_organization", "issuer_common_name", "serial_number", "public_key_algorithm"]]
-            .concat();
+    let facts = [
+        &common[..],
+        &["issuer_organization", "issuer_common_name", "serial_number", "public_key_algorithm"],
+    ]
+    .concat();
     let expiry = IntGaugeVec::new(
         opts("ssl_expire_time_seconds", "When the certificate of the host ends, Unix seconds."),
         &common,

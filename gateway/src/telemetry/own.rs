@@ -1,6 +1,8 @@
 //! Sluice's own metrics, prefix `sluice_`.
 
-use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
+use prometheus::{
+    Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+};
 
 use super::error::TelemetryError;
 
@@ -21,8 +23,9 @@ pub(super) struct Own {
 
 impl Own {
     pub(super) fn new(registry: &Registry) -> Result<Self, TelemetryError> {
-        let apply = HistogramOpts::new("sluice_apply_duration_seconds", "Seconds that applying a change took.")
-            .buckets(vec![0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0]);
+        let apply =
+            HistogramOpts::new("sluice_apply_duration_seconds", "Seconds that applying a change took.")
+                .buckets(vec![0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0]);
         let this = Self {
             apply: Histogram::with_opts(apply)?,
             generation: IntGauge::new("sluice_generation", "Number of the last change applied.")?,

@@ -108,8 +108,23 @@ pub struct Sample {
 /// The methods that have a label value of their own (RFC 9110 §9, RFC 5789, RFC 4918 for nginx's LOCK); all
 /// others share the last, because a client can make up as many as it likes.
 const METHODS: [&str; 17] = [
-    "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "COPY", "LOCK", "MKCOL",
-    "MOVE", "PROPFIND", "PROPPATCH", "UNLOCK", "OTHER",
+    "GET",
+    "HEAD",
+    "POST",
+    "PUT",
+    "DELETE",
+    "CONNECT",
+    "OPTIONS",
+    "TRACE",
+    "PATCH",
+    "COPY",
+    "LOCK",
+    "MKCOL",
+    "MOVE",
+    "PROPFIND",
+    "PROPPATCH",
+    "UNLOCK",
+    "OTHER",
 ];
 
 impl RequestMeters {
@@ -376,7 +391,8 @@ mod tests {
     use super::*;
 
     fn meters(change: impl FnOnce(&mut Options)) -> (Registry, Arc<RequestMeters>) {
-        let mut options = Options { controller_namespace: "ns".into(), controller_pod: "pod".into(), ..Options::default() };
+        let mut options =
+            Options { controller_namespace: "ns".into(), controller_pod: "pod".into(), ..Options::default() };
         change(&mut options);
         let registry = Registry::new();
         let meters = RequestMeters::new(&options, &registry).unwrap();
@@ -411,7 +427,9 @@ mod tests {
         // The first target was dropped with its series before the second was made.
         assert!(text.contains(&format!("nginx_ingress_controller_requests{{{tail}}} 1\n")), "{text}");
         assert!(
-            text.contains(&format!("nginx_ingress_controller_request_duration_seconds_bucket{{{tail},le=\"0.01\"}} 1")),
+            text.contains(&format!(
+                "nginx_ingress_controller_request_duration_seconds_bucket{{{tail},le=\"0.01\"}} 1"
+            )),
             "{text}"
         );
         assert!(!text.contains("connect_duration_seconds_count{"), "no endpoint, yet a sample: {text}");
@@ -471,9 +489,9 @@ mod tests {
         }
         let text = text(&registry);
         assert!(text.contains("host=\"h0.example\"") && !text.contains("host=\"h1005.example\""));
-        let line = text
-            .lines()
-            .find(|line| line.starts_with("nginx_ingress_controller_requests{") && line.contains("host=\"_\""));
+        let line = text.lines().find(|line| {
+            line.starts_with("nginx_ingress_controller_requests{") && line.contains("host=\"_\"")
+        });
         assert!(line.unwrap().ends_with(" 10"));
     }
 }

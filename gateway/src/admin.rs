@@ -1,0 +1,114 @@
+//! What operators and the cluster ask the gateway itself: health and metrics on one port, introspection on
+//! another that listens on loopback only and changes nothing.
+//!
+//! Both run on the program's main runtime, apart from the workers, so that a scrape waits behind no request
+//! and no request behind a scrape.
+
+mod health;
+mod introspection;
+mod server;
+mod view;
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+
+use crate::state::State;
+
+/// Where to listen.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Address of health and metrics (`--healthz-host`); `None` is all.
+    pub health_host: Option<IpAddr>,
+    /// Port of health and metrics (`--healthz-port`).
+    pub health_port: u16,
+    /// Path of the readiness check (`--health-check-path`).
+    pub health_path: String,
+    /// Address and port of introspection (`--admin-address`).
+    pub admin: SocketAddr,
+}
+
+/// Where the two servers listen now.
+#[derive(Clone, Copy, Debug)]
+pub struct Addresses {
+    /// Health and metrics.
+    pub health: SocketAddr,
+    /// Introspection.
+    pub admin: SocketAddr,
+}
+
+/// Why the servers cannot be started.
+#[derive(Debug, thiserror::Error)]
+pub enum AdminError {
+    /// Somebody else has the port.
+    #[error("port {port} is already in use; end what listens there or give another with {flag}")]
+    InUse {
+        /// The port.
+        port: u16,
+        /// The flag that sets it.
+        flag: &'static str,
+    },
+    /// The address cannot be listened on for another reason.
+    #[error("cannot listen on {address} ({error}); give another address with {flag}")]
+    Bind {
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        error: io::Error,
+        /// The flag that sets it.
+        flag: &'static str,
+    },
+    /// Introspection shows names of everybody's objects.
+    #[error(
+        "{0} is not a loopback address; introspection is for this machine only: give one with --admin-address"
+    )]
+    NotLoopback(SocketAddr),
+}
+
+/// Binds both listeners and serves them until the runtime ends. Call on a Tokio runtime.
+pub async fn serve(state: Arc<State>, options: Options) -> Result<Addresses, AdminError> {
+    if !options.admin.ip().is_loopback() {
+        return Err(AdminError::NotLoopback(options.admin));
+    }
+    let health = bind_health(&options).await?;
+    let admin = bind(options.admin, "--admin-address").await?;
+    let addresses =
+        Addresses { health: local(&health, "--healthz-port")?, admin: local(&admin, "--admin-address")? };
+    let health_path: Arc<str> = options.health_path.into();
+    let for_health = state.clone();
+    tokio::spawn(server::run(health, move |path: &str| health::answer(&for_health, &health_path, path)));
+    tokio::spawn(server::run(admin, move |path: &str| introspection::answer(&state, path)));
+    Ok(addresses)
+}
+
+async fn bind_health(options: &Options) -> Result<TcpListener, AdminError> {
+    let flag = "--healthz-port";
+    if let Some(host) = options.health_host {
+        return bind(SocketAddr::new(host, options.health_port), flag).await;
+    }
+    let all = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), options.health_port);
+    match bind(all, flag).await {
+        // A machine without IPv6.
+        Err(AdminError::Bind { .. }) => {
+            bind(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), options.health_port), flag).await
+        }
+        other => other,
+    }
+}
+
+async fn bind(address: SocketAddr, flag: &'static str) -> Result<TcpListener, AdminError> {
+    TcpListener::bind(address).await.map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => AdminError::InUse { port: address.port(), flag },
+        _ => AdminError::Bind { address, error, flag },
+    })
+}
+
+fn local(listener: &TcpListener, flag: &'static str) -> Result<SocketAddr, AdminError> {
+    let unknown = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
+    listener.local_addr().map_err(|error| AdminError::Bind { address: unknown, error, flag })
+}
+
+#[cfg(test)]
+mod tests;

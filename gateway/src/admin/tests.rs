@@ -1,0 +1,198 @@
+//! The servers over real sockets on loopback.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use sluice_config::certificate::CertificateFacts;
+use sluice_config::{
+    Balance, Certificate, CertificateId, Change, Delta, Host, HostTls, ObjectRef, PrivateKey, Problem,
+    Severity,
+};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::*;
+use crate::pipeline::tests::fixture::*;
+
+fn options() -> Options {
+    Options {
+        health_host: Some(Ipv4Addr::LOCALHOST.into()),
+        health_port: 0,
+        health_path: "/healthz".to_owned(),
+        admin: "127.0.0.1:0".parse().unwrap(),
+    }
+}
+
+async fn exchange(address: SocketAddr, method: &str, path: &str) -> (u16, String) {
+    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let request = format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await.unwrap();
+    let (head, body) = response.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+}
+
+async fn get(address: SocketAddr, path: &str) -> (u16, String) {
+    exchange(address, "GET", path).await
+}
+
+async fn get_json(address: SocketAddr, path: &str) -> Value {
+    let (status, body) = get(address, path).await;
+    assert_eq!(status, 200, "{path}: {body}");
+    serde_json::from_str(&body).unwrap()
+}
+
+#[tokio::test]
+async fn readiness_needs_configuration_and_listeners_and_ends_first() {
+    let telemetry = crate::telemetry::Telemetry::new(
+        crate::telemetry::Options::default(),
+        crate::telemetry::AccessLog::none(),
+    );
+    let state = State::new(Arc::new(telemetry.unwrap()), Arc::new(|_| ()));
+    let health = serve(state.clone(), options()).await.unwrap().health;
+    assert_eq!(get(health, "/healthz").await.0, 500);
+    assert_eq!(get(health, "/livez").await.0, 200);
+    let complete = Delta { complete: true, ..Delta::default() };
+    crate::apply::apply(&state, &complete, &NoCertificates);
+    assert_eq!(get(health, "/healthz").await.0, 500);
+    state.readiness.set_bound(true);
+    assert_eq!(get(health, "/healthz").await.0, 200);
+    assert_eq!(exchange(health, "HEAD", "/healthz").await, (200, String::new()));
+    assert_eq!(exchange(health, "POST", "/healthz").await.0, 405);
+    state.readiness.set_draining();
+    assert_eq!(get(health, "/healthz").await, (500, "shutting down\n".to_owned()));
+    assert_eq!(get(health, "/livez").await.0, 200);
+    assert_eq!(get(health, "/other").await.0, 404);
+}
+
+fn served_plane() -> Plane {
+    let mut plane = Plane::simple(&[2, 1]);
+    let id = CertificateId::new("shop", "tls");
+    let certificate = Certificate {
+        id: id.clone(),
+        chain: Vec::new(),
+        key: PrivateKey::Pkcs8(b"secret key".to_vec()),
+        facts: CertificateFacts {
+            names: vec!["b.example".into(), "a.example".into()],
+            issuer_common_name: Some("ca".into()),
+            serial_number: "12".into(),
+            public_key_algorithm: "RSA".into(),
+            not_after: 1_900_000_000,
+            ..CertificateFacts::default()
+        },
+    };
+    let key = host_key(exact("b.example"));
+    let host = Host {
+        key: key.clone(),
+        tls: Some(HostTls { certificate: Some(id.clone()) }),
+        rules: vec![rule("/b", forward("web"))],
+        fall_through: false,
+    };
+    plane.apply(Delta {
+        certificates: vec![Change::Put(id, Arc::new(certificate))],
+        hosts: vec![Change::Put(key, Arc::new(host))],
+        ..Delta::default()
+    });
+    plane.state.set_problems(vec![Problem {
+        object: ObjectRef::new("Ingress", "shop", "web"),
+        field: "spec.rules[0]".into(),
+        severity: Severity::Warning,
+        message: "odd".into(),
+        remedy: "look".into(),
+    }]);
+    plane
+}
+
+#[tokio::test]
+async fn metrics_hold_everything_that_is_counted_at_the_scrape() {
+    let plane = served_plane();
+    let health = serve(plane.state.clone(), options()).await.unwrap().health;
+    let (status, text) = get(health, "/metrics").await;
+    assert_eq!(status, 200);
+    assert!(text.contains("sluice_endpoints{health=\"healthy\"} 2\n"), "{text}");
+    assert!(text.contains("sluice_problems{severity=\"warning\"} 1\n"));
+    let expiry = "nginx_ingress_controller_ssl_expire_time_seconds{class=\"k8s.io/ingress-nginx\",";
+    assert!(text.lines().any(|line| line.starts_with(expiry) && line.contains("host=\"b.example\"")));
+}
+
+#[tokio::test]
+async fn introspection_answers_in_stable_json() {
+    let plane = served_plane();
+    let admin = serve(plane.state.clone(), options()).await.unwrap().admin;
+    let index = get_json(admin, "/").await;
+    for path in index["paths"].as_array().unwrap() {
+        get_json(admin, path.as_str().unwrap()).await;
+    }
+    let routes = get_json(admin, "/routes").await;
+    let hosts: Vec<&str> =
+        routes.as_array().unwrap().iter().map(|host| host["host"].as_str().unwrap()).collect();
+    assert_eq!(hosts, ["a.example", "b.example"]);
+    assert_eq!(
+        routes[1],
+        json!({
+            "group": "ingress", "listener": "any", "host": "b.example", "tls": true,
+            "certificate": "shop/tls", "fallThrough": false,
+            "rules": [{
+                "pathType": "Prefix", "path": "/b", "method": null, "headers": [], "query": [],
+                "action": "forward", "status": null, "location": null,
+                "backends": [{
+                    "weight": 1, "service": "shop-web-80", "pool": "shop/web:http (http)",
+                    "status": null, "reason": null,
+                }],
+                "denied": null, "affinity": null,
+                "origin": { "kind": "Ingress", "namespace": "shop", "name": "web", "rule": 0, "match": 0 },
+            }],
+        })
+    );
+    let endpoint = |last: u8| {
+        json!({
+            "address": format!("10.0.0.{last}:8080"), "zone": null, "health": "healthy",
+            "ejectedForMs": null, "failures": 0, "inFlight": 0,
+        })
+    };
+    assert_eq!(
+        get_json(admin, "/backends").await,
+        json!([{
+            "pool": "shop/web:http (http)", "protocol": "http", "balance": "roundRobin",
+            "endpoints": [endpoint(1), endpoint(2)],
+        }])
+    );
+    let (_, certificates) = get(admin, "/certs").await;
+    assert!(!certificates.contains("secret key") && !certificates.contains("\"key\""));
+    assert_eq!(
+        serde_json::from_str::<Value>(&certificates).unwrap(),
+        json!([{
+            "secret": "shop/tls", "names": ["a.example", "b.example"], "commonName": null,
+            "issuerCommonName": "ca", "issuerOrganization": null, "serialNumber": "12",
+            "publicKeyAlgorithm": "RSA", "notAfter": 1_900_000_000, "isDefault": false,
+            "hosts": ["b.example"],
+        }])
+    );
+    assert_eq!(
+        get_json(admin, "/problems").await,
+        json!([{
+            "object": { "kind": "Ingress", "namespace": "shop", "name": "web" },
+            "field": "spec.rules[0]", "severity": "warning", "message": "odd", "remedy": "look",
+        }])
+    );
+    let generation = get_json(admin, "/generation").await;
+    assert!(generation["generation"].as_u64().unwrap() >= 4);
+    assert_eq!(generation["hash"].as_str().unwrap().len(), 16);
+    assert_eq!(get(admin, "/nothing").await.0, 404);
+}
+
+#[tokio::test]
+async fn what_cannot_be_bound_is_said_with_the_flag() {
+    let plane = Plane::with_policies(Balance::RoundRobin, &[], Default::default());
+    let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let busy = Options { health_port: port, ..options() };
+    let error = serve(plane.state.clone(), busy).await.unwrap_err().to_string();
+    assert_eq!(
+        error,
+        format!("port {port} is already in use; end what listens there or give another with --healthz-port")
+    );
+    let open = Options { admin: "0.0.0.0:0".parse().unwrap(), ..options() };
+    let error = serve(plane.state.clone(), open).await.unwrap_err().to_string();
+    assert!(error.contains("0.0.0.0:0 is not a loopback address"), "{error}");
+}

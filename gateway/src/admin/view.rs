@@ -1,0 +1,284 @@
+//! The configuration in the words of introspection: a form of its own, so that the contract between the
+//! planes can change without breaking scripts.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use sluice_config::{
+    Action, Backend, CertificateId, FieldMatch, Host, HostTls, ObjectRef, PathMatch, RedirectPath, Rule,
+    TextMatch, Tuning, UpstreamProtocol,
+};
+
+use crate::registry::{Health, PoolDescription};
+use crate::state::Configuration;
+
+#[derive(Debug, Serialize)]
+pub(super) struct Index {
+    pub(super) paths: [&'static str; 5],
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Generation {
+    pub(super) generation: u64,
+    pub(super) hash: String,
+    pub(super) complete: bool,
+    pub(super) ready: bool,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct HostView<'a> {
+    group: &'a str,
+    listener: &'a str,
+    host: String,
+    tls: bool,
+    certificate: Option<String>,
+    fall_through: bool,
+    rules: Vec<RuleView<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RuleView<'a> {
+    path_type: &'static str,
+    path: &'a str,
+    method: Option<&'a str>,
+    headers: Vec<FieldView<'a>>,
+    query: Vec<FieldView<'a>>,
+    action: &'static str,
+    status: Option<u16>,
+    location: Option<String>,
+    backends: Vec<BackendView<'a>>,
+    denied: Option<&'a str>,
+    affinity: Option<&'a str>,
+    origin: OriginView<'a>,
+}
+
+#[derive(Debug, Serialize)]
+struct FieldView<'a> {
+    name: &'a str,
+    r#type: &'static str,
+    value: &'a str,
+}
+
+#[derive(Debug, Serialize)]
+struct BackendView<'a> {
+    weight: u32,
+    service: Option<String>,
+    pool: Option<String>,
+    status: Option<u16>,
+    reason: Option<&'a str>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct ObjectView<'a> {
+    kind: &'a str,
+    namespace: &'a str,
+    name: &'a str,
+}
+
+#[derive(Debug, Serialize)]
+struct OriginView<'a> {
+    #[serde(flatten)]
+    object: ObjectView<'a>,
+    rule: u32,
+    r#match: u32,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct PoolView<'a> {
+    pool: &'a str,
+    protocol: &'static str,
+    balance: &'static str,
+    endpoints: Vec<EndpointView<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct EndpointView<'a> {
+    address: String,
+    zone: Option<&'a str>,
+    health: Health,
+    ejected_for_ms: Option<u64>,
+    failures: u8,
+    in_flight: u32,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct CertificateView<'a> {
+    secret: String,
+    names: Vec<&'a str>,
+    common_name: Option<&'a str>,
+    issuer_common_name: Option<&'a str>,
+    issuer_organization: Option<&'a str>,
+    serial_number: &'a str,
+    public_key_algorithm: &'a str,
+    not_after: i64,
+    is_default: bool,
+    hosts: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct ProblemView<'a> {
+    object: ObjectView<'a>,
+    field: &'a str,
+    severity: String,
+    message: &'a str,
+    remedy: &'a str,
+}
+
+/// A host; its rules stay in the order in which they are tried.
+pub(super) fn host(host: &Host) -> HostView<'_> {
+    let certificate = host.tls.as_ref().and_then(|HostTls { certificate }| certificate.as_ref());
+    HostView {
+        group: &host.key.group.0,
+        listener: &host.key.listener.0,
+        host: host.key.pattern.to_string(),
+        tls: host.tls.is_some(),
+        certificate: certificate.map(ToString::to_string),
+        fall_through: host.fall_through,
+        rules: host.rules.iter().map(rule).collect(),
+    }
+}
+
+fn rule(rule: &Rule) -> RuleView<'_> {
+    let (path_type, path) = match &rule.matches.path {
+        PathMatch::Exact(path) => ("Exact", path),
+        PathMatch::Prefix(path) => ("Prefix", path),
+        PathMatch::Regex(path) => ("Regex", path),
+    };
+    let (action, status, location, backends) = match &rule.action {
+        Action::Forward(backends) => ("forward", None, None, &backends[..]),
+        Action::Redirect(redirect) => ("redirect", Some(redirect.status), Some(location(redirect)), &[][..]),
+        Action::Answer(status) => ("answer", Some(*status), None, &[][..]),
+    };
+    let policies = &rule.policies;
+    RuleView {
+        path_type,
+        path,
+        method: rule.matches.method.as_deref(),
+        headers: rule.matches.headers.iter().map(field).collect(),
+        query: rule.matches.query.iter().map(field).collect(),
+        action,
+        status: policies.deny.as_ref().map(|deny| deny.status).or(status),
+        location,
+        backends: backends.iter().map(|weighted| backend(weighted.weight, &weighted.backend)).collect(),
+        denied: policies.deny.as_ref().map(|deny| &*deny.reason),
+        affinity: policies.affinity.as_ref().map(|affinity| &*affinity.name),
+        origin: OriginView {
+            object: object(&rule.origin.object),
+            rule: rule.origin.rule,
+            r#match: rule.origin.match_index,
+        },
+    }
+}
+
+fn field(field: &FieldMatch) -> FieldView<'_> {
+    let (r#type, value) = match &field.value {
+        TextMatch::Exact(value) => ("Exact", value),
+        TextMatch::Regex(value) => ("Regex", value),
+    };
+    FieldView { name: &field.name, r#type, value }
+}
+
+/// What a redirect leaves to the request stands in angle brackets.
+fn location(redirect: &sluice_config::Redirect) -> String {
+    let scheme = redirect.scheme.as_deref().unwrap_or("<scheme>");
+    let host = redirect.host.as_deref().unwrap_or("<host>");
+    let port = redirect.port.map(|port| format!(":{port}")).unwrap_or_default();
+    let path = match &redirect.path {
+        RedirectPath::Keep => "<path>",
+        RedirectPath::AppendSlash => "<path>/",
+        RedirectPath::Replace(path) => path,
+    };
+    format!("{scheme}://{host}{port}{path}")
+}
+
+fn backend(weight: u32, backend: &Backend) -> BackendView<'_> {
+    let empty = BackendView { weight, service: None, pool: None, status: None, reason: None };
+    match backend {
+        Backend::Pool { pool, service } => {
+            BackendView { service: Some(service.to_string()), pool: Some(pool.to_string()), ..empty }
+        }
+        Backend::Default => BackendView { reason: Some("the program's default backend"), ..empty },
+        Backend::Invalid { status, service, reason } => BackendView {
+            service: service.as_ref().map(ToString::to_string),
+            status: Some(*status),
+            reason: Some(reason),
+            ..empty
+        },
+    }
+}
+
+fn object(object: &ObjectRef) -> ObjectView<'_> {
+    ObjectView { kind: &object.kind, namespace: &object.name.namespace, name: &object.name.name }
+}
+
+pub(super) fn pool(pool: &PoolDescription) -> PoolView<'_> {
+    PoolView {
+        pool: &pool.pool,
+        protocol: match pool.protocol {
+            UpstreamProtocol::Http => "http",
+            UpstreamProtocol::HttpsUnverified => "https",
+        },
+        balance: match pool.balance {
+            sluice_config::Balance::RoundRobin => "roundRobin",
+            sluice_config::Balance::Ring => "ring",
+        },
+        endpoints: pool
+            .endpoints
+            .iter()
+            .map(|endpoint| EndpointView {
+                address: endpoint.address.to_string(),
+                zone: endpoint.zone.as_deref(),
+                health: endpoint.health,
+                ejected_for_ms: endpoint.ejected_for_ms,
+                failures: endpoint.failures,
+                in_flight: endpoint.in_flight,
+            })
+            .collect(),
+    }
+}
+
+/// All certificates with the hosts that serve them. Keys are nowhere in it.
+pub(super) fn certificates<'a>(
+    configuration: &'a Configuration,
+    tuning: &Tuning,
+) -> Vec<CertificateView<'a>> {
+    let mut hosts: BTreeMap<&CertificateId, Vec<String>> = BTreeMap::new();
+    for (key, host) in &configuration.hosts {
+        if let Some(HostTls { certificate: Some(id) }) = &host.tls {
+            hosts.entry(id).or_default().push(key.pattern.to_string());
+        }
+    }
+    hosts.values_mut().for_each(|hosts| hosts.sort());
+    let view = |(id, certificate): (&'a CertificateId, &'a std::sync::Arc<sluice_config::Certificate>)| {
+        let facts = &certificate.facts;
+        let mut names: Vec<&str> = facts.names.iter().map(String::as_str).collect();
+        names.sort_unstable();
+        CertificateView {
+            secret: id.to_string(),
+            names,
+            common_name: facts.common_name.as_deref(),
+            issuer_common_name: facts.issuer_common_name.as_deref(),
+            issuer_organization: facts.issuer_organization.as_deref(),
+            serial_number: &facts.serial_number,
+            public_key_algorithm: &facts.public_key_algorithm,
+            not_after: facts.not_after,
+            is_default: tuning.default_certificate.as_ref() == Some(id),
+            hosts: hosts.remove(id).unwrap_or_default(),
+        }
+    };
+    configuration.certificates.iter().map(view).collect()
+}
+
+pub(super) fn problem(problem: &sluice_config::Problem) -> ProblemView<'_> {
+    ProblemView {
+        object: object(&problem.object),
+        field: &problem.field,
+        severity: problem.severity.to_string(),
+        message: &problem.message,
+        remedy: &problem.remedy,
+    }
+}

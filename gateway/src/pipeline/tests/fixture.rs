@@ -1,0 +1,295 @@
+//! A data plane in memory and the heads that go through it.
+
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::{Method, StatusCode, Version};
+use sluice_config::{
+    Action, Backend, Balance, Bind, BindProtocol, Change, Delta, Endpoint, EndpointSet, EndpointSetKey,
+    Generation, GroupId, Host, HostKey, HostName, HostPattern, HostTls, Listener, ListenerGroup, ListenerId,
+    Match, ObjectRef, Origin, PathMatch, Policies, Pool, PoolKey, Refusal, Report, Rule, ServiceRef, Tuning,
+    UpstreamProtocol, WeightedBackend,
+};
+
+use crate::apply::{Certificates, apply};
+use crate::connection::{ConnectionInfo, TlsInfo};
+use crate::pipeline::{Answer, Exchange, Failure, FailureKind, Outcome, RequestHead, Upstream, Verdict};
+use crate::state::State;
+use crate::telemetry::{AccessLog, Options, Telemetry};
+
+pub(crate) struct NoCertificates;
+
+impl Certificates for NoCertificates {
+    fn apply(&self, _: &Delta) -> Vec<Refusal> {
+        Vec::new()
+    }
+
+    fn remove(&self, _: &Delta) {}
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct Output(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+pub(crate) struct Plane {
+    pub(crate) state: Arc<State>,
+    output: Output,
+    generation: u64,
+}
+
+impl Plane {
+    pub(crate) fn new() -> Self {
+        Self::with_options(Options { enable_metrics: true, ..Options::default() })
+    }
+
+    pub(crate) fn with_options(options: Options) -> Self {
+        let output = Output::default();
+        let log = AccessLog::to(output.clone()).unwrap();
+        let telemetry = Arc::new(Telemetry::new(options, log).unwrap());
+        let mut plane = Self { state: State::new(telemetry, Arc::new(|_| ())), output, generation: 0 };
+        let listener = Listener { id: ListenerId::any(), host: HostPattern::Any };
+        let bind = Bind {
+            addresses: Vec::new(),
+            port: 80,
+            declared_port: 80,
+            protocol: BindProtocol::Http,
+            source: "--http-port".into(),
+        };
+        let group = ListenerGroup { id: GroupId::ingress(), binds: vec![bind], listeners: vec![listener] };
+        plane.apply(Delta {
+            complete: true,
+            groups: vec![Change::Put(GroupId::ingress(), Arc::new(group))],
+            ..Delta::default()
+        });
+        plane
+    }
+
+    pub(crate) fn apply(&mut self, delta: Delta) -> Vec<Refusal> {
+        self.generation += 1;
+        let delta = Delta { generation: Generation(self.generation), ..delta };
+        match apply(&self.state, &delta, &NoCertificates) {
+            Report::Applied { generation, refused, .. } => {
+                assert_eq!(generation, delta.generation);
+                refused
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) fn tune(&mut self, change: impl FnOnce(&mut Tuning)) {
+        let mut tuning = Tuning::clone(&self.state.tuning.load());
+        change(&mut tuning);
+        self.apply(Delta { tuning: Some(Arc::new(tuning)), ..Delta::default() });
+    }
+
+    /// A pool of the Service `shop/<service>:80` with endpoints `10.0.0.<last>:8080`.
+    pub(crate) fn pool(&mut self, service: &str, balance: Balance, last: &[u8]) {
+        let pool = Pool { key: pool_key(service), protocol: UpstreamProtocol::Http, balance };
+        self.apply(Delta { pools: vec![Change::Put(pool.key.clone(), Arc::new(pool))], ..Delta::default() });
+        self.endpoints(service, last);
+    }
+
+    pub(crate) fn endpoints(&mut self, service: &str, last: &[u8]) {
+        let key = pool_key(service).endpoints;
+        let endpoint = |last: &u8| Endpoint { address: ([10, 0, 0, *last], 8080).into(), zone: None };
+        let set = EndpointSet { key: key.clone(), endpoints: last.iter().map(endpoint).collect() };
+        self.apply(Delta { endpoint_sets: vec![Change::Put(key, Arc::new(set))], ..Delta::default() });
+    }
+
+    pub(crate) fn host(&mut self, pattern: HostPattern, tls: bool, rules: Vec<Rule>) -> Vec<Refusal> {
+        let key = host_key(pattern);
+        let tls = tls.then_some(HostTls { certificate: None });
+        let host = Host { key: key.clone(), tls, rules, fall_through: false };
+        self.apply(Delta { hosts: vec![Change::Put(key, Arc::new(host))], ..Delta::default() })
+    }
+
+    /// One host, one pool with a Service of that name, one rule for everything.
+    pub(crate) fn simple(endpoints: &[u8]) -> Self {
+        Self::with_policies(Balance::RoundRobin, endpoints, Policies::default())
+    }
+
+    pub(crate) fn with_policies(balance: Balance, endpoints: &[u8], policies: Policies) -> Self {
+        let mut plane = Self::new();
+        plane.pool("web", balance, endpoints);
+        let rule = Rule { policies: Arc::new(policies), ..rule("/", forward("web")) };
+        assert_eq!(plane.host(exact("a.example"), false, vec![rule]), []);
+        plane
+    }
+
+    pub(crate) fn begin(&self, request: &Request) -> (Exchange, Verdict) {
+        Exchange::begin(&self.state, &connection(request.https), &request.head())
+    }
+
+    /// The answer to a request that must not be forwarded.
+    pub(crate) fn answer(&self, request: &Request) -> Answer {
+        match self.begin(request) {
+            (_, Verdict::Answer(answer)) => answer,
+            (exchange, Verdict::Forward) => panic!("forwarded: {exchange:?}"),
+        }
+    }
+
+    /// An exchange that is to be forwarded.
+    pub(crate) fn forward(&self, request: &Request) -> Exchange {
+        match self.begin(request) {
+            (exchange, Verdict::Forward) => exchange,
+            (_, Verdict::Answer(answer)) => panic!("answered: {answer:?}"),
+        }
+    }
+
+    /// Lines of the access log, without times.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        assert!(self.state.telemetry.access_log.flush(Duration::from_secs(30)));
+        let text = String::from_utf8(self.output.0.lock().unwrap().clone()).unwrap();
+        let without_time = |line: &str| {
+            let (start, rest) = line.split_once('[').unwrap();
+            format!("{start}[T]{}", rest.split_once(']').unwrap().1)
+        };
+        text.lines().map(without_time).collect()
+    }
+
+    pub(crate) fn metrics(&self) -> String {
+        self.state.telemetry.render(self.state.registry.health(), std::iter::empty()).unwrap()
+    }
+}
+
+/// A request as a test writes it.
+#[derive(Clone)]
+pub(crate) struct Request {
+    pub(crate) method: Method,
+    pub(crate) target: &'static str,
+    pub(crate) authority: &'static str,
+    pub(crate) headers: HeaderMap,
+    pub(crate) https: bool,
+}
+
+impl Request {
+    pub(crate) fn get(authority: &'static str, target: &'static str) -> Self {
+        Self { method: Method::GET, target, authority, headers: HeaderMap::new(), https: false }
+            .with("host", authority)
+    }
+
+    pub(crate) fn https(mut self) -> Self {
+        self.https = true;
+        self
+    }
+
+    pub(crate) fn method(mut self, method: Method) -> Self {
+        self.method = method;
+        self
+    }
+
+    pub(crate) fn with(mut self, name: &'static str, value: &str) -> Self {
+        self.headers.append(HeaderName::from_static(name), HeaderValue::from_str(value).unwrap());
+        self
+    }
+
+    fn head(&self) -> RequestHead<'_> {
+        RequestHead {
+            method: &self.method,
+            target: self.target,
+            authority: self.authority,
+            version: Version::HTTP_11,
+            headers: &self.headers,
+            length: 100,
+        }
+    }
+}
+
+pub(crate) fn connection(https: bool) -> Arc<ConnectionInfo> {
+    Arc::new(ConnectionInfo {
+        peer: "192.0.2.7:5000".parse().unwrap(),
+        local: "192.0.2.1:80".parse().unwrap(),
+        group: GroupId::ingress(),
+        declared_port: if https { 443 } else { 80 },
+        protocol: if https { BindProtocol::Https } else { BindProtocol::Http },
+        tls: https.then_some(TlsInfo { server_name: None, version: "TLSv1.3", cipher: "x" }),
+    })
+}
+
+pub(crate) fn exact(name: &str) -> HostPattern {
+    HostPattern::Exact(HostName::new(name))
+}
+
+pub(crate) fn host_key(pattern: HostPattern) -> HostKey {
+    HostKey { group: GroupId::ingress(), listener: ListenerId::any(), pattern }
+}
+
+pub(crate) fn pool_key(service: &str) -> PoolKey {
+    let endpoints = EndpointSetKey { namespace: "shop".into(), service: service.into(), port: "http".into() };
+    PoolKey { endpoints, policy: "http".into() }
+}
+
+pub(crate) fn service(name: &str) -> ServiceRef {
+    ServiceRef { namespace: "shop".into(), name: name.into(), port: "80".into() }
+}
+
+pub(crate) fn backend(name: &str) -> Backend {
+    Backend::Pool { pool: pool_key(name), service: service(name) }
+}
+
+pub(crate) fn weighted(weight: u32, backend: Backend) -> WeightedBackend {
+    WeightedBackend { weight, backend, filters: Vec::new() }
+}
+
+pub(crate) fn forward(name: &str) -> Action {
+    Action::Forward(vec![weighted(1, backend(name))])
+}
+
+pub(crate) fn rule(path: &str, action: Action) -> Rule {
+    Rule {
+        matches: Match::path(PathMatch::Prefix(path.into())),
+        action,
+        policies: Arc::default(),
+        filters: Vec::new(),
+        origin: Arc::new(Origin {
+            object: ObjectRef::new("Ingress", "shop", "web"),
+            rule: 0,
+            match_index: 0,
+            rule_name: None,
+            path: path.into(),
+        }),
+    }
+}
+
+pub(crate) fn failure(kind: FailureKind) -> Failure {
+    let sent = !matches!(kind, FailureKind::Connect | FailureKind::ConnectTimeout);
+    Failure { kind, stale: false, sent, replayable: true, response_started: false }
+}
+
+/// The last octet of the endpoint's address.
+pub(crate) fn last(upstream: &Upstream) -> u8 {
+    match upstream.address.ip() {
+        std::net::IpAddr::V4(ip) => ip.octets()[3],
+        other => panic!("{other}"),
+    }
+}
+
+pub(crate) fn field<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
+    let mut values = answer.fields.iter().filter(|(field, _)| field == name);
+    let value = values.next().map(|(_, value)| value.to_str().unwrap());
+    assert!(values.next().is_none(), "{name} stands twice");
+    value
+}
+
+pub(crate) fn outcome(status: u16) -> Outcome {
+    Outcome {
+        status: Some(StatusCode::from_u16(status).unwrap()),
+        body_sent: 5,
+        bytes_sent: 120,
+        body_received: 7,
+        upstream_received: 5,
+        aborted: false,
+    }
+}

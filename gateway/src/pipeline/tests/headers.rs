@@ -1,0 +1,143 @@
+//! Heads on their way to the endpoint and back.
+
+use std::sync::Arc;
+
+use http::header::{HeaderMap, HeaderValue};
+use http::{Method, StatusCode};
+use sluice_config::rule::HeaderChanges;
+use sluice_config::{Action, Filter, Hsts, Rule, WeightedBackend};
+
+use super::fixture::*;
+use crate::pipeline::Exchange;
+
+fn sent(plane: &Plane, request: &Request) -> HeaderMap {
+    let mut exchange = plane.forward(request);
+    exchange.pick().unwrap();
+    let mut head = request.headers.clone();
+    exchange.upstream_request(&mut head);
+    head
+}
+
+fn relayed(exchange: &mut Exchange, status: u16, fields: &[(&'static str, &'static str)]) -> HeaderMap {
+    let mut head = HeaderMap::new();
+    for (name, value) in fields {
+        head.append(*name, HeaderValue::from_static(value));
+    }
+    exchange.response(StatusCode::from_u16(status).unwrap(), &mut head);
+    head
+}
+
+#[test]
+fn the_endpoint_is_told_about_the_client() {
+    let plane = Plane::simple(&[1]);
+    let request = Request::get("a.example:8080", "/")
+        .with("connection", "close, x-forwarded-for, x-real-ip, x-own")
+        .with("x-forwarded-for", "203.0.113.1")
+        .with("x-own", "1")
+        .with("cookie", "a=b");
+    let head = sent(&plane, &request);
+    assert_eq!(head["x-real-ip"], "192.0.2.7", "removed by naming it in Connection");
+    assert_eq!(head["x-forwarded-for"], "192.0.2.7");
+    assert_eq!(head["host"], "a.example:8080");
+    assert_eq!(head["x-forwarded-port"], "80");
+    assert_eq!(head["cookie"], "a=b");
+    assert_eq!(head["x-request-id"].len(), 32);
+    for gone in ["connection", "x-own", "upgrade"] {
+        assert!(!head.contains_key(gone), "{gone}");
+    }
+}
+
+#[test]
+fn the_authority_is_the_host_that_the_endpoint_sees() {
+    let plane = Plane::simple(&[1]);
+    let mut request = Request::get("a.example", "/");
+    request.headers.insert("host", HeaderValue::from_static("other.example"));
+    assert_eq!(sent(&plane, &request)["host"], "a.example");
+}
+
+#[test]
+fn every_try_sends_the_same() {
+    let plane = Plane::simple(&[1, 2]);
+    let request = Request::get("a.example", "/").with("x-forwarded-for", "203.0.113.1");
+    let mut exchange = plane.forward(&request);
+    let mut heads = Vec::new();
+    for _ in 0..2 {
+        exchange.pick().unwrap();
+        let mut head = request.headers.clone();
+        exchange.upstream_request(&mut head);
+        heads.push(head);
+        exchange.failed(failure(crate::pipeline::FailureKind::Connect));
+    }
+    assert_eq!(heads[0], heads[1]);
+}
+
+#[test]
+fn a_websocket_keeps_its_upgrade() {
+    let plane = Plane::simple(&[1]);
+    let request = Request::get("a.example", "/").with("connection", "Upgrade").with("upgrade", "websocket");
+    let head = sent(&plane, &request);
+    assert_eq!(
+        (&head["connection"], &head["upgrade"]),
+        (&"upgrade".parse().unwrap(), &"websocket".parse().unwrap())
+    );
+}
+
+#[test]
+fn answers_always_name_a_server_and_lose_connection_fields() {
+    let plane = Plane::simple(&[1]);
+    let request = Request::get("a.example", "/");
+    let head = relayed(&mut plane.forward(&request), 200, &[("connection", "x-hop, close"), ("x-hop", "1")]);
+    assert_eq!(head["server"], "sluice");
+    assert_eq!(head.len(), 1, "{head:?}");
+    let head = relayed(&mut plane.forward(&request), 200, &[("server", "apache")]);
+    assert_eq!(head["server"], "apache");
+    let switched = [("connection", "Upgrade"), ("upgrade", "websocket")];
+    let head = relayed(&mut plane.forward(&request), 101, &switched);
+    assert_eq!(head["upgrade"], "websocket");
+}
+
+#[test]
+fn https_answers_carry_our_hsts() {
+    let mut plane = Plane::simple(&[1]);
+    let upstream = [("strict-transport-security", "max-age=1")];
+    let https = Request::get("a.example", "/").https();
+    let head = relayed(&mut plane.forward(&https), 200, &upstream);
+    assert_eq!(head["strict-transport-security"], "max-age=31536000; includeSubDomains");
+    assert_eq!(head.get_all("strict-transport-security").iter().count(), 1);
+    let plain = relayed(&mut plane.forward(&Request::get("a.example", "/")), 200, &upstream);
+    assert_eq!(plain["strict-transport-security"], "max-age=1");
+    let unknown = Request::get("b.example", "/").https();
+    assert!(field(&plane.answer(&unknown), "strict-transport-security").is_some(), "own answers too");
+    plane.tune(|tuning| {
+        tuning.hsts = Some(Hsts { max_age: 7, include_subdomains: false, preload: true });
+    });
+    assert_eq!(field(&plane.answer(&unknown), "strict-transport-security"), Some("max-age=7; preload"));
+    plane.tune(|tuning| tuning.hsts = None);
+    assert!(field(&plane.answer(&unknown), "strict-transport-security").is_none());
+}
+
+#[test]
+fn filters_of_rule_and_backend_are_applied_in_this_order() {
+    let set = |value: &str| HeaderChanges {
+        set: vec![("x-set".into(), value.into())],
+        add: vec![("x-add".into(), value.into())],
+        remove: vec!["x-gone".into()],
+    };
+    let mut plane = Plane::simple(&[1]);
+    let both = |value| vec![Filter::RequestHeaders(set(value)), Filter::ResponseHeaders(set(value))];
+    let target = WeightedBackend { weight: 1, backend: backend("web"), filters: both("backend") };
+    let filtered = Rule { filters: both("rule"), ..rule("/", Action::Forward(vec![target])) };
+    assert_eq!(plane.host(exact("a.example"), false, vec![filtered]), []);
+    let request = Request::get("a.example", "/").method(Method::POST).with("x-gone", "1");
+    let response = relayed(&mut plane.forward(&request), 200, &[("x-gone", "1")]);
+    for head in [sent(&plane, &request), response] {
+        assert_eq!(head["x-set"], "backend");
+        assert_eq!(head.get_all("x-add").iter().collect::<Vec<_>>(), ["rule", "backend"]);
+        assert!(!head.contains_key("x-gone"));
+    }
+    let broken = HeaderChanges { remove: vec!["not a name".into()], ..HeaderChanges::default() };
+    let broken = Rule { filters: vec![Filter::RequestHeaders(broken)], ..rule("/", forward("web")) };
+    let refused = plane.host(exact("a.example"), false, vec![broken]);
+    assert!(refused[0].reason.contains("`not a name`"), "{refused:?}");
+    assert_eq!(Arc::strong_count(&plane.state), 1, "exchanges let the state go");
+}

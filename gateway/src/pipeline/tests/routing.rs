@@ -1,0 +1,244 @@
+//! Which answer or backend a request gets.
+
+use std::sync::Arc;
+
+use http::{Method, StatusCode};
+use sluice_config::{
+    Action, Backend, Balance, Change, Delta, Deny, HostPattern, HttpsRedirect, Policies, Redirect,
+    RedirectPath, Rule,
+};
+
+use super::fixture::*;
+
+fn title(answer: &crate::pipeline::Answer) -> String {
+    let text = std::str::from_utf8(&answer.body).unwrap();
+    let (_, rest) = text.split_once("<title>").unwrap();
+    rest.split_once("</title>").unwrap().0.to_owned()
+}
+
+#[test]
+fn a_host_without_a_rule_gets_the_built_in_404() {
+    let plane = Plane::simple(&[1]);
+    for request in [Request::get("b.example", "/"), Request::get("", "/x")] {
+        let answer = plane.answer(&request);
+        assert_eq!(answer.status, StatusCode::NOT_FOUND);
+        assert_eq!(title(&answer), "404 Not Found");
+        assert_eq!(field(&answer, "server"), Some("sluice"));
+        assert_eq!(field(&answer, "content-type"), Some("text/html"));
+        assert!(!answer.close);
+    }
+}
+
+#[test]
+fn healthz_of_an_unknown_host_is_well() {
+    let mut plane = Plane::simple(&[1]);
+    let answer = plane.answer(&Request::get("10.0.0.1", "/healthz"));
+    assert_eq!((answer.status, answer.body.len()), (StatusCode::OK, 0));
+    plane.forward(&Request::get("a.example", "/healthz"));
+    plane.host(HostPattern::Any, false, vec![rule("/", forward("web"))]);
+    plane.forward(&Request::get("10.0.0.1", "/healthz"));
+}
+
+#[test]
+fn the_default_backend_takes_what_no_rule_takes() {
+    let mut plane = Plane::new();
+    plane.pool("web", Balance::RoundRobin, &[1]);
+    plane.pool("fallback", Balance::RoundRobin, &[9]);
+    let to_default = Action::Forward(vec![weighted(1, Backend::Default)]);
+    plane.host(exact("a.example"), false, vec![rule("/app", forward("web")), rule("/other", to_default)]);
+    assert_eq!(plane.answer(&Request::get("a.example", "/other")).status, StatusCode::NOT_FOUND);
+    plane.tune(|tuning| tuning.default_backend = Some((pool_key("fallback"), service("fallback"))));
+    for (authority, target) in [("a.example", "/"), ("a.example", "/other"), ("b.example", "/x")] {
+        let mut exchange = plane.forward(&Request::get(authority, target));
+        assert_eq!(last(&exchange.pick().unwrap()), 9, "{authority}{target}");
+    }
+    let mut exchange = plane.forward(&Request::get("a.example", "/app"));
+    assert_eq!(last(&exchange.pick().unwrap()), 1);
+    assert_eq!(plane.answer(&Request::get("b.example", "/healthz")).status, StatusCode::OK);
+}
+
+#[test]
+fn a_default_backend_whose_pool_comes_later_is_taken_up() {
+    let mut plane = Plane::new();
+    plane.tune(|tuning| tuning.default_backend = Some((pool_key("late"), service("late"))));
+    assert_eq!(plane.answer(&Request::get("b.example", "/")).status, StatusCode::NOT_FOUND);
+    plane.pool("late", Balance::RoundRobin, &[3]);
+    let mut exchange = plane.forward(&Request::get("b.example", "/"));
+    assert_eq!(last(&exchange.pick().unwrap()), 3);
+    plane.apply(Delta { pools: vec![Change::Remove(pool_key("late"))], ..Delta::default() });
+    assert_eq!(plane.answer(&Request::get("b.example", "/")).status, StatusCode::NOT_FOUND);
+}
+
+#[test]
+fn the_host_ignores_case_and_port_and_the_path_is_normalised() {
+    let mut plane = Plane::new();
+    plane.pool("web", Balance::RoundRobin, &[1]);
+    plane.host(exact("a.example"), false, vec![rule("/app", forward("web"))]);
+    for target in ["/app", "/app/x?y=1", "/%61pp", "//app", "/x/../app"] {
+        plane.forward(&Request::get("A.Example:8080", target));
+    }
+    for target in ["/application", "/app/../x"] {
+        assert_eq!(plane.answer(&Request::get("a.example", target)).status, StatusCode::NOT_FOUND);
+    }
+    for target in ["/%zz", "/../x", "*"] {
+        let answer = plane.answer(&Request::get("a.example", target));
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{target}");
+    }
+}
+
+#[test]
+fn no_endpoints_is_503_and_invalid_backends_keep_their_status() {
+    let mut plane = Plane::simple(&[]);
+    let mut exchange = plane.forward(&Request::get("a.example", "/"));
+    let answer = exchange.pick().unwrap_err();
+    assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(title(&answer), "503 Service Temporarily Unavailable");
+
+    let invalid = |status| Backend::Invalid { status, service: None, reason: "gone".into() };
+    let rules = vec![
+        rule("/503", Action::Forward(vec![weighted(1, invalid(503))])),
+        rule("/500", Action::Forward(vec![weighted(1, invalid(500))])),
+        rule("/none", Action::Forward(Vec::new())),
+        rule("/zero", Action::Forward(vec![weighted(0, backend("web")), weighted(0, backend("web"))])),
+        rule("/fixed", Action::Answer(403)),
+    ];
+    plane.host(exact("a.example"), false, rules);
+    for (target, status) in [("/503", 503), ("/500", 500), ("/none", 500), ("/zero", 500), ("/fixed", 403)] {
+        assert_eq!(plane.answer(&Request::get("a.example", target)).status, status, "{target}");
+    }
+}
+
+#[test]
+fn an_invalid_backend_keeps_its_share() {
+    let mut plane = Plane::simple(&[1]);
+    let invalid = Backend::Invalid { status: 500, service: None, reason: "gone".into() };
+    let split = Action::Forward(vec![weighted(3, backend("web")), weighted(1, invalid)]);
+    plane.host(exact("a.example"), false, vec![rule("/", split)]);
+    let request = Request::get("a.example", "/");
+    let answered =
+        (0..4000).filter(|_| matches!(plane.begin(&request).1, crate::pipeline::Verdict::Answer(_))).count();
+    // Six standard deviations of 4,000 draws with chance 1/4 are 164.
+    assert!((836..=1164).contains(&answered), "{answered}");
+}
+
+#[test]
+fn a_denied_rule_is_closed_before_any_redirect() {
+    let mut plane = Plane::new();
+    let deny = Some(Deny { status: 503, reason: "Secret shop/auth is missing".into() });
+    let policies = Arc::new(Policies {
+        deny,
+        https_redirect: HttpsRedirect { ssl: None, force: Some(true) },
+        ..Policies::default()
+    });
+    let slash = slash_redirect();
+    plane.host(exact("a.example"), true, vec![Rule { policies, ..rule("/", slash) }]);
+    let answer = plane.answer(&Request::get("a.example", "/x"));
+    assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(field(&answer, "location").is_none());
+    assert!(!std::str::from_utf8(&answer.body).unwrap().contains("Secret"));
+}
+
+fn slash_redirect() -> Action {
+    Action::Redirect(Redirect {
+        status: 301,
+        scheme: None,
+        host: None,
+        port: None,
+        path: RedirectPath::AppendSlash,
+    })
+}
+
+#[test]
+fn the_slash_comes_before_https() {
+    let mut plane = Plane::new();
+    plane.host(exact("a.example"), true, vec![rule("/foo", slash_redirect())]);
+    let answer = plane.answer(&Request::get("a.example:8080", "/foo?x=1"));
+    assert_eq!(answer.status, StatusCode::MOVED_PERMANENTLY);
+    assert_eq!(field(&answer, "location"), Some("http://a.example/foo/?x=1"));
+    let answer = plane.answer(&Request::get("a.example", "/foo").https());
+    assert_eq!(field(&answer, "location"), Some("https://a.example/foo/"));
+    assert_eq!(field(&answer, "strict-transport-security"), Some("max-age=31536000; includeSubDomains"));
+}
+
+#[test]
+fn a_host_with_tls_redirects_http() {
+    let mut plane = Plane::simple(&[1]);
+    plane.host(exact("a.example"), true, vec![rule("/", forward("web"))]);
+    for (target, location) in
+        [("/", "https://a.example"), ("/x/?q=1", "https://a.example/x/?q=1"), ("/x/", "https://a.example/x")]
+    {
+        let answer = plane.answer(&Request::get("a.example:8080", target).method(Method::POST));
+        assert_eq!(answer.status, StatusCode::PERMANENT_REDIRECT);
+        assert_eq!(title(&answer), "308 Permanent Redirect");
+        assert_eq!(field(&answer, "location"), Some(location));
+        assert!(field(&answer, "strict-transport-security").is_none(), "HSTS over http");
+    }
+    plane.forward(&Request::get("a.example", "/").https());
+    plane.forward(&Request::get("a.example", "/.well-known/acme-challenge/token"));
+
+    let claimed = Request::get("a.example", "/").with("x-forwarded-proto", "https");
+    assert_eq!(plane.answer(&claimed).status, StatusCode::PERMANENT_REDIRECT, "an untrusted claim");
+    plane.tune(|tuning| {
+        tuning.use_forwarded_headers = true;
+        tuning.http_redirect_code = 301;
+    });
+    plane.forward(&claimed);
+    let elsewhere = Request::get("a.example", "/x").with("x-forwarded-host", "www.example:99");
+    let answer = plane.answer(&elsewhere);
+    assert_eq!(answer.status, StatusCode::MOVED_PERMANENTLY);
+    assert_eq!(field(&answer, "location"), Some("https://www.example/x"));
+    plane.tune(|tuning| tuning.ssl_redirect = false);
+    plane.forward(&elsewhere);
+}
+
+#[test]
+fn a_host_that_cannot_be_compiled_keeps_its_last_good_version() {
+    let mut plane = Plane::simple(&[1]);
+    let hash = plane.state.configuration.load().hash();
+    let refused = plane.host(exact("a.example"), false, vec![rule("/", forward("unknown"))]);
+    assert_eq!(refused.len(), 1);
+    assert_eq!(refused[0].subject, "host a.example");
+    assert!(refused[0].reason.contains("Ingress shop/web"), "{}", refused[0].reason);
+    plane.forward(&Request::get("a.example", "/"));
+    assert_eq!(plane.state.configuration.load().hash(), hash);
+    let loaded = plane.metrics();
+    assert!(loaded.lines().any(|line| {
+        line.starts_with("nginx_ingress_controller_config_last_reload_successful{") && line.ends_with(" 0")
+    }));
+    plane.host(exact("b.example"), false, vec![rule("/", forward("web"))]);
+    assert_ne!(plane.state.configuration.load().hash(), hash);
+}
+
+#[test]
+fn removals_take_effect_and_the_hash_comes_back() {
+    let mut plane = Plane::simple(&[1]);
+    let hash = plane.state.configuration.load().hash();
+    plane.host(exact("b.example"), false, vec![rule("/", forward("web"))]);
+    plane.forward(&Request::get("b.example", "/"));
+    let hosts = vec![Change::Remove(host_key(exact("b.example")))];
+    plane.apply(Delta { hosts, ..Delta::default() });
+    assert_eq!(plane.answer(&Request::get("b.example", "/")).status, StatusCode::NOT_FOUND);
+    assert_eq!(plane.state.configuration.load().hash(), hash);
+}
+
+#[test]
+fn the_delta_may_bring_pools_and_hosts_at_once() {
+    let mut plane = Plane::simple(&[1]);
+    let mut other = Plane::new();
+    let configuration = plane.state.configuration.load_full();
+    let hosts: Vec<_> =
+        configuration.hosts.iter().map(|(key, host)| Change::Put(key.clone(), host.clone())).collect();
+    let pool = sluice_config::Pool {
+        key: pool_key("web"),
+        protocol: sluice_config::UpstreamProtocol::Http,
+        balance: Balance::RoundRobin,
+    };
+    let pools = vec![Change::Put(pool.key.clone(), Arc::new(pool))];
+    assert_eq!(other.apply(Delta { hosts: hosts.clone(), pools, ..Delta::default() }), []);
+    other.forward(&Request::get("a.example", "/"));
+    // And lose both at once: the host goes first.
+    let hosts = hosts.iter().map(|change| Change::Remove(change.key().clone())).collect();
+    let pools = vec![Change::Remove(pool_key("web"))];
+    assert_eq!(plane.apply(Delta { hosts, pools, ..Delta::default() }), []);
+    assert_eq!(plane.answer(&Request::get("a.example", "/")).status, StatusCode::NOT_FOUND);
+}
