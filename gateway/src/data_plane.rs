@@ -4,10 +4,10 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use sluice_config::{Delta, Report};
+use sluice_config::{Delta, Refusal, Report};
 use tokio::sync::mpsc;
 
-use crate::apply::apply;
+use crate::apply::{Certificates, apply};
 use crate::connection::bind::Sockets;
 use crate::drain::Drain;
 use crate::state::State;
@@ -52,7 +52,7 @@ impl DataPlane {
         });
         let certificates = Arc::new(CertificateStore::new()?);
         let serving = Serving {
-            state: State::new(telemetry, certificates.clone(), report),
+            state: State::new(telemetry, report),
             certificates,
             drain: Drain::new(),
             sockets: sockets.subscribe(),
@@ -88,12 +88,22 @@ impl DataPlane {
         self.serving.drain.begin();
         tokio::time::sleep(grace).await;
         self.serving.drain.close();
-        if let Some(sockets) = self.sockets.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(mut sockets) = self.sockets.lock().unwrap_or_else(PoisonError::into_inner).take() {
             sockets.close();
         }
         let patience = self.serving.state.tuning.load().worker_shutdown_timeout;
         let whole = self.serving.drain.ended(patience).await;
         self.workers.join();
         whole
+    }
+}
+
+impl Certificates for CertificateStore {
+    fn apply(&self, delta: &Delta) -> Vec<Refusal> {
+        CertificateStore::apply(self, delta)
+    }
+
+    fn remove(&self, delta: &Delta) {
+        self.apply_removals(delta);
     }
 }

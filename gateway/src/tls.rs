@@ -50,7 +50,9 @@ pub enum TlsError {
         reason: rustls::Error,
     },
     /// The self-signed certificate could not be made at start.
-    #[error("cannot make the self-signed fallback certificate: {0}; check that the system's random source works")]
+    #[error(
+        "cannot make the self-signed fallback certificate: {0}; check that the system's random source works"
+    )]
     Fallback(#[from] rcgen::Error),
     /// The TLS library refuses its own defaults or the certificate just made.
     #[error("cannot set up TLS: {0}; this program was built with a TLS library that does not fit")]

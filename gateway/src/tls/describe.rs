@@ -23,16 +23,17 @@ pub struct CertificateDescription {
 }
 
 pub(super) fn describe(table: &Table) -> Vec<CertificateDescription> {
-    let mut hosts: BTreeMap<Option<&CertificateId>, Vec<String>> = BTreeMap::new();
+    let mut hosts: BTreeMap<Option<String>, Vec<String>> = BTreeMap::new();
     for (pattern, certificate) in table.patterns() {
-        hosts.entry(certificate).or_default().push(pattern);
+        hosts.entry(certificate.map(ToString::to_string)).or_default().push(pattern);
     }
     let default = table.default.as_ref().filter(|id| table.certificates.contains_key(*id));
     let mut entry = |id: Option<&CertificateId>, served: &Served| {
-        let mut hosts = hosts.remove(&id).unwrap_or_default();
+        let secret = id.map(ToString::to_string);
+        let mut hosts = hosts.remove(&secret).unwrap_or_default();
         hosts.sort_unstable();
         CertificateDescription {
-            secret: id.map(ToString::to_string),
+            secret,
             hosts,
             names: served.names.iter().map(|name| name.to_string()).collect(),
             not_after: served.not_after,

@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use rustls::ServerConfig;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs1KeyDer, PrivatePkcs8KeyDer, PrivateSec1KeyDer};
+use rustls::pki_types::{
+    CertificateDer, PrivateKeyDer, PrivatePkcs1KeyDer, PrivatePkcs8KeyDer, PrivateSec1KeyDer,
+};
 use rustls::server::ServerSessionMemoryCache;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::version::{TLS12, TLS13};
@@ -26,7 +28,10 @@ const SESSIONS: usize = 16 * 1024;
 ///
 /// No session tickets (`ssl-session-tickets` is false): neither the stateless ones of TLS 1.2 nor those of
 /// TLS 1.3, whose sessions are therefore not resumed; TLS 1.2 sessions are, by their identity.
-pub(super) fn template(fallback: CertifiedKey, provider: Arc<CryptoProvider>) -> Result<ServerConfig, TlsError> {
+pub(super) fn template(
+    fallback: CertifiedKey,
+    provider: Arc<CryptoProvider>,
+) -> Result<ServerConfig, TlsError> {
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&TLS13, &TLS12])?
         .with_no_client_auth()

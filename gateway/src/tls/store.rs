@@ -100,8 +100,9 @@ impl CertificateStore {
             let Change::Put(id, certificate) = change else { continue };
             match certified_key(certificate, &self.provider) {
                 Ok(key) => usable.push((certificate, key)),
-                Err(error) => refused
-                    .push(Refusal { subject: format!("certificate {id}"), reason: error.to_string() }),
+                Err(error) => {
+                    refused.push(Refusal { subject: format!("certificate {id}"), reason: error.to_string() })
+                }
             }
         }
         if usable.is_empty() && delta.tuning.is_none() && delta.hosts.is_empty() {

@@ -131,7 +131,7 @@ impl Table {
         })
     }
 
-    fn claimed(&self, claims: &[Claim]) -> (Option<&CertificateId>, &Arc<Served>) {
+    fn claimed<'a>(&'a self, claims: &'a [Claim]) -> (Option<&'a CertificateId>, &'a Arc<Served>) {
         claims
             .iter()
             .filter_map(|claim| claim.certificate.as_ref())
