@@ -8,3 +8,4 @@ pub mod connection;
 pub mod pipeline;
 pub mod state;
 pub mod telemetry;
+pub mod tls;
