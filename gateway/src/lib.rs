@@ -5,6 +5,7 @@
 //! to decisions, with `router`, `policy` and `registry`), and `proxy` (decisions to bytes).
 
 pub mod connection;
+pub mod drain;
 pub mod pipeline;
 pub mod state;
 pub mod telemetry;
