@@ -14,4 +14,5 @@ pub mod info;
 pub(crate) mod io;
 mod refusal;
 
+pub use bind::{BoundSocket, BoundSockets, Sockets};
 pub use info::{ConnectionInfo, TlsInfo};
