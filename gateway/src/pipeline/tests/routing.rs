@@ -35,6 +35,8 @@ fn healthz_of_an_unknown_host_is_well() {
     let answer = plane.answer(&Request::get("10.0.0.1", "/healthz"));
     assert_eq!((answer.status, answer.body.len()), (StatusCode::OK, 0));
     plane.forward(&Request::get("a.example", "/healthz"));
+    plane.host(HostPattern::Any, false, vec![rule("/app", forward("web"))]);
+    assert_eq!(plane.answer(&Request::get("10.0.0.1", "/healthz")).status, StatusCode::OK);
     plane.host(HostPattern::Any, false, vec![rule("/", forward("web"))]);
     plane.forward(&Request::get("10.0.0.1", "/healthz"));
 }
