@@ -17,7 +17,8 @@ use crate::state::{Configuration, Globals, State};
 
 /// Where certificates go. Kept apart because who ends TLS is another's business.
 pub trait Certificates {
-    /// Takes in new certificates and what hosts say about theirs. What cannot be used is refused.
+    /// Takes in new certificates and what hosts say about theirs. What cannot be used is refused, each with
+    /// the subject `certificate <namespace>/<name>`.
     fn apply(&self, delta: &Delta) -> Vec<Refusal>;
 
     /// Carries out the removals of the same delta.
@@ -32,14 +33,7 @@ pub fn apply(state: &State, delta: &Delta, certificates: &dyn Certificates) -> R
     let mut configuration = Configuration::clone(&state.configuration.load());
     apply_tuning(state, delta, &mut configuration);
     apply_hosts(state, delta, &mut configuration, &mut refused);
-    for change in &delta.certificates {
-        match change {
-            Change::Put(id, certificate) => {
-                configuration.certificates.insert(id.clone(), certificate.clone())
-            }
-            Change::Remove(id) => configuration.certificates.remove(id),
-        };
-    }
+    apply_certificates(delta, &mut configuration, &refused);
     configuration.generation = delta.generation;
     let hash = configuration.hash();
     state.configuration.store(Arc::new(configuration));
@@ -131,6 +125,23 @@ fn apply_hosts(state: &State, delta: &Delta, configuration: &mut Configuration, 
         }
     }
     state.routes.store(Arc::new(table));
+}
+
+/// Keeps the books of certificates. What was refused leaves the version before it in force.
+fn apply_certificates(delta: &Delta, configuration: &mut Configuration, refused: &[Refusal]) {
+    for change in &delta.certificates {
+        match change {
+            Change::Put(id, certificate) => {
+                let subject = format!("certificate {id}");
+                if refused.iter().all(|refusal| refusal.subject != subject) {
+                    configuration.certificates.insert(id.clone(), certificate.clone());
+                }
+            }
+            Change::Remove(id) => {
+                configuration.certificates.remove(id);
+            }
+        }
+    }
 }
 
 /// A number for one entry of the configuration. Entries are put together by exclusive or, so that the whole

@@ -88,7 +88,7 @@ impl Telemetry {
         self.connections.open.fetch_sub(1, Relaxed);
     }
 
-    /// A connection was refused because `limit` was reached: `max-worker-connections`.
+    /// A connection that was accepted is closed at once, because `max-worker-connections` is reached.
     pub fn connection_refused(&self) {
         self.connections.refused.fetch_add(1, Relaxed);
     }
@@ -215,7 +215,7 @@ mod tests {
                 format!("nginx_ingress_controller_nginx_process_connections{{{prefix},state=\"active\"}} 1"),
                 format!("nginx_ingress_controller_nginx_process_connections{{{prefix},state=\"waiting\"}} 0"),
                 format!(
-                    "nginx_ingress_controller_nginx_process_connections_total{{{prefix},state=\"accepted\"}} 3"
+                    "nginx_ingress_controller_nginx_process_connections_total{{{prefix},state=\"accepted\"}} 2"
                 ),
                 format!("nginx_ingress_controller_nginx_process_requests_total{{{prefix}}} 1"),
                 format!("nginx_ingress_controller_config_last_reload_successful{{{prefix}}} 0"),

@@ -70,6 +70,8 @@ pub(super) struct Tries {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Attempt {
     pub(super) address: std::net::SocketAddr,
+    /// Over a new connection, because the pooled one was stale.
+    pub(super) afresh: bool,
     pub(super) began: Instant,
     pub(super) connected: Option<Duration>,
     pub(super) header: Option<Duration>,

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use http::header::{HOST, HeaderValue};
 use http::{Method, StatusCode, Version};
+use sluice_config::{HostKey, HostPattern};
 
 use super::answer::Answer;
 use super::exchange::{Exchange, Tries, Verdict};
@@ -26,6 +27,7 @@ enum Found {
     Route(Arc<Route>),
     /// The host is known, but no rule takes the request.
     NoRule,
+    /// Nobody named the host, and no rule for any host takes the request.
     UnknownHost,
 }
 
@@ -109,14 +111,7 @@ impl Exchange {
         };
         let host = host_of(head.authority);
         let view = RequestView { path: &path, method: head.method.as_str(), headers: head.headers, query };
-        let found = {
-            let table = self.state.routes.load();
-            match table.find_host(&self.connection.group, &host) {
-                Some(hosts) => hosts.find(&view).cloned().map_or(Found::NoRule, Found::Route),
-                None => Found::UnknownHost,
-            }
-        };
-        match found {
+        match self.find(&host, &view) {
             Found::Route(route) => {
                 self.log(head, globals);
                 self.route = Some(route.clone());
@@ -135,6 +130,22 @@ impl Exchange {
                 }
                 self.forward_to_default(globals)
             }
+        }
+    }
+
+    fn find(&self, host: &str, view: &RequestView<'_>) -> Found {
+        let table = self.state.routes.load();
+        let group = &self.connection.group;
+        let Some(hosts) = table.find_host(group, host) else { return Found::UnknownHost };
+        if let Some(route) = hosts.find(view) {
+            return Found::Route(route.clone());
+        }
+        // Rules for any host leave the names of nobody as unknown as they were.
+        let any =
+            HostKey { group: group.clone(), listener: hosts.listener().clone(), pattern: HostPattern::Any };
+        match table.host(&any) {
+            Some(any) if Arc::ptr_eq(any, hosts.host()) => Found::UnknownHost,
+            _ => Found::NoRule,
         }
     }
 

@@ -69,6 +69,7 @@ impl Exchange {
         self.tries.policy = Some(policy);
         self.tries.all.push(Attempt {
             address: endpoint.address(),
+            afresh: again,
             began: now,
             connected: None,
             header: None,
@@ -121,7 +122,8 @@ impl Exchange {
         if failure.kind == FailureKind::ClientTimeout {
             return self.give_up(&failure, status);
         }
-        if failure.stale && failure.replayable && !failure.response_started {
+        let was_afresh = self.tries.all.last().is_some_and(|attempt| attempt.afresh);
+        if failure.stale && failure.replayable && !failure.response_started && !was_afresh {
             self.tries.afresh = endpoint;
             return Next::Retry;
         }

@@ -84,7 +84,7 @@ impl Collector for ConnectionsCollector {
         for (state, value) in states {
             self.states.with_label_values(&[state]).set(value);
         }
-        for (state, value) in [("accepted", accepted + refused), ("handled", accepted)] {
+        for (state, value) in [("accepted", accepted), ("handled", accepted.saturating_sub(refused))] {
             raise(&self.totals.with_label_values(&[state]), value);
         }
         raise(&self.requests, self.counts.requests.load(Relaxed));

@@ -16,6 +16,8 @@ struct ReferenceProcess {
     resident: Gauge,
     virtual_memory: Gauge,
     start: Gauge,
+    read: Counter,
+    written: Counter,
 }
 
 pub(super) fn register(options: &Options, registry: &Registry) -> Result<(), TelemetryError> {
@@ -31,6 +33,8 @@ pub(super) fn register(options: &Options, registry: &Registry) -> Result<(), Tel
             "nginx_process_oldest_start_time_seconds",
             "When the process started, Unix seconds.",
         ))?,
+        read: Counter::with_opts(opts("nginx_process_read_bytes_total", "Octets read from storage."))?,
+        written: Counter::with_opts(opts("nginx_process_write_bytes_total", "Octets written to storage."))?,
     }))?;
     Ok(())
 }
@@ -42,6 +46,8 @@ impl Collector for ReferenceProcess {
         all.extend(self.resident.desc());
         all.extend(self.virtual_memory.desc());
         all.extend(self.start.desc());
+        all.extend(self.read.desc());
+        all.extend(self.written.desc());
         all
     }
 
@@ -50,21 +56,35 @@ impl Collector for ReferenceProcess {
         for family in self.process.collect() {
             let Some(metric) = family.get_metric().first() else { continue };
             match family.name() {
-                "process_cpu_seconds_total" => {
-                    self.cpu.reset();
-                    self.cpu.inc_by(metric.get_counter().get_value());
-                }
+                "process_cpu_seconds_total" => raise(&self.cpu, metric.get_counter().get_value()),
                 "process_resident_memory_bytes" => self.resident.set(metric.get_gauge().get_value()),
                 "process_virtual_memory_bytes" => self.virtual_memory.set(metric.get_gauge().get_value()),
                 "process_start_time_seconds" => self.start.set(metric.get_gauge().get_value()),
                 _ => (),
             }
         }
+        // Not there on a kernel without I/O accounting: both stay 0.
+        for line in std::fs::read_to_string("/proc/self/io").unwrap_or_default().lines() {
+            let Some((name, value)) = line.split_once(": ") else { continue };
+            let counter = match name {
+                "read_bytes" => &self.read,
+                "write_bytes" => &self.written,
+                _ => continue,
+            };
+            raise(counter, value.parse().unwrap_or_default());
+        }
         let mut all = self.processes.collect();
         all.extend(self.cpu.collect());
         all.extend(self.resident.collect());
         all.extend(self.virtual_memory.collect());
         all.extend(self.start.collect());
+        all.extend(self.read.collect());
+        all.extend(self.written.collect());
         all
     }
+}
+
+fn raise(counter: &Counter, value: f64) {
+    counter.reset();
+    counter.inc_by(value);
 }

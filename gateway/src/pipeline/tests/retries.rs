@@ -132,6 +132,17 @@ fn a_stale_connection_is_replaced_without_counting() {
 }
 
 #[test]
+fn a_connection_is_replaced_once_whatever_a_driver_says() {
+    let plane = with_retry(&[1], Retry { tries: Some(1), ..Retry::default() });
+    let mut exchange = plane.forward(&get());
+    let stale = Failure { stale: true, ..failure(FailureKind::Broken) };
+    exchange.pick().unwrap();
+    assert!(matches!(exchange.failed(stale), Next::Retry));
+    exchange.pick().unwrap();
+    assert_eq!(status_of(exchange.failed(stale)), StatusCode::BAD_GATEWAY);
+}
+
+#[test]
 fn a_failed_connection_takes_the_endpoint_out() {
     let plane = Plane::simple(&[1, 2, 3]);
     fail_at(&plane, 2);

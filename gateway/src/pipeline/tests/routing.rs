@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use http::{Method, StatusCode};
 use sluice_config::{
-    Action, Backend, Balance, Change, Delta, Deny, HostPattern, HttpsRedirect, Policies, Redirect,
-    RedirectPath, Rule,
+    Action, Backend, Balance, Certificate, CertificateId, Change, Delta, Deny, HostPattern, HttpsRedirect,
+    Policies, PrivateKey, Redirect, RedirectPath, Refusal, Report, Rule,
 };
 
 use super::fixture::*;
+use crate::apply::{Certificates, apply};
 
 fn title(answer: &crate::pipeline::Answer) -> String {
     let text = std::str::from_utf8(&answer.body).unwrap();
@@ -35,6 +36,8 @@ fn healthz_of_an_unknown_host_is_well() {
     let answer = plane.answer(&Request::get("10.0.0.1", "/healthz"));
     assert_eq!((answer.status, answer.body.len()), (StatusCode::OK, 0));
     plane.forward(&Request::get("a.example", "/healthz"));
+    plane.host(HostPattern::Any, false, vec![rule("/app", forward("web"))]);
+    assert_eq!(plane.answer(&Request::get("10.0.0.1", "/healthz")).status, StatusCode::OK);
     plane.host(HostPattern::Any, false, vec![rule("/", forward("web"))]);
     plane.forward(&Request::get("10.0.0.1", "/healthz"));
 }
@@ -241,4 +244,35 @@ fn the_delta_may_bring_pools_and_hosts_at_once() {
     let pools = vec![Change::Remove(pool_key("web"))];
     assert_eq!(plane.apply(Delta { hosts, pools, ..Delta::default() }), []);
     assert_eq!(plane.answer(&Request::get("a.example", "/")).status, StatusCode::NOT_FOUND);
+}
+
+#[test]
+fn a_refused_certificate_is_not_in_force_and_is_reported() {
+    struct Refuses;
+    impl Certificates for Refuses {
+        fn apply(&self, delta: &Delta) -> Vec<Refusal> {
+            let refuse = |change: &Change<CertificateId, _>| Refusal {
+                subject: format!("certificate {}", change.key()),
+                reason: "no key".into(),
+            };
+            delta.certificates.iter().map(refuse).collect()
+        }
+
+        fn remove(&self, _: &Delta) {}
+    }
+
+    let plane = Plane::new();
+    let id = CertificateId::new("shop", "tls");
+    let certificate = Certificate {
+        id: id.clone(),
+        chain: Vec::new(),
+        key: PrivateKey::Pkcs8(Vec::new()),
+        facts: Default::default(),
+    };
+    let put = Delta { certificates: vec![Change::Put(id, Arc::new(certificate))], ..Delta::default() };
+    let Report::Applied { refused, .. } = apply(&plane.state, &put, &Refuses) else { panic!() };
+    assert_eq!(refused[0].subject, "certificate shop/tls");
+    assert!(plane.state.configuration.load().certificates.is_empty());
+    apply(&plane.state, &put, &NoCertificates);
+    assert_eq!(plane.state.configuration.load().certificates.len(), 1);
 }
