@@ -25,6 +25,7 @@ pub use endpoint_slice::{AddressType, EndpointSlice, SliceEndpoint, SlicePort};
 pub use ingress::{Ingress, IngressBackend, IngressPath, IngressRule, IngressTls, PathType, PortRef};
 pub use ingress_class::IngressClass;
 pub use namespace::Namespace;
+pub(crate) use object::ObjectSeed;
 pub use object::{Kind, Object, ObjectKey};
 pub use prune::{Prune, PruneError};
 pub use secret::Secret;

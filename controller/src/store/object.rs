@@ -136,11 +136,11 @@ impl Object {
 }
 
 /// Decodes one object of a known kind and prunes it in the same step, from whatever format.
-pub struct ObjectSeed<'a> {
+pub(crate) struct ObjectSeed<'a> {
     /// The kind to decode.
-    pub kind: Kind,
+    pub(crate) kind: Kind,
     /// What to keep of it.
-    pub prune: &'a Prune,
+    pub(crate) prune: &'a Prune,
 }
 
 impl<'de> DeserializeSeed<'de> for ObjectSeed<'_> {

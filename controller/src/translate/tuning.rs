@@ -123,7 +123,8 @@ impl Keys {
             for (name, text) in &config_map.data {
                 match BY_NAME.get(&**name) {
                     Some(entry) => {
-                        let good = reader.known(text.trim(), entry, before.get(entry.name).map(|text| &**text));
+                        let good =
+                            reader.known(text.trim(), entry, before.get(entry.name).map(|text| &**text));
                         self.last_good.extend(good.map(|good| (entry.name, good)));
                     }
                     None => reader.unknown(name),
