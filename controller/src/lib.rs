@@ -1,6 +1,21 @@
 //! The control plane of Sluice: sources of Kubernetes objects, the store that keeps them, and the memoised
 //! translation into what the data plane understands.
+//!
+//! Data flows one way: a [`source`] gives events, the [`store`] keeps pruned objects, the [`translate`]
+//! pipeline turns them into the nodes of a configuration, and a [`Controller`] sends what became different as
+//! a `Delta`. [`run()`] drives that beside a data plane, [`check()`] without one.
 
+pub mod check;
+pub mod controller;
 pub mod options;
+mod problem;
+pub mod refusals;
+pub mod run;
+pub mod source;
+pub mod store;
+pub mod translate;
 
+pub use check::{CheckReport, check};
+pub use controller::{Controller, Stats, Update};
 pub use options::Options;
+pub use run::{Observe, run};

@@ -13,6 +13,10 @@ pub struct Options {
     pub ingress_class_by_name: bool,
     /// `--watch-ingress-without-class`.
     pub watch_ingress_without_class: bool,
+    /// Whether the IngressClass that is marked as default counts for an Ingress that names no class. An API
+    /// server writes the default into the object, so with a cluster this is off; a folder of manifests has
+    /// nobody else to do it.
+    pub apply_default_class: bool,
     /// `--watch-namespace`; `None` is all.
     pub watch_namespace: Option<String>,
     /// `--watch-namespace-selector`, a label selector; `None` is all.
@@ -44,6 +48,7 @@ impl Default for Options {
             ingress_class: "nginx".into(),
             ingress_class_by_name: false,
             watch_ingress_without_class: false,
+            apply_default_class: true,
             watch_namespace: None,
             watch_namespace_selector: None,
             disable_catch_all: false,

@@ -1,0 +1,78 @@
+//! A folder of manifests looked at once: what would be served, and every problem. Behind `sluice check`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use sluice_config::{Problem, Severity};
+
+use crate::controller::Controller;
+use crate::options::Options;
+use crate::source::Event;
+use crate::source::files::{FileSource, FileSourceError};
+
+/// What a folder amounts to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckReport {
+    /// Every problem, sorted by object.
+    pub problems: Vec<Problem>,
+    /// How much there is.
+    pub counts: Counts,
+}
+
+/// How much there is in a folder.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Objects that were read, by kind.
+    pub objects: BTreeMap<String, usize>,
+    /// Objects of kinds that are not served, by kind.
+    pub skipped: BTreeMap<String, usize>,
+    /// Hosts that are served.
+    pub hosts: usize,
+    /// Rules of all hosts.
+    pub rules: usize,
+    /// Pools.
+    pub pools: usize,
+    /// Endpoints of all Service ports in use.
+    pub endpoints: usize,
+    /// Certificates in use.
+    pub certificates: usize,
+}
+
+impl CheckReport {
+    /// Whether an object would not be served as it asks.
+    pub fn has_errors(&self) -> bool {
+        self.problems.iter().any(|problem| problem.severity == Severity::Error)
+    }
+}
+
+/// Reads and translates a folder.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub fn check(folder: &Path, options: Options) -> Result<CheckReport, FileSourceError> {
+    let batch = FileSource::read_once(folder, &options)?;
+    let mut objects = BTreeMap::new();
+    for event in &batch.events {
+        if let Event::Put(object) = event {
+            *objects.entry(object.kind().as_str().to_owned()).or_default() += 1;
+        }
+    }
+    let mut controller = Controller::new(options);
+    controller.update(batch.events, true);
+    let snapshot = controller.snapshot();
+    let mut problems = controller.problems();
+    problems.extend(batch.problems.unwrap_or_default());
+    problems.sort();
+    Ok(CheckReport {
+        problems,
+        counts: Counts {
+            objects,
+            skipped: batch.skipped.unwrap_or_default(),
+            hosts: snapshot.hosts.len(),
+            rules: snapshot.hosts.values().map(|host| host.rules.len()).sum(),
+            pools: snapshot.pools.len(),
+            endpoints: snapshot.endpoint_sets.values().map(|set| set.endpoints.len()).sum(),
+            certificates: snapshot.certificates.len(),
+        },
+    })
+}

@@ -1,0 +1,186 @@
+//! The control plane at work: takes batches from a source, translates, applies, and tells what is wrong.
+//!
+//! Runs on a thread of its own, so that a large change keeps no request waiting. Whatever has piled up is
+//! taken together and applied once; nothing waits for a timer.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sluice_config::{Delta, Problem, Report, Severity, Snapshot};
+use tokio::sync::mpsc::Receiver;
+
+use crate::controller::{Controller, Stats};
+use crate::refusals::Refusals;
+use crate::source::Batch;
+
+/// One change from source to data plane, for metrics.
+#[derive(Clone, Copy, Debug)]
+pub struct Applied {
+    /// Nodes that were recomputed.
+    pub stats: Stats,
+    /// Events that were taken in.
+    pub events: usize,
+    /// How long the source read and parsed.
+    pub parsing: Duration,
+    /// How long translation took.
+    pub translating: Duration,
+    /// How long the data plane took.
+    pub applying: Duration,
+    /// From the moment the source noticed to the moment the data plane serves it.
+    pub total: Duration,
+}
+
+/// What the program wants to know while the control plane runs. All of it may be left out.
+pub trait Observe {
+    /// A change is in force.
+    fn applied(&mut self, applied: &Applied) {
+        let _ = applied;
+    }
+
+    /// All problems as they are now, sorted.
+    fn problems(&mut self, problems: Arc<[Problem]>) {
+        let _ = problems;
+    }
+
+    /// Objects of kinds that are not served, by kind.
+    fn skipped(&mut self, kinds: &BTreeMap<String, usize>) {
+        let _ = kinds;
+    }
+
+    /// What the data plane has been told, after each change. Asked for only when wanted, since it costs a
+    /// walk over everything: see [`Observe::wants_snapshot`].
+    fn snapshot(&mut self, snapshot: Snapshot) {
+        let _ = snapshot;
+    }
+
+    /// Whether [`Observe::snapshot`] is to be called after this change.
+    fn wants_snapshot(&self) -> bool {
+        false
+    }
+}
+
+/// Observes nothing.
+impl Observe for () {}
+
+/// Runs until the source ends. The start-up delta is applied first, so that ports are bound before anything
+/// has been read. Blocks; call it on a thread of its own.
+pub fn run(
+    mut controller: Controller,
+    mut batches: Receiver<Batch>,
+    mut apply: impl FnMut(Delta) -> Report,
+    observe: &mut impl Observe,
+) {
+    let mut desk = Desk::default();
+    let start = controller.startup_delta();
+    desk.refusals.forget(&start);
+    desk.refusals.take(&apply(start));
+    while let Some(first) = batches.blocking_recv() {
+        let mut gathered = Gathered::new(first);
+        while let Ok(next) = batches.try_recv() {
+            gathered.add(next);
+        }
+        if let Some(skipped) = &gathered.skipped {
+            observe.skipped(skipped);
+        }
+        let events = gathered.events.len();
+        let begin = Instant::now();
+        let update = controller.update(gathered.events, gathered.complete);
+        let translating = begin.elapsed();
+        let mut news = update.problems_changed;
+        if let Some(problems) = gathered.problems {
+            news |= desk.source != problems;
+            desk.source = problems;
+        }
+        if let Some(delta) = update.delta {
+            let generation = delta.generation;
+            news |= desk.refusals.forget(&delta);
+            let begin = Instant::now();
+            let report = apply(delta);
+            let applied = Applied {
+                stats: update.stats,
+                events,
+                parsing: gathered.parsing,
+                translating,
+                applying: begin.elapsed(),
+                total: gathered.received_at.elapsed(),
+            };
+            news |= desk.refusals.take(&report);
+            tracing::debug!(
+                %generation, events, parsing = ?applied.parsing, translating = ?applied.translating,
+                applying = ?applied.applying, total = ?applied.total, "applied"
+            );
+            observe.applied(&applied);
+            if observe.wants_snapshot() {
+                observe.snapshot(controller.snapshot());
+            }
+        }
+        if news {
+            let problems = desk.problems(&controller);
+            observe.problems(problems);
+        }
+    }
+}
+
+/// Batches taken together.
+struct Gathered {
+    events: Vec<crate::source::Event>,
+    problems: Option<Vec<Problem>>,
+    skipped: Option<BTreeMap<String, usize>>,
+    complete: bool,
+    received_at: Instant,
+    parsing: Duration,
+}
+
+impl Gathered {
+    fn new(first: Batch) -> Self {
+        Self {
+            events: first.events,
+            problems: first.problems,
+            skipped: first.skipped,
+            complete: first.initial_complete,
+            received_at: first.received_at,
+            parsing: first.parsing,
+        }
+    }
+
+    fn add(&mut self, next: Batch) {
+        self.events.extend(next.events);
+        self.problems = next.problems.or(self.problems.take());
+        self.skipped = next.skipped.or(self.skipped.take());
+        self.complete |= next.initial_complete;
+        self.parsing += next.parsing;
+    }
+}
+
+/// Problems of all sides, and which of them have been logged.
+#[derive(Default)]
+struct Desk {
+    source: Vec<Problem>,
+    refusals: Refusals,
+    logged: BTreeSet<Problem>,
+}
+
+impl Desk {
+    /// All problems, sorted, each once. New and resolved ones are logged.
+    fn problems(&mut self, controller: &Controller) -> Arc<[Problem]> {
+        let all: BTreeSet<Problem> = controller
+            .problems()
+            .into_iter()
+            .chain(self.source.iter().cloned())
+            .chain(self.refusals.problems())
+            .collect();
+        for problem in all.difference(&self.logged) {
+            match problem.severity {
+                Severity::Error => tracing::error!("{problem}"),
+                Severity::Warning => tracing::warn!("{problem}"),
+            }
+        }
+        for problem in self.logged.difference(&all) {
+            tracing::info!("resolved: {problem}");
+        }
+        let list = all.iter().cloned().collect();
+        self.logged = all;
+        list
+    }
+}

@@ -1,0 +1,368 @@
+//! A folder of manifests as a source.
+//!
+//! A thread of its own is told by the kernel when a file is closed after writing, renamed or removed, reads
+//! that file alone, and sends what is different in it. Nothing waits for a timer: what has piled up is taken
+//! together. Where the kernel cannot tell (no watches left, an overflow), the folder is looked through again,
+//! and once a second for as long as that lasts; files whose stamp is as before are not read.
+
+mod folder;
+mod manifest;
+mod pieces;
+#[cfg(test)]
+mod tests;
+mod watch;
+
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+use sluice_config::{ObjectRef, Problem};
+use tokio::sync::mpsc as channel;
+
+use super::{Batch, Event};
+use crate::options::Options;
+use crate::problem::{error, warning};
+use crate::store::Prune;
+use folder::Folder;
+use watch::{Change, Wake, Watch};
+
+/// How often a folder is looked through that cannot be watched.
+const POLL: Duration = Duration::from_secs(1);
+/// Batches that wait for the driver before the source waits too.
+const QUEUE: usize = 64;
+/// Folders within folders; deeper ones are cyclic links.
+const MAX_DEPTH: usize = 32;
+
+/// A running source. Ends when it is dropped.
+#[derive(Debug)]
+pub struct FileSource {
+    wakes: mpsc::Sender<Wake>,
+}
+
+/// Why a folder cannot be a source.
+#[derive(Debug, thiserror::Error)]
+pub enum FileSourceError {
+    /// It is not there or cannot be read.
+    #[error("cannot read the folder {}: {reason}; --manifests names a folder of .yaml, .yml and .json files", .folder.display())]
+    Folder {
+        /// The folder.
+        folder: PathBuf,
+        /// Why.
+        reason: io::Error,
+    },
+    /// There is no thread to be had.
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
+}
+
+impl FileSource {
+    /// Starts to read and watch a folder.
+    ///
+    /// # Errors
+    /// When the folder cannot be read now. Later failures are problems of the batches.
+    pub fn start(
+        folder: &Path,
+        options: &Options,
+    ) -> Result<(Self, channel::Receiver<Batch>), FileSourceError> {
+        check_folder(folder)?;
+        let (wakes, woken) = mpsc::channel();
+        let (batches, receiver) = channel::channel(QUEUE);
+        let mut reader = Reader::new(folder, options, Some(Watch::new(wakes.clone())));
+        thread::Builder::new()
+            .name("manifests".into())
+            .spawn(move || reader.run(&woken, &batches))
+            .map_err(FileSourceError::Thread)?;
+        Ok((Self { wakes }, receiver))
+    }
+
+    /// Reads a folder once, without watching it.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub fn read_once(folder: &Path, options: &Options) -> Result<Batch, FileSourceError> {
+        check_folder(folder)?;
+        let mut reader = Reader::new(folder, options, None);
+        let start = Instant::now();
+        reader.look_through();
+        Ok(reader.batch(start, start, true))
+    }
+}
+
+impl Drop for FileSource {
+    fn drop(&mut self) {
+        // It has ended already when nobody listens.
+        let _ = self.wakes.send(Wake::Stop);
+    }
+}
+
+fn check_folder(folder: &Path) -> Result<(), FileSourceError> {
+    fs::read_dir(folder)
+        .map(drop)
+        .map_err(|reason| FileSourceError::Folder { folder: folder.to_owned(), reason })
+}
+
+/// What tells two states of a file apart without reading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    fn of(metadata: &fs::Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.size(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+}
+
+struct Reader {
+    root: PathBuf,
+    folder: Folder,
+    stamps: HashMap<Arc<Path>, Stamp>,
+    watch: Option<Watch>,
+    /// What is wrong with folders, in place of files.
+    trouble: Vec<Problem>,
+    trouble_changed: bool,
+}
+
+impl Reader {
+    fn new(root: &Path, options: &Options, watch: Option<Watch>) -> Self {
+        Self {
+            root: root.to_owned(),
+            folder: Folder::new(Prune::new(options)),
+            stamps: HashMap::new(),
+            watch,
+            trouble: Vec::new(),
+            trouble_changed: false,
+        }
+    }
+
+    fn run(&mut self, woken: &mpsc::Receiver<Wake>, batches: &channel::Sender<Batch>) {
+        let start = Instant::now();
+        self.look_through();
+        let mut batch = Some(self.batch(start, start, true));
+        loop {
+            if let Some(batch) = batch.take()
+                && batches.blocking_send(batch).is_err()
+            {
+                return;
+            }
+            let first = if self.trouble.is_empty() {
+                woken.recv().map_err(|_| RecvTimeoutError::Disconnected)
+            } else {
+                woken.recv_timeout(POLL)
+            };
+            let first = match first {
+                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) => Wake::Changed(Change::Anything, Instant::now()),
+                Ok(wake) => wake,
+            };
+            let begin = Instant::now();
+            let Some(received_at) = self.take(first, woken) else { return };
+            let done = self.batch(received_at, begin, false);
+            let news = !done.events.is_empty() || done.problems.is_some() || done.skipped.is_some();
+            batch = news.then_some(done);
+        }
+    }
+
+    /// Takes one wake and all that have piled up behind it. Returns when the first was noticed; `None` ends.
+    fn take(&mut self, first: Wake, woken: &mpsc::Receiver<Wake>) -> Option<Instant> {
+        let mut files = BTreeSet::new();
+        let mut anything = false;
+        let mut received_at = None;
+        for wake in [first].into_iter().chain(woken.try_iter()) {
+            match wake {
+                Wake::Stop => return None,
+                Wake::Changed(change, at) => {
+                    received_at.get_or_insert(at);
+                    match change {
+                        Change::File(path) => drop(files.insert(path)),
+                        Change::Gone(path) => {
+                            anything |= self.watch.as_ref().is_some_and(|watch| watch.knows(&path));
+                        }
+                        Change::Anything => anything = true,
+                    }
+                }
+            }
+        }
+        for path in files {
+            if let Ok(name) = path.strip_prefix(&self.root) {
+                self.read(&Arc::from(name));
+            }
+        }
+        if anything {
+            self.look_through();
+        }
+        received_at
+    }
+
+    fn batch(&mut self, received_at: Instant, begin: Instant, initial: bool) -> Batch {
+        let news = self.folder.take_news();
+        let changed = std::mem::take(&mut self.trouble_changed);
+        let problems = (initial || news.problems || changed)
+            .then(|| self.trouble.iter().cloned().chain(self.folder.problems()).collect());
+        let events: Vec<Event> = news.events;
+        Batch {
+            events,
+            problems,
+            skipped: (initial || news.skipped).then(|| self.folder.skipped().clone()),
+            initial_complete: true,
+            received_at,
+            parsing: begin.elapsed(),
+        }
+    }
+
+    /// Reads one file, whatever its stamp.
+    fn read(&mut self, name: &Arc<Path>) {
+        let path = self.root.join(name);
+        let Some(language) = watch::language(&path) else { return };
+        let metadata = match fs::metadata(&path) {
+            Ok(metadata) if metadata.is_file() => metadata,
+            _ => {
+                self.stamps.remove(name);
+                self.folder.remove(name);
+                return;
+            }
+        };
+        // The stamp is from before the text, so that a change in between is noticed by the next look.
+        self.stamps.insert(name.clone(), Stamp::of(&metadata));
+        match fs::read_to_string(&path) {
+            Ok(text) => self.folder.put(name, &text, language),
+            Err(reason) if reason.kind() == io::ErrorKind::NotFound => {
+                self.stamps.remove(name);
+                self.folder.remove(name);
+            }
+            Err(reason) => self.folder.unreadable(name, &reason.to_string()),
+        }
+    }
+
+    /// Looks at every file, and reads those whose stamp is another.
+    fn look_through(&mut self) {
+        if let Some(watch) = &mut self.watch {
+            watch.begin();
+        }
+        let mut look = Look::default();
+        self.walk(Path::new(""), 0, &mut look);
+        self.watch_link();
+        if look.root_failed.is_none() {
+            let hidden = |name: &Path| look.failed.iter().any(|(folder, _)| name.starts_with(folder));
+            let names = self.folder.names();
+            let gone: Vec<Arc<Path>> =
+                names.filter(|name| !look.files.contains(*name) && !hidden(name)).cloned().collect();
+            for name in gone {
+                self.stamps.remove(&name);
+                self.folder.remove(&name);
+            }
+            if let Some(watch) = &mut self.watch {
+                let root = &self.root;
+                watch.keep(|path| look.folders.contains(path) || !path.starts_with(root));
+            }
+        }
+        let trouble = self.troubles(look);
+        self.trouble_changed |= trouble != self.trouble;
+        self.trouble = trouble;
+    }
+
+    fn walk(&mut self, name: &Path, depth: usize, look: &mut Look) {
+        let path = self.root.join(name);
+        let entries = fs::metadata(&path).and_then(|metadata| {
+            if let Some(watch) = &mut self.watch {
+                watch.folder(&path, &metadata);
+            }
+            fs::read_dir(&path)
+        });
+        let entries = match entries {
+            Ok(entries) => entries,
+            Err(reason) if depth == 0 => {
+                look.root_failed = Some(reason);
+                return;
+            }
+            Err(reason) => {
+                look.failed.push((name.to_owned(), reason));
+                return;
+            }
+        };
+        look.folders.insert(path);
+        for entry in entries.flatten() {
+            let file_name = entry.file_name();
+            let text = file_name.to_string_lossy();
+            if text.starts_with('.') || text.ends_with('~') {
+                continue;
+            }
+            let name = name.join(&file_name);
+            let path = self.root.join(&name);
+            // A link that leads nowhere is as good as absent.
+            let Ok(metadata) = fs::metadata(&path) else { continue };
+            if metadata.is_dir() {
+                if depth < MAX_DEPTH {
+                    self.walk(&name, depth + 1, look);
+                }
+            } else if watch::language(&path).is_some() {
+                let name: Arc<Path> = name.into();
+                if self.stamps.get(&name) != Some(&Stamp::of(&metadata)) {
+                    self.read(&name);
+                }
+                look.files.insert(name);
+            }
+        }
+    }
+
+    /// Where the folder itself is a link, its coming to point elsewhere is seen from the folder it stands in.
+    fn watch_link(&mut self) {
+        let is_link = fs::symlink_metadata(&self.root).is_ok_and(|metadata| metadata.is_symlink());
+        if let (true, Some(watch), Some(parent)) = (is_link, &mut self.watch, self.root.parent())
+            && let Ok(metadata) = fs::metadata(parent)
+        {
+            watch.folder(parent, &metadata);
+        }
+    }
+
+    fn troubles(&self, look: Look) -> Vec<Problem> {
+        let mut trouble = Vec::new();
+        let folder = |name: &Path| ObjectRef::new("File", "", &self.root.join(name).to_string_lossy());
+        if let Some(reason) = look.root_failed {
+            let message = format!("the folder cannot be read: {reason}; last good objects stay in force");
+            trouble.push(error(
+                &folder(Path::new("")),
+                "",
+                message,
+                "put the folder back, or correct --manifests",
+            ));
+        }
+        for (name, reason) in look.failed {
+            let message = format!("the folder cannot be read: {reason}; last good objects stay in force");
+            trouble.push(error(&folder(&name), "", message, "make it readable"));
+        }
+        if let Some(reason) = self.watch.as_ref().and_then(|watch| watch.failure.as_ref()) {
+            trouble.push(warning(
+                &folder(Path::new("")),
+                "",
+                format!("the folder cannot be watched: {reason}; it is looked through once a second"),
+                "raise fs.inotify.max_user_watches and fs.inotify.max_user_instances",
+            ));
+        }
+        trouble
+    }
+}
+
+/// What a look through the folder found.
+#[derive(Default)]
+struct Look {
+    files: BTreeSet<Arc<Path>>,
+    folders: BTreeSet<PathBuf>,
+    root_failed: Option<io::Error>,
+    failed: Vec<(PathBuf, io::Error)>,
+}

@@ -1,0 +1,293 @@
+//! From the text of one manifest file to objects.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::marker::PhantomData;
+
+use serde::Deserialize;
+use serde::de::DeserializeSeed;
+use serde_json::value::RawValue;
+
+use super::pieces::{self, Piece};
+use crate::source::yaml;
+use crate::store::{Kind, Object, ObjectSeed, Prune};
+
+/// The language of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Language {
+    /// `.yaml`, `.yml`.
+    Yaml,
+    /// `.json`.
+    Json,
+}
+
+/// What became of a piece of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// An object that is served.
+    Object(Object),
+    /// A kind that is not served.
+    Skipped(Box<str>),
+    /// Nothing of it is needed.
+    Nothing,
+    /// It cannot be read.
+    Bad(Fault),
+    /// A list that could not be cut.
+    Many(Box<[Outcome]>),
+}
+
+/// Why a piece cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Fault {
+    /// Line of the piece, from 1.
+    pub(super) line: usize,
+    /// In words.
+    pub(super) reason: Box<str>,
+}
+
+/// A piece with what became of it.
+#[derive(Debug)]
+pub(super) struct Parsed {
+    hash: u64,
+    /// Lines of the file before it.
+    pub(super) lines_before: usize,
+    /// What became of it.
+    pub(super) outcome: Outcome,
+}
+
+impl Outcome {
+    /// Calls `see` with every outcome that is none of many.
+    pub(super) fn each<'a>(&'a self, see: &mut impl FnMut(&'a Outcome)) {
+        match self {
+            Self::Many(many) => many.iter().for_each(|one| one.each(see)),
+            one => see(one),
+        }
+    }
+
+    fn is_bad(&self) -> bool {
+        let mut bad = false;
+        self.each(&mut |one| bad |= matches!(one, Self::Bad(_)));
+        bad
+    }
+}
+
+/// Parses a file. Pieces whose text stands in `before` as well are taken from there.
+pub(super) fn parse(text: &str, language: Language, prune: &Prune, before: Vec<Parsed>) -> Vec<Parsed> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut known: HashMap<u64, Outcome> =
+        before.into_iter().map(|piece| (piece.hash, piece.outcome)).collect();
+    let mut parser = Parser { prune, known: &mut known };
+    match language {
+        Language::Json => parser.json(text),
+        Language::Yaml => pieces::documents(text).iter().flat_map(|piece| parser.yaml(piece)).collect(),
+    }
+}
+
+struct Parser<'a> {
+    prune: &'a Prune,
+    known: &'a mut HashMap<u64, Outcome>,
+}
+
+/// What every object says of itself. Lists of one kind may leave it out in their items.
+#[derive(Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Head {
+    api_version: Option<String>,
+    kind: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct JsonList<'a> {
+    #[serde(default)]
+    api_version: Option<String>,
+    #[serde(default)]
+    kind: Option<String>,
+    #[serde(default, borrow)]
+    items: Option<Vec<&'a RawValue>>,
+}
+
+impl Parser<'_> {
+    fn remember(&mut self, text: &str, lines_before: usize, parse: impl FnOnce() -> Outcome) -> Parsed {
+        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(text);
+        let outcome = self.known.get(&hash).cloned().unwrap_or_else(parse);
+        Parsed { hash, lines_before, outcome }
+    }
+
+    fn yaml(&mut self, document: &Piece<'_>) -> Vec<Parsed> {
+        let prune = self.prune;
+        let list = document.scalar("kind").filter(|kind| kind.ends_with("List"));
+        if let (Some(kind), Some(items)) = (list, pieces::items(document)) {
+            let of_list = Head {
+                api_version: document.scalar("apiVersion").map(str::to_owned),
+                kind: kind.strip_suffix("List").filter(|kind| !kind.is_empty()).map(str::to_owned),
+            };
+            let parsed: Vec<Parsed> = items
+                .iter()
+                .map(|item| self.remember(item.text, item.lines_before, || yaml_piece(item, &of_list, prune)))
+                .collect();
+            if !parsed.iter().any(|piece| piece.outcome.is_bad()) {
+                return parsed;
+            }
+            // The cut may have been wrong, or an alias may refer to another item: the whole document tells.
+            let whole =
+                self.remember(document.text, document.lines_before, || yaml_whole(document.text, prune));
+            return if whole.outcome.is_bad() { parsed } else { vec![whole] };
+        }
+        let parse = || yaml_piece(document, &Head::default(), prune);
+        vec![self.remember(document.text, document.lines_before, parse)]
+    }
+
+    fn json(&mut self, text: &str) -> Vec<Parsed> {
+        let prune = self.prune;
+        if text.trim().is_empty() {
+            return Vec::new();
+        }
+        let list: JsonList<'_> = match serde_json::from_str(text) {
+            Ok(list) => list,
+            Err(error) => {
+                let outcome = Outcome::Bad(json_fault(&error));
+                return vec![self.remember(text, 0, || outcome)];
+            }
+        };
+        let head = Head { api_version: list.api_version, kind: list.kind };
+        let Some((items, of_list)) = list.items.zip(head.of_list()) else {
+            return vec![self.remember(text, 0, || json_object(text, &head, prune))];
+        };
+        items
+            .into_iter()
+            .map(|item| {
+                let start = item.get().as_ptr() as usize - text.as_ptr() as usize;
+                let lines_before = text[..start].bytes().filter(|b| *b == b'\n').count();
+                self.remember(item.get(), lines_before, || json_object(item.get(), &of_list, prune))
+            })
+            .collect()
+    }
+}
+
+impl Head {
+    /// What the items of this list are, as far as it tells; `None` when it is no list.
+    fn of_list(&self) -> Option<Self> {
+        let kind = self.kind.as_deref()?.strip_suffix("List")?;
+        let kind = (!kind.is_empty()).then(|| kind.to_owned());
+        let api_version = kind.as_ref().and(self.api_version.clone());
+        Some(Self { api_version, kind })
+    }
+
+    fn or(self, other: &Self) -> Self {
+        Self {
+            api_version: self.api_version.or_else(|| other.api_version.clone()),
+            kind: self.kind.or_else(|| other.kind.clone()),
+        }
+    }
+
+    /// A kind that is served, or what to say of it.
+    fn served(&self) -> Result<Kind, Outcome> {
+        let Some(kind) = self.kind.as_deref() else {
+            return Err(Outcome::Bad(Fault {
+                line: 1,
+                reason: "kind is missing: this is no Kubernetes object".into(),
+            }));
+        };
+        let version = self.api_version.as_deref().unwrap_or_default();
+        Kind::of(version, kind).ok_or_else(|| {
+            let group = version.rsplit_once('/').map_or("", |(group, _)| group);
+            let separator = if group.is_empty() { "" } else { "." };
+            Outcome::Skipped(format!("{kind}{separator}{group}").into())
+        })
+    }
+}
+
+fn found(object: Option<Object>) -> Outcome {
+    object.map_or(Outcome::Nothing, Outcome::Object)
+}
+
+fn yaml_piece(piece: &Piece<'_>, of_list: &Head, prune: &Prune) -> Outcome {
+    let guess = Head {
+        api_version: piece.scalar("apiVersion").map(str::to_owned),
+        kind: piece.scalar("kind").map(str::to_owned),
+    };
+    // Looking at lines is right nearly always and costs nothing; objects that are not served are read in full
+    // for their head, so that a broken file is noticed whatever is in it.
+    let head = match guess.clone().or(of_list).served() {
+        Ok(kind) if guess.kind.is_some() => return yaml_object(piece, kind, prune),
+        _ => match yaml_read(piece, PhantomData::<Head>) {
+            Ok(head) => head.or(of_list),
+            Err(fault) => return Outcome::Bad(fault),
+        },
+    };
+    if head.of_list().is_some() {
+        return yaml_whole(piece.text, prune);
+    }
+    match head.served() {
+        Ok(kind) => yaml_object(piece, kind, prune),
+        Err(outcome) => outcome,
+    }
+}
+
+fn yaml_object(piece: &Piece<'_>, kind: Kind, prune: &Prune) -> Outcome {
+    match yaml_read(piece, ObjectSeed { kind, prune }) {
+        Ok(object) => found(object),
+        Err(fault) => Outcome::Bad(fault),
+    }
+}
+
+fn yaml_read<'de, S: DeserializeSeed<'de>>(piece: &Piece<'de>, seed: S) -> Result<S::Value, Fault> {
+    let read = match piece.item {
+        Some(_) => yaml::item(piece.text, seed),
+        None => yaml::document(piece.text, seed),
+    };
+    read.map_err(|error| Fault { line: error.line, reason: error.reason.into() })
+}
+
+/// A document that is not cut, list or not.
+fn yaml_whole(text: &str, prune: &Prune) -> Outcome {
+    match yaml::any::<serde_json::Value>(text) {
+        Ok(value) => json_value(value, &Head::default(), prune),
+        Err(error) => Outcome::Bad(Fault { line: error.line, reason: error.reason.into() }),
+    }
+}
+
+fn json_value(mut value: serde_json::Value, of_list: &Head, prune: &Prune) -> Outcome {
+    let head = match Head::deserialize(&value) {
+        Ok(head) => head.or(of_list),
+        Err(error) => return Outcome::Bad(json_fault(&error)),
+    };
+    if let Some(of_list) = head.of_list() {
+        let items = match value.get_mut("items").map(serde_json::Value::take) {
+            Some(serde_json::Value::Array(items)) => items,
+            _ => Vec::new(),
+        };
+        return Outcome::Many(items.into_iter().map(|item| json_value(item, &of_list, prune)).collect());
+    }
+    match head.served() {
+        Ok(kind) => match (ObjectSeed { kind, prune }).deserialize(value) {
+            Ok(object) => found(object),
+            Err(error) => Outcome::Bad(json_fault(&error)),
+        },
+        Err(outcome) => outcome,
+    }
+}
+
+fn json_object(text: &str, of_list: &Head, prune: &Prune) -> Outcome {
+    let head = match serde_json::from_str::<Head>(text) {
+        Ok(head) => head.or(of_list),
+        Err(error) => return Outcome::Bad(json_fault(&error)),
+    };
+    match head.served() {
+        Ok(kind) => {
+            let seed = ObjectSeed { kind, prune };
+            match seed.deserialize(&mut serde_json::Deserializer::from_str(text)) {
+                Ok(object) => found(object),
+                Err(error) => Outcome::Bad(json_fault(&error)),
+            }
+        }
+        Err(outcome) => outcome,
+    }
+}
+
+fn json_fault(error: &serde_json::Error) -> Fault {
+    let text = error.to_string();
+    let end = text.rfind(" at line ").unwrap_or(text.len());
+    Fault { line: error.line().max(1), reason: text[..end].into() }
+}

@@ -1,0 +1,272 @@
+//! A folder on disk, watched: what is sent for which change.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::time::Duration;
+
+use sluice_config::Problem;
+use tempfile::TempDir;
+
+use super::*;
+use crate::store::Object;
+
+const WAIT: Duration = Duration::from_secs(20);
+
+/// A watched folder and all that has been sent for it.
+struct Watched {
+    folder: TempDir,
+    _source: FileSource,
+    batches: channel::Receiver<Batch>,
+    objects: BTreeMap<String, Object>,
+    problems: Vec<Problem>,
+    skipped: BTreeMap<String, usize>,
+    events: usize,
+}
+
+impl Watched {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let folder = TempDir::new().unwrap();
+        for (name, text) in files {
+            fs::write(folder.path().join(name), text).unwrap();
+        }
+        let path = folder.path().to_owned();
+        Self::at(folder, &path)
+    }
+
+    fn at(folder: TempDir, path: &Path) -> Self {
+        let (source, batches) = FileSource::start(path, &Options::default()).unwrap();
+        let mut watched = Self {
+            folder,
+            _source: source,
+            batches,
+            objects: BTreeMap::new(),
+            problems: Vec::new(),
+            skipped: BTreeMap::new(),
+            events: 0,
+        };
+        assert!(watched.next().initial_complete);
+        watched
+    }
+
+    fn next(&mut self) -> Batch {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let batches = &mut self.batches;
+        let batch = runtime.block_on(async { tokio::time::timeout(WAIT, batches.recv()).await });
+        let batch = batch.expect("a batch comes in time").expect("the source lives");
+        self.events = batch.events.len();
+        for event in &batch.events {
+            match event {
+                Event::Put(object) => drop(self.objects.insert(object.key().to_string(), object.clone())),
+                Event::Delete(key) => {
+                    assert!(self.objects.remove(&key.to_string()).is_some(), "only what is there goes");
+                }
+            }
+        }
+        if let Some(problems) = &batch.problems {
+            self.problems.clone_from(problems);
+        }
+        if let Some(skipped) = &batch.skipped {
+            self.skipped.clone_from(skipped);
+        }
+        batch
+    }
+
+    /// Takes batches until this holds.
+    fn until(&mut self, mut holds: impl FnMut(&Self) -> bool) {
+        while !holds(self) {
+            self.next();
+        }
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).unwrap();
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn port(&self, service: &str) -> Option<i32> {
+        match self.objects.get(&format!("Service default/{service}")) {
+            Some(Object::Service(service)) => Some(service.ports[0].number),
+            _ => None,
+        }
+    }
+
+    fn texts(&self) -> Vec<String> {
+        self.problems.iter().map(ToString::to_string).collect()
+    }
+}
+
+fn service(name: &str, port: u16) -> String {
+    format!("apiVersion: v1\nkind: Service\nmetadata:\n  name: {name}\nspec:\n  ports:\n  - port: {port}\n")
+}
+
+#[test]
+fn every_form_of_file_is_read_and_others_are_not() {
+    let list = "apiVersion: v1\nitems:\n- apiVersion: v1\n  kind: Service\n  metadata:\n    name: in-list\n  spec:\n    ports:\n    - port: 1\n- apiVersion: apps/v1\n  kind: Deployment\n  metadata:\n    name: d\nkind: List\n";
+    let typed = "{\"kind\": \"ServiceList\", \"apiVersion\": \"v1\", \"items\": [\n{\"metadata\": {\"name\": \"in-json\"}, \"spec\": {\"ports\": [{\"port\": 2}]}}]}";
+    let flow = "{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: Service, metadata: {name: in-flow}, spec: {ports: [{port: 3}]}}]}";
+    let many = format!("# two\n---\n{}---\n{}---\n", service("one", 4), service("two", 5));
+    let alias = "kind: List\napiVersion: v1\nitems:\n- apiVersion: v1\n  kind: Service\n  metadata: {name: aliased}\n  spec: &spec\n    ports: [{port: 6}]\n- apiVersion: v1\n  kind: Service\n  metadata: {name: alias}\n  spec: *spec\n";
+    let files = [
+        ("list.yaml", list),
+        ("typed.json", typed),
+        ("flow.yml", flow),
+        ("many.yaml", &many),
+        ("alias.yaml", alias),
+        (".hidden.yaml", "nonsense: ["),
+        ("backup.yaml~", "nonsense: ["),
+        ("README.md", "nonsense: ["),
+        ("empty.yaml", "# nothing\n"),
+        ("empty.json", "\n"),
+    ];
+    let watched = Watched::new(&files);
+    assert_eq!(watched.texts(), [""; 0]);
+    let ports: Vec<Option<i32>> = ["in-list", "in-json", "in-flow", "one", "two", "aliased", "alias"]
+        .iter()
+        .map(|name| watched.port(name))
+        .collect();
+    assert_eq!(ports, [1, 2, 3, 4, 5, 6, 6].map(Some));
+    assert_eq!(watched.skipped, BTreeMap::from([("Deployment.apps".to_owned(), 1)]));
+}
+
+#[test]
+fn edits_renames_and_removals_are_seen_and_only_what_changed_is_sent() {
+    let two = |a, b| format!("{}---\n{}", service("a", a), service("b", b));
+    let mut watched = Watched::new(&[("two.yaml", &two(1, 1)), ("c.yaml", &service("c", 1))]);
+    watched.write("two.yaml", &two(1, 2));
+    watched.until(|watched| watched.port("b") == Some(2));
+    assert_eq!(watched.events, 1, "the unchanged object of the file is not sent");
+
+    watched.write("c.yaml.tmp", &service("c", 3));
+    fs::rename(watched.path("c.yaml.tmp"), watched.path("c.yaml")).unwrap();
+    watched.until(|watched| watched.port("c") == Some(3));
+
+    fs::remove_file(watched.path("two.yaml")).unwrap();
+    watched.until(|watched| watched.objects.len() == 1);
+
+    fs::create_dir_all(watched.path("deep/er")).unwrap();
+    watched.write("deep/er/d.yaml", &service("d", 4));
+    watched.until(|watched| watched.port("d") == Some(4));
+    watched.write("deep/er/d.yaml", &service("d", 5));
+    watched.until(|watched| watched.port("d") == Some(5));
+    fs::rename(watched.path("deep"), watched.path(".gone")).unwrap();
+    watched.until(|watched| watched.port("d").is_none());
+    assert_eq!(watched.texts(), [""; 0]);
+}
+
+#[test]
+fn a_broken_file_keeps_its_last_good_objects_and_names_the_line() {
+    let mut watched = Watched::new(&[("a.yaml", &service("a", 1)), ("b.yaml", "kind: Service\n\tx: 1\n")]);
+    assert_eq!(watched.port("a"), Some(1), "another file's fault");
+    assert!(watched.texts()[0].starts_with("error: File b.yaml: line 2: "), "{:?}", watched.texts());
+
+    let broken = format!("{}---\napiVersion: v1\nkind: Service\nmetadata:\n  name: [x\n", service("new", 9));
+    watched.write("a.yaml", &broken);
+    watched.until(|watched| watched.port("new") == Some(9));
+    assert_eq!(watched.port("a"), Some(1), "last good");
+    assert_eq!(watched.problems.len(), 2);
+    watched.write("a.yaml", &service("a", 2).replace("port: 2", "port: many"));
+    watched.until(|watched| watched.texts()[0].contains("many"));
+    assert_eq!(watched.port("a"), Some(1), "last good");
+
+    watched.write("a.yaml", &service("new", 9));
+    watched.until(|watched| watched.problems.len() == 1);
+    assert_eq!((watched.port("a"), watched.port("new")), (None, Some(9)));
+    fs::write(watched.path("b.yaml"), [0xff, 0xfe]).unwrap();
+    watched.until(|watched| watched.texts()[0].contains("UTF-8"));
+    fs::remove_file(watched.path("b.yaml")).unwrap();
+    watched.until(|watched| watched.problems.is_empty());
+}
+
+#[test]
+fn an_old_version_of_a_served_kind_is_no_silence() {
+    let old = "apiVersion: networking.k8s.io/v1beta1\nkind: Ingress\nmetadata: {name: old}\n";
+    let watched = Watched::new(&[("old.yaml", old), ("nothing.yaml", "a: 1\n")]);
+    assert!(watched.texts()[1].contains("networking.k8s.io/v1beta1"), "{:?}", watched.texts());
+    assert!(watched.texts()[0].contains("kind is missing"), "{:?}", watched.texts());
+}
+
+#[test]
+fn of_an_object_in_two_files_the_later_name_counts_and_the_other_steps_in() {
+    let mut watched = Watched::new(&[("1.yaml", &service("a", 1)), ("2.yaml", &service("a", 2))]);
+    assert_eq!(watched.port("a"), Some(2));
+    assert!(watched.texts()[0].contains("File 1.yaml: Service default/a: the object stands in 2.yaml too"));
+    fs::remove_file(watched.path("2.yaml")).unwrap();
+    watched.until(|watched| watched.port("a") == Some(1) && watched.problems.is_empty());
+}
+
+#[test]
+fn a_mounted_configmap_is_followed_through_its_links() {
+    let folder = TempDir::new().unwrap();
+    let version = |name: &str, port: u16| {
+        fs::create_dir(folder.path().join(name)).unwrap();
+        fs::write(folder.path().join(name).join("a.yaml"), service("a", port)).unwrap();
+    };
+    version("..v1", 1);
+    symlink("..v1", folder.path().join("..data")).unwrap();
+    symlink("..data/a.yaml", folder.path().join("a.yaml")).unwrap();
+    let path = folder.path().to_owned();
+    version("..v2", 2);
+    let mut watched = Watched::at(folder, &path);
+    assert_eq!(watched.port("a"), Some(1));
+    symlink("..v2", watched.path("..data_tmp")).unwrap();
+    fs::rename(watched.path("..data_tmp"), watched.path("..data")).unwrap();
+    watched.until(|watched| watched.port("a") == Some(2));
+}
+
+#[test]
+fn a_folder_that_is_a_link_is_followed_when_it_leads_elsewhere() {
+    let folder = TempDir::new().unwrap();
+    for (name, port) in [("r1", 1), ("r2", 2)] {
+        fs::create_dir(folder.path().join(name)).unwrap();
+        fs::write(folder.path().join(name).join("a.yaml"), service("a", port)).unwrap();
+    }
+    let link = folder.path().join("current");
+    symlink("r1", &link).unwrap();
+    let mut watched = Watched::at(folder, &link);
+    assert_eq!(watched.port("a"), Some(1));
+    symlink("r2", watched.path("next")).unwrap();
+    fs::rename(watched.path("next"), &link).unwrap();
+    watched.until(|watched| watched.port("a") == Some(2));
+    watched.write("r2/a.yaml", &service("a", 3));
+    watched.until(|watched| watched.port("a") == Some(3));
+}
+
+#[test]
+fn a_folder_that_is_not_there_is_an_error_at_once() {
+    let error = FileSource::start(Path::new("/nonexistent/folder"), &Options::default()).unwrap_err();
+    assert!(error.to_string().contains("--manifests names a folder"), "{error}");
+}
+
+#[test]
+fn a_large_file_is_parsed_in_part_only() {
+    let item = |n: usize, port: u16| {
+        format!("- {}", service(&format!("s{n}"), port).trim_end().replace('\n', "\n  "))
+    };
+    let list = |port| {
+        let items: Vec<String> = (0..200).map(|n| item(n, if n == 100 { port } else { 1 })).collect();
+        format!("apiVersion: v1\nkind: List\nitems:\n{}\n", items.join("\n"))
+    };
+    let prune = Prune::new(&Options::default());
+    let first = manifest::parse(&list(1), manifest::Language::Yaml, &prune, Vec::new());
+    let pointers = |parsed: &[manifest::Parsed]| -> Vec<*const crate::store::Service> {
+        let mut found = Vec::new();
+        for piece in parsed {
+            piece.outcome.each(&mut |outcome| {
+                if let manifest::Outcome::Object(Object::Service(service)) = outcome {
+                    found.push(Arc::as_ptr(service));
+                }
+            });
+        }
+        found
+    };
+    let before = pointers(&first);
+    let second = manifest::parse(&list(2), manifest::Language::Yaml, &prune, first);
+    let after = pointers(&second);
+    assert_eq!((before.len(), after.len()), (200, 200));
+    let same = before.iter().zip(&after).filter(|(a, b)| a == b).count();
+    assert_eq!(same, 199);
+}

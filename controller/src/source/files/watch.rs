@@ -1,0 +1,157 @@
+//! Being told what happens in a folder.
+//!
+//! Every folder is watched on its own and before it is read, so that nothing can happen in between unseen,
+//! and a symbolic link that comes to point elsewhere is noticed by the identity of what it leads to.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::Sender;
+use std::time::Instant;
+
+use notify::event::{AccessKind, AccessMode, CreateKind, EventKind, ModifyKind};
+use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+
+use super::manifest::Language;
+
+/// What wakes the source up.
+#[derive(Debug)]
+pub(super) enum Wake {
+    /// Something may be different.
+    Changed(Change, Instant),
+    /// The source is to end.
+    Stop,
+}
+
+/// What may be different.
+#[derive(Debug)]
+pub(super) enum Change {
+    /// This file.
+    File(PathBuf),
+    /// This is gone, and it may have been a folder.
+    Gone(PathBuf),
+    /// Anything.
+    Anything,
+}
+
+/// Watches on folders.
+pub(super) struct Watch {
+    watcher: Option<RecommendedWatcher>,
+    folders: HashMap<PathBuf, Identity>,
+    /// Why not every folder could be watched.
+    pub(super) failure: Option<String>,
+}
+
+/// What a path leads to.
+type Identity = (u64, u64);
+
+impl Watch {
+    /// Wakes go to `wakes`.
+    pub(super) fn new(wakes: Sender<Wake>) -> Self {
+        let handler = move |event: notify::Result<notify::Event>| {
+            let now = Instant::now();
+            let changes = event.map_or_else(|_| vec![Change::Anything], changes);
+            for change in changes {
+                // The source has ended when nobody listens; there is nothing left to tell.
+                let _ = wakes.send(Wake::Changed(change, now));
+            }
+        };
+        match notify::recommended_watcher(handler) {
+            Ok(watcher) => Self { watcher: Some(watcher), folders: HashMap::new(), failure: None },
+            Err(error) => Self { watcher: None, folders: HashMap::new(), failure: Some(error.to_string()) },
+        }
+    }
+
+    /// Begins a look at all folders anew.
+    pub(super) fn begin(&mut self) {
+        if self.watcher.is_some() {
+            self.failure = None;
+        }
+    }
+
+    /// Sees to it that this folder is watched.
+    pub(super) fn folder(&mut self, path: &Path, metadata: &fs::Metadata) {
+        let Some(watcher) = &mut self.watcher else { return };
+        let identity = (metadata.dev(), metadata.ino());
+        match self.folders.get(path) {
+            Some(known) if *known == identity => return,
+            // It leads elsewhere now. There may be no watch left on what it led to.
+            Some(_) => drop(watcher.unwatch(path)),
+            None => {}
+        }
+        match watcher.watch(path, RecursiveMode::NonRecursive) {
+            Ok(()) => drop(self.folders.insert(path.to_owned(), identity)),
+            Err(error) => {
+                self.folders.remove(path);
+                self.failure = Some(error.to_string());
+            }
+        }
+    }
+
+    /// Whether this folder is watched.
+    pub(super) fn knows(&self, path: &Path) -> bool {
+        self.folders.contains_key(path)
+    }
+
+    /// Ends watches on folders that are gone.
+    pub(super) fn keep(&mut self, mut is_there: impl FnMut(&Path) -> bool) {
+        let Some(watcher) = &mut self.watcher else { return };
+        self.folders.retain(|path, _| {
+            let keep = is_there(path);
+            if !keep {
+                // It has gone with the folder, or goes now.
+                let _ = watcher.unwatch(path);
+            }
+            keep
+        });
+    }
+}
+
+/// The language of a manifest by its name; `None` for everything that is none.
+pub(super) fn language(path: &Path) -> Option<Language> {
+    let name = path.file_name()?.to_string_lossy();
+    if name.starts_with('.') || name.ends_with('~') {
+        return None;
+    }
+    match path.extension().and_then(OsStr::to_str)? {
+        "yaml" | "yml" => Some(Language::Yaml),
+        "json" => Some(Language::Json),
+        _ => None,
+    }
+}
+
+/// What an event means. A file counts when it is closed after writing, not while it is written; one that
+/// appears whole (a link, a rename) counts at once.
+fn changes(event: notify::Event) -> Vec<Change> {
+    if event.need_rescan() {
+        return vec![Change::Anything];
+    }
+    let appears = matches!(event.kind, EventKind::Create(_));
+    let relevant = match event.kind {
+        EventKind::Access(AccessKind::Close(AccessMode::Write)) => true,
+        EventKind::Create(CreateKind::Folder) => return vec![Change::Anything],
+        EventKind::Create(_) | EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_)) => true,
+        _ => false,
+    };
+    if !relevant {
+        return Vec::new();
+    }
+    event.paths.into_iter().filter_map(|path| change(path, appears)).collect()
+}
+
+fn change(path: PathBuf, appears: bool) -> Option<Change> {
+    let metadata = fs::symlink_metadata(&path);
+    let is_link = metadata.as_ref().is_ok_and(fs::Metadata::is_symlink);
+    if language(&path).is_some() && !metadata.as_ref().is_ok_and(fs::Metadata::is_dir) {
+        let whole = is_link || metadata.is_ok_and(|metadata| metadata.nlink() > 1);
+        return (!appears || whole).then_some(Change::File(path));
+    }
+    match metadata {
+        Ok(metadata) if metadata.is_dir() && !appears => Some(Change::Anything),
+        // A link may lead to a folder.
+        Ok(_) => is_link.then_some(Change::Anything),
+        Err(_) => Some(Change::Gone(path)),
+    }
+}

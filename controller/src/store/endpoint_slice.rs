@@ -1,0 +1,122 @@
+//! `discovery.k8s.io/v1` EndpointSlice, pruned: the most numerous object of all, hence one flat entry per
+//! address.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use k8s_openapi::api::discovery::v1 as discovery;
+use sluice_config::NamespacedName;
+
+const SERVICE_LABEL: &str = "kubernetes.io/service-name";
+
+/// What translation reads of an EndpointSlice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndpointSlice {
+    /// Namespace and name.
+    pub name: NamespacedName,
+    /// The Service it belongs to, by label `kubernetes.io/service-name`; the name is empty without one.
+    pub service: NamespacedName,
+    /// `addressType`.
+    pub address_type: AddressType,
+    /// `ports` that are TCP and have a number.
+    pub ports: Box<[SlicePort]>,
+    /// One entry per address of `endpoints`.
+    pub endpoints: Box<[SliceEndpoint]>,
+    /// Addresses that are none of the slice's type.
+    pub bad_addresses: Box<[Box<str>]>,
+}
+
+/// `addressType`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AddressType {
+    /// Addresses of IP version 4 or 6.
+    Ip,
+    /// Anything else, such as `FQDN`, which is not served.
+    Other(Box<str>),
+}
+
+/// `ports[]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlicePort {
+    /// `name`, that of the Service's port.
+    pub name: Box<str>,
+    /// `port`, resolved.
+    pub number: u16,
+}
+
+/// An address of `endpoints[]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SliceEndpoint {
+    /// The address.
+    pub address: IpAddr,
+    /// `conditions.ready`, true when absent.
+    pub ready: bool,
+    /// `conditions.serving`, that of `ready` when absent.
+    pub serving: bool,
+    /// `conditions.terminating`, false when absent.
+    pub terminating: bool,
+    /// `zone`.
+    pub zone: Option<Arc<str>>,
+}
+
+impl EndpointSlice {
+    pub(super) fn pruned(name: NamespacedName, object: discovery::EndpointSlice) -> Self {
+        let labels = object.metadata.labels.unwrap_or_default();
+        let service = NamespacedName {
+            namespace: name.namespace.clone(),
+            name: labels.get(SERVICE_LABEL).map(String::as_str).unwrap_or_default().into(),
+        };
+        let address_type = match object.address_type.as_str() {
+            "IPv4" | "IPv6" => AddressType::Ip,
+            other => AddressType::Other(other.into()),
+        };
+        let mut endpoints = Vec::new();
+        let mut bad_addresses = Vec::new();
+        let mut zones: Vec<Arc<str>> = Vec::new();
+        if address_type == AddressType::Ip {
+            for endpoint in object.endpoints.unwrap_or_default() {
+                let conditions = endpoint.conditions.unwrap_or_default();
+                let ready = conditions.ready.unwrap_or(true);
+                let zone = endpoint.zone.map(|zone| shared(&mut zones, &zone));
+                for address in endpoint.addresses {
+                    match address.parse() {
+                        Ok(address) => endpoints.push(SliceEndpoint {
+                            address,
+                            ready,
+                            serving: conditions.serving.unwrap_or(ready),
+                            terminating: conditions.terminating.unwrap_or(false),
+                            zone: zone.clone(),
+                        }),
+                        Err(_) => bad_addresses.push(address.into()),
+                    }
+                }
+            }
+        }
+        Self {
+            name,
+            service,
+            address_type,
+            ports: object.ports.unwrap_or_default().into_iter().filter_map(SlicePort::pruned).collect(),
+            endpoints: endpoints.into(),
+            bad_addresses: bad_addresses.into(),
+        }
+    }
+}
+
+impl SlicePort {
+    fn pruned(port: discovery::EndpointPort) -> Option<Self> {
+        let tcp = port.protocol.as_deref().unwrap_or("TCP") == "TCP";
+        let number = u16::try_from(port.port?).ok().filter(|number| *number > 0 && tcp)?;
+        Some(Self { name: port.name.unwrap_or_default().into(), number })
+    }
+}
+
+/// One copy per zone and slice: a slice of a thousand endpoints spans a handful of zones.
+fn shared(zones: &mut Vec<Arc<str>>, zone: &str) -> Arc<str> {
+    if let Some(known) = zones.iter().find(|known| ***known == *zone) {
+        return known.clone();
+    }
+    let new: Arc<str> = zone.into();
+    zones.push(new.clone());
+    new
+}

@@ -1,0 +1,178 @@
+//! `networking.k8s.io/v1` Ingress, pruned.
+
+use k8s_openapi::api::networking::v1 as networking;
+use sluice_config::NamespacedName;
+
+use super::prune::created;
+
+/// The annotation that chose a class before `spec.ingressClassName` was there.
+const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
+
+/// What translation reads of an Ingress.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ingress {
+    /// Namespace and name.
+    pub name: NamespacedName,
+    /// Creation time in Unix seconds; `None` (a manifest that never met an API server) is older than all.
+    pub created: Option<i64>,
+    /// `spec.ingressClassName`.
+    pub class_name: Option<Box<str>>,
+    /// Annotation `kubernetes.io/ingress.class`.
+    pub class_annotation: Option<Box<str>>,
+    /// Annotations under `--annotations-prefix`, without the prefix, sorted by name, empty values left out.
+    pub annotations: Box<[(Box<str>, Box<str>)]>,
+    /// `spec.defaultBackend`.
+    pub default_backend: Option<IngressBackend>,
+    /// `spec.tls`.
+    pub tls: Box<[IngressTls]>,
+    /// `spec.rules`.
+    pub rules: Box<[IngressRule]>,
+}
+
+/// `spec.rules[]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IngressRule {
+    /// `host`; `None` when absent or empty.
+    pub host: Option<Box<str>>,
+    /// `http.paths`; `None` when there is no `http`.
+    pub paths: Option<Box<[IngressPath]>>,
+}
+
+/// `spec.rules[].http.paths[]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IngressPath {
+    /// `path`, `/` when absent or empty.
+    pub path: Box<str>,
+    /// `pathType`.
+    pub path_type: PathType,
+    /// `backend`.
+    pub backend: IngressBackend,
+}
+
+/// `pathType`. An unknown or absent one is `ImplementationSpecific`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathType {
+    /// The whole path.
+    Exact,
+    /// Whole elements.
+    Prefix,
+    /// Ours to decide: as Prefix.
+    ImplementationSpecific,
+}
+
+/// `backend`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IngressBackend {
+    /// A port of a Service.
+    Service {
+        /// Name, in the namespace of the Ingress.
+        name: Box<str>,
+        /// Which port.
+        port: PortRef,
+    },
+    /// A reference to something else, which is not served.
+    Resource,
+    /// Neither is given.
+    Missing,
+}
+
+/// `backend.service.port`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PortRef {
+    /// By number.
+    Number(i32),
+    /// By name.
+    Name(Box<str>),
+    /// Not at all.
+    Missing,
+}
+
+/// `spec.tls[]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IngressTls {
+    /// `hosts`, lower case.
+    pub hosts: Box<[Box<str>]>,
+    /// `secretName`; `None` when absent or empty.
+    pub secret: Option<Box<str>>,
+}
+
+impl Ingress {
+    pub(super) fn pruned(name: NamespacedName, object: networking::Ingress, prefix: &str) -> Self {
+        let spec = object.spec.unwrap_or_default();
+        let annotations = object.metadata.annotations.unwrap_or_default();
+        Self {
+            name,
+            created: created(object.metadata.creation_timestamp.as_ref()),
+            class_name: spec.ingress_class_name.and_then(non_empty),
+            class_annotation: annotations.get(CLASS_ANNOTATION).cloned().and_then(non_empty),
+            annotations: annotations
+                .iter()
+                .filter(|(_, value)| !value.trim().is_empty())
+                .filter_map(|(key, value)| Some((key.strip_prefix(prefix)?.into(), value.as_str().into())))
+                .collect(),
+            default_backend: spec.default_backend.map(IngressBackend::pruned),
+            tls: spec.tls.unwrap_or_default().into_iter().map(IngressTls::pruned).collect(),
+            rules: spec.rules.unwrap_or_default().into_iter().map(IngressRule::pruned).collect(),
+        }
+    }
+
+    /// The value of an annotation by its name without the prefix.
+    pub fn annotation(&self, name: &str) -> Option<&str> {
+        let index = self.annotations.binary_search_by(|(key, _)| (**key).cmp(name)).ok()?;
+        Some(&self.annotations[index].1)
+    }
+}
+
+impl IngressRule {
+    fn pruned(rule: networking::IngressRule) -> Self {
+        Self {
+            host: rule.host.and_then(non_empty),
+            paths: rule.http.map(|http| http.paths.into_iter().map(IngressPath::pruned).collect()),
+        }
+    }
+}
+
+impl IngressPath {
+    fn pruned(path: networking::HTTPIngressPath) -> Self {
+        Self {
+            path: path.path.and_then(non_empty).unwrap_or_else(|| "/".into()),
+            path_type: match path.path_type.as_str() {
+                "Exact" => PathType::Exact,
+                "Prefix" => PathType::Prefix,
+                _ => PathType::ImplementationSpecific,
+            },
+            backend: IngressBackend::pruned(path.backend),
+        }
+    }
+}
+
+impl IngressBackend {
+    fn pruned(backend: networking::IngressBackend) -> Self {
+        match (backend.service, backend.resource) {
+            (Some(service), _) if !service.name.is_empty() => Self::Service {
+                name: service.name.into(),
+                port: match service.port.map(|port| (port.name.and_then(non_empty), port.number)) {
+                    Some((Some(name), _)) => PortRef::Name(name),
+                    Some((None, Some(number))) => PortRef::Number(number),
+                    Some((None, None)) | None => PortRef::Missing,
+                },
+            },
+            (_, Some(_)) => Self::Resource,
+            _ => Self::Missing,
+        }
+    }
+}
+
+impl IngressTls {
+    fn pruned(tls: networking::IngressTLS) -> Self {
+        let hosts = tls.hosts.unwrap_or_default();
+        Self {
+            hosts: hosts.into_iter().map(|host| host.to_ascii_lowercase().into()).collect(),
+            secret: tls.secret_name.and_then(non_empty),
+        }
+    }
+}
+
+fn non_empty(text: String) -> Option<Box<str>> {
+    if text.is_empty() { None } else { Some(text.into()) }
+}

@@ -1,0 +1,33 @@
+//! `networking.k8s.io/v1` IngressClass, pruned.
+
+use k8s_openapi::api::networking::v1 as networking;
+use sluice_config::NamespacedName;
+
+use super::prune::created;
+
+const DEFAULT_ANNOTATION: &str = "ingressclass.kubernetes.io/is-default-class";
+
+/// What translation reads of an IngressClass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IngressClass {
+    /// Name; the namespace is empty.
+    pub name: NamespacedName,
+    /// Creation time in Unix seconds; `None` is older than all.
+    pub created: Option<i64>,
+    /// `spec.controller`.
+    pub controller: Box<str>,
+    /// Annotation `ingressclass.kubernetes.io/is-default-class`.
+    pub is_default: bool,
+}
+
+impl IngressClass {
+    pub(super) fn pruned(name: NamespacedName, object: networking::IngressClass) -> Self {
+        let annotations = object.metadata.annotations.unwrap_or_default();
+        Self {
+            name,
+            created: created(object.metadata.creation_timestamp.as_ref()),
+            controller: object.spec.and_then(|spec| spec.controller).unwrap_or_default().into(),
+            is_default: annotations.get(DEFAULT_ANNOTATION).is_some_and(|value| value == "true"),
+        }
+    }
+}

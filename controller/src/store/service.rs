@@ -1,0 +1,70 @@
+//! `v1` Service, pruned. Its cluster address is not kept: requests go straight to endpoints.
+
+use k8s_openapi::api::core::v1 as core;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use sluice_config::NamespacedName;
+
+/// What translation reads of a Service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Service {
+    /// Namespace and name.
+    pub name: NamespacedName,
+    /// `spec.externalName`, where `spec.type` is `ExternalName`.
+    pub external_name: Option<Box<str>>,
+    /// `spec.ports` that are TCP.
+    pub ports: Box<[ServicePort]>,
+}
+
+/// `spec.ports[]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServicePort {
+    /// `name`, which is what EndpointSlices know the port by; empty for the only port of a Service.
+    pub name: Box<str>,
+    /// `port`.
+    pub number: i32,
+    /// `targetPort`.
+    pub target: TargetPort,
+}
+
+/// `spec.ports[].targetPort`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TargetPort {
+    /// Equal to `port`.
+    Same,
+    /// A port number of the Pods.
+    Number(i32),
+    /// A named container port, which may differ from Pod to Pod.
+    Name(Box<str>),
+}
+
+impl Service {
+    pub(super) fn pruned(name: NamespacedName, object: core::Service) -> Self {
+        let spec = object.spec.unwrap_or_default();
+        let external = spec.type_.as_deref() == Some("ExternalName");
+        Self {
+            name,
+            external_name: external.then(|| spec.external_name.unwrap_or_default().into()),
+            ports: spec
+                .ports
+                .unwrap_or_default()
+                .into_iter()
+                .filter(|port| port.protocol.as_deref().unwrap_or("TCP") == "TCP")
+                .map(ServicePort::pruned)
+                .collect(),
+        }
+    }
+}
+
+impl ServicePort {
+    fn pruned(port: core::ServicePort) -> Self {
+        Self {
+            name: port.name.unwrap_or_default().into(),
+            number: port.port,
+            target: match port.target_port {
+                None => TargetPort::Same,
+                Some(IntOrString::Int(number)) => TargetPort::Number(number),
+                Some(IntOrString::String(name)) => TargetPort::Name(name.into()),
+            },
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! The translation: a memoised pipeline of pure functions from objects to what the data plane serves.
+//!
+//! | node | key | reads |
+//! |---|---|---|
+//! | global | one | the ConfigMap |
+//! | facts | Ingress | that Ingress, its class, its namespace, the gates for annotations |
+//! | certificate | Secret | that Secret |
+//! | flags | one | global; the Service and Secret that flags name |
+//! | host | host name | facts of all Ingresses that claim it, Services, certificates |
+//! | endpoints | Service port | its EndpointSlices |
+//!
+//! Each node reads through a [`view::View`], which records every key, misses included; the reverse of these
+//! reads ([`graph`]) gives the nodes to recompute when something changes, in the order of the table, and only
+//! what became different goes into the delta. Pools exist while a host (or the default backend) uses them,
+//! endpoint sets while a pool does, certificates are sent while a host (or the default) uses them. Problems
+//! are values of nodes too, so that an edit touches only its own.
+
+pub mod annotations;
+mod backend;
+mod certificate;
+mod class;
+mod endpoints;
+mod facts;
+mod flags;
+mod graph;
+mod host;
+mod ledger;
+pub mod selector;
+pub mod setting;
+mod stages;
+pub mod tuning;
+pub mod value;
+mod view;
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use sluice_config::{
+    Delta, EndpointSet, EndpointSetKey, Host, HostPattern, NamespacedName, ObjectRef, Problem, Snapshot,
+};
+
+use crate::options::Options;
+use crate::problem::error;
+use crate::source::Event;
+use crate::store::{Object, Store};
+use backend::Uses;
+use graph::{Graph, Key, Node};
+use ledger::Ledger;
+use selector::Selector;
+use view::Values;
+
+/// How many nodes of each kind were recomputed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// ConfigMap and flags.
+    pub tuning: usize,
+    /// Ingresses.
+    pub facts: usize,
+    /// Certificates.
+    pub certificates: usize,
+    /// Hosts.
+    pub hosts: usize,
+    /// Pools that came or went.
+    pub pools: usize,
+    /// Endpoint sets.
+    pub endpoints: usize,
+}
+
+impl Stats {
+    /// The counts with a name for each, for metrics.
+    pub fn by_kind(&self) -> [(&'static str, usize); 6] {
+        [
+            ("tuning", self.tuning),
+            ("facts", self.facts),
+            ("certificate", self.certificates),
+            ("host", self.hosts),
+            ("pool", self.pools),
+            ("endpoints", self.endpoints),
+        ]
+    }
+}
+
+/// All nodes with their values.
+pub struct Translation {
+    options: Options,
+    selector: Option<Selector>,
+    store: Store,
+    graph: Graph,
+    dirty: Dirty,
+    keys: tuning::Keys,
+    values: Values,
+    /// How many Ingresses and flags name a certificate; its node exists while there is one.
+    named_certificates: HashMap<NamespacedName, u32>,
+    flags: flags::Output,
+    hosts: HashMap<HostPattern, HostNode>,
+    endpoints: HashMap<EndpointSetKey, Arc<EndpointSet>>,
+    ledger: Ledger,
+    problems: HashMap<Node, Box<[Problem]>>,
+    problems_changed: bool,
+    /// Problems of the flags themselves, which do not change.
+    fixed_problems: Vec<Problem>,
+}
+
+struct HostNode {
+    host: Arc<Host>,
+    uses: Box<Uses>,
+}
+
+/// Nodes to recompute.
+#[derive(Default)]
+struct Dirty {
+    global: bool,
+    flags: bool,
+    facts: HashSet<NamespacedName>,
+    certificates: HashSet<NamespacedName>,
+    hosts: HashSet<HostPattern>,
+    endpoints: HashSet<EndpointSetKey>,
+}
+
+impl Dirty {
+    fn add(&mut self, node: &Node) {
+        match node {
+            Node::Global => self.global = true,
+            Node::Flags => self.flags = true,
+            Node::Facts(name) => drop(self.facts.insert(name.clone())),
+            Node::Certificate(name) => drop(self.certificates.insert(name.clone())),
+            Node::Host(pattern) => drop(self.hosts.insert(pattern.clone())),
+            Node::Endpoints(key) => drop(self.endpoints.insert(key.clone())),
+        }
+    }
+}
+
+impl Translation {
+    /// Nothing known yet; everything to compute.
+    pub fn new(options: Options) -> Self {
+        let mut fixed_problems = Vec::new();
+        let selector = options.watch_namespace_selector.as_deref().map(|text| {
+            Selector::parse(text).unwrap_or_else(|reason| {
+                let object = ObjectRef::new("Flag", "", "--watch-namespace-selector");
+                let message = format!("{reason}; no namespace is selected");
+                fixed_problems.push(error(&object, text, message, "correct the flag"));
+                Selector::nothing()
+            })
+        });
+        let store = Store::default();
+        let (global, _) = tuning::Keys::default().read(None);
+        let values =
+            Values { global, facts: HashMap::new(), claims: HashMap::new(), certificates: HashMap::new() };
+        let view = view::View::new(&store, &values, &options);
+        let flags = flags::compute(&view, &values.global);
+        let named_certificates =
+            options.default_ssl_certificate.iter().map(|name| (name.clone(), 1)).collect();
+        let mut dirty = Dirty { global: true, flags: true, ..Dirty::default() };
+        dirty.certificates.extend(options.default_ssl_certificate.clone());
+        Self {
+            flags,
+            options,
+            selector,
+            store,
+            graph: Graph::default(),
+            dirty,
+            keys: tuning::Keys::default(),
+            values,
+            named_certificates,
+            hosts: HashMap::new(),
+            endpoints: HashMap::new(),
+            ledger: Ledger::default(),
+            problems: HashMap::new(),
+            problems_changed: false,
+            fixed_problems,
+        }
+    }
+
+    /// Takes events in and marks what they make stale; computes nothing.
+    pub fn take(&mut self, events: Vec<Event>) {
+        for event in events {
+            let (key, old, new) = match event {
+                Event::Put(object) => {
+                    let key = object.key();
+                    (key, self.store.put(object.clone()), Some(object))
+                }
+                Event::Delete(key) => {
+                    let old = self.store.delete(&key);
+                    (key, old, None)
+                }
+            };
+            if old == new {
+                continue;
+            }
+            for object in old.iter().chain(&new) {
+                match object {
+                    Object::Ingress(ingress) => drop(self.dirty.facts.insert(ingress.name.clone())),
+                    Object::IngressClass(class) if class.is_default => self.stale(&Key::DefaultClass),
+                    Object::EndpointSlice(slice) => self.stale(&Key::SlicesOf(slice.service.clone())),
+                    _ => {}
+                }
+            }
+            self.stale(&Key::Object(key));
+        }
+    }
+
+    /// Recomputes what is stale. The delta has everything but its generation and completeness.
+    pub fn run(&mut self) -> (Delta, Stats) {
+        let mut delta = Delta::default();
+        let mut stats = Stats::default();
+        self.run_global(&mut stats);
+        self.run_facts(&mut stats);
+        self.run_certificates(&mut stats);
+        self.run_flags(&mut delta, &mut stats);
+        self.run_hosts(&mut delta, &mut stats);
+        self.run_endpoints(&mut stats);
+        let Self { ledger, values, endpoints, .. } = self;
+        stats.pools = ledger.settle(&mut delta, |id| values.certificates.get(id)?.good().cloned(), endpoints);
+        (delta, stats)
+    }
+
+    /// Whether problems came or went since this was last asked.
+    pub fn take_problems_changed(&mut self) -> bool {
+        std::mem::take(&mut self.problems_changed)
+    }
+
+    /// All problems, sorted, each once.
+    pub fn problems(&self) -> Vec<Problem> {
+        let all = self.problems.values().flat_map(|problems| problems.iter());
+        let sorted: BTreeSet<&Problem> = all.chain(&self.fixed_problems).collect();
+        sorted.into_iter().cloned().collect()
+    }
+
+    /// What flags amount to now.
+    pub(crate) fn flags(&self) -> &flags::Output {
+        &self.flags
+    }
+
+    /// Everything as it is now, but for completeness.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            complete: false,
+            tuning: self.flags.tuning.clone(),
+            certificates: self.ledger.certificates(),
+            endpoint_sets: self.endpoints.iter().map(|(key, set)| (key.clone(), set.clone())).collect(),
+            pools: self.ledger.pools(),
+            hosts: self.hosts.values().map(|node| (node.host.key.clone(), node.host.clone())).collect(),
+            groups: [(self.flags.group.id.clone(), self.flags.group.clone())].into(),
+        }
+    }
+
+    fn stale(&mut self, key: &Key) {
+        for node in self.graph.readers(key) {
+            self.dirty.add(node);
+        }
+    }
+
+    /// Keeps what a node has read and found wrong.
+    fn record(&mut self, node: Node, reads: Vec<Key>, problems: Vec<Problem>) {
+        self.graph.record(&node, reads);
+        self.put_problems(node, problems);
+    }
+
+    fn forget(&mut self, node: Node) {
+        self.graph.forget(&node);
+        self.put_problems(node, Vec::new());
+    }
+
+    fn put_problems(&mut self, node: Node, problems: Vec<Problem>) {
+        let old = if problems.is_empty() {
+            self.problems.remove(&node)
+        } else {
+            self.problems.insert(node.clone(), problems.into())
+        };
+        self.problems_changed |= old.as_ref() != self.problems.get(&node);
+    }
+}

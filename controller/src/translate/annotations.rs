@@ -1,0 +1,277 @@
+//! Annotations of an Ingress: the table, and what the annotations of one Ingress amount to.
+//!
+//! One file per family, each with its entries and the types it fills in. An invalid value drops the Ingress
+//! (404 on its routes), also when an earlier version of it was served: what is served is then a function of
+//! the objects alone, and does not depend on which versions of them were seen. The exceptions are settings
+//! whose default is safe (`OnInvalid::Default`) and settings without effect on requests.
+
+mod access;
+mod affinity;
+mod authentication;
+mod backend_protocol;
+mod buffering;
+mod canary;
+mod cors;
+mod endpoints;
+mod errors;
+mod hosts;
+mod https_redirect;
+mod limits;
+mod logging;
+mod mirror;
+mod redirect;
+mod retry;
+mod rewrite;
+mod snippets;
+#[cfg(test)]
+mod tests;
+mod timeouts;
+mod upstream_tls;
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use sluice_config::{Deny, HttpsRedirect, ObjectRef, Problem, Retry, Timeouts, UpstreamProtocol};
+
+use super::setting::{self, Fault, NotYet, OnInvalid, Risk, Setting, Support};
+use crate::problem::{error, warning};
+use crate::store::Ingress;
+
+pub use affinity::Affinity;
+
+/// What the annotations of an Ingress say, typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Redirects from http to https.
+    pub https_redirect: HttpsRedirect,
+    /// Limits on the upstream side.
+    pub timeouts: Timeouts,
+    /// When another endpoint is tried.
+    pub retry: Retry,
+    /// What is spoken to endpoints.
+    pub protocol: UpstreamProtocol,
+    /// Sticky sessions.
+    pub affinity: Affinity,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            https_redirect: HttpsRedirect::default(),
+            timeouts: Timeouts::default(),
+            retry: Retry::default(),
+            protocol: UpstreamProtocol::Http,
+            affinity: Affinity::default(),
+        }
+    }
+}
+
+/// The families, whose concatenation is the table.
+pub static FAMILIES: &[&[Setting<Settings>]] = &[
+    access::SETTINGS,
+    affinity::SETTINGS,
+    authentication::SETTINGS,
+    backend_protocol::SETTINGS,
+    buffering::SETTINGS,
+    canary::SETTINGS,
+    cors::SETTINGS,
+    endpoints::SETTINGS,
+    errors::SETTINGS,
+    hosts::SETTINGS,
+    https_redirect::SETTINGS,
+    limits::SETTINGS,
+    logging::SETTINGS,
+    mirror::SETTINGS,
+    redirect::SETTINGS,
+    retry::SETTINGS,
+    rewrite::SETTINGS,
+    snippets::SETTINGS,
+    timeouts::SETTINGS,
+    upstream_tls::SETTINGS,
+];
+
+static BY_NAME: LazyLock<HashMap<&'static str, &'static Setting<Settings>>> = LazyLock::new(|| {
+    setting::entries(FAMILIES).flat_map(|entry| entry.names().map(move |name| (name, entry))).collect()
+});
+
+/// The table as Markdown, for the reference documentation.
+pub fn markdown_table() -> String {
+    setting::markdown(FAMILIES)
+}
+
+/// What the ConfigMap says about annotations as such.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gates {
+    /// `annotations-risk-level`: the highest risk that is accepted.
+    pub risk: Risk,
+    /// `annotation-value-word-blocklist`: no value may contain one of these.
+    pub blocked_words: Vec<Box<str>>,
+    /// `strict-validate-path-type`: report Exact and Prefix paths with unusual characters.
+    pub strict_paths: bool,
+}
+
+impl Default for Gates {
+    fn default() -> Self {
+        Self { risk: Risk::High, blocked_words: Vec::new(), strict_paths: true }
+    }
+}
+
+/// What becomes of an Ingress because of its annotations; later ones are graver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is served.
+    Serve,
+    /// Its routes are closed.
+    Deny(Deny),
+    /// It is left out.
+    Drop,
+}
+
+/// What the annotations of an Ingress amount to.
+pub struct Parsed {
+    /// Typed.
+    pub settings: Settings,
+    /// What becomes of the Ingress.
+    pub verdict: Verdict,
+    /// What is wrong with them.
+    pub problems: Vec<Problem>,
+}
+
+/// Reads the annotations of one Ingress. `prefix` is `--annotations-prefix`, `validate`
+/// `--enable-annotation-validation`.
+pub fn parse(ingress: &Ingress, prefix: &str, validate: bool, gates: &Gates) -> Parsed {
+    let object = ObjectRef { kind: "Ingress".into(), name: ingress.name.clone() };
+    let mut reader = Reader {
+        object: &object,
+        prefix,
+        validate,
+        gates,
+        parsed: Parsed { settings: Settings::default(), verdict: Verdict::Serve, problems: Vec::new() },
+    };
+    for (name, text) in &ingress.annotations {
+        match BY_NAME.get(&**name) {
+            Some(entry) if entry.name != &**name && ingress.annotation(entry.name).is_some() => {
+                reader.superseded(name, entry);
+            }
+            Some(entry) => reader.known(name, text.trim(), entry),
+            None => reader.unknown(name),
+        }
+    }
+    reader.parsed
+}
+
+struct Reader<'a> {
+    object: &'a ObjectRef,
+    prefix: &'a str,
+    validate: bool,
+    gates: &'a Gates,
+    parsed: Parsed,
+}
+
+impl Reader<'_> {
+    fn known(&mut self, name: &str, text: &str, entry: &Setting<Settings>) {
+        if let Some(word) = self.gates.blocked_words.iter().find(|word| text.contains(&***word)) {
+            self.drop(
+                name,
+                format!("{text:?} contains the word {word:?}, which annotation-value-word-blocklist forbids"),
+                "take the word out of the value or out of the list in the ConfigMap",
+            );
+            return;
+        }
+        if entry.risk > self.gates.risk {
+            let (risk, level) = (entry.risk.as_str(), self.gates.risk.as_str());
+            self.drop(
+                name,
+                format!("has the risk {risk}, and annotations-risk-level in the ConfigMap is {level}"),
+                "remove the annotation",
+            );
+            return;
+        }
+        let harmless = matches!(entry.support, Support::NotYet(NotYet::Harmless) | Support::NoEffect(_));
+        if let Err(reason) = entry.value.check(text)
+            && (self.validate || harmless)
+        {
+            self.invalid(name, text, &reason, entry, harmless);
+            return;
+        }
+        match &entry.support {
+            Support::Served(apply) => match apply(text, &mut self.parsed.settings) {
+                Ok(()) => {}
+                Err(Fault::Invalid(reason)) => self.invalid(name, text, &reason, entry, false),
+                Err(Fault::NotYet) => self.deny(name, format!("the value {text:?} is not implemented yet")),
+            },
+            Support::NotYet(_) | Support::NoEffect(_) if entry.is_idle(text) => {}
+            Support::NotYet(NotYet::Harmless) => {
+                let message = format!("{text:?} is ignored: the annotation is not implemented yet");
+                self.warn(name, message, "remove it, or accept that it has no effect for now");
+            }
+            Support::NotYet(NotYet::StandsAside) => self.drop(
+                name,
+                "is not implemented yet, so this Ingress is left out and takes no request".to_owned(),
+                "remove the annotation to serve the Ingress as an ordinary one",
+            ),
+            Support::NotYet(NotYet::Protects | NotYet::ChangesAnswers) => {
+                self.deny(name, "the annotation is not implemented yet".to_owned());
+            }
+            Support::NoEffect(reason) => {
+                self.warn(name, format!("{text:?} has no effect: {reason}"), "remove the annotation");
+            }
+        }
+    }
+
+    fn unknown(&mut self, name: &str) {
+        let remedy = match setting::nearest(FAMILIES, name) {
+            Some(near) => format!("did you mean {}/{near}?", self.prefix),
+            None => "remove it, or look its name up in the table of annotations".to_owned(),
+        };
+        self.warn(name, "is no annotation that Sluice knows, and is ignored".to_owned(), &remedy);
+    }
+
+    fn superseded(&mut self, alias: &str, entry: &Setting<Settings>) {
+        let message = format!("is ignored, because {}/{} is given too", self.prefix, entry.name);
+        self.warn(alias, message, "remove the older name");
+    }
+
+    fn invalid(&mut self, name: &str, text: &str, reason: &str, entry: &Setting<Settings>, harmless: bool) {
+        let message = format!("the value {text:?} {reason}");
+        if harmless {
+            self.warn(name, message, "correct the value");
+        } else if entry.on_invalid == OnInvalid::Default {
+            let message = format!("{message}; the default is used");
+            let problem = error(self.object, self.field(name), message, "correct the value");
+            self.parsed.problems.push(problem);
+        } else if self.validate {
+            self.drop(name, format!("{message}; the Ingress is not served"), "correct the value");
+        } else {
+            self.deny(name, message);
+        }
+    }
+
+    fn drop(&mut self, name: &str, message: String, remedy: &str) {
+        self.parsed.problems.push(error(self.object, self.field(name), message, remedy));
+        self.parsed.verdict = Verdict::Drop;
+    }
+
+    fn deny(&mut self, name: &str, reason: String) {
+        let field = self.field(name);
+        let message = format!("{reason}; the routes of this Ingress answer 503");
+        self.parsed.problems.push(error(
+            self.object,
+            field.clone(),
+            message,
+            "remove the annotation or correct its value",
+        ));
+        if self.parsed.verdict == Verdict::Serve {
+            let reason = format!("{} {field}: {reason}", self.object).into();
+            self.parsed.verdict = Verdict::Deny(Deny { status: 503, reason });
+        }
+    }
+
+    fn warn(&mut self, name: &str, message: String, remedy: &str) {
+        self.parsed.problems.push(warning(self.object, self.field(name), message, remedy));
+    }
+
+    fn field(&self, name: &str) -> String {
+        format!("metadata.annotations[{}/{name}]", self.prefix)
+    }
+}

@@ -1,0 +1,214 @@
+//! Sticky sessions by cookie.
+
+use std::sync::Arc;
+
+use sluice_config::{AffinityMode, CookieAffinity, SameSite};
+
+use super::Settings;
+use crate::translate::setting::{NotYet, Risk, Setting};
+use crate::translate::value::{self, Value};
+
+/// What the annotations of this family say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Affinity {
+    /// `affinity: cookie`.
+    enabled: bool,
+    /// `session-cookie-path`; without it, each rule's own path.
+    path: Option<Arc<str>>,
+    /// The rest, whose own `path` is filled in per rule.
+    cookie: CookieAffinity,
+}
+
+impl Default for Affinity {
+    fn default() -> Self {
+        let cookie = CookieAffinity {
+            mode: AffinityMode::Balanced,
+            name: "INGRESSCOOKIE".into(),
+            path: "/".into(),
+            domain: None,
+            secure: None,
+            same_site: None,
+            expires: None,
+            max_age: None,
+            change_on_failure: false,
+        };
+        Self { enabled: false, path: None, cookie }
+    }
+}
+
+impl Affinity {
+    /// Whether sessions stick.
+    pub fn is_enabled(&self) -> bool {
+        self.enabled
+    }
+
+    /// Whether the policy differs from path to path.
+    pub fn depends_on_path(&self) -> bool {
+        self.enabled && self.path.is_none()
+    }
+
+    /// The policy of a rule with this path.
+    pub fn for_path(&self, path: &str) -> Option<CookieAffinity> {
+        let path = self.path.clone().unwrap_or_else(|| path.into());
+        self.enabled.then(|| CookieAffinity { path, ..self.cookie.clone() })
+    }
+}
+
+const SAME_SITE: &[&str] = &["None", "Lax", "Strict"];
+const MODES: &[&str] = &["balanced", "persistent"];
+
+pub(super) static SETTINGS: &[Setting<Settings>] = &[
+    Setting::served(
+        "affinity",
+        Value::OneOf(&["cookie"]),
+        "",
+        "Sticky sessions; the only kind is cookie.",
+        |_, settings: &mut Settings| {
+            settings.affinity.enabled = true;
+            Ok(())
+        },
+    )
+    .ingress(Risk::Low),
+    Setting::served(
+        "affinity-mode",
+        Value::OneOf(MODES),
+        "balanced",
+        "Whether sessions may move when endpoints come and go, or stay while their endpoint lives.",
+        |text, settings: &mut Settings| {
+            settings.affinity.cookie.mode = match value::one_of(MODES, text)? {
+                "persistent" => AffinityMode::Persistent,
+                _ => AffinityMode::Balanced,
+            };
+            Ok(())
+        },
+    )
+    .ingress(Risk::Medium),
+    Setting::not_yet(
+        "affinity-canary-behavior",
+        Value::OneOf(&["sticky", "legacy"]),
+        "sticky",
+        NotYet::Harmless,
+        "Whether a client stays on the side of a canary it first met.",
+    )
+    .ingress(Risk::Low),
+    Setting::served(
+        "session-cookie-name",
+        Value::Text,
+        "INGRESSCOOKIE",
+        "Name of the cookie.",
+        |text, settings: &mut Settings| {
+            settings.affinity.cookie.name = cookie_name(text)?.into();
+            Ok(())
+        },
+    )
+    .ingress(Risk::Medium),
+    Setting::served(
+        "session-cookie-path",
+        Value::Text,
+        "",
+        "Path attribute of the cookie; the path of the rule by default.",
+        |text, settings: &mut Settings| {
+            settings.affinity.path = Some(attribute(text)?.into());
+            Ok(())
+        },
+    )
+    .ingress(Risk::Medium),
+    Setting::served(
+        "session-cookie-domain",
+        Value::Text,
+        "",
+        "Domain attribute of the cookie.",
+        |text, settings: &mut Settings| {
+            settings.affinity.cookie.domain = Some(attribute(text)?.into());
+            Ok(())
+        },
+    )
+    .ingress(Risk::Medium),
+    Setting::served(
+        "session-cookie-secure",
+        Value::Bool,
+        "",
+        "Secure attribute of the cookie; by default on answers over https.",
+        |text, settings: &mut Settings| {
+            settings.affinity.cookie.secure = Some(value::bool(text)?);
+            Ok(())
+        },
+    )
+    .ingress(Risk::Low),
+    Setting::served(
+        "session-cookie-samesite",
+        Value::OneOf(SAME_SITE),
+        "",
+        "SameSite attribute of the cookie.",
+        |text, settings: &mut Settings| {
+            settings.affinity.cookie.same_site = Some(match value::one_of(SAME_SITE, text)? {
+                "None" => SameSite::None,
+                "Lax" => SameSite::Lax,
+                _ => SameSite::Strict,
+            });
+            Ok(())
+        },
+    )
+    .ingress(Risk::Low),
+    Setting::not_yet(
+        "session-cookie-conditional-samesite-none",
+        Value::Bool,
+        "false",
+        NotYet::Harmless,
+        "Leave SameSite=None out for browsers known to mishandle it.",
+    )
+    .ingress(Risk::Low),
+    Setting::served(
+        "session-cookie-expires",
+        Value::Int,
+        "",
+        "Expires attribute of the cookie, seconds from now.",
+        |text, settings: &mut Settings| {
+            settings.affinity.cookie.expires = Some(value::int(text)?);
+            Ok(())
+        },
+    )
+    .ingress(Risk::Medium),
+    Setting::served(
+        "session-cookie-max-age",
+        Value::Int,
+        "",
+        "Max-Age attribute of the cookie, seconds.",
+        |text, settings: &mut Settings| {
+            settings.affinity.cookie.max_age = Some(value::int(text)?);
+            Ok(())
+        },
+    )
+    .ingress(Risk::Medium),
+    Setting::served(
+        "session-cookie-change-on-failure",
+        Value::Bool,
+        "false",
+        "Pick another endpoint and set a new cookie after a failed try.",
+        |text, settings: &mut Settings| {
+            settings.affinity.cookie.change_on_failure = value::bool(text)?;
+            Ok(())
+        },
+    )
+    .ingress(Risk::Low),
+];
+
+/// A token (RFC 6265 §4.1.1).
+fn cookie_name(text: &str) -> Result<&str, String> {
+    let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+    if text.bytes().all(token) {
+        Ok(text)
+    } else {
+        Err("must be a cookie name: letters, digits, - and _".into())
+    }
+}
+
+/// A text that cannot end its attribute (RFC 6265 §4.1.1, `av-octet`).
+fn attribute(text: &str) -> Result<&str, String> {
+    let good = |b: u8| b.is_ascii_graphic() && b != b';' && b != b',';
+    if text.bytes().all(good) {
+        Ok(text)
+    } else {
+        Err("must be text without blanks, commas and semicolons".into())
+    }
+}

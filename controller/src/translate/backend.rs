@@ -1,0 +1,208 @@
+//! From the backend of an Ingress to a pool, and which pools and certificates a node uses.
+
+use std::fmt::Write as _;
+use std::sync::{Arc, LazyLock};
+
+use sluice_config::{
+    Backend, Balance, CertificateId, EndpointSetKey, NamespacedName, Pool, PoolKey, Problem, ServiceRef,
+    UpstreamProtocol,
+};
+
+use super::view::View;
+use crate::problem::{error, warning};
+use crate::store::{IngressBackend, PortRef, Service, ServicePort, TargetPort};
+use sluice_config::ObjectRef;
+
+/// What a node needs to exist because it refers to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Uses {
+    /// Pools, each once.
+    pub(crate) pools: Vec<Arc<Pool>>,
+    /// The certificate.
+    pub(crate) certificate: Option<CertificateId>,
+}
+
+impl Uses {
+    /// Adds a pool.
+    pub(crate) fn pool(&mut self, pool: Pool) -> PoolKey {
+        let key = pool.key.clone();
+        if !self.pools.iter().any(|known| known.key == key) {
+            self.pools.push(Arc::new(pool));
+        }
+        key
+    }
+}
+
+/// A pool of a Service port. Its key spells out the policy, so that equal pools have equal keys.
+pub(crate) fn pool(endpoints: EndpointSetKey, protocol: UpstreamProtocol, balance: Balance) -> Pool {
+    static POLICIES: LazyLock<[[Arc<str>; 2]; 2]> = LazyLock::new(|| {
+        ["http", "https"]
+            .map(|protocol| ["round-robin", "ring"].map(|balance| format!("{protocol},{balance}").into()))
+    });
+    let protocol_index = match protocol {
+        UpstreamProtocol::Http => 0,
+        UpstreamProtocol::HttpsUnverified => 1,
+    };
+    let balance_index = match balance {
+        Balance::RoundRobin => 0,
+        Balance::Ring => 1,
+    };
+    let policy = POLICIES[protocol_index][balance_index].clone();
+    Pool { key: PoolKey { endpoints, policy }, protocol, balance }
+}
+
+/// A backend reference and where it stands.
+pub(crate) struct Reference<'a> {
+    /// The object it stands in.
+    pub(crate) object: &'a ObjectRef,
+    /// The field of that object: `spec.rules[0].http.paths[1].backend`.
+    pub(crate) field: &'a dyn Fn() -> String,
+    /// What it says.
+    pub(crate) backend: &'a IngressBackend,
+    /// What is spoken to the endpoints.
+    pub(crate) protocol: UpstreamProtocol,
+    /// How one is chosen.
+    pub(crate) balance: Balance,
+}
+
+impl Reference<'_> {
+    /// Looks the Service and its port up. What cannot be found answers 503; `None` is a reference to
+    /// something else than a Service, whose path is left out.
+    pub(crate) fn resolve(
+        &self,
+        view: &View<'_>,
+        uses: &mut Uses,
+        problems: &mut Vec<Problem>,
+    ) -> Option<Backend> {
+        let (name, port) = match self.backend {
+            IngressBackend::Service { name, port } => (name, port),
+            IngressBackend::Resource => {
+                problems.push(error(
+                    self.object,
+                    format!("{}.resource", (self.field)()),
+                    "a resource backend is not served, and its path is left out",
+                    "name a Service",
+                ));
+                return None;
+            }
+            IngressBackend::Missing => {
+                let reason = "no Service is named; its requests get 503";
+                problems.push(error(
+                    self.object,
+                    (self.field)(),
+                    reason,
+                    "name a Service and one of its ports",
+                ));
+                return Some(Backend::Invalid { status: 503, service: None, reason: reason.into() });
+            }
+        };
+        let id = NamespacedName { namespace: self.object.name.namespace.clone(), name: (**name).into() };
+        let service = view.service(&id);
+        let text: Arc<str> = match port {
+            PortRef::Number(number) => number.to_string().into(),
+            PortRef::Name(name) => (**name).into(),
+            PortRef::Missing => "".into(),
+        };
+        let names = service.map_or(&id, |service| &service.name);
+        let shown = ServiceRef { namespace: names.namespace.clone(), name: names.name.clone(), port: text };
+        match find(service.map(|service| &**service), &id, port) {
+            Ok(found) => {
+                if let Some(warned) = found.warning {
+                    let field = format!("{}.service.port", (self.field)());
+                    problems.push(warning(self.object, field, warned, "name the Service's own port"));
+                }
+                let key = EndpointSetKey {
+                    namespace: names.namespace.clone(),
+                    service: names.name.clone(),
+                    port: (*found.port.name).into(),
+                };
+                let pool = uses.pool(pool(key, self.protocol, self.balance));
+                Some(Backend::Pool { pool, service: shown })
+            }
+            Err(fault) => {
+                let field = format!("{}.service.{}", (self.field)(), fault.field());
+                let message = format!("{fault}; its requests get 503");
+                problems.push(error(self.object, field, message, fault.remedy()));
+                let reason = fault.to_string().into();
+                Some(Backend::Invalid { status: 503, service: Some(shown), reason })
+            }
+        }
+    }
+}
+
+struct Found<'a> {
+    port: &'a ServicePort,
+    warning: Option<String>,
+}
+
+/// Why a Service port cannot be used.
+#[derive(Debug, thiserror::Error)]
+enum Fault {
+    #[error("Service {0} does not exist")]
+    NoService(NamespacedName),
+    #[error("Service {0} is of type ExternalName, which is not implemented yet")]
+    External(NamespacedName),
+    #[error("Service {service} has no TCP port {port}; it has {ports}")]
+    NoPort { service: NamespacedName, port: String, ports: String },
+}
+
+impl Fault {
+    fn field(&self) -> &'static str {
+        match self {
+            Self::NoService(_) | Self::External(_) => "name",
+            Self::NoPort { .. } => "port",
+        }
+    }
+
+    fn remedy(&self) -> &'static str {
+        match self {
+            Self::NoService(_) => "create the Service in the namespace of the Ingress, or name another one",
+            Self::External(_) => "make it a Service without selector and give it EndpointSlices",
+            Self::NoPort { .. } => "name one of its ports, by number or name",
+        }
+    }
+}
+
+/// By `port` or `name`, as Kubernetes has it; and by `targetPort`, as ingress-nginx does too, where nothing
+/// else fits.
+fn find<'a>(service: Option<&'a Service>, name: &NamespacedName, port: &PortRef) -> Result<Found<'a>, Fault> {
+    let service = service.ok_or_else(|| Fault::NoService(name.clone()))?;
+    if service.external_name.is_some() {
+        return Err(Fault::External(name.clone()));
+    }
+    let ports = &service.ports;
+    let (own, target, shown) = match port {
+        PortRef::Number(number) => (
+            ports.iter().find(|port| port.number == *number),
+            ports.iter().find(|port| port.target == TargetPort::Number(*number)),
+            number.to_string(),
+        ),
+        PortRef::Name(name) => (
+            ports.iter().find(|port| !port.name.is_empty() && port.name == *name),
+            ports.iter().find(|port| matches!(&port.target, TargetPort::Name(target) if target == name)),
+            name.to_string(),
+        ),
+        PortRef::Missing => (None, None, "(none is named)".to_owned()),
+    };
+    if let Some(port) = own {
+        return Ok(Found { port, warning: None });
+    }
+    if let Some(port) = target {
+        let warning = format!(
+            "{shown} is no port of Service {name}, but the targetPort of its port {}, which is used",
+            port.number
+        );
+        return Ok(Found { port, warning: Some(warning) });
+    }
+    let mut have = String::new();
+    for port in ports {
+        let separator = if have.is_empty() { "" } else { ", " };
+        // Writing to a String cannot fail.
+        let _ = write!(have, "{separator}{}", port.number);
+        if !port.name.is_empty() {
+            let _ = write!(have, " ({})", port.name);
+        }
+    }
+    let ports = if have.is_empty() { "none".to_owned() } else { have };
+    Err(Fault::NoPort { service: name.clone(), port: shown, ports })
+}

@@ -1,0 +1,69 @@
+//! A TLS Secret: text in, certificate out, or why not.
+
+mod pem;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use sluice_config::certificate::CertificateFacts;
+use sluice_config::{Certificate, HostPattern, NamespacedName, ObjectRef, Problem};
+
+use super::view::View;
+use crate::problem::error;
+
+/// What became of a Secret that something names as its certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// There is no such Secret.
+    Missing,
+    /// It cannot be used, and why.
+    Bad(Arc<str>),
+    /// It can.
+    Good(Arc<Certificate>),
+}
+
+impl Outcome {
+    /// The certificate, if there is one.
+    pub(crate) fn good(&self) -> Option<&Arc<Certificate>> {
+        match self {
+            Self::Good(certificate) => Some(certificate),
+            Self::Missing | Self::Bad(_) => None,
+        }
+    }
+}
+
+/// Computes the node.
+pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> (Outcome, Vec<Problem>) {
+    let Some(secret) = view.secret(name) else { return (Outcome::Missing, Vec::new()) };
+    match pem::read(name, secret) {
+        Ok(certificate) => (Outcome::Good(Arc::new(certificate)), Vec::new()),
+        Err(fault) => {
+            let object = ObjectRef { kind: "Secret".into(), name: name.clone() };
+            let problem = error(&object, fault.field(), format!("{name}: {fault}"), fault.remedy());
+            (Outcome::Bad(fault.to_string().into()), vec![problem])
+        }
+    }
+}
+
+/// Whether a certificate is valid for a host, by its subject alternative names, or by its common name where
+/// it has none.
+pub(crate) fn covers(facts: &CertificateFacts, host: &HostPattern) -> bool {
+    let common = facts.common_name.as_deref().filter(|_| facts.names.is_empty());
+    facts.names.iter().map(String::as_str).chain(common).any(|name| {
+        let name = name.strip_suffix('.').unwrap_or(name);
+        match host {
+            HostPattern::Exact(host) => {
+                name.eq_ignore_ascii_case(host.as_str())
+                    || match (name.strip_prefix("*."), host.as_str().split_once('.')) {
+                        (Some(parent), Some((_, rest))) => parent.eq_ignore_ascii_case(rest),
+                        _ => false,
+                    }
+            }
+            HostPattern::OneLabel(parent) | HostPattern::Suffix(parent) => {
+                name.strip_prefix("*.").is_some_and(|name| name.eq_ignore_ascii_case(parent.as_str()))
+            }
+            HostPattern::Any => false,
+        }
+    })
+}

@@ -1,0 +1,143 @@
+//! What flags and the ConfigMap say together: global settings, the default backend and certificate, and
+//! where to listen.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use sluice_config::{
+    Balance, Bind, BindProtocol, EndpointSetKey, GroupId, HostPattern, Listener, ListenerGroup, ListenerId,
+    NamespacedName, ObjectRef, Problem, ServiceRef, Tuning, UpstreamProtocol,
+};
+
+use super::backend::{self, Uses};
+use super::certificate::Outcome;
+use super::tuning::Global;
+use super::view::View;
+use crate::options::Options;
+use crate::problem::{error, warning};
+
+/// What the node gives.
+#[derive(Clone, Debug)]
+pub(crate) struct Output {
+    /// Global settings, with what flags name.
+    pub(crate) tuning: Arc<Tuning>,
+    /// The sockets of all Ingresses.
+    pub(crate) group: Arc<ListenerGroup>,
+    /// Pool and certificate that flags name.
+    pub(crate) uses: Uses,
+    /// What is wrong.
+    pub(crate) problems: Vec<Problem>,
+}
+
+/// Computes the node.
+pub(crate) fn compute(view: &View<'_>, global: &Global) -> Output {
+    let mut tuning = global.tuning.clone();
+    let mut uses = Uses::default();
+    let mut problems = Vec::new();
+    if let Some(name) = &view.options.configmap
+        && view.config_map(name).is_none()
+    {
+        problems.push(warning(
+            &flag("--configmap"),
+            name.to_string(),
+            "this ConfigMap does not exist; defaults are used",
+            "create it, or remove the flag; it is taken up when it appears",
+        ));
+    }
+    if let Some(name) = &view.options.default_ssl_certificate {
+        default_certificate(view, name, &mut tuning, &mut uses, &mut problems);
+    }
+    if let Some(name) = &view.options.default_backend_service {
+        default_backend(view, name, &mut tuning, &mut uses, &mut problems);
+    }
+    let group = Arc::new(group(view.options, &global.addresses));
+    Output { tuning: Arc::new(tuning), group, uses, problems }
+}
+
+fn default_certificate(
+    view: &View<'_>,
+    name: &NamespacedName,
+    tuning: &mut Tuning,
+    uses: &mut Uses,
+    problems: &mut Vec<Problem>,
+) {
+    let object = flag("--default-ssl-certificate");
+    let remedy = "correct the Secret or the flag; it is taken up when it is good";
+    match view.certificate(name) {
+        Outcome::Good(_) => {
+            tuning.default_certificate = Some(name.clone());
+            uses.certificate = Some(name.clone());
+        }
+        Outcome::Missing => {
+            let message = "this Secret does not exist; a self-signed certificate is served";
+            problems.push(warning(&object, name.to_string(), message, remedy));
+        }
+        Outcome::Bad(reason) => {
+            let message = format!("{reason}; a self-signed certificate is served");
+            problems.push(error(&object, name.to_string(), message, remedy));
+        }
+    }
+}
+
+fn default_backend(
+    view: &View<'_>,
+    name: &NamespacedName,
+    tuning: &mut Tuning,
+    uses: &mut Uses,
+    problems: &mut Vec<Problem>,
+) {
+    let fault = match view.service(name) {
+        None => "this Service does not exist",
+        Some(service) if service.external_name.is_some() => {
+            "this Service is of type ExternalName, which is not implemented yet"
+        }
+        Some(service) => match service.ports.first() {
+            None => "this Service has no TCP port",
+            Some(port) => {
+                let key = EndpointSetKey {
+                    namespace: service.name.namespace.clone(),
+                    service: service.name.name.clone(),
+                    port: (*port.name).into(),
+                };
+                let shown = ServiceRef {
+                    namespace: key.namespace.clone(),
+                    name: key.service.clone(),
+                    port: port.number.to_string().into(),
+                };
+                let pool = backend::pool(key, UpstreamProtocol::Http, Balance::RoundRobin);
+                tuning.default_backend = Some((uses.pool(pool), shown));
+                return;
+            }
+        },
+    };
+    problems.push(warning(
+        &flag("--default-backend-service"),
+        name.to_string(),
+        format!("{fault}; the built-in 404 is served"),
+        "correct the Service or the flag; it is taken up when it is good",
+    ));
+}
+
+fn flag(name: &str) -> ObjectRef {
+    ObjectRef::new("Flag", "", name)
+}
+
+/// The group of all Ingresses. The TLS port is declared as 443 whatever its number, as ingress-nginx has it:
+/// that is what clients are redirected to.
+fn group(options: &Options, addresses: &[IpAddr]) -> ListenerGroup {
+    let bind = |port, declared_port, protocol, source: &str| Bind {
+        addresses: addresses.to_vec(),
+        port,
+        declared_port,
+        protocol,
+        source: source.into(),
+    };
+    ListenerGroup {
+        id: GroupId::ingress(),
+        binds: vec![
+            bind(options.http_port, options.http_port, BindProtocol::Http, "--http-port"),
+            bind(options.https_port, 443, BindProtocol::Https, "--https-port"),
+        ],
+        listeners: vec![Listener { id: ListenerId::any(), host: HostPattern::Any }],
+    }
+}

@@ -1,0 +1,191 @@
+//! Everything that is served for one host, from the facts of all Ingresses that claim it.
+//!
+//! The oldest Ingress wins a path that two of them ask for. The order of the rules is decided here and
+//! nowhere else: exact paths first, then the longest path, and of one path Exact before Prefix.
+
+mod paths;
+mod tls;
+
+use std::sync::{Arc, LazyLock};
+
+use sluice_config::{
+    Action, Backend, Deny, GroupId, Host, HostKey, HostPattern, ListenerId, Match, ObjectRef, Origin,
+    Policies, Problem, Rule, WeightedBackend,
+};
+
+use super::backend::{Reference, Uses};
+use super::facts::Facts;
+use super::view::View;
+use crate::problem::error;
+use paths::Table;
+
+/// What the node gives; no host when nobody claims it.
+#[derive(Debug, Default)]
+pub(crate) struct Output {
+    /// The host.
+    pub(crate) host: Option<Arc<Host>>,
+    /// What it refers to.
+    pub(crate) uses: Uses,
+    /// What is wrong with the Ingresses where they meet here.
+    pub(crate) problems: Vec<Problem>,
+}
+
+/// Identity of an Ingress host.
+pub(crate) fn key(pattern: &HostPattern) -> HostKey {
+    static PLACE: LazyLock<(GroupId, ListenerId)> = LazyLock::new(|| (GroupId::ingress(), ListenerId::any()));
+    let (group, listener) = PLACE.clone();
+    HostKey { group, listener, pattern: pattern.clone() }
+}
+
+/// Computes the node.
+pub(crate) fn compute(view: &View<'_>, pattern: &HostPattern) -> Output {
+    let mut claimants: Vec<&Arc<Facts>> =
+        view.claims(pattern).iter().filter_map(|name| view.facts(name)).collect();
+    if claimants.is_empty() {
+        return Output::default();
+    }
+    claimants.sort_by(|a, b| a.by_age(b));
+    let mut builder = Builder { view, uses: Uses::default(), problems: Vec::new() };
+    let mut rules = builder.paths(pattern, &claimants);
+    if let Some(rest) = builder.rest(pattern, &claimants, &rules) {
+        rules.push(rest);
+    }
+    let tls = tls::choose(view, pattern, &claimants, &mut builder.problems);
+    builder.uses.certificate = tls.as_ref().and_then(|tls| tls.certificate.clone());
+    if let Some(reason) = view.closed() {
+        close(&mut rules, reason);
+    }
+    let host = Host { key: key(pattern), tls, rules, fall_through: false };
+    Output { host: Some(Arc::new(host)), uses: builder.uses, problems: builder.problems }
+}
+
+struct Builder<'a, 'v> {
+    view: &'a View<'v>,
+    uses: Uses,
+    problems: Vec<Problem>,
+}
+
+impl Builder<'_, '_> {
+    /// The rules that Ingresses spell out, in order.
+    fn paths(&mut self, pattern: &HostPattern, claimants: &[&Arc<Facts>]) -> Vec<Rule> {
+        let mut table = Table::default();
+        for facts in claimants {
+            let object = object_ref(facts);
+            for &rule in facts.rules_of(pattern) {
+                let paths = facts.ingress.rules[rule as usize].paths.as_deref().unwrap_or_default();
+                for (index, path) in (0u32..).zip(paths) {
+                    let field = || format!("spec.rules[{rule}].http.paths[{index}]");
+                    if !path.path.starts_with('/') {
+                        self.problems.push(error(
+                            &object,
+                            format!("{}.path", field()),
+                            format!("{:?} does not begin with a slash, and is left out", path.path),
+                            "begin the path with a slash",
+                        ));
+                        continue;
+                    }
+                    if let Some(winner) = table.taken(path) {
+                        let message = format!(
+                            "{:?} of host {pattern} already belongs to {winner}, and is left out",
+                            path.path
+                        );
+                        let remedy = "remove one of the two, or give it another host or path";
+                        self.problems.push(error(&object, format!("{}.path", field()), message, remedy));
+                        continue;
+                    }
+                    let reference = Reference {
+                        object: &object,
+                        field: &|| format!("{}.backend", field()),
+                        backend: &path.backend,
+                        protocol: facts.protocol,
+                        balance: facts.balance(),
+                    };
+                    let resolved = reference.resolve(self.view, &mut self.uses, &mut self.problems);
+                    let Some(backend) = resolved else { continue };
+                    let text: Arc<str> = (*path.path).into();
+                    let origin = origin(facts, rule, index, text);
+                    table.put(path, forward(backend), facts.policies(&path.path), origin);
+                }
+            }
+        }
+        table.into_rules()
+    }
+
+    /// The rule for whatever no path takes: the default backend of the oldest Ingress that has one, else the
+    /// program's. None where an Ingress has said what happens to `/`.
+    fn rest(&mut self, pattern: &HostPattern, claimants: &[&Arc<Facts>], rules: &[Rule]) -> Option<Rule> {
+        if rules.iter().any(paths::takes_everything) {
+            return None;
+        }
+        let mut found: Option<(Rule, &Facts)> = None;
+        for facts in claimants {
+            let Some(backend) = &facts.ingress.default_backend else { continue };
+            let object = object_ref(facts);
+            if let Some((_, winner)) = &found {
+                if winner.ingress.default_backend != facts.ingress.default_backend
+                    || winner.ingress.name.namespace != facts.ingress.name.namespace
+                {
+                    let message = format!(
+                        "the default backend of host {pattern} is already that of Ingress {}",
+                        winner.ingress.name
+                    );
+                    let remedy = "remove one of the two";
+                    self.problems.push(error(&object, "spec.defaultBackend", message, remedy));
+                }
+                continue;
+            }
+            let reference = Reference {
+                object: &object,
+                field: &|| "spec.defaultBackend".to_owned(),
+                backend,
+                protocol: facts.protocol,
+                balance: facts.balance(),
+            };
+            let resolved = reference.resolve(self.view, &mut self.uses, &mut self.problems);
+            let Some(backend) = resolved else { continue };
+            let policies =
+                if facts.ingress.rules.is_empty() { facts.catch_all_policies() } else { facts.policies("/") };
+            found = Some((rest_rule(forward(backend), policies, facts), facts));
+        }
+        if let Some((rule, _)) = found {
+            return Some(rule);
+        }
+        // Claimants are never empty here: a host without them is not built.
+        let first = claimants.first()?;
+        let policies = match pattern {
+            HostPattern::Any => first.catch_all_policies(),
+            _ => first.policies("/"),
+        };
+        Some(rest_rule(forward(Backend::Default), policies, first))
+    }
+}
+
+fn rest_rule(action: Action, policies: Arc<Policies>, facts: &Facts) -> Rule {
+    let path: Arc<str> = "/".into();
+    let origin = origin(facts, 0, 0, path.clone());
+    let matches = Match::path(sluice_config::PathMatch::Prefix(path));
+    Rule { matches, action, policies, filters: Vec::new(), origin }
+}
+
+fn forward(backend: Backend) -> Action {
+    Action::Forward(vec![WeightedBackend { weight: 1, backend, filters: Vec::new() }])
+}
+
+fn origin(facts: &Facts, rule: u32, match_index: u32, path: Arc<str>) -> Arc<Origin> {
+    static KIND: LazyLock<Arc<str>> = LazyLock::new(|| "Ingress".into());
+    let object = ObjectRef { kind: KIND.clone(), name: facts.ingress.name.clone() };
+    Arc::new(Origin { object, rule, match_index, rule_name: None, path })
+}
+
+fn object_ref(facts: &Facts) -> ObjectRef {
+    ObjectRef { kind: "Ingress".into(), name: facts.ingress.name.clone() }
+}
+
+fn close(rules: &mut [Rule], reason: &Arc<str>) {
+    for rule in rules {
+        if rule.policies.deny.is_none() {
+            let deny = Some(Deny { status: 503, reason: reason.clone() });
+            rule.policies = Arc::new(Policies { deny, ..(*rule.policies).clone() });
+        }
+    }
+}

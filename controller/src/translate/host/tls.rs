@@ -1,0 +1,80 @@
+//! Which certificate a host is served with.
+
+use std::sync::Arc;
+
+use sluice_config::{HostPattern, HostTls, ObjectRef, Problem};
+
+use crate::problem::error;
+use crate::store::IngressTls;
+use crate::translate::certificate::{self, Outcome};
+use crate::translate::facts::Facts;
+use crate::translate::view::View;
+
+/// The TLS section of the oldest Ingress that has one for the host. Within it, the entry that names the host
+/// counts, else one whose certificate is valid for it, else one that names no host at all. A certificate that
+/// is missing, bad or for other hosts leaves the default one, and the host still has TLS.
+pub(super) fn choose(
+    view: &View<'_>,
+    pattern: &HostPattern,
+    claimants: &[&Arc<Facts>],
+    problems: &mut Vec<Problem>,
+) -> Option<HostTls> {
+    claimants.iter().find_map(|facts| Section { view, pattern, facts }.choose(problems))
+}
+
+struct Section<'a, 'v> {
+    view: &'a View<'v>,
+    pattern: &'a HostPattern,
+    facts: &'a Facts,
+}
+
+impl Section<'_, '_> {
+    fn choose(&self, problems: &mut Vec<Problem>) -> Option<HostTls> {
+        let entries = &self.facts.ingress.tls;
+        let name = self.pattern.to_string();
+        let named = entries.iter().position(|tls| tls.hosts.iter().any(|host| **host == *name));
+        if let Some(index) = named {
+            return Some(self.entry(index, &entries[index], problems));
+        }
+        let valid = entries.iter().filter_map(|tls| tls.secret.as_deref()).find_map(|secret| {
+            let secret = self.facts.in_namespace(secret);
+            let certificate = self.view.certificate(&secret).good()?;
+            certificate::covers(&certificate.facts, self.pattern).then_some(secret)
+        });
+        if valid.is_some() {
+            return Some(HostTls { certificate: valid });
+        }
+        let open = entries.iter().position(|tls| tls.hosts.is_empty())?;
+        Some(self.entry(open, &entries[open], problems))
+    }
+
+    fn entry(&self, index: usize, tls: &IngressTls, problems: &mut Vec<Problem>) -> HostTls {
+        let none = HostTls { certificate: None };
+        // Where every host ends, no single Ingress decides which certificate strangers get.
+        let Some(secret) = tls.secret.as_deref().filter(|_| *self.pattern != HostPattern::Any) else {
+            return none;
+        };
+        let secret = self.facts.in_namespace(secret);
+        let (fault, remedy) = match self.view.certificate(&secret) {
+            Outcome::Good(certificate) if certificate::covers(&certificate.facts, self.pattern) => {
+                return HostTls { certificate: Some(secret) };
+            }
+            Outcome::Good(certificate) => (
+                format!(
+                    "the certificate of Secret {secret} is not valid for host {}, only for {}",
+                    self.pattern,
+                    certificate.facts.names.join(", ")
+                ),
+                "have a certificate issued that names the host",
+            ),
+            Outcome::Missing => {
+                (format!("Secret {secret} does not exist"), "create it; it is taken up when it appears")
+            }
+            Outcome::Bad(reason) => (format!("Secret {secret} {reason}"), "correct the Secret"),
+        };
+        let object = ObjectRef { kind: "Ingress".into(), name: self.facts.ingress.name.clone() };
+        let message = format!("{fault}; host {} gets the default certificate", self.pattern);
+        problems.push(error(&object, format!("spec.tls[{index}].secretName"), message, remedy));
+        none
+    }
+}

@@ -1,0 +1,207 @@
+//! The stages of the translation, one per kind of node, in the order in which they read each other.
+
+use std::collections::hash_map::Entry;
+use std::mem::take;
+
+use sluice_config::{Change, Delta, HostPattern, NamespacedName};
+
+use super::graph::{Key, Node};
+use super::view::View;
+use super::{HostNode, Stats, Translation, certificate, endpoints, facts, flags, host};
+
+impl Translation {
+    pub(super) fn run_global(&mut self, stats: &mut Stats) {
+        if !take(&mut self.dirty.global) {
+            return;
+        }
+        let view = View::new(&self.store, &self.values, &self.options);
+        let config_map = self.options.configmap.as_ref().and_then(|name| view.config_map(name));
+        let (new, problems) = self.keys.read(config_map.map(|map| &**map));
+        let reads = view.into_reads();
+        self.record(Node::Global, reads, problems);
+        stats.tuning += 1;
+        let old = std::mem::replace(&mut self.values.global, new);
+        if old == self.values.global {
+            return;
+        }
+        self.dirty.flags = true;
+        if old.gates != self.values.global.gates {
+            self.stale(&Key::Gates);
+        }
+        if old.closed != self.values.global.closed {
+            self.stale(&Key::Closed);
+        }
+    }
+
+    pub(super) fn run_facts(&mut self, stats: &mut Stats) {
+        for name in take(&mut self.dirty.facts) {
+            let view = View::new(&self.store, &self.values, &self.options);
+            let (new, problems) = facts::compute(&view, &name, self.selector.as_ref());
+            let reads = view.into_reads();
+            if self.store.ingress(&name).is_some() {
+                self.record(Node::Facts(name.clone()), reads, problems);
+            } else {
+                self.forget(Node::Facts(name.clone()));
+            }
+            stats.facts += 1;
+            if self.values.facts.get(&name) == new.as_ref() {
+                continue;
+            }
+            self.stale(&Key::Facts(name.clone()));
+            let old = match new.clone() {
+                Some(new) => self.values.facts.insert(name.clone(), new),
+                None => self.values.facts.remove(&name),
+            };
+            for (pattern, _) in new.iter().flat_map(|facts| &facts.hosts) {
+                self.claim(pattern, &name);
+            }
+            for (pattern, _) in old.iter().flat_map(|facts| &facts.hosts) {
+                let kept = new.iter().flat_map(|facts| &facts.hosts).any(|(other, _)| other == pattern);
+                if !kept {
+                    self.unclaim(pattern, &name);
+                }
+            }
+            // New names first, so that a certificate that stays named is not forgotten in between.
+            for secret in new.iter().flat_map(|facts| facts.secrets()) {
+                self.name_certificate(secret);
+            }
+            for secret in old.iter().flat_map(|facts| facts.secrets()) {
+                self.unname_certificate(secret);
+            }
+        }
+    }
+
+    fn claim(&mut self, pattern: &HostPattern, ingress: &NamespacedName) {
+        let claimants = self.values.claims.entry(pattern.clone()).or_default();
+        if let Err(at) = claimants.binary_search(ingress) {
+            claimants.insert(at, ingress.clone());
+            self.stale(&Key::Claims(pattern.clone()));
+            self.dirty.hosts.insert(pattern.clone());
+        }
+    }
+
+    fn unclaim(&mut self, pattern: &HostPattern, ingress: &NamespacedName) {
+        if let Entry::Occupied(mut claimants) = self.values.claims.entry(pattern.clone()) {
+            claimants.get_mut().retain(|other| other != ingress);
+            if claimants.get().is_empty() {
+                claimants.remove();
+            }
+            self.stale(&Key::Claims(pattern.clone()));
+        }
+    }
+
+    fn name_certificate(&mut self, secret: NamespacedName) {
+        let count = self.named_certificates.entry(secret.clone()).or_default();
+        *count += 1;
+        if *count == 1 {
+            self.dirty.certificates.insert(secret);
+        }
+    }
+
+    fn unname_certificate(&mut self, secret: NamespacedName) {
+        if let Entry::Occupied(mut count) = self.named_certificates.entry(secret) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                let (secret, _) = count.remove_entry();
+                self.dirty.certificates.insert(secret);
+            }
+        }
+    }
+
+    pub(super) fn run_certificates(&mut self, stats: &mut Stats) {
+        for name in take(&mut self.dirty.certificates) {
+            let node = Node::Certificate(name.clone());
+            let old = self.values.certificates.get(&name).cloned();
+            self.ledger.certificate_changes(&name);
+            if self.named_certificates.contains_key(&name) {
+                let view = View::new(&self.store, &self.values, &self.options);
+                let (new, problems) = certificate::compute(&view, &name);
+                let reads = view.into_reads();
+                self.record(node, reads, problems);
+                stats.certificates += 1;
+                self.values.certificates.insert(name.clone(), new);
+            } else {
+                self.forget(node);
+                self.values.certificates.remove(&name);
+            }
+            if old.as_ref() != self.values.certificates.get(&name) {
+                self.stale(&Key::Certificate(name));
+            }
+        }
+    }
+
+    pub(super) fn run_flags(&mut self, delta: &mut Delta, stats: &mut Stats) {
+        if !take(&mut self.dirty.flags) {
+            return;
+        }
+        let view = View::new(&self.store, &self.values, &self.options);
+        let mut new = flags::compute(&view, &self.values.global);
+        let reads = view.into_reads();
+        self.record(Node::Flags, reads, take(&mut new.problems));
+        stats.tuning += 1;
+        if *new.tuning != *self.flags.tuning {
+            delta.tuning = Some(new.tuning.clone());
+        }
+        if *new.group != *self.flags.group {
+            delta.groups.push(Change::Put(new.group.id.clone(), new.group.clone()));
+        }
+        let old = std::mem::replace(&mut self.flags, new);
+        self.ledger.exchange(&old.uses, &self.flags.uses);
+    }
+
+    pub(super) fn run_hosts(&mut self, delta: &mut Delta, stats: &mut Stats) {
+        let mut removals = Vec::new();
+        for pattern in take(&mut self.dirty.hosts) {
+            let view = View::new(&self.store, &self.values, &self.options);
+            let new = host::compute(&view, &pattern);
+            let reads = view.into_reads();
+            stats.hosts += 1;
+            let node = Node::Host(pattern.clone());
+            let key = host::key(&pattern);
+            let old = match new.host {
+                Some(host) => {
+                    self.record(node, reads, new.problems);
+                    let uses = Box::new(new.uses.clone());
+                    let old = self.hosts.insert(pattern, HostNode { host: host.clone(), uses });
+                    if old.as_ref().is_none_or(|old| *old.host != *host) {
+                        delta.hosts.push(Change::Put(key, host));
+                    }
+                    old
+                }
+                None => {
+                    self.forget(node);
+                    let old = self.hosts.remove(&pattern);
+                    removals.extend(old.is_some().then_some(Change::Remove(key)));
+                    old
+                }
+            };
+            let uses = old.map(|old| old.uses).unwrap_or_default();
+            self.ledger.exchange(&uses, &new.uses);
+        }
+        delta.hosts.append(&mut removals);
+    }
+
+    pub(super) fn run_endpoints(&mut self, stats: &mut Stats) {
+        let (fresh, idle) = self.ledger.sets();
+        self.dirty.endpoints.extend(fresh);
+        for key in idle {
+            if let Some(old) = self.endpoints.remove(&key) {
+                self.ledger.set_changes(&key, Some(old));
+                self.forget(Node::Endpoints(key.clone()));
+            }
+            self.dirty.endpoints.remove(&key);
+        }
+        for key in take(&mut self.dirty.endpoints) {
+            let view = View::new(&self.store, &self.values, &self.options);
+            let (new, problems) = endpoints::compute(&view, &key);
+            let reads = view.into_reads();
+            self.record(Node::Endpoints(key.clone()), reads, problems);
+            stats.endpoints += 1;
+            let old = self.endpoints.get(&key);
+            if old.is_none_or(|old| **old != *new) {
+                self.ledger.set_changes(&key, old.cloned());
+                self.endpoints.insert(key, new);
+            }
+        }
+    }
+}

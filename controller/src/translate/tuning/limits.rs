@@ -1,0 +1,147 @@
+//! Sizes and numbers that bound what a connection may use.
+
+use super::Settings;
+use crate::translate::setting::{NotYet, Setting};
+use crate::translate::value::{self, Value};
+
+pub(super) static SETTINGS: &[Setting<Settings>] = &[
+    Setting::not_yet(
+        "proxy-body-size",
+        Value::Size,
+        "1m",
+        NotYet::ChangesAnswers,
+        "Octets of a request body; more is 413.",
+    )
+    .idle_at(&["0"]),
+    Setting::no_effect(
+        "client-header-buffer-size",
+        Value::Size,
+        "1k",
+        "heads are read into one buffer that grows",
+        "Initial head buffer.",
+    ),
+    Setting::served(
+        "large-client-header-buffers",
+        Value::Buffers,
+        "4 8k",
+        "Number and size of buffers: a request line over one size is 414, a head over all 400.",
+        |text, settings: &mut Settings| {
+            let (number, size) = value::buffers(text)?;
+            settings.tuning.max_request_line = size;
+            settings.tuning.max_request_head = number * size;
+            Ok(())
+        },
+    ),
+    Setting::no_effect(
+        "client-body-buffer-size",
+        Value::Size,
+        "8k",
+        "bodies are streamed in bounded memory",
+        "Part of a request body in memory.",
+    ),
+    Setting::no_effect(
+        "proxy-buffer-size",
+        Value::Size,
+        "4k",
+        "bodies are streamed in bounded memory",
+        "Response head limit.",
+    ),
+    Setting::no_effect(
+        "proxy-buffers-number",
+        Value::Int,
+        "4",
+        "bodies are streamed in bounded memory",
+        "Response buffers.",
+    ),
+    Setting::no_effect(
+        "proxy-busy-buffers-size",
+        Value::Size,
+        "",
+        "bodies are streamed in bounded memory",
+        "Response buffers busy sending.",
+    ),
+    Setting::no_effect(
+        "proxy-buffering",
+        Value::Switch,
+        "off",
+        "bodies are streamed in bounded memory",
+        "Response buffering.",
+    ),
+    Setting::no_effect(
+        "proxy-request-buffering",
+        Value::Switch,
+        "on",
+        "bodies are streamed in bounded memory",
+        "Buffer whole request before upstream.",
+    ),
+    Setting::no_effect(
+        "proxy-max-temp-file-size",
+        Value::Size,
+        "1024m",
+        "bodies are streamed in bounded memory",
+        "Octets of a response that may go to disk.",
+    ),
+    Setting::not_yet("grpc-buffer-size-kb", Value::Int, "0", NotYet::Harmless, "gRPC response buffer."),
+    Setting::served(
+        "http2-max-concurrent-streams",
+        Value::Positive,
+        "128",
+        "Streams of one HTTP/2 connection.",
+        |text, settings: &mut Settings| {
+            settings.tuning.http2_max_concurrent_streams = value::positive(text)?;
+            Ok(())
+        },
+    ),
+    Setting::no_effect(
+        "http2-max-field-size",
+        Value::Text,
+        "",
+        "superseded by large-client-header-buffers",
+        "Octets of a field.",
+    ),
+    Setting::no_effect(
+        "http2-max-header-size",
+        Value::Text,
+        "",
+        "superseded by large-client-header-buffers",
+        "Octets of a head.",
+    ),
+    Setting::no_effect(
+        "http2-max-requests",
+        Value::Int,
+        "0",
+        "superseded by keep-alive-requests",
+        "Requests on one connection.",
+    ),
+    Setting::served(
+        "max-worker-connections",
+        Value::Count,
+        "16384",
+        "Client connections that are open at once; 0 leaves it to the file limit.",
+        |text, settings: &mut Settings| {
+            settings.tuning.max_connections = value::int(text)?;
+            Ok(())
+        },
+    ),
+    Setting::no_effect(
+        "max-worker-open-files",
+        Value::Int,
+        "0",
+        "the limit of the process is raised as far as it goes",
+        "Files that may be open; 0 chooses.",
+    ),
+    Setting::not_yet(
+        "limit-rate",
+        Value::Int,
+        "0",
+        NotYet::ChangesAnswers,
+        "Kilobytes a second of one response.",
+    ),
+    Setting::not_yet(
+        "limit-rate-after",
+        Value::Int,
+        "0",
+        NotYet::Harmless,
+        "Kilobytes before limit-rate applies.",
+    ),
+];

@@ -1,0 +1,110 @@
+//! What single keys do, and the memory of good values.
+
+use std::time::Duration;
+
+use sluice_config::{NamespacedName, Severity};
+
+use super::*;
+
+fn map(data: &[(&str, &str)]) -> ConfigMap {
+    let mut sorted: Vec<(Box<str>, Box<str>)> =
+        data.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
+    sorted.sort();
+    ConfigMap { name: NamespacedName::new("ingress-nginx", "controller"), data: sorted.into() }
+}
+
+fn read(data: &[(&str, &str)]) -> (Global, Vec<Problem>) {
+    Keys::default().read(Some(&map(data)))
+}
+
+#[test]
+fn all_keys_are_there_once_with_words_for_people() {
+    assert_eq!(setting::entries(FAMILIES).count(), 192 + 13);
+    assert_eq!(BY_NAME.len(), 192 + 13, "names are unique");
+    for entry in setting::entries(FAMILIES) {
+        assert!(entry.doc.ends_with('.'), "{}", entry.name);
+        if !entry.default.is_empty() {
+            assert!(entry.value.check(entry.default).is_ok(), "default of {}", entry.name);
+        }
+    }
+    assert_eq!(markdown_table().lines().count(), 192 + 13 + 2);
+}
+
+#[test]
+fn the_defaults_in_the_table_are_those_of_the_program() {
+    let defaults: Vec<(&str, &str)> = setting::entries(FAMILIES)
+        .filter(|entry| !entry.default.is_empty())
+        .map(|entry| (entry.name, entry.default))
+        .collect();
+    let (global, problems) = read(&defaults);
+    assert_eq!(problems, []);
+    assert_eq!(global, read(&[]).0);
+    assert_eq!(global.tuning, Tuning::default());
+}
+
+#[test]
+fn served_keys_are_typed() {
+    let (global, problems) = read(&[
+        ("keep-alive", "0"),
+        ("hsts-preload", "true"),
+        ("worker-shutdown-timeout", "10s"),
+        ("large-client-header-buffers", "2 16k"),
+        ("retry-non-idempotent", "true"),
+        ("disable-access-log", "true"),
+        ("http-redirect-code", "301"),
+        ("no-tls-redirect-locations", "/a, /b"),
+        ("bind-address", "127.0.0.1,[::1]"),
+        ("disable-ipv6", "true"),
+    ]);
+    assert_eq!(problems, []);
+    let tuning = global.tuning;
+    assert_eq!(tuning.keep_alive, Duration::ZERO);
+    assert!(tuning.hsts.unwrap().preload);
+    assert_eq!(tuning.worker_shutdown_timeout, Duration::from_secs(10));
+    assert_eq!((tuning.max_request_line, tuning.max_request_head), (16 << 10, 32 << 10));
+    assert!(tuning.next_upstream.non_idempotent && tuning.next_upstream.error);
+    assert!(!tuning.access_log);
+    assert_eq!(tuning.http_redirect_code, 301);
+    assert_eq!(tuning.no_tls_redirect_locations.len(), 2);
+    assert_eq!(global.addresses, [IpAddr::from([127, 0, 0, 1])]);
+    assert_eq!(read(&[("hsts", "false")]).0.tuning.hsts, None);
+}
+
+#[test]
+fn a_bad_value_keeps_the_last_good_one_until_the_key_goes() {
+    let mut keys = Keys::default();
+    let seconds = |global: &Global| global.tuning.proxy_read_timeout.as_secs();
+    let (global, problems) = keys.read(Some(&map(&[("proxy-read-timeout", "7")])));
+    assert_eq!((seconds(&global), problems.len()), (7, 0));
+    for _ in 0..2 {
+        let (global, problems) = keys.read(Some(&map(&[("proxy-read-timeout", "7s")])));
+        assert_eq!(seconds(&global), 7);
+        assert_eq!(
+            problems[0].to_string(),
+            "error: ConfigMap ingress-nginx/controller: data[proxy-read-timeout]: the value \"7s\" must be whole \
+             seconds from 1, without a unit; \"7\" stays in force; correct the value"
+        );
+    }
+    assert_eq!(seconds(&keys.read(Some(&map(&[]))).0), 60);
+    let (global, problems) = keys.read(Some(&map(&[("proxy-read-timeout", "x")])));
+    assert_eq!(seconds(&global), 60);
+    assert!(problems[0].message.contains("the default \"60\" stays in force"));
+}
+
+#[test]
+fn a_key_that_protects_everything_closes_everything() {
+    let (global, problems) = read(&[("whitelist-source-range", "10.0.0.0/8")]);
+    assert!(global.closed.is_some());
+    assert_eq!(problems[0].severity, Severity::Error);
+    assert_eq!(read(&[("use-gzip", "true")]).0.closed, None);
+    let (global, problems) = read(&[("use-forwarded-headers", "true"), ("proxy-real-ip-cidr", "10.0.0.0/8")]);
+    assert!(!global.tuning.use_forwarded_headers, "nobody is trusted rather than everybody");
+    assert_eq!(problems.len(), 1);
+}
+
+#[test]
+fn an_unknown_key_is_named_with_the_nearest_known_one() {
+    let (_, problems) = read(&[("keepalive", "75")]);
+    assert_eq!(problems[0].severity, Severity::Warning);
+    assert_eq!(problems[0].remedy, "did you mean keep-alive?");
+}

@@ -1,0 +1,126 @@
+//! What a node may look at. Everything goes through here, so that nothing is read unrecorded.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use sluice_config::{HostPattern, NamespacedName};
+
+use super::annotations::Gates;
+use super::certificate::Outcome;
+use super::facts::Facts;
+use super::graph::Key;
+use super::tuning::Global;
+use crate::options::Options;
+use crate::store::{
+    ConfigMap, EndpointSlice, Ingress, IngressClass, Kind, Namespace, ObjectKey, Secret, Service, Store,
+};
+
+/// Values of nodes that other nodes read.
+pub(crate) struct Values {
+    /// Keys of the ConfigMap.
+    pub(crate) global: Global,
+    /// Ingresses that are served.
+    pub(crate) facts: HashMap<NamespacedName, Arc<Facts>>,
+    /// Ingresses by the hosts they claim.
+    pub(crate) claims: HashMap<HostPattern, Vec<NamespacedName>>,
+    /// Certificates that something names.
+    pub(crate) certificates: HashMap<NamespacedName, Outcome>,
+}
+
+/// A recording look at objects and values.
+pub(crate) struct View<'a> {
+    store: &'a Store,
+    values: &'a Values,
+    /// Flags do not change while the program runs, so they are not recorded.
+    pub(crate) options: &'a Options,
+    reads: RefCell<Vec<Key>>,
+}
+
+impl<'a> View<'a> {
+    /// Nothing read yet.
+    pub(crate) fn new(store: &'a Store, values: &'a Values, options: &'a Options) -> Self {
+        Self { store, values, options, reads: RefCell::default() }
+    }
+
+    /// What was read.
+    pub(crate) fn into_reads(self) -> Vec<Key> {
+        self.reads.into_inner()
+    }
+
+    pub(crate) fn ingress(&self, name: &NamespacedName) -> Option<&'a Arc<Ingress>> {
+        self.object(Kind::Ingress, name);
+        self.store.ingress(name)
+    }
+
+    pub(crate) fn class(&self, name: &NamespacedName) -> Option<&'a Arc<IngressClass>> {
+        self.object(Kind::IngressClass, name);
+        self.store.class(name)
+    }
+
+    /// The IngressClass that is marked as default. Of several the newest counts, as in an API server.
+    pub(crate) fn default_class(&self) -> Option<&'a Arc<IngressClass>> {
+        self.read(Key::DefaultClass);
+        let defaults = self.store.classes().filter(|class| class.is_default);
+        defaults.min_by(|a, b| b.created.cmp(&a.created).then_with(|| a.name.cmp(&b.name)))
+    }
+
+    pub(crate) fn service(&self, name: &NamespacedName) -> Option<&'a Arc<Service>> {
+        self.object(Kind::Service, name);
+        self.store.service(name)
+    }
+
+    pub(crate) fn slices_of(&self, service: &NamespacedName) -> Vec<&'a Arc<EndpointSlice>> {
+        self.read(Key::SlicesOf(service.clone()));
+        self.store.slices_of(service).collect()
+    }
+
+    pub(crate) fn secret(&self, name: &NamespacedName) -> Option<&'a Arc<Secret>> {
+        self.object(Kind::Secret, name);
+        self.store.secret(name)
+    }
+
+    pub(crate) fn config_map(&self, name: &NamespacedName) -> Option<&'a Arc<ConfigMap>> {
+        self.object(Kind::ConfigMap, name);
+        self.store.config_map(name)
+    }
+
+    pub(crate) fn namespace(&self, name: &NamespacedName) -> Option<&'a Arc<Namespace>> {
+        self.object(Kind::Namespace, name);
+        self.store.namespace(name)
+    }
+
+    pub(crate) fn gates(&self) -> &'a Gates {
+        self.read(Key::Gates);
+        &self.values.global.gates
+    }
+
+    /// Why every route is closed, if they are.
+    pub(crate) fn closed(&self) -> Option<&'a Arc<str>> {
+        self.read(Key::Closed);
+        self.values.global.closed.as_ref()
+    }
+
+    pub(crate) fn facts(&self, name: &NamespacedName) -> Option<&'a Arc<Facts>> {
+        self.read(Key::Facts(name.clone()));
+        self.values.facts.get(name)
+    }
+
+    pub(crate) fn claims(&self, pattern: &HostPattern) -> &'a [NamespacedName] {
+        self.read(Key::Claims(pattern.clone()));
+        self.values.claims.get(pattern).map_or(&[], Vec::as_slice)
+    }
+
+    pub(crate) fn certificate(&self, name: &NamespacedName) -> &'a Outcome {
+        self.read(Key::Certificate(name.clone()));
+        self.values.certificates.get(name).unwrap_or(&Outcome::Missing)
+    }
+
+    fn object(&self, kind: Kind, name: &NamespacedName) {
+        self.read(Key::Object(ObjectKey { kind, name: name.clone() }));
+    }
+
+    fn read(&self, key: Key) {
+        self.reads.borrow_mut().push(key);
+    }
+}

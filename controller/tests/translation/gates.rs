@@ -1,0 +1,61 @@
+//! The ConfigMap as a whole: live changes, and what reaches the routes.
+
+use serde_json::json;
+use sluice_config::NamespacedName;
+use sluice_controller::Options;
+use sluice_controller::store::Kind;
+
+use crate::support::*;
+
+fn world() -> World {
+    let configmap = Some(NamespacedName::new("default", "controller"));
+    World::ready(Options { configmap, ..Options::default() })
+}
+
+#[test]
+fn a_configmap_that_is_not_there_is_missed_and_taken_up() {
+    let mut world = world();
+    assert!(world.texts()[0].contains("Flag --configmap: default/controller"), "{:?}", world.texts());
+    let update = world.put([config_map(json!({"proxy-read-timeout": "7", "hsts": "false"}))]);
+    let delta = update.delta.unwrap();
+    assert_eq!(world.mirror.tuning.proxy_read_timeout.as_secs(), 7);
+    assert_eq!(world.mirror.tuning.hsts, None);
+    assert!(delta.hosts.is_empty() && delta.groups.is_empty());
+    assert_eq!(world.problems(), []);
+    world.delete(Kind::ConfigMap, "controller");
+    assert_eq!(world.mirror.tuning.proxy_read_timeout.as_secs(), 60);
+}
+
+#[test]
+fn addresses_change_the_listeners_alone() {
+    let mut world = world();
+    let update = world.put([config_map(json!({"bind-address": "127.0.0.1"}))]);
+    let delta = update.delta.unwrap();
+    assert_eq!((delta.groups.len(), delta.tuning), (1, None));
+    let group = world.mirror.groups.values().next().unwrap();
+    assert_eq!(group.binds[0].addresses, [std::net::IpAddr::from([127, 0, 0, 1])]);
+    assert_eq!((group.binds[0].port, group.binds[1].port, group.binds[1].declared_port), (80, 443, 443));
+}
+
+#[test]
+fn a_key_that_protects_everything_and_is_not_implemented_closes_everything() {
+    let mut world = world();
+    world.put([ingress("shop", paths("shop.example", &["/"]))]);
+    world.put([config_map(json!({"global-auth-url": "http://auth"}))]);
+    assert_eq!(world.rules("shop.example"), ["/ -> web:http (http,round-robin) denied 503"]);
+    world.put([config_map(json!({}))]);
+    assert_eq!(world.rules("shop.example"), ["/ -> web:http (http,round-robin)"]);
+}
+
+#[test]
+fn gates_for_annotations_apply_live() {
+    let mut world = world();
+    let risky = json!({"nginx.ingress.kubernetes.io/affinity-mode": "persistent"});
+    world.put([annotated("shop", risky, paths("shop.example", &["/"]))]);
+    assert!(world.host("shop.example").is_some());
+    world.put([config_map(json!({"annotations-risk-level": "Low"}))]);
+    assert!(world.host("shop.example").is_none());
+    assert!(world.texts()[0].contains("annotations-risk-level"), "{:?}", world.texts());
+    world.put([config_map(json!({"annotations-risk-level": "Medium"}))]);
+    assert!(world.host("shop.example").is_some());
+}

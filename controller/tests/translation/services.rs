@@ -1,0 +1,159 @@
+//! Service ports and endpoints.
+
+use serde_json::{Value, json};
+use sluice_controller::Options;
+use sluice_controller::store::Kind;
+
+use crate::support::*;
+
+fn world_with(port: Value) -> World {
+    let mut world = World::ready(Options::default());
+    let spec = json!({"rules": [{"host": "shop.example", "http": {"paths": [path_to("/", "api", port)]}}]});
+    world.put([
+        service("api", json!([{"name": "main", "port": 80, "targetPort": "http"},
+            {"name": "admin", "port": 81, "targetPort": 9090}, {"name": "dns", "port": 53, "protocol": "UDP"}])),
+        slice("api-1", "api", json!([{"name": "main", "port": 8080}, {"name": "admin", "port": 9090}]), json!(["10.0.1.1"])),
+        ingress("shop", spec),
+    ]);
+    world
+}
+
+fn rule(world: &World) -> String {
+    world.rules("shop.example").remove(0)
+}
+
+#[test]
+fn ports_by_number_by_name_and_by_target() {
+    for (port, set, address, problems) in [
+        (json!({"number": 80}), "main", "10.0.1.1:8080", 0),
+        (json!({"name": "admin"}), "admin", "10.0.1.1:9090", 0),
+        (json!({"number": 9090}), "admin", "10.0.1.1:9090", 1),
+        (json!({"name": "http"}), "main", "10.0.1.1:8080", 1),
+    ] {
+        let world = world_with(port.clone());
+        assert_eq!(rule(&world), format!("/ -> api:{set} (http,round-robin)"), "{port}");
+        assert_eq!(world.endpoints("api", set), Some(vec![address.to_owned()]), "{port}");
+        assert_eq!(world.problems().len(), problems, "{port}: {:?}", world.texts());
+    }
+}
+
+#[test]
+fn what_cannot_be_found_answers_503_and_says_so() {
+    for (port, words) in [
+        (json!({"number": 53}), "has no TCP port 53; it has 80 (main), 81 (admin)"),
+        (json!({"name": "nope"}), "has no TCP port nope"),
+        (json!({}), "has no TCP port (none is named)"),
+    ] {
+        let world = world_with(port);
+        assert_eq!(rule(&world), "/ -> 503");
+        assert!(world.texts()[0].contains(words), "{:?}", world.texts());
+        assert_eq!(world.problems()[0].field, "spec.rules[0].http.paths[0].backend.service.port");
+        assert!(world.mirror.pools.is_empty());
+    }
+    let mut world = world_with(json!({"number": 80}));
+    world.delete(Kind::Service, "api");
+    assert_eq!(rule(&world), "/ -> 503");
+    assert!(world.texts()[0].contains("Service default/api does not exist"));
+    assert!(world.mirror.endpoint_sets.is_empty());
+    world.put([json!({"kind": "Service", "metadata": {"name": "api", "namespace": "default"},
+        "spec": {"type": "ExternalName", "externalName": "example.com", "ports": [{"port": 80}]}})]);
+    assert_eq!(rule(&world), "/ -> 503");
+    assert!(world.texts()[0].contains("ExternalName, which is not implemented yet"));
+    world.put([service("api", json!([{"name": "main", "port": 80}]))]);
+    assert_eq!(world.endpoints("api", "main"), Some(vec!["10.0.1.1:8080".to_owned()]));
+    assert_eq!(world.problems(), []);
+}
+
+#[test]
+fn several_slices_both_families_and_each_address_once() {
+    let mut world = world_with(json!({"number": 80}));
+    let port = json!([{"name": "main", "port": 8080}]);
+    world.put([
+        slice("api-2", "api", port.clone(), json!(["10.0.1.1", "10.0.1.2"])),
+        slice("api-3", "api", port.clone(), json!(["fd00::1"])),
+        slice("api-4", "api", json!([{"name": "main", "port": 8081}]), json!(["10.0.1.2"])),
+        slice("foreign", "web", port, json!(["10.9.9.9"])),
+    ]);
+    let expected = ["10.0.1.1:8080", "10.0.1.2:8080", "10.0.1.2:8081", "[fd00::1]:8080"].map(str::to_owned);
+    assert_eq!(world.endpoints("api", "main"), Some(expected.to_vec()));
+    world.delete(Kind::EndpointSlice, "api-2");
+    assert_eq!(world.endpoints("api", "main").unwrap().len(), 3);
+}
+
+#[test]
+fn conditions_decide_who_is_used() {
+    let mut world = world_with(json!({"number": 80}));
+    let with = |address: &str, conditions: Value| json!({"addresses": [address], "conditions": conditions});
+    let mut used = |endpoints: Value| {
+        world.put([slice("api-1", "api", json!([{"name": "main", "port": 1}]), endpoints)]);
+        let found = world.endpoints("api", "main").unwrap();
+        found
+            .iter()
+            .map(|address| address.trim_start_matches("10.0.0.").replace(":1", ""))
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    let ready = with("10.0.0.2", json!({"ready": true}));
+    let unknown = with("10.0.0.3", json!({}));
+    let not_ready = with("10.0.0.4", json!({"ready": false}));
+    let ending = with("10.0.0.5", json!({"ready": false, "serving": true, "terminating": true}));
+    let ended = with("10.0.0.6", json!({"ready": false, "serving": false, "terminating": true}));
+    assert_eq!(used(json!([ready, unknown, not_ready, ending, ended])), "2 3");
+    assert_eq!(used(json!([not_ready, ending, ended])), "5", "all are ending: those that still serve");
+    assert_eq!(used(json!([not_ready, ended])), "");
+}
+
+#[test]
+fn headless_and_hand_made_slices() {
+    let mut world = World::ready(Options::default());
+    world.put([
+        json!({"kind": "Service", "metadata": {"name": "api", "namespace": "default"},
+            "spec": {"clusterIP": "None", "ports": [{"port": 8080}]}}),
+        slice("by-hand", "api", json!([{"name": "whatever", "port": 7}]), json!(["10.0.0.7"])),
+        ingress("shop", json!({"rules": [{"host": "shop.example", "http": {"paths": [path_to("/", "api", json!({"number": 8080}))]}}]})),
+    ]);
+    assert_eq!(world.endpoints("api", ""), Some(vec!["10.0.0.7:7".to_owned()]));
+}
+
+#[test]
+fn names_in_slices_are_refused_with_words() {
+    let mut world = world_with(json!({"number": 80}));
+    let mut names = slice("api-9", "api", json!([{"name": "main", "port": 1}]), json!(["example.com"]));
+    names["addressType"] = "FQDN".into();
+    let bad = slice("api-8", "api", json!([{"name": "main", "port": 1}]), json!(["10.0.0.300"]));
+    world.put([names, bad]);
+    assert_eq!(world.endpoints("api", "main"), Some(vec!["10.0.1.1:8080".to_owned()]));
+    let texts = world.texts();
+    assert!(texts[0].contains("EndpointSlice default/api-8") && texts[0].contains("10.0.0.300"), "{texts:?}");
+    assert!(texts[1].contains("\"FQDN\" is not served"), "{texts:?}");
+}
+
+#[test]
+fn pools_are_shared_where_policies_agree_and_endpoint_sets_always() {
+    let mut world = World::ready(Options::default());
+    let sticky = |name: &str, host: &str| {
+        annotated(
+            name,
+            json!({"nginx.ingress.kubernetes.io/affinity": "cookie"}),
+            paths(host, &["/", "/deep"]),
+        )
+    };
+    world.put([
+        ingress("a", paths("a.example", &["/"])),
+        ingress("b", paths("b.example", &["/"])),
+        sticky("c", "c.example"),
+        annotated(
+            "d",
+            json!({"nginx.ingress.kubernetes.io/backend-protocol": "HTTPS"}),
+            paths("d.example", &["/"]),
+        ),
+    ]);
+    let pools: Vec<String> = world.mirror.pools.keys().map(|key| key.policy.to_string()).collect();
+    assert_eq!(pools, ["http,ring", "http,round-robin", "https,round-robin"]);
+    assert_eq!(world.mirror.endpoint_sets.len(), 1);
+    let cookie =
+        |at: usize| world.host("c.example").unwrap().rules[at].policies.affinity.clone().unwrap().path;
+    assert_eq!((&*cookie(0), &*cookie(1)), ("/deep", "/"), "the cookie's path is the rule's");
+    world.delete(Kind::Ingress, "c");
+    assert_eq!(world.mirror.pools.len(), 2);
+}

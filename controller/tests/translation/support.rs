@@ -1,0 +1,213 @@
+//! Objects in few words, and a control plane whose deltas are replayed at every step.
+
+use k8s_openapi::api::{core::v1 as core, discovery::v1 as discovery, networking::v1 as networking};
+use rcgen::{CertificateParams, KeyPair};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use sluice_config::{
+    Action, Backend, Host, HostName, HostPattern, NamespacedName, PathMatch, Problem, Rule, Snapshot,
+};
+use sluice_controller::source::Event;
+use sluice_controller::store::{Kind, ObjectKey, Prune};
+use sluice_controller::{Controller, Options, Update};
+
+/// A control plane and what a data plane would hold.
+pub(crate) struct World {
+    pub(crate) controller: Controller,
+    pub(crate) mirror: Snapshot,
+    prune: Prune,
+}
+
+impl World {
+    pub(crate) fn new(options: Options) -> Self {
+        let prune = Prune::new(&options);
+        let mut controller = Controller::new(options);
+        let mut mirror = Snapshot::default();
+        mirror.apply(&controller.startup_delta());
+        Self { controller, mirror, prune }
+    }
+
+    /// One with an IngressClass `nginx` and Service `web` with two endpoints on its only port.
+    pub(crate) fn ready(options: Options) -> Self {
+        let mut world = Self::new(options);
+        world.put([
+            class("nginx", "k8s.io/ingress-nginx"),
+            service("web", json!([{"name": "http", "port": 80, "targetPort": 8080}])),
+            slice("web-1", "web", json!([{"name": "http", "port": 8080}]), json!(["10.0.0.1", "10.0.0.2"])),
+        ]);
+        world
+    }
+
+    pub(crate) fn put(&mut self, objects: impl IntoIterator<Item = Value>) -> Update {
+        let events = objects.into_iter().filter_map(|object| self.event(object)).collect();
+        self.update(events)
+    }
+
+    pub(crate) fn delete(&mut self, kind: Kind, name: &str) -> Update {
+        self.update(vec![Event::Delete(key(kind, name))])
+    }
+
+    pub(crate) fn event(&self, object: Value) -> Option<Event> {
+        event(&self.prune, object)
+    }
+
+    pub(crate) fn update(&mut self, events: Vec<Event>) -> Update {
+        let update = self.controller.update(events, true);
+        if let Some(delta) = &update.delta {
+            self.mirror.apply(delta);
+        }
+        assert_eq!(self.mirror, self.controller.snapshot(), "the deltas amount to the snapshot");
+        update
+    }
+
+    pub(crate) fn problems(&self) -> Vec<Problem> {
+        self.controller.problems()
+    }
+
+    pub(crate) fn texts(&self) -> Vec<String> {
+        self.problems().iter().map(ToString::to_string).collect()
+    }
+
+    pub(crate) fn host(&self, name: &str) -> Option<&Host> {
+        self.mirror.hosts.values().find(|host| host.key.pattern == pattern(name)).map(|host| &**host)
+    }
+
+    /// The rules of a host in few words, in order.
+    pub(crate) fn rules(&self, name: &str) -> Vec<String> {
+        self.host(name).map(|host| host.rules.iter().map(words).collect()).unwrap_or_default()
+    }
+
+    /// The addresses of a Service port in namespace `default`.
+    pub(crate) fn endpoints(&self, service: &str, port: &str) -> Option<Vec<String>> {
+        let set = self.mirror.endpoint_sets.values().find(|set| {
+            *set.key.namespace == *"default" && *set.key.service == *service && *set.key.port == *port
+        })?;
+        Some(set.endpoints.iter().map(|endpoint| endpoint.address.to_string()).collect())
+    }
+}
+
+pub(crate) fn pattern(name: &str) -> HostPattern {
+    match name.strip_prefix("*.") {
+        _ if name == "_" => HostPattern::Any,
+        Some(rest) => HostPattern::OneLabel(HostName::new(rest)),
+        None => HostPattern::Exact(HostName::new(name)),
+    }
+}
+
+fn words(rule: &Rule) -> String {
+    let path = match &rule.matches.path {
+        PathMatch::Exact(path) => format!("={path}"),
+        PathMatch::Prefix(path) => path.to_string(),
+        PathMatch::Regex(path) => format!("~{path}"),
+    };
+    let to = match &rule.action {
+        Action::Redirect(redirect) => redirect.status.to_string(),
+        Action::Answer(status) => status.to_string(),
+        Action::Forward(backends) => match &backends[0].backend {
+            Backend::Pool { pool, .. } => pool.to_string().replace("default/", ""),
+            Backend::Default => "default".to_owned(),
+            Backend::Invalid { status, .. } => status.to_string(),
+        },
+    };
+    let deny = rule.policies.deny.as_ref().map_or(String::new(), |deny| format!(" denied {}", deny.status));
+    format!("{path} -> {to}{deny}")
+}
+
+pub(crate) fn key(kind: Kind, name: &str) -> ObjectKey {
+    let namespace = if kind.is_namespaced() { "default" } else { "" };
+    ObjectKey { kind, name: NamespacedName::new(namespace, name) }
+}
+
+pub(crate) fn event(prune: &Prune, object: Value) -> Option<Event> {
+    fn read<T: DeserializeOwned>(object: Value) -> T {
+        serde_json::from_value(object).unwrap()
+    }
+    let kind = object["kind"].as_str().unwrap().to_owned();
+    let object = match kind.as_str() {
+        "Ingress" => prune.ingress(read::<networking::Ingress>(object)).map(Some),
+        "IngressClass" => prune.ingress_class(read::<networking::IngressClass>(object)).map(Some),
+        "Service" => prune.service(read::<core::Service>(object)).map(Some),
+        "EndpointSlice" => prune.endpoint_slice(read::<discovery::EndpointSlice>(object)).map(Some),
+        "Secret" => prune.secret(read::<core::Secret>(object)).map(Some),
+        "ConfigMap" => prune.config_map(read::<core::ConfigMap>(object)),
+        "Namespace" => prune.namespace(read::<core::Namespace>(object)).map(Some),
+        other => panic!("{other}"),
+    };
+    object.unwrap().map(Event::Put)
+}
+
+pub(crate) fn class(name: &str, controller: &str) -> Value {
+    json!({"kind": "IngressClass", "metadata": {"name": name}, "spec": {"controller": controller}})
+}
+
+pub(crate) fn default_class(name: &str, controller: &str) -> Value {
+    json!({"kind": "IngressClass", "spec": {"controller": controller}, "metadata": {
+        "name": name, "annotations": {"ingressclass.kubernetes.io/is-default-class": "true"}}})
+}
+
+/// An Ingress of class `nginx` in namespace `default`.
+pub(crate) fn ingress(name: &str, spec: Value) -> Value {
+    annotated(name, json!({}), spec)
+}
+
+pub(crate) fn annotated(name: &str, annotations: Value, mut spec: Value) -> Value {
+    let entry = spec.as_object_mut().unwrap().entry("ingressClassName");
+    entry.or_insert_with(|| "nginx".into());
+    json!({"kind": "Ingress", "spec": spec,
+        "metadata": {"name": name, "namespace": "default", "annotations": annotations}})
+}
+
+pub(crate) fn created(mut object: Value, second: u32) -> Value {
+    object["metadata"]["creationTimestamp"] = format!("2026-01-01T00:00:{second:02}Z").into();
+    object
+}
+
+/// `spec` with one host whose paths all go to port 80 of Service `web`; a path that begins with `=` is Exact.
+pub(crate) fn paths(host: &str, paths: &[&str]) -> Value {
+    let paths: Vec<Value> = paths.iter().map(|path| path_to(path, "web", json!({"number": 80}))).collect();
+    json!({"rules": [{"host": host, "http": {"paths": paths}}]})
+}
+
+pub(crate) fn path_to(path: &str, service: &str, port: Value) -> Value {
+    let (path, kind) = path.strip_prefix('=').map_or((path, "Prefix"), |path| (path, "Exact"));
+    json!({"path": path, "pathType": kind, "backend": backend(service, port)})
+}
+
+pub(crate) fn backend(service: &str, port: Value) -> Value {
+    json!({"service": {"name": service, "port": port}})
+}
+
+pub(crate) fn service(name: &str, ports: Value) -> Value {
+    json!({"kind": "Service", "metadata": {"name": name, "namespace": "default"}, "spec": {"ports": ports}})
+}
+
+/// An EndpointSlice whose endpoints are addresses or whole objects.
+pub(crate) fn slice(name: &str, service: &str, ports: Value, endpoints: Value) -> Value {
+    let endpoints: Vec<Value> = endpoints
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| if one.is_string() { json!({"addresses": [one]}) } else { one.clone() })
+        .collect();
+    let v6 = endpoints.iter().any(|one| one["addresses"][0].as_str().is_some_and(|text| text.contains(':')));
+    json!({"kind": "EndpointSlice", "addressType": if v6 { "IPv6" } else { "IPv4" }, "ports": ports,
+        "endpoints": endpoints, "metadata": {"name": name, "namespace": "default",
+        "labels": {"kubernetes.io/service-name": service}}})
+}
+
+pub(crate) fn config_map(data: Value) -> Value {
+    json!({"kind": "ConfigMap", "metadata": {"name": "controller", "namespace": "default"}, "data": data})
+}
+
+/// Certificate and key in PEM.
+pub(crate) fn pair(names: &[&str]) -> (String, String) {
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let key = KeyPair::generate().unwrap();
+    let certificate = CertificateParams::new(names).unwrap().self_signed(&key).unwrap();
+    (certificate.pem(), key.serialize_pem())
+}
+
+pub(crate) fn tls_secret(name: &str, (certificate, key): &(String, String)) -> Value {
+    json!({"kind": "Secret", "type": "kubernetes.io/tls", "metadata": {"name": name, "namespace": "default"},
+        "stringData": {"tls.crt": certificate, "tls.key": key}})
+}

@@ -1,0 +1,106 @@
+//! Which certificate a host gets, and what is said where it gets none.
+
+use serde_json::json;
+use sluice_config::{HostTls, NamespacedName};
+use sluice_controller::Options;
+use sluice_controller::store::Kind;
+
+use crate::support::*;
+
+fn tls(world: &World, host: &str) -> Option<Option<String>> {
+    let HostTls { certificate } = world.host(host)?.tls.clone()?;
+    Some(certificate.map(|id| id.to_string()))
+}
+
+fn secured(name: &str, host: &str, entries: serde_json::Value) -> serde_json::Value {
+    let mut spec = paths(host, &["/"]);
+    spec["tls"] = entries;
+    ingress(name, spec)
+}
+
+#[test]
+fn the_entry_that_names_the_host_else_the_certificate_that_fits() {
+    let mut world = World::ready(Options::default());
+    let fits = pair(&["shop.example", "*.wild.example"]);
+    world.put([
+        tls_secret("fits", &fits),
+        tls_secret("unfit", &pair(&["other.example"])),
+        secured("shop", "shop.example", json!([{"hosts": ["Shop.example"], "secretName": "fits"}])),
+        secured("wild", "*.wild.example", json!([{"hosts": ["*.wild.example"], "secretName": "fits"}])),
+        secured("by-name", "a.wild.example", json!([{"hosts": ["else.example"], "secretName": "fits"}])),
+        secured("plain", "plain.example", json!([{"hosts": ["else.example"], "secretName": "unfit"}])),
+        secured("none", "none.example", json!([{"hosts": ["none.example"]}])),
+    ]);
+    let found = Some(Some("default/fits".to_owned()));
+    assert_eq!(tls(&world, "shop.example"), found);
+    assert_eq!(tls(&world, "*.wild.example"), found);
+    assert_eq!(tls(&world, "a.wild.example"), found);
+    assert_eq!(tls(&world, "plain.example"), None, "no entry is for this host");
+    assert_eq!(tls(&world, "none.example"), Some(None));
+    assert_eq!(world.problems(), []);
+    assert_eq!(world.mirror.certificates.len(), 1, "only what is used is sent");
+}
+
+#[test]
+fn a_secret_that_is_missing_bad_or_for_others_leaves_tls_with_the_default_certificate() {
+    let mut world = World::ready(Options::default());
+    let entry = json!([{"hosts": ["shop.example"], "secretName": "shop-tls"}]);
+    world.put([secured("shop", "shop.example", entry)]);
+    assert_eq!(tls(&world, "shop.example"), Some(None));
+    assert!(world.texts()[0].contains("Secret default/shop-tls does not exist"), "{:?}", world.texts());
+    assert_eq!(world.problems()[0].field, "spec.tls[0].secretName");
+
+    world.put([tls_secret("shop-tls", &pair(&["other.example"]))]);
+    assert_eq!(tls(&world, "shop.example"), Some(None));
+    assert!(world.texts()[0].contains("not valid for host shop.example, only for other.example"));
+
+    let good = pair(&["shop.example"]);
+    world.put([tls_secret("shop-tls", &(good.0.clone(), pair(&["x"]).1))]);
+    assert_eq!(tls(&world, "shop.example"), Some(None));
+    let texts = world.texts();
+    assert!(texts.iter().any(|text| text.contains("Secret default/shop-tls: data[tls.key]")), "{texts:?}");
+
+    let update = world.put([tls_secret("shop-tls", &good)]);
+    assert_eq!(tls(&world, "shop.example"), Some(Some("default/shop-tls".into())));
+    assert_eq!(world.problems(), []);
+    assert!(update.problems_changed);
+
+    let update = world.put([tls_secret("shop-tls", &pair(&["shop.example"]))]);
+    let delta = update.delta.unwrap();
+    assert_eq!(delta.certificates.len(), 1);
+    assert!(delta.hosts.is_empty(), "a renewed certificate is sent alone");
+    world.delete(Kind::Secret, "shop-tls");
+    assert!(world.mirror.certificates.is_empty());
+}
+
+#[test]
+fn the_oldest_ingress_with_a_section_for_the_host_decides() {
+    let mut world = World::ready(Options::default());
+    let entry = |secret: &str| json!([{"hosts": ["shop.example"], "secretName": secret}]);
+    world.put([
+        tls_secret("one", &pair(&["shop.example"])),
+        tls_secret("two", &pair(&["shop.example"])),
+        created(ingress("first", paths("shop.example", &["/a"])), 1),
+        created(secured("second", "shop.example", entry("two")), 2),
+        created(secured("third", "shop.example", entry("one")), 3),
+    ]);
+    assert_eq!(tls(&world, "shop.example"), Some(Some("default/two".into())));
+}
+
+#[test]
+fn the_default_certificate_is_taken_up_when_it_is_good() {
+    let name = NamespacedName::new("default", "fallback");
+    let mut world = World::new(Options { default_ssl_certificate: Some(name.clone()), ..Options::default() });
+    world.put([]);
+    assert!(
+        world.texts()[0]
+            .contains("Flag --default-ssl-certificate: default/fallback: this Secret does not exist")
+    );
+    world.put([tls_secret("fallback", &pair(&["any.example"]))]);
+    assert_eq!(world.mirror.tuning.default_certificate, Some(name.clone()));
+    assert!(world.mirror.certificates.contains_key(&name));
+    assert_eq!(world.problems(), []);
+    world.delete(Kind::Secret, "fallback");
+    assert_eq!(world.mirror.tuning.default_certificate, None);
+    assert!(world.mirror.certificates.is_empty());
+}
