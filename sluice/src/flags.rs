@@ -12,8 +12,8 @@ mod settings;
 mod table;
 mod value;
 
-pub(crate) use command::{Command, Output, Show, View};
-pub(crate) use parse::{FlagError, Parsed, parse};
+pub(crate) use command::{Command, Output, Show};
+pub(crate) use parse::parse;
 pub(crate) use settings::ServeFlags;
 
 #[cfg(test)]

@@ -79,6 +79,7 @@ fn body(answer: &str) -> Result<&str, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flags::{Command, parse};
 
     #[test]
     fn only_a_200_has_a_body_for_us() {
@@ -90,8 +91,9 @@ mod tests {
     #[test]
     fn an_unreachable_gateway_is_named() {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let show_it = Show { view: crate::flags::View::Routes, output: Output::Json, admin_address: free };
-        let message = show(show_it).unwrap_err().to_string();
+        let words = ["routes", "--admin-address", &free.to_string()].map(Into::into);
+        let Command::Show(question) = parse(words, |_| None).unwrap().command else { panic!() };
+        let message = show(question).unwrap_err().to_string();
         assert!(message.contains(&free.to_string()) && message.contains("--admin-address"), "{message}");
     }
 }

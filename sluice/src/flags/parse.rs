@@ -258,6 +258,7 @@ fn program() -> clap::Command {
     clap::Command::new("sluice")
         .about("A Kubernetes ingress gateway")
         .no_binary_name(true)
+        .bin_name("sluice")
         .disable_help_subcommand(true)
         .subcommands([serve, check])
         .subcommands(shows)
@@ -329,5 +330,5 @@ fn refused(error: &clap::Error, command: &'static str) -> Result<Command, FlagEr
 }
 
 fn hint(near: &Option<String>) -> String {
-    near.as_ref().map(|near| format!("; did you mean {near}?")).unwrap_or_default()
+    near.as_ref().map(|near| format!(" (did you mean {near}?)")).unwrap_or_default()
 }

@@ -6,6 +6,8 @@ use std::time::Duration;
 use sluice_config::NamespacedName;
 use sluice_controller::Options;
 
+use super::command::View;
+use super::parse::{FlagError, Parsed};
 use super::*;
 
 /// The reference's flags, as its documentation lists them: a copy on purpose, to hold the table against.
@@ -154,7 +156,7 @@ fn klog_flags_are_accepted() {
 #[test]
 fn an_unknown_flag_names_the_nearest() {
     let message = error("--manifests m --htp-port 80");
-    assert!(message.contains("--htp-port") && message.contains("did you mean --http-port?"), "{message}");
+    assert!(message.contains("--htp-port") && message.contains("did you mean --http-port?)"), "{message}");
     assert!(error("--nonsense-xyz").contains("sluice serve --help"));
 }
 
