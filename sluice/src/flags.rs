@@ -17,4 +17,6 @@ pub(crate) use parse::parse;
 pub(crate) use settings::ServeFlags;
 
 #[cfg(test)]
+mod reference;
+#[cfg(test)]
 mod tests;

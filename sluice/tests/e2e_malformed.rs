@@ -1,7 +1,7 @@
 //! Requests that are not what they should be. Each gets an answer of ours, a log line and a count, and never
 //! reaches a backend.
 
-use crate::harness::{Backend, Connection, Folder, Gateway, await_until, config_map, site};
+use crate::harness::{Backend, Connection, Folder, Gateway, await_until, config_map, pause, site};
 
 const HOST: &str = "shop.example";
 
@@ -149,7 +149,7 @@ fn a_head_that_takes_too_long_is_408_however_slowly_it_drips() {
     let started = std::time::Instant::now();
     // Drips until the gateway has had enough; the deadline is for the head, not for each octet.
     while connection.try_send("x").is_ok() && started.elapsed() < crate::harness::PATIENCE {
-        std::thread::sleep(std::time::Duration::from_millis(100));
+        pause();
         if gateway.access_log().iter().any(|line| line.contains(" 408 ")) {
             break;
         }

@@ -38,8 +38,14 @@ pub(crate) fn await_some<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T
             return answer;
         }
         assert!(Instant::now() < deadline, "waited {PATIENCE:?} in vain: {what}");
-        std::thread::sleep(Duration::from_millis(5));
+        pause();
     }
+}
+
+/// Between two looks at a condition.
+#[expect(clippy::disallowed_methods, reason = "a test thread of its own, between two looks at a condition")]
+pub(crate) fn pause() {
+    std::thread::sleep(Duration::from_millis(5));
 }
 
 /// Asks again and again until the answer is yes.

@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::client::{Connection, Response};
 use super::folder::Folder;
-use super::{PATIENCE, await_some, ports};
+use super::{PATIENCE, await_some, pause, ports};
 
 /// How often a start is tried again when somebody else took a port in between.
 const STARTS: usize = 3;
@@ -83,7 +83,7 @@ impl Gateway {
                 return None;
             }
             assert!(Instant::now() < deadline, "not ready: {}", gateway.program_log().join("\n"));
-            std::thread::sleep(std::time::Duration::from_millis(5));
+            pause();
         }
         Some(gateway)
     }
