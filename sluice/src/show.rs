@@ -1,9 +1,9 @@
 //! `sluice routes`, `backends`, `certs` and `problems`: what the running gateway has, asked from its admin
 //! listener.
 //!
-//! The answers are arrays of objects; a table is made of whatever fields they have, so that a new field needs
-//! no change here.
+//! As JSON the answer is printed unchanged; as a table it is laid out per view in [`layout`].
 
+mod layout;
 mod table;
 
 use std::io::{Read, Write};
@@ -52,7 +52,7 @@ pub(crate) fn show(show: Show) -> Result<String, ShowError> {
         Output::Table => {
             let value = serde_json::from_str(body)
                 .map_err(|error| ShowError::NotSluice { address, reason: error.to_string() })?;
-            Ok(table::render(&value))
+            Ok(table::render(&layout::lines(show.view, &value)))
         }
     }
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use sluice_config::NamespacedName;
 use sluice_controller::Options;
 
-use super::command::View;
 use super::parse::{FlagError, Parsed};
 use super::*;
 

@@ -111,10 +111,19 @@ impl Gateway {
         Connection::plain(self.admin).request("GET", "admin", path, &[("Connection", "close")], "")
     }
 
-    /// The problems as one text.
+    /// The problems, one line each: `Kind namespace/name: field: message; remedy`.
     #[track_caller]
     pub(crate) fn problems(&self) -> String {
-        self.ask("/problems").text()
+        let answer = self.ask("/problems").json();
+        let problems = answer.as_array().expect("an array of problems").iter();
+        let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+        let line = |problem: &serde_json::Value| {
+            let [kind, namespace, name] =
+                ["kind", "namespace", "name"].map(|part| text(&problem["object"][part]));
+            let [field, message, remedy] = ["field", "message", "remedy"].map(|part| text(&problem[part]));
+            format!("{kind} {namespace}/{name}: {field}: {message}; {remedy}\n")
+        };
+        problems.map(line).collect()
     }
 
     /// Lines of the access log so far.
