@@ -64,14 +64,12 @@ pub fn slice(service: &str, addresses: &[IpAddr], port: u16) -> String {
     let mut text = format!(
         "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata:\n  name: {service}\n  \
          namespace: default\n  labels:\n    kubernetes.io/service-name: {service}\naddressType: IPv4\n\
-         ports:\n- name: http\n  port: {port}\n  protocol: TCP\nendpoints:\n"
+         ports:\n- name: http\n  port: {port}\n  protocol: TCP\nendpoints:{}\n",
+        if addresses.is_empty() { " []" } else { "" }
     );
     for address in addresses {
         write!(text, "- addresses: [{address}]\n  conditions: {{ready: true}}\n")
             .expect("a String takes any text");
-    }
-    if addresses.is_empty() {
-        text.push_str("[]\n");
     }
     text
 }
