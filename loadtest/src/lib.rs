@@ -1,1 +1,14 @@
-//! p
+//! What the load programs share: a gateway as a child process, cheap backends, clients, manifests, and reports.
+//!
+//! The programs are `churn` (nothing fails while everything changes), `scale` (what thousands of objects cost)
+//! and `idle` (what an idle connection costs). `demo-backend` answers in the quickstart. Each prints a table,
+//! or JSON with `--json`, and exits with 1 when what it asserts does not hold.
+
+pub mod arguments;
+pub mod backend;
+pub mod certificate;
+pub mod client;
+pub mod load;
+pub mod manifest;
+pub mod process;
+pub mod report;

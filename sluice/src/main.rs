@@ -1,1 +1,68 @@
-fn main() {}
+//! Sluice, a Kubernetes ingress gateway: the program. It reads the command line, wires the control plane to the
+//! data plane and waits for the end; everything else lives in the crates it names.
+
+mod cgroup;
+mod flags;
+mod limits;
+mod logging;
+mod show;
+
+use std::process::ExitCode;
+
+use flags::{Command, ServeFlags};
+
+/// Exit status for a command line or a start that cannot work (as ingress-nginx's flag parser has it).
+const USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    let parsed = match flags::parse(std::env::args_os().skip(1), |name| std::env::var(name).ok()) {
+        Ok(parsed) => parsed,
+        Err(error) => return fail(&error, USAGE),
+    };
+    for warning in &parsed.warnings {
+        eprintln!("sluice: {warning}");
+    }
+    match parsed.command {
+        Command::Help(text) => print(&text),
+        Command::Version => print(concat!("sluice ", env!("CARGO_PKG_VERSION"), "\n")),
+        Command::Show(question) => match show::show(question) {
+            Ok(text) => print(&text),
+            Err(error) => fail(&error, 1),
+        },
+        Command::Serve(flags) => serve(*flags),
+        Command::Check(flags) => check(*flags),
+    }
+}
+
+/// Runs the gateway until it is told to end.
+fn serve(flags: ServeFlags) -> ExitCode {
+    if let Err(error) = logging::start(flags.verbosity) {
+        return fail(&error, USAGE);
+    }
+    if let Err(error) = limits::raise_open_files() {
+        tracing::warn!(%error, "cannot raise the limit of open files; raise it with ulimit -n");
+    }
+    tracing::info!(workers = cgroup::workers(), manifests = ?flags.manifests, "starting");
+    fail(&"the planes are not wired in this tree", 1)
+}
+
+/// Prints every problem of the manifests.
+fn check(flags: ServeFlags) -> ExitCode {
+    fail(&format_args!("the planes are not wired in this tree: {:?}", flags.manifests), 1)
+}
+
+/// One line on standard error, and a status.
+fn fail(error: &dyn std::fmt::Display, status: u8) -> ExitCode {
+    eprintln!("sluice: {error}");
+    ExitCode::from(status)
+}
+
+/// Prints to standard output; a reader that has gone away (`| head`) is not an error of ours.
+fn print(text: &str) -> ExitCode {
+    use std::io::Write;
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => fail(&error, 1),
+    }
+}

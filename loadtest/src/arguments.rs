@@ -1,0 +1,63 @@
+//! Arguments that all programs have, and how a program begins and ends.
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Args;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::report::Report;
+
+/// Flags of every load program.
+#[derive(Args, Clone, Debug)]
+pub struct Common {
+    /// The gateway to start; by default the `sluice` next to this program.
+    #[arg(long, value_name = "PATH")]
+    sluice: Option<PathBuf>,
+    /// Print JSON in place of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Common {
+    /// The gateway's program.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn gateway(&self) -> anyhow::Result<PathBuf> {
+        let path = match &self.sluice {
+            Some(path) => path.clone(),
+            None => std::env::current_exe()?.with_file_name("sluice"),
+        };
+        anyhow::ensure!(path.is_file(), "{} is not there; build it or name it with --sluice", path.display());
+        Ok(path)
+    }
+
+    /// Runs a program to its report, prints that, and turns it into an exit status.
+    pub fn run(&self, program: impl Future<Output = anyhow::Result<Report>>) -> ExitCode {
+        let report = prepare().and_then(|runtime| runtime.block_on(program));
+        match report {
+            Ok(report) => {
+                if self.json {
+                    println!("{}", report.to_json());
+                } else {
+                    print!("{}", report.to_table());
+                }
+                if report.passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+            }
+            Err(error) => {
+                eprintln!("{error:#}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
+
+fn prepare() -> anyhow::Result<tokio::runtime::Runtime> {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })
+        .context("cannot raise the limit of open files")?;
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start a runtime")
+}

@@ -1,0 +1,146 @@
+//! Backends: listeners in this process that answer with their name, cheaply.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+/// A backend that serves until it is stopped or dropped. Upgraded connections outlive it, as those of a Pod do
+/// during its termination grace period.
+#[derive(Debug)]
+pub struct Backend {
+    /// Where it listens.
+    pub address: SocketAddr,
+    stop: watch::Sender<bool>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    answer: Vec<u8>,
+    started: Instant,
+    /// Nanoseconds from `started` to the first request; 0 before that.
+    first: AtomicU64,
+    requests: AtomicU64,
+}
+
+impl Backend {
+    /// Starts one.
+    ///
+    /// # Errors
+    /// The address cannot be bound.
+    pub async fn start(ip: IpAddr, port: u16, name: &str) -> anyhow::Result<Self> {
+        let listener =
+            TcpListener::bind((ip, port)).await.with_context(|| format!("cannot bind {ip}:{port}"))?;
+        let address = listener.local_addr()?;
+        let shared = Arc::new(Shared {
+            answer: format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{name}", name.len()).into_bytes(),
+            started: Instant::now(),
+            first: AtomicU64::new(0),
+            requests: AtomicU64::new(0),
+        });
+        let (stop, stopped) = watch::channel(false);
+        tokio::spawn(shared.clone().accept(listener, stopped));
+        Ok(Self { address, stop, shared })
+    }
+
+    /// Closes the listener and every connection that is not upgraded.
+    pub fn stop(&self) {
+        self.stop.send_replace(true);
+    }
+
+    /// How many requests it has had.
+    pub fn requests(&self) -> u64 {
+        self.shared.requests.load(Ordering::Relaxed)
+    }
+
+    /// When its first request came.
+    pub fn first_request(&self) -> Option<Instant> {
+        match self.shared.first.load(Ordering::Acquire) {
+            0 => None,
+            nanoseconds => Some(self.shared.started + Duration::from_nanos(nanoseconds)),
+        }
+    }
+}
+
+impl Drop for Backend {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Shared {
+    async fn accept(self: Arc<Self>, listener: TcpListener, mut stopped: watch::Receiver<bool>) {
+        loop {
+            tokio::select! {
+                () = ended(&mut stopped) => return,
+                accepted = listener.accept() => {
+                    // Out of file descriptors: the client notices, and the run counts a failure.
+                    let Ok((stream, _)) = accepted else { continue };
+                    let serving = self.clone().serve(stream, stopped.clone());
+                    tokio::spawn(async move {
+                        // A connection ends when the gateway wants it to.
+                        let _ = serving.await;
+                    });
+                }
+            }
+        }
+    }
+
+    async fn serve(
+        self: Arc<Self>,
+        mut stream: TcpStream,
+        mut stopped: watch::Receiver<bool>,
+    ) -> std::io::Result<()> {
+        stream.set_nodelay(true)?;
+        let mut buffer = Vec::with_capacity(2048);
+        loop {
+            let end = loop {
+                if let Some(end) = buffer.windows(4).position(|four| four == b"\r\n\r\n") {
+                    break end + 4;
+                }
+                tokio::select! {
+                    () = ended(&mut stopped) => return Ok(()),
+                    count = stream.read_buf(&mut buffer) => if count? == 0 { return Ok(()) },
+                }
+            };
+            let upgrade = is_upgrade(&buffer[..end]);
+            buffer.drain(..end);
+            self.count();
+            if upgrade {
+                return parrot(stream).await;
+            }
+            stream.write_all(&self.answer).await?;
+        }
+    }
+
+    fn count(&self) {
+        if self.requests.fetch_add(1, Ordering::Relaxed) == 0 {
+            let nanoseconds = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX).max(1);
+            self.first.store(nanoseconds, Ordering::Release);
+        }
+    }
+}
+
+async fn ended(stopped: &mut watch::Receiver<bool>) {
+    // An error means that the backend is gone, which is the same.
+    let _ = stopped.wait_for(|stopped| *stopped).await;
+}
+
+fn is_upgrade(head: &[u8]) -> bool {
+    head.to_ascii_lowercase().windows(10).any(|window| window == b"\r\nupgrade:")
+}
+
+/// Sends everything back until the other side has had enough.
+async fn parrot(mut stream: TcpStream) -> std::io::Result<()> {
+    stream
+        .write_all(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
+        .await?;
+    let (mut reader, mut writer) = stream.split();
+    tokio::io::copy(&mut reader, &mut writer).await.map(|_| ())
+}

@@ -1,0 +1,195 @@
+//! What thousands of objects cost: the time from start to ready, the time from an edit to the first request it
+//! serves, and resident memory.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use sluice_loadtest::arguments::Common;
+use sluice_loadtest::backend::Backend;
+use sluice_loadtest::client::{Connection, Target};
+use sluice_loadtest::manifest::{CLASS, Folder, ingress, service, slice};
+use sluice_loadtest::process::Gateway;
+use sluice_loadtest::report::{Bound, Report};
+
+/// Start to ready, milliseconds.
+const READY: f64 = 2000.0;
+/// An edit to the first request served by it, milliseconds.
+const EDIT: f64 = 15.0;
+/// Resident memory, MiB.
+const MEMORY: f64 = 50.0;
+/// How long an edit may take before it counts as lost.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The cost of many objects.
+#[derive(Parser)]
+struct Arguments {
+    #[command(flatten)]
+    common: Common,
+    /// Ingresses, and as many Services.
+    #[arg(long, default_value_t = 5000)]
+    ingresses: usize,
+    /// Endpoints of each Service.
+    #[arg(long, default_value_t = 4)]
+    endpoints: usize,
+    /// Edits of each kind.
+    #[arg(long, default_value_t = 100)]
+    edits: usize,
+    /// Everything in one file in place of one object per file.
+    #[arg(long)]
+    one_file: bool,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let common = arguments.common.clone();
+    common.run(async move { scale(&arguments).await })
+}
+
+async fn scale(arguments: &Arguments) -> anyhow::Result<Report> {
+    // Bound to all addresses, a backend answers on every loopback address: each endpoint is one of its own.
+    let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+    let backends = [Backend::start(any, 0, "one").await?, Backend::start(any, 0, "two").await?];
+    let mut world = World::new(arguments, backends.each_ref().map(|backend| backend.address.port()))?;
+    world.write_all()?;
+    let mut report = Report::default();
+    let gateway = Gateway::start(&arguments.common.gateway()?, world.folder.path()).await?;
+    let aim = |limit| if arguments.one_file { Bound::None } else { Bound::Aim(limit) };
+    report.add("start", "start to ready", gateway.start.as_secs_f64() * 1e3, "ms", aim(READY));
+    report.add("start", "resident memory", mebibytes(&gateway)?, "MiB", aim(MEMORY));
+    let mut connection = Target::plain(gateway.http, "scale").connect().await?;
+    let mut lost = 0;
+    for kind in ["Ingress", "EndpointSlice"] {
+        let mut delays = Vec::new();
+        for edit in 0..arguments.edits {
+            // All over the folder, never the same twice.
+            let number = edit * (arguments.ingresses / arguments.edits.max(1)).max(1) % arguments.ingresses;
+            let (host, wanted) = world.edit(kind, number)?;
+            let published = Instant::now();
+            match tokio::time::timeout(PATIENCE, await_answer(&mut connection, &host, wanted)).await {
+                Ok(answer) => {
+                    answer?;
+                    delays.push(published.elapsed().as_secs_f64() * 1e3);
+                }
+                Err(_) => {
+                    lost += 1;
+                    connection = Target::plain(gateway.http, "scale").connect().await?;
+                }
+            }
+        }
+        let mean = delays.iter().sum::<f64>() / delays.len().max(1) as f64;
+        report.add("edits", &format!("{kind} edit to served, mean"), mean, "ms", aim(EDIT));
+        report.add(
+            "edits",
+            &format!("{kind} edit to served, max"),
+            delays.iter().copied().fold(0.0, f64::max),
+            "ms",
+            aim(EDIT),
+        );
+    }
+    report.add("edits", "edits that were never served", f64::from(lost), "", Bound::Exactly(0.0));
+    report.add("edits", "resident memory", mebibytes(&gateway)?, "MiB", aim(MEMORY));
+    gateway.stop().await?;
+    Ok(report)
+}
+
+fn mebibytes(gateway: &Gateway) -> anyhow::Result<f64> {
+    Ok(gateway.resident()? as f64 / 1048576.0)
+}
+
+/// Asks until the answer is of this backend.
+async fn await_answer(connection: &mut Connection, host: &str, backend: &str) -> anyhow::Result<()> {
+    loop {
+        let answer = connection.get_from(host, "/").await?;
+        anyhow::ensure!(matches!(answer.status, 200 | 404), "status {} of {host}", answer.status);
+        if answer.body == backend.as_bytes() {
+            return Ok(());
+        }
+    }
+}
+
+/// The objects: Ingress n sends `host-n.example` to Service n, whose endpoints are loopback addresses of its own
+/// on the port of one backend or the other.
+struct World {
+    folder: Folder,
+    one_file: bool,
+    ports: [u16; 2],
+    endpoints: usize,
+    hosts: Vec<Vec<String>>,
+    backends: Vec<usize>,
+}
+
+impl World {
+    fn new(arguments: &Arguments, ports: [u16; 2]) -> anyhow::Result<Self> {
+        let count = arguments.ingresses;
+        Ok(Self {
+            folder: Folder::new()?,
+            one_file: arguments.one_file,
+            ports,
+            endpoints: arguments.endpoints,
+            hosts: (0..count).map(|number| vec![format!("host-{number}.example")]).collect(),
+            backends: vec![0; count],
+        })
+    }
+
+    fn write_all(&self) -> anyhow::Result<()> {
+        self.folder.write("class.yaml", CLASS)?;
+        if self.one_file {
+            return self.write_one();
+        }
+        for number in 0..self.hosts.len() {
+            self.folder.write(&format!("service-{number}.yaml"), &service(&format!("service-{number}")))?;
+            self.folder.write(&format!("ingress-{number}.yaml"), &self.ingress(number))?;
+            self.folder.write(&format!("slice-{number}.yaml"), &self.slice(number))?;
+        }
+        Ok(())
+    }
+
+    fn write_one(&self) -> anyhow::Result<()> {
+        let mut text = String::new();
+        for number in 0..self.hosts.len() {
+            for object in [service(&format!("service-{number}")), self.ingress(number), self.slice(number)] {
+                text.push_str("---\n");
+                text.push_str(&object);
+            }
+        }
+        self.folder.write("all.yaml", &text)
+    }
+
+    /// Changes one object; the host to ask, and the backend that should then answer.
+    fn edit(&mut self, kind: &str, number: usize) -> anyhow::Result<(String, &'static str)> {
+        let host = if kind == "Ingress" {
+            let host = format!("new-{number}.example");
+            self.hosts[number].push(host.clone());
+            host
+        } else {
+            self.backends[number] = 1 - self.backends[number];
+            self.hosts[number][0].clone()
+        };
+        match (self.one_file, kind) {
+            (true, _) => self.write_one()?,
+            (false, "Ingress") => {
+                self.folder.write(&format!("ingress-{number}.yaml"), &self.ingress(number))?;
+            }
+            (false, _) => self.folder.write(&format!("slice-{number}.yaml"), &self.slice(number))?,
+        }
+        Ok((host, ["one", "two"][self.backends[number]]))
+    }
+
+    fn ingress(&self, number: usize) -> String {
+        let hosts: Vec<&str> = self.hosts[number].iter().map(String::as_str).collect();
+        ingress(&format!("ingress-{number}"), &hosts, &format!("service-{number}"), None)
+    }
+
+    fn slice(&self, number: usize) -> String {
+        let first = number * self.endpoints;
+        let addresses: Vec<IpAddr> = (first..first + self.endpoints)
+            .map(|index| {
+                let index = u32::try_from(index).expect("there are fewer endpoints than loopback addresses");
+                IpAddr::V4(Ipv4Addr::from_bits(Ipv4Addr::new(127, 64, 0, 1).to_bits() + index))
+            })
+            .collect();
+        slice(&format!("service-{number}"), &addresses, self.ports[self.backends[number]])
+    }
+}

@@ -1,0 +1,171 @@
+//! Clients: as little HTTP/1.1 as is needed to load a gateway without being the bottleneck.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::Context;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+/// A gateway's address, and a host on it.
+#[derive(Clone, Debug)]
+pub struct Target {
+    address: SocketAddr,
+    host: String,
+    tls: Option<Arc<ClientConfig>>,
+}
+
+/// A response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The status code.
+    pub status: u16,
+    /// The content.
+    pub body: Vec<u8>,
+    /// Whether the other side ends the connection after it.
+    pub close: bool,
+}
+
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+/// A connection that is used again and again.
+pub struct Connection {
+    stream: Box<dyn Stream>,
+    host: String,
+    buffer: Vec<u8>,
+    certificate: Vec<u8>,
+}
+
+impl Target {
+    /// In the clear.
+    pub fn plain(address: SocketAddr, host: &str) -> Self {
+        Self { address, host: host.to_owned(), tls: None }
+    }
+
+    /// Over TLS.
+    pub fn tls(address: SocketAddr, host: &str, config: Arc<ClientConfig>) -> Self {
+        Self { address, host: host.to_owned(), tls: Some(config) }
+    }
+
+    /// Opens a connection.
+    ///
+    /// # Errors
+    /// It is refused, or the handshake fails.
+    pub async fn connect(&self) -> anyhow::Result<Connection> {
+        let socket = TcpStream::connect(self.address).await.context("connect")?;
+        socket.set_nodelay(true)?;
+        let (stream, certificate): (Box<dyn Stream>, Vec<u8>) = match &self.tls {
+            None => (Box::new(socket), Vec::new()),
+            Some(config) => {
+                let name = ServerName::try_from(self.host.clone())?;
+                let stream =
+                    TlsConnector::from(config.clone()).connect(name, socket).await.context("handshake")?;
+                let chain = stream.get_ref().1.peer_certificates();
+                let certificate = chain.and_then(|chain| chain.first()).map(|der| der.to_vec());
+                (Box::new(stream), certificate.unwrap_or_default())
+            }
+        };
+        Ok(Connection { stream, host: self.host.clone(), buffer: Vec::new(), certificate })
+    }
+
+    /// One request on a connection of its own.
+    ///
+    /// # Errors
+    /// The connection fails.
+    pub async fn get_once(&self, path: &str) -> anyhow::Result<Answer> {
+        let mut connection = self.connect().await?;
+        connection.send(path, "Connection: close\r\n").await?;
+        connection.receive().await
+    }
+}
+
+impl Connection {
+    /// The certificate that was shown, in DER; empty in the clear.
+    pub fn certificate(&self) -> &[u8] {
+        &self.certificate
+    }
+
+    /// One request with the connection kept.
+    ///
+    /// # Errors
+    /// The connection fails.
+    pub async fn get(&mut self, path: &str) -> anyhow::Result<Answer> {
+        self.send(path, "").await?;
+        self.receive().await
+    }
+
+    /// The same for another host.
+    ///
+    /// # Errors
+    /// The connection fails.
+    pub async fn get_from(&mut self, host: &str, path: &str) -> anyhow::Result<Answer> {
+        host.clone_into(&mut self.host);
+        self.get(path).await
+    }
+
+    /// Turns the connection into a WebSocket, or something that looks like one to a proxy.
+    ///
+    /// # Errors
+    /// The connection fails, or the upgrade is refused.
+    pub async fn upgrade(&mut self) -> anyhow::Result<()> {
+        self.send("/", "Upgrade: websocket\r\nConnection: Upgrade\r\n").await?;
+        let answer = self.receive().await?;
+        anyhow::ensure!(answer.status == 101, "status {} in place of 101", answer.status);
+        Ok(())
+    }
+
+    /// Sends octets on an upgraded connection and waits for them to come back.
+    ///
+    /// # Errors
+    /// The connection fails, or other octets come.
+    pub async fn echo(&mut self, octets: &[u8]) -> anyhow::Result<()> {
+        self.stream.write_all(octets).await.context("send")?;
+        self.stream.flush().await.context("send")?;
+        while self.buffer.len() < octets.len() {
+            self.read().await?;
+        }
+        let back: Vec<u8> = self.buffer.drain(..octets.len()).collect();
+        anyhow::ensure!(back == octets, "other octets came back");
+        Ok(())
+    }
+
+    async fn send(&mut self, path: &str, fields: &str) -> anyhow::Result<()> {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\n{fields}\r\n", self.host);
+        self.stream.write_all(request.as_bytes()).await.context("send")?;
+        self.stream.flush().await.context("send")
+    }
+
+    async fn receive(&mut self) -> anyhow::Result<Answer> {
+        let end = loop {
+            if let Some(end) = self.buffer.windows(4).position(|four| four == b"\r\n\r\n") {
+                break end + 4;
+            }
+            self.read().await?;
+        };
+        let head: Vec<u8> = self.buffer.drain(..end).collect();
+        let head = String::from_utf8(head).context("head")?.to_ascii_lowercase();
+        let status = head.split(' ').nth(1).and_then(|code| code.parse().ok());
+        let status = status.with_context(|| format!("no status in {head:?}"))?;
+        let field = |name: &str| head.split("\r\n").find_map(|line| line.strip_prefix(name)).map(str::trim);
+        let length = match field("content-length:") {
+            Some(length) => length.parse().context("content-length")?,
+            None if status == 101 => 0,
+            None => anyhow::bail!("no content-length in {head:?}"),
+        };
+        while self.buffer.len() < length {
+            self.read().await?;
+        }
+        let close = field("connection:") == Some("close");
+        Ok(Answer { status, body: self.buffer.drain(..length).collect(), close })
+    }
+
+    async fn read(&mut self) -> anyhow::Result<()> {
+        let count = self.stream.read_buf(&mut self.buffer).await.context("receive")?;
+        anyhow::ensure!(count > 0, "the connection ended");
+        Ok(())
+    }
+}

@@ -1,0 +1,214 @@
+//! The load of `churn`: paced keep-alive clients, new connections, and open WebSockets, with everything that
+//! fails counted and the first failures kept in words.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use tokio::task::JoinSet;
+use tokio::time::{sleep_until, timeout};
+
+use crate::client::{Answer, Connection, Target};
+
+/// A request that takes longer has failed.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How many failures are kept in words.
+const EXAMPLES: usize = 5;
+
+/// How much load. Half of the clients, and of the new connections, are on TLS.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// Clients that keep their connection.
+    pub clients: u32,
+    /// Requests a second of all of them together.
+    pub requests: u32,
+    /// New connections a second, with one request each.
+    pub connections: u32,
+    /// For how long.
+    pub duration: Duration,
+}
+
+/// What became of it.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Requests that were answered with 200.
+    pub served: u64,
+    /// Requests that were not.
+    pub failed: u64,
+    /// The first failures in words.
+    pub examples: Vec<String>,
+    latencies: Histogram<u64>,
+    connection_latencies: Histogram<u64>,
+}
+
+impl Outcome {
+    fn new() -> Self {
+        let histogram = || Histogram::new(3).expect("3 digits are within the limits of the recorder");
+        Self {
+            served: 0,
+            failed: 0,
+            examples: Vec::new(),
+            latencies: histogram(),
+            connection_latencies: histogram(),
+        }
+    }
+
+    /// Latency in milliseconds that this share of the keep-alive requests stayed below.
+    pub fn quantile(&self, share: f64) -> f64 {
+        milliseconds(&self.latencies, share)
+    }
+
+    /// The same for new connections: connect, handshake and one request.
+    pub fn connection_quantile(&self, share: f64) -> f64 {
+        milliseconds(&self.connection_latencies, share)
+    }
+
+    fn fail(&mut self, what: &str, error: &anyhow::Error) {
+        self.failed += 1;
+        if self.examples.len() < EXAMPLES {
+            self.examples.push(format!("{what}: {error:#}"));
+        }
+    }
+}
+
+fn milliseconds(histogram: &Histogram<u64>, share: f64) -> f64 {
+    Duration::from_micros(histogram.value_at_quantile(share)).as_secs_f64() * 1e3
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+type Shared = Arc<Mutex<Outcome>>;
+
+impl Load {
+    /// Runs the load against the two forms of a target.
+    pub async fn run(self, plain: &Target, tls: &Target) -> Outcome {
+        let outcome: Shared = Arc::new(Mutex::new(Outcome::new()));
+        let start = Instant::now();
+        let mut tasks = JoinSet::new();
+        let every = |rate: u32, share: u32| Duration::from_secs(1) * share / rate.max(1);
+        for index in 0..self.clients {
+            let target = if index % 2 == 0 { plain } else { tls };
+            let pace = Pace::new(start, every(self.requests, self.clients), every(self.requests, 1) * index);
+            tasks.spawn(keep_alive(target.clone(), pace, self.duration, outcome.clone()));
+        }
+        let mut pace = Pace::new(start, every(self.connections, 1), Duration::ZERO);
+        for index in 0_u64.. {
+            let Some(intended) = pace.next(self.duration).await else { break };
+            let target = if index % 2 == 0 { plain } else { tls };
+            tasks.spawn(new_connection(target.clone(), intended, outcome.clone()));
+        }
+        while tasks.join_next().await.is_some() {}
+        let mut guard = lock(&outcome);
+        std::mem::replace(&mut *guard, Outcome::new())
+    }
+}
+
+fn lock(outcome: &Shared) -> std::sync::MutexGuard<'_, Outcome> {
+    outcome.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Moments at a fixed distance, whatever happens between them.
+struct Pace {
+    start: Instant,
+    next: Instant,
+    every: Duration,
+}
+
+impl Pace {
+    fn new(start: Instant, every: Duration, offset: Duration) -> Self {
+        Self { start, next: start + offset, every }
+    }
+
+    /// The next moment, once it is there; `None` at the end. In time, it is the moment of waking, so that the
+    /// coarseness of the timer is not counted as latency; late, it is the moment that was due, so that waiting
+    /// for the gateway is.
+    async fn next(&mut self, duration: Duration) -> Option<Instant> {
+        let due = self.next;
+        if due >= self.start + duration {
+            return None;
+        }
+        self.next += self.every;
+        if Instant::now() < due {
+            sleep_until(due.into()).await;
+            return Some(Instant::now());
+        }
+        Some(due)
+    }
+}
+
+async fn keep_alive(target: Target, mut pace: Pace, duration: Duration, outcome: Shared) {
+    let mut connection: Option<Connection> = None;
+    while let Some(intended) = pace.next(duration).await {
+        let result = timeout(PATIENCE, async {
+            let mut used = match connection.take() {
+                Some(connection) => connection,
+                None => target.connect().await?,
+            };
+            let answer = expect_200(used.get("/").await?)?;
+            anyhow::Ok((used, answer.close))
+        });
+        let result = result.await.unwrap_or_else(|_| Err(anyhow::anyhow!("no answer in {PATIENCE:?}")));
+        let mut outcome = lock(&outcome);
+        match result {
+            Ok((used, close)) => {
+                outcome.served += 1;
+                outcome.latencies.saturating_record(micros(intended.elapsed()));
+                connection = (!close).then_some(used);
+            }
+            Err(error) => outcome.fail("keep-alive request", &error),
+        }
+    }
+}
+
+async fn new_connection(target: Target, intended: Instant, outcome: Shared) {
+    let result = timeout(PATIENCE, async { expect_200(target.get_once("/").await?) }).await;
+    let mut outcome = lock(&outcome);
+    match result.unwrap_or_else(|_| Err(anyhow::anyhow!("no answer in {PATIENCE:?}"))) {
+        Ok(_) => {
+            outcome.served += 1;
+            outcome.connection_latencies.saturating_record(micros(intended.elapsed()));
+        }
+        Err(error) => outcome.fail("new connection", &error),
+    }
+}
+
+fn expect_200(answer: Answer) -> anyhow::Result<Answer> {
+    anyhow::ensure!(
+        answer.status == 200,
+        "status {}: {}",
+        answer.status,
+        String::from_utf8_lossy(&answer.body).lines().next().unwrap_or_default()
+    );
+    Ok(answer)
+}
+
+/// WebSockets that were opened before a run and should be open after it.
+pub struct Sockets(Vec<Connection>);
+
+impl Sockets {
+    /// Opens so many, half of them on TLS.
+    ///
+    /// # Errors
+    /// One cannot be opened.
+    pub async fn open(count: usize, plain: &Target, tls: &Target) -> anyhow::Result<Self> {
+        let mut sockets = Vec::new();
+        for index in 0..count {
+            let mut connection = if index % 2 == 0 { plain } else { tls }.connect().await?;
+            connection.upgrade().await?;
+            sockets.push(connection);
+        }
+        Ok(Self(sockets))
+    }
+
+    /// How many still carry octets both ways.
+    pub async fn alive(&mut self) -> usize {
+        let mut alive = 0;
+        for socket in &mut self.0 {
+            let echo = timeout(PATIENCE, socket.echo(b"still there?")).await;
+            alive += usize::from(matches!(echo, Ok(Ok(()))));
+        }
+        alive
+    }
+}

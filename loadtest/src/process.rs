@@ -1,0 +1,136 @@
+//! The gateway as a child process.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::NamedTempFile;
+
+use crate::client::Target;
+
+/// How long a gateway may take to be ready or to end.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A running gateway. Killed when dropped, unless it was stopped before.
+#[derive(Debug)]
+pub struct Gateway {
+    /// Plain HTTP.
+    pub http: SocketAddr,
+    /// TLS.
+    pub https: SocketAddr,
+    /// From start to ready.
+    pub start: Duration,
+    child: Child,
+    log: NamedTempFile,
+}
+
+impl Gateway {
+    /// Starts the program on a folder, with the settings of `default/sluice`, and waits until it is ready.
+    ///
+    /// # Errors
+    /// It cannot be started, ends at once, or is not ready in time; its log is in the message.
+    pub async fn start(program: &Path, folder: &Path) -> anyhow::Result<Self> {
+        let [http, https, healthz, admin] = free_ports()?;
+        let log = NamedTempFile::new().context("cannot make a log file")?;
+        let started = Instant::now();
+        let child = Command::new(program)
+            .args(["serve", "--configmap", "default/sluice", "--enable-metrics", "--manifests"])
+            .arg(folder)
+            .args(["--http-port", &http.port().to_string()])
+            .args(["--https-port", &https.port().to_string()])
+            .args(["--healthz-port", &healthz.port().to_string()])
+            .args(["--admin-address", &admin.to_string()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log.reopen().context("cannot open the log file")?)
+            .spawn()
+            .with_context(|| format!("cannot start {}", program.display()))?;
+        let mut gateway = Self { http, https, start: Duration::ZERO, child, log };
+        let health = Target::plain(healthz, "health");
+        while !matches!(health.get_once("/healthz").await, Ok(answer) if answer.status == 200) {
+            let ended = gateway.child.try_wait()?;
+            anyhow::ensure!(
+                ended.is_none() && started.elapsed() < PATIENCE,
+                "the gateway is not ready ({ended:?}):\n{}",
+                gateway.log()
+            );
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        gateway.start = started.elapsed();
+        Ok(gateway)
+    }
+
+    /// Resident memory in octets.
+    ///
+    /// # Errors
+    /// The process is gone, or this is not Linux.
+    pub fn resident(&self) -> anyhow::Result<u64> {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());
+        Ok(kilobytes.with_context(|| format!("no VmRSS in {path}"))? * 1024)
+    }
+
+    /// Ends it as Kubernetes does, and waits for it.
+    ///
+    /// # Errors
+    /// It does not end in time, or not well.
+    pub async fn stop(mut self) -> anyhow::Result<()> {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).context("the gateway ended on its own")?;
+        let asked = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                anyhow::ensure!(status.success(), "the gateway ended with {status}:\n{}", self.log());
+                return Ok(());
+            }
+            anyhow::ensure!(asked.elapsed() < PATIENCE, "the gateway does not end:\n{}", self.log());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// The end of its log.
+    pub fn log(&self) -> String {
+        let mut text = String::new();
+        let read = File::open(self.log.path()).and_then(|mut file| file.read_to_string(&mut text));
+        match read {
+            Ok(_) => text
+                .lines()
+                .rev()
+                .take(20)
+                .collect::<Vec<_>>()
+                .into_iter()
+                .rev()
+                .collect::<Vec<_>>()
+                .join("\n"),
+            Err(error) => format!("no log: {error}"),
+        }
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        // It has ended already when it was stopped.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Ports that are free now, below those that connections take their source ports from.
+fn free_ports<const N: usize>() -> anyhow::Result<[SocketAddr; N]> {
+    let mut free = Vec::new();
+    let mut port = 20_000 + u16::try_from(std::process::id() % 10_000)?;
+    while free.len() < N {
+        anyhow::ensure!(port < 32_000, "no free ports below 32000");
+        if TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok() {
+            free.push(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+        }
+        port += 1;
+    }
+    free.try_into().map_err(|_| anyhow::anyhow!("counted wrong"))
+}

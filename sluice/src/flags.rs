@@ -1,0 +1,22 @@
+//! The command line: subcommands and flags, from words to types.
+//!
+//! Flags have ingress-nginx's names and pflag's forms (`--name value`, `--name=value`, a bool never takes the
+//! next word). Everything that is known about a flag stands once, in [`table`]: its name, type, default, where
+//! its value goes, and what an operator reads about it. The parser, `--help`, the defaults and the warnings
+//! about flags without effect are all made from that table.
+
+mod command;
+mod parse;
+mod rules;
+mod settings;
+mod table;
+mod value;
+
+pub(crate) use command::{Command, Output, Show, View};
+pub(crate) use parse::parse;
+pub(crate) use settings::ServeFlags;
+
+#[cfg(test)]
+mod reference;
+#[cfg(test)]
+mod tests;

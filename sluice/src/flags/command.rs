@@ -1,0 +1,78 @@
+//! What the program is asked to do.
+
+use std::net::SocketAddr;
+
+use super::settings::ServeFlags;
+
+/// A subcommand with what it needs.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// Run the gateway.
+    Serve(Box<ServeFlags>),
+    /// Translate the manifests, print what is wrong with them, and end.
+    Check(Box<ServeFlags>),
+    /// Print what the running gateway has.
+    Show(Show),
+    /// Print the version.
+    Version,
+    /// Print this text.
+    Help(String),
+}
+
+/// A question to the running gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Show {
+    /// About what.
+    pub(crate) view: View,
+    /// In which form.
+    pub(crate) output: Output,
+    /// The gateway's admin listener.
+    pub(crate) admin_address: SocketAddr,
+}
+
+/// A part of the running configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum View {
+    /// Hosts and rules in the order they are tried.
+    Routes,
+    /// Pools with their endpoints.
+    Backends,
+    /// Certificates.
+    Certs,
+    /// What is wrong with the input.
+    Problems,
+}
+
+/// How an answer is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Output {
+    /// Columns for people.
+    Table,
+    /// What the admin listener says, unchanged.
+    Json,
+}
+
+impl View {
+    /// All of them, in the order `--help` lists them.
+    pub(super) const ALL: [Self; 4] = [Self::Routes, Self::Backends, Self::Certs, Self::Problems];
+
+    /// The subcommand, and the path on the admin listener.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Routes => "routes",
+            Self::Backends => "backends",
+            Self::Certs => "certs",
+            Self::Problems => "problems",
+        }
+    }
+
+    /// One line of help.
+    pub(super) fn about(self) -> &'static str {
+        match self {
+            Self::Routes => "Print the hosts and rules of the running gateway",
+            Self::Backends => "Print its pools with the health of their endpoints",
+            Self::Certs => "Print its certificates",
+            Self::Problems => "Print what is wrong with the objects it was given",
+        }
+    }
+}

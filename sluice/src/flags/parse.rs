@@ -1,0 +1,334 @@
+//! From words to a [`Command`]. clap splits the words, fed from the table; everything after that is ours, so
+//! that an error is one line that says what to do.
+
+use std::ffi::OsString;
+
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, ArgAction, ArgMatches};
+
+use super::command::{Command, Output, Show, View};
+use super::rules;
+use super::settings::ServeFlags;
+use super::table::{self, Flag};
+
+/// Why the words make no sense. Each message says what to do.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FlagError {
+    /// Not a flag of this subcommand.
+    #[error("unknown flag {name}{}; `sluice {command} --help` lists all flags", hint(.near))]
+    Unknown {
+        /// As it was given.
+        name: String,
+        /// A flag with a similar name.
+        near: Option<String>,
+        /// The subcommand.
+        command: &'static str,
+    },
+    /// A value of the wrong type.
+    #[error("invalid value {value:?} for --{flag}: it needs {expected}")]
+    Value {
+        /// The flag.
+        flag: &'static str,
+        /// As it was given.
+        value: String,
+        /// What it should look like.
+        expected: &'static str,
+    },
+    /// A flag at the end, or followed by nothing, that needs a value.
+    #[error("{flag} needs a value: write {flag} VALUE or {flag}=VALUE")]
+    NoValue {
+        /// The flag.
+        flag: String,
+    },
+    /// A word that is neither a flag nor a value.
+    #[error(
+        "unexpected argument {word:?}; values of bool flags are written --flag=false, subcommands come first"
+    )]
+    Stray {
+        /// The word.
+        word: String,
+    },
+    /// Not a subcommand.
+    #[error(
+        "unknown subcommand {word:?}; there are serve, check, routes, backends, certs, problems and version"
+    )]
+    Subcommand {
+        /// The word.
+        word: String,
+    },
+    /// Two flags that contradict each other.
+    #[error("--{one} and --{other} exclude each other; remove one of them")]
+    Exclusive {
+        /// The first.
+        one: &'static str,
+        /// The second.
+        other: &'static str,
+    },
+    /// A flag that makes no sense without another.
+    #[error("--{flag} needs --{other}; set --{other}=true or remove --{flag}")]
+    Needs {
+        /// The flag.
+        flag: &'static str,
+        /// What it needs.
+        other: &'static str,
+    },
+    /// One port for two listeners.
+    #[error("port {port} is already in use by --{one}. Please check the flag --{other}")]
+    SamePort {
+        /// The port.
+        port: u16,
+        /// The first listener's flag.
+        one: &'static str,
+        /// The second's.
+        other: &'static str,
+    },
+    /// `serve` or `check` without a source.
+    #[error("{command} needs --manifests DIR, a folder of Kubernetes manifests")]
+    NoSource {
+        /// The subcommand.
+        command: &'static str,
+    },
+    /// Words that are not Unicode.
+    #[error("argument {word:?} is not valid UTF-8; write it in UTF-8")]
+    Encoding {
+        /// The word, with replacement characters.
+        word: String,
+    },
+    /// Anything else that clap finds.
+    #[error("{0}; see `sluice --help`")]
+    Other(String),
+}
+
+/// The outcome of reading the command line.
+#[derive(Debug)]
+pub(crate) struct Parsed {
+    /// What to do.
+    pub(crate) command: Command,
+    /// One line for each flag that was given and has no effect.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Reads the words after the program's name. `environment` looks up environment variables.
+pub(crate) fn parse(
+    words: impl IntoIterator<Item = OsString>,
+    environment: impl Fn(&str) -> Option<String>,
+) -> Result<Parsed, FlagError> {
+    let mut words = words.into_iter().map(text).collect::<Result<Vec<_>, _>>()?;
+    let first = words.first().map_or("", String::as_str);
+    if first.is_empty() || (first.starts_with('-') && !matches!(first, "-h" | "--help")) {
+        words.insert(0, "serve".to_owned());
+    }
+    let command: &'static str = match words[0].as_str() {
+        "check" => "check",
+        "serve" => "serve",
+        word => View::ALL.iter().map(|view| view.name()).find(|name| *name == word).unwrap_or(""),
+    };
+    let matches = match program().try_get_matches_from(&words) {
+        Ok(matches) => matches,
+        Err(error) => return refused(&error, command).map(plain),
+    };
+    match matches.subcommand() {
+        Some((name @ ("serve" | "check"), matches)) => {
+            let name = if name == "serve" { "serve" } else { "check" };
+            serve(name, matches, environment)
+        }
+        Some(("version", _)) => Ok(plain(Command::Version)),
+        Some((name, matches)) => match View::ALL.into_iter().find(|view| view.name() == name) {
+            Some(view) => show(view, matches).map(plain),
+            None => Err(FlagError::Subcommand { word: name.to_owned() }),
+        },
+        None => Err(FlagError::Subcommand { word: words[0].clone() }),
+    }
+}
+
+fn text(word: OsString) -> Result<String, FlagError> {
+    word.into_string().map_err(|word| FlagError::Encoding { word: word.to_string_lossy().into_owned() })
+}
+
+fn plain(command: Command) -> Parsed {
+    Parsed { command, warnings: Vec::new() }
+}
+
+/// Puts defaults, then given values, in their places.
+fn serve(
+    name: &'static str,
+    matches: &ArgMatches,
+    environment: impl Fn(&str) -> Option<String>,
+) -> Result<Parsed, FlagError> {
+    let mut flags = defaults();
+    let mut warnings = Vec::new();
+    for flag in table::all() {
+        let Some(given) = given(flag, matches) else { continue };
+        flag.value.clear(&mut flags);
+        for value in given {
+            flag.value.put(value, &mut flags).map_err(|expected| FlagError::Value {
+                flag: flag.name,
+                value: value.clone(),
+                expected,
+            })?;
+        }
+        if let Some(reason) = flag.value.without_effect() {
+            warnings.push(format!("flag --{} has no effect: {reason}", flag.name));
+        }
+    }
+    if flags.version {
+        return Ok(plain(Command::Version));
+    }
+    for (one, other) in rules::EXCLUSIVE {
+        if has_value(one, matches) && has_value(other, matches) {
+            return Err(FlagError::Exclusive { one, other });
+        }
+    }
+    rules::check(&flags)?;
+    if flags.manifests.is_none() {
+        return Err(FlagError::NoSource { command: name });
+    }
+    flags.gateway.pod_name = environment("POD_NAME").unwrap_or_default();
+    flags.gateway.pod_namespace = environment("POD_NAMESPACE").unwrap_or_default();
+    let flags = Box::new(flags);
+    let command = if name == "serve" { Command::Serve(flags) } else { Command::Check(flags) };
+    Ok(Parsed { command, warnings })
+}
+
+/// All flags at their defaults.
+pub(super) fn defaults() -> ServeFlags {
+    let mut flags = ServeFlags::empty();
+    for flag in table::all().filter(|flag| !flag.default.is_empty()) {
+        flag.value.put(flag.default, &mut flags).expect("a test puts every default of the table");
+    }
+    flags
+}
+
+fn show(view: View, matches: &ArgMatches) -> Result<Command, FlagError> {
+    let mut flags = defaults();
+    if let Some(values) = matches.get_many::<String>(ADMIN) {
+        let flag = table::all().find(|flag| flag.name == ADMIN).expect("the table has --admin-address");
+        for value in values {
+            flag.value.put(value, &mut flags).map_err(|expected| FlagError::Value {
+                flag: ADMIN,
+                value: value.clone(),
+                expected,
+            })?;
+        }
+    }
+    let output = match matches.get_one::<String>(OUTPUT).map_or("table", String::as_str) {
+        "json" => Output::Json,
+        "table" => Output::Table,
+        other => {
+            return Err(FlagError::Value {
+                flag: OUTPUT,
+                value: other.to_owned(),
+                expected: "json or table",
+            });
+        }
+    };
+    Ok(Command::Show(Show { view, output, admin_address: flags.gateway.admin_address }))
+}
+
+fn given<'a>(flag: &Flag, matches: &'a ArgMatches) -> Option<impl Iterator<Item = &'a String>> {
+    matches.get_many::<String>(flag.name)
+}
+
+fn has_value(name: &str, matches: &ArgMatches) -> bool {
+    matches.get_many::<String>(name).is_some_and(|mut values| values.any(|value| !value.is_empty()))
+}
+
+const ADMIN: &str = "admin-address";
+const OUTPUT: &str = "output";
+
+/// The program's grammar.
+fn program() -> clap::Command {
+    let serve = clap::Command::new("serve")
+        .about("Serve a folder of manifests (the default subcommand)")
+        .args(arguments(|_| true));
+    let check = clap::Command::new("check")
+        .about("Print every problem of a folder of manifests; exit 1 when there is one")
+        .args(arguments(|_| true));
+    let shows = View::ALL.map(|view| {
+        clap::Command::new(view.name()).about(view.about()).args(arguments(|flag| flag.name == ADMIN)).arg(
+            Arg::new(OUTPUT)
+                .short('o')
+                .long(OUTPUT)
+                .value_name("FORMAT")
+                .default_value("table")
+                .help("json or table"),
+        )
+    });
+    clap::Command::new("sluice")
+        .about("A Kubernetes ingress gateway")
+        .no_binary_name(true)
+        .bin_name("sluice")
+        .disable_help_subcommand(true)
+        .subcommands([serve, check])
+        .subcommands(shows)
+        .subcommand(clap::Command::new("version").about("Print the version"))
+}
+
+fn arguments(wanted: fn(&Flag) -> bool) -> Vec<Arg> {
+    let groups = table::GROUPS.iter();
+    groups
+        .flat_map(|group| group.flags.iter().map(move |flag| (group.heading, flag)))
+        .filter(|(_, flag)| wanted(flag))
+        .map(|(heading, flag)| argument(heading, flag))
+        .collect()
+}
+
+/// A flag in clap's terms, with pflag's forms.
+fn argument(heading: &'static str, flag: &'static Flag) -> Arg {
+    let mut help = flag.help.to_owned();
+    if !flag.default.is_empty() {
+        help.push_str(&format!(" [default: {}]", flag.default));
+    }
+    if let Some(reason) = flag.value.without_effect() {
+        help.push_str(&format!(" (no effect: {reason})"));
+    }
+    let argument = Arg::new(flag.name)
+        .long(flag.name)
+        .value_name(flag.value.type_name())
+        .action(ArgAction::Append)
+        .help_heading(heading)
+        .help(StyledStr::from(help));
+    // pflag gives one-letter flags of Go's flag package a single dash too.
+    let argument = match flag.name {
+        "v" => argument.short('v'),
+        _ => argument,
+    };
+    if flag.value.is_bool() {
+        argument.num_args(0..=1).require_equals(true).default_missing_value("true")
+    } else {
+        argument.num_args(1).allow_hyphen_values(true)
+    }
+}
+
+/// clap's refusal in one line of ours; help and version are refusals to clap.
+fn refused(error: &clap::Error, command: &'static str) -> Result<Command, FlagError> {
+    let context = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.clone()),
+        Some(ContextValue::Strings(texts)) => texts.first().cloned(),
+        _ => None,
+    };
+    let argument = context(ContextKind::InvalidArg);
+    Err(match (error.kind(), argument) {
+        (ErrorKind::DisplayHelp, _) => return Ok(Command::Help(error.to_string())),
+        (ErrorKind::UnknownArgument, Some(name)) if name.starts_with('-') => {
+            FlagError::Unknown { name, near: context(ContextKind::SuggestedArg), command }
+        }
+        (ErrorKind::UnknownArgument, Some(word)) => FlagError::Stray { word },
+        (ErrorKind::InvalidSubcommand, _) => {
+            FlagError::Subcommand { word: context(ContextKind::InvalidSubcommand).unwrap_or_default() }
+        }
+        (ErrorKind::InvalidValue, Some(usage)) => {
+            FlagError::NoValue { flag: usage.split([' ', '=', '[']).next().unwrap_or_default().to_owned() }
+        }
+        _ => {
+            let text = error.to_string();
+            let line = text.lines().next().unwrap_or_default();
+            FlagError::Other(line.trim_start_matches("error: ").to_owned())
+        }
+    })
+}
+
+fn hint(near: &Option<String>) -> String {
+    near.as_ref().map(|near| format!(" (did you mean {near}?)")).unwrap_or_default()
+}

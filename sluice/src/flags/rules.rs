@@ -1,0 +1,29 @@
+//! Rules about several flags at once (ingress-nginx's start-up rules that need no cluster).
+
+use super::parse::FlagError;
+use super::settings::ServeFlags;
+
+/// Flags of which only one may have a value.
+pub(super) const EXCLUSIVE: [(&str, &str); 2] =
+    [("publish-service", "publish-status-address"), ("watch-namespace", "watch-namespace-selector")];
+
+/// What must hold between the values of different flags.
+pub(super) fn check(flags: &ServeFlags) -> Result<(), FlagError> {
+    let gateway = &flags.gateway;
+    if gateway.metrics_per_undefined_host && !gateway.metrics_per_host {
+        return Err(FlagError::Needs { flag: "metrics-per-undefined-host", other: "metrics-per-host" });
+    }
+    let ports = [
+        ("http-port", flags.controller.http_port),
+        ("https-port", flags.controller.https_port),
+        ("healthz-port", gateway.healthz_port),
+        ("admin-address", gateway.admin_address.port()),
+    ];
+    for (index, (one, port)) in ports.iter().enumerate() {
+        // Port 0 asks for any free port, so that two of them never collide.
+        if let Some((other, _)) = ports[..index].iter().find(|(_, taken)| taken == port && *port != 0) {
+            return Err(FlagError::SamePort { port: *port, one: other, other: one });
+        }
+    }
+    Ok(())
+}

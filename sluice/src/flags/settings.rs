@@ -1,0 +1,89 @@
+//! What the command line amounts to, once parsed: one struct per reader.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use sluice_controller::Options;
+
+/// Everything that flags can say to `serve` and `check`.
+#[derive(Clone, Debug)]
+pub(crate) struct ServeFlags {
+    /// `--manifests`: the folder the configuration comes from.
+    pub(crate) manifests: Option<PathBuf>,
+    /// What the control plane is told.
+    pub(crate) controller: Options,
+    /// What the data plane and its listeners are told.
+    pub(crate) gateway: GatewayFlags,
+    /// `--v`: klog's verbosity.
+    pub(crate) verbosity: i64,
+    /// `--version`: print it and end.
+    pub(crate) version: bool,
+}
+
+/// Flags of the data plane that are not part of `Tuning`: they hold for the life of the process.
+#[derive(Clone, Debug)]
+pub(crate) struct GatewayFlags {
+    /// `--healthz-port`: `/healthz`, `/livez` and `/metrics`.
+    pub(crate) healthz_port: u16,
+    /// `--healthz-host`; `None` is every address.
+    pub(crate) healthz_host: Option<IpAddr>,
+    /// `--health-check-path`: the readiness URL.
+    pub(crate) health_check_path: String,
+    /// `--admin-address`: the introspection listener.
+    pub(crate) admin_address: SocketAddr,
+    /// `--enable-metrics`: request metrics are collected.
+    pub(crate) enable_metrics: bool,
+    /// `--metrics-per-host`: the `host` label is filled.
+    pub(crate) metrics_per_host: bool,
+    /// `--metrics-per-undefined-host`: also for hosts that no Ingress names.
+    pub(crate) metrics_per_undefined_host: bool,
+    /// `--report-status-classes`: `2xx` in place of `200`.
+    pub(crate) report_status_classes: bool,
+    /// `--exclude-socket-metrics`: names that are not exported.
+    pub(crate) exclude_socket_metrics: Vec<String>,
+    /// `--time-buckets`, seconds.
+    pub(crate) time_buckets: Vec<f64>,
+    /// `--length-buckets`, octets.
+    pub(crate) length_buckets: Vec<f64>,
+    /// `--size-buckets`, octets.
+    pub(crate) size_buckets: Vec<f64>,
+    /// `--shutdown-grace-period`: how long new connections are still taken after SIGTERM.
+    pub(crate) shutdown_grace_period: Duration,
+    /// `--post-shutdown-grace-period`: how long the process stays after its last request.
+    pub(crate) post_shutdown_grace_period: Duration,
+    /// Environment variable `POD_NAME`: label `controller_pod` of the metrics.
+    pub(crate) pod_name: String,
+    /// Environment variable `POD_NAMESPACE`: label `controller_namespace` of the metrics.
+    pub(crate) pod_namespace: String,
+}
+
+impl ServeFlags {
+    /// Empty places for the table to write its defaults into; the defaults themselves stand there alone.
+    pub(super) fn empty() -> Self {
+        Self {
+            manifests: None,
+            controller: Options::default(),
+            gateway: GatewayFlags {
+                healthz_port: 0,
+                healthz_host: None,
+                health_check_path: String::new(),
+                admin_address: (Ipv4Addr::UNSPECIFIED, 0).into(),
+                enable_metrics: false,
+                metrics_per_host: false,
+                metrics_per_undefined_host: false,
+                report_status_classes: false,
+                exclude_socket_metrics: Vec::new(),
+                time_buckets: Vec::new(),
+                length_buckets: Vec::new(),
+                size_buckets: Vec::new(),
+                shutdown_grace_period: Duration::ZERO,
+                post_shutdown_grace_period: Duration::ZERO,
+                pod_name: String::new(),
+                pod_namespace: String::new(),
+            },
+            verbosity: 0,
+            version: false,
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Ports, and TLS beyond certificates.
+
+use super::super::value::Place::{Nowhere, To};
+use super::super::value::Value::{Bool, Int, Ip, Port, Text, UrlPath};
+use super::{Flag, flag};
+
+/// Why flags about nginx's internal servers do nothing.
+const NO_INTERNAL: &str = "there is no internal server behind the proxy; remove this flag";
+/// Why flags about the profiler do nothing.
+const NO_PROFILER: &str = "there is no profiler listener; profile the process with perf and remove this flag";
+/// Why flags about TLS passthrough do nothing.
+const NO_PASSTHROUGH: &str = "TLS passthrough is not served; give such hosts a Service of their own";
+
+pub(super) const FLAGS: &[Flag] = &[
+    flag("http-port", Port(To(|f| &mut f.controller.http_port)), "80", "Port for HTTP"),
+    flag("https-port", Port(To(|f| &mut f.controller.https_port)), "443", "Port for HTTPS"),
+    flag(
+        "healthz-port",
+        Port(To(|f| &mut f.gateway.healthz_port)),
+        "10254",
+        "Port for /healthz, /livez and /metrics",
+    ),
+    flag(
+        "healthz-host",
+        Ip(To(|f| &mut f.gateway.healthz_host)),
+        "",
+        "Address that --healthz-port is bound on; empty for all",
+    ),
+    flag(
+        "health-check-path",
+        UrlPath(To(|f| &mut f.gateway.health_check_path)),
+        "/healthz",
+        "Path of the readiness answer",
+    ),
+    flag(
+        "health-check-timeout",
+        Int(Nowhere("readiness is answered from memory and cannot time out; remove this flag")),
+        "10",
+        "Seconds for the internal health check",
+    ),
+    flag("default-server-port", Port(Nowhere(NO_INTERNAL)), "8181", "Port of the internal catch-all server"),
+    flag(
+        "status-port",
+        Port(Nowhere("the introspection listener is set by --admin-address; use that flag")),
+        "10246",
+        "Port of the internal status server",
+    ),
+    flag("stream-port", Port(Nowhere(NO_INTERNAL)), "10247", "Port of the internal stream server"),
+    flag("enable-ssl-passthrough", Bool(Nowhere(NO_PASSTHROUGH)), "false", "Pass TLS through by SNI"),
+    flag(
+        "ssl-passthrough-proxy-port",
+        Port(Nowhere(NO_PASSTHROUGH)),
+        "442",
+        "Internal port when TLS is passed through",
+    ),
+    flag(
+        "enable-ssl-chain-completion",
+        Bool(Nowhere("certificates are never fetched; put the whole chain into tls.crt of the Secret")),
+        "false",
+        "Fetch missing intermediate certificates",
+    ),
+    flag("profiling", Bool(Nowhere(NO_PROFILER)), "true", "Serve Go's profiler"),
+    flag("profiler-port", Port(Nowhere(NO_PROFILER)), "10245", "Port of the profiler"),
+    flag("profiler-address", Ip(Nowhere(NO_PROFILER)), "127.0.0.1", "Address of the profiler"),
+    flag(
+        "internal-logger-address",
+        Text(Nowhere("the access log goes to standard output without a syslog in between; remove this flag")),
+        "127.0.0.1:11514",
+        "Address of the internal syslog receiver",
+    ),
+];

@@ -1,0 +1,57 @@
+//! Request metrics.
+
+use super::super::value::Place::{Nowhere, To};
+use super::super::value::Value::{Bool, Buckets, Float, Int, List};
+use super::{Flag, flag};
+
+/// Why flags about native histograms do nothing.
+const NO_NATIVE: &str = "native histograms are not exported; set --time-buckets and the like instead";
+
+pub(super) const FLAGS: &[Flag] = &[
+    flag("enable-metrics", Bool(To(|f| &mut f.gateway.enable_metrics)), "false", "Collect request metrics"),
+    flag("metrics-per-host", Bool(To(|f| &mut f.gateway.metrics_per_host)), "true", "Fill the label host"),
+    flag(
+        "metrics-per-undefined-host",
+        Bool(To(|f| &mut f.gateway.metrics_per_undefined_host)),
+        "false",
+        "Also for hosts that no Ingress names; needs --metrics-per-host",
+    ),
+    flag(
+        "report-status-classes",
+        Bool(To(|f| &mut f.gateway.report_status_classes)),
+        "false",
+        "Report 2xx, 3xx, ... in place of status codes",
+    ),
+    flag(
+        "exclude-socket-metrics",
+        List(To(|f| &mut f.gateway.exclude_socket_metrics)),
+        "",
+        "Request metrics that are not exported, by name",
+    ),
+    flag(
+        "monitor-max-batch-size",
+        Int(Nowhere("requests are counted where they end, not sent in batches; remove this flag")),
+        "10000",
+        "Requests per batch of metrics",
+    ),
+    flag(
+        "time-buckets",
+        Buckets(To(|f| &mut f.gateway.time_buckets)),
+        "0.005,0.01,0.025,0.05,0.1,0.25,0.5,1,2.5,5,10",
+        "Buckets of the histograms of seconds",
+    ),
+    flag(
+        "length-buckets",
+        Buckets(To(|f| &mut f.gateway.length_buckets)),
+        "10,20,30,40,50,60,70,80,90,100",
+        "Buckets of the histograms of lengths",
+    ),
+    flag(
+        "size-buckets",
+        Buckets(To(|f| &mut f.gateway.size_buckets)),
+        "10,100,1000,10000,100000,1000000,10000000",
+        "Buckets of the histograms of sizes",
+    ),
+    flag("bucket-factor", Float(Nowhere(NO_NATIVE)), "0", "Growth of native histogram buckets"),
+    flag("max-buckets", Int(Nowhere(NO_NATIVE)), "100", "Native histogram buckets at most"),
+];

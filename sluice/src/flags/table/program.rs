@@ -1,0 +1,34 @@
+//! Sluice's own flags, and those about the life of the process.
+
+use super::super::value::Place::To;
+use super::super::value::Value::{Address, Bool, File, Seconds};
+use super::{Flag, flag};
+
+pub(super) const FLAGS: &[Flag] = &[
+    flag(
+        "manifests",
+        File(To(|f| &mut f.manifests)),
+        "",
+        "Folder of Kubernetes manifests that is served and watched",
+    ),
+    flag(
+        "admin-address",
+        Address(To(|f| &mut f.gateway.admin_address)),
+        "127.0.0.1:10246",
+        "Where routes, backends, certificates and problems are answered as JSON",
+    ),
+    flag(
+        "shutdown-grace-period",
+        Seconds(To(|f| &mut f.gateway.shutdown_grace_period)),
+        "0",
+        "How long new connections are still taken after SIGTERM, with /healthz failing",
+    ),
+    // ingress-nginx waits 10 s here for nothing; Sluice ends with its last request unless it is told to wait.
+    flag(
+        "post-shutdown-grace-period",
+        Seconds(To(|f| &mut f.gateway.post_shutdown_grace_period)),
+        "0",
+        "How long the process stays after the last request has ended",
+    ),
+    flag("version", Bool(To(|f| &mut f.version)), "false", "Print the version and end"),
+];

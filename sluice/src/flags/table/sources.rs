@@ -1,0 +1,63 @@
+//! Where the configuration comes from.
+
+use super::super::value::Place::{Nowhere, To};
+use super::super::value::Value::{Bool, Duration, File, Float, Int, Object, Text};
+use super::{Flag, flag};
+
+/// Why flags about the API server do nothing.
+const NO_CLUSTER: &str = "no Kubernetes API is read; give the objects with --manifests and remove this flag";
+/// Why flags about TCP and UDP services do nothing.
+const NO_L4: &str = "TCP and UDP services are not served; expose those ports with a Service of their own";
+
+pub(super) const FLAGS: &[Flag] = &[
+    flag("configmap", Object(To(|f| &mut f.controller.configmap)), "", "ConfigMap with the global settings"),
+    flag("tcp-services-configmap", Object(Nowhere(NO_L4)), "", "ConfigMap that maps TCP ports to Services"),
+    flag("udp-services-configmap", Object(Nowhere(NO_L4)), "", "ConfigMap that maps UDP ports to Services"),
+    flag(
+        "default-backend-service",
+        Object(To(|f| &mut f.controller.default_backend_service)),
+        "",
+        "Service whose first port answers what no Ingress asks for",
+    ),
+    flag(
+        "default-ssl-certificate",
+        Object(To(|f| &mut f.controller.default_ssl_certificate)),
+        "",
+        "TLS Secret for hosts without a certificate of their own",
+    ),
+    flag("apiserver-host", Text(Nowhere(NO_CLUSTER)), "", "URL of the Kubernetes API"),
+    flag("kubeconfig", File(Nowhere(NO_CLUSTER)), "", "kubeconfig file"),
+    flag("certificate-authority", File(Nowhere(NO_CLUSTER)), "", "CA of --apiserver-host"),
+    flag(
+        "sync-period",
+        Duration(Nowhere("changes are seen as they happen and nothing is read again; remove this flag")),
+        "0",
+        "Time between two full reads of all objects",
+    ),
+    flag(
+        "sync-rate-limit",
+        Float(Nowhere("changes are applied at once, at the cost of what changes; remove this flag")),
+        "0.3",
+        "Configuration changes per second",
+    ),
+    flag(
+        "dynamic-configuration-retries",
+        Int(Nowhere("the configuration is handed over in memory, which does not fail; remove this flag")),
+        "15",
+        "Tries to hand the configuration to the proxy",
+    ),
+    flag(
+        "enable-topology-aware-routing",
+        Bool(Nowhere(
+            "hints of EndpointSlices are not read and all ready endpoints are used; remove this flag",
+        )),
+        "false",
+        "Prefer the endpoints that EndpointSlice hints name",
+    ),
+    flag(
+        "disable-svc-external-name",
+        Bool(To(|f| &mut f.controller.disable_svc_external_name)),
+        "false",
+        "Refuse Services of type ExternalName",
+    ),
+];

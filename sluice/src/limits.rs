@@ -1,0 +1,27 @@
+//! The limit of open files: every connection is one, and the usual soft limit of 1,024 is far too low.
+
+use rustix::io::Result;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Raises the soft limit of open files to the hard one. Returns the limit in force, `None` for no limit.
+///
+/// # Errors
+/// The system refused the new limit; the old one is still in force.
+pub(crate) fn raise_open_files() -> Result<Option<u64>> {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })?;
+    }
+    Ok(limit.maximum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_soft_limit_becomes_the_hard_one() {
+        let maximum = raise_open_files().unwrap();
+        assert_eq!(getrlimit(Resource::Nofile).current, maximum);
+    }
+}

@@ -1,0 +1,99 @@
+//! `sluice routes`, `backends`, `certs` and `problems`: what the running gateway has, asked from its admin
+//! listener.
+//!
+//! As JSON the answer is printed unchanged; as a table it is laid out per view in [`layout`].
+
+mod layout;
+mod table;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use crate::flags::{Output, Show};
+
+/// Nobody waits longer than this for an answer from the same machine.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Why there is nothing to show.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ShowError {
+    /// Nobody answers there.
+    #[error(
+        "cannot ask the gateway at {address}: {source}; is it running, and is --admin-address the same for both?"
+    )]
+    Unreachable {
+        /// The admin listener.
+        address: SocketAddr,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// Somebody answers, but not with what was asked for.
+    #[error("{address} does not answer like the admin listener of sluice ({reason}); check --admin-address")]
+    NotSluice {
+        /// The admin listener.
+        address: SocketAddr,
+        /// What is wrong with the answer.
+        reason: String,
+    },
+}
+
+/// The text to print.
+///
+/// # Errors
+/// The gateway cannot be reached or does not answer as it should.
+pub(crate) fn show(show: Show) -> Result<String, ShowError> {
+    let address = show.admin_address;
+    let answer =
+        get(address, show.view.name()).map_err(|source| ShowError::Unreachable { address, source })?;
+    let body = body(&answer).map_err(|reason| ShowError::NotSluice { address, reason })?;
+    match show.output {
+        Output::Json => Ok(body.to_owned()),
+        Output::Table => {
+            let value = serde_json::from_str(body)
+                .map_err(|error| ShowError::NotSluice { address, reason: error.to_string() })?;
+            Ok(table::render(&layout::lines(show.view, &value)))
+        }
+    }
+}
+
+/// The whole answer. As HTTP/1.0, so that the body ends with the connection and never comes in chunks.
+fn get(address: SocketAddr, view: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    write!(stream, "GET /{view} HTTP/1.0\r\nHost: {address}\r\nAccept: application/json\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+fn body(answer: &str) -> Result<&str, String> {
+    let (head, body) = answer.split_once("\r\n\r\n").ok_or("no HTTP answer")?;
+    let status = head.lines().next().unwrap_or_default();
+    match status.split(' ').nth(1) {
+        Some("200") => Ok(body),
+        _ => Err(format!("it says {status:?}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flags::{Command, parse};
+
+    #[test]
+    fn only_a_200_has_a_body_for_us() {
+        assert_eq!(body("HTTP/1.1 200 OK\r\nA: b\r\n\r\n[]"), Ok("[]"));
+        assert!(body("HTTP/1.1 404 Not Found\r\n\r\nno").unwrap_err().contains("404"));
+        assert!(body("SSH-2.0").is_err());
+    }
+
+    #[test]
+    fn an_unreachable_gateway_is_named() {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let words = ["routes", "--admin-address", &free.to_string()].map(Into::into);
+        let Command::Show(question) = parse(words, |_| None).unwrap().command else { panic!() };
+        let message = show(question).unwrap_err().to_string();
+        assert!(message.contains(&free.to_string()) && message.contains("--admin-address"), "{message}");
+    }
+}

@@ -1,0 +1,27 @@
+//! End-to-end tests: the real program on folders of manifests, with real backends and clients on loopback. One
+//! module per family of behaviour; a test is named for what must hold.
+
+mod harness;
+
+mod e2e_access_log;
+mod e2e_admin;
+mod e2e_affinity;
+mod e2e_check;
+mod e2e_classes;
+mod e2e_conflicts;
+mod e2e_default_backend;
+mod e2e_errors;
+mod e2e_flags;
+mod e2e_folder;
+mod e2e_headers;
+mod e2e_hosts;
+mod e2e_http2;
+mod e2e_malformed;
+mod e2e_metrics;
+mod e2e_paths;
+mod e2e_redirects;
+mod e2e_retry;
+mod e2e_settings;
+mod e2e_shutdown;
+mod e2e_tls;
+mod e2e_upgrade;

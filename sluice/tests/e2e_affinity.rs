@@ -1,0 +1,164 @@
+//! Sticky sessions by cookie.
+
+use std::collections::HashSet;
+
+use regex::Regex;
+
+use crate::harness::client::Response;
+use crate::harness::manifest::{endpoints, service};
+use crate::harness::{Backend, Connection, Folder, Gateway, Ingress, TestCertificate, await_until, get};
+
+const HOST: &str = "sticky.example";
+
+fn sticky(annotations: &[(&str, &str)]) -> Ingress {
+    let ingress = Ingress::new("sticky").path(HOST, "/", "sticky").annotation("affinity", "cookie");
+    annotations.iter().fold(ingress, |ingress, (name, value)| ingress.annotation(name, value))
+}
+
+fn start(ingress: &Ingress, backends: &[Backend]) -> (Folder, Gateway) {
+    let folder = Folder::with(ingress.text() + &service("sticky"));
+    folder.write("endpoints.yaml", endpoints("sticky", &backends.iter().collect::<Vec<_>>()));
+    let gateway = Gateway::start(&folder);
+    (folder, gateway)
+}
+
+fn with_cookie(gateway: &Gateway, cookie: &str) -> Response {
+    Connection::plain(gateway.http).request("GET", HOST, "/", &[("Cookie", cookie)], "")
+}
+
+fn backends() -> [Backend; 5] {
+    ["a", "b", "c", "d", "e"].map(Backend::echo)
+}
+
+#[test]
+fn a_session_stays_with_its_endpoint_and_gets_its_cookie_once() {
+    let form = Regex::new(r"^INGRESSCOOKIE=[^|]+\|[0-9a-f]{32}$").unwrap();
+    for mode in ["balanced", "persistent"] {
+        let (_folder, gateway) = start(&sticky(&[("affinity-mode", mode)]), &backends());
+        let first = get(gateway.http, HOST, "/");
+        let cookie = first.cookie().unwrap_or_else(|| panic!("{mode}: no cookie"));
+        assert!(form.is_match(&cookie), "{cookie}");
+        assert!(first.header("set-cookie").unwrap().contains("HttpOnly"));
+        for _ in 0..10 {
+            let next = with_cookie(&gateway, &format!("other=1; {cookie}"));
+            assert_eq!(next.backend(), first.backend(), "{mode}");
+            assert_eq!(next.cookie(), None, "{mode}");
+        }
+    }
+}
+
+#[test]
+fn new_sessions_are_spread() {
+    let (_folder, gateway) = start(&sticky(&[]), &backends());
+    let reached: HashSet<String> = (0..60).map(|_| get(gateway.http, HOST, "/").backend()).collect();
+    assert!(reached.len() >= 3, "{reached:?}");
+}
+
+#[test]
+fn balanced_maps_any_key_to_one_endpoint_without_a_new_cookie() {
+    let (_folder, gateway) = start(&sticky(&[]), &backends());
+    for key in ["foreign", "1700000000.123.456"] {
+        let cookie = format!("INGRESSCOOKIE={key}|0123456789abcdef0123456789abcdef");
+        let first = with_cookie(&gateway, &cookie);
+        assert_eq!((first.status, first.cookie()), (200, None), "{key}");
+        assert_eq!(with_cookie(&gateway, &cookie).backend(), first.backend(), "{key}");
+    }
+}
+
+#[test]
+fn persistent_picks_anew_with_a_new_cookie_when_its_endpoint_is_gone() {
+    let backends = backends();
+    let (folder, gateway) = start(&sticky(&[("affinity-mode", "persistent")]), &backends);
+    let first = get(gateway.http, HOST, "/");
+    let cookie = first.cookie().unwrap();
+    let left: Vec<&Backend> = backends
+        .iter()
+        .zip(["a", "b", "c", "d", "e"])
+        .filter(|(_, name)| *name != first.backend())
+        .map(|(b, _)| b)
+        .collect();
+    folder.write("endpoints.yaml", endpoints("sticky", &left));
+    await_until("the session to move", || with_cookie(&gateway, &cookie).backend() != first.backend());
+    let moved = with_cookie(&gateway, &cookie);
+    let new_cookie = moved.cookie().expect("a new cookie");
+    assert_ne!(new_cookie, cookie);
+    let next = with_cookie(&gateway, &new_cookie);
+    assert_eq!((next.backend(), next.cookie()), (moved.backend(), None));
+}
+
+#[test]
+fn persistent_keeps_its_endpoint_when_others_come_and_go() {
+    let backends = backends();
+    let (folder, gateway) = start(&sticky(&[("affinity-mode", "persistent")]), &backends[..3]);
+    let first = get(gateway.http, HOST, "/");
+    let cookie = first.cookie().unwrap();
+    folder.write("endpoints.yaml", endpoints("sticky", &backends.iter().collect::<Vec<_>>()));
+    await_until("the new endpoints", || {
+        ["d", "e"].contains(&get(gateway.http, HOST, "/").backend().as_str())
+    });
+    let next = with_cookie(&gateway, &cookie);
+    assert_eq!((next.backend(), next.cookie()), (first.backend(), None));
+}
+
+#[test]
+fn attributes_are_those_of_the_annotations() {
+    let ingress = sticky(&[
+        ("session-cookie-name", "route"),
+        ("session-cookie-path", "/app"),
+        ("session-cookie-domain", "example.com"),
+        ("session-cookie-samesite", "Strict"),
+        ("session-cookie-expires", "172800"),
+        ("session-cookie-max-age", "86400"),
+        ("session-cookie-secure", "true"),
+    ]);
+    let (_folder, gateway) = start(&ingress, &backends());
+    let response = get(gateway.http, HOST, "/");
+    let field = response.header("set-cookie").unwrap();
+    assert!(field.starts_with("route="), "{field}");
+    let attributes: Vec<&str> = field.split(';').skip(1).map(str::trim).collect();
+    for attribute in
+        ["Path=/app", "Domain=example.com", "SameSite=Strict", "Max-Age=86400", "Secure", "HttpOnly"]
+    {
+        assert!(attributes.iter().any(|one| one.eq_ignore_ascii_case(attribute)), "{attribute}: {field}");
+    }
+    assert!(attributes.iter().any(|one| one.starts_with("Expires=") && one.ends_with("GMT")), "{field}");
+}
+
+#[test]
+fn without_annotations_the_path_is_the_rules_and_secure_follows_the_scheme() {
+    let certificate = TestCertificate::new(&[HOST]);
+    let ingress = Ingress::new("sticky")
+        .path(HOST, "/app", "sticky")
+        .annotation("affinity", "cookie")
+        .annotation("ssl-redirect", "false")
+        .tls(&[HOST], "tls");
+    let backends = backends();
+    let folder = Folder::with(ingress.text() + &service("sticky") + &certificate.secret("tls"));
+    folder.write("endpoints.yaml", endpoints("sticky", &backends.iter().collect::<Vec<_>>()));
+    let gateway = Gateway::start(&folder);
+    let plain = get(gateway.http, HOST, "/app/x");
+    let field = plain.header("set-cookie").unwrap();
+    assert!(field.contains("Path=/app") && !field.contains("Secure"), "{field}");
+    let secure = crate::harness::get_tls(gateway.https, HOST, "/app/x");
+    assert!(secure.header("set-cookie").unwrap().contains("Secure"));
+}
+
+#[test]
+fn a_dead_pinned_endpoint_keeps_its_session_unless_told_to_change() {
+    for (change, status) in [("false", 502), ("true", 200)] {
+        let mut backends = backends();
+        let annotations = [
+            ("affinity-mode", "persistent"),
+            ("session-cookie-change-on-failure", change),
+            ("proxy-next-upstream-tries", "5"),
+        ];
+        let (_folder, gateway) = start(&sticky(&annotations), &backends);
+        let first = get(gateway.http, HOST, "/");
+        let cookie = first.cookie().unwrap();
+        let dead = ["a", "b", "c", "d", "e"].iter().position(|name| *name == first.backend()).unwrap();
+        backends[dead].stop();
+        let next = with_cookie(&gateway, &cookie);
+        assert_eq!(next.status, status, "change-on-failure {change}");
+        assert_eq!(next.cookie().is_some(), change == "true", "change-on-failure {change}");
+    }
+}

@@ -1,0 +1,136 @@
+//! Which Ingresses are taken: every line of the reference's class table.
+
+use serde_json::json;
+
+use crate::harness::manifest::{default_class, document, service_with};
+use crate::harness::{Backend, Folder, Gateway, Ingress, await_until, class, get};
+
+const OURS: &str = "k8s.io/ingress-nginx";
+const THEIRS: &str = "example.com/other";
+const ANNOTATION: &str = "kubernetes.io/ingress.class";
+
+/// Serves one host by an Ingress that names its class by field and annotation as given; whether it is taken.
+fn taken(classes: &str, field: Option<&str>, annotation: Option<&str>, flags: &[&str]) -> bool {
+    let backend = Backend::echo("web");
+    let mut ingress = Ingress::new("web").class(field).path("web.example", "/", "web");
+    if let Some(annotation) = annotation {
+        ingress = ingress.raw_annotation(ANNOTATION, annotation);
+    }
+    let folder = Folder::empty();
+    folder.write("all.yaml", classes.to_owned() + &ingress.text() + &service_with("web", &[&backend]));
+    let gateway = Gateway::with(&folder, flags);
+    match get(gateway.http, "web.example", "/").status {
+        200 => true,
+        404 => false,
+        status => panic!("{status}"),
+    }
+}
+
+#[test]
+fn a_field_counts_by_the_controller_of_its_class() {
+    assert!(taken(&class("any-name", OURS), Some("any-name"), None, &[]));
+    assert!(!taken(&class("any-name", THEIRS), Some("any-name"), None, &[]));
+    let flags = ["--controller-class", THEIRS];
+    assert!(taken(&class("any-name", THEIRS), Some("any-name"), None, &flags));
+}
+
+#[test]
+fn a_class_that_is_not_there_is_not_ours() {
+    assert!(!taken("", Some("nginx"), None, &[]));
+}
+
+#[test]
+fn a_class_counts_by_name_only_when_asked_to() {
+    assert!(!taken(&class("nginx", THEIRS), Some("nginx"), None, &[]));
+    assert!(taken(&class("nginx", THEIRS), Some("nginx"), None, &["--ingress-class-by-name"]));
+    assert!(!taken(&class("other", THEIRS), Some("other"), None, &["--ingress-class-by-name"]));
+    let flags = ["--ingress-class-by-name", "--ingress-class=other"];
+    assert!(taken(&class("other", THEIRS), Some("other"), None, &flags));
+}
+
+#[test]
+fn an_annotation_counts_where_there_is_no_field() {
+    assert!(taken("", None, Some("nginx"), &[]));
+    assert!(!taken("", None, Some("other"), &[]));
+    assert!(taken("", None, Some("other"), &["--ingress-class", "other"]));
+}
+
+#[test]
+fn the_field_decides_over_the_annotation() {
+    let classes = class("ours", OURS) + &class("theirs", THEIRS);
+    assert!(taken(&classes, Some("ours"), Some("other"), &[]));
+    assert!(!taken(&classes, Some("theirs"), Some("nginx"), &[]));
+}
+
+#[test]
+fn neither_field_nor_annotation_counts_only_when_asked_to() {
+    assert!(!taken(&class("nginx", OURS), None, None, &[]));
+    assert!(taken("", None, None, &["--watch-ingress-without-class"]));
+}
+
+#[test]
+fn the_default_class_applies_as_an_api_server_would_fill_it_in() {
+    assert!(taken(&default_class("nginx", OURS), None, None, &[]));
+    assert!(!taken(&default_class("other", THEIRS), None, None, &[]));
+    assert!(!taken(&default_class("nginx", OURS), None, Some("other"), &[]), "an annotation is a choice");
+}
+
+#[test]
+fn parameters_of_a_class_are_ignored() {
+    let class = document(&json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "IngressClass", "metadata": {"name": "nginx"},
+        "spec": {"controller": OURS, "parameters": {"kind": "ConfigMap", "name": "x"}},
+    }));
+    assert!(taken(&class, Some("nginx"), None, &[]));
+}
+
+#[test]
+fn routes_come_and_go_with_the_class() {
+    let backend = Backend::echo("web");
+    let ingress = Ingress::new("web").path("web.example", "/", "web");
+    let folder = Folder::with(service_with("web", &[&backend]));
+    folder.write("ingress.yaml", ingress.text());
+    let gateway = Gateway::start(&folder);
+    let status =
+        |status: u16| await_until("the status", || get(gateway.http, "web.example", "/").status == status);
+    status(200);
+    folder.write("ingress.yaml", ingress.clone().class(None).text());
+    status(404);
+    folder.write("ingress.yaml", ingress.text());
+    status(200);
+    folder.remove("class.yaml");
+    status(404);
+    folder.write("class.yaml", class("nginx", THEIRS));
+    assert_eq!(get(gateway.http, "web.example", "/").status, 404);
+    folder.write("class.yaml", class("nginx", OURS));
+    status(200);
+}
+
+#[test]
+fn one_namespace_may_be_watched_alone() {
+    let backend = Backend::echo("web");
+    let objects = crate::harness::site("web", "web.example", &[&backend]);
+    let folder = Folder::with(objects);
+    let gateway = Gateway::with(&folder, &["--watch-namespace", "elsewhere"]);
+    assert_eq!(get(gateway.http, "web.example", "/").status, 404);
+    let gateway = Gateway::with(&folder, &["--watch-namespace", "default"]);
+    assert_eq!(get(gateway.http, "web.example", "/").status, 200);
+}
+
+#[test]
+fn namespaces_are_chosen_by_their_labels_live() {
+    let namespace = |team: &str| {
+        document(&json!({
+            "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default", "labels": {"team": team}},
+        }))
+    };
+    let backend = Backend::echo("web");
+    let folder = Folder::with(crate::harness::site("web", "web.example", &[&backend]));
+    folder.write("namespace.yaml", namespace("red"));
+    let gateway = Gateway::with(&folder, &["--watch-namespace-selector", "team in (blue, green)"]);
+    assert_eq!(get(gateway.http, "web.example", "/").status, 404);
+    folder.write("namespace.yaml", namespace("blue"));
+    await_until("the namespace to be served", || get(gateway.http, "web.example", "/").status == 200);
+    folder.write("namespace.yaml", namespace("red"));
+    await_until("the namespace to be left out", || get(gateway.http, "web.example", "/").status == 404);
+}

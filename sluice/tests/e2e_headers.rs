@@ -1,0 +1,215 @@
+//! Fields of requests and responses on their way through.
+
+use regex::Regex;
+
+use crate::harness::client::Response;
+use crate::harness::{
+    Backend, Connection, Folder, Gateway, Ingress, Reply, TestCertificate, await_until, config_map, get,
+    manifest, site,
+};
+
+const HOST: &str = "shop.example";
+
+fn start(backend: &Backend) -> (Folder, Gateway) {
+    let folder = Folder::with(site("shop", HOST, &[backend]));
+    let gateway = Gateway::with(&folder, &["--configmap", "ingress-nginx/controller"]);
+    (folder, gateway)
+}
+
+fn send(gateway: &Gateway, fields: &[(&str, &str)]) -> Response {
+    Connection::plain(gateway.http).request("GET", HOST, "/", fields, "")
+}
+
+/// What a client may try to make the backend believe.
+const LIES: [(&str, &str); 7] = [
+    ("X-Forwarded-For", "1.2.3.4"),
+    ("X-Forwarded-Host", "evil.example"),
+    ("X-Forwarded-Port", "1"),
+    ("X-Forwarded-Proto", "https"),
+    ("X-Forwarded-Scheme", "https"),
+    ("X-Scheme", "https"),
+    ("X-Real-IP", "1.2.3.4"),
+];
+
+#[test]
+fn the_backend_learns_who_asked_for_what() {
+    let backend = Backend::echo("shop");
+    let (_folder, gateway) = start(&backend);
+    let response = send(&gateway, &[]);
+    for (name, value) in [
+        ("Host", HOST),
+        ("X-Real-IP", "127.0.0.1"),
+        ("X-Forwarded-For", "127.0.0.1"),
+        ("X-Forwarded-Host", HOST),
+        ("X-Forwarded-Proto", "http"),
+        ("X-Forwarded-Scheme", "http"),
+        ("X-Scheme", "http"),
+    ] {
+        assert_eq!(response.received(name), [value], "{name}");
+    }
+    assert_eq!(response.received("X-Forwarded-Port").len(), 1);
+}
+
+#[test]
+fn over_tls_it_learns_of_https_and_port_443() {
+    let backend = Backend::echo("shop");
+    let certificate = TestCertificate::new(&[HOST]);
+    let objects = Ingress::new("shop").path(HOST, "/", "shop").tls(&[HOST], "tls").text()
+        + &manifest::service_with("shop", &[&backend])
+        + &certificate.secret("tls");
+    let gateway = Gateway::start(&Folder::with(objects));
+    let response = crate::harness::get_tls(gateway.https, HOST, "/");
+    for (name, value) in [("X-Forwarded-Proto", "https"), ("X-Scheme", "https"), ("X-Forwarded-Port", "443")]
+    {
+        assert_eq!(response.received(name), [value], "{name}");
+    }
+}
+
+#[test]
+fn what_a_client_says_about_itself_is_replaced_and_kept_aside() {
+    let backend = Backend::echo("shop");
+    let (_folder, gateway) = start(&backend);
+    let response = send(&gateway, &LIES);
+    for (name, value) in [
+        ("X-Forwarded-For", "127.0.0.1"),
+        ("X-Forwarded-Host", HOST),
+        ("X-Forwarded-Proto", "http"),
+        ("X-Forwarded-Scheme", "http"),
+        ("X-Scheme", "http"),
+        ("X-Real-IP", "127.0.0.1"),
+        ("X-Original-Forwarded-For", "1.2.3.4"),
+        ("X-Original-Forwarded-Host", "evil.example"),
+    ] {
+        assert_eq!(response.received(name), [value], "{name}");
+    }
+    assert_ne!(response.received("X-Forwarded-Port"), ["1"]);
+}
+
+#[test]
+fn a_trusted_client_is_believed() {
+    let backend = Backend::echo("shop");
+    let (folder, gateway) = start(&backend);
+    let settings =
+        |data: &[(&str, &str)]| folder.write("config.yaml", config_map("ingress-nginx/controller", data));
+    settings(&[("use-forwarded-headers", "true")]);
+    await_until("trust", || send(&gateway, &LIES).received("X-Forwarded-For") == ["1.2.3.4"]);
+    let response = send(&gateway, &LIES);
+    for (name, value) in [
+        ("X-Forwarded-Host", "evil.example"),
+        ("X-Forwarded-Port", "1"),
+        ("X-Forwarded-Proto", "https"),
+        ("X-Real-IP", "1.2.3.4"),
+    ] {
+        assert_eq!(response.received(name), [value], "{name}");
+    }
+    settings(&[("use-forwarded-headers", "true"), ("compute-full-forwarded-for", "true")]);
+    await_until("the whole list", || {
+        send(&gateway, &LIES).received("X-Forwarded-For") == ["1.2.3.4, 127.0.0.1"]
+    });
+}
+
+#[test]
+fn a_request_has_an_identity() {
+    let backend = Backend::echo("shop");
+    let (folder, gateway) = start(&backend);
+    let made = send(&gateway, &[]).received("X-Request-ID");
+    assert!(made.len() == 1 && Regex::new("^[0-9a-f]{32}$").unwrap().is_match(&made[0]), "{made:?}");
+    assert_ne!(send(&gateway, &[]).received("X-Request-ID"), made);
+    assert_eq!(send(&gateway, &[("X-Request-ID", "mine")]).received("X-Request-ID"), ["mine"]);
+    folder.write("config.yaml", config_map("ingress-nginx/controller", &[("generate-request-id", "false")]));
+    await_until("none to be made", || send(&gateway, &[]).received("X-Request-ID").is_empty());
+    assert_eq!(send(&gateway, &[("X-Request-ID", "mine")]).received("X-Request-ID"), ["mine"]);
+}
+
+#[test]
+fn fields_of_one_hop_stay_on_it() {
+    let backend = Backend::with("shop", |request| {
+        let named: Vec<String> = request.headers.iter().map(|(name, _)| name.to_lowercase()).collect();
+        Reply::Octets(
+            format!(
+                "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: keep-alive, X-Hop\r\nX-Hop: 1\r\n\
+                 Keep-Alive: timeout=5\r\nX-Names: {}\r\n\r\n",
+                named.join(" ")
+            )
+            .into(),
+        )
+    });
+    let (_folder, gateway) = start(&backend);
+    let fields = [
+        ("Connection", "keep-alive, X-Mine"),
+        ("X-Mine", "1"),
+        ("Keep-Alive", "timeout=1"),
+        ("Proxy-Connection", "keep-alive"),
+        ("Proxy", "http://evil.example"),
+        ("TE", "trailers"),
+        ("X-Other", "stays"),
+    ];
+    let response = send(&gateway, &fields);
+    let names: Vec<&str> = response.header("x-names").unwrap().split(' ').collect();
+    for gone in ["x-mine", "keep-alive", "proxy-connection", "proxy"] {
+        assert!(!names.contains(&gone), "{gone} in {names:?}");
+    }
+    assert!(names.contains(&"x-other"));
+    assert_eq!(response.header("x-hop"), None);
+    assert_eq!(response.header("keep-alive"), None);
+}
+
+#[test]
+fn end_to_end_fields_pass_unchanged() {
+    let backend = Backend::echo("shop");
+    let (_folder, gateway) = start(&backend);
+    let fields = [
+        ("Accept-Encoding", "gzip, br"),
+        ("Cookie", "a=b; c=d"),
+        ("Authorization", "Basic x"),
+        ("X-Empty", ""),
+        ("User-Agent", "test"),
+    ];
+    let response = send(&gateway, &fields);
+    for (name, value) in fields {
+        assert_eq!(response.received(name), [value], "{name}");
+    }
+    let response = send(&gateway, &[("X-Many", "1"), ("X-Many", "2")]);
+    assert_eq!(response.received("X-Many"), ["1", "2"]);
+}
+
+#[test]
+fn there_is_always_a_server_field() {
+    let own = Backend::with("own", |_| Reply::field("Server", "apache"));
+    let (_folder, gateway) = start(&own);
+    assert_eq!(send(&gateway, &[]).all("server"), ["apache"]);
+    let none = Backend::echo("none");
+    let (_folder, gateway) = start(&none);
+    assert_eq!(send(&gateway, &[]).all("server"), ["sluice"]);
+    assert_eq!(get(gateway.http, "unknown.example", "/").all("server"), ["sluice"]);
+}
+
+#[test]
+fn fields_of_a_response_pass_in_number_and_order() {
+    let head =
+        "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\nX-Own: x\r\n\r\n";
+    let backend = Backend::with("shop", move |_| Reply::Octets(head.into()));
+    let (_folder, gateway) = start(&backend);
+    let response = send(&gateway, &[]);
+    assert_eq!(response.all("set-cookie"), ["a=1", "b=2"]);
+    assert_eq!(response.header("x-own"), Some("x"));
+    assert!(response.status_line().starts_with("HTTP/1.1 200"));
+    assert!(!response.headers().iter().any(|(_, value)| value.to_lowercase().contains("pingora")));
+}
+
+#[test]
+fn bodies_arrive_as_they_were_sent() {
+    let backend = Backend::echo("shop");
+    let (_folder, gateway) = start(&backend);
+    let mut connection = Connection::plain(gateway.http);
+    let large = "0123456789".repeat(30_000);
+    for body in ["x", "hello", large.as_str()] {
+        let response = connection.request("POST", HOST, "/", &[], body);
+        assert_eq!(response.json()["body"].as_str().map(str::len), Some(body.len()));
+        assert_eq!(response.received("Content-Length"), [body.len().to_string()]);
+    }
+    connection.send(format!(
+        "POST / HTTP/1.1\r\nHost: {HOST}\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n"
+    ));
+    assert_eq!(connection.response().json()["body"], "hello world");
+}

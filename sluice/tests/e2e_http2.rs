@@ -1,0 +1,146 @@
+//! HTTP/2 from clients.
+
+use crate::harness::h2::{Connection, run};
+use crate::harness::manifest::service_with;
+use crate::harness::{
+    Backend, Folder, Gate, Gateway, Ingress, Reply, TestCertificate, await_until, config_map, site,
+};
+
+const HOST: &str = "shop.example";
+const URL: &str = "https://shop.example/";
+
+fn folder(backend: &Backend) -> Folder {
+    let ingress = Ingress::new("shop").path(HOST, "/", "shop").tls(&[HOST], "tls").text();
+    Folder::with(ingress + &service_with("shop", &[backend]) + &TestCertificate::new(&[HOST]).secret("tls"))
+}
+
+fn json(body: &[u8]) -> serde_json::Value {
+    serde_json::from_slice(body).unwrap()
+}
+
+#[test]
+fn requests_and_bodies_pass() {
+    let backend = Backend::echo("shop");
+    let gateway = Gateway::start(&folder(&backend));
+    run(async {
+        let connection = Connection::tls(gateway.https, HOST).await;
+        let response = connection.get(URL).await.unwrap();
+        assert_eq!(response.status(), 200);
+        assert_eq!(response.headers()["server"], "sluice");
+        assert_eq!(response.headers()["strict-transport-security"], "max-age=31536000; includeSubDomains");
+        assert!(response.headers().get("connection").is_none());
+        assert_eq!(json(response.body())["backend"], "shop");
+        let request = http::Request::post("https://shop.example/form?x=y").body(()).unwrap();
+        let response = connection.send(request, "hello").await.unwrap();
+        let seen = json(response.body());
+        assert_eq!(
+            (&seen["method"], &seen["target"], &seen["body"]),
+            (&"POST".into(), &"/form?x=y".into(), &"hello".into())
+        );
+    });
+    let seen = &backend.seen()[0];
+    assert_eq!(seen.header("host"), Some(HOST));
+    assert_eq!(seen.header("x-forwarded-proto"), Some("https"));
+    assert!(gateway.await_access("/form").contains("\"POST /form?x=y HTTP/2.0\" 200 "));
+}
+
+#[test]
+fn our_own_answers_pass() {
+    let backend = Backend::echo("shop");
+    let gateway = Gateway::start(&folder(&backend));
+    run(async {
+        let connection = Connection::tls(gateway.https, "unknown.example").await;
+        let response = connection.get("https://unknown.example/").await.unwrap();
+        assert_eq!(response.status(), 404);
+        assert!(String::from_utf8_lossy(response.body()).contains("404 Not Found"));
+    });
+}
+
+#[test]
+fn streams_run_at_the_same_time() {
+    const STREAMS: usize = 20;
+    let gate = Gate::default();
+    let backend = Backend::with("shop", {
+        let gate = gate.clone();
+        move |_| {
+            gate.wait();
+            Reply::Echo
+        }
+    });
+    let gateway = Gateway::start(&folder(&backend));
+    run(async {
+        let connection = Connection::tls(gateway.https, HOST).await;
+        let opener = std::thread::spawn({
+            let gate = gate.clone();
+            let requests = backend.counter();
+            move || {
+                await_until("all requests to be at the backend", || requests() == STREAMS);
+                gate.open();
+            }
+        });
+        let mut streams = Vec::new();
+        for _ in 0..STREAMS {
+            streams.push(connection.get(URL));
+        }
+        for response in futures::future::join_all(streams).await {
+            assert_eq!(response.unwrap().status(), 200);
+        }
+        opener.join().unwrap();
+    });
+}
+
+#[test]
+fn the_end_is_announced_and_running_streams_finish() {
+    let gate = Gate::default();
+    let backend = Backend::with("shop", {
+        let gate = gate.clone();
+        move |request| {
+            if request.start.contains("/slow") {
+                gate.wait();
+            }
+            Reply::Echo
+        }
+    });
+    let mut gateway = Gateway::start(&folder(&backend));
+    run(async {
+        let mut connection = Connection::tls(gateway.https, HOST).await;
+        assert_eq!(connection.get(URL).await.unwrap().status(), 200);
+        let slow = connection.get("https://shop.example/slow");
+        let ending = async {
+            while backend.requests() < 2 {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+            gateway.terminate();
+            while gateway.health() == Some(200) {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+            gate.open();
+        };
+        let (response, ()) = tokio::join!(slow, ending);
+        assert_eq!(response.unwrap().status(), 200);
+        let outcome = (&mut connection.driver).await.unwrap();
+        assert!(outcome.is_ok(), "the connection ended with {outcome:?} in place of GOAWAY");
+    });
+    assert_eq!(gateway.await_exit().code(), Some(0));
+}
+
+#[test]
+fn it_can_be_switched_off() {
+    let backend = Backend::echo("shop");
+    let folder = folder(&backend);
+    folder.write("config.yaml", config_map("ingress-nginx/controller", &[("use-http2", "false")]));
+    let gateway = Gateway::with(&folder, &["--configmap", "ingress-nginx/controller"]);
+    let chosen = run(crate::harness::h2::negotiated(gateway.https, HOST, &[b"h2", b"http/1.1"]));
+    assert_eq!(chosen.as_deref(), Some(&b"http/1.1"[..]));
+}
+
+#[test]
+fn prior_knowledge_is_understood_on_the_plain_port() {
+    let backend = Backend::echo("shop");
+    let gateway = Gateway::start(&Folder::with(site("shop", HOST, &[&backend])));
+    run(async {
+        let connection = Connection::plain(gateway.http).await;
+        let response = connection.get("http://shop.example/").await.unwrap();
+        assert_eq!(json(response.body())["backend"], "shop");
+    });
+}

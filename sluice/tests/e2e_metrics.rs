@@ -1,0 +1,191 @@
+//! Metrics: the reference's names and labels, and the life of their series.
+
+use std::collections::BTreeMap;
+
+use crate::harness::manifest::service_with;
+use crate::harness::{
+    Backend, Connection, Folder, Gateway, Ingress, TestCertificate, await_some, await_until, get, site,
+};
+
+const HOST: &str = "shop.example";
+const REQUESTS: &str = "nginx_ingress_controller_requests";
+
+/// One sample.
+#[derive(Debug)]
+struct Sample {
+    labels: BTreeMap<String, String>,
+    value: f64,
+}
+
+/// The samples of a metric.
+fn samples(gateway: &Gateway, name: &str) -> Vec<Sample> {
+    let text = gateway.metrics();
+    let lines = text.lines().filter_map(|line| line.strip_prefix(name));
+    lines
+        .filter_map(|rest| {
+            let (labels, value) = match rest.strip_prefix('{') {
+                Some(rest) => rest.rsplit_once("} ")?,
+                None => ("", rest.strip_prefix(' ')?),
+            };
+            let pairs = labels.split("\",").filter_map(|pair| pair.split_once("=\""));
+            let labels =
+                pairs.map(|(key, value)| (key.to_owned(), value.trim_end_matches('"').to_owned())).collect();
+            Some(Sample { labels, value: value.parse().ok()? })
+        })
+        .collect()
+}
+
+fn start(backend: &Backend, flags: &[&str]) -> (Folder, Gateway) {
+    let folder = Folder::with(site("shop", HOST, &[backend]));
+    let mut all = vec!["--enable-metrics"];
+    all.extend(flags);
+    let gateway = Gateway::with(&folder, &all);
+    (folder, gateway)
+}
+
+fn requests(gateway: &Gateway) -> Sample {
+    await_some("a sample of requests", || samples(gateway, REQUESTS).pop())
+}
+
+#[test]
+fn requests_have_the_labels_of_the_reference() {
+    let backend = Backend::echo("shop");
+    let (_folder, gateway) = start(&backend, &[]);
+    for _ in 0..3 {
+        get(gateway.http, HOST, "/some/path");
+    }
+    await_until("three requests", || samples(&gateway, REQUESTS).iter().any(|sample| sample.value == 3.0));
+    let sample = requests(&gateway);
+    let expected = [
+        ("canary", ""),
+        ("controller_class", "k8s.io/ingress-nginx"),
+        ("controller_namespace", "ingress-nginx"),
+        ("controller_pod", "sluice-0"),
+        ("host", HOST),
+        ("ingress", "shop"),
+        ("method", "GET"),
+        ("namespace", "default"),
+        ("path", "/"),
+        ("service", "shop"),
+        ("status", "200"),
+    ];
+    let labels: Vec<_> = sample.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    assert_eq!(labels, expected);
+}
+
+#[test]
+fn durations_and_sizes_are_histograms_with_the_buckets_of_the_flags() {
+    let backend = Backend::echo("shop");
+    let (_folder, gateway) =
+        start(&backend, &["--time-buckets=1,2", "--size-buckets=3,4", "--length-buckets", "5,6"]);
+    get(gateway.http, HOST, "/");
+    requests(&gateway);
+    let bounds = |name: &str| -> Vec<String> {
+        samples(&gateway, &format!("nginx_ingress_controller_{name}_bucket"))
+            .into_iter()
+            .filter_map(|mut sample| sample.labels.remove("le"))
+            .collect()
+    };
+    for name in ["request", "connect", "header", "response"] {
+        assert_eq!(bounds(&format!("{name}_duration_seconds")), ["1", "2", "+Inf"], "{name}");
+    }
+    assert_eq!(bounds("bytes_sent"), ["3", "4", "+Inf"]);
+    assert_eq!(bounds("request_size"), ["5", "6", "+Inf"]);
+    assert_eq!(bounds("response_size"), ["5", "6", "+Inf"]);
+}
+
+#[test]
+fn the_path_is_the_rules_and_unknown_methods_share_a_value() {
+    let backend = Backend::echo("web");
+    let objects = Ingress::new("web").path(HOST, "/app", "web").text() + &service_with("web", &[&backend]);
+    let gateway = Gateway::with(&Folder::with(objects), &["--enable-metrics"]);
+    let mut connection = Connection::plain(gateway.http);
+    for method in ["BREW", "STIR", "GET"] {
+        assert_eq!(connection.request(method, HOST, "/app/x/y", &[], "").status, 200);
+    }
+    await_until("all requests", || {
+        samples(&gateway, REQUESTS).iter().map(|sample| sample.value).sum::<f64>() == 3.0
+    });
+    let all = samples(&gateway, REQUESTS);
+    assert!(all.iter().all(|sample| sample.labels["path"] == "/app"), "{all:?}");
+    assert_eq!(all.len(), 2, "{all:?}");
+    assert!(
+        all.iter().all(|sample| !["BREW", "STIR"].contains(&sample.labels["method"].as_str())),
+        "{all:?}"
+    );
+}
+
+#[test]
+fn flags_shape_the_labels() {
+    let backend = Backend::echo("shop");
+    let (_folder, gateway) = start(&backend, &["--report-status-classes", "--metrics-per-host=false"]);
+    get(gateway.http, HOST, "/");
+    let sample = requests(&gateway);
+    assert_eq!(sample.labels["status"], "2xx");
+    assert!(sample.labels.get("host").is_none_or(String::is_empty), "{sample:?}");
+}
+
+#[test]
+fn metrics_can_be_left_out_and_are_off_by_default() {
+    let backend = Backend::echo("shop");
+    let (_folder, gateway) = start(&backend, &["--exclude-socket-metrics", "request_size,response_size"]);
+    get(gateway.http, HOST, "/");
+    requests(&gateway);
+    let text = gateway.metrics();
+    assert!(text.contains("_request_duration_seconds") && !text.contains("_request_size"), "{text}");
+    assert!(!text.contains("_response_size"), "{text}");
+    let gateway = Gateway::start(&Folder::with(site("shop", HOST, &[&backend])));
+    get(gateway.http, HOST, "/");
+    gateway.await_access("GET / HTTP/1.1");
+    assert!(samples(&gateway, REQUESTS).is_empty());
+}
+
+#[test]
+fn hosts_that_no_ingress_names_are_counted_only_when_asked_to() {
+    let backend = Backend::echo("shop");
+    let (_folder, gateway) = start(&backend, &[]);
+    get(gateway.http, "unknown.example", "/");
+    get(gateway.http, HOST, "/");
+    requests(&gateway);
+    assert!(samples(&gateway, REQUESTS).iter().all(|sample| sample.labels["host"] == HOST));
+    let (_folder, gateway) = start(&backend, &["--metrics-per-undefined-host"]);
+    get(gateway.http, "unknown.example", "/");
+    await_until("the unknown host", || {
+        samples(&gateway, REQUESTS).iter().any(|sample| sample.labels["host"] != HOST)
+    });
+}
+
+#[test]
+fn series_go_with_their_ingress() {
+    let backend = Backend::echo("web");
+    let ingress = |name: &str| Ingress::new(name).path(&format!("{name}.example"), "/", "web").text();
+    let folder = Folder::with(service_with("web", &[&backend]) + &ingress("stays"));
+    folder.write("goes.yaml", ingress("goes"));
+    let gateway = Gateway::with(&folder, &["--enable-metrics"]);
+    let of = |name: &str| {
+        let text = gateway.metrics();
+        text.lines().filter(|line| line.contains(&format!("ingress=\"{name}\""))).count()
+    };
+    get(gateway.http, "goes.example", "/");
+    get(gateway.http, "stays.example", "/");
+    await_until("the series of both", || of("goes") > 0 && of("stays") > 0);
+    folder.remove("goes.yaml");
+    await_until("the series to go", || of("goes") == 0);
+    assert!(of("stays") > 0);
+}
+
+#[test]
+fn sluice_tells_of_itself() {
+    let backend = Backend::echo("shop");
+    let certificate = TestCertificate::new(&[HOST]);
+    let (folder, gateway) = start(&backend, &[]);
+    folder.write("tls.yaml", certificate.secret("tls"));
+    get(gateway.http, HOST, "/");
+    requests(&gateway);
+    let text = gateway.metrics();
+    assert!(text.lines().any(|line| line.starts_with("sluice_")), "{text}");
+    assert!(text.contains("# TYPE nginx_ingress_controller_requests counter"), "{text}");
+    assert!(text.contains("process_resident_memory_bytes"), "{text}");
+    let response = gateway.probe("/metrics").unwrap();
+    assert!(response.header("content-type").unwrap().starts_with("text/plain"));
+}

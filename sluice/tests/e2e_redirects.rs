@@ -1,0 +1,122 @@
+//! From http to https, and HSTS.
+
+use crate::harness::manifest::service_with;
+use crate::harness::{
+    Backend, Connection, Folder, Gateway, Ingress, TestCertificate, await_until, config_map, get, get_tls,
+};
+
+const HOST: &str = "shop.example";
+const CONFIG: [&str; 2] = ["--configmap", "ingress-nginx/controller"];
+
+/// A host, with TLS or without.
+fn folder(ingress: &Ingress, tls: bool, backend: &Backend) -> Folder {
+    let mut objects = service_with("web", &[backend]);
+    let mut ingress = ingress.clone();
+    if tls {
+        objects += &TestCertificate::new(&[HOST]).secret("tls");
+        ingress = ingress.tls(&[HOST], "tls");
+    }
+    Folder::with(objects + &ingress.text())
+}
+
+fn ingress() -> Ingress {
+    Ingress::new("shop").path(HOST, "/", "web")
+}
+
+#[test]
+fn a_host_with_tls_redirects_and_cuts_the_final_slash() {
+    let backend = Backend::echo("web");
+    let gateway = Gateway::start(&folder(&ingress(), true, &backend));
+    for (host, target, location) in [
+        (HOST, "/cart?a=b", "https://shop.example/cart?a=b"),
+        (HOST, "/cart/", "https://shop.example/cart"),
+        (HOST, "/", "https://shop.example"),
+        ("shop.example:8080", "/x", "https://shop.example/x"),
+    ] {
+        let response = get(gateway.http, host, target);
+        assert_eq!(response.status, 308, "{target}");
+        assert_eq!(response.header("location"), Some(location));
+        assert!(response.text().contains("308 Permanent Redirect"));
+        assert_eq!(response.header("strict-transport-security"), None);
+    }
+    assert_eq!(get_tls(gateway.https, HOST, "/cart").backend(), "web");
+    assert_eq!(backend.requests(), 1);
+}
+
+#[test]
+fn a_host_without_tls_does_not_redirect_unless_forced() {
+    let backend = Backend::echo("web");
+    let gateway = Gateway::start(&folder(&ingress(), false, &backend));
+    assert_eq!(get(gateway.http, HOST, "/").status, 200);
+    let forced = ingress().annotation("force-ssl-redirect", "true");
+    let gateway = Gateway::start(&folder(&forced, false, &backend));
+    assert_eq!(get(gateway.http, HOST, "/x").header("location"), Some("https://shop.example/x"));
+}
+
+#[test]
+fn an_ingress_may_switch_the_redirect_off() {
+    let backend = Backend::echo("web");
+    let off = ingress().annotation("ssl-redirect", "false");
+    let gateway = Gateway::start(&folder(&off, true, &backend));
+    assert_eq!(get(gateway.http, HOST, "/").status, 200);
+}
+
+#[test]
+fn challenges_are_never_redirected() {
+    let backend = Backend::echo("web");
+    let gateway = Gateway::start(&folder(&ingress(), true, &backend));
+    assert_eq!(get(gateway.http, HOST, "/.well-known/acme-challenge/token").status, 200);
+    assert_eq!(get(gateway.http, HOST, "/.well-known/other").status, 308);
+}
+
+#[test]
+fn the_configmap_decides_over_code_and_default() {
+    let backend = Backend::echo("web");
+    let folder = folder(&ingress(), true, &backend);
+    let gateway = Gateway::with(&folder, &CONFIG);
+    let settings =
+        |data: &[(&str, &str)]| folder.write("config.yaml", config_map("ingress-nginx/controller", data));
+    let status = |status| await_until("the redirect", || get(gateway.http, HOST, "/x").status == status);
+    status(308);
+    settings(&[("http-redirect-code", "301")]);
+    status(301);
+    settings(&[("ssl-redirect", "false")]);
+    status(200);
+    settings(&[("ssl-redirect", "false"), ("force-ssl-redirect", "true")]);
+    status(308);
+}
+
+#[test]
+fn a_trusted_proxy_may_say_that_it_was_https() {
+    let backend = Backend::echo("web");
+    let folder = folder(&ingress(), true, &backend);
+    let gateway = Gateway::with(&folder, &CONFIG);
+    let status = || {
+        let fields = [("X-Forwarded-Proto", "https")];
+        Connection::plain(gateway.http).request("GET", HOST, "/", &fields, "").status
+    };
+    assert_eq!(status(), 308);
+    folder.write("config.yaml", config_map("ingress-nginx/controller", &[("use-forwarded-headers", "true")]));
+    await_until("the header to be trusted", || status() == 200);
+}
+
+#[test]
+fn https_answers_carry_hsts_in_place_of_the_backends() {
+    let backend =
+        Backend::with("web", |_| crate::harness::Reply::field("Strict-Transport-Security", "max-age=1"));
+    let folder = folder(&ingress().annotation("ssl-redirect", "false"), true, &backend);
+    let gateway = Gateway::with(&folder, &CONFIG);
+    let hsts = |response: &crate::harness::client::Response| {
+        response.all("strict-transport-security").iter().map(|value| (*value).to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(hsts(&get_tls(gateway.https, HOST, "/")), ["max-age=31536000; includeSubDomains"]);
+    assert_eq!(
+        hsts(&get_tls(gateway.https, "unknown.example", "/")),
+        ["max-age=31536000; includeSubDomains"]
+    );
+    let data = [("hsts-max-age", "60"), ("hsts-include-subdomains", "false"), ("hsts-preload", "true")];
+    folder.write("config.yaml", config_map("ingress-nginx/controller", &data));
+    await_until("the new field", || hsts(&get_tls(gateway.https, HOST, "/")) == ["max-age=60; preload"]);
+    folder.write("config.yaml", config_map("ingress-nginx/controller", &[("hsts", "false")]));
+    await_until("the backend's own field", || hsts(&get_tls(gateway.https, HOST, "/")) == ["max-age=1"]);
+}

@@ -1,0 +1,169 @@
+//! What happens to a request whose endpoint fails it.
+
+use crate::harness::manifest::{service_with, slice};
+use crate::harness::{Backend, Connection, Folder, Gateway, Ingress, Reply, get, ports};
+
+const HOST: &str = "retry.example";
+
+fn start(annotations: &[(&str, &str)], backends: &[&Backend]) -> Gateway {
+    let mut ingress = Ingress::new("web").path(HOST, "/", "web");
+    for (name, value) in annotations {
+        ingress = ingress.annotation(name, value);
+    }
+    Gateway::start(&Folder::with(ingress.text() + &service_with("web", backends)))
+}
+
+fn post(gateway: &Gateway) -> u16 {
+    Connection::plain(gateway.http).request("POST", HOST, "/", &[], "body").status
+}
+
+/// A backend that refuses connections.
+fn dead() -> Backend {
+    let mut backend = Backend::echo("dead");
+    backend.stop();
+    backend
+}
+
+#[test]
+fn requests_go_past_a_dead_endpoint() {
+    let good = Backend::echo("good");
+    let gateway = start(&[], &[&dead(), &good]);
+    for _ in 0..10 {
+        assert_eq!(get(gateway.http, HOST, "/").backend(), "good");
+        assert_eq!(post(&gateway), 200, "nothing was sent to the dead one");
+    }
+}
+
+#[test]
+fn requests_go_past_an_endpoint_that_closes_or_resets() {
+    let closes = Backend::with("closes", |_| Reply::Close);
+    let resets = Backend::with("resets", |_| Reply::Reset);
+    let good = Backend::echo("good");
+    let gateway = start(&[], &[&closes, &resets, &good]);
+    for _ in 0..10 {
+        assert_eq!(get(gateway.http, HOST, "/").backend(), "good");
+    }
+}
+
+#[test]
+fn a_post_that_was_sent_is_not_sent_again() {
+    let backends = ["a", "b"].map(|name| Backend::with(name, |_| Reply::Close));
+    let gateway = start(&[], &backends.each_ref());
+    assert_eq!(post(&gateway), 502);
+    assert_eq!(backends[0].requests() + backends[1].requests(), 1);
+}
+
+#[test]
+fn a_post_is_sent_again_when_that_is_asked_for() {
+    let closes = Backend::with("closes", |_| Reply::Close);
+    let good = Backend::echo("good");
+    let gateway = start(&[("proxy-next-upstream", "error timeout non_idempotent")], &[&closes, &good]);
+    for _ in 0..4 {
+        assert_eq!(post(&gateway), 200);
+    }
+}
+
+#[test]
+fn a_status_is_retried_when_that_is_asked_for() {
+    let busy = Backend::with("busy", |_| Reply::status(503));
+    let good = Backend::echo("good");
+    let gateway = start(&[("proxy-next-upstream", "error http_503")], &[&busy, &good]);
+    for _ in 0..4 {
+        assert_eq!(get(gateway.http, HOST, "/").backend(), "good");
+    }
+    assert!(busy.requests() >= 1);
+    let busy = Backend::with("busy", |_| Reply::status(503));
+    let gateway = start(&[("proxy-next-upstream", "error http_503")], &[&busy]);
+    let response = get(gateway.http, HOST, "/");
+    assert_eq!(response.status, 503);
+    assert!(response.text().contains("of the backend"), "the last answer is relayed as it is");
+}
+
+#[test]
+fn retries_can_be_switched_off_or_limited() {
+    for (name, value) in [("proxy-next-upstream", "off"), ("proxy-next-upstream-tries", "1")] {
+        let closes = Backend::with("closes", |_| Reply::Close);
+        let gateway = start(&[(name, value)], &[&closes]);
+        assert_eq!(get(gateway.http, HOST, "/").status, 502);
+        assert_eq!(closes.requests(), 1, "{name}");
+    }
+    let closing = ["a", "b", "c", "d"].map(|name| Backend::with(name, |_| Reply::Close));
+    let gateway = start(&[("proxy-next-upstream-tries", "2")], &closing.each_ref());
+    assert_eq!(get(gateway.http, HOST, "/").status, 502);
+    assert_eq!(closing.iter().map(Backend::requests).sum::<usize>(), 2);
+    assert!(closing.iter().all(|backend| backend.requests() <= 1), "no endpoint is tried twice");
+}
+
+#[test]
+fn connections_that_went_stale_in_the_pool_never_surface() {
+    let backend = Backend::closing_after("stale", 1);
+    let gateway = start(&[("proxy-next-upstream-tries", "1")], &[&backend]);
+    let mut client = Connection::plain(gateway.http);
+    for _ in 0..50 {
+        assert_eq!(client.get(HOST, "/").status, 200);
+        assert_eq!(client.request("POST", HOST, "/", &[], "body").status, 200);
+    }
+}
+
+#[test]
+fn pooled_connections_are_used_again() {
+    let backend = Backend::echo("pooled");
+    let gateway = start(&[], &[&backend]);
+    let mut client = Connection::plain(gateway.http);
+    for _ in 0..50 {
+        assert_eq!(client.get(HOST, "/").status, 200);
+    }
+    assert!(backend.connections() <= 2, "{} connections", backend.connections());
+}
+
+#[test]
+fn when_all_endpoints_are_out_all_are_used() {
+    let mut backend = Backend::echo("only");
+    let gateway = start(&[], &[&backend]);
+    assert_eq!(get(gateway.http, HOST, "/").status, 200);
+    backend.stop();
+    for _ in 0..5 {
+        assert_eq!(get(gateway.http, HOST, "/").status, 502);
+    }
+    let address = backend.address;
+    let listener = std::net::TcpListener::bind(address).unwrap();
+    let answer = std::thread::spawn(move || {
+        use std::io::{Read, Write};
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut head = [0; 4096];
+        let _ = stream.read(&mut head).unwrap();
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").unwrap();
+    });
+    assert_eq!(get(gateway.http, HOST, "/").status, 200, "an endpoint that is back is used at once");
+    answer.join().unwrap();
+}
+
+#[test]
+fn an_address_that_stands_in_two_slices_counts_once() {
+    let [a, b] = ["a", "b"].map(Backend::echo);
+    let twice = slice("again", "web", &["127.0.0.1"], a.address.port());
+    let ingress = Ingress::new("web").path(HOST, "/", "web").text();
+    let gateway = Gateway::start(&Folder::with(ingress + &service_with("web", &[&a, &b]) + &twice));
+    for _ in 0..20 {
+        assert_eq!(get(gateway.http, HOST, "/").status, 200);
+    }
+    assert_eq!((a.requests(), b.requests()), (10, 10));
+}
+
+#[test]
+fn round_robin_is_exact_over_all_clients() {
+    let backends = ["a", "b", "c", "d"].map(Backend::echo);
+    let gateway = start(&[], &backends.each_ref());
+    let mut clients: Vec<Connection> = (0..8).map(|_| Connection::plain(gateway.http)).collect();
+    for _ in 0..5 {
+        for client in &mut clients {
+            assert_eq!(client.get(HOST, "/").status, 200);
+        }
+    }
+    assert_eq!(backends.each_ref().map(Backend::requests), [10; 4]);
+}
+
+#[test]
+fn ports_of_this_machine_are_reserved_once() {
+    assert_ne!(ports::reserve(), ports::reserve());
+}

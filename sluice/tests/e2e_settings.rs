@@ -1,0 +1,124 @@
+//! Global settings from the ConfigMap, live.
+
+use crate::harness::{Backend, Connection, Folder, Gate, Gateway, Reply, await_until, config_map, get, site};
+
+const HOST: &str = "shop.example";
+const NAME: &str = "ingress-nginx/controller";
+
+fn start(backend: &Backend) -> (Folder, Gateway) {
+    let folder = Folder::with(site("shop", HOST, &[backend]));
+    let gateway = Gateway::with(&folder, &["--configmap", NAME]);
+    (folder, gateway)
+}
+
+/// Whether a client may go on after one request.
+fn keeps_alive(gateway: &Gateway) -> bool {
+    let mut connection = Connection::plain(gateway.http);
+    let response = connection.get(HOST, "/");
+    !response.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"))
+}
+
+#[test]
+fn a_config_map_that_is_not_there_yet_means_defaults_and_a_warning() {
+    let backend = Backend::echo("shop");
+    let (folder, gateway) = start(&backend);
+    assert!(keeps_alive(&gateway));
+    assert!(gateway.problems().contains(NAME), "{}", gateway.problems());
+    folder.write("config.yaml", config_map(NAME, &[("keep-alive", "0")]));
+    await_until("the setting", || !keeps_alive(&gateway));
+    await_until("the warning to go", || !gateway.problems().contains(NAME));
+    folder.remove("config.yaml");
+    await_until("the default", || keeps_alive(&gateway));
+}
+
+#[test]
+fn a_bad_value_keeps_the_last_good_one_and_is_named() {
+    let backend = Backend::echo("shop");
+    let (folder, gateway) = start(&backend);
+    folder.write("config.yaml", config_map(NAME, &[("keep-alive", "0")]));
+    await_until("the setting", || !keeps_alive(&gateway));
+    folder.write(
+        "config.yaml",
+        config_map(NAME, &[("keep-alive", "a-while"), ("generate-request-id", "false")]),
+    );
+    await_until("the problem", || {
+        let problems = gateway.problems();
+        [NAME, "keep-alive", "a-while"].iter().all(|part| problems.contains(part))
+    });
+    await_until("the good part", || get(gateway.http, HOST, "/").received("x-request-id").is_empty());
+    assert!(!keeps_alive(&gateway));
+    folder.write("config.yaml", config_map(NAME, &[("keep-alive", "30")]));
+    await_until("the repair", || keeps_alive(&gateway) && !gateway.problems().contains("a-while"));
+}
+
+#[test]
+fn a_bad_value_from_the_start_is_the_default() {
+    let backend = Backend::echo("shop");
+    let folder = Folder::with(site("shop", HOST, &[&backend]));
+    folder.write("config.yaml", config_map(NAME, &[("keep-alive", "a-while")]));
+    let gateway = Gateway::with(&folder, &["--configmap", NAME]);
+    assert!(keeps_alive(&gateway));
+    assert!(gateway.problems().contains("a-while"));
+}
+
+#[test]
+fn known_keys_that_are_not_built_yet_and_unknown_keys_are_named() {
+    let backend = Backend::echo("shop");
+    let (folder, gateway) = start(&backend);
+    folder.write("config.yaml", config_map(NAME, &[("use-gzip", "true"), ("no-such-key", "x")]));
+    await_until("both", || {
+        let problems = gateway.problems();
+        problems.contains("use-gzip") && problems.contains("no-such-key")
+    });
+    assert_eq!(get(gateway.http, HOST, "/").status, 200);
+}
+
+#[test]
+fn a_connection_ends_after_so_many_requests() {
+    let backend = Backend::echo("shop");
+    let folder = Folder::with(site("shop", HOST, &[&backend]));
+    folder.write("config.yaml", config_map(NAME, &[("keep-alive-requests", "3")]));
+    let gateway = Gateway::with(&folder, &["--configmap", NAME]);
+    let mut connection = Connection::plain(gateway.http);
+    for number in 1..=3 {
+        let close = connection
+            .get(HOST, "/")
+            .header("connection")
+            .is_some_and(|value| value.eq_ignore_ascii_case("close"));
+        assert_eq!(close, number == 3, "request {number}");
+    }
+    assert!(connection.is_closed());
+}
+
+#[test]
+fn an_idle_connection_ends_after_a_while() {
+    let backend = Backend::echo("shop");
+    let folder = Folder::with(site("shop", HOST, &[&backend]));
+    folder.write("config.yaml", config_map(NAME, &[("keep-alive", "1")]));
+    let gateway = Gateway::with(&folder, &["--configmap", NAME]);
+    let mut connection = Connection::plain(gateway.http);
+    assert_eq!(connection.get(HOST, "/").status, 200);
+    assert!(connection.is_closed());
+}
+
+#[test]
+fn timeouts_apply_live_and_annotations_come_first() {
+    let gate = Gate::default();
+    let backend = Backend::with("slow", {
+        let gate = gate.clone();
+        move |request| {
+            if request.start.contains("/slow") {
+                gate.wait();
+            }
+            Reply::Echo
+        }
+    });
+    let (folder, gateway) = start(&backend);
+    folder.write(
+        "config.yaml",
+        config_map(NAME, &[("proxy-read-timeout", "1"), ("generate-request-id", "false")]),
+    );
+    await_until("the setting", || get(gateway.http, HOST, "/").received("x-request-id").is_empty());
+    assert_eq!(get(gateway.http, HOST, "/slow").status, 504);
+    gate.open();
+}

@@ -1,0 +1,103 @@
+//! The end: nothing that runs is cut off, nothing that is done lingers.
+
+use std::time::{Duration, Instant};
+
+use crate::harness::wire::Side;
+use crate::harness::{Backend, Connection, Folder, Gate, Gateway, Reply, await_until, config_map, site};
+
+const HOST: &str = "shop.example";
+
+/// A backend that answers `/slow` when the gate opens.
+fn slow(gate: &Gate) -> Backend {
+    let gate = gate.clone();
+    Backend::with("slow", move |request| {
+        if request.start.contains("/slow") {
+            gate.wait();
+        }
+        Reply::Echo
+    })
+}
+
+#[test]
+fn an_idle_gateway_ends_at_once_and_well() {
+    let backend = Backend::echo("shop");
+    let mut gateway = Gateway::start(&Folder::with(site("shop", HOST, &[&backend])));
+    let mut idle = Connection::plain(gateway.http);
+    assert_eq!(idle.get(HOST, "/").status, 200);
+    let _never_used = Connection::plain(gateway.http);
+    let started = Instant::now();
+    gateway.terminate();
+    assert!(idle.is_closed(), "idle connections are closed");
+    assert_eq!(gateway.await_exit().code(), Some(0));
+    assert!(started.elapsed() < Duration::from_secs(5), "took {:?}", started.elapsed());
+}
+
+#[test]
+fn a_running_request_ends_well_and_new_connections_are_refused_meanwhile() {
+    let gate = Gate::default();
+    let backend = slow(&gate);
+    let mut gateway = Gateway::start(&Folder::with(site("shop", HOST, &[&backend])));
+    let mut running = Connection::plain(gateway.http);
+    running.send(format!("GET /slow HTTP/1.1\r\nHost: {HOST}\r\n\r\n"));
+    await_until("the request to reach its backend", || backend.requests() == 1);
+    gateway.terminate();
+    await_until("the readiness to go", || gateway.health() != Some(200));
+    await_until("new connections to be refused", || Connection::try_plain(gateway.http).is_err());
+    assert!(gateway.is_running());
+    gate.open();
+    let response = running.response();
+    assert_eq!(response.status, 200);
+    assert_eq!(response.header("connection").map(str::to_lowercase).as_deref(), Some("close"));
+    assert_eq!(gateway.await_exit().code(), Some(0));
+}
+
+#[test]
+fn during_the_grace_period_new_connections_are_served_and_told_to_close() {
+    let backend = Backend::echo("shop");
+    let folder = Folder::with(site("shop", HOST, &[&backend]));
+    let mut gateway = Gateway::with(&folder, &["--shutdown-grace-period", "3"]);
+    let mut kept = Connection::plain(gateway.http);
+    assert_eq!(kept.get(HOST, "/").status, 200);
+    let started = Instant::now();
+    gateway.terminate();
+    await_until("/healthz to fail", || gateway.health() == Some(500));
+    assert_eq!(gateway.probe("/livez").map(|response| response.status), Some(200));
+    for connection in [&mut kept, &mut Connection::plain(gateway.http)] {
+        let response = connection.get(HOST, "/");
+        assert_eq!(response.status, 200);
+        assert_eq!(response.header("connection").map(str::to_lowercase).as_deref(), Some("close"));
+        assert!(connection.is_closed());
+    }
+    assert_eq!(gateway.await_exit().code(), Some(0));
+    assert!(started.elapsed() >= Duration::from_secs(3), "took only {:?}", started.elapsed());
+}
+
+#[test]
+fn a_request_that_never_ends_is_cut_off_at_the_timeout() {
+    let gate = Gate::default();
+    let backend = slow(&gate);
+    let folder = Folder::with(site("shop", HOST, &[&backend]));
+    folder.write("config.yaml", config_map("ingress-nginx/controller", &[("worker-shutdown-timeout", "1s")]));
+    let mut gateway = Gateway::with(&folder, &["--configmap", "ingress-nginx/controller"]);
+    let mut running = Connection::plain(gateway.http);
+    running.send(format!("GET /slow HTTP/1.1\r\nHost: {HOST}\r\n\r\n"));
+    await_until("the request to reach its backend", || backend.requests() == 1);
+    gateway.terminate();
+    assert_eq!(gateway.await_exit().code(), Some(0));
+    let answer = running.try_response(Side::Response);
+    assert!(!matches!(&answer, Ok(Some(response)) if response.status == 200), "{answer:?}");
+    gate.open();
+}
+
+#[test]
+fn an_open_upgrade_does_not_hold_the_end_beyond_the_timeout() {
+    let backend = Backend::with("chat", |_| Reply::Upgrade);
+    let folder = Folder::with(site("shop", HOST, &[&backend]));
+    folder.write("config.yaml", config_map("ingress-nginx/controller", &[("worker-shutdown-timeout", "1s")]));
+    let mut gateway = Gateway::with(&folder, &["--configmap", "ingress-nginx/controller"]);
+    let mut socket = Connection::plain(gateway.http);
+    let fields = [("Upgrade", "websocket"), ("Connection", "Upgrade")];
+    assert_eq!(socket.request("GET", HOST, "/", &fields, "").status, 101);
+    gateway.terminate();
+    assert_eq!(gateway.await_exit().code(), Some(0));
+}

@@ -1,0 +1,269 @@
+//! Backends: small HTTP/1.1 servers on loopback that tell what they were asked, or misbehave as told.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustix::net::sockopt::set_socket_linger;
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use serde_json::json;
+
+use super::wire::{Message, Reader, Side};
+
+/// What a backend does with a request.
+pub(crate) enum Reply {
+    /// Answers with what it was asked, as JSON.
+    Echo,
+    /// Answers with this status, fields and body.
+    Answer(u16, Vec<(String, String)>, String),
+    /// Sends these octets and ends the connection.
+    Raw(Vec<u8>),
+    /// Sends these octets and goes on.
+    Octets(Vec<u8>),
+    /// Ends the connection without a word.
+    Close,
+    /// Resets the connection.
+    Reset,
+    /// Sends the name and everything it receives from then on back, after 101.
+    Upgrade,
+}
+
+impl Reply {
+    /// An answer without fields of its own.
+    pub(crate) fn status(status: u16) -> Self {
+        Self::Answer(status, Vec::new(), format!("status {status} of the backend"))
+    }
+
+    /// A 200 with one field.
+    pub(crate) fn field(name: &str, value: &str) -> Self {
+        Self::Answer(200, vec![(name.to_owned(), value.to_owned())], "ok".to_owned())
+    }
+}
+
+type Handler = dyn Fn(&Message) -> Reply + Send + Sync;
+
+/// A door that a handler waits at until the test opens it.
+#[derive(Clone, Default)]
+pub(crate) struct Gate(Arc<(Mutex<bool>, Condvar)>);
+
+impl Gate {
+    /// Waits until it is open.
+    pub(crate) fn wait(&self) {
+        let (open, changed) = &*self.0;
+        drop(changed.wait_while(open.lock().unwrap(), |open| !*open).unwrap());
+    }
+
+    /// Opens it for good.
+    pub(crate) fn open(&self) {
+        *self.0.0.lock().unwrap() = true;
+        self.0.1.notify_all();
+    }
+}
+
+/// A running backend; ends with the test or by [`Backend::stop`].
+pub(crate) struct Backend {
+    /// Where it listens.
+    pub(crate) address: SocketAddr,
+    shared: Arc<Shared>,
+    acceptor: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    name: String,
+    handler: Box<Handler>,
+    tls: Option<Arc<ServerConfig>>,
+    /// Requests on one connection before it is closed without notice; 0 is no limit.
+    keep_alive: usize,
+    seen: Mutex<Vec<Message>>,
+    connections: AtomicUsize,
+    /// Weak, so that a connection ends when its own thread lets go of it.
+    open: Mutex<Vec<Weak<TcpStream>>>,
+    stopping: AtomicBool,
+}
+
+impl Backend {
+    /// One that echoes.
+    pub(crate) fn echo(name: &str) -> Self {
+        Self::with(name, |_| Reply::Echo)
+    }
+
+    /// One that does as the handler says.
+    pub(crate) fn with(name: &str, handler: impl Fn(&Message) -> Reply + Send + Sync + 'static) -> Self {
+        Self::start(name, Box::new(handler), None, 0)
+    }
+
+    /// One that echoes over TLS.
+    pub(crate) fn tls(name: &str, config: Arc<ServerConfig>) -> Self {
+        Self::start(name, Box::new(|_| Reply::Echo), Some(config), 0)
+    }
+
+    /// One that echoes and closes each connection after so many requests, without announcing it.
+    pub(crate) fn closing_after(name: &str, requests: usize) -> Self {
+        Self::start(name, Box::new(|_| Reply::Echo), None, requests)
+    }
+
+    fn start(name: &str, handler: Box<Handler>, tls: Option<Arc<ServerConfig>>, keep_alive: usize) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, super::ports::reserve())).unwrap();
+        let address = listener.local_addr().unwrap();
+        let shared = Arc::new(Shared {
+            name: name.to_owned(),
+            handler,
+            tls,
+            keep_alive,
+            seen: Mutex::default(),
+            connections: AtomicUsize::new(0),
+            open: Mutex::default(),
+            stopping: AtomicBool::new(false),
+        });
+        let acceptor = std::thread::spawn({
+            let shared = shared.clone();
+            move || shared.accept(&listener)
+        });
+        Self { address, shared, acceptor: Some(acceptor) }
+    }
+
+    /// The requests so far.
+    pub(crate) fn seen(&self) -> Vec<Message> {
+        self.shared.seen.lock().unwrap().clone()
+    }
+
+    /// How many requests there were.
+    pub(crate) fn requests(&self) -> usize {
+        self.shared.seen.lock().unwrap().len()
+    }
+
+    /// The same, for another thread to ask.
+    pub(crate) fn counter(&self) -> impl Fn() -> usize + Send + 'static {
+        let shared = self.shared.clone();
+        move || shared.seen.lock().unwrap().len()
+    }
+
+    /// How many connections there were.
+    pub(crate) fn connections(&self) -> usize {
+        self.shared.connections.load(Ordering::SeqCst)
+    }
+
+    /// Closes its connections, but goes on listening.
+    pub(crate) fn drop_connections(&self) {
+        for stream in self.shared.open.lock().unwrap().drain(..).filter_map(|stream| stream.upgrade()) {
+            // A connection that has ended on its own cannot be shut down again.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Stops listening and closes everything: the address refuses connections from now on.
+    pub(crate) fn stop(&mut self) {
+        let Some(acceptor) = self.acceptor.take() else { return };
+        self.shared.stopping.store(true, Ordering::SeqCst);
+        // Wakes the acceptor, which then sees that it should end and closes the listener.
+        let _ = TcpStream::connect(self.address);
+        let _ = acceptor.join();
+        self.drop_connections();
+    }
+}
+
+impl Drop for Backend {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Shared {
+    fn accept(self: &Arc<Self>, listener: &TcpListener) {
+        for stream in listener.incoming() {
+            if self.stopping.load(Ordering::SeqCst) {
+                return;
+            }
+            let Ok(stream) = stream else { continue };
+            self.connections.fetch_add(1, Ordering::SeqCst);
+            let stream = Arc::new(stream);
+            self.open.lock().unwrap().push(Arc::downgrade(&stream));
+            let shared = self.clone();
+            // Ends with its connection, at the latest when the backend stops and shuts it down.
+            std::thread::spawn(move || shared.serve(&stream));
+        }
+    }
+
+    fn serve(&self, stream: &TcpStream) {
+        // Errors end the connection: the other side sees that, and the test with it.
+        let _ = match &self.tls {
+            None => self.converse(&mut &*stream, stream),
+            Some(config) => {
+                let session = ServerConnection::new(config.clone()).unwrap();
+                self.converse(&mut StreamOwned::new(session, stream), stream)
+            }
+        };
+    }
+
+    fn converse(&self, stream: &mut (impl Read + Write), socket: &TcpStream) -> std::io::Result<()> {
+        let mut reader = Reader::new();
+        let mut served = 0;
+        while let Some(request) = reader.message(stream, Side::Request)? {
+            self.seen.lock().unwrap().push(request.clone());
+            match (self.handler)(&request) {
+                Reply::Echo => stream.write_all(&self.echo(&request))?,
+                Reply::Answer(status, fields, body) => stream.write_all(&answer(status, &fields, &body))?,
+                Reply::Octets(octets) => stream.write_all(&octets)?,
+                Reply::Raw(octets) => return stream.write_all(&octets),
+                Reply::Close => return Ok(()),
+                // Closing without lingering is a reset.
+                Reply::Reset => return Ok(set_socket_linger(socket, Some(Duration::ZERO))?),
+                Reply::Upgrade => {
+                    let greeting = format!(
+                        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n{}\n",
+                        self.name
+                    );
+                    stream.write_all(greeting.as_bytes())?;
+                    stream.write_all(&reader.take_rest())?;
+                    return self.parrot(stream);
+                }
+            }
+            served += 1;
+            if served == self.keep_alive {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn parrot(&self, stream: &mut (impl Read + Write)) -> std::io::Result<()> {
+        let mut octets = [0; 4096];
+        loop {
+            match stream.read(&mut octets)? {
+                0 => return Ok(()),
+                count => stream.write_all(&octets[..count])?,
+            }
+        }
+    }
+
+    fn echo(&self, request: &Message) -> Vec<u8> {
+        let mut start = request.start.split(' ');
+        let body = json!({
+            "backend": self.name,
+            "method": start.next(),
+            "target": start.next(),
+            "headers": request.headers,
+            "body": request.text(),
+        });
+        let fields = [("Content-Type".to_owned(), "application/json".to_owned())];
+        let mut octets = answer(200, &fields, &body.to_string());
+        if request.start.starts_with("HEAD ") {
+            let end = octets.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
+            octets.truncate(end);
+        }
+        octets
+    }
+}
+
+fn answer(status: u16, fields: &[(String, String)], body: &str) -> Vec<u8> {
+    let mut text = format!("HTTP/1.1 {status} Status\r\nContent-Length: {}\r\n", body.len());
+    for (name, value) in fields {
+        text.push_str(&format!("{name}: {value}\r\n"));
+    }
+    text.push_str("\r\n");
+    text.push_str(body);
+    text.into_bytes()
+}

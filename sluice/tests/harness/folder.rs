@@ -1,0 +1,48 @@
+//! A folder of manifests that a test edits.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+/// A temporary folder; gone at the end of the test.
+pub(crate) struct Folder {
+    root: TempDir,
+}
+
+impl Folder {
+    /// An empty folder.
+    pub(crate) fn empty() -> Self {
+        Self { root: TempDir::new().unwrap() }
+    }
+
+    /// A folder with the IngressClass `nginx` and these objects.
+    pub(crate) fn with(objects: impl AsRef<str>) -> Self {
+        let folder = Self::empty();
+        folder.write("class.yaml", super::class("nginx", "k8s.io/ingress-nginx"));
+        folder.write("objects.yaml", objects);
+        folder
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        self.root.path()
+    }
+
+    /// A file in it.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.path().join(name)
+    }
+
+    /// Puts a file in place as an editor does: written under another name, then renamed.
+    pub(crate) fn write(&self, name: &str, text: impl AsRef<str>) {
+        let draft = self.file(&format!(".{name}.draft"));
+        fs::write(&draft, text.as_ref()).unwrap();
+        fs::rename(&draft, self.file(name)).unwrap();
+    }
+
+    /// Takes a file away.
+    pub(crate) fn remove(&self, name: &str) {
+        fs::remove_file(self.file(name)).unwrap();
+    }
+}

@@ -1,0 +1,191 @@
+//! The real program as a child process.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::client::{Connection, Response};
+use super::folder::Folder;
+use super::{PATIENCE, await_some, pause, ports};
+
+/// How often a start is tried again when somebody else took a port in between.
+const STARTS: usize = 3;
+
+type Lines = Arc<Mutex<Vec<String>>>;
+
+/// A running gateway; killed at the end of the test if it still runs.
+pub(crate) struct Gateway {
+    /// Plain HTTP.
+    pub(crate) http: SocketAddr,
+    /// TLS.
+    pub(crate) https: SocketAddr,
+    /// `/healthz`, `/livez` and `/metrics`.
+    pub(crate) healthz: SocketAddr,
+    /// Introspection.
+    pub(crate) admin: SocketAddr,
+    child: Child,
+    access_log: Lines,
+    program_log: Lines,
+}
+
+impl Gateway {
+    /// Serves a folder, and is ready.
+    #[track_caller]
+    pub(crate) fn start(folder: &Folder) -> Self {
+        Self::with(folder, &[])
+    }
+
+    /// Serves a folder with more flags, and is ready.
+    #[track_caller]
+    pub(crate) fn with(folder: &Folder, flags: &[&str]) -> Self {
+        for _ in 0..STARTS {
+            if let Some(gateway) = Self::try_start(folder, flags) {
+                return gateway;
+            }
+        }
+        panic!("no start in {STARTS} found its ports free");
+    }
+
+    /// `None` when a port was taken meanwhile.
+    #[track_caller]
+    fn try_start(folder: &Folder, flags: &[&str]) -> Option<Self> {
+        let [http, https, healthz, admin] =
+            [(); 4].map(|()| SocketAddr::from((Ipv4Addr::LOCALHOST, ports::reserve())));
+        let mut child = Command::new(env!("CARGO_BIN_EXE_sluice"))
+            .arg("serve")
+            .arg("--manifests")
+            .arg(folder.path())
+            .args(["--http-port", &http.port().to_string()])
+            .args(["--https-port", &https.port().to_string()])
+            .args(["--healthz-port", &healthz.port().to_string()])
+            .args(["--admin-address", &admin.to_string()])
+            .args(flags)
+            .env_remove("RUST_LOG")
+            .env("POD_NAME", "sluice-0")
+            .env("POD_NAMESPACE", "ingress-nginx")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let access_log = collect(child.stdout.take().unwrap());
+        let program_log = collect(child.stderr.take().unwrap());
+        let mut gateway = Self { http, https, healthz, admin, child, access_log, program_log };
+        let deadline = Instant::now() + PATIENCE;
+        while gateway.health() != Some(200) {
+            if let Some(status) = gateway.child.try_wait().unwrap() {
+                let log = gateway.program_log().join("\n");
+                assert!(log.contains("already in use"), "the gateway ended with {status}:\n{log}");
+                return None;
+            }
+            assert!(Instant::now() < deadline, "not ready: {}", gateway.program_log().join("\n"));
+            pause();
+        }
+        Some(gateway)
+    }
+
+    /// Status of `/healthz`; `None` when nobody answers.
+    pub(crate) fn health(&self) -> Option<u16> {
+        self.probe("/healthz").map(|response| response.status)
+    }
+
+    /// A path of the health listener; `None` when nobody answers.
+    pub(crate) fn probe(&self, path: &str) -> Option<Response> {
+        let mut connection = Connection::try_plain(self.healthz).ok()?;
+        connection.try_request("GET", "probe", path, &[("Connection", "close")], "").ok()?
+    }
+
+    /// The metrics.
+    #[track_caller]
+    pub(crate) fn metrics(&self) -> String {
+        self.probe("/metrics").expect("no metrics").text()
+    }
+
+    /// A path of the admin listener.
+    #[track_caller]
+    pub(crate) fn ask(&self, path: &str) -> Response {
+        Connection::plain(self.admin).request("GET", "admin", path, &[("Connection", "close")], "")
+    }
+
+    /// The problems, one line each: `Kind namespace/name: field: message; remedy`.
+    #[track_caller]
+    pub(crate) fn problems(&self) -> String {
+        let answer = self.ask("/problems").json();
+        let problems = answer.as_array().expect("an array of problems").iter();
+        let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+        let line = |problem: &serde_json::Value| {
+            let [kind, namespace, name] =
+                ["kind", "namespace", "name"].map(|part| text(&problem["object"][part]));
+            let [field, message, remedy] = ["field", "message", "remedy"].map(|part| text(&problem[part]));
+            format!("{kind} {namespace}/{name}: {field}: {message}; {remedy}\n")
+        };
+        problems.map(line).collect()
+    }
+
+    /// Lines of the access log so far.
+    pub(crate) fn access_log(&self) -> Vec<String> {
+        self.access_log.lock().unwrap().clone()
+    }
+
+    /// Lines of the program log so far.
+    pub(crate) fn program_log(&self) -> Vec<String> {
+        self.program_log.lock().unwrap().clone()
+    }
+
+    /// The first line of the access log that contains this text, once it is there.
+    #[track_caller]
+    pub(crate) fn await_access(&self, text: &str) -> String {
+        await_some(&format!("an access log line with {text:?}"), || {
+            self.access_log().into_iter().find(|line| line.contains(text))
+        })
+    }
+
+    /// Sends SIGTERM.
+    pub(crate) fn terminate(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+    }
+
+    /// Whether the process still runs.
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    /// How it ended, once it has.
+    #[track_caller]
+    pub(crate) fn await_exit(&mut self) -> ExitStatus {
+        await_some("the end of the gateway", || self.child.try_wait().unwrap())
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("program log:\n{}", self.program_log().join("\n"));
+            eprintln!("access log:\n{}", self.access_log().join("\n"));
+        }
+    }
+}
+
+/// Runs the program to its end.
+pub(crate) fn run(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_sluice")).args(words).env_remove("RUST_LOG").output().unwrap()
+}
+
+/// Gathers lines on a thread that ends with the stream.
+fn collect(stream: impl Read + Send + 'static) -> Lines {
+    let lines = Lines::default();
+    let copy = lines.clone();
+    std::thread::spawn(move || {
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            copy.lock().unwrap().push(line);
+        }
+    });
+    lines
+}

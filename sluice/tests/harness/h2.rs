@@ -1,0 +1,84 @@
+//! HTTP/2 clients, over TLS or with prior knowledge.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::client::SendRequest;
+use http::{Request, Response};
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsConnector;
+
+use super::PATIENCE;
+use super::client::trusting;
+
+/// Runs a test on a runtime of its own, with a deadline.
+pub(crate) fn run<T>(test: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let deadline: Duration = 2 * PATIENCE;
+    runtime.block_on(async { tokio::time::timeout(deadline, test).await.expect("the test takes too long") })
+}
+
+/// One HTTP/2 connection. Its driver ends with an error or when the gateway ends the connection.
+pub(crate) struct Connection {
+    requests: SendRequest<Bytes>,
+    /// How the connection ended.
+    pub(crate) driver: JoinHandle<Result<(), h2::Error>>,
+}
+
+impl Connection {
+    /// Over TLS; the gateway must choose `h2` by ALPN.
+    pub(crate) async fn tls(address: SocketAddr, sni: &str) -> Self {
+        let connector = TlsConnector::from(trusting(&[b"h2", b"http/1.1"]));
+        let socket = TcpStream::connect(address).await.unwrap();
+        let name = ServerName::try_from(sni.to_owned()).unwrap();
+        let stream = connector.connect(name, socket).await.unwrap();
+        assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
+        Self::over(stream).await
+    }
+
+    /// In the clear, with prior knowledge.
+    pub(crate) async fn plain(address: SocketAddr) -> Self {
+        Self::over(TcpStream::connect(address).await.unwrap()).await
+    }
+
+    async fn over(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Self {
+        let (requests, connection) = h2::client::handshake(stream).await.unwrap();
+        Self { requests, driver: tokio::spawn(connection) }
+    }
+
+    /// Sends a request and reads the whole response.
+    pub(crate) async fn send(&self, request: Request<()>, body: &str) -> Result<Response<Bytes>, h2::Error> {
+        let mut requests = self.requests.clone().ready().await?;
+        let (response, mut stream) = requests.send_request(request, body.is_empty())?;
+        if !body.is_empty() {
+            stream.send_data(Bytes::copy_from_slice(body.as_bytes()), true)?;
+        }
+        let (head, mut content) = response.await?.into_parts();
+        let mut octets = Vec::new();
+        while let Some(chunk) = content.data().await {
+            let chunk = chunk?;
+            content.flow_control().release_capacity(chunk.len())?;
+            octets.extend_from_slice(&chunk);
+        }
+        Ok(Response::from_parts(head, octets.into()))
+    }
+
+    /// GET of an https URL.
+    pub(crate) async fn get(&self, url: &str) -> Result<Response<Bytes>, h2::Error> {
+        self.send(Request::get(url).body(()).unwrap(), "").await
+    }
+}
+
+/// Which protocol the gateway chooses of those offered.
+pub(crate) async fn negotiated(address: SocketAddr, sni: &str, offered: &[&[u8]]) -> Option<Vec<u8>> {
+    let connector = TlsConnector::from(Arc::clone(&trusting(offered)));
+    let socket = TcpStream::connect(address).await.unwrap();
+    let name = ServerName::try_from(sni.to_owned()).unwrap();
+    let stream = connector.connect(name, socket).await.unwrap();
+    stream.get_ref().1.alpn_protocol().map(<[u8]>::to_vec)
+}
