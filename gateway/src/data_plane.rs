@@ -13,14 +13,13 @@ use crate::drain::Drain;
 use crate::state::State;
 use crate::telemetry::Telemetry;
 use crate::tls::{CertificateStore, TlsError};
-use crate::worker::{Serving, Workers};
+use crate::worker::Serving;
 
 /// A running data plane.
 pub struct DataPlane {
     serving: Serving,
     /// Gone when the end has begun to close them.
     sockets: Mutex<Option<Sockets>>,
-    workers: Workers,
 }
 
 /// Why the data plane could not start.
@@ -57,8 +56,8 @@ impl DataPlane {
             drain: Drain::new(),
             sockets: sockets.subscribe(),
         };
-        let workers = Workers::start(workers, &serving)?;
-        Ok((Self { serving, sockets: Mutex::new(Some(sockets)), workers }, reports))
+        serving.start_workers(workers)?;
+        Ok((Self { serving, sockets: Mutex::new(Some(sockets)) }, reports))
     }
 
     /// What all workers share.
@@ -66,24 +65,25 @@ impl DataPlane {
         &self.serving.state
     }
 
-    /// Puts a delta into force and says what came of it: the acknowledgement first, then what changed about
-    /// sockets. Deltas come from one caller, in order.
-    pub fn apply(&self, delta: &Delta) -> Vec<Report> {
-        let mut reports = vec![apply(&self.serving.state, delta, &*self.serving.certificates)];
+    /// Puts a delta into force. Gives its acknowledgement, and what changed about sockets. Deltas come from
+    /// one caller, in order.
+    pub fn apply(&self, delta: &Delta) -> (Report, Vec<Report>) {
+        let acknowledged = apply(&self.serving.state, delta, &*self.serving.certificates);
+        let mut binds = Vec::new();
         if let Some(sockets) = self.sockets.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
-            reports.extend(sockets.apply(&delta.groups));
+            binds = sockets.apply(&delta.groups);
             self.serving.state.readiness.set_bound(sockets.all_bound());
         }
         if delta.complete {
             self.serving.drain.serve();
         }
-        reports
+        (acknowledged, binds)
     }
 
     /// Ends: health fails at once; new connections are taken for `grace`; then sockets and idle connections
     /// are closed and running requests finished, for at most `worker-shutdown-timeout`. Returns false when
     /// some had to be cut off.
-    pub async fn end(self, grace: Duration) -> bool {
+    pub async fn end(&self, grace: Duration) -> bool {
         self.serving.state.readiness.set_draining();
         self.serving.drain.begin();
         tokio::time::sleep(grace).await;
@@ -92,9 +92,7 @@ impl DataPlane {
             sockets.close();
         }
         let patience = self.serving.state.tuning.load().worker_shutdown_timeout;
-        let whole = self.serving.drain.ended(patience).await;
-        self.workers.join();
-        whole
+        self.serving.drain.ended(patience).await
     }
 }
 

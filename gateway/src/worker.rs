@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::future::pending;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
 use pingora_core::server::ShutdownWatch;
@@ -42,12 +42,6 @@ pub(crate) struct Worker {
     proxy: Mutex<(usize, Arc<Proxy>)>,
 }
 
-/// All workers.
-#[derive(Debug)]
-pub struct Workers {
-    threads: Vec<JoinHandle<()>>,
-}
-
 /// What the workers need to serve.
 #[derive(Clone, Debug)]
 pub struct Serving {
@@ -61,35 +55,25 @@ pub struct Serving {
     pub sockets: watch::Receiver<BoundSockets>,
 }
 
-impl Workers {
-    /// Starts `count` workers.
+impl Serving {
+    /// Starts `count` workers, which end with the life cycle.
     ///
     /// # Errors
     /// A thread or its runtime cannot be made.
-    pub fn start(count: usize, serving: &Serving) -> io::Result<Self> {
-        let mut threads = Vec::with_capacity(count);
+    pub(crate) fn start_workers(&self, count: usize) -> io::Result<()> {
         for index in 0..count {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            let serving = serving.clone();
+            let serving = self.clone();
             let acceptor = serving.drain.acceptor();
-            let thread = thread::Builder::new().name(format!("worker-{index}")).spawn(move || {
+            thread::Builder::new().name(format!("worker-{index}")).spawn(move || {
                 runtime.block_on(async {
                     accept_until_closed(&serving).await;
                     drop(acceptor);
                     serving.drain.reached(Phase::Ended).await;
                 });
             })?;
-            threads.push(thread);
         }
-        Ok(Self { threads })
-    }
-
-    /// Waits until all workers have ended, which they do when the life cycle has.
-    pub fn join(self) {
-        for thread in self.threads {
-            // A worker that panicked has said so; there is nothing left to do for it.
-            let _ = thread.join();
-        }
+        Ok(())
     }
 }
 

@@ -2,9 +2,11 @@
 //! data plane and waits for the end; everything else lives in the crates it names.
 
 mod cgroup;
+mod check;
 mod flags;
 mod limits;
 mod logging;
+mod serve;
 mod show;
 
 use std::process::ExitCode;
@@ -43,12 +45,23 @@ fn serve(flags: ServeFlags) -> ExitCode {
         tracing::warn!(%error, "cannot raise the limit of open files; raise it with ulimit -n");
     }
     tracing::info!(workers = cgroup::workers(), manifests = ?flags.manifests, "starting");
-    fail(&"the planes are not wired in this tree", 1)
+    match serve::serve(flags) {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whatever fails here fails at the start and is for whoever wrote the command line.
+        Err(error) => fail(&format_args!("{error:#}"), USAGE),
+    }
 }
 
 /// Prints every problem of the manifests.
 fn check(flags: ServeFlags) -> ExitCode {
-    fail(&format_args!("the planes are not wired in this tree: {:?}", flags.manifests), 1)
+    let Some(folder) = flags.manifests else { return fail(&"check needs --manifests DIR", USAGE) };
+    match check::check(&folder, flags.controller) {
+        Ok(checked) => {
+            let printed = print(&checked.text);
+            if checked.failed { ExitCode::FAILURE } else { printed }
+        }
+        Err(error) => fail(&error, USAGE),
+    }
 }
 
 /// One line on standard error, and a status.

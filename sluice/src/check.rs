@@ -1,0 +1,66 @@
+//! `sluice check`: every problem of a folder of manifests, by object, with what to do.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use sluice_config::ObjectRef;
+use sluice_controller::CheckReport;
+use sluice_controller::Options;
+use sluice_controller::source::files::FileSourceError;
+
+/// What a look at a folder came to.
+#[derive(Debug)]
+pub(crate) struct Checked {
+    /// For standard output.
+    pub(crate) text: String,
+    /// Whether an object would not be served as it asks.
+    pub(crate) failed: bool,
+}
+
+/// Looks at a folder.
+///
+/// # Errors
+/// The folder cannot be read.
+pub(crate) fn check(folder: &Path, options: Options) -> Result<Checked, FileSourceError> {
+    let report = sluice_controller::check(folder, options)?;
+    Ok(Checked { text: render(&report), failed: report.has_errors() })
+}
+
+/// Problems under their objects, then what there is.
+fn render(report: &CheckReport) -> String {
+    let mut text = String::new();
+    let mut last: Option<&ObjectRef> = None;
+    for problem in &report.problems {
+        if last != Some(&problem.object) {
+            writeln!(text, "{}", problem.object).expect("a String takes any text");
+            last = Some(&problem.object);
+        }
+        let (severity, field) = (problem.severity, &problem.field);
+        writeln!(text, "  {severity}: {field}: {}; {}", problem.message, problem.remedy)
+            .expect("a String takes any text");
+    }
+    let counts = &report.counts;
+    let kinds = |kinds: &std::collections::BTreeMap<String, usize>| {
+        kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect::<Vec<_>>().join(", ")
+    };
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    writeln!(text, "read: {}", kinds(&counts.objects)).expect("a String takes any text");
+    if !counts.skipped.is_empty() {
+        writeln!(text, "not served and skipped: {}", kinds(&counts.skipped))
+            .expect("a String takes any text");
+    }
+    writeln!(
+        text,
+        "served: {} hosts, {} rules, {} pools, {} endpoints, {} certificates; {} problems",
+        counts.hosts,
+        counts.rules,
+        counts.pools,
+        counts.endpoints,
+        counts.certificates,
+        report.problems.len()
+    )
+    .expect("a String takes any text");
+    text
+}

@@ -1,0 +1,163 @@
+//! `sluice serve`: starts both planes, connects them, and ends them when told to.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use sluice_config::{BindResult, Delta, Problem, Report};
+use sluice_controller::run::Applied;
+use sluice_controller::source::files::FileSource;
+use sluice_controller::{Controller, Observe};
+use sluice_gateway::admin;
+use sluice_gateway::data_plane::DataPlane;
+use sluice_gateway::state::State;
+use sluice_gateway::telemetry::{self, AccessLog, Telemetry};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+
+use crate::cgroup;
+use crate::flags::{GatewayFlags, ServeFlags};
+
+/// How long the last lines of the access log may take to be written.
+const FLUSH: Duration = Duration::from_secs(2);
+
+/// Runs the gateway until SIGTERM or SIGINT, or until a port turns out to be taken at the start.
+///
+/// # Errors
+/// Something that is needed from the start cannot be had.
+pub(crate) fn serve(flags: ServeFlags) -> Result<()> {
+    let Some(manifests) = &flags.manifests else {
+        bail!(
+            "there is nothing to serve; name a folder of manifests with --manifests (the Kubernetes API is not a \
+             source yet)"
+        );
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(run(&flags, manifests))
+}
+
+async fn run(flags: &ServeFlags, manifests: &Path) -> Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let log = AccessLog::to(std::io::stdout()).context("cannot start the thread of the access log")?;
+    let telemetry = Arc::new(Telemetry::new(metrics(flags), log)?);
+    let (plane, reports) = DataPlane::start(cgroup::workers(), telemetry)?;
+    let plane = Arc::new(plane);
+    admin::serve(plane.state().clone(), admin_options(&flags.gateway)).await?;
+    let (source, batches) = FileSource::start(manifests, &flags.controller)?;
+    let (fatal, mut failed) = mpsc::unbounded_channel();
+    let controller = Controller::new(flags.controller.clone());
+    let (for_control, mut observer) = (plane.clone(), Observer(plane.state().clone()));
+    let control = thread::Builder::new().name("control".into()).spawn(move || {
+        let mut start = true;
+        let apply = |delta| apply(&for_control, &delta, std::mem::take(&mut start), &fatal);
+        sluice_controller::run(controller, batches, apply, &mut observer);
+    })?;
+    tokio::spawn(tell(reports));
+    tokio::select! {
+        Some(message) = failed.recv() => bail!("{message}"),
+        () = either(&mut terminate, &mut interrupt) => {}
+    }
+    let grace = flags.gateway.shutdown_grace_period;
+    tracing::info!(?grace, "ending: new connections are taken for the grace period, then running requests finish");
+    tokio::select! {
+        whole = plane.end(grace) => if !whole {
+            tracing::warn!("worker-shutdown-timeout is over; what still ran was cut off");
+        },
+        () = either(&mut terminate, &mut interrupt) => tracing::warn!("told twice to end; ending at once"),
+    }
+    drop(source);
+    // It ends when the source has; a panic there was printed and cannot be mended now.
+    let _ = control.join();
+    plane.state().telemetry.access_log.flush(FLUSH);
+    Ok(())
+}
+
+async fn either(one: &mut Signal, other: &mut Signal) {
+    tokio::select! {
+        _ = one.recv() => {}
+        _ = other.recv() => {}
+    }
+}
+
+/// Puts a delta into force. A socket that cannot be bound at the start ends the program: whoever started it
+/// is watching. Later it is logged, and everything that can be served still is.
+fn apply(plane: &DataPlane, delta: &Delta, start: bool, fatal: &mpsc::UnboundedSender<String>) -> Report {
+    let (acknowledged, others) = plane.apply(delta);
+    for report in others {
+        let Report::Binds { results, .. } = report else { continue };
+        for BindResult { address, error } in results {
+            match error {
+                None => tracing::info!(%address, "listening"),
+                Some(error) if start => {
+                    // The receiver lives as long as the program.
+                    let _ = fatal.send(error);
+                }
+                Some(error) => tracing::error!(%address, "{error}"),
+            }
+        }
+    }
+    acknowledged
+}
+
+/// Logs what the data plane says unasked.
+async fn tell(mut reports: mpsc::UnboundedReceiver<Report>) {
+    while let Some(report) = reports.recv().await {
+        if let Report::EndpointEjected { set, address, duration } = report {
+            tracing::warn!(%set, %address, ?duration, "an endpoint is out: connections to it fail");
+        }
+    }
+}
+
+/// Carries what the control plane says about itself to metrics and introspection.
+struct Observer(Arc<State>);
+
+impl Observe for Observer {
+    fn applied(&mut self, applied: &Applied) {
+        for (node, count) in applied.stats.by_kind() {
+            self.0.telemetry.nodes_recomputed(node, count as u64);
+        }
+    }
+
+    fn problems(&mut self, problems: Arc<[Problem]>) {
+        self.0.set_problems(problems.to_vec());
+    }
+
+    fn skipped(&mut self, kinds: &BTreeMap<String, usize>) {
+        for (kind, count) in kinds {
+            self.0.telemetry.skipped_objects(kind, *count as u64);
+        }
+    }
+}
+
+fn metrics(flags: &ServeFlags) -> telemetry::Options {
+    let gateway = flags.gateway.clone();
+    telemetry::Options {
+        enable_metrics: gateway.enable_metrics,
+        per_host: gateway.metrics_per_host,
+        per_undefined_host: gateway.metrics_per_undefined_host,
+        status_classes: gateway.report_status_classes,
+        exclude: gateway.exclude_socket_metrics,
+        time_buckets: gateway.time_buckets,
+        length_buckets: gateway.length_buckets,
+        size_buckets: gateway.size_buckets,
+        controller_namespace: gateway.pod_namespace,
+        controller_class: flags.controller.controller_class.clone(),
+        controller_pod: gateway.pod_name,
+        ..telemetry::Options::default()
+    }
+}
+
+fn admin_options(flags: &GatewayFlags) -> admin::Options {
+    let admin: SocketAddr = flags.admin_address;
+    admin::Options {
+        health_host: flags.healthz_host,
+        health_port: flags.healthz_port,
+        health_path: flags.health_check_path.clone(),
+        admin,
+    }
+}
