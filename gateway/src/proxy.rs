@@ -8,12 +8,15 @@ mod fields;
 mod peer;
 mod phases;
 mod trouble;
+mod trust;
 
 use std::sync::Arc;
 
 use crate::drain::Drain;
 use crate::pipeline::{Answer, Exchange, Upstream};
 use crate::state::State;
+
+pub(crate) use trust::TrustAnchor;
 
 /// What Pingora calls.
 pub(crate) struct Service {

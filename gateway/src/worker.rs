@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use pingora_core::apps::HttpServerOptions;
 use pingora_core::server::ShutdownWatch;
 use pingora_core::server::configuration::ServerConf;
 use pingora_proxy::{HttpProxy, http_proxy};
@@ -21,7 +22,7 @@ use tokio::task::JoinHandle as Task;
 use crate::connection::accept;
 use crate::connection::bind::{BoundSocket, BoundSockets};
 use crate::drain::{Drain, Phase};
-use crate::proxy::Service;
+use crate::proxy::{Service, TrustAnchor};
 use crate::state::State;
 use crate::tls::CertificateStore;
 
@@ -39,6 +40,7 @@ pub(crate) struct Worker {
     pub(crate) drain: Drain,
     /// True when HTTP/2 connections are to say GOAWAY.
     pub(crate) shutdown: ShutdownWatch,
+    trust: TrustAnchor,
     proxy: Mutex<(usize, Arc<Proxy>)>,
 }
 
@@ -61,13 +63,14 @@ impl Serving {
     /// # Errors
     /// A thread or its runtime cannot be made.
     pub(crate) fn start_workers(&self, count: usize) -> io::Result<()> {
+        let trust = TrustAnchor::new()?;
         for index in 0..count {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            let serving = self.clone();
+            let (serving, trust) = (self.clone(), trust.clone());
             let acceptor = serving.drain.acceptor();
             thread::Builder::new().name(format!("worker-{index}")).spawn(move || {
                 runtime.block_on(async {
-                    accept_until_closed(&serving).await;
+                    accept_until_closed(&serving, trust).await;
                     drop(acceptor);
                     serving.drain.reached(Phase::Ended).await;
                 });
@@ -78,14 +81,15 @@ impl Serving {
 }
 
 impl Worker {
-    fn new(serving: &Serving, shutdown: ShutdownWatch) -> Self {
+    fn new(serving: &Serving, trust: TrustAnchor, shutdown: ShutdownWatch) -> Self {
         let size = serving.state.tuning.load().upstream_keepalive_connections;
-        let proxy = proxy(serving, size);
+        let proxy = proxy(&serving.state, &serving.drain, &trust, size);
         Self {
             state: serving.state.clone(),
             certificates: serving.certificates.clone(),
             drain: serving.drain.clone(),
             shutdown,
+            trust,
             proxy: Mutex::new((size, proxy)),
         }
     }
@@ -97,36 +101,35 @@ impl Worker {
         // Never contended: each worker has one thread. It is a Mutex because drivers must be Sync.
         let mut current = self.proxy.lock().unwrap_or_else(PoisonError::into_inner);
         if current.0 != size {
-            let service = Service::new(self.state.clone(), self.drain.clone());
-            *current = (size, Arc::new(http_proxy(&configuration(size), service)));
+            *current = (size, proxy(&self.state, &self.drain, &self.trust, size));
         }
         current.1.clone()
     }
 }
 
-fn proxy(serving: &Serving, size: usize) -> Arc<Proxy> {
-    let service = Service::new(serving.state.clone(), serving.drain.clone());
-    Arc::new(http_proxy(&configuration(size), service))
-}
-
-fn configuration(pool: usize) -> Arc<ServerConf> {
-    Arc::new(ServerConf {
+/// A driver that keeps `pool` idle connections to endpoints.
+fn proxy(state: &Arc<State>, drain: &Drain, trust: &TrustAnchor, pool: usize) -> Arc<Proxy> {
+    let configuration = ServerConf {
         threads: 1,
         upstream_keepalive_pool_size: pool,
         // Our own rule decides when to stop; Pingora only must not stop earlier.
         max_retries: usize::MAX,
-        // Pingora loads the system's certificates otherwise, and ends the program over a bad one; we never
-        // verify against them.
-        ca_file: Some("/dev/null".into()),
+        ca_file: Some(trust.path()),
         ..ServerConf::default()
-    })
+    };
+    let mut proxy = http_proxy(&Arc::new(configuration), Service::new(state.clone(), drain.clone()));
+    // CONNECT over HTTP/2 is to reach us, who refuse it with our own page.
+    let mut options = HttpServerOptions::default();
+    options.allow_connect_method_proxying = true;
+    proxy.server_options = Some(options);
+    Arc::new(proxy)
 }
 
 /// Accepts from all sockets until the last phase but one is over.
-async fn accept_until_closed(serving: &Serving) {
+async fn accept_until_closed(serving: &Serving, trust: TrustAnchor) {
     serving.drain.reached(Phase::Serving).await;
     let (say_goaway, shutdown) = watch::channel(false);
-    let worker = Arc::new(Worker::new(serving, shutdown));
+    let worker = Arc::new(Worker::new(serving, trust, shutdown));
     let mut sockets = serving.sockets.clone();
     let mut running: HashMap<usize, (watch::Sender<()>, Task<()>)> = HashMap::new();
     let mut ending: Vec<Task<()>> = Vec::new();

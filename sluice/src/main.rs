@@ -44,7 +44,6 @@ fn serve(flags: ServeFlags) -> ExitCode {
     if let Err(error) = limits::raise_open_files() {
         tracing::warn!(%error, "cannot raise the limit of open files; raise it with ulimit -n");
     }
-    tracing::info!(workers = cgroup::workers(), manifests = ?flags.manifests, "starting");
     match serve::serve(flags) {
         Ok(()) => ExitCode::SUCCESS,
         // Whatever fails here fails at the start and is for whoever wrote the command line.

@@ -45,10 +45,11 @@ async fn run(flags: &ServeFlags, manifests: &Path) -> Result<()> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let log = AccessLog::to(std::io::stdout()).context("cannot start the thread of the access log")?;
     let telemetry = Arc::new(Telemetry::new(metrics(flags), log)?);
-    let (plane, reports) = DataPlane::start(cgroup::workers(), telemetry)?;
+    let (source, batches) = FileSource::start(manifests, &flags.controller)?;
+    let workers = cgroup::workers();
+    let (plane, reports) = DataPlane::start(workers, telemetry)?;
     let plane = Arc::new(plane);
     admin::serve(plane.state().clone(), admin_options(&flags.gateway)).await?;
-    let (source, batches) = FileSource::start(manifests, &flags.controller)?;
     let (fatal, mut failed) = mpsc::unbounded_channel();
     let controller = Controller::new(flags.controller.clone());
     let (for_control, mut observer) = (plane.clone(), Observer(plane.state().clone()));
@@ -88,18 +89,21 @@ async fn either(one: &mut Signal, other: &mut Signal) {
 /// is watching. Later it is logged, and everything that can be served still is.
 fn apply(plane: &DataPlane, delta: &Delta, start: bool, fatal: &mpsc::UnboundedSender<String>) -> Report {
     let (acknowledged, others) = plane.apply(delta);
-    for report in others {
-        let Report::Binds { results, .. } = report else { continue };
-        for BindResult { address, error } in results {
-            match error {
-                None => tracing::info!(%address, "listening"),
-                Some(error) if start => {
-                    // The receiver lives as long as the program.
-                    let _ = fatal.send(error);
-                }
-                Some(error) => tracing::error!(%address, "{error}"),
-            }
-        }
+    let results = others.into_iter().flat_map(|report| match report {
+        Report::Binds { results, .. } => results,
+        Report::Applied { .. } | Report::EndpointEjected { .. } => Vec::new(),
+    });
+    let (failed, bound): (Vec<_>, Vec<_>) = results.partition(|result| result.error.is_some());
+    if start && let Some(BindResult { error: Some(error), .. }) = failed.first() {
+        // The receiver lives as long as the program.
+        let _ = fatal.send(error.clone());
+        return acknowledged;
+    }
+    for BindResult { address, .. } in bound {
+        tracing::info!(%address, "listening");
+    }
+    for BindResult { address, error } in failed {
+        tracing::error!(%address, "{}", error.unwrap_or_default());
     }
     acknowledged
 }

@@ -34,7 +34,8 @@ fn backends() -> [Backend; 5] {
 fn a_session_stays_with_its_endpoint_and_gets_its_cookie_once() {
     let form = Regex::new(r"^INGRESSCOOKIE=[^|]+\|[0-9a-f]{32}$").unwrap();
     for mode in ["balanced", "persistent"] {
-        let (_folder, gateway) = start(&sticky(&[("affinity-mode", mode)]), &backends());
+        let backends = backends();
+        let (_folder, gateway) = start(&sticky(&[("affinity-mode", mode)]), &backends);
         let first = get(gateway.http, HOST, "/");
         let cookie = first.cookie().unwrap_or_else(|| panic!("{mode}: no cookie"));
         assert!(form.is_match(&cookie), "{cookie}");
@@ -49,14 +50,16 @@ fn a_session_stays_with_its_endpoint_and_gets_its_cookie_once() {
 
 #[test]
 fn new_sessions_are_spread() {
-    let (_folder, gateway) = start(&sticky(&[]), &backends());
+    let backends = backends();
+    let (_folder, gateway) = start(&sticky(&[]), &backends);
     let reached: HashSet<String> = (0..60).map(|_| get(gateway.http, HOST, "/").backend()).collect();
     assert!(reached.len() >= 3, "{reached:?}");
 }
 
 #[test]
 fn balanced_maps_any_key_to_one_endpoint_without_a_new_cookie() {
-    let (_folder, gateway) = start(&sticky(&[]), &backends());
+    let backends = backends();
+    let (_folder, gateway) = start(&sticky(&[]), &backends);
     for key in ["foreign", "1700000000.123.456"] {
         let cookie = format!("INGRESSCOOKIE={key}|0123456789abcdef0123456789abcdef");
         let first = with_cookie(&gateway, &cookie);
@@ -111,7 +114,8 @@ fn attributes_are_those_of_the_annotations() {
         ("session-cookie-max-age", "86400"),
         ("session-cookie-secure", "true"),
     ]);
-    let (_folder, gateway) = start(&ingress, &backends());
+    let backends = backends();
+    let (_folder, gateway) = start(&ingress, &backends);
     let response = get(gateway.http, HOST, "/");
     let field = response.header("set-cookie").unwrap();
     assert!(field.starts_with("route="), "{field}");

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::header::HOST;
-use http::{StatusCode, Version};
+use http::{Method, StatusCode, Version};
 use pingora_core::protocols::Digest;
 use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error, ErrorType, Result};
@@ -48,6 +48,19 @@ impl ProxyHttp for Service {
         session.set_total_drain_timeout(Some(DRAIN_TIME));
         session.set_read_timeout(Some(self.state.tuning.load().client_body_timeout));
         session.set_write_timeout(Some(CLIENT_SEND_TIME));
+        if let Method::CONNECT | Method::TRACE = session.req_header().method {
+            let line = format!("{} HTTP/2.0", session.req_header().method);
+            let (exchange, answer) = Exchange::refuse(
+                &self.state,
+                &connection,
+                line.as_bytes(),
+                0,
+                StatusCode::METHOD_NOT_ALLOWED,
+            );
+            context.answer = Some(answer);
+            context.exchange = Some(Box::new(exchange));
+            return Ok(());
+        }
         let (mut exchange, verdict) = begin(&self.state, &connection, session);
         context.answer = match verdict {
             Verdict::Answer(answer) => Some(answer),

@@ -324,7 +324,7 @@ impl Vectors {
                 time,
             )?,
             request_size: histogram("request_size", "Octets of the request, head and body.", length)?,
-            response_size: histogram("response_size", "Octets of the response, head and body.", size)?,
+            response_size: histogram("response_size", "Octets of the response, head and body.", length)?,
             bytes_sent: histogram("bytes_sent", "Octets sent to the client; use response_size.", size)?,
         })
     }

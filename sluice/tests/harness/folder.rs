@@ -2,18 +2,20 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tempfile::TempDir;
 
-/// A temporary folder; gone at the end of the test.
+/// A temporary folder; gone when neither a test nor a gateway has it any more.
+#[derive(Clone)]
 pub(crate) struct Folder {
-    root: TempDir,
+    root: Arc<TempDir>,
 }
 
 impl Folder {
     /// An empty folder.
     pub(crate) fn empty() -> Self {
-        Self { root: TempDir::new().unwrap() }
+        Self { root: Arc::new(TempDir::new().unwrap()) }
     }
 
     /// A folder with the IngressClass `nginx` and these objects.

@@ -30,6 +30,8 @@ pub(crate) struct Gateway {
     child: Child,
     access_log: Lines,
     program_log: Lines,
+    /// Outlives the process that watches it.
+    _folder: Folder,
 }
 
 impl Gateway {
@@ -74,9 +76,11 @@ impl Gateway {
             .unwrap();
         let access_log = collect(child.stdout.take().unwrap());
         let program_log = collect(child.stderr.take().unwrap());
-        let mut gateway = Self { http, https, healthz, admin, child, access_log, program_log };
+        let mut gateway =
+            Self { http, https, healthz, admin, child, access_log, program_log, _folder: folder.clone() };
         let deadline = Instant::now() + PATIENCE;
-        while gateway.health() != Some(200) {
+        let path = flags.iter().skip_while(|flag| **flag != "--health-check-path").nth(1).unwrap_or(&"/healthz");
+        while gateway.probe(path).map(|response| response.status) != Some(200) {
             if let Some(status) = gateway.child.try_wait().unwrap() {
                 let log = gateway.program_log().join("\n");
                 assert!(log.contains("already in use"), "the gateway ended with {status}:\n{log}");
