@@ -92,32 +92,35 @@ pub fn run(
             news |= desk.source != problems;
             desk.source = problems;
         }
-        if let Some(delta) = update.delta {
-            let generation = delta.generation;
-            news |= desk.refusals.forget(&delta);
-            let begin = Instant::now();
-            let report = apply(delta);
-            let applied = Applied {
-                stats: update.stats,
-                events,
-                parsing: gathered.parsing,
-                translating,
-                applying: begin.elapsed(),
-                total: gathered.received_at.elapsed(),
-            };
-            news |= desk.refusals.take(&report);
-            tracing::debug!(
-                %generation, events, parsing = ?applied.parsing, translating = ?applied.translating,
-                applying = ?applied.applying, total = ?applied.total, "applied"
-            );
-            observe.applied(&applied);
-            if observe.wants_snapshot() {
-                observe.snapshot(controller.snapshot());
-            }
+        if let Some(delta) = &update.delta {
+            news |= desk.refusals.forget(delta);
         }
+        // Before it is in force: whoever waits for readiness finds them.
         if news {
-            let problems = desk.problems(&controller);
-            observe.problems(problems);
+            observe.problems(desk.problems(&controller));
+        }
+        let Some(delta) = update.delta else { continue };
+        let generation = delta.generation;
+        let begin = Instant::now();
+        let report = apply(delta);
+        let applied = Applied {
+            stats: update.stats,
+            events,
+            parsing: gathered.parsing,
+            translating,
+            applying: begin.elapsed(),
+            total: gathered.received_at.elapsed(),
+        };
+        tracing::debug!(
+            %generation, events, parsing = ?applied.parsing, translating = ?applied.translating,
+            applying = ?applied.applying, total = ?applied.total, "applied"
+        );
+        if desk.refusals.take(&report) {
+            observe.problems(desk.problems(&controller));
+        }
+        observe.applied(&applied);
+        if observe.wants_snapshot() {
+            observe.snapshot(controller.snapshot());
         }
     }
 }

@@ -5,7 +5,6 @@
 //! All workers accept from the same listening sockets.
 
 use std::collections::HashMap;
-use std::future::pending;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -154,7 +153,9 @@ async fn accept_until_closed(serving: &Serving, trust: TrustAnchor) {
         ending.retain(|task| !task.is_finished());
         tokio::select! {
             changed = sockets.changed() => if changed.is_err() {
-                pending::<()>().await;
+                // Their owner has gone, which it does when it closes them.
+                serving.drain.reached(Phase::Closing).await;
+                break;
             },
             () = serving.drain.reached(Phase::Draining), if !draining => {
                 draining = true;
