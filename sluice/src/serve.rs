@@ -71,6 +71,7 @@ async fn run(flags: &ServeFlags, manifests: &Path) -> Result<()> {
         },
         () = either(&mut terminate, &mut interrupt) => tracing::warn!("told twice to end; ending at once"),
     }
+    tokio::time::sleep(flags.gateway.post_shutdown_grace_period).await;
     drop(source);
     // It ends when the source has; a panic there was printed and cannot be mended now.
     let _ = control.join();

@@ -221,7 +221,7 @@ impl ProxyHttp for Service {
     async fn logging(&self, session: &mut Session, error: Option<&Error>, context: &mut Context) {
         let Some(mut exchange) = context.exchange.take() else { return };
         let head = session.response_written().filter(|head| !is_interim(head.status));
-        let head_length = head.map_or(0, |head| length(head));
+        let head_length = head.map_or(0, length);
         let status = head.map(|head| head.status);
         let body_sent = session.body_bytes_sent() as u64;
         exchange.end(Outcome {

@@ -70,7 +70,7 @@ impl AccessLog {
             if Instant::now() >= deadline {
                 return false;
             }
-            std::thread::sleep(BATCH);
+            pause();
         }
         written.recv_timeout(deadline.saturating_duration_since(Instant::now())).is_ok()
     }
@@ -106,8 +106,14 @@ fn write(receiver: &Receiver<Entry>, mut output: impl Write, dropped: &AtomicU64
             }
         }
         batch.flush(&mut output, dropped);
-        std::thread::sleep(BATCH);
+        pause();
     }
+}
+
+/// Lets lines gather, so that many go out with one system call.
+#[expect(clippy::disallowed_methods, reason = "the thread of the log, or of the program's end; no connection waits")]
+fn pause() {
+    std::thread::sleep(BATCH);
 }
 
 struct Batch {

@@ -1,0 +1,39 @@
+//! `docs/annotations.md` and `docs/configmap.md` are made from the tables of settings. These tests hold the files
+//! against them; with `WRITE_DOCS=1` they write the files instead.
+
+use std::fs;
+use std::path::Path;
+
+use sluice_controller::translate::{annotations, tuning};
+
+#[test]
+fn the_list_of_annotations_is_that_of_the_table() {
+    compare(
+        "annotations.md",
+        "# Annotations\n\nMade from the tables in `controller/src/translate/annotations/`. The prefix is \
+         `nginx.ingress.kubernetes.io/` unless\n`--annotations-prefix` says otherwise. What is not served yet fails \
+         closed where it protects or changes answers: its routes\nanswer 503, and `sluice check` says why and what \
+         to do; what is harmless warns.\n\n",
+        &annotations::markdown_table(),
+    );
+}
+
+#[test]
+fn the_list_of_configmap_keys_is_that_of_the_table() {
+    compare(
+        "configmap.md",
+        "# ConfigMap keys\n\nMade from the tables in `controller/src/translate/tuning/`. The ConfigMap is the one that \
+         `--configmap namespace/name`\nnames; changes apply live, and a bad value keeps the last good one.\n\n",
+        &tuning::markdown_table(),
+    );
+}
+
+fn compare(name: &str, head: &str, table: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(name);
+    let text = format!("{head}{table}");
+    if std::env::var_os("WRITE_DOCS").is_some() {
+        fs::write(&path, &text).unwrap();
+    }
+    let written = fs::read_to_string(&path).unwrap_or_default();
+    assert!(written == text, "docs/{name} is not what the table says; run the tests with WRITE_DOCS=1");
+}
