@@ -12,7 +12,8 @@ mod pieces;
 mod tests;
 mod watch;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -107,31 +108,16 @@ fn check_folder(folder: &Path) -> Result<(), FileSourceError> {
 }
 
 /// What tells two states of a file apart without reading it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
-    device: u64,
-    inode: u64,
-    size: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
-}
-
-impl Stamp {
-    fn of(metadata: &fs::Metadata) -> Self {
-        Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            size: metadata.size(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-        }
-    }
+fn stamp(metadata: &fs::Metadata) -> u64 {
+    let modified = (metadata.mtime(), metadata.mtime_nsec());
+    let changed = (metadata.ctime(), metadata.ctime_nsec());
+    let state = (metadata.dev(), metadata.ino(), metadata.size(), modified, changed);
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(state)
 }
 
 struct Reader {
     root: PathBuf,
     folder: Folder,
-    stamps: HashMap<Arc<Path>, Stamp>,
     watch: Option<Watch>,
     /// What is wrong with folders, in place of files.
     trouble: Vec<Problem>,
@@ -143,7 +129,6 @@ impl Reader {
         Self {
             root: root.to_owned(),
             folder: Folder::new(Prune::new(options)),
-            stamps: HashMap::new(),
             watch,
             trouble: Vec::new(),
             trouble_changed: false,
@@ -152,6 +137,11 @@ impl Reader {
 
     fn run(&mut self, woken: &mpsc::Receiver<Wake>, batches: &channel::Sender<Batch>) {
         let start = Instant::now();
+        // The kernel also tells of our own reading, which costs as much as the reading: so the first look goes
+        // without watches, and the second one finds whatever was changed since.
+        let watch = self.watch.take();
+        self.look_through();
+        self.watch = watch;
         self.look_through();
         let mut batch = Some(self.batch(start, start, true));
         loop {
@@ -232,20 +222,18 @@ impl Reader {
         let metadata = match fs::metadata(&path) {
             Ok(metadata) if metadata.is_file() => metadata,
             _ => {
-                self.stamps.remove(name);
                 self.folder.remove(name);
                 return;
             }
         };
         // The stamp is from before the text, so that a change in between is noticed by the next look.
-        self.stamps.insert(name.clone(), Stamp::of(&metadata));
+        let stamp = stamp(&metadata);
         match fs::read_to_string(&path) {
-            Ok(text) => self.folder.put(name, &text, language),
+            Ok(text) => self.folder.put(name, stamp, &text, language),
             Err(reason) if reason.kind() == io::ErrorKind::NotFound => {
-                self.stamps.remove(name);
                 self.folder.remove(name);
             }
-            Err(reason) => self.folder.unreadable(name, &reason.to_string()),
+            Err(reason) => self.folder.unreadable(name, stamp, &reason.to_string()),
         }
     }
 
@@ -263,7 +251,6 @@ impl Reader {
             let gone: Vec<Arc<Path>> =
                 names.filter(|name| !look.files.contains(*name) && !hidden(name)).cloned().collect();
             for name in gone {
-                self.stamps.remove(&name);
                 self.folder.remove(&name);
             }
             if let Some(watch) = &mut self.watch {
@@ -312,7 +299,7 @@ impl Reader {
                 }
             } else if watch::language(&path).is_some() {
                 let name: Arc<Path> = name.into();
-                if self.stamps.get(&name) != Some(&Stamp::of(&metadata)) {
+                if self.folder.stamp(&name) != Some(stamp(&metadata)) {
                     self.read(&name);
                 }
                 look.files.insert(name);

@@ -251,7 +251,7 @@ fn a_large_file_is_parsed_in_part_only() {
         format!("apiVersion: v1\nkind: List\nitems:\n{}\n", items.join("\n"))
     };
     let prune = Prune::new(&Options::default());
-    let first = manifest::parse(&list(1), manifest::Language::Yaml, &prune, Vec::new());
+    let first = manifest::parse(&list(1), manifest::Language::Yaml, &prune, Box::default());
     let pointers = |parsed: &[manifest::Parsed]| -> Vec<*const crate::store::Service> {
         let mut found = Vec::new();
         for piece in parsed {
