@@ -15,9 +15,11 @@ mod watch;
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::io;
+use std::num::NonZero;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
@@ -30,12 +32,15 @@ use crate::options::Options;
 use crate::problem::{error, warning};
 use crate::store::Prune;
 use folder::Folder;
+use manifest::{Contents, Parsed};
 use watch::{Change, Wake, Watch};
 
 /// How often a folder is looked through that cannot be watched.
 const POLL: Duration = Duration::from_secs(1);
 /// Batches that wait for the driver before the source waits too.
 const QUEUE: usize = 64;
+/// Files that are worth a further thread.
+const MANY: usize = 64;
 /// Folders within folders; deeper ones are cyclic links.
 const MAX_DEPTH: usize = 32;
 
@@ -113,6 +118,27 @@ fn stamp(metadata: &fs::Metadata) -> u64 {
     let changed = (metadata.ctime(), metadata.ctime_nsec());
     let state = (metadata.dev(), metadata.ino(), metadata.size(), modified, changed);
     BuildHasherDefault::<DefaultHasher>::default().hash_one(state)
+}
+
+/// A file that was read, and parsed already or not.
+enum Text {
+    Raw(Contents),
+    Parsed(Box<[Parsed]>),
+}
+
+impl Contents {
+    /// Reads a file; `None` when there is none of that name. The stamp is from before the text, so that a
+    /// change in between is noticed by the next look.
+    fn read(root: &Path, name: &Path) -> Option<(u64, io::Result<Self>)> {
+        let path = root.join(name);
+        let language = watch::language(&path)?;
+        let metadata = fs::metadata(&path).ok().filter(fs::Metadata::is_file)?;
+        match fs::read_to_string(&path) {
+            Ok(text) => Some((stamp(&metadata), Ok(Self { text, language }))),
+            Err(reason) if reason.kind() == io::ErrorKind::NotFound => None,
+            Err(reason) => Some((stamp(&metadata), Err(reason))),
+        }
+    }
 }
 
 struct Reader {
@@ -217,23 +243,54 @@ impl Reader {
 
     /// Reads one file, whatever its stamp.
     fn read(&mut self, name: &Arc<Path>) {
-        let path = self.root.join(name);
-        let Some(language) = watch::language(&path) else { return };
-        let metadata = match fs::metadata(&path) {
-            Ok(metadata) if metadata.is_file() => metadata,
-            _ => {
-                self.folder.remove(name);
-                return;
+        let contents = Contents::read(&self.root, name);
+        self.put(name, contents.map(|(stamp, contents)| (stamp, contents.map(Text::Raw))));
+    }
+
+    /// Reads files, on all processors where there are many: parsing is most of the time to a first answer.
+    fn read_all(&mut self, names: Vec<Arc<Path>>) {
+        let threads = thread::available_parallelism().map_or(1, NonZero::get).min(names.len() / MANY);
+        if threads < 2 {
+            names.iter().for_each(|name| self.read(name));
+            return;
+        }
+        let (root, folder) = (&self.root, &self.folder);
+        let next = AtomicUsize::new(0);
+        let work = || {
+            let mut done = Vec::new();
+            while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let contents = Contents::read(root, name).map(|(stamp, contents)| {
+                    let parse = |contents: Contents| match folder.stamp(name) {
+                        None => Text::Parsed(folder.parse(&contents)),
+                        Some(_) => Text::Raw(contents),
+                    };
+                    (stamp, contents.map(parse))
+                });
+                done.push((name, contents));
             }
+            done
         };
-        // The stamp is from before the text, so that a change in between is noticed by the next look.
-        let stamp = stamp(&metadata);
-        match fs::read_to_string(&path) {
-            Ok(text) => self.folder.put(name, stamp, &text, language),
-            Err(reason) if reason.kind() == io::ErrorKind::NotFound => {
-                self.folder.remove(name);
+        let done: Vec<_> = thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+            let mut done = work();
+            for other in others {
+                // A thread that panicked has left files unread, which must not go unnoticed.
+                done.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
             }
-            Err(reason) => self.folder.unreadable(name, stamp, &reason.to_string()),
+            done
+        });
+        for (name, contents) in done {
+            self.put(name, contents);
+        }
+    }
+
+    /// Takes in what was found at a name; nothing is a file that is gone.
+    fn put(&mut self, name: &Arc<Path>, found: Option<(u64, io::Result<Text>)>) {
+        match found {
+            None => self.folder.remove(name),
+            Some((stamp, Ok(Text::Raw(contents)))) => self.folder.put(name, stamp, &contents),
+            Some((stamp, Ok(Text::Parsed(pieces)))) => self.folder.put_pieces(name, stamp, pieces),
+            Some((stamp, Err(reason))) => self.folder.unreadable(name, stamp, &reason.to_string()),
         }
     }
 
@@ -244,6 +301,7 @@ impl Reader {
         }
         let mut look = Look::default();
         self.walk(Path::new(""), 0, &mut look);
+        self.read_all(std::mem::take(&mut look.stale));
         self.watch_link();
         if look.root_failed.is_none() {
             let hidden = |name: &Path| look.failed.iter().any(|(folder, _)| name.starts_with(folder));
@@ -300,7 +358,7 @@ impl Reader {
             } else if watch::language(&path).is_some() {
                 let name: Arc<Path> = name.into();
                 if self.folder.stamp(&name) != Some(stamp(&metadata)) {
-                    self.read(&name);
+                    look.stale.push(name.clone());
                 }
                 look.files.insert(name);
             }
@@ -349,6 +407,8 @@ impl Reader {
 #[derive(Default)]
 struct Look {
     files: BTreeSet<Arc<Path>>,
+    /// Those that are not as they were when they were read.
+    stale: Vec<Arc<Path>>,
     folders: BTreeSet<PathBuf>,
     root_failed: Option<io::Error>,
     failed: Vec<(PathBuf, io::Error)>,

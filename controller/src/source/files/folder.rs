@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use sluice_config::{NamespacedName, ObjectRef, Problem};
 
-use super::manifest::{self, Language, Outcome, Parsed};
+use super::manifest::{self, Contents, Outcome, Parsed};
 use crate::problem::{error, warning};
 use crate::source::Event;
 use crate::store::{Kind, Object, ObjectKey, Prune};
@@ -112,12 +112,31 @@ impl Folder {
         self.problems.values().flatten().cloned().chain(doubles).collect()
     }
 
+    /// Parses a file that is new.
+    pub(super) fn parse(&self, contents: &Contents) -> Box<[Parsed]> {
+        manifest::parse(contents, &self.prune, Box::default())
+    }
+
     /// The file has this text now.
-    pub(super) fn put(&mut self, name: &Arc<Path>, stamp: u64, text: &str, language: Language) {
+    pub(super) fn put(&mut self, name: &Arc<Path>, stamp: u64, contents: &Contents) {
+        self.replace(name, stamp, |prune, before| manifest::parse(contents, prune, before));
+    }
+
+    /// The file has these pieces now.
+    pub(super) fn put_pieces(&mut self, name: &Arc<Path>, stamp: u64, pieces: Box<[Parsed]>) {
+        self.replace(name, stamp, |_, _| pieces);
+    }
+
+    fn replace(
+        &mut self,
+        name: &Arc<Path>,
+        stamp: u64,
+        parse: impl FnOnce(&Prune, Box<[Parsed]>) -> Box<[Parsed]>,
+    ) {
         let old = self.files.remove(name).unwrap_or_default();
         let before = old.objects();
         old.pieces.iter().for_each(|piece| self.count(&piece.outcome, false));
-        let pieces = manifest::parse(text, language, &self.prune, old.pieces);
+        let pieces = parse(&self.prune, old.pieces);
         let mut problems = Vec::new();
         for piece in &pieces {
             self.count(&piece.outcome, true);

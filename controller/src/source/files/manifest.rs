@@ -21,6 +21,14 @@ pub(super) enum Language {
     Json,
 }
 
+/// The text of a file.
+pub(super) struct Contents {
+    /// In UTF-8.
+    pub(super) text: String,
+    /// By its name.
+    pub(super) language: Language,
+}
+
 /// What became of a piece of a file. Two words long, since there is one for every object: what is rare is
 /// boxed twice.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,12 +82,13 @@ impl Outcome {
 }
 
 /// Parses a file. Pieces whose text stands in `before` as well are taken from there.
-pub(super) fn parse(text: &str, language: Language, prune: &Prune, before: Box<[Parsed]>) -> Box<[Parsed]> {
+pub(super) fn parse(contents: &Contents, prune: &Prune, before: Box<[Parsed]>) -> Box<[Parsed]> {
+    let text = contents.text.as_str();
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut known: HashMap<u64, Outcome> =
         before.into_iter().map(|piece| (piece.hash, piece.outcome)).collect();
     let mut parser = Parser { prune, known: &mut known };
-    match language {
+    match contents.language {
         Language::Json => parser.json(text).into(),
         Language::Yaml => pieces::documents(text).iter().flat_map(|piece| parser.yaml(piece)).collect(),
     }
