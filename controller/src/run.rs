@@ -254,6 +254,10 @@ mod tests {
         assert!(!deltas[0].complete && deltas[0].tuning.is_some() && deltas[0].groups.len() == 1);
         assert!(deltas[1].complete);
         assert_eq!(deltas[1].generation.0, 2);
-        assert_eq!((seen.problems, seen.applied, seen.skipped), (vec![2], vec![0], 3));
+        assert_eq!(
+            (seen.problems, seen.applied, seen.skipped),
+            (vec![1, 2], vec![0], 3),
+            "once before it is in force, once for the refusal"
+        );
     }
 }
