@@ -76,3 +76,50 @@ pub fn check(folder: &Path, options: Options) -> Result<CheckReport, FileSourceE
         },
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    const MANIFESTS: &str = "
+apiVersion: networking.k8s.io/v1
+kind: IngressClass
+metadata: {name: nginx}
+spec: {controller: k8s.io/ingress-nginx}
+---
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: {name: shop}
+spec:
+  ingressClassName: nginx
+  rules:
+  - host: shop.example
+    http:
+      paths:
+      - {path: /, pathType: Prefix, backend: {service: {name: web, port: {number: 80}}}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+";
+
+    const SERVICE: &str =
+        "{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {ports: [{port: 80}]}}";
+
+    #[test]
+    fn a_folder_is_counted_and_its_faults_are_errors() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("a.yaml"), MANIFESTS).unwrap();
+        let report = check(folder.path(), Options::default()).unwrap();
+        assert!(report.has_errors());
+        assert!(report.problems[0].message.contains("Service default/web does not exist"));
+        fs::write(folder.path().join("b.yaml"), SERVICE).unwrap();
+        let report = check(folder.path(), Options::default()).unwrap();
+        assert_eq!((report.problems.len(), report.has_errors()), (0, false));
+        let counts = report.counts;
+        assert_eq!((counts.hosts, counts.rules, counts.pools, counts.endpoints), (1, 1, 1, 0));
+        assert_eq!((counts.objects["Ingress"], counts.skipped["Deployment.apps"]), (1, 1));
+    }
+}

@@ -1,5 +1,5 @@
 //! The control plane as a value: events in, deltas and problems out. Synchronous, and without any effect but
-//! on its own state; [`run`](crate::run) connects it to a source and a data plane.
+//! on its own state; [`run()`](crate::run()) connects it to a source and a data plane.
 
 use sluice_config::{Change, Delta, Generation, Problem, Snapshot};
 

@@ -187,3 +187,77 @@ impl Desk {
         list
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use sluice_config::{ObjectRef, Refusal};
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::options::Options;
+    use crate::problem::error;
+
+    #[derive(Default)]
+    struct Seen {
+        problems: Vec<usize>,
+        applied: Vec<usize>,
+        skipped: usize,
+    }
+
+    impl Observe for Seen {
+        fn applied(&mut self, applied: &Applied) {
+            self.applied.push(applied.events);
+        }
+
+        fn problems(&mut self, problems: Arc<[Problem]>) {
+            self.problems.push(problems.len());
+        }
+
+        fn skipped(&mut self, kinds: &BTreeMap<String, usize>) {
+            self.skipped = kinds.values().sum();
+        }
+    }
+
+    fn batch(complete: bool, problems: Option<Vec<Problem>>) -> Batch {
+        Batch {
+            events: Vec::new(),
+            problems,
+            skipped: complete.then(|| BTreeMap::from([("Deployment.apps".to_owned(), 3)])),
+            initial_complete: complete,
+            received_at: Instant::now(),
+            parsing: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn ports_first_then_everything_at_once_with_problems_of_all_sides() {
+        let (sender, batches) = mpsc::channel(8);
+        let problem = error(&ObjectRef::new("File", "", "a.yaml"), "line 1", "broken", "correct the file");
+        sender.try_send(batch(false, Some(vec![problem]))).unwrap();
+        sender.try_send(batch(true, None)).unwrap();
+        drop(sender);
+        let mut deltas = Vec::new();
+        let mut seen = Seen::default();
+        let apply = |delta: Delta| {
+            let refused = match delta.complete {
+                false => Vec::new(),
+                true => vec![Refusal { subject: "host a.example".into(), reason: "too odd".into() }],
+            };
+            let report = Report::Applied { generation: delta.generation, took: Duration::ZERO, refused };
+            deltas.push(delta);
+            report
+        };
+        run(Controller::new(Options::default()), batches, apply, &mut seen);
+        assert_eq!(deltas.len(), 2, "what has piled up is applied once");
+        assert!(!deltas[0].complete && deltas[0].tuning.is_some() && deltas[0].groups.len() == 1);
+        assert!(deltas[1].complete);
+        assert_eq!(deltas[1].generation.0, 2);
+        assert_eq!(
+            (seen.problems, seen.applied, seen.skipped),
+            (vec![1, 2], vec![0], 3),
+            "once before it is in force, once for the refusal"
+        );
+    }
+}

@@ -9,6 +9,7 @@ mod config_map;
 mod endpoint_slice;
 mod ingress;
 mod ingress_class;
+mod names;
 mod namespace;
 mod object;
 mod prune;
@@ -59,7 +60,10 @@ impl Store {
                 if let Some(old) = &old {
                     self.unlink_slice(old);
                 }
-                self.slices_of.entry(new.service.clone()).or_default().push(new.name.clone());
+                let names = self.slices_of.entry(new.service.clone()).or_default();
+                // Nearly every Service has one.
+                names.reserve_exact(1);
+                names.push(new.name.clone());
                 old.map(Object::EndpointSlice)
             }
         }

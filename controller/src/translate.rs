@@ -9,8 +9,8 @@
 //! | host | host name | facts of all Ingresses that claim it, Services, certificates |
 //! | endpoints | Service port | its EndpointSlices |
 //!
-//! Each node reads through a [`view::View`], which records every key, misses included; the reverse of these
-//! reads ([`graph`]) gives the nodes to recompute when something changes, in the order of the table, and only
+//! Each node reads through a `View`, which records every key, misses included; the reverse of these
+//! reads (`graph`) gives the nodes to recompute when something changes, in the order of the table, and only
 //! what became different goes into the delta. Pools exist while a host (or the default backend) uses them,
 //! endpoint sets while a pool does, certificates are sent while a host (or the default) uses them. Problems
 //! are values of nodes too, so that an edit touches only its own.

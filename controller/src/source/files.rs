@@ -12,11 +12,14 @@ mod pieces;
 mod tests;
 mod watch;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::io;
+use std::num::NonZero;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
@@ -29,12 +32,15 @@ use crate::options::Options;
 use crate::problem::{error, warning};
 use crate::store::Prune;
 use folder::Folder;
+use manifest::{Contents, Parsed};
 use watch::{Change, Wake, Watch};
 
 /// How often a folder is looked through that cannot be watched.
 const POLL: Duration = Duration::from_secs(1);
 /// Batches that wait for the driver before the source waits too.
 const QUEUE: usize = 64;
+/// Files that are worth a further thread.
+const MANY: usize = 64;
 /// Folders within folders; deeper ones are cyclic links.
 const MAX_DEPTH: usize = 32;
 
@@ -107,23 +113,30 @@ fn check_folder(folder: &Path) -> Result<(), FileSourceError> {
 }
 
 /// What tells two states of a file apart without reading it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
-    device: u64,
-    inode: u64,
-    size: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
+fn stamp(metadata: &fs::Metadata) -> u64 {
+    let modified = (metadata.mtime(), metadata.mtime_nsec());
+    let changed = (metadata.ctime(), metadata.ctime_nsec());
+    let state = (metadata.dev(), metadata.ino(), metadata.size(), modified, changed);
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(state)
 }
 
-impl Stamp {
-    fn of(metadata: &fs::Metadata) -> Self {
-        Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            size: metadata.size(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
+/// A file that was read, and parsed already or not.
+enum Text {
+    Raw(Contents),
+    Parsed(Box<[Parsed]>),
+}
+
+impl Contents {
+    /// Reads a file; `None` when there is none of that name. The stamp is from before the text, so that a
+    /// change in between is noticed by the next look.
+    fn read(root: &Path, name: &Path) -> Option<(u64, io::Result<Self>)> {
+        let path = root.join(name);
+        let language = watch::language(&path)?;
+        let metadata = fs::metadata(&path).ok().filter(fs::Metadata::is_file)?;
+        match fs::read_to_string(&path) {
+            Ok(text) => Some((stamp(&metadata), Ok(Self { text, language }))),
+            Err(reason) if reason.kind() == io::ErrorKind::NotFound => None,
+            Err(reason) => Some((stamp(&metadata), Err(reason))),
         }
     }
 }
@@ -131,7 +144,6 @@ impl Stamp {
 struct Reader {
     root: PathBuf,
     folder: Folder,
-    stamps: HashMap<Arc<Path>, Stamp>,
     watch: Option<Watch>,
     /// What is wrong with folders, in place of files.
     trouble: Vec<Problem>,
@@ -143,7 +155,6 @@ impl Reader {
         Self {
             root: root.to_owned(),
             folder: Folder::new(Prune::new(options)),
-            stamps: HashMap::new(),
             watch,
             trouble: Vec::new(),
             trouble_changed: false,
@@ -152,6 +163,11 @@ impl Reader {
 
     fn run(&mut self, woken: &mpsc::Receiver<Wake>, batches: &channel::Sender<Batch>) {
         let start = Instant::now();
+        // The kernel also tells of our own reading, which costs as much as the reading: so the first look goes
+        // without watches, and the second one finds whatever was changed since.
+        let watch = self.watch.take();
+        self.look_through();
+        self.watch = watch;
         self.look_through();
         let mut batch = Some(self.batch(start, start, true));
         loop {
@@ -227,25 +243,54 @@ impl Reader {
 
     /// Reads one file, whatever its stamp.
     fn read(&mut self, name: &Arc<Path>) {
-        let path = self.root.join(name);
-        let Some(language) = watch::language(&path) else { return };
-        let metadata = match fs::metadata(&path) {
-            Ok(metadata) if metadata.is_file() => metadata,
-            _ => {
-                self.stamps.remove(name);
-                self.folder.remove(name);
-                return;
+        let contents = Contents::read(&self.root, name);
+        self.put(name, contents.map(|(stamp, contents)| (stamp, contents.map(Text::Raw))));
+    }
+
+    /// Reads files, on all processors where there are many: parsing is most of the time to a first answer.
+    fn read_all(&mut self, names: Vec<Arc<Path>>) {
+        let threads = thread::available_parallelism().map_or(1, NonZero::get).min(names.len() / MANY);
+        if threads < 2 {
+            names.iter().for_each(|name| self.read(name));
+            return;
+        }
+        let (root, folder) = (&self.root, &self.folder);
+        let next = AtomicUsize::new(0);
+        let work = || {
+            let mut done = Vec::new();
+            while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let contents = Contents::read(root, name).map(|(stamp, contents)| {
+                    let parse = |contents: Contents| match folder.stamp(name) {
+                        None => Text::Parsed(folder.parse(&contents)),
+                        Some(_) => Text::Raw(contents),
+                    };
+                    (stamp, contents.map(parse))
+                });
+                done.push((name, contents));
             }
+            done
         };
-        // The stamp is from before the text, so that a change in between is noticed by the next look.
-        self.stamps.insert(name.clone(), Stamp::of(&metadata));
-        match fs::read_to_string(&path) {
-            Ok(text) => self.folder.put(name, &text, language),
-            Err(reason) if reason.kind() == io::ErrorKind::NotFound => {
-                self.stamps.remove(name);
-                self.folder.remove(name);
+        let done: Vec<_> = thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+            let mut done = work();
+            for other in others {
+                // A thread that panicked has left files unread, which must not go unnoticed.
+                done.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
             }
-            Err(reason) => self.folder.unreadable(name, &reason.to_string()),
+            done
+        });
+        for (name, contents) in done {
+            self.put(name, contents);
+        }
+    }
+
+    /// Takes in what was found at a name; nothing is a file that is gone.
+    fn put(&mut self, name: &Arc<Path>, found: Option<(u64, io::Result<Text>)>) {
+        match found {
+            None => self.folder.remove(name),
+            Some((stamp, Ok(Text::Raw(contents)))) => self.folder.put(name, stamp, &contents),
+            Some((stamp, Ok(Text::Parsed(pieces)))) => self.folder.put_pieces(name, stamp, pieces),
+            Some((stamp, Err(reason))) => self.folder.unreadable(name, stamp, &reason.to_string()),
         }
     }
 
@@ -256,6 +301,7 @@ impl Reader {
         }
         let mut look = Look::default();
         self.walk(Path::new(""), 0, &mut look);
+        self.read_all(std::mem::take(&mut look.stale));
         self.watch_link();
         if look.root_failed.is_none() {
             let hidden = |name: &Path| look.failed.iter().any(|(folder, _)| name.starts_with(folder));
@@ -263,7 +309,6 @@ impl Reader {
             let gone: Vec<Arc<Path>> =
                 names.filter(|name| !look.files.contains(*name) && !hidden(name)).cloned().collect();
             for name in gone {
-                self.stamps.remove(&name);
                 self.folder.remove(&name);
             }
             if let Some(watch) = &mut self.watch {
@@ -312,8 +357,8 @@ impl Reader {
                 }
             } else if watch::language(&path).is_some() {
                 let name: Arc<Path> = name.into();
-                if self.stamps.get(&name) != Some(&Stamp::of(&metadata)) {
-                    self.read(&name);
+                if self.folder.stamp(&name) != Some(stamp(&metadata)) {
+                    look.stale.push(name.clone());
                 }
                 look.files.insert(name);
             }
@@ -362,6 +407,8 @@ impl Reader {
 #[derive(Default)]
 struct Look {
     files: BTreeSet<Arc<Path>>,
+    /// Those that are not as they were when they were read.
+    stale: Vec<Arc<Path>>,
     folders: BTreeSet<PathBuf>,
     root_failed: Option<io::Error>,
     failed: Vec<(PathBuf, io::Error)>,

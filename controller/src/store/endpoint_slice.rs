@@ -7,6 +7,8 @@ use std::sync::Arc;
 use k8s_openapi::api::discovery::v1 as discovery;
 use sluice_config::NamespacedName;
 
+use super::names::Names;
+
 const SERVICE_LABEL: &str = "kubernetes.io/service-name";
 
 /// What translation reads of an EndpointSlice.
@@ -39,7 +41,7 @@ pub enum AddressType {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlicePort {
     /// `name`, that of the Service's port.
-    pub name: Box<str>,
+    pub name: Arc<str>,
     /// `port`, resolved.
     pub number: u16,
 }
@@ -60,7 +62,7 @@ pub struct SliceEndpoint {
 }
 
 impl EndpointSlice {
-    pub(super) fn pruned(name: NamespacedName, object: discovery::EndpointSlice) -> Self {
+    pub(super) fn pruned(name: NamespacedName, object: discovery::EndpointSlice, names: &Names) -> Self {
         let labels = object.metadata.labels.unwrap_or_default();
         let service = NamespacedName {
             namespace: name.namespace.clone(),
@@ -72,12 +74,11 @@ impl EndpointSlice {
         };
         let mut endpoints = Vec::new();
         let mut bad_addresses = Vec::new();
-        let mut zones: Vec<Arc<str>> = Vec::new();
         if address_type == AddressType::Ip {
             for endpoint in object.endpoints.unwrap_or_default() {
                 let conditions = endpoint.conditions.unwrap_or_default();
                 let ready = conditions.ready.unwrap_or(true);
-                let zone = endpoint.zone.map(|zone| shared(&mut zones, &zone));
+                let zone = endpoint.zone.map(|zone| names.share(&zone));
                 for address in endpoint.addresses {
                     match address.parse() {
                         Ok(address) => endpoints.push(SliceEndpoint {
@@ -96,7 +97,12 @@ impl EndpointSlice {
             name,
             service,
             address_type,
-            ports: object.ports.unwrap_or_default().into_iter().filter_map(SlicePort::pruned).collect(),
+            ports: object
+                .ports
+                .unwrap_or_default()
+                .into_iter()
+                .filter_map(|port| SlicePort::pruned(port, names))
+                .collect(),
             endpoints: endpoints.into(),
             bad_addresses: bad_addresses.into(),
         }
@@ -104,19 +110,9 @@ impl EndpointSlice {
 }
 
 impl SlicePort {
-    fn pruned(port: discovery::EndpointPort) -> Option<Self> {
+    fn pruned(port: discovery::EndpointPort, names: &Names) -> Option<Self> {
         let tcp = port.protocol.as_deref().unwrap_or("TCP") == "TCP";
         let number = u16::try_from(port.port?).ok().filter(|number| *number > 0 && tcp)?;
-        Some(Self { name: port.name.unwrap_or_default().into(), number })
+        Some(Self { name: names.share(&port.name.unwrap_or_default()), number })
     }
-}
-
-/// One copy per zone and slice: a slice of a thousand endpoints spans a handful of zones.
-fn shared(zones: &mut Vec<Arc<str>>, zone: &str) -> Arc<str> {
-    if let Some(known) = zones.iter().find(|known| ***known == *zone) {
-        return known.clone();
-    }
-    let new: Arc<str> = zone.into();
-    zones.push(new.clone());
-    new
 }

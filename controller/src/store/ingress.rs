@@ -1,9 +1,11 @@
 //! `networking.k8s.io/v1` Ingress, pruned.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::networking::v1 as networking;
 use sluice_config::NamespacedName;
 
-use super::prune::created;
+use super::prune::{Prune, created};
 
 /// The annotation that chose a class before `spec.ingressClassName` was there.
 const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
@@ -16,11 +18,11 @@ pub struct Ingress {
     /// Creation time in Unix seconds; `None` (a manifest that never met an API server) is older than all.
     pub created: Option<i64>,
     /// `spec.ingressClassName`.
-    pub class_name: Option<Box<str>>,
+    pub class_name: Option<Arc<str>>,
     /// Annotation `kubernetes.io/ingress.class`.
     pub class_annotation: Option<Box<str>>,
     /// Annotations under `--annotations-prefix`, without the prefix, sorted by name, empty values left out.
-    pub annotations: Box<[(Box<str>, Box<str>)]>,
+    pub annotations: Box<[(Arc<str>, Box<str>)]>,
     /// `spec.defaultBackend`.
     pub default_backend: Option<IngressBackend>,
     /// `spec.tls`.
@@ -97,18 +99,24 @@ pub struct IngressTls {
 }
 
 impl Ingress {
-    pub(super) fn pruned(name: NamespacedName, object: networking::Ingress, prefix: &str) -> Self {
+    pub(super) fn pruned(name: NamespacedName, object: networking::Ingress, prune: &Prune) -> Self {
         let spec = object.spec.unwrap_or_default();
         let annotations = object.metadata.annotations.unwrap_or_default();
         Self {
             name,
             created: created(object.metadata.creation_timestamp.as_ref()),
-            class_name: spec.ingress_class_name.and_then(non_empty),
+            class_name: spec
+                .ingress_class_name
+                .filter(|name| !name.is_empty())
+                .map(|name| prune.names.share(&name)),
             class_annotation: annotations.get(CLASS_ANNOTATION).cloned().and_then(non_empty),
             annotations: annotations
                 .iter()
                 .filter(|(_, value)| !value.trim().is_empty())
-                .filter_map(|(key, value)| Some((key.strip_prefix(prefix)?.into(), value.as_str().into())))
+                .filter_map(|(key, value)| {
+                    let name = key.strip_prefix(&*prune.annotation_prefix)?;
+                    Some((prune.names.share(name), value.as_str().into()))
+                })
                 .collect(),
             default_backend: spec.default_backend.map(IngressBackend::pruned),
             tls: spec.tls.unwrap_or_default().into_iter().map(IngressTls::pruned).collect(),

@@ -9,6 +9,7 @@ use k8s_openapi::api::networking::v1 as networking;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use sluice_config::NamespacedName;
 
+use super::names::Names;
 use super::object::Object;
 use super::{ConfigMap, EndpointSlice, Ingress, IngressClass, Namespace, Secret, Service};
 use crate::options::Options;
@@ -16,7 +17,8 @@ use crate::options::Options;
 /// What is worth keeping, which depends on the flags.
 #[derive(Clone, Debug)]
 pub struct Prune {
-    annotation_prefix: Box<str>,
+    pub(super) annotation_prefix: Box<str>,
+    pub(super) names: Arc<Names>,
     config_maps: Vec<NamespacedName>,
 }
 
@@ -34,6 +36,7 @@ impl Prune {
     pub fn new(options: &Options) -> Self {
         Self {
             annotation_prefix: format!("{}/", options.annotations_prefix).into(),
+            names: Arc::default(),
             config_maps: options.configmap.iter().cloned().collect(),
         }
     }
@@ -43,8 +46,8 @@ impl Prune {
     /// # Errors
     /// When it has no name; likewise for all kinds below.
     pub fn ingress(&self, object: networking::Ingress) -> Result<Object, PruneError> {
-        let name = name(&object.metadata, true)?;
-        Ok(Object::Ingress(Arc::new(Ingress::pruned(name, object, &self.annotation_prefix))))
+        let name = self.name(&object.metadata, true)?;
+        Ok(Object::Ingress(Arc::new(Ingress::pruned(name, object, self))))
     }
 
     /// An IngressClass.
@@ -52,7 +55,7 @@ impl Prune {
     /// # Errors
     /// See [`Prune::ingress`].
     pub fn ingress_class(&self, object: networking::IngressClass) -> Result<Object, PruneError> {
-        let name = name(&object.metadata, false)?;
+        let name = self.name(&object.metadata, false)?;
         Ok(Object::IngressClass(Arc::new(IngressClass::pruned(name, object))))
     }
 
@@ -61,8 +64,8 @@ impl Prune {
     /// # Errors
     /// See [`Prune::ingress`].
     pub fn service(&self, object: core::Service) -> Result<Object, PruneError> {
-        let name = name(&object.metadata, true)?;
-        Ok(Object::Service(Arc::new(Service::pruned(name, object))))
+        let name = self.name(&object.metadata, true)?;
+        Ok(Object::Service(Arc::new(Service::pruned(name, object, &self.names))))
     }
 
     /// An EndpointSlice.
@@ -70,8 +73,8 @@ impl Prune {
     /// # Errors
     /// See [`Prune::ingress`].
     pub fn endpoint_slice(&self, object: discovery::EndpointSlice) -> Result<Object, PruneError> {
-        let name = name(&object.metadata, true)?;
-        Ok(Object::EndpointSlice(Arc::new(EndpointSlice::pruned(name, object))))
+        let name = self.name(&object.metadata, true)?;
+        Ok(Object::EndpointSlice(Arc::new(EndpointSlice::pruned(name, object, &self.names))))
     }
 
     /// A Secret.
@@ -79,7 +82,7 @@ impl Prune {
     /// # Errors
     /// See [`Prune::ingress`].
     pub fn secret(&self, object: core::Secret) -> Result<Object, PruneError> {
-        let name = name(&object.metadata, true)?;
+        let name = self.name(&object.metadata, true)?;
         Ok(Object::Secret(Arc::new(Secret::pruned(name, object))))
     }
 
@@ -88,7 +91,7 @@ impl Prune {
     /// # Errors
     /// See [`Prune::ingress`].
     pub fn config_map(&self, object: core::ConfigMap) -> Result<Option<Object>, PruneError> {
-        let name = name(&object.metadata, true)?;
+        let name = self.name(&object.metadata, true)?;
         let wanted = self.config_maps.contains(&name);
         Ok(wanted.then(|| Object::ConfigMap(Arc::new(ConfigMap::pruned(name, object)))))
     }
@@ -98,22 +101,22 @@ impl Prune {
     /// # Errors
     /// See [`Prune::ingress`].
     pub fn namespace(&self, object: core::Namespace) -> Result<Object, PruneError> {
-        let name = name(&object.metadata, false)?;
+        let name = self.name(&object.metadata, false)?;
         Ok(Object::Namespace(Arc::new(Namespace::pruned(name, object))))
+    }
+
+    fn name(&self, meta: &ObjectMeta, namespaced: bool) -> Result<NamespacedName, PruneError> {
+        let name = meta.name.as_deref().filter(|name| !name.is_empty()).ok_or(PruneError::NoName)?;
+        let namespace = match meta.namespace.as_deref() {
+            _ if !namespaced => "",
+            None | Some("") => "default",
+            Some(namespace) => namespace,
+        };
+        Ok(NamespacedName { namespace: self.names.share(namespace), name: name.into() })
     }
 }
 
 /// Creation time in Unix seconds, as Kubernetes records it.
 pub(super) fn created(time: Option<&Time>) -> Option<i64> {
     time.map(|time| time.0.as_second())
-}
-
-fn name(meta: &ObjectMeta, namespaced: bool) -> Result<NamespacedName, PruneError> {
-    let name = meta.name.as_deref().filter(|name| !name.is_empty()).ok_or(PruneError::NoName)?;
-    let namespace = match meta.namespace.as_deref() {
-        _ if !namespaced => "",
-        None | Some("") => "default",
-        Some(namespace) => namespace,
-    };
-    Ok(NamespacedName::new(namespace, name))
 }

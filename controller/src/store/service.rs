@@ -1,8 +1,12 @@
 //! `v1` Service, pruned. Its cluster address is not kept: requests go straight to endpoints.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use sluice_config::NamespacedName;
+
+use super::names::Names;
 
 /// What translation reads of a Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +23,7 @@ pub struct Service {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServicePort {
     /// `name`, which is what EndpointSlices know the port by; empty for the only port of a Service.
-    pub name: Box<str>,
+    pub name: Arc<str>,
     /// `port`.
     pub number: i32,
     /// `targetPort`.
@@ -38,7 +42,7 @@ pub enum TargetPort {
 }
 
 impl Service {
-    pub(super) fn pruned(name: NamespacedName, object: core::Service) -> Self {
+    pub(super) fn pruned(name: NamespacedName, object: core::Service, names: &Names) -> Self {
         let spec = object.spec.unwrap_or_default();
         let external = spec.type_.as_deref() == Some("ExternalName");
         Self {
@@ -49,16 +53,16 @@ impl Service {
                 .unwrap_or_default()
                 .into_iter()
                 .filter(|port| port.protocol.as_deref().unwrap_or("TCP") == "TCP")
-                .map(ServicePort::pruned)
+                .map(|port| ServicePort::pruned(port, names))
                 .collect(),
         }
     }
 }
 
 impl ServicePort {
-    fn pruned(port: core::ServicePort) -> Self {
+    fn pruned(port: core::ServicePort, names: &Names) -> Self {
         Self {
-            name: port.name.unwrap_or_default().into(),
+            name: names.share(&port.name.unwrap_or_default()),
             number: port.port,
             target: match port.target_port {
                 None => TargetPort::Same,

@@ -114,7 +114,7 @@ impl Reference<'_> {
                 let key = EndpointSetKey {
                     namespace: names.namespace.clone(),
                     service: names.name.clone(),
-                    port: (*found.port.name).into(),
+                    port: found.port.name.clone(),
                 };
                 let pool = uses.pool(pool(key, self.protocol, self.balance));
                 Some(Backend::Pool { pool, service: shown })
@@ -178,7 +178,7 @@ fn find<'a>(service: Option<&'a Service>, name: &NamespacedName, port: &PortRef)
             number.to_string(),
         ),
         PortRef::Name(name) => (
-            ports.iter().find(|port| !port.name.is_empty() && port.name == *name),
+            ports.iter().find(|port| !port.name.is_empty() && *port.name == **name),
             ports.iter().find(|port| matches!(&port.target, TargetPort::Name(target) if target == name)),
             name.to_string(),
         ),

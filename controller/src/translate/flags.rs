@@ -97,7 +97,7 @@ fn default_backend(
                 let key = EndpointSetKey {
                     namespace: service.name.namespace.clone(),
                     service: service.name.name.clone(),
-                    port: (*port.name).into(),
+                    port: port.name.clone(),
                 };
                 let shown = ServiceRef {
                     namespace: key.namespace.clone(),

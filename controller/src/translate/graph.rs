@@ -1,11 +1,13 @@
 //! Who read what: the reverse index that turns a changed key into the nodes to recompute.
 //!
 //! A node reads through a [`View`](super::view::View), which records every key, misses included; the graph
-//! keeps those reads until the node is recomputed or forgotten. Keys and nodes are numbered, so that an edge
-//! is four octets: there are tens of thousands of them.
+//! keeps those reads until the node is recomputed or forgotten. There are tens of thousands of them, so a key
+//! is kept as its hash of 64 bits alone: should two keys ever share one, a change of either recomputes the
+//! readers of both, which is wasted work and nothing else. Nodes are numbered and kept in full.
 
 use std::collections::HashMap;
-use std::hash::Hash;
+use std::collections::hash_map::Entry;
+use std::hash::{BuildHasher, RandomState};
 
 use sluice_config::{EndpointSetKey, HostPattern, NamespacedName};
 
@@ -52,122 +54,131 @@ pub(crate) enum Node {
 /// The edges between nodes and the keys they read.
 #[derive(Default)]
 pub(crate) struct Graph {
-    keys: Numbers<Key>,
-    nodes: Numbers<Node>,
-    /// By number of the key.
-    readers: Vec<Vec<u32>>,
-    /// By number of the node, sorted.
-    reads: Vec<Box<[u32]>>,
+    hasher: RandomState,
+    /// Numbers by hash of the node; the node itself stands in its edges.
+    nodes: HashMap<u64, u32>,
+    /// Nodes whose hash another one has already.
+    collided: HashMap<Node, u32>,
+    /// By number of the node.
+    edges: Vec<Edges>,
+    free: Vec<u32>,
+    /// By hash of the key.
+    readers: HashMap<u64, Readers>,
+}
+
+/// A node and what it read, sorted.
+#[derive(Default)]
+struct Edges {
+    node: Option<Node>,
+    reads: Box<[u64]>,
+}
+
+/// Numbers of nodes. Most keys have one reader.
+enum Readers {
+    One(u32),
+    #[allow(clippy::box_collection, reason = "a word in place of three, for every key")]
+    Many(Box<Vec<u32>>),
 }
 
 impl Graph {
     /// Replaces what `node` has read.
     pub(crate) fn record(&mut self, node: &Node, reads: Vec<Key>) {
-        let node = self.nodes.number(node.clone());
-        let mut new: Vec<u32> = reads.into_iter().map(|key| self.keys.number(key)).collect();
+        let number = self.number(node);
+        let mut new: Vec<u64> = reads.iter().map(|key| self.hasher.hash_one(key)).collect();
         new.sort_unstable();
         new.dedup();
-        grow(&mut self.reads, node);
-        self.readers.resize_with(self.readers.len().max(self.keys.capacity()), Vec::new);
-        if *self.reads[node as usize] == *new {
+        if *self.edges[number as usize].reads == *new {
             return;
         }
-        let old = std::mem::replace(&mut self.reads[node as usize], new.clone().into());
-        for key in &new {
-            if old.binary_search(key).is_err() {
-                self.readers[*key as usize].push(node);
-            }
+        let old = std::mem::take(&mut self.edges[number as usize].reads);
+        for key in new.iter().filter(|key| old.binary_search(key).is_err()) {
+            self.readers
+                .entry(*key)
+                .and_modify(|readers| readers.add(number))
+                .or_insert(Readers::One(number));
         }
-        for key in old {
-            if new.binary_search(&key).is_err() {
-                self.unread(key, node);
-            }
+        for key in old.iter().filter(|key| new.binary_search(key).is_err()) {
+            self.unread(*key, number);
         }
+        self.edges[number as usize].reads = new.into();
     }
 
     /// Forgets a node and its reads.
     pub(crate) fn forget(&mut self, node: &Node) {
-        if let Some(node) = self.nodes.release(node) {
-            for key in std::mem::take(&mut self.reads[node as usize]) {
-                self.unread(key, node);
-            }
+        let Some(number) = self.known(node) else { return };
+        if self.collided.remove(node).is_none() {
+            self.nodes.remove(&self.hasher.hash_one(node));
         }
+        for key in std::mem::take(&mut self.edges[number as usize]).reads {
+            self.unread(key, number);
+        }
+        self.free.push(number);
     }
 
     /// The nodes that have read `key`.
     pub(crate) fn readers(&self, key: &Key) -> impl Iterator<Item = &Node> {
-        let readers = self.keys.known(key).and_then(|key| self.readers.get(key as usize));
-        readers.into_iter().flatten().filter_map(|node| self.nodes.item(*node))
+        let readers = self.readers.get(&self.hasher.hash_one(key)).map_or(&[][..], Readers::as_slice);
+        readers.iter().filter_map(|number| self.edges[*number as usize].node.as_ref())
     }
 
-    fn unread(&mut self, key: u32, node: u32) {
-        let readers = &mut self.readers[key as usize];
-        if let Some(at) = readers.iter().position(|reader| *reader == node) {
-            readers.swap_remove(at);
-        }
-        if readers.is_empty() {
-            self.readers[key as usize] = Vec::new();
-            self.keys.release_number(key);
-        }
+    fn known(&self, node: &Node) -> Option<u32> {
+        let by_hash = self.nodes.get(&self.hasher.hash_one(node)).copied();
+        by_hash
+            .filter(|number| self.edges[*number as usize].node.as_ref() == Some(node))
+            .or_else(|| self.collided.get(node).copied())
     }
-}
 
-fn grow<T: Default>(list: &mut Vec<T>, index: u32) {
-    if list.len() <= index as usize {
-        list.resize_with(index as usize + 1, T::default);
-    }
-}
-
-/// Numbers for things, given out again when a thing is released.
-struct Numbers<T> {
-    known: HashMap<T, u32>,
-    items: Vec<Option<T>>,
-    free: Vec<u32>,
-}
-
-impl<T> Default for Numbers<T> {
-    fn default() -> Self {
-        Self { known: HashMap::new(), items: Vec::new(), free: Vec::new() }
-    }
-}
-
-impl<T: Clone + Eq + Hash> Numbers<T> {
-    fn number(&mut self, item: T) -> u32 {
-        if let Some(number) = self.known.get(&item) {
-            return *number;
+    fn number(&mut self, node: &Node) -> u32 {
+        if let Some(number) = self.known(node) {
+            return number;
         }
         let number = self.free.pop().unwrap_or_else(|| {
-            self.items.push(None);
-            // Nodes and keys are bounded by memory long before 2^32 of them.
-            (self.items.len() - 1) as u32
+            self.edges.push(Edges::default());
+            // Nodes are bounded by memory long before 2^32 of them.
+            (self.edges.len() - 1) as u32
         });
-        self.items[number as usize] = Some(item.clone());
-        self.known.insert(item, number);
+        self.edges[number as usize].node = Some(node.clone());
+        match self.nodes.entry(self.hasher.hash_one(node)) {
+            Entry::Vacant(place) => drop(place.insert(number)),
+            Entry::Occupied(_) => drop(self.collided.insert(node.clone(), number)),
+        }
         number
     }
 
-    fn known(&self, item: &T) -> Option<u32> {
-        self.known.get(item).copied()
+    fn unread(&mut self, key: u64, number: u32) {
+        if let Some(readers) = self.readers.get_mut(&key)
+            && readers.remove(number)
+        {
+            self.readers.remove(&key);
+        }
+    }
+}
+
+impl Readers {
+    fn as_slice(&self) -> &[u32] {
+        match self {
+            Self::One(number) => std::slice::from_ref(number),
+            Self::Many(numbers) => numbers,
+        }
     }
 
-    fn item(&self, number: u32) -> Option<&T> {
-        self.items[number as usize].as_ref()
+    fn add(&mut self, number: u32) {
+        match self {
+            Self::One(first) => *self = Self::Many(Box::new(vec![*first, number])),
+            Self::Many(numbers) => numbers.push(number),
+        }
     }
 
-    fn capacity(&self) -> usize {
-        self.items.len()
-    }
-
-    fn release(&mut self, item: &T) -> Option<u32> {
-        let number = self.known(item)?;
-        self.release_number(number);
-        Some(number)
-    }
-
-    fn release_number(&mut self, number: u32) {
-        if let Some(item) = self.items[number as usize].take() {
-            self.known.remove(&item);
-            self.free.push(number);
+    /// Returns whether nobody is left.
+    fn remove(&mut self, number: u32) -> bool {
+        match self {
+            Self::One(only) => *only == number,
+            Self::Many(numbers) => {
+                if let Some(at) = numbers.iter().position(|other| *other == number) {
+                    numbers.swap_remove(at);
+                }
+                numbers.is_empty()
+            }
         }
     }
 }
@@ -204,6 +215,9 @@ mod tests {
         assert_eq!(readers(&graph, "y"), []);
         graph.record(&node("c"), vec![key("q"), key("z")]);
         assert_eq!(readers(&graph, "z"), [node("a"), node("c")]);
-        assert!(graph.keys.capacity() <= 3, "numbers are given out again");
+        assert_eq!(graph.edges.len(), 2, "numbers are given out again");
+        graph.forget(&node("a"));
+        graph.forget(&node("c"));
+        assert!(graph.readers.is_empty() && graph.nodes.is_empty());
     }
 }

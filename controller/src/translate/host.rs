@@ -50,6 +50,8 @@ pub(crate) fn compute(view: &View<'_>, pattern: &HostPattern) -> Output {
     if let Some(rest) = builder.rest(pattern, &claimants, &rules) {
         rules.push(rest);
     }
+    // Most hosts have one rule, and room for three more would cost as much as all the rest of it.
+    rules.shrink_to_fit();
     let tls = tls::choose(view, pattern, &claimants, &mut builder.problems);
     builder.uses.certificate = tls.as_ref().and_then(|tls| tls.certificate.clone());
     if let Some(reason) = view.closed() {

@@ -74,6 +74,8 @@ impl Translation {
     fn claim(&mut self, pattern: &HostPattern, ingress: &NamespacedName) {
         let claimants = self.values.claims.entry(pattern.clone()).or_default();
         if let Err(at) = claimants.binary_search(ingress) {
+            // Nearly every host has one claimant.
+            claimants.reserve_exact(1);
             claimants.insert(at, ingress.clone());
             self.stale(&Key::Claims(pattern.clone()));
             self.dirty.hosts.insert(pattern.clone());

@@ -9,18 +9,18 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
-use sluice_config::{ObjectRef, Problem};
+use sluice_config::{NamespacedName, ObjectRef, Problem};
 
-use super::manifest::{self, Language, Outcome, Parsed};
+use super::manifest::{self, Contents, Outcome, Parsed};
 use crate::problem::{error, warning};
 use crate::source::Event;
-use crate::store::{Object, ObjectKey, Prune};
+use crate::store::{Kind, Object, ObjectKey, Prune};
 
 /// All files.
 pub(super) struct Folder {
     prune: Prune,
     files: BTreeMap<Arc<Path>, File>,
-    stands: HashMap<ObjectKey, Stands>,
+    stands: BTreeMap<ObjectKey, Stands>,
     /// Objects that stand in more than one file.
     doubles: BTreeSet<ObjectKey>,
     /// Files with problems.
@@ -31,15 +31,22 @@ pub(super) struct Folder {
 
 #[derive(Default)]
 struct File {
-    pieces: Vec<Parsed>,
+    /// Tells two states of the file apart.
+    stamp: u64,
+    pieces: Box<[Parsed]>,
     /// Last good objects in place of parts that cannot be read.
-    kept: Vec<Object>,
+    kept: Box<[Object]>,
 }
+
+/// An object and the file it stands in.
+type Stand = (Arc<Path>, Object);
 
 /// Where an object stands; the last file by name counts.
 struct Stands {
-    top: (Arc<Path>, Object),
-    below: Vec<(Arc<Path>, Object)>,
+    top: Stand,
+    /// The others, sorted; nearly always none.
+    #[allow(clippy::box_collection, reason = "a word in place of three, for every object")]
+    below: Option<Box<Vec<Stand>>>,
 }
 
 /// What is different since it was last asked for.
@@ -53,12 +60,15 @@ pub(super) struct News {
     pub(super) skipped: bool,
 }
 
+/// Objects of one file, by key.
+type Index<'a> = HashMap<(Kind, &'a NamespacedName), &'a Object>;
+
 impl Folder {
     pub(super) fn new(prune: Prune) -> Self {
         Self {
             prune,
             files: BTreeMap::new(),
-            stands: HashMap::new(),
+            stands: BTreeMap::new(),
             doubles: BTreeSet::new(),
             problems: BTreeMap::new(),
             skipped: BTreeMap::new(),
@@ -69,6 +79,11 @@ impl Folder {
     /// The names of all files, relative to the folder.
     pub(super) fn names(&self) -> impl Iterator<Item = &Arc<Path>> {
         self.files.keys()
+    }
+
+    /// The stamp a file was put with.
+    pub(super) fn stamp(&self, name: &Path) -> Option<u64> {
+        self.files.get(name).map(|file| file.stamp)
     }
 
     /// What is different since this was last asked for.
@@ -85,33 +100,49 @@ impl Folder {
     pub(super) fn problems(&self) -> Vec<Problem> {
         let doubles = self.doubles.iter().filter_map(|key| {
             let stands = self.stands.get(key)?;
-            let (below, _) = stands.below.last()?;
+            let (below, _) = stands.below.as_ref()?.last()?;
+            let top = stands.top.0.display();
             Some(warning(
                 &file_ref(below),
                 key.to_string(),
-                format!(
-                    "the object stands in {} too, which counts because its name sorts last",
-                    stands.top.0.display()
-                ),
+                format!("the object stands in {top} too, which counts because its name sorts last"),
                 "remove it from one of the two files",
             ))
         });
         self.problems.values().flatten().cloned().chain(doubles).collect()
     }
 
+    /// Parses a file that is new.
+    pub(super) fn parse(&self, contents: &Contents) -> Box<[Parsed]> {
+        manifest::parse(contents, &self.prune, Box::default())
+    }
+
     /// The file has this text now.
-    pub(super) fn put(&mut self, name: &Arc<Path>, text: &str, language: Language) {
+    pub(super) fn put(&mut self, name: &Arc<Path>, stamp: u64, contents: &Contents) {
+        self.replace(name, stamp, |prune, before| manifest::parse(contents, prune, before));
+    }
+
+    /// The file has these pieces now.
+    pub(super) fn put_pieces(&mut self, name: &Arc<Path>, stamp: u64, pieces: Box<[Parsed]>) {
+        self.replace(name, stamp, |_, _| pieces);
+    }
+
+    fn replace(
+        &mut self,
+        name: &Arc<Path>,
+        stamp: u64,
+        parse: impl FnOnce(&Prune, Box<[Parsed]>) -> Box<[Parsed]>,
+    ) {
         let old = self.files.remove(name).unwrap_or_default();
         let before = old.objects();
         old.pieces.iter().for_each(|piece| self.count(&piece.outcome, false));
-        let pieces = manifest::parse(text, language, &self.prune, old.pieces);
-        let mut new = File { pieces, kept: Vec::new() };
+        let pieces = parse(&self.prune, old.pieces);
         let mut problems = Vec::new();
-        for piece in &new.pieces {
+        for piece in &pieces {
             self.count(&piece.outcome, true);
             piece.outcome.each(&mut |outcome| {
                 if let Outcome::Bad(fault) = outcome {
-                    let line = piece.lines_before + fault.line;
+                    let line = piece.lines_before as usize + fault.line;
                     let message = format!("{}; last good objects stay in force", fault.reason);
                     problems.push(error(
                         &file_ref(name),
@@ -122,24 +153,33 @@ impl Folder {
                 }
             });
         }
-        let mut after = new.objects();
-        problems.extend(new.doubles().into_iter().map(|key| {
-            let message = "the object stands in this file twice; the last one counts";
-            warning(&file_ref(name), key.to_string(), message, "remove one of the two")
-        }));
-        if problems.iter().any(|problem| problem.field.starts_with("line ")) {
-            let kept = before.iter().filter(|(key, _)| !after.contains_key(key));
-            new.kept = kept.map(|(_, object)| object.clone()).collect();
-            after.extend(new.kept.iter().map(|object| (object.key(), object.clone())));
+        let broken = !problems.is_empty();
+        let mut new = File { stamp, pieces, kept: Box::default() };
+        let after = new.objects();
+        let index_before = index(&before);
+        let mut index_after = Index::with_capacity(after.len());
+        for object in &after {
+            if index_after.insert((object.kind(), object.name()), object).is_some() {
+                let message = "the object stands in this file twice; the last one counts";
+                let key = object.key().to_string();
+                problems.push(warning(&file_ref(name), key, message, "remove one of the two"));
+            }
         }
+        let mut kept = Vec::new();
+        if broken {
+            let missing = index_before.iter().filter(|(key, _)| !index_after.contains_key(key));
+            kept.extend(missing.map(|(_, object)| (*object).clone()));
+            index_after.extend(kept.iter().map(|object| ((object.kind(), object.name()), object)));
+        }
+        self.exchange(name, &index_before, &index_after);
+        new.kept = kept.into();
         self.files.insert(name.clone(), new);
-        self.exchange(name, &before, &after);
         self.put_problems(name, problems);
     }
 
     /// The file is there and cannot be read: what it held stays.
-    pub(super) fn unreadable(&mut self, name: &Arc<Path>, reason: &str) {
-        self.files.entry(name.clone()).or_default();
+    pub(super) fn unreadable(&mut self, name: &Arc<Path>, stamp: u64, reason: &str) {
+        self.files.entry(name.clone()).or_default().stamp = stamp;
         let message = format!("cannot be read: {reason}; last good objects stay in force");
         let remedy = "make it readable text in UTF-8";
         self.put_problems(name, vec![error(&file_ref(name), "", message, remedy)]);
@@ -149,7 +189,7 @@ impl Folder {
     pub(super) fn remove(&mut self, name: &Path) {
         let Some((name, old)) = self.files.remove_entry(name) else { return };
         old.pieces.iter().for_each(|piece| self.count(&piece.outcome, false));
-        self.exchange(&name, &old.objects(), &BTreeMap::new());
+        self.exchange(&name, &index(&old.objects()), &Index::new());
         self.put_problems(&name, Vec::new());
     }
 
@@ -179,76 +219,60 @@ impl Folder {
     }
 
     /// The file holds `after` in place of `before`.
-    fn exchange(
-        &mut self,
-        file: &Arc<Path>,
-        before: &BTreeMap<ObjectKey, Object>,
-        after: &BTreeMap<ObjectKey, Object>,
-    ) {
-        let keys: BTreeSet<&ObjectKey> = before.keys().chain(after.keys()).collect();
-        for key in keys {
-            let new = after.get(key);
-            if before.get(key) == new {
-                continue;
-            }
-            let was = self.stands.get(key).map(|stands| stands.top.1.clone());
-            self.stand(key, file, new);
-            let now = self.stands.get(key).map(|stands| &stands.top.1);
-            match now {
+    fn exchange(&mut self, file: &Arc<Path>, before: &Index<'_>, after: &Index<'_>) {
+        let gone =
+            before.iter().filter(|(key, _)| !after.contains_key(key)).map(|(_, old)| (old.key(), None));
+        let put = after.iter().filter(|(key, new)| before.get(key) != Some(new));
+        let mut changed: Vec<(ObjectKey, Option<&Object>)> =
+            put.map(|(_, new)| (new.key(), Some(*new))).chain(gone).collect();
+        changed.sort_by(|(a, _), (b, _)| a.cmp(b));
+        for (key, new) in changed {
+            let was = self.stands.get(&key).map(|stands| stands.top.1.clone());
+            self.stand(&key, file, new);
+            let stands = self.stands.get(&key);
+            match stands.map(|stands| &stands.top.1) {
                 Some(now) if was.as_ref() != Some(now) => self.news.events.push(Event::Put(now.clone())),
                 None if was.is_some() => self.news.events.push(Event::Delete(key.clone())),
                 _ => {}
             }
-            let double = self.stands.get(key).is_some_and(|stands| !stands.below.is_empty());
-            let turned = if double { self.doubles.insert(key.clone()) } else { self.doubles.remove(key) };
+            let double = stands.is_some_and(|stands| stands.below.is_some());
+            let turned = if double { self.doubles.insert(key) } else { self.doubles.remove(&key) };
             // Even where it stood twice before, the files may be others now.
             self.news.problems |= turned || double;
         }
     }
 
     fn stand(&mut self, key: &ObjectKey, file: &Arc<Path>, object: Option<&Object>) {
-        let mut all: Vec<(Arc<Path>, Object)> = match self.stands.remove(key) {
-            Some(stands) => stands.below.into_iter().chain([stands.top]).collect(),
-            None => Vec::new(),
-        };
-        all.retain(|(other, _)| other != file);
-        all.extend(object.map(|object| (file.clone(), object.clone())));
+        let old = self.stands.remove(key);
+        let below = old.as_ref().and_then(|old| old.below.as_deref()).into_iter().flatten();
+        let others = below.chain(old.as_ref().map(|old| &old.top)).filter(|(other, _)| other != file);
+        let new = object.map(|object| (file.clone(), object.clone()));
+        let mut all: Vec<Stand> = others.cloned().chain(new).collect();
         all.sort_by(|(a, _), (b, _)| a.cmp(b));
         if let Some(top) = all.pop() {
-            self.stands.insert(key.clone(), Stands { top, below: all });
+            let below = (!all.is_empty()).then(|| Box::new(all));
+            self.stands.insert(key.clone(), Stands { top, below });
         }
     }
 }
 
 impl File {
-    fn objects(&self) -> BTreeMap<ObjectKey, Object> {
-        let mut objects: BTreeMap<ObjectKey, Object> =
-            self.kept.iter().map(|object| (object.key(), object.clone())).collect();
-        self.each_object(|object| drop(objects.insert(object.key(), object.clone())));
-        objects
-    }
-
-    fn doubles(&self) -> BTreeSet<ObjectKey> {
-        let mut seen = BTreeSet::new();
-        let mut doubles = BTreeSet::new();
-        self.each_object(|object| {
-            let key = object.key();
-            if !seen.insert(key.clone()) {
-                doubles.insert(key);
-            }
-        });
-        doubles
-    }
-
-    fn each_object(&self, mut see: impl FnMut(&Object)) {
+    /// In the order of the file, what is kept first.
+    fn objects(&self) -> Vec<Object> {
+        let mut objects = self.kept.to_vec();
         for piece in &self.pieces {
             piece.outcome.each(&mut |outcome| {
                 if let Outcome::Object(object) = outcome {
-                    see(object);
+                    objects.push(object.clone());
                 }
             });
         }
+        objects
     }
+}
+
+fn index(objects: &[Object]) -> Index<'_> {
+    objects.iter().map(|object| ((object.kind(), object.name()), object)).collect()
 }
 
 fn file_ref(name: &Path) -> ObjectRef {

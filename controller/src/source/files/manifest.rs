@@ -21,19 +21,29 @@ pub(super) enum Language {
     Json,
 }
 
-/// What became of a piece of a file.
+/// The text of a file.
+pub(super) struct Contents {
+    /// In UTF-8.
+    pub(super) text: String,
+    /// By its name.
+    pub(super) language: Language,
+}
+
+/// What became of a piece of a file. Two words long, since there is one for every object: what is rare is
+/// boxed twice.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::box_collection, reason = "keeps an outcome two words long")]
 pub(super) enum Outcome {
     /// An object that is served.
     Object(Object),
     /// A kind that is not served.
-    Skipped(Box<str>),
+    Skipped(Box<String>),
     /// Nothing of it is needed.
     Nothing,
     /// It cannot be read.
-    Bad(Fault),
+    Bad(Box<Fault>),
     /// A list that could not be cut.
-    Many(Box<[Outcome]>),
+    Many(Box<Vec<Outcome>>),
 }
 
 /// Why a piece cannot be read.
@@ -50,7 +60,7 @@ pub(super) struct Fault {
 pub(super) struct Parsed {
     hash: u64,
     /// Lines of the file before it.
-    pub(super) lines_before: usize,
+    pub(super) lines_before: u32,
     /// What became of it.
     pub(super) outcome: Outcome,
 }
@@ -72,13 +82,14 @@ impl Outcome {
 }
 
 /// Parses a file. Pieces whose text stands in `before` as well are taken from there.
-pub(super) fn parse(text: &str, language: Language, prune: &Prune, before: Vec<Parsed>) -> Vec<Parsed> {
+pub(super) fn parse(contents: &Contents, prune: &Prune, before: Box<[Parsed]>) -> Box<[Parsed]> {
+    let text = contents.text.as_str();
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut known: HashMap<u64, Outcome> =
         before.into_iter().map(|piece| (piece.hash, piece.outcome)).collect();
     let mut parser = Parser { prune, known: &mut known };
-    match language {
-        Language::Json => parser.json(text),
+    match contents.language {
+        Language::Json => parser.json(text).into(),
         Language::Yaml => pieces::documents(text).iter().flat_map(|piece| parser.yaml(piece)).collect(),
     }
 }
@@ -111,7 +122,7 @@ impl Parser<'_> {
     fn remember(&mut self, text: &str, lines_before: usize, parse: impl FnOnce() -> Outcome) -> Parsed {
         let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(text);
         let outcome = self.known.get(&hash).cloned().unwrap_or_else(parse);
-        Parsed { hash, lines_before, outcome }
+        Parsed { hash, lines_before: u32::try_from(lines_before).unwrap_or(u32::MAX), outcome }
     }
 
     fn yaml(&mut self, document: &Piece<'_>) -> Vec<Parsed> {
@@ -146,7 +157,7 @@ impl Parser<'_> {
         let list: JsonList<'_> = match serde_json::from_str(text) {
             Ok(list) => list,
             Err(error) => {
-                let outcome = Outcome::Bad(json_fault(&error));
+                let outcome = json_bad(&error);
                 return vec![self.remember(text, 0, || outcome)];
             }
         };
@@ -184,18 +195,19 @@ impl Head {
     /// A kind that is served, or what to say of it.
     fn served(&self) -> Result<Kind, Outcome> {
         let Some(kind) = self.kind.as_deref() else {
-            return Err(Outcome::Bad(Fault {
-                line: 1,
-                reason: "kind is missing: this is no Kubernetes object".into(),
-            }));
+            return Err(bad(1, "kind is missing: this is no Kubernetes object"));
         };
         let version = self.api_version.as_deref().unwrap_or_default();
         Kind::of(version, kind).ok_or_else(|| {
             let group = version.rsplit_once('/').map_or("", |(group, _)| group);
             let separator = if group.is_empty() { "" } else { "." };
-            Outcome::Skipped(format!("{kind}{separator}{group}").into())
+            Outcome::Skipped(Box::new(format!("{kind}{separator}{group}")))
         })
     }
+}
+
+fn bad(line: usize, reason: &str) -> Outcome {
+    Outcome::Bad(Box::new(Fault { line, reason: reason.into() }))
 }
 
 fn found(object: Option<Object>) -> Outcome {
@@ -213,7 +225,7 @@ fn yaml_piece(piece: &Piece<'_>, of_list: &Head, prune: &Prune) -> Outcome {
         Ok(kind) if guess.kind.is_some() => return yaml_object(piece, kind, prune),
         _ => match yaml_read(piece, PhantomData::<Head>) {
             Ok(head) => head.or(of_list),
-            Err(fault) => return Outcome::Bad(fault),
+            Err(fault) => return Outcome::Bad(Box::new(fault)),
         },
     };
     if head.of_list().is_some() {
@@ -228,7 +240,7 @@ fn yaml_piece(piece: &Piece<'_>, of_list: &Head, prune: &Prune) -> Outcome {
 fn yaml_object(piece: &Piece<'_>, kind: Kind, prune: &Prune) -> Outcome {
     match yaml_read(piece, ObjectSeed { kind, prune }) {
         Ok(object) => found(object),
-        Err(fault) => Outcome::Bad(fault),
+        Err(fault) => Outcome::Bad(Box::new(fault)),
     }
 }
 
@@ -244,26 +256,28 @@ fn yaml_read<'de, S: DeserializeSeed<'de>>(piece: &Piece<'de>, seed: S) -> Resul
 fn yaml_whole(text: &str, prune: &Prune) -> Outcome {
     match yaml::any::<serde_json::Value>(text) {
         Ok(value) => json_value(value, &Head::default(), prune),
-        Err(error) => Outcome::Bad(Fault { line: error.line, reason: error.reason.into() }),
+        Err(error) => bad(error.line, &error.reason),
     }
 }
 
 fn json_value(mut value: serde_json::Value, of_list: &Head, prune: &Prune) -> Outcome {
     let head = match Head::deserialize(&value) {
         Ok(head) => head.or(of_list),
-        Err(error) => return Outcome::Bad(json_fault(&error)),
+        Err(error) => return json_bad(&error),
     };
     if let Some(of_list) = head.of_list() {
         let items = match value.get_mut("items").map(serde_json::Value::take) {
             Some(serde_json::Value::Array(items)) => items,
             _ => Vec::new(),
         };
-        return Outcome::Many(items.into_iter().map(|item| json_value(item, &of_list, prune)).collect());
+        return Outcome::Many(Box::new(
+            items.into_iter().map(|item| json_value(item, &of_list, prune)).collect(),
+        ));
     }
     match head.served() {
         Ok(kind) => match (ObjectSeed { kind, prune }).deserialize(value) {
             Ok(object) => found(object),
-            Err(error) => Outcome::Bad(json_fault(&error)),
+            Err(error) => json_bad(&error),
         },
         Err(outcome) => outcome,
     }
@@ -272,22 +286,22 @@ fn json_value(mut value: serde_json::Value, of_list: &Head, prune: &Prune) -> Ou
 fn json_object(text: &str, of_list: &Head, prune: &Prune) -> Outcome {
     let head = match serde_json::from_str::<Head>(text) {
         Ok(head) => head.or(of_list),
-        Err(error) => return Outcome::Bad(json_fault(&error)),
+        Err(error) => return json_bad(&error),
     };
     match head.served() {
         Ok(kind) => {
             let seed = ObjectSeed { kind, prune };
             match seed.deserialize(&mut serde_json::Deserializer::from_str(text)) {
                 Ok(object) => found(object),
-                Err(error) => Outcome::Bad(json_fault(&error)),
+                Err(error) => json_bad(&error),
             }
         }
         Err(outcome) => outcome,
     }
 }
 
-fn json_fault(error: &serde_json::Error) -> Fault {
+fn json_bad(error: &serde_json::Error) -> Outcome {
     let text = error.to_string();
     let end = text.rfind(" at line ").unwrap_or(text.len());
-    Fault { line: error.line().max(1), reason: text[..end].into() }
+    bad(error.line().max(1), &text[..end])
 }

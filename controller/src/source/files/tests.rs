@@ -251,7 +251,8 @@ fn a_large_file_is_parsed_in_part_only() {
         format!("apiVersion: v1\nkind: List\nitems:\n{}\n", items.join("\n"))
     };
     let prune = Prune::new(&Options::default());
-    let first = manifest::parse(&list(1), manifest::Language::Yaml, &prune, Vec::new());
+    let contents = |port| Contents { text: list(port), language: manifest::Language::Yaml };
+    let first = manifest::parse(&contents(1), &prune, Box::default());
     let pointers = |parsed: &[manifest::Parsed]| -> Vec<*const crate::store::Service> {
         let mut found = Vec::new();
         for piece in parsed {
@@ -264,7 +265,7 @@ fn a_large_file_is_parsed_in_part_only() {
         found
     };
     let before = pointers(&first);
-    let second = manifest::parse(&list(2), manifest::Language::Yaml, &prune, first);
+    let second = manifest::parse(&contents(2), &prune, first);
     let after = pointers(&second);
     assert_eq!((before.len(), after.len()), (200, 200));
     let same = before.iter().zip(&after).filter(|(a, b)| a == b).count();

@@ -1,12 +1,14 @@
 //! What single annotations do.
 
+use std::sync::Arc;
+
 use sluice_config::{AffinityMode, NamespacedName, Severity, Timeout};
 
 use super::*;
 use crate::translate::tuning;
 
 fn ingress(annotations: &[(&str, &str)]) -> Ingress {
-    let mut sorted: Vec<(Box<str>, Box<str>)> =
+    let mut sorted: Vec<(Arc<str>, Box<str>)> =
         annotations.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
     sorted.sort();
     Ingress {
