@@ -64,7 +64,10 @@ async fn run(flags: &ServeFlags, manifests: &Path) -> Result<()> {
         () = either(&mut terminate, &mut interrupt) => {}
     }
     let grace = flags.gateway.shutdown_grace_period;
-    tracing::info!(?grace, "ending: new connections are taken for the grace period, then running requests finish");
+    tracing::info!(
+        ?grace,
+        "ending: new connections are taken for the grace period, then running requests finish"
+    );
     tokio::select! {
         whole = plane.end(grace) => if !whole {
             tracing::warn!("worker-shutdown-timeout is over; what still ran was cut off");

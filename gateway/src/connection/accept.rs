@@ -25,7 +25,12 @@ use crate::worker::Worker;
 const HANDSHAKE: u8 = 0x16;
 
 /// Serves one connection from its first octet to its end.
-pub(crate) async fn serve(stream: TcpStream, peer: SocketAddr, socket: Arc<BoundSocket>, worker: Arc<Worker>) {
+pub(crate) async fn serve(
+    stream: TcpStream,
+    peer: SocketAddr,
+    socket: Arc<BoundSocket>,
+    worker: Arc<Worker>,
+) {
     // The kernel has it no longer, or never knew the option: the connection works without.
     let _ = stream.set_nodelay(true);
     let Ok(local) = stream.local_addr() else { return };

@@ -175,7 +175,9 @@ fn is_authority(text: &str) -> bool {
         Some(literal) => literal.strip_suffix(']').is_some_and(|ip| ip.parse::<std::net::Ipv6Addr>().is_ok()),
         None => {
             !host.is_empty()
-                && host.bytes().all(|octet| octet.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=%".contains(&octet))
+                && host
+                    .bytes()
+                    .all(|octet| octet.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=%".contains(&octet))
         }
     };
     port_fits && host_fits
@@ -370,7 +372,9 @@ mod tests {
         let Parsed::Head(head) = parse(text, LIMITS) else { panic!() };
         let rewritten = head.rewritten.unwrap();
         assert_eq!(&rewritten[..], b"GET /x?y HTTP/1.1\r\nHost: b:81\r\nA: 1\r\n\r\n");
-        let Parsed::Head(head) = parse(b"GET http://b?y HTTP/1.1\r\nHost: b\r\n\r\n", LIMITS) else { panic!() };
+        let Parsed::Head(head) = parse(b"GET http://b?y HTTP/1.1\r\nHost: b\r\n\r\n", LIMITS) else {
+            panic!()
+        };
         assert_eq!(&head.rewritten.unwrap()[..], b"GET /?y HTTP/1.1\r\nHost: b\r\n\r\n");
     }
 

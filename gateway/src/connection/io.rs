@@ -159,7 +159,11 @@ impl ClientIo {
         self.transport.flush().await
     }
 
-    fn poll_read_gated(&mut self, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read_gated(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let allowed = match &self.gate {
             _ if *self.upgraded.get_mut() => u64::MAX,
             Gate::Open => u64::MAX,

@@ -9,8 +9,8 @@ use std::task::Poll;
 use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
-use super::io::ClientIo;
 use super::info::of;
+use super::io::ClientIo;
 use crate::pipeline::{Answer, Exchange, Outcome};
 use crate::worker::Worker;
 
@@ -71,7 +71,8 @@ fn render(answer: &Answer) -> BytesMut {
         octets.put_slice(value.as_bytes());
         octets.put_slice(b"\r\n");
     }
-    octets.put_slice(format!("Content-Length: {}\r\nConnection: close\r\n\r\n", answer.body.len()).as_bytes());
+    octets
+        .put_slice(format!("Content-Length: {}\r\nConnection: close\r\n\r\n", answer.body.len()).as_bytes());
     octets.put_slice(&answer.body);
     octets
 }

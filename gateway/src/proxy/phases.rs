@@ -15,9 +15,9 @@ use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, Session};
 
 use super::{Context, Service, answer, peer, trouble};
+use crate::connection::ConnectionInfo;
 use crate::connection::info;
 use crate::connection::io::ClientIo;
-use crate::connection::ConnectionInfo;
 use crate::pipeline::{Exchange, Failure, Next, Outcome, RequestHead, Verdict};
 
 /// How long what is left of a request body is read after an early answer, so that the connection stays.
@@ -205,7 +205,12 @@ impl ProxyHttp for Service {
         after(context, failure, error)
     }
 
-    async fn fail_to_proxy(&self, session: &mut Session, error: &Error, context: &mut Context) -> FailToProxy {
+    async fn fail_to_proxy(
+        &self,
+        session: &mut Session,
+        error: &Error,
+        context: &mut Context,
+    ) -> FailToProxy {
         session.set_keepalive(None);
         let answer = context.answer.take().filter(|_| !trouble::has_begun(session));
         let code = match &answer {

@@ -28,7 +28,9 @@ pub(super) fn on_connection(session: &Session, error: &Error, reused: bool) -> F
         (ErrorSource::Downstream, _) => FailureKind::Client,
         (_, ErrorType::ReadTimedout) => FailureKind::ReadTimeout,
         (_, ErrorType::WriteTimedout) => FailureKind::SendTimeout,
-        (_, ErrorType::ReadError | ErrorType::WriteError | ErrorType::ConnectionClosed) => FailureKind::Broken,
+        (_, ErrorType::ReadError | ErrorType::WriteError | ErrorType::ConnectionClosed) => {
+            FailureKind::Broken
+        }
         _ => FailureKind::InvalidHead,
     };
     Failure {

@@ -111,7 +111,10 @@ fn write(receiver: &Receiver<Entry>, mut output: impl Write, dropped: &AtomicU64
 }
 
 /// Lets lines gather, so that many go out with one system call.
-#[expect(clippy::disallowed_methods, reason = "the thread of the log, or of the program's end; no connection waits")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the thread of the log, or of the program's end; no connection waits"
+)]
 fn pause() {
     std::thread::sleep(BATCH);
 }

@@ -79,7 +79,8 @@ impl Gateway {
         let mut gateway =
             Self { http, https, healthz, admin, child, access_log, program_log, _folder: folder.clone() };
         let deadline = Instant::now() + PATIENCE;
-        let path = flags.iter().skip_while(|flag| **flag != "--health-check-path").nth(1).unwrap_or(&"/healthz");
+        let path =
+            flags.iter().skip_while(|flag| **flag != "--health-check-path").nth(1).unwrap_or(&"/healthz");
         while gateway.probe(path).map(|response| response.status) != Some(200) {
             if let Some(status) = gateway.child.try_wait().unwrap() {
                 let log = gateway.program_log().join("\n");
