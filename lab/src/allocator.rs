@@ -63,7 +63,8 @@ async fn services(layout: &Layout, client: &Client, ledger: &Mutex<Ledger>) {
     while let Some(event) = events.next().await {
         match event {
             Ok(watcher::Event::Apply(service) | watcher::Event::InitApply(service)) => {
-                let owner = format!("Service {}/{}", service.namespace().unwrap_or_default(), service.name_any());
+                let owner =
+                    format!("Service {}/{}", service.namespace().unwrap_or_default(), service.name_any());
                 let spec = service.spec.as_ref();
                 let wanted = spec.is_some_and(|spec| {
                     spec.type_.as_deref() == Some("LoadBalancer") && spec.load_balancer_class.is_none()
@@ -79,13 +80,15 @@ async fn services(layout: &Layout, client: &Client, ledger: &Mutex<Ledger>) {
                     let status = json!({"status": {"loadBalancer": {"ingress": ingress}}});
                     let api: Api<Service> =
                         Api::namespaced(client.clone(), &service.namespace().unwrap_or_default());
-                    let outcome =
-                        api.patch_status(&service.name_any(), &PatchParams::default(), &Patch::Merge(status)).await;
+                    let outcome = api
+                        .patch_status(&service.name_any(), &PatchParams::default(), &Patch::Merge(status))
+                        .await;
                     report(&owner, address, outcome.map(drop));
                 }
             }
             Ok(watcher::Event::Delete(service)) => {
-                let owner = format!("Service {}/{}", service.namespace().unwrap_or_default(), service.name_any());
+                let owner =
+                    format!("Service {}/{}", service.namespace().unwrap_or_default(), service.name_any());
                 release(layout, ledger, &owner).await;
             }
             Ok(_) => {}
@@ -109,13 +112,15 @@ async fn gateways(layout: &Layout, client: &Client, ledger: &Mutex<Ledger>) {
                     let addresses = json!([{"type": "IPAddress", "value": address.to_string()}]);
                     let status = json!({"status": {"addresses": addresses}});
                     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &namespace, &kind);
-                    let outcome =
-                        api.patch_status(&gateway.name_any(), &PatchParams::default(), &Patch::Merge(status)).await;
+                    let outcome = api
+                        .patch_status(&gateway.name_any(), &PatchParams::default(), &Patch::Merge(status))
+                        .await;
                     report(&owner, address, outcome.map(drop));
                 }
             }
             Ok(watcher::Event::Delete(gateway)) => {
-                let owner = format!("Gateway {}/{}", gateway.namespace().unwrap_or_default(), gateway.name_any());
+                let owner =
+                    format!("Gateway {}/{}", gateway.namespace().unwrap_or_default(), gateway.name_any());
                 release(layout, ledger, &owner).await;
             }
             Ok(_) => {}

@@ -12,7 +12,8 @@ use kube::{Client, Config};
 /// # Errors
 /// When the kubeconfig is missing or does not parse.
 pub async fn connect(kubeconfig: &Path) -> Result<Client> {
-    let file = Kubeconfig::read_from(kubeconfig).with_context(|| format!("cannot read {}", kubeconfig.display()))?;
+    let file =
+        Kubeconfig::read_from(kubeconfig).with_context(|| format!("cannot read {}", kubeconfig.display()))?;
     let mut config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
     // The client's own retries wait up to minutes: long after a stopped API server is back.
     config.default_retry = false;

@@ -148,9 +148,12 @@ impl Plan {
             File::create(dev.join(device))?;
             mount_bind(Path::new("/dev").join(device), dev.join(device))?;
         }
-        for (link, target) in
-            [("fd", "/proc/self/fd"), ("stdin", "/proc/self/fd/0"), ("stdout", "/proc/self/fd/1"), ("stderr", "/proc/self/fd/2")]
-        {
+        for (link, target) in [
+            ("fd", "/proc/self/fd"),
+            ("stdin", "/proc/self/fd/0"),
+            ("stdout", "/proc/self/fd/1"),
+            ("stderr", "/proc/self/fd/2"),
+        ] {
             symlink(target, dev.join(link))?;
         }
         fs::create_dir(dev.join("shm"))?;
@@ -163,7 +166,8 @@ impl Plan {
             bail!("{} leads out of the container", wanted.target.display());
         }
         let target = self.root.join(wanted.target.strip_prefix("/").unwrap_or(&wanted.target));
-        let kind = fs::metadata(&wanted.source).with_context(|| format!("{} is not there", wanted.source.display()))?;
+        let kind = fs::metadata(&wanted.source)
+            .with_context(|| format!("{} is not there", wanted.source.display()))?;
         if kind.is_dir() {
             fs::create_dir_all(&target)?;
         } else {
@@ -179,7 +183,9 @@ impl Plan {
     }
 
     fn command(&self) -> Result<Command> {
-        let [program, arguments @ ..] = self.command.as_slice() else { bail!("the container names no command") };
+        let [program, arguments @ ..] = self.command.as_slice() else {
+            bail!("the container names no command")
+        };
         let mut command = match self.privileges.arguments() {
             plain if plain.is_empty() => Command::new(program),
             needed => {

@@ -99,7 +99,8 @@ async fn answer(request: Request<Incoming>, ready: &AtomicBool) -> Response<Full
     if let Some(delay) = query(&head.uri, "delay_ms") {
         tokio::time::sleep(Duration::from_millis(delay)).await;
     }
-    let status = query(&head.uri, "status").and_then(|code| StatusCode::from_u16(u16::try_from(code).ok()?).ok());
+    let status =
+        query(&head.uri, "status").and_then(|code| StatusCode::from_u16(u16::try_from(code).ok()?).ok());
     let headers: Vec<(String, String)> = head
         .headers
         .iter()

@@ -127,7 +127,8 @@ impl Lab {
     /// When there is no such Pod, or it has no network of its own.
     pub async fn plug_pod(&self, client: &Client, namespace: &str, name: &str, plugged: bool) -> Result<()> {
         let address = pod(client, namespace, name).await?.status.and_then(|status| status.pod_ip);
-        let address: Ipv4Addr = address.with_context(|| format!("{namespace}/{name} has no address"))?.parse()?;
+        let address: Ipv4Addr =
+            address.with_context(|| format!("{namespace}/{name} has no address"))?.parse()?;
         network::plug_pod(self.layout(), PodAddress::from(address), plugged)
     }
 
@@ -149,7 +150,8 @@ async fn pod(client: &Client, namespace: &str, name: &str) -> Result<Pod> {
 
 /// One call of etcd's JSON interface.
 async fn etcd(path: &str, call: &Value) -> Result<Value> {
-    let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, ETCD_PORT)).await.context("etcd is not reachable")?;
+    let stream =
+        TcpStream::connect((Ipv4Addr::LOCALHOST, ETCD_PORT)).await.context("etcd is not reachable")?;
     let request = Request::post(path).header("host", "etcd").body(Bytes::from(call.to_string()))?;
     let answer = exchange(stream, request).await?;
     if !answer.status().is_success() {

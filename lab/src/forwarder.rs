@@ -124,12 +124,16 @@ impl Forwarder {
     fn wanted(&self) -> HashMap<SocketAddr, Candidates> {
         let mut wanted = HashMap::new();
         for (key, service) in &self.services {
-            let Some(spec) = service.spec.as_ref().filter(|s| s.selector.as_ref().is_some_and(|s| !s.is_empty())) else {
+            let Some(spec) =
+                service.spec.as_ref().filter(|s| s.selector.as_ref().is_some_and(|s| !s.is_empty()))
+            else {
                 continue;
             };
             let Some(address) = load_balancer_address(service) else { continue };
             let endpoints = self.endpoints(key);
-            for port in spec.ports.iter().flatten().filter(|p| p.protocol.as_deref().unwrap_or("TCP") == "TCP") {
+            for port in
+                spec.ports.iter().flatten().filter(|p| p.protocol.as_deref().unwrap_or("TCP") == "TCP")
+            {
                 let Ok(number) = u16::try_from(port.port) else { continue };
                 let candidates = endpoints.get(port.name.as_deref().unwrap_or_default()).cloned();
                 wanted.insert(SocketAddr::from((address, number)), candidates.unwrap_or_default());
@@ -220,8 +224,10 @@ mod tests {
     #[test]
     fn draining_endpoints_are_used_when_no_other_is_left() {
         let endpoint = |ip: &str, ready: bool, serving: bool| -> Endpoint {
-            serde_json::from_value(json!({"addresses": [ip], "conditions": {"ready": ready, "serving": serving}}))
-                .unwrap()
+            serde_json::from_value(
+                json!({"addresses": [ip], "conditions": {"ready": ready, "serving": serving}}),
+            )
+            .unwrap()
         };
         let route = Route::default();
         let set = |endpoints: &[Endpoint]| {
@@ -229,7 +235,11 @@ mod tests {
             endpoints.iter().for_each(|endpoint| candidates.add(endpoint, 80));
             *route.candidates.lock().unwrap() = candidates;
         };
-        set(&[endpoint("10.0.0.1", true, true), endpoint("10.0.0.2", true, true), endpoint("10.0.0.3", false, true)]);
+        set(&[
+            endpoint("10.0.0.1", true, true),
+            endpoint("10.0.0.2", true, true),
+            endpoint("10.0.0.3", false, true),
+        ]);
         let (first, second) = (route.in_turn(), route.in_turn());
         assert_eq!(first.len(), 2);
         assert_ne!(first[0], second[0]);

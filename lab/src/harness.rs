@@ -24,7 +24,7 @@ mod gateway;
 mod manifests;
 mod program;
 
-pub use cluster::{Cluster, EndpointState};
+pub use cluster::{Cluster, EndpointState, is_ready, restarts};
 pub use gateway::{GatewayPods, GatewayProcess};
 pub use manifests::deployment;
 pub use program::Program;

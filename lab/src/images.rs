@@ -82,7 +82,11 @@ pub fn resolve(image: &str, settings: &Settings) -> Result<Image> {
 /// When it is not built.
 pub fn lab_program() -> Result<PathBuf> {
     let own = env::current_exe()?;
-    if own.file_name().is_some_and(|name| name == "sluice-lab") { Ok(own) } else { workspace_program("sluice-lab") }
+    if own.file_name().is_some_and(|name| name == "sluice-lab") {
+        Ok(own)
+    } else {
+        workspace_program("sluice-lab")
+    }
 }
 
 /// A program of this workspace: `$SLUICE_BIN` for `sluice`, else what stands beside the running program, or one folder
@@ -100,7 +104,10 @@ pub fn workspace_program(program: &str) -> Result<PathBuf> {
     let found = own.ancestors().skip(1).take(2).map(|dir| dir.join(program)).find(|path| path.is_file());
     match found {
         Some(path) => Ok(path),
-        None => bail!("{program} is not built: run `cargo build -p {program}` with the profile of {}", own.display()),
+        None => bail!(
+            "{program} is not built: run `cargo build -p {program}` with the profile of {}",
+            own.display()
+        ),
     }
 }
 
@@ -121,7 +128,9 @@ mod tests {
 
     #[test]
     fn an_image_is_known_by_the_last_part_of_its_name() {
-        for image in ["echo", "echo:v1", "gcr.io/x/echo:v1", "localhost:5000/x/echo@sha256:00", "echo:v1@sha256:00"] {
+        for image in
+            ["echo", "echo:v1", "gcr.io/x/echo:v1", "localhost:5000/x/echo@sha256:00", "echo:v1@sha256:00"]
+        {
             assert_eq!(short_name(image), "echo", "{image}");
         }
     }

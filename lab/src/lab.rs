@@ -140,7 +140,10 @@ impl Lab {
 
     /// Every role with its process, none for one that has ended.
     pub fn roles(&self) -> Vec<(String, Option<Process>)> {
-        process::recorded(&self.layout).into_iter().map(|(role, p)| (role, p.is_alive().then_some(p))).collect()
+        process::recorded(&self.layout)
+            .into_iter()
+            .map(|(role, p)| (role, p.is_alive().then_some(p)))
+            .collect()
     }
 
     /// A command that runs in the lab's network namespace, with `KUBECONFIG` and the lab's programs on its path.
@@ -227,7 +230,12 @@ impl Lab {
     }
 
     /// Waits for a condition as long as the processes it depends on run.
-    async fn wait(&self, what: &str, roles: &[&str], condition: impl AsyncFn() -> Result<bool>) -> Result<()> {
+    async fn wait(
+        &self,
+        what: &str,
+        roles: &[&str],
+        condition: impl AsyncFn() -> Result<bool>,
+    ) -> Result<()> {
         let end = Instant::now() + PATIENCE;
         let mut last = None;
         while Instant::now() < end {
@@ -300,7 +308,8 @@ pub fn require_machine() -> Result<()> {
     for (program, package) in
         [("ip", "iproute2"), ("nsenter", "util-linux"), ("unshare", "util-linux"), ("setpriv", "util-linux")]
     {
-        let found = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        let found =
+            Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
         // `ip` knows its version under another flag and answers with an error, which will do.
         if found.is_err() {
             bail!("`{program}` is missing: install the package {package}");

@@ -130,7 +130,10 @@ impl Layout {
     pub fn settings(&self) -> Result<Settings> {
         let file = self.dir.join("settings.json");
         let text = fs::read(&file).with_context(|| {
-            format!("there is no lab called {}: start it with `sluice-lab up --name {}`", self.name, self.name)
+            format!(
+                "there is no lab called {}: start it with `sluice-lab up --name {}`",
+                self.name, self.name
+            )
         })?;
         serde_json::from_slice(&text).with_context(|| format!("{} does not parse", file.display()))
     }

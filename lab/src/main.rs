@@ -13,6 +13,10 @@ use sluice_lab::name::LabName;
 use sluice_lab::programs::Unit;
 use sluice_lab::{allocator, container_root, echo, forwarder, network, node};
 
+/// What is logged unless `RUST_LOG` says otherwise. The client reports every refused call as an error of its own, and a
+/// lab that comes up sees many.
+const LOGGED: &str = "info,kube_client=off";
+
 #[derive(Parser)]
 #[command(name = "sluice-lab", version, about = "A real Kubernetes API on one machine, without containers")]
 struct Cli {
@@ -96,7 +100,9 @@ enum Command {
 
 fn main() -> Result<()> {
     tracing_subscriber::fmt()
-        .with_env_filter(tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into()))
+        .with_env_filter(
+            tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| LOGGED.into()),
+        )
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr)
         .init();

@@ -32,7 +32,11 @@ pub fn exists(netns: &str) -> bool {
 /// All network namespaces of a lab: its own and its Pods'.
 pub fn all(layout: &Layout) -> Vec<String> {
     let Ok(entries) = fs::read_dir("/run/netns") else { return Vec::new() };
-    entries.flatten().filter_map(|e| e.file_name().into_string().ok()).filter(|n| layout.owns_netns(n)).collect()
+    entries
+        .flatten()
+        .filter_map(|e| e.file_name().into_string().ok())
+        .filter(|n| layout.owns_netns(n))
+        .collect()
 }
 
 /// The processes whose network namespace is one of `namespaces`. A process counts by its first thread.
@@ -60,7 +64,8 @@ pub fn on_node(layout: &Layout, node: NodeIndex) -> Vec<String> {
 /// Moves the calling thread, and every process and thread it starts from now on, into a network namespace.
 pub fn enter(netns: &str) -> Result<()> {
     let path = path(netns);
-    let file = File::open(&path).with_context(|| format!("cannot open {}: is the lab up?", path.display()))?;
+    let file =
+        File::open(&path).with_context(|| format!("cannot open {}: is the lab up?", path.display()))?;
     move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
         .with_context(|| format!("cannot enter the network namespace {netns} (root is needed)"))
 }
@@ -141,7 +146,8 @@ fn link(pod: PodAddress) -> String {
 }
 
 fn ip(arguments: &[&str]) -> Result<()> {
-    let output = Command::new("ip").args(arguments).stdin(Stdio::null()).output().context("cannot run `ip`")?;
+    let output =
+        Command::new("ip").args(arguments).stdin(Stdio::null()).output().context("cannot run `ip`")?;
     if !output.status.success() {
         bail!("`ip {}`: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr).trim());
     }

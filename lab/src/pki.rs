@@ -108,7 +108,8 @@ fn issue(
         params.distinguished_name.push(DnType::OrganizationName, organization);
     }
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth, ExtendedKeyUsagePurpose::ServerAuth];
+    params.extended_key_usages =
+        vec![ExtendedKeyUsagePurpose::ClientAuth, ExtendedKeyUsagePurpose::ServerAuth];
     let key = KeyPair::generate()?;
     let certificate = params.signed_by(&key, ca)?;
     write(&layout.pki(&format!("{file}.crt")), &certificate.pem())?;

@@ -120,8 +120,11 @@ impl Process {
 /// When the program cannot be started, or the record cannot be written.
 pub fn start(layout: &Layout, role: &str, command: &mut Command) -> Result<Process> {
     let log = layout.log(role);
-    let output =
-        File::options().create(true).append(true).open(&log).with_context(|| format!("cannot open {}", log.display()))?;
+    let output = File::options()
+        .create(true)
+        .append(true)
+        .open(&log)
+        .with_context(|| format!("cannot open {}", log.display()))?;
     let mut child = command
         .stdin(Stdio::null())
         .stdout(output.try_clone()?)

@@ -86,7 +86,8 @@ impl Unit {
         }
         let (recipe, folder) = (self.recipe(), self.folder());
         let beside = |ending| cache().join(format!("{}-{}.{ending}", recipe.name, recipe.version));
-        fs::create_dir_all(cache()).with_context(|| format!("cannot make the folder {}", cache().display()))?;
+        fs::create_dir_all(cache())
+            .with_context(|| format!("cannot make the folder {}", cache().display()))?;
         let lock = File::create(beside("lock"))?;
         lock.lock()?;
         if self.is_built() {
@@ -202,7 +203,9 @@ impl Recipe {
         // Without cgo the programs are static, need no C compiler, and run in a Pod whatever its root holds.
         go.current_dir(module).env("CGO_ENABLED", "0").env_remove("GOFLAGS");
         match self.programs {
-            [(file, None)] => go.args(["test", "-c", "-trimpath", "-ldflags", &flags, "-o"]).arg(out.join(file)).arg("."),
+            [(file, None)] => {
+                go.args(["test", "-c", "-trimpath", "-ldflags", &flags, "-o"]).arg(out.join(file)).arg(".")
+            }
             [(file, Some(package))] => {
                 go.args(["build", "-trimpath", "-ldflags", &flags, "-o"]).arg(out.join(file)).arg(package)
             }

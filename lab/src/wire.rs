@@ -49,7 +49,8 @@ impl Wire {
     /// # Errors
     /// When the address cannot be listened on.
     pub async fn new(listen: SocketAddr, target: SocketAddr) -> Result<Self> {
-        let listener = TcpListener::bind(listen).await.with_context(|| format!("cannot listen on {listen}"))?;
+        let listener =
+            TcpListener::bind(listen).await.with_context(|| format!("cannot listen on {listen}"))?;
         let address = listener.local_addr()?;
         let control = Arc::new(Control {
             behaviour: watch::Sender::new(Behaviour::Pass),
@@ -182,7 +183,9 @@ mod tests {
 
     async fn says_back(stream: &mut TcpStream) -> bool {
         let mut answer = [0; 2];
-        stream.write_all(b"hi").await.is_ok() && stream.read_exact(&mut answer).await.is_ok() && &answer == b"hi"
+        stream.write_all(b"hi").await.is_ok()
+            && stream.read_exact(&mut answer).await.is_ok()
+            && &answer == b"hi"
     }
 
     #[tokio::test]

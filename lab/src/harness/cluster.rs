@@ -64,7 +64,9 @@ impl Cluster {
         let namespace = Api::all(client.clone()).create(&PostParams::default(), &namespace).await?.name_any();
         let cluster = Self { lab: lab.clone(), client, namespace };
         let accounts = cluster.api::<ServiceAccount>();
-        cluster.until("the namespace's ServiceAccount", async || Ok(accounts.get_opt("default").await?)).await?;
+        cluster
+            .until("the namespace's ServiceAccount", async || Ok(accounts.get_opt("default").await?))
+            .await?;
         Ok(cluster)
     }
 
@@ -148,7 +150,8 @@ impl Cluster {
         K::DynamicType: Default,
     {
         let api = self.api::<K>();
-        self.until(&format!("{name} to be {what}"), async || Ok(api.get_opt(name).await?.filter(&condition))).await
+        self.until(&format!("{name} to be {what}"), async || Ok(api.get_opt(name).await?.filter(&condition)))
+            .await
     }
 
     /// Waits until a Deployment has rolled out its newest template to so many available replicas, and no others.
@@ -226,7 +229,8 @@ impl Cluster {
     /// When nobody answers.
     pub async fn get(&self, address: impl ToSocketAddrs, host: &str, path: &str) -> Result<Response<Bytes>> {
         let stream = TcpStream::connect(address).await?;
-        let request = Request::get(path).header("host", host).header("connection", "close").body(Bytes::new())?;
+        let request =
+            Request::get(path).header("host", host).header("connection", "close").body(Bytes::new())?;
         exchange(stream, request).await
     }
 
@@ -239,9 +243,11 @@ impl Cluster {
 
     /// What is in the test's namespace, for the output of a failed test.
     pub(super) fn describe(&self) -> String {
-        let output = self.kubectl().args(["get", "pods,services,endpointslices,ingresses", "-o", "wide"]).output();
+        let output =
+            self.kubectl().args(["get", "pods,services,endpointslices,ingresses", "-o", "wide"]).output();
         let pods = output.map_or_else(|e| e.to_string(), |o| String::from_utf8_lossy(&o.stdout).into_owned());
-        let mut text = format!("namespace {} of the lab {}\n{pods}", self.namespace, self.lab.layout().name());
+        let mut text =
+            format!("namespace {} of the lab {}\n{pods}", self.namespace, self.lab.layout().name());
         for (role, process) in self.lab.roles() {
             let log = std::fs::read_to_string(self.lab.layout().log(&role)).unwrap_or_default();
             let lines: Vec<&str> = log.lines().collect();
@@ -261,4 +267,16 @@ impl Cluster {
             eprintln!("the namespace {} stays until its lab goes down", self.namespace);
         }
     }
+}
+
+/// How often a Pod's containers were started again.
+pub fn restarts(pod: &Pod) -> i32 {
+    let statuses = pod.status.as_ref().and_then(|status| status.container_statuses.as_ref());
+    statuses.map_or(0, |all| all.iter().map(|container| container.restart_count).sum())
+}
+
+/// Whether a Pod is ready.
+pub fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
+    conditions.is_some_and(|all| all.iter().any(|c| c.type_ == "Ready" && c.status == "True"))
 }

@@ -61,7 +61,8 @@ impl GatewayProcess {
         first: &[&str],
         arguments: &[&str],
     ) -> Result<Self> {
-        let ports = [Program::free_port()?, Program::free_port()?, Program::free_port()?, Program::free_port()?];
+        let ports =
+            [Program::free_port()?, Program::free_port()?, Program::free_port()?, Program::free_port()?];
         let [http, https, health, admin] = ports.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
         let own = [
             format!("--http-port={}", http.port()),
@@ -69,7 +70,8 @@ impl GatewayProcess {
             format!("--healthz-port={}", health.port()),
             format!("--admin-address={admin}"),
         ];
-        let all = first.iter().copied().chain(own.iter().map(String::as_str)).chain(arguments.iter().copied());
+        let all =
+            first.iter().copied().chain(own.iter().map(String::as_str)).chain(arguments.iter().copied());
         let program = Mutex::new(Program::start(cluster, program, all)?);
         let ready = cluster
             .until("the gateway to be ready", async || {

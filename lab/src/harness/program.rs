@@ -34,7 +34,8 @@ impl Program {
         arguments: impl IntoIterator<Item = A>,
     ) -> Result<Self> {
         let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let log = cluster.lab.layout().log(&format!("{}-{name}-{:08x}", cluster.namespace, fastrand::u32(..)));
+        let log =
+            cluster.lab.layout().log(&format!("{}-{name}-{:08x}", cluster.namespace, fastrand::u32(..)));
         let output = File::create(&log).with_context(|| format!("cannot make {}", log.display()))?;
         let child = Command::from(cluster.lab.command(program))
             .args(arguments)

@@ -16,7 +16,8 @@ pub struct AddressPool {
 impl AddressPool {
     /// All addresses of a node, none used.
     pub fn new(node: NodeIndex) -> Self {
-        Self { node, next: 0, used: HashSet::new() }
+        // A node that starts anew must not hand out first what it handed out first before.
+        Self { node, next: fastrand::u16(..NodeIndex::PODS), used: HashSet::new() }
     }
 
     /// Takes the next free address; none when all are used.

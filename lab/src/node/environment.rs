@@ -55,7 +55,11 @@ pub fn sources(container: &Container) -> Names {
 ///
 /// # Errors
 /// When something that is not optional is missing.
-pub fn environment(facts: &Facts<'_>, container: &Container, contents: &Contents) -> Result<Vec<(String, String)>> {
+pub fn environment(
+    facts: &Facts<'_>,
+    container: &Container,
+    contents: &Contents,
+) -> Result<Vec<(String, String)>> {
     let mut all = Environment::default();
     all.set("PATH", "/image:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".into());
     all.set("HOME", "/root".into());
@@ -147,11 +151,11 @@ pub fn field(facts: &Facts<'_>, selector: &ObjectFieldSelector) -> Result<String
         "metadata.labels" => lines(pod.labels()),
         "metadata.annotations" => lines(pod.annotations()),
         "spec.nodeName" => spec.and_then(|spec| spec.node_name.clone()).unwrap_or_default(),
-        "spec.serviceAccountName" => spec.and_then(|spec| spec.service_account_name.clone()).unwrap_or_default(),
-        "status.podIP" => facts.addresses.first().map(ToString::to_string).unwrap_or_default(),
-        "status.podIPs" => {
-            facts.addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+        "spec.serviceAccountName" => {
+            spec.and_then(|spec| spec.service_account_name.clone()).unwrap_or_default()
         }
+        "status.podIP" => facts.addresses.first().map(ToString::to_string).unwrap_or_default(),
+        "status.podIPs" => facts.addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),
         "status.hostIP" | "status.hostIPs" => facts.node_address.to_string(),
         _ => bail!("the lab does not know the field {path}"),
     })

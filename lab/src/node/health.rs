@@ -141,9 +141,8 @@ mod tests {
         let mut verdict = Verdict::new(&probe);
         let outcomes = [true, false, true, true, false, false, true, false, false, false, true, true];
         let decided: Vec<Option<bool>> = outcomes.into_iter().map(|outcome| verdict.after(outcome)).collect();
-        let expected = [
-            None, None, None, Some(true), None, None, None, None, None, Some(false), None, Some(true),
-        ];
+        let expected =
+            [None, None, None, Some(true), None, None, None, None, None, Some(false), None, Some(true)];
         assert_eq!(decided, expected);
     }
 

@@ -83,11 +83,8 @@ async fn start(
 ) -> Result<Running> {
     let namespace = sandbox.pod.namespace().unwrap_or_default();
     let contents = fetch(node, &namespace, sources(container)).await?;
-    let facts = Facts {
-        pod: &sandbox.pod,
-        addresses: &sandbox.addresses,
-        node_address: node.index.address().into(),
-    };
+    let facts =
+        Facts { pod: &sandbox.pod, addresses: &sandbox.addresses, node_address: node.index.address().into() };
     let environment = environment(&facts, container, &contents)?;
     let plan = plan(sandbox, container, image, environment.clone())?;
     for folder in ["plans", "processes"] {
@@ -184,7 +181,12 @@ fn plan(
         etc: etc(sandbox, &hostname),
         command: command.map(|part| expand(&part, &environment)).collect(),
         environment,
-        folder: container.working_dir.clone().filter(|dir| !dir.is_empty()).unwrap_or_else(|| "/".into()).into(),
+        folder: container
+            .working_dir
+            .clone()
+            .filter(|dir| !dir.is_empty())
+            .unwrap_or_else(|| "/".into())
+            .into(),
         read_only: context.and_then(|context| context.read_only_root_filesystem).unwrap_or(false),
         privileges: privileges(&sandbox.pod, container)?,
         hostname: hostname.chars().take(63).collect(),
@@ -226,7 +228,11 @@ fn etc(sandbox: &Sandbox, hostname: &str) -> Vec<(String, String)> {
     }
     let spec = sandbox.pod.spec.as_ref();
     for alias in spec.into_iter().flat_map(|spec| spec.host_aliases.iter().flatten()) {
-        hosts += &format!("{} {}\n", alias.ip, alias.hostnames.iter().flatten().cloned().collect::<Vec<_>>().join(" "));
+        hosts += &format!(
+            "{} {}\n",
+            alias.ip,
+            alias.hostnames.iter().flatten().cloned().collect::<Vec<_>>().join(" ")
+        );
     }
     [
         ("hosts", hosts),
@@ -244,11 +250,13 @@ fn privileges(pod: &Pod, container: &Container) -> Result<Privileges> {
     let own = container.security_context.as_ref();
     let shared = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
     let user = own.and_then(|own| own.run_as_user).or_else(|| shared.and_then(|shared| shared.run_as_user));
-    let no_root = own.and_then(|own| own.run_as_non_root).or_else(|| shared.and_then(|shared| shared.run_as_non_root));
+    let no_root =
+        own.and_then(|own| own.run_as_non_root).or_else(|| shared.and_then(|shared| shared.run_as_non_root));
     if no_root == Some(true) && user.unwrap_or(0) == 0 {
         bail!("runAsNonRoot is set, and the lab's images run as root unless runAsUser says otherwise");
     }
-    let groups = shared.map(|shared| shared.fs_group.iter().chain(shared.supplemental_groups.iter().flatten()));
+    let groups =
+        shared.map(|shared| shared.fs_group.iter().chain(shared.supplemental_groups.iter().flatten()));
     let capabilities = own.and_then(|own| own.capabilities.as_ref());
     let names = |list: Option<&Vec<String>>| list.cloned().unwrap_or_default();
     let dropped = names(capabilities.and_then(|capabilities| capabilities.drop.as_ref()));

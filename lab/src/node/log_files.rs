@@ -61,11 +61,7 @@ pub fn find(pod_dir: &Path, container: &str, previous: bool) -> Option<Run> {
 }
 
 /// Copies what a container prints until it has closed both streams.
-pub async fn copy(
-    log: Arc<LogFile>,
-    output: impl AsyncRead + Unpin,
-    errors: impl AsyncRead + Unpin,
-) {
+pub async fn copy(log: Arc<LogFile>, output: impl AsyncRead + Unpin, errors: impl AsyncRead + Unpin) {
     let (output, errors) = tokio::join!(lines(&log, output), lines(&log, errors));
     if let Err(error) = output.and(errors).and_then(|()| fs::write(&log.finished, "")) {
         // A Pod that is being cleared away takes its log along.

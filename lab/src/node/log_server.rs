@@ -63,7 +63,9 @@ pub async fn serve(listener: TcpListener, node: Arc<NodeContext>) {
                 let answer = answer(&node, &request);
                 async { Ok::<_, Infallible>(answer) }
             });
-            if let Err(error) = hyper::server::conn::http1::Builder::new().serve_connection(stream, service).await {
+            if let Err(error) =
+                hyper::server::conn::http1::Builder::new().serve_connection(stream, service).await
+            {
                 debug!(%error, "a client of the log server");
             }
         });
@@ -77,7 +79,9 @@ fn tls(node: &NodeContext) -> Result<ServerConfig> {
     let certificate = CertificateDer::from_pem_file(node.layout.pki(&format!("{own}.crt")))?;
     let key = PrivateKeyDer::from_pem_file(node.layout.pki(&format!("{own}.key")))?;
     let verifier = WebPkiClientVerifier::builder(Arc::new(roots)).build()?;
-    Ok(ServerConfig::builder().with_client_cert_verifier(verifier).with_single_cert(vec![certificate], key)?)
+    Ok(ServerConfig::builder()
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(vec![certificate], key)?)
 }
 
 fn answer(node: &NodeContext, request: &Request<Incoming>) -> Response<Body> {
@@ -90,7 +94,9 @@ fn answer(node: &NodeContext, request: &Request<Incoming>) -> Response<Body> {
     };
     let wanted = Wanted::of(request.uri());
     match find(&dir, container, wanted.previous) {
-        None => text(StatusCode::NOT_FOUND, format!("container {container} of {namespace}/{pod} has no such log")),
+        None => {
+            text(StatusCode::NOT_FOUND, format!("container {container} of {namespace}/{pod} has no such log"))
+        }
         Some(run) if wanted.follow => following(run, wanted),
         Some(run) => match fs::read(&run.file) {
             Ok(log) => body(StatusCode::OK, wanted.select(&log)),

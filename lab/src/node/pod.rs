@@ -133,7 +133,10 @@ impl Stay {
         for (index, container) in spec.init_containers.iter().flatten().enumerate() {
             let place = Place::Init(index);
             if container.restart_policy.as_deref() == Some("Always") {
-                let life = Life { stop: sidecar_stop.subscribe(), ..self.life(sandbox, container, place, Restart::Always) };
+                let life = Life {
+                    stop: sidecar_stop.subscribe(),
+                    ..self.life(sandbox, container, place, Restart::Always)
+                };
                 sidecars.push(tokio::spawn(life.live()));
                 let mut stop = self.stop.subscribe();
                 tokio::select! {
@@ -183,7 +186,8 @@ impl Stay {
     }
 
     fn grace(&self) -> Duration {
-        let seconds = self.pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds).unwrap_or(30);
+        let seconds =
+            self.pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds).unwrap_or(30);
         Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
     }
 
@@ -213,7 +217,8 @@ impl Stay {
 
     /// Removes the object from the API, which has waited for this. The UID keeps a later Pod of the same name.
     async fn confirm(&self) {
-        let pods: Api<Pod> = Api::namespaced(self.node.client.clone(), &self.pod.namespace().unwrap_or_default());
+        let pods: Api<Pod> =
+            Api::namespaced(self.node.client.clone(), &self.pod.namespace().unwrap_or_default());
         let preconditions = Preconditions { uid: self.pod.uid(), resource_version: None };
         let how = DeleteParams::default().grace_period(0).preconditions(preconditions);
         while *self.stop.borrow() != Stop::Now {

@@ -81,7 +81,8 @@ async fn get(action: &HTTPGetAction, container: &Container, target: &Target) -> 
     headers.insert(http::header::USER_AGENT, HeaderValue::from_static("kube-probe/lab"));
     headers.insert(http::header::CONNECTION, HeaderValue::from_static("close"));
     for given in action.http_headers.iter().flatten() {
-        let name: HeaderName = given.name.parse().map_err(|_| format!("{:?} is no header name", given.name))?;
+        let name: HeaderName =
+            given.name.parse().map_err(|_| format!("{:?} is no header name", given.name))?;
         headers.insert(name, header(&given.value)?);
     }
     let status = exchange(stream, request).await.map_err(|error| format!("{error:#}"))?.status();
@@ -118,7 +119,9 @@ fn number(port: &IntOrString, container: &Container) -> Result<u16, String> {
             .map(|port| port.container_port)
             .or_else(|| name.parse().ok()),
     };
-    number.and_then(|number| u16::try_from(number).ok()).ok_or_else(|| format!("the container has no port {port:?}"))
+    number
+        .and_then(|number| u16::try_from(number).ok())
+        .ok_or_else(|| format!("the container has no port {port:?}"))
 }
 
 fn header(value: &str) -> Result<HeaderValue, String> {

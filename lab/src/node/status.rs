@@ -5,7 +5,8 @@ use std::net::Ipv4Addr;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{
-    ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus, Pod, PodCondition,
+    ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus, Pod,
+    PodCondition,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
@@ -19,7 +20,8 @@ pub struct Transitions(HashMap<String, (bool, Timestamp)>);
 impl Transitions {
     /// What an earlier process of the node has posted.
     pub fn of(pod: &Pod) -> Self {
-        let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+        let conditions =
+            pod.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
         let since = |c: &PodCondition| Some((c.status == "True", c.last_transition_time.as_ref()?.0));
         Self(conditions.iter().filter_map(|c| Some((c.type_.clone(), since(c)?))).collect())
     }
@@ -48,8 +50,11 @@ pub fn pod_status(pod: &Pod, state: &PodState, node: Ipv4Addr, transitions: &mut
     .into_iter()
     .map(|(condition, status)| {
         let since = transitions.since(condition, status);
-        let unready = (!status && condition.ends_with("Ready"))
-            .then_some(if over { "PodCompleted" } else { "ContainersNotReady" });
+        let unready = (!status && condition.ends_with("Ready")).then_some(if over {
+            "PodCompleted"
+        } else {
+            "ContainersNotReady"
+        });
         json!({
             "type": condition,
             "status": if status { "True" } else { "False" },
@@ -83,7 +88,8 @@ fn phase(pod: &Pod, state: &PodState) -> &'static str {
     }
     let all_ended = state.containers.iter().all(|c| matches!(c.phase, Phase::Ended(_)));
     let any_failed = state.containers.iter().any(failed);
-    let begun = |c: &ContainerState| !matches!(c.phase, Phase::Waiting("ContainerCreating", _)) || c.restarts > 0;
+    let begun =
+        |c: &ContainerState| !matches!(c.phase, Phase::Waiting("ContainerCreating", _)) || c.restarts > 0;
     match (all_ended, policy) {
         (true, "Never") if any_failed => "Failed",
         (true, "Never" | "OnFailure") if !any_failed => "Succeeded",
@@ -104,16 +110,19 @@ fn status(container: &ContainerState, pod: &Pod) -> ContainerStatus {
             state.waiting =
                 Some(ContainerStateWaiting { reason: Some((*reason).to_owned()), message: message.clone() });
         }
-        Phase::Running(since) => state.running = Some(ContainerStateRunning { started_at: Some(Time(*since)) }),
+        Phase::Running(since) => {
+            state.running = Some(ContainerStateRunning { started_at: Some(Time(*since)) })
+        }
         Phase::Ended(ended) => state.terminated = Some(terminated(ended)),
     }
     ContainerStatus {
         name: container.name.clone(),
         image: container.image.clone(),
         image_id: format!("sluice-lab://{}", container.image),
-        container_id: container.phase.has_begun().then(|| {
-            format!("sluice-lab://{uid}/{}/{}", container.name, container.restarts)
-        }),
+        container_id: container
+            .phase
+            .has_begun()
+            .then(|| format!("sluice-lab://{uid}/{}/{}", container.name, container.restarts)),
         last_state: container.last.as_ref().map(|last| k8s_openapi::api::core::v1::ContainerState {
             terminated: Some(terminated(last)),
             ..Default::default()
@@ -203,7 +212,8 @@ mod tests {
         let ready = |board: &Board| {
             let mut status = Value::Null;
             board.update(|state| status = pod_status(&pod, state, node, &mut Transitions::default()));
-            status["conditions"].as_array().unwrap().iter().find(|c| c["type"] == "Ready").unwrap()["status"].clone()
+            status["conditions"].as_array().unwrap().iter().find(|c| c["type"] == "Ready").unwrap()["status"]
+                .clone()
         };
         assert_eq!(ready(&board), "False");
         board.update(|state| state.containers[0].ready = true);

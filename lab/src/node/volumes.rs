@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{
-    ConfigMap, DownwardAPIVolumeFile, KeyToPath, Pod, Secret, ServiceAccount, ServiceAccountTokenProjection, Volume,
-    VolumeProjection,
+    ConfigMap, DownwardAPIVolumeFile, KeyToPath, Pod, Secret, ServiceAccount, ServiceAccountTokenProjection,
+    Volume, VolumeProjection,
 };
 use kube::api::PostParams;
 use kube::{Api, ResourceExt};
@@ -50,7 +50,12 @@ impl Volumes {
     pub async fn update(&mut self) -> Result<HashMap<String, PathBuf>> {
         let pod = self.pod.clone();
         let spec = pod.spec.as_ref().context("the Pod has no spec")?;
-        let group = spec.security_context.as_ref().and_then(|context| context.fs_group).map(u32::try_from).transpose()?;
+        let group = spec
+            .security_context
+            .as_ref()
+            .and_then(|context| context.fs_group)
+            .map(u32::try_from)
+            .transpose()?;
         let mut paths = HashMap::new();
         for volume in spec.volumes.iter().flatten() {
             let path = self.one(volume).await.with_context(|| format!("volume {:?}", volume.name))?;
@@ -101,7 +106,15 @@ impl Volumes {
             self.keys(Kind::Secret, name, secret.items.as_deref(), secret.optional, mode, &mut files).await?;
         } else if let Some(map) = &volume.config_map {
             let mode = mode(map.default_mode);
-            self.keys(Kind::ConfigMap, map.name.clone(), map.items.as_deref(), map.optional, mode, &mut files).await?;
+            self.keys(
+                Kind::ConfigMap,
+                map.name.clone(),
+                map.items.as_deref(),
+                map.optional,
+                mode,
+                &mut files,
+            )
+            .await?;
         } else if let Some(downward) = &volume.downward_api {
             self.downward(downward.items.as_deref(), mode(downward.default_mode), &mut files)?;
         } else if let Some(projected) = &volume.projected {
@@ -116,12 +129,19 @@ impl Volumes {
         Ok(files)
     }
 
-    async fn projection(&mut self, volume: &str, source: &VolumeProjection, mode: u32, files: &mut Files) -> Result<()> {
+    async fn projection(
+        &mut self,
+        volume: &str,
+        source: &VolumeProjection,
+        mode: u32,
+        files: &mut Files,
+    ) -> Result<()> {
         if let Some(secret) = &source.secret {
             let items = secret.items.as_deref();
             self.keys(Kind::Secret, secret.name.clone(), items, secret.optional, mode, files).await
         } else if let Some(map) = &source.config_map {
-            self.keys(Kind::ConfigMap, map.name.clone(), map.items.as_deref(), map.optional, mode, files).await
+            self.keys(Kind::ConfigMap, map.name.clone(), map.items.as_deref(), map.optional, mode, files)
+                .await
         } else if let Some(downward) = &source.downward_api {
             self.downward(downward.items.as_deref(), mode, files)
         } else if let Some(token) = &source.service_account_token {
@@ -178,7 +198,8 @@ impl Volumes {
                 (Some(selector), _) => field(&facts, selector)?,
                 (None, Some(selector)) => {
                     let containers = self.pod.spec.iter().flat_map(|spec| &spec.containers);
-                    let container = containers.into_iter().find(|c| Some(&c.name) == selector.container_name.as_ref());
+                    let container =
+                        containers.into_iter().find(|c| Some(&c.name) == selector.container_name.as_ref());
                     resource(container.context("resourceFieldRef names no container of the Pod")?, selector)?
                 }
                 _ => bail!("{:?} says neither fieldRef nor resourceFieldRef", item.path),
@@ -240,8 +261,10 @@ pub async fn fetch(node: &NodeContext, namespace: &str, names: Names) -> Result<
             Kind::ConfigMap => {
                 let maps: Api<ConfigMap> = Api::namespaced(node.client.clone(), namespace);
                 maps.get_opt(&name).await?.map(|map| {
-                    let text = map.data.unwrap_or_default().into_iter().map(|(key, text)| (key, text.into_bytes()));
-                    let binary = map.binary_data.unwrap_or_default().into_iter().map(|(key, bytes)| (key, bytes.0));
+                    let text =
+                        map.data.unwrap_or_default().into_iter().map(|(key, text)| (key, text.into_bytes()));
+                    let binary =
+                        map.binary_data.unwrap_or_default().into_iter().map(|(key, bytes)| (key, bytes.0));
                     text.chain(binary).collect()
                 })
             }
