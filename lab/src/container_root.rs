@@ -1,8 +1,8 @@
 //! What a container's process does before it is the container: it builds a root folder of its own, moves into it and
 //! runs the program.
 //!
-//! It is this program run again, already in new mount, PID, UTS and IPC namespaces (by `unshare`) and in the Pod's
-//! network namespace (by `nsenter`). The root is a small writable tmpfs with the machine's `/usr` read-only, its own
+//! It is this program run again ([`crate::monitor`]), already in new mount, PID, UTS and IPC namespaces (by `unshare`)
+//! and in the Pod's network namespace (by `nsenter`). The root is a small writable tmpfs with the machine's `/usr` read-only, its own
 //! `/proc`, `/dev` and `/etc`, the image's program and the Pod's volumes. It keeps tests apart; it is no jail.
 
 use std::fs::{self, File};
@@ -13,6 +13,7 @@ use std::process::Command;
 
 use anyhow::{Context, Error, Result, bail};
 use rustix::mount::{MountFlags, mount, mount_bind, mount_bind_recursive, mount_remount};
+use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
 
 use crate::process::Process;
@@ -85,6 +86,8 @@ pub fn become_container(plan: &Path) -> Error {
 
 fn prepare(plan: &Path) -> Result<Command> {
     let plan: Plan = serde_json::from_slice(&fs::read(plan)?)?;
+    // Whoever ends the parent ends the container. A program that changes its user loses this; `down` finds it anyway.
+    set_parent_process_death_signal(Some(Signal::KILL))?;
     Process::own().context("/proc is not readable")?.write(&plan.record)?;
     rustix::system::sethostname(plan.hostname.as_bytes())?;
     // As container runtimes have it, so that a program without root can listen on port 80. It is the Pod's own value.

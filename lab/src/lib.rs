@@ -14,7 +14,8 @@
 //! | [`node`] | the Pod runner |
 //! | [`allocator`], [`forwarder`] | addresses for LoadBalancer Services and Gateways, and what answers on them |
 //! | [`faults`], [`wire`] | ways to hurt it |
-//! | [`images`], [`echo`], [`container_root`] | what Pods run, and what they run in |
+//! | [`images`], [`echo`] | what Pods run |
+//! | [`monitor`], [`container_root`] | what a container's program runs in |
 //! | [`client`], [`exchange`] | speaking to the API, and plain HTTP |
 //! | [`harness`] | what cluster tests are written with |
 //!
@@ -34,6 +35,7 @@ pub mod harness;
 pub mod images;
 pub mod lab;
 pub mod layout;
+pub mod monitor;
 pub mod name;
 pub mod network;
 pub mod node;

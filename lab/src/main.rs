@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Parser, Subcommand};
@@ -11,7 +12,7 @@ use sluice_lab::lab::{Lab, Options, guard, require_machine};
 use sluice_lab::layout::{Layout, Settings};
 use sluice_lab::name::LabName;
 use sluice_lab::programs::Unit;
-use sluice_lab::{allocator, container_root, echo, forwarder, network, node};
+use sluice_lab::{allocator, container_root, echo, forwarder, monitor, network, node};
 
 /// What is logged unless `RUST_LOG` says otherwise. The client reports every refused call as an error of its own, and a
 /// lab that comes up sees many.
@@ -90,6 +91,9 @@ enum Command {
         #[command(flatten)]
         lab: Named,
     },
+    /// Start a container and end as it ends.
+    #[command(hide = true)]
+    Monitor { plan: PathBuf },
     /// Become a container: build its root and run its program.
     #[command(hide = true)]
     Container { plan: PathBuf },
@@ -98,7 +102,7 @@ enum Command {
     Echo(echo::Options),
 }
 
-fn main() -> Result<()> {
+fn main() -> Result<ExitCode> {
     tracing_subscriber::fmt()
         .with_env_filter(
             tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| LOGGED.into()),
@@ -106,53 +110,58 @@ fn main() -> Result<()> {
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr)
         .init();
-    match Cli::parse().command {
-        Command::Up { lab, nodes, dual_stack, images } => {
-            let settings = Settings { nodes, dual_stack, images };
-            let lab = Lab::up(&Options { name: lab.name, settings, owner: None })?;
-            let name = lab.layout().name();
-            println!("the lab {name} is up: `sluice-lab shell --name {name}`, then kubectl");
-            Ok(())
-        }
-        Command::Down { lab, all } => {
-            require_machine()?;
-            for name in if all { Layout::known() } else { vec![lab.name] } {
-                match Lab::down(&name)? {
-                    true => println!("the lab {name} is down"),
-                    false => println!("there is no lab called {name}"),
-                }
+    Cli::parse().command.run()
+}
+
+impl Command {
+    fn run(self) -> Result<ExitCode> {
+        match self {
+            Self::Up { lab, nodes, dual_stack, images } => {
+                let settings = Settings { nodes, dual_stack, images };
+                Lab::up(&Options { name: lab.name.clone(), settings, owner: None })?;
+                println!("the lab {0} is up: `sluice-lab shell --name {0}`, then kubectl", lab.name);
             }
-            Ok(())
+            Self::Down { lab, all } => down(lab.name, all)?,
+            Self::Status => status(),
+            Self::Shell { lab, program } => shell(&lab.name, &program)?,
+            Self::Build { units } => build(&units)?,
+            Self::Node { lab, node } => {
+                let layout = Layout::new(lab.name);
+                let index = NodeIndex::named(&node).with_context(|| format!("{node:?} is no node's name"))?;
+                run(&layout, node::run(layout.clone(), index))?;
+            }
+            Self::Balancers { lab } => {
+                let layout = Layout::new(lab.name);
+                let both = async {
+                    tokio::try_join!(allocator::run(layout.clone()), forwarder::run(layout.clone()))
+                };
+                run(&layout, both)?;
+            }
+            Self::Guard { lab } => guard(&lab.name)?,
+            Self::Monitor { plan } => return monitor::run(&plan),
+            Self::Container { plan } => return Err(container_root::become_container(&plan)),
+            Self::Echo(options) => tokio::runtime::Runtime::new()?.block_on(echo::run(options))?,
         }
-        Command::Status => {
-            status();
-            Ok(())
-        }
-        Command::Shell { lab, program } => shell(&lab.name, &program),
-        Command::Build { units } => build(&units),
-        Command::Node { lab, node } => {
-            let layout = Layout::new(lab.name);
-            let index = NodeIndex::named(&node).with_context(|| format!("{node:?} is no node's name"))?;
-            run(&layout, node::run(layout.clone(), index))
-        }
-        Command::Balancers { lab } => {
-            let layout = Layout::new(lab.name);
-            run(&layout, async {
-                tokio::try_join!(allocator::run(layout.clone()), forwarder::run(layout.clone()))?;
-                Ok(())
-            })
-        }
-        Command::Guard { lab } => guard(&lab.name),
-        Command::Container { plan } => Err(container_root::become_container(&plan)),
-        Command::Echo(options) => tokio::runtime::Runtime::new()?.block_on(echo::run(options)),
+        Ok(ExitCode::SUCCESS)
     }
 }
 
 /// Runs a part of a lab for good, inside its network namespace.
-fn run(layout: &Layout, work: impl Future<Output = Result<()>>) -> Result<()> {
+fn run<T>(layout: &Layout, work: impl Future<Output = Result<T>>) -> Result<T> {
     network::enter(&layout.netns())?;
     // The worker threads are started by this thread and so are in the namespace too.
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?.block_on(work)
+}
+
+fn down(name: LabName, all: bool) -> Result<()> {
+    require_machine()?;
+    for name in if all { Layout::known() } else { vec![name] } {
+        match Lab::down(&name)? {
+            true => println!("the lab {name} is down"),
+            false => println!("there is no lab called {name}"),
+        }
+    }
+    Ok(())
 }
 
 fn shell(name: &LabName, program: &[String]) -> Result<()> {

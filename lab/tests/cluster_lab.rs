@@ -2,6 +2,8 @@
 //! them.
 
 use std::collections::HashSet;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -143,12 +145,17 @@ fn a_followed_log_ends_with_its_container() {
         let endpoint = cluster.endpoints("web", |all| all.iter().any(|e| e.ready)).await?.remove(0);
         let pod = endpoint.pod.clone().context("an endpoint without a Pod")?;
         let mut kubectl = cluster.kubectl();
-        let follower =
-            kubectl.args(["logs", "--follow", &pod]).stdout(std::process::Stdio::piped()).spawn()?;
+        let mut follower = kubectl.args(["logs", "--follow", &pod]).stdout(Stdio::piped()).spawn()?;
+        let mut lines = BufReader::new(follower.stdout.take().context("stdout is piped")?).lines();
+        // Its first line says that it follows the container's first run.
+        let (first, lines) = tokio::task::spawn_blocking(move || (lines.next(), lines)).await?;
+        assert_eq!(first.context("no first line")??, "listening on port 8080");
         cluster.get((endpoint.address, 8080), "test", "/log/while-following").await?;
         assert!(cluster.get((endpoint.address, 8080), "test", "/crash").await.is_err());
-        let output = tokio::task::spawn_blocking(move || follower.wait_with_output()).await??;
-        assert!(String::from_utf8(output.stdout)?.contains("while-following"));
+        let rest: Vec<String> =
+            tokio::task::spawn_blocking(move || lines.collect::<Result<_, _>>()).await??;
+        assert!(rest.contains(&"while-following".to_owned()), "{rest:?}");
+        assert!(follower.wait()?.success());
         Ok(())
     });
 }

@@ -99,9 +99,9 @@ async fn start(
 
     let mut child = Command::new("nsenter")
         .arg(format!("--net={}", network::path(&sandbox.netns).display()))
-        .args(["--", "unshare", "--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child=SIGKILL", "--"])
+        .args(["--", "unshare", "--mount", "--pid", "--uts", "--ipc", "--"])
         .arg(lab_program()?)
-        .arg("container")
+        .arg("monitor")
         .arg(&plan_file)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
