@@ -3,6 +3,9 @@
 //!
 //! It is a load balancer of the plainest kind, at the level of bytes; the client's address is lost on the way. A Service
 //! without a selector gets an address and nothing that listens on it, so that a gateway outside of a Pod can.
+//!
+//! There is no kube-proxy: a Service's own address is answered only where the annotation [`ANSWER`] is `true`, since a
+//! cluster under measurement has thousands of Services and each would cost a socket.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -11,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Result;
-use futures::{StreamExt, stream};
+use futures::StreamExt;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use kube::runtime::{WatchStreamExt, watcher};
@@ -23,6 +26,10 @@ use tracing::{info, warn};
 use crate::allocator::load_balancer_address;
 use crate::client::{Again, connect};
 use crate::layout::Layout;
+use crate::network;
+
+/// The annotation of a Service whose own address (`clusterIP`) is to be answered.
+pub const ANSWER: &str = "lab.sluice.dev/answer-cluster-ip";
 
 /// A Service's endpoints for each port name, ready ones and draining ones.
 type Ports = BTreeMap<String, Candidates>;
@@ -47,11 +54,6 @@ struct Forwarder {
     listening: HashMap<SocketAddr, (Arc<Route>, JoinHandle<()>)>,
 }
 
-enum Change {
-    Service(watcher::Event<Service>),
-    Slice(watcher::Event<EndpointSlice>),
-}
-
 /// Relays for good.
 ///
 /// # Errors
@@ -59,23 +61,20 @@ enum Change {
 pub async fn run(layout: Layout) -> Result<()> {
     let client = connect(&layout.kubeconfig("admin")).await?;
     let config = watcher::Config::default;
-    let services = watcher(Api::<Service>::all(client.clone()), config()).backoff(Again);
-    let slices = watcher(Api::<EndpointSlice>::all(client), config()).backoff(Again);
-    let mut changes =
-        pin!(stream::select(services.map(|e| e.map(Change::Service)), slices.map(|e| e.map(Change::Slice))));
+    let mut services = pin!(watcher(Api::<Service>::all(client.clone()), config()).backoff(Again));
+    let mut slices = pin!(watcher(Api::<EndpointSlice>::all(client), config()).backoff(Again));
     let mut forwarder = Forwarder::default();
-    while let Some(change) = changes.next().await {
-        match change {
-            Ok(Change::Service(event)) => take_in(&mut forwarder.services, event),
-            Ok(Change::Slice(event)) => take_in(&mut forwarder.slices, event),
-            Err(error) => {
-                warn!(%error, "watching Services and EndpointSlices");
-                continue;
-            }
+    loop {
+        let taken_in = tokio::select! {
+            Some(event) = services.next() => event.map(|event| take_in(&mut forwarder.services, event)),
+            Some(event) = slices.next() => event.map(|event| take_in(&mut forwarder.slices, event)),
+            else => return Ok(()),
+        };
+        match taken_in {
+            Ok(()) => forwarder.settle(&layout).await,
+            Err(error) => warn!(%error, "watching Services and EndpointSlices"),
         }
-        forwarder.settle().await;
     }
-    Ok(())
 }
 
 /// Keeps what was seen. What was deleted while nobody watched stays listed; its endpoints answer no more.
@@ -92,7 +91,7 @@ fn take_in<K: ResourceExt>(known: &mut HashMap<String, K>, event: watcher::Event
 
 impl Forwarder {
     /// Listens where it should and nowhere else, and points every port at its endpoints.
-    async fn settle(&mut self) {
+    async fn settle(&mut self, layout: &Layout) {
         let wanted = self.wanted();
         self.listening.retain(|address, (_, task)| {
             let keep = wanted.contains_key(address);
@@ -104,7 +103,7 @@ impl Forwarder {
         for (address, candidates) in wanted {
             let route = match self.listening.get(&address) {
                 Some((route, _)) => route.clone(),
-                None => match listen(address).await {
+                None => match listen(layout, address).await {
                     Ok((route, task)) => {
                         info!(%address, "is answered");
                         self.listening.insert(address, (route.clone(), task));
@@ -112,7 +111,7 @@ impl Forwarder {
                     }
                     // The address comes with the next event of the Service at the latest.
                     Err(error) => {
-                        warn!(%address, %error, "cannot listen");
+                        warn!(%address, "cannot listen: {error:#}");
                         continue;
                     }
                 },
@@ -124,19 +123,20 @@ impl Forwarder {
     fn wanted(&self) -> HashMap<SocketAddr, Candidates> {
         let mut wanted = HashMap::new();
         for (key, service) in &self.services {
-            let Some(spec) =
-                service.spec.as_ref().filter(|s| s.selector.as_ref().is_some_and(|s| !s.is_empty()))
-            else {
+            let Some(spec) = service.spec.as_ref() else { continue };
+            let addresses = answered(service);
+            if addresses.is_empty() {
                 continue;
-            };
-            let Some(address) = load_balancer_address(service) else { continue };
+            }
             let endpoints = self.endpoints(key);
             for port in
                 spec.ports.iter().flatten().filter(|p| p.protocol.as_deref().unwrap_or("TCP") == "TCP")
             {
                 let Ok(number) = u16::try_from(port.port) else { continue };
                 let candidates = endpoints.get(port.name.as_deref().unwrap_or_default()).cloned();
-                wanted.insert(SocketAddr::from((address, number)), candidates.unwrap_or_default());
+                let candidates = candidates.unwrap_or_default();
+                wanted
+                    .extend(addresses.iter().map(|ip| (SocketAddr::from((*ip, number)), candidates.clone())));
             }
         }
         wanted
@@ -171,12 +171,23 @@ impl Candidates {
     }
 }
 
+/// The addresses of a Service that this answers on.
+fn answered(service: &Service) -> Vec<Ipv4Addr> {
+    let Some(spec) = service.spec.as_ref() else { return Vec::new() };
+    let selects = spec.selector.as_ref().is_some_and(|selector| !selector.is_empty());
+    let balancer = load_balancer_address(service).filter(|_| selects);
+    let asked = service.annotations().get(ANSWER).is_some_and(|value| value == "true");
+    let own = spec.cluster_ip.as_ref().filter(|_| asked).and_then(|ip| ip.parse().ok());
+    balancer.into_iter().chain(own).collect()
+}
+
 fn service_of(slice: &EndpointSlice) -> Option<String> {
     let name = slice.labels().get("kubernetes.io/service-name")?;
     Some(format!("{}/{name}", slice.namespace()?))
 }
 
-async fn listen(address: SocketAddr) -> std::io::Result<(Arc<Route>, JoinHandle<()>)> {
+async fn listen(layout: &Layout, address: SocketAddr) -> Result<(Arc<Route>, JoinHandle<()>)> {
+    network::add_loopback(layout, &address.ip().to_string())?;
     let listener = TcpListener::bind(address).await?;
     let route = Arc::new(Route::default());
     let task = tokio::spawn(accept(listener, route.clone()));
@@ -220,6 +231,19 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_service_is_answered_where_it_selects_pods_or_asks_for_it() {
+        let service = |value: serde_json::Value| answered(&serde_json::from_value(value).unwrap());
+        let status = json!({"loadBalancer": {"ingress": [{"ip": "10.97.0.1"}]}});
+        let balancer = [Ipv4Addr::new(10, 97, 0, 1)];
+        assert_eq!(service(json!({"spec": {"selector": {"a": "b"}}, "status": status})), balancer);
+        assert!(service(json!({"spec": {"clusterIP": "10.96.0.9"}, "status": status})).is_empty());
+        let asks = json!({"annotations": {ANSWER: "true"}});
+        let own = [Ipv4Addr::new(10, 96, 0, 9)];
+        assert_eq!(service(json!({"metadata": asks, "spec": {"clusterIP": "10.96.0.9"}})), own);
+        assert!(service(json!({"metadata": asks, "spec": {"clusterIP": "None"}})).is_empty());
+    }
 
     #[test]
     fn draining_endpoints_are_used_when_no_other_is_left() {

@@ -24,6 +24,9 @@ use crate::programs::Unit;
 /// How long a lab may take to come up on a machine that is busy with other things.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// The role of the process that starts a lab, while it does.
+const STARTER: &str = "up";
+
 /// What `up` is asked for.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -68,7 +71,10 @@ impl Lab {
         claim(&layout)?;
         let lab = Self { layout, settings: options.settings.clone() };
         match lab.start(options) {
-            Ok(()) => Ok(lab),
+            Ok(()) => {
+                fs::remove_file(lab.layout.record(STARTER))?;
+                Ok(lab)
+            }
             Err(error) => {
                 let logs = lab.last_words();
                 Self::down(&options.name)?;
@@ -328,7 +334,10 @@ fn claim(layout: &Layout) -> Result<()> {
         bail!("the lab {} is up already", layout.name());
     }
     Lab::down(layout.name())?;
-    layout.create()
+    layout.create()?;
+    // From here on the lab is this process's: nobody else takes it for a crashed one.
+    let own = Process::own().context("/proc is not readable")?;
+    Ok(own.write(&layout.record(STARTER))?)
 }
 
 fn end_all(processes: impl Iterator<Item = Process>) -> Result<()> {

@@ -31,7 +31,7 @@ fn settings() -> Settings {
 async fn note(cluster: &Cluster, client: &Client, name: &str) -> Result<String> {
     let map: ConfigMap = serde_json::from_value(json!({"metadata": {"name": name}}))?;
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), &cluster.namespace);
-    Ok(api.create(&PostParams::default(), &map).await?.resource_version().context("no version")?)
+    api.create(&PostParams::default(), &map).await?.resource_version().context("no version")
 }
 
 /// The code of the error that a watch from `version` on begins with; none when it goes well.

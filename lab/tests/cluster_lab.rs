@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::ResourceExt;
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
+use sluice_lab::forwarder::ANSWER;
 use sluice_lab::harness::{Cluster, GatewayPods, Program, deployment, is_ready, restarts, shared};
 use sluice_lab::images::lab_program;
 
@@ -294,7 +295,7 @@ spec:
                  {apiVersion: v1, kind: Secret, metadata: {name: late}, stringData: {key: \"secret\\n\"}}",
             )
             .await?;
-        let pod = cluster.wait::<Pod>("reader", "running", |pod| is_ready(pod)).await?;
+        let pod = cluster.wait::<Pod>("reader", "running", is_ready).await?;
         let address = pod.status.and_then(|status| status.pod_ip).context("no address")?;
         cluster
             .until("the first words", async || {
@@ -406,7 +407,7 @@ fn an_unknown_image_is_said_in_the_status() {
 #[test]
 fn a_load_balancer_address_reaches_the_pods() {
     shared(async |cluster| {
-        let front = GatewayPods::start(cluster, "front", "echo", 2, &[]).await?;
+        let front = GatewayPods::start_image(cluster, "front", ("echo", 80), 2, &[]).await?;
         let pods: HashSet<String> = cluster.pods("app=front").await?.iter().map(pod_name).collect();
         assert_eq!(pods.len(), 2);
         cluster
@@ -418,6 +419,13 @@ fn a_load_balancer_address_reaches_the_pods() {
                 Ok((seen == pods).then_some(()))
             })
             .await?;
+
+        // A Service's own address is answered where the Service asks for it.
+        let annotations = json!({"metadata": {"annotations": {ANSWER: "true"}}});
+        let service = cluster.merge::<Service>("front", annotations).await?;
+        let own = service.spec.and_then(|spec| spec.cluster_ip).context("no clusterIP")?;
+        let answer = async || Ok(Some(who(cluster, (own.as_str(), 80)).await?));
+        assert!(pods.contains(&cluster.until("an answer at the Service's own address", answer).await?));
         Ok(())
     });
 }

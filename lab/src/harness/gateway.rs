@@ -108,15 +108,23 @@ impl GatewayProcess {
 }
 
 impl GatewayPods {
-    /// Deploys the image `image` (`sluice`, unless a test says otherwise) and waits until all replicas are available
-    /// and the Service has an address. The Pods may read everything in the cluster and write to it.
+    /// Deploys the gateway and waits until all replicas are ready and the Service has an address. The Pods may read
+    /// everything in the cluster and write to it.
     ///
     /// # Errors
     /// When the API refuses something, or the Pods do not become available.
-    pub async fn start(
+    pub async fn start(cluster: &Cluster, name: &str, replicas: u32, arguments: &[&str]) -> Result<Self> {
+        Self::start_image(cluster, name, ("sluice", 10254), replicas, arguments).await
+    }
+
+    /// The same with any image that listens on port 80 and answers `/healthz` on the given port.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub async fn start_image(
         cluster: &Cluster,
         name: &str,
-        image: &str,
+        image: (&str, u16),
         replicas: u32,
         arguments: &[&str],
     ) -> Result<Self> {
@@ -130,7 +138,13 @@ impl GatewayPods {
     }
 }
 
-fn manifests(namespace: &str, name: &str, image: &str, replicas: u32, arguments: &[&str]) -> String {
+fn manifests(
+    namespace: &str,
+    name: &str,
+    (image, health): (&str, u16),
+    replicas: u32,
+    arguments: &[&str],
+) -> String {
     let arguments = serde_json::json!(arguments);
     format!(
         r#"
@@ -162,8 +176,8 @@ spec:
         - {{name: PORT, value: "80"}}
         - {{name: POD_NAME, valueFrom: {{fieldRef: {{fieldPath: metadata.name}}}}}}
         - {{name: POD_NAMESPACE, valueFrom: {{fieldRef: {{fieldPath: metadata.namespace}}}}}}
-        ports: [{{name: http, containerPort: 80}}, {{name: https, containerPort: 443}}, {{name: health, containerPort: 10254}}]
-        readinessProbe: {{tcpSocket: {{port: http}}, periodSeconds: 1}}
+        ports: [{{name: http, containerPort: 80}}, {{name: https, containerPort: 443}}]
+        readinessProbe: {{httpGet: {{path: /healthz, port: {health}}}, periodSeconds: 1}}
 ---
 apiVersion: v1
 kind: Service

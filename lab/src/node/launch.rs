@@ -134,11 +134,8 @@ async fn recorded(child: &mut Child, record: &Path) -> Result<Process> {
 impl Running {
     /// Waits for the end.
     pub async fn wait(&mut self) -> ExitStatus {
-        match self.child.wait().await {
-            Ok(status) => status,
-            // The kernel knows no such child: somebody else has collected it.
-            Err(_) => ExitStatus::default(),
-        }
+        // An error means that somebody else has collected the child, and how it ended is not to be known.
+        self.child.wait().await.unwrap_or_default()
     }
 
     /// Asks the program to end.
