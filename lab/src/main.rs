@@ -102,7 +102,7 @@ enum Command {
     Echo(echo::Options),
 }
 
-fn main() -> Result<ExitCode> {
+fn main() -> ExitCode {
     tracing_subscriber::fmt()
         .with_env_filter(
             tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| LOGGED.into()),
@@ -110,7 +110,10 @@ fn main() -> Result<ExitCode> {
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr)
         .init();
-    Cli::parse().command.run()
+    Cli::parse().command.run().unwrap_or_else(|error| {
+        eprintln!("sluice-lab: {error:#}");
+        ExitCode::FAILURE
+    })
 }
 
 impl Command {
