@@ -6,6 +6,7 @@
 
 use std::convert::Infallible;
 use std::net::{Ipv6Addr, SocketAddr};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -22,6 +23,7 @@ use hyper_util::server::graceful::GracefulShutdown;
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Notify;
 
 /// How the echo server behaves.
 #[derive(Args, Clone, Debug)]
@@ -34,16 +36,22 @@ pub struct Options {
     drain_ms: u64,
 }
 
+/// What requests can change.
+struct State {
+    ready: AtomicBool,
+    crash: Notify,
+}
+
 /// Serves until SIGTERM.
 ///
 /// # Errors
 /// When the port is taken.
-pub async fn run(options: Options) -> Result<()> {
+pub async fn run(options: Options) -> Result<ExitCode> {
     let mut terminate = signal(SignalKind::terminate())?;
     let address = SocketAddr::from((Ipv6Addr::UNSPECIFIED, options.port));
     let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
     println!("listening on port {}", options.port);
-    let ready = Arc::new(AtomicBool::new(true));
+    let state = Arc::new(State { ready: AtomicBool::new(true), crash: Notify::new() });
     let connections = GracefulShutdown::new();
     let ending = async {
         terminate.recv().await;
@@ -58,13 +66,14 @@ pub async fn run(options: Options) -> Result<()> {
                 Err(_) => continue,
             },
             () = &mut ending => break,
+            () = state.crash.notified() => return Ok(ExitCode::from(3)),
         };
         // An answer goes out at once, whatever the client has in flight.
         let _ = stream.set_nodelay(true);
-        let ready = ready.clone();
+        let state = state.clone();
         let service = service_fn(move |request| {
-            let ready = ready.clone();
-            async move { Ok::<_, Infallible>(answer(request, &ready).await) }
+            let state = state.clone();
+            async move { Ok::<_, Infallible>(answer(request, &state).await) }
         });
         let connection = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
@@ -76,21 +85,27 @@ pub async fn run(options: Options) -> Result<()> {
     drop(listener);
     connections.shutdown().await;
     println!("ended");
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
-async fn answer(request: Request<Incoming>, ready: &AtomicBool) -> Response<Full<Bytes>> {
+async fn answer(request: Request<Incoming>, state: &State) -> Response<Full<Bytes>> {
     let (head, body) = request.into_parts();
     let length = body.collect().await.map_or(0, |body| body.to_bytes().len());
     let path = head.uri.path();
     match path {
         "/healthz" => {
-            let status =
-                if ready.load(Ordering::Relaxed) { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+            let status = if state.ready.load(Ordering::Relaxed) {
+                StatusCode::OK
+            } else {
+                StatusCode::SERVICE_UNAVAILABLE
+            };
             return plain(status, Bytes::new());
         }
-        "/ready" | "/unready" => ready.store(path == "/ready", Ordering::Relaxed),
-        "/crash" => std::process::exit(3),
+        "/ready" | "/unready" => state.ready.store(path == "/ready", Ordering::Relaxed),
+        "/crash" => {
+            state.crash.notify_one();
+            return std::future::pending().await;
+        }
         _ => {}
     }
     if let Some(line) = path.strip_prefix("/log/") {

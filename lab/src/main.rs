@@ -143,7 +143,7 @@ impl Command {
             Self::Guard { lab } => guard(&lab.name)?,
             Self::Monitor { plan } => return monitor::run(&plan),
             Self::Container { plan } => return Err(container_root::become_container(&plan)),
-            Self::Echo(options) => tokio::runtime::Runtime::new()?.block_on(echo::run(options))?,
+            Self::Echo(options) => return tokio::runtime::Runtime::new()?.block_on(echo::run(options)),
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -27,15 +27,15 @@ pub struct Process {
 impl Process {
     /// The running process of this pid; none when it has ended, even if nobody has collected it yet.
     pub fn of(pid: i32) -> Option<Self> {
-        let started = start_time(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?;
-        Some(Self { pid, started })
+        let stat = Stat::of(pid)?;
+        (!stat.ended).then_some(Self { pid, started: stat.started })
     }
 
     /// The calling process, by its pid outside of any PID namespace it may be in: what `/proc` shows while it is
     /// still the machine's.
     pub fn own() -> Option<Self> {
-        let stat = fs::read_to_string("/proc/self/stat").ok()?;
-        Some(Self { pid: stat.split(' ').next()?.parse().ok()?, started: start_time(&stat)? })
+        let text = fs::read_to_string("/proc/self/stat").ok()?;
+        Some(Self { pid: text.split(' ').next()?.parse().ok()?, started: Stat::parse(&text)?.started })
     }
 
     /// The pid.
@@ -57,7 +57,8 @@ impl Process {
         fs::rename(part, record)
     }
 
-    /// Whether it still runs.
+    /// Whether it still runs. One whose first thread has ended does not, though others may hold its sockets a moment
+    /// longer: [`Self::wait`] waits for those too.
     pub fn is_alive(self) -> bool {
         Self::of(self.pid) == Some(self)
     }
@@ -107,7 +108,9 @@ impl Process {
         let Some(pid) = Pid::from_raw(self.pid) else { return Ok(None) };
         match pidfd_open(pid, PidfdFlags::empty()) {
             // The check comes after the handle: from here on the pid cannot be given to another process unnoticed.
-            Ok(handle) => Ok(self.is_alive().then_some(handle)),
+            Ok(handle) => {
+                Ok(Stat::of(self.pid).is_some_and(|stat| stat.started == self.started).then_some(handle))
+            }
             Err(rustix::io::Errno::SRCH) => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -156,14 +159,25 @@ pub fn recorded(layout: &Layout) -> Vec<(String, Process)> {
     all
 }
 
-/// The start time in the text of `/proc/PID/stat`; none for a zombie, which has ended in every sense but one.
-fn start_time(stat: &str) -> Option<u64> {
-    // The second field is the program's name in parentheses and may hold anything.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    if matches!(fields.next()?, "Z" | "X") {
-        return None;
+/// What `/proc/PID/stat` says.
+#[derive(Debug, PartialEq, Eq)]
+struct Stat {
+    started: u64,
+    /// Whether nobody but a parent that has not collected it yet knows it any more.
+    ended: bool,
+}
+
+impl Stat {
+    fn of(pid: i32) -> Option<Self> {
+        Self::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
-    fields.nth(18)?.parse().ok()
+
+    fn parse(text: &str) -> Option<Self> {
+        // The second field is the program's name in parentheses and may hold anything.
+        let mut fields = text.rsplit_once(')')?.1.split_whitespace();
+        let ended = matches!(fields.next()?, "Z" | "X");
+        Some(Self { started: fields.nth(18)?.parse().ok()?, ended })
+    }
 }
 
 #[cfg(test)]
@@ -178,6 +192,7 @@ mod tests {
         let stranger = Process { started: process.started + 1, ..process };
         assert!(!stranger.is_alive());
         stranger.signal(Signal::KILL).unwrap();
+        assert!(stranger.wait(None).unwrap());
         assert!(process.is_alive(), "a signal reached a process of another start time");
         assert!(!process.wait(Some(Duration::ZERO)).unwrap());
         process.end(Duration::from_secs(10)).unwrap();
@@ -201,7 +216,7 @@ mod tests {
     #[test]
     fn a_name_with_parentheses_does_not_confuse_the_start_time() {
         let stat = "7 (a) (b) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4242 20";
-        assert_eq!(start_time(stat), Some(4242));
-        assert_eq!(start_time(&stat.replace(" S ", " Z ")), None);
+        assert_eq!(Stat::parse(stat), Some(Stat { started: 4242, ended: false }));
+        assert_eq!(Stat::parse(&stat.replace(" S ", " Z ")), Some(Stat { started: 4242, ended: true }));
     }
 }
