@@ -5,7 +5,6 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::Result;
 
@@ -134,14 +133,6 @@ pub fn start_controllers(layout: &Layout, settings: &Settings) -> Result<()> {
     flag(&mut command, "bind-address", "127.0.0.1");
     flag(&mut command, "leader-elect", false);
     process::start(layout, SCHEDULER, &mut command)?;
-    Ok(())
-}
-
-/// Ends the API server, for `grace` politely. What it had open is cut.
-pub fn stop_api(layout: &Layout, grace: Duration) -> Result<()> {
-    if let Some(process) = process::running(layout, API) {
-        process.end(grace)?;
-    }
     Ok(())
 }
 

@@ -28,7 +28,10 @@ impl Lab {
     /// # Errors
     /// When it cannot be ended.
     pub fn stop_api(&self) -> Result<()> {
-        control_plane::stop_api(self.layout(), Duration::ZERO)
+        if let Some(server) = process::running(self.layout(), control_plane::API) {
+            server.end(Duration::ZERO)?;
+        }
+        Ok(())
     }
 
     /// Starts the API server again and waits until it is ready.

@@ -27,7 +27,7 @@ pub struct PodState {
     pub obstacle: Option<String>,
     /// Whether all init containers are through.
     pub initialized: bool,
-    /// The init containers, then the others.
+    /// The init containers.
     pub init: Vec<ContainerState>,
     /// The containers.
     pub containers: Vec<ContainerState>,
