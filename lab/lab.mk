@@ -1,0 +1,29 @@
+# The lab: a real Kubernetes API on this machine (docs/lab.md). Needs root; the first start builds its programs with Go.
+#   make lab-up LAB=other LAB_FLAGS='--nodes 3 --dual-stack'
+
+CARGO ?= cargo
+LAB ?= default
+LAB_FLAGS ?=
+LAB_RUN = $(CARGO) run --locked --quiet --package sluice-lab --
+
+.PHONY: lab-build lab-up lab-down lab-status lab-shell lab-test
+
+lab-build: ## the lab's programs, with Go, once
+	$(LAB_RUN) build
+
+lab-up: ## a Kubernetes API on this machine
+	$(CARGO) build --locked --package sluice
+	$(LAB_RUN) up --name $(LAB) $(LAB_FLAGS)
+
+lab-down: ## end it and leave nothing behind
+	$(LAB_RUN) down --name $(LAB)
+
+lab-status: ## what runs in which lab
+	$(LAB_RUN) status
+
+lab-shell: ## a shell inside it, with KUBECONFIG set
+	$(LAB_RUN) shell --name $(LAB)
+
+lab-test: lab-build ## the cluster tests
+	$(CARGO) build --locked --package sluice
+	$(CARGO) test --locked --package sluice-lab

@@ -1,0 +1,202 @@
+//! Addresses for Services of type LoadBalancer and for Gateways, as a cloud would give them: written into their status
+//! and put on the lab's loopback, where they are reached from the lab and from every Pod.
+//!
+//! A Gateway is only given an address while its status has none, so that a controller that writes addresses of its own
+//! keeps them.
+
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+use std::pin::pin;
+
+use anyhow::Result;
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::Service;
+use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
+use kube::core::GroupVersionKind;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client, ResourceExt};
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+use tracing::{debug, info, warn};
+
+use crate::client::{Again, connect};
+use crate::layout::Layout;
+use crate::network;
+
+/// Who has which address.
+#[derive(Debug, Default)]
+struct Ledger(HashMap<String, Ipv4Addr>);
+
+impl Ledger {
+    /// The owner's address: what it has, else what its status claims and nobody has, else the lowest free one.
+    fn assign(&mut self, owner: &str, claimed: Option<Ipv4Addr>) -> Option<Ipv4Addr> {
+        if let Some(address) = self.0.get(owner) {
+            return Some(*address);
+        }
+        let free = |address: &Ipv4Addr| !self.0.values().any(|taken| taken == address);
+        let pool = (1..255).map(|last| Ipv4Addr::new(10, 97, 0, last));
+        let claimed = claimed.filter(|claimed| claimed.octets()[..3] == [10, 97, 0]);
+        let address = claimed.into_iter().chain(pool).find(free)?;
+        self.0.insert(owner.to_owned(), address);
+        Some(address)
+    }
+
+    fn give_back(&mut self, owner: &str) -> Option<Ipv4Addr> {
+        self.0.remove(owner)
+    }
+}
+
+/// Hands out addresses for good.
+///
+/// # Errors
+/// When the lab's kubeconfig is missing.
+pub async fn run(layout: Layout) -> Result<()> {
+    let client = connect(&layout.kubeconfig("admin")).await?;
+    let ledger = Mutex::new(Ledger::default());
+    tokio::join!(services(&layout, &client, &ledger), gateways(&layout, &client, &ledger));
+    Ok(())
+}
+
+async fn services(layout: &Layout, client: &Client, ledger: &Mutex<Ledger>) {
+    let all: Api<Service> = Api::all(client.clone());
+    let mut events = pin!(watcher(all, watcher::Config::default()).backoff(Again));
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(watcher::Event::Apply(service) | watcher::Event::InitApply(service)) => {
+                let owner =
+                    format!("Service {}/{}", service.namespace().unwrap_or_default(), service.name_any());
+                let spec = service.spec.as_ref();
+                let wanted = spec.is_some_and(|spec| {
+                    spec.type_.as_deref() == Some("LoadBalancer") && spec.load_balancer_class.is_none()
+                });
+                if !wanted {
+                    release(layout, ledger, &owner).await;
+                    continue;
+                }
+                let current = load_balancer_address(&service);
+                let Some(address) = assign(layout, ledger, &owner, current).await else { continue };
+                if current != Some(address) {
+                    let ingress = json!([{"ip": address.to_string(), "ipMode": "VIP"}]);
+                    let status = json!({"status": {"loadBalancer": {"ingress": ingress}}});
+                    let api: Api<Service> =
+                        Api::namespaced(client.clone(), &service.namespace().unwrap_or_default());
+                    let outcome = api
+                        .patch_status(&service.name_any(), &PatchParams::default(), &Patch::Merge(status))
+                        .await;
+                    report(&owner, address, outcome.map(drop));
+                }
+            }
+            Ok(watcher::Event::Delete(service)) => {
+                let owner =
+                    format!("Service {}/{}", service.namespace().unwrap_or_default(), service.name_any());
+                release(layout, ledger, &owner).await;
+            }
+            Ok(_) => {}
+            Err(error) => warn!(%error, "watching Services"),
+        }
+    }
+}
+
+async fn gateways(layout: &Layout, client: &Client, ledger: &Mutex<Ledger>) {
+    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("gateway.networking.k8s.io", "v1", "Gateway"));
+    let all: Api<DynamicObject> = Api::all_with(client.clone(), &kind);
+    let mut events = pin!(watcher(all, watcher::Config::default()).backoff(Again));
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(watcher::Event::Apply(gateway) | watcher::Event::InitApply(gateway)) => {
+                let namespace = gateway.namespace().unwrap_or_default();
+                let owner = format!("Gateway {namespace}/{}", gateway.name_any());
+                let current = gateway_address(&gateway.data);
+                let Some(address) = assign(layout, ledger, &owner, current).await else { continue };
+                if gateway.data.pointer("/status/addresses/0").is_none() {
+                    let addresses = json!([{"type": "IPAddress", "value": address.to_string()}]);
+                    let status = json!({"status": {"addresses": addresses}});
+                    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &namespace, &kind);
+                    let outcome = api
+                        .patch_status(&gateway.name_any(), &PatchParams::default(), &Patch::Merge(status))
+                        .await;
+                    report(&owner, address, outcome.map(drop));
+                }
+            }
+            Ok(watcher::Event::Delete(gateway)) => {
+                let owner =
+                    format!("Gateway {}/{}", gateway.namespace().unwrap_or_default(), gateway.name_any());
+                release(layout, ledger, &owner).await;
+            }
+            Ok(_) => {}
+            // Without Gateway API's definitions there is nothing to watch, and they may come at any time.
+            Err(error) => debug!(%error, "watching Gateways"),
+        }
+    }
+}
+
+async fn assign(
+    layout: &Layout,
+    ledger: &Mutex<Ledger>,
+    owner: &str,
+    claimed: Option<Ipv4Addr>,
+) -> Option<Ipv4Addr> {
+    let address = ledger.lock().await.assign(owner, claimed);
+    match address {
+        None => warn!(owner, "no load balancer address is left"),
+        Some(address) => {
+            if let Err(error) = network::add_loopback(layout, &address.to_string()) {
+                warn!(owner, "{error:#}");
+            }
+        }
+    }
+    address
+}
+
+async fn release(layout: &Layout, ledger: &Mutex<Ledger>, owner: &str) {
+    if let Some(address) = ledger.lock().await.give_back(owner)
+        && let Err(error) = network::remove_loopback(layout, &address.to_string())
+    {
+        warn!(owner, "{error:#}");
+    }
+}
+
+fn report(owner: &str, address: Ipv4Addr, outcome: kube::Result<()>) {
+    match outcome {
+        Ok(()) => info!(owner, %address, "has an address"),
+        Err(error) => warn!(owner, %error, "writing the address"),
+    }
+}
+
+/// The address in a Service's status.
+pub(crate) fn load_balancer_address(service: &Service) -> Option<Ipv4Addr> {
+    let ingress = service.status.as_ref()?.load_balancer.as_ref()?.ingress.as_ref()?;
+    ingress.first()?.ip.as_ref()?.parse().ok()
+}
+
+fn gateway_address(gateway: &Value) -> Option<Ipv4Addr> {
+    gateway.pointer("/status/addresses/0/value")?.as_str()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_belongs_to_one_owner_until_it_is_given_back() {
+        let mut ledger = Ledger::default();
+        let last = |last| Some(Ipv4Addr::new(10, 97, 0, last));
+        assert_eq!(ledger.assign("a", None), last(1));
+        assert_eq!(ledger.assign("b", last(9)), last(9));
+        assert_eq!(ledger.assign("c", last(9)), last(2));
+        assert_eq!(ledger.assign("d", Some(Ipv4Addr::new(192, 0, 2, 1))), last(3));
+        assert_eq!(ledger.assign("a", last(7)), last(1));
+        assert_eq!(ledger.give_back("a"), last(1));
+        assert_eq!(ledger.assign("e", None), last(1));
+        assert_eq!(ledger.give_back("nobody"), None);
+    }
+
+    #[test]
+    fn the_pool_has_an_end() {
+        let mut ledger = Ledger::default();
+        for owner in 1..255 {
+            assert!(ledger.assign(&owner.to_string(), None).is_some());
+        }
+        assert_eq!(ledger.assign("one too many", None), None);
+    }
+}

@@ -1,0 +1,164 @@
+//! Ways to hurt a lab. What can also happen to one connection alone is in [`crate::wire`].
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use bytes::Bytes;
+use http::Request;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Api, Client};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+
+use crate::addresses::{API_PORT, ETCD_PORT, GATEWAY, NodeIndex, PodAddress};
+use crate::control_plane::{self, ApiOptions};
+use crate::exchange::exchange;
+use crate::lab::Lab;
+use crate::network;
+use crate::node;
+use crate::pki;
+use crate::process::{self, Process};
+use crate::wire::Wire;
+
+impl Lab {
+    /// Kills the API server. Pods go on; every watch is cut.
+    ///
+    /// # Errors
+    /// When it cannot be ended.
+    pub fn stop_api(&self) -> Result<()> {
+        if let Some(server) = process::running(self.layout(), control_plane::API) {
+            server.end(Duration::ZERO)?;
+        }
+        Ok(())
+    }
+
+    /// Starts the API server again and waits until it is ready.
+    ///
+    /// # Errors
+    /// When it runs already, or does not come up.
+    pub async fn start_api(&self, options: ApiOptions) -> Result<Client> {
+        if process::running(self.layout(), control_plane::API).is_some() {
+            bail!("the API server runs: stop it first");
+        }
+        control_plane::start_api(self.layout(), self.settings(), options)?;
+        self.api_ready().await
+    }
+
+    /// Restarts the API server on a history without a past: a watch that goes on from any version seen so far is
+    /// answered with 410 Gone.
+    ///
+    /// # Errors
+    /// When etcd or the API server does not do as it is told.
+    pub async fn expire_resource_versions(&self) -> Result<Client> {
+        self.stop_api()?;
+        // A new revision first, so that the newest that a client can have seen is in the past too.
+        let put = json!({"key": "c2x1aWNlLWxhYg==", "value": ""});
+        let answer = etcd("/v3/kv/put", &put).await?;
+        let revision = answer.pointer("/header/revision").context("etcd has told no revision")?;
+        etcd("/v3/kv/compaction", &json!({"revision": revision, "physical": true})).await?;
+        self.start_api(ApiOptions::default()).await
+    }
+
+    /// A wire in front of the API server, and a kubeconfig of the administrator's that leads through it. To be called
+    /// in the lab's network namespace.
+    ///
+    /// # Errors
+    /// When no address can be listened on, or the kubeconfig cannot be written.
+    pub async fn api_wire(&self) -> Result<(Wire, std::path::PathBuf)> {
+        let listen = SocketAddr::from((GATEWAY, 0));
+        let wire = Wire::new(listen, SocketAddr::from((GATEWAY, API_PORT))).await?;
+        let server = format!("https://{}", wire.address());
+        let path = self.layout().kubeconfig(&format!("wire-{}", wire.address().port()));
+        std::fs::write(&path, pki::kubeconfig_at(self.layout(), "admin", &server))?;
+        Ok((wire, path))
+    }
+
+    /// Stops a node and everything on it in mid-step: connections stay open, new ones are taken by the kernel, and
+    /// nobody answers.
+    ///
+    /// # Errors
+    /// When a process cannot be stopped.
+    pub fn freeze_node(&self, node: NodeIndex) -> Result<()> {
+        self.signal_node(node, Signal::STOP)
+    }
+
+    /// Lets a frozen node go on.
+    ///
+    /// # Errors
+    /// When a process cannot be continued.
+    pub fn thaw_node(&self, node: NodeIndex) -> Result<()> {
+        self.signal_node(node, Signal::CONT)
+    }
+
+    /// Kills a node's Pod runner and starts it again; its Pods end and come back with other addresses.
+    ///
+    /// # Errors
+    /// When it cannot be ended or started.
+    pub fn crash_node(&self, node: NodeIndex) -> Result<()> {
+        if let Some(runner) = process::running(self.layout(), &node.name()) {
+            runner.end(Duration::ZERO)?;
+        }
+        self.start_node(node)?;
+        Ok(())
+    }
+
+    /// Kills the processes of a Pod's containers, as a crash or the kernel's memory killer would. The object stays, and
+    /// the containers are started again.
+    ///
+    /// # Errors
+    /// When there is no such Pod, or nothing of it runs.
+    pub async fn kill_pod(&self, client: &Client, namespace: &str, name: &str) -> Result<()> {
+        let pod = pod(client, namespace, name).await?;
+        let node = pod.spec.and_then(|spec| spec.node_name).and_then(|name| NodeIndex::named(&name));
+        let node = node.with_context(|| format!("{namespace}/{name} is on no node"))?;
+        let dir = self.layout().pods(node).join(pod.metadata.uid.unwrap_or_default());
+        let containers = node::pod_containers(&dir);
+        if containers.is_empty() {
+            bail!("nothing of {namespace}/{name} runs");
+        }
+        for container in containers {
+            container.signal(Signal::KILL)?;
+        }
+        Ok(())
+    }
+
+    /// Takes a Pod's network cable out, or puts it back: packets are lost without an answer, as when a machine dies.
+    ///
+    /// # Errors
+    /// When there is no such Pod, or it has no network of its own.
+    pub async fn plug_pod(&self, client: &Client, namespace: &str, name: &str, plugged: bool) -> Result<()> {
+        let address = pod(client, namespace, name).await?.status.and_then(|status| status.pod_ip);
+        let address: Ipv4Addr =
+            address.with_context(|| format!("{namespace}/{name} has no address"))?.parse()?;
+        network::plug_pod(self.layout(), PodAddress::from(address), plugged)
+    }
+
+    fn signal_node(&self, node: NodeIndex, signal: Signal) -> Result<()> {
+        let runner = process::running(self.layout(), &node.name());
+        let containers = node::containers(self.layout(), node);
+        let others = network::processes(&network::on_node(self.layout(), node));
+        let all: Vec<Process> = runner.into_iter().chain(containers).chain(others).collect();
+        for process in all {
+            process.signal(signal)?;
+        }
+        Ok(())
+    }
+}
+
+async fn pod(client: &Client, namespace: &str, name: &str) -> Result<Pod> {
+    Ok(Api::namespaced(client.clone(), namespace).get(name).await?)
+}
+
+/// One call of etcd's JSON interface.
+async fn etcd(path: &str, call: &Value) -> Result<Value> {
+    let stream =
+        TcpStream::connect((Ipv4Addr::LOCALHOST, ETCD_PORT)).await.context("etcd is not reachable")?;
+    let request = Request::post(path).header("host", "etcd").body(Bytes::from(call.to_string()))?;
+    let answer = exchange(stream, request).await?;
+    if !answer.status().is_success() {
+        bail!("etcd answered {} to {path}: {}", answer.status(), String::from_utf8_lossy(answer.body()));
+    }
+    Ok(serde_json::from_slice(answer.body())?)
+}

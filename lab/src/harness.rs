@@ -1,0 +1,114 @@
+//! What cluster tests are written with.
+//!
+//! A test runs inside a lab's network namespace: its threads and every program it starts reach Pods, the API server and
+//! load balancer addresses directly, and nothing outside. Tests of one binary share a lab unless they hurt it; each has
+//! a Kubernetes namespace of its own.
+//!
+//! ```no_run
+//! use sluice_lab::harness::{deployment, shared};
+//!
+//! # fn main() {
+//! shared(async |cluster| {
+//!     cluster.apply(&deployment("web", 3)).await?;
+//!     cluster.available("web", 3).await?;
+//!     let pods = cluster.endpoints("web", |all| all.iter().filter(|e| e.ready).count() == 3).await?;
+//!     let answer = cluster.get((pods[0].address, 8080), "web.example", "/").await?;
+//!     assert_eq!(answer.status(), 200);
+//!     Ok(())
+//! });
+//! # }
+//! ```
+
+mod cluster;
+mod gateway;
+mod manifests;
+mod program;
+
+pub use cluster::{Cluster, EndpointState, is_ready, restarts};
+pub use gateway::{GatewayPods, GatewayProcess};
+pub use manifests::deployment;
+pub use program::Program;
+
+use std::env;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock};
+
+use anyhow::{Context, Result};
+
+use crate::lab::{Lab, Options};
+use crate::layout::Settings;
+use crate::name::LabName;
+use crate::network;
+use crate::process::Process;
+
+/// Runs a test in the lab that the tests of this binary share: the one that `SLUICE_LAB` names when it is set, else one
+/// that is started by the first test and goes down with the test process.
+///
+/// # Panics
+/// When the test fails, or there can be no lab; that is how a test says so.
+pub fn shared(test: impl AsyncFnOnce(&Cluster) -> Result<()>) {
+    static SHARED: OnceLock<Result<Lab, String>> = OnceLock::new();
+    let lab = SHARED.get_or_init(|| {
+        let lab = match env::var("SLUICE_LAB") {
+            Ok(name) => name.parse::<LabName>().map_err(Into::into).and_then(|name| Lab::find(&name)),
+            Err(_) => start(Options::default().settings),
+        };
+        lab.map_err(|error| format!("{error:#}"))
+    });
+    match lab {
+        Ok(lab) => run(lab, test),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Runs a test in a lab of its own, which it may hurt. One such test runs at a time, since a lab is a whole cluster.
+///
+/// # Panics
+/// When the test fails, or there can be no lab.
+pub fn own(settings: Settings, test: impl AsyncFnOnce(&Cluster) -> Result<()>) {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let lab = start(settings).unwrap_or_else(|error| panic!("{error:#}"));
+    let down = Down(lab.layout().name().clone());
+    run(&lab, test);
+    drop(down);
+}
+
+/// Takes a lab down, whatever became of its test.
+struct Down(LabName);
+
+impl Drop for Down {
+    fn drop(&mut self) {
+        if let Err(error) = Lab::down(&self.0) {
+            eprintln!("the lab {} is not down: {error:#}", self.0);
+        }
+    }
+}
+
+/// Starts a lab that goes down with this process.
+fn start(settings: Settings) -> Result<Lab> {
+    static COUNT: AtomicU32 = AtomicU32::new(1);
+    let owner = Process::own().context("/proc is not readable")?;
+    let name = format!("t{}-{}", owner.pid(), COUNT.fetch_add(1, Ordering::Relaxed)).parse()?;
+    Lab::up(&Options { name, settings, owner: Some(owner) })
+}
+
+fn run(lab: &Lab, test: impl AsyncFnOnce(&Cluster) -> Result<()>) {
+    let netns = lab.layout().netns();
+    let outcome = network::enter(&netns).and_then(|()| {
+        // Worker threads are started by this one and so are in the namespace too.
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        runtime.block_on(async {
+            let cluster = Cluster::new(lab).await?;
+            let outcome = test(&cluster).await;
+            if outcome.is_err() {
+                eprintln!("{}", cluster.describe());
+            }
+            cluster.leave().await;
+            outcome
+        })
+    });
+    if let Err(error) = outcome {
+        panic!("{error:?}");
+    }
+}

@@ -1,0 +1,282 @@
+//! A lab as a test sees it: a Kubernetes namespace of its own, a client, and ways to wait.
+
+use std::fmt::Debug;
+use std::net::IpAddr;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use bytes::Bytes;
+use http::{Request, Response};
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Namespace, Pod, ServiceAccount};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::core::GroupVersionKind;
+use kube::discovery::{Scope, pinned_kind};
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use tokio::net::{TcpStream, ToSocketAddrs};
+use tokio::time::{sleep, timeout};
+
+use crate::client::connect;
+use crate::exchange::exchange;
+use crate::lab::Lab;
+
+/// How long a test waits for anything. Long enough for a busy machine; a test that works never waits that long.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// A lab with a namespace for one test.
+pub struct Cluster {
+    /// The lab.
+    pub lab: Lab,
+    /// The API, as administrator.
+    pub client: Client,
+    /// The test's namespace.
+    pub namespace: String,
+}
+
+/// One endpoint of a Service as its EndpointSlices have it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndpointState {
+    /// The address.
+    pub address: IpAddr,
+    /// Whether it takes new requests.
+    pub ready: bool,
+    /// Whether it still answers.
+    pub serving: bool,
+    /// Whether its Pod is ending.
+    pub terminating: bool,
+    /// The zone of its node.
+    pub zone: Option<String>,
+    /// The Pod.
+    pub pod: Option<String>,
+}
+
+impl Cluster {
+    /// A new namespace in a lab, ready for Pods.
+    pub(super) async fn new(lab: &Lab) -> Result<Self> {
+        let client = connect(&lab.kubeconfig()).await?;
+        let namespace: Namespace = serde_json::from_value(json!({"metadata": {"generateName": "test-"}}))?;
+        let namespace = Api::all(client.clone()).create(&PostParams::default(), &namespace).await?.name_any();
+        let cluster = Self { lab: lab.clone(), client, namespace };
+        let accounts = cluster.api::<ServiceAccount>();
+        cluster
+            .until("the namespace's ServiceAccount", async || Ok(accounts.get_opt("default").await?))
+            .await?;
+        Ok(cluster)
+    }
+
+    /// The objects of a kind in the test's namespace.
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope>,
+        K::DynamicType: Default,
+    {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// Applies manifests: YAML documents of any kind the API knows. Namespaced ones without a namespace go into the
+    /// test's.
+    ///
+    /// # Errors
+    /// When a document does not parse, or the API refuses it.
+    pub async fn apply(&self, manifests: &str) -> Result<Vec<DynamicObject>> {
+        let mut applied = Vec::new();
+        for document in serde_yaml::Deserializer::from_str(manifests) {
+            let value = serde_json::Value::deserialize(document)?;
+            if value.is_null() {
+                continue;
+            }
+            let object: DynamicObject = serde_json::from_value(value)?;
+            let types = object.types.clone().context("a manifest has no apiVersion and kind")?;
+            let kind = GroupVersionKind::try_from(&types)?;
+            let (resource, capabilities) = pinned_kind(&self.client, &kind).await?;
+            let api: Api<DynamicObject> = match capabilities.scope {
+                Scope::Cluster => Api::all_with(self.client.clone(), &resource),
+                Scope::Namespaced => {
+                    let namespace = object.namespace().unwrap_or_else(|| self.namespace.clone());
+                    Api::namespaced_with(self.client.clone(), &namespace, &resource)
+                }
+            };
+            let (name, how) = (object.name_any(), PatchParams::apply("test").force());
+            let outcome = api.patch(&name, &how, &Patch::Apply(&object)).await;
+            applied.push(outcome.with_context(|| format!("{} {name}", types.kind))?);
+        }
+        Ok(applied)
+    }
+
+    /// Changes an object of the test's namespace by a merge patch.
+    ///
+    /// # Errors
+    /// When the API refuses it.
+    pub async fn merge<K>(&self, name: &str, patch: serde_json::Value) -> Result<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
+        K::DynamicType: Default,
+    {
+        Ok(self.api::<K>().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?)
+    }
+
+    /// Asks again until there is an answer, and gives it. An error counts as no answer yet.
+    ///
+    /// # Errors
+    /// When there is none in time; the message says what was waited for, and the last error.
+    pub async fn until<T>(&self, what: &str, attempt: impl AsyncFn() -> Result<Option<T>>) -> Result<T> {
+        let end = Instant::now() + PATIENCE;
+        let mut last = String::new();
+        while Instant::now() < end {
+            match timeout(PATIENCE, attempt()).await {
+                Ok(Ok(Some(answer))) => return Ok(answer),
+                Ok(Ok(None)) => {}
+                Ok(Err(error)) => last = format!(": {error:#}"),
+                Err(_) => break,
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+        bail!("waited {} s for {what}{last}", PATIENCE.as_secs())
+    }
+
+    /// Waits until an object fulfils a condition, and gives it.
+    ///
+    /// # Errors
+    /// When it does not in time.
+    pub async fn wait<K>(&self, name: &str, what: &str, condition: impl Fn(&K) -> bool) -> Result<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
+        K::DynamicType: Default,
+    {
+        let api = self.api::<K>();
+        self.until(&format!("{name} to be {what}"), async || Ok(api.get_opt(name).await?.filter(&condition)))
+            .await
+    }
+
+    /// Waits until a Deployment has rolled out its newest template to so many available replicas, and no others.
+    ///
+    /// # Errors
+    /// When it has not in time.
+    pub async fn available(&self, deployment: &str, replicas: i32) -> Result<Deployment> {
+        self.wait(deployment, &format!("available with {replicas}"), |deployment: &Deployment| {
+            let Some(status) = deployment.status.as_ref() else { return false };
+            let count = |count: Option<i32>| count.unwrap_or(0) == replicas;
+            status.observed_generation == deployment.metadata.generation
+                && count(status.available_replicas)
+                && count(status.updated_replicas)
+                && count(status.replicas)
+        })
+        .await
+    }
+
+    /// Waits until a Service's endpoints fulfil a condition, and gives them in the order of their addresses.
+    ///
+    /// # Errors
+    /// When they do not in time; the message has the last ones.
+    pub async fn endpoints(
+        &self,
+        service: &str,
+        condition: impl Fn(&[EndpointState]) -> bool,
+    ) -> Result<Vec<EndpointState>> {
+        self.until(&format!("the endpoints of {service}"), async || {
+            let endpoints = self.endpoints_now(service).await?;
+            if condition(&endpoints) {
+                return Ok(Some(endpoints));
+            }
+            bail!("they are {endpoints:?}")
+        })
+        .await
+    }
+
+    /// A Service's endpoints as they are.
+    ///
+    /// # Errors
+    /// When the API cannot be asked.
+    pub async fn endpoints_now(&self, service: &str) -> Result<Vec<EndpointState>> {
+        let selector = ListParams::default().labels(&format!("kubernetes.io/service-name={service}"));
+        let mut all = Vec::new();
+        for slice in self.api::<EndpointSlice>().list(&selector).await? {
+            for endpoint in slice.endpoints.unwrap_or_default() {
+                let conditions = endpoint.conditions.unwrap_or_default();
+                for address in &endpoint.addresses {
+                    all.push(EndpointState {
+                        address: address.parse()?,
+                        ready: conditions.ready.unwrap_or(false),
+                        serving: conditions.serving.unwrap_or(false),
+                        terminating: conditions.terminating.unwrap_or(false),
+                        zone: endpoint.zone.clone(),
+                        pod: endpoint.target_ref.as_ref().and_then(|target| target.name.clone()),
+                    });
+                }
+            }
+        }
+        all.sort_by_key(|endpoint| endpoint.address);
+        Ok(all)
+    }
+
+    /// The Pods of the test's namespace with a label.
+    ///
+    /// # Errors
+    /// When the API cannot be asked.
+    pub async fn pods(&self, label: &str) -> Result<Vec<Pod>> {
+        Ok(self.api::<Pod>().list(&ListParams::default().labels(label)).await?.items)
+    }
+
+    /// A GET over a new connection, with the whole answer.
+    ///
+    /// # Errors
+    /// When nobody answers.
+    pub async fn get(&self, address: impl ToSocketAddrs, host: &str, path: &str) -> Result<Response<Bytes>> {
+        let stream = TcpStream::connect(address).await?;
+        let request =
+            Request::get(path).header("host", host).header("connection", "close").body(Bytes::new())?;
+        exchange(stream, request).await
+    }
+
+    /// The lab's kubectl, in the test's namespace.
+    pub fn kubectl(&self) -> Command {
+        let mut command = self.lab.command("kubectl");
+        command.arg("--namespace").arg(&self.namespace);
+        command
+    }
+
+    /// What is in the test's namespace, for the output of a failed test.
+    pub(super) fn describe(&self) -> String {
+        let output =
+            self.kubectl().args(["get", "pods,services,endpointslices,ingresses", "-o", "wide"]).output();
+        let pods = output.map_or_else(|e| e.to_string(), |o| String::from_utf8_lossy(&o.stdout).into_owned());
+        let mut text =
+            format!("namespace {} of the lab {}\n{pods}", self.namespace, self.lab.layout().name());
+        for (role, process) in self.lab.roles() {
+            let log = std::fs::read_to_string(self.lab.layout().log(&role)).unwrap_or_default();
+            let lines: Vec<&str> = log.lines().collect();
+            let state = if process.is_some() { "runs" } else { "has ended" };
+            text += &format!("-- {role} {state}\n{}\n", lines[lines.len().saturating_sub(10)..].join("\n"));
+        }
+        text
+    }
+
+    /// Lets the namespace go. Whoever comes next need not wait for it.
+    pub(super) async fn leave(&self) {
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        let how = DeleteParams::default();
+        let removal = namespaces.delete(&self.namespace, &how);
+        // A test may have left its lab without an API server; the lab goes with the test then.
+        if !matches!(timeout(Duration::from_secs(5), removal).await, Ok(Ok(_))) {
+            eprintln!("the namespace {} stays until its lab goes down", self.namespace);
+        }
+    }
+}
+
+/// How often a Pod's containers were started again.
+pub fn restarts(pod: &Pod) -> i32 {
+    let statuses = pod.status.as_ref().and_then(|status| status.container_statuses.as_ref());
+    statuses.map_or(0, |all| all.iter().map(|container| container.restart_count).sum())
+}
+
+/// Whether a Pod is ready.
+pub fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
+    conditions.is_some_and(|all| all.iter().any(|c| c.type_ == "Ready" && c.status == "True"))
+}

@@ -1,0 +1,191 @@
+//! The gateway under test: as a plain process inside the lab, or as Pods.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use k8s_openapi::api::core::v1::Service;
+use tokio::sync::Mutex;
+
+use super::{Cluster, Program};
+use crate::allocator::load_balancer_address;
+use crate::images::workspace_program;
+
+/// A gateway as a process, listening on the lab's loopback.
+pub struct GatewayProcess {
+    /// Where it takes HTTP.
+    pub http: SocketAddr,
+    /// Where it takes HTTPS.
+    pub https: SocketAddr,
+    /// Where it answers `/healthz` and `/metrics`.
+    pub health: SocketAddr,
+    program: Program,
+}
+
+/// A gateway as a Deployment with a LoadBalancer Service, both of one name.
+#[derive(Clone, Debug)]
+pub struct GatewayPods {
+    /// The name of everything that belongs to it.
+    pub name: String,
+    /// The Service's address.
+    pub address: IpAddr,
+}
+
+impl GatewayProcess {
+    /// Starts the gateway with the administrator's rights and waits until it says it is ready.
+    ///
+    /// # Errors
+    /// When it is not built, or ends, or does not become ready; the message has what it has printed.
+    pub async fn start(cluster: &Cluster, arguments: &[&str]) -> Result<Self> {
+        Self::start_with(cluster, &cluster.lab.kubeconfig(), arguments).await
+    }
+
+    /// The same with a kubeconfig of the test's, such as one that leads through a [`crate::wire::Wire`].
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub async fn start_with(cluster: &Cluster, kubeconfig: &Path, arguments: &[&str]) -> Result<Self> {
+        let program = workspace_program("sluice")?;
+        let kubeconfig = kubeconfig.to_str().context("a lab's paths are text")?;
+        Self::start_program(cluster, &program, &["serve", "--kubeconfig", kubeconfig], arguments).await
+    }
+
+    /// The same with any program that has the gateway's port flags.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub async fn start_program(
+        cluster: &Cluster,
+        program: &Path,
+        first: &[&str],
+        arguments: &[&str],
+    ) -> Result<Self> {
+        let ports =
+            [Program::free_port()?, Program::free_port()?, Program::free_port()?, Program::free_port()?];
+        let [http, https, health, admin] = ports.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+        let own = [
+            format!("--http-port={}", http.port()),
+            format!("--https-port={}", https.port()),
+            format!("--healthz-port={}", health.port()),
+            format!("--admin-address={admin}"),
+        ];
+        let all =
+            first.iter().copied().chain(own.iter().map(String::as_str)).chain(arguments.iter().copied());
+        let program = Mutex::new(Program::start(cluster, program, all)?);
+        let ready = cluster
+            .until("the gateway to be ready", async || {
+                // One that has ended will not become ready: give up at once.
+                if let Err(error) = program.lock().await.check() {
+                    return Ok(Some(Err(error)));
+                }
+                let answer = cluster.get(health, "health", "/healthz").await?;
+                Ok((answer.status() == 200).then_some(Ok(())))
+            })
+            .await;
+        let program = program.into_inner();
+        ready.and_then(|outcome| outcome).with_context(|| program.output())?;
+        Ok(Self { http, https, health, program })
+    }
+
+    /// What it has printed so far.
+    pub fn output(&self) -> String {
+        self.program.output()
+    }
+
+    /// Its process.
+    pub fn process(&self) -> crate::process::Process {
+        self.program.process()
+    }
+
+    /// Asks it to end and waits until it has.
+    ///
+    /// # Errors
+    /// When it takes longer than `grace`.
+    pub async fn end(self, grace: Duration) -> Result<std::process::ExitStatus> {
+        self.program.end(grace).await
+    }
+}
+
+impl GatewayPods {
+    /// Deploys the gateway and waits until all replicas are ready and the Service has an address. The Pods may read
+    /// everything in the cluster and write to it.
+    ///
+    /// # Errors
+    /// When the API refuses something, or the Pods do not become available.
+    pub async fn start(cluster: &Cluster, name: &str, replicas: u32, arguments: &[&str]) -> Result<Self> {
+        Self::start_image(cluster, name, ("sluice", 10254), replicas, arguments).await
+    }
+
+    /// The same with any image that listens on port 80 and answers `/healthz` on the given port.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub async fn start_image(
+        cluster: &Cluster,
+        name: &str,
+        image: (&str, u16),
+        replicas: u32,
+        arguments: &[&str],
+    ) -> Result<Self> {
+        cluster.apply(&manifests(&cluster.namespace, name, image, replicas, arguments)).await?;
+        cluster.available(name, i32::try_from(replicas)?).await?;
+        let service = cluster
+            .wait::<Service>(name, "given an address", |service| load_balancer_address(service).is_some())
+            .await?;
+        let address = load_balancer_address(&service).context("the Service was given an address")?;
+        Ok(Self { name: name.to_owned(), address: address.into() })
+    }
+}
+
+fn manifests(
+    namespace: &str,
+    name: &str,
+    (image, health): (&str, u16),
+    replicas: u32,
+    arguments: &[&str],
+) -> String {
+    let arguments = serde_json::json!(arguments);
+    format!(
+        r#"
+apiVersion: v1
+kind: ServiceAccount
+metadata: {{name: {name}}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {{name: "{namespace}-{name}"}}
+roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}}
+subjects: [{{kind: ServiceAccount, name: {name}, namespace: {namespace}}}]
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {{name: {name}}}
+spec:
+  replicas: {replicas}
+  selector: {{matchLabels: {{app: {name}}}}}
+  template:
+    metadata: {{labels: {{app: {name}}}}}
+    spec:
+      serviceAccountName: {name}
+      containers:
+      - name: gateway
+        image: {image}
+        args: {arguments}
+        env:
+        - {{name: PORT, value: "80"}}
+        - {{name: POD_NAME, valueFrom: {{fieldRef: {{fieldPath: metadata.name}}}}}}
+        - {{name: POD_NAMESPACE, valueFrom: {{fieldRef: {{fieldPath: metadata.namespace}}}}}}
+        ports: [{{name: http, containerPort: 80}}, {{name: https, containerPort: 443}}]
+        readinessProbe: {{httpGet: {{path: /healthz, port: {health}}}, periodSeconds: 1}}
+---
+apiVersion: v1
+kind: Service
+metadata: {{name: {name}}}
+spec:
+  type: LoadBalancer
+  selector: {{app: {name}}}
+  ports: [{{name: http, port: 80, targetPort: http}}, {{name: https, port: 443, targetPort: https}}]
+"#
+    )
+}

@@ -1,0 +1,33 @@
+//! Manifests that many tests need.
+
+/// A Deployment of echo servers and its Service of the same name, on port 80 to port 8080.
+pub fn deployment(name: &str, replicas: u32) -> String {
+    format!(
+        r"
+apiVersion: apps/v1
+kind: Deployment
+metadata: {{name: {name}}}
+spec:
+  replicas: {replicas}
+  selector: {{matchLabels: {{app: {name}}}}}
+  template:
+    metadata: {{labels: {{app: {name}}}}}
+    spec:
+      containers:
+      - name: echo
+        image: echo
+        ports: [{{name: http, containerPort: 8080}}]
+        env:
+        - {{name: NAMESPACE, valueFrom: {{fieldRef: {{fieldPath: metadata.namespace}}}}}}
+        - {{name: NODE_NAME, valueFrom: {{fieldRef: {{fieldPath: spec.nodeName}}}}}}
+        readinessProbe: {{httpGet: {{path: /healthz, port: http}}, periodSeconds: 1}}
+---
+apiVersion: v1
+kind: Service
+metadata: {{name: {name}}}
+spec:
+  selector: {{app: {name}}}
+  ports: [{{name: http, port: 80, targetPort: http}}]
+"
+    )
+}

@@ -1,0 +1,150 @@
+//! Which program an image name means. There is no registry and nothing is pulled: a Pod's image is looked up by the
+//! last part of its name, without tag and digest, in one table.
+
+use std::env;
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+
+use crate::layout::Settings;
+use crate::programs::{Unit, find};
+
+/// What an image holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    /// The image's short name; its program stands in the container as `/image/NAME` and `/NAME`.
+    pub name: String,
+    /// The program on this machine; none for an image that only has the machine's own `/usr`.
+    pub program: Option<PathBuf>,
+    /// What runs when the Pod names no command.
+    pub entrypoint: Vec<String>,
+}
+
+/// Where an image's program comes from.
+enum Origin {
+    /// A program of this workspace, beside the running one.
+    Workspace(&'static str),
+    /// The lab's own program, with a subcommand.
+    Lab(&'static str),
+    /// A pinned Go program.
+    Built(Unit, &'static str),
+    /// Nothing but the machine's `/usr`.
+    Machine,
+}
+
+const TABLE: [(&str, Origin); 6] = [
+    ("sluice", Origin::Workspace("sluice")),
+    ("echo", Origin::Lab("echo")),
+    ("echo-basic", Origin::Built(Unit::EchoBasic, "echo-basic")),
+    ("k6", Origin::Built(Unit::K6, "k6")),
+    ("helm", Origin::Built(Unit::Helm, "helm")),
+    ("shell", Origin::Machine),
+];
+
+/// Finds what a Pod's `image` means.
+///
+/// # Errors
+/// When no entry has this name, or its program is not built.
+pub fn resolve(image: &str, settings: &Settings) -> Result<Image> {
+    let name = short_name(image);
+    let own = |path: PathBuf| Image {
+        name: name.to_owned(),
+        entrypoint: vec![format!("/image/{name}")],
+        program: Some(path),
+    };
+    if let Some((_, path)) = settings.images.iter().find(|(known, _)| known == name) {
+        return Ok(own(path.clone()));
+    }
+    let Some((_, origin)) = TABLE.iter().find(|(known, _)| *known == name) else {
+        let known: Vec<&str> = TABLE.iter().map(|(known, _)| *known).collect();
+        bail!(
+            "the lab has no program for image {image:?}: it knows {} and what `up --image NAME=PROGRAM` names",
+            known.join(", ")
+        );
+    };
+    match origin {
+        Origin::Workspace(program) => Ok(own(workspace_program(program)?)),
+        Origin::Built(unit, program) => Ok(own(find(*unit, program)?)),
+        Origin::Lab(subcommand) => {
+            let mut image = own(lab_program()?);
+            image.entrypoint.push((*subcommand).to_owned());
+            Ok(image)
+        }
+        Origin::Machine => {
+            Ok(Image { name: name.to_owned(), program: None, entrypoint: vec!["/bin/sh".to_owned()] })
+        }
+    }
+}
+
+/// The program `sluice-lab`: this process, or the one built beside the running test.
+///
+/// # Errors
+/// When it is not built.
+pub fn lab_program() -> Result<PathBuf> {
+    let own = env::current_exe()?;
+    if own.file_name().is_some_and(|name| name == "sluice-lab") {
+        Ok(own)
+    } else {
+        workspace_program("sluice-lab")
+    }
+}
+
+/// A program of this workspace: `$SLUICE_BIN` for `sluice`, else what stands beside the running program, or one folder
+/// up from a running test.
+///
+/// # Errors
+/// When it is not built.
+pub fn workspace_program(program: &str) -> Result<PathBuf> {
+    if program == "sluice"
+        && let Some(path) = env::var_os("SLUICE_BIN")
+    {
+        return Ok(path.into());
+    }
+    let own = env::current_exe()?;
+    let found = own.ancestors().skip(1).take(2).map(|dir| dir.join(program)).find(|path| path.is_file());
+    match found {
+        Some(path) => Ok(path),
+        None => bail!(
+            "{program} is not built: run `cargo build -p {program}` with the profile of {}",
+            own.display()
+        ),
+    }
+}
+
+/// `registry.example/team/echo:v1@sha256:...` is `echo`.
+fn short_name(image: &str) -> &str {
+    let image = image.split_once('@').map_or(image, |(name, _)| name);
+    let last = image.rsplit_once('/').map_or(image, |(_, last)| last);
+    last.split_once(':').map_or(last, |(name, _)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings() -> Settings {
+        Settings { nodes: 1, dual_stack: false, images: vec![("hook".into(), "/opt/hook".into())] }
+    }
+
+    #[test]
+    fn an_image_is_known_by_the_last_part_of_its_name() {
+        for image in
+            ["echo", "echo:v1", "gcr.io/x/echo:v1", "localhost:5000/x/echo@sha256:00", "echo:v1@sha256:00"]
+        {
+            assert_eq!(short_name(image), "echo", "{image}");
+        }
+    }
+
+    #[test]
+    fn what_up_was_told_comes_first() {
+        let image = resolve("registry.example/hook:v1", &settings()).unwrap();
+        assert_eq!(image.program, Some("/opt/hook".into()));
+        assert_eq!(image.entrypoint, ["/image/hook"]);
+    }
+
+    #[test]
+    fn an_unknown_image_names_the_known_ones() {
+        let error = resolve("nginx:1.29", &settings()).unwrap_err().to_string();
+        assert!(error.contains("nginx:1.29") && error.contains("echo-basic"), "{error}");
+    }
+}

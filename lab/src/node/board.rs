@@ -1,0 +1,210 @@
+//! What is known of a running Pod, and its way to the API: whoever learns something writes it on the board, and one
+//! task posts the whole status whenever it differs from what was posted last.
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod};
+use kube::api::{Patch, PatchParams};
+use kube::{Api, ResourceExt};
+use serde_json::json;
+use tokio::sync::watch;
+use tracing::{debug, warn};
+
+use super::status::{Transitions, pod_status};
+use super::{NodeContext, lock};
+
+/// Everything a Pod's status is made of.
+#[derive(Clone, Debug)]
+pub struct PodState {
+    /// The Pod's addresses; empty until its network is there.
+    pub addresses: Vec<IpAddr>,
+    /// When the Pod came to this node.
+    pub accepted: Timestamp,
+    /// Why the containers cannot be started yet.
+    pub obstacle: Option<String>,
+    /// Whether all init containers are through.
+    pub initialized: bool,
+    /// The init containers.
+    pub init: Vec<ContainerState>,
+    /// The containers.
+    pub containers: Vec<ContainerState>,
+}
+
+/// What is known of one container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContainerState {
+    /// Its name.
+    pub name: String,
+    /// Its image as the Pod names it.
+    pub image: String,
+    /// Where it is in its life.
+    pub phase: Phase,
+    /// How its previous run ended.
+    pub last: Option<Ended>,
+    /// How often it was started again.
+    pub restarts: i32,
+    /// Whether its readiness probe passes.
+    pub ready: bool,
+    /// Whether its startup probe has passed.
+    pub started: bool,
+}
+
+/// Where a container is in its life.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Not running, for a reason in Kubernetes' words, with a message.
+    Waiting(&'static str, Option<String>),
+    /// Running.
+    Running(Timestamp),
+    /// Ended for good, or until it is started again.
+    Ended(Ended),
+}
+
+/// How a container's process ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// The exit code; 128 and the signal's number for one that a signal ended.
+    pub code: i32,
+    /// The signal.
+    pub signal: Option<i32>,
+    /// When it began.
+    pub began: Timestamp,
+    /// When it ended.
+    pub ended: Timestamp,
+}
+
+/// Which container of a Pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// An init container.
+    Init(usize),
+    /// A container.
+    Main(usize),
+}
+
+/// The shared state of a Pod.
+#[derive(Debug)]
+pub struct Board {
+    state: Mutex<PodState>,
+    changed: watch::Sender<()>,
+}
+
+impl Board {
+    /// A board for a Pod that has just come to this node. A container that ran under an earlier process of the node
+    /// counts as restarted.
+    pub fn new(pod: &Pod) -> Arc<Self> {
+        let spec = pod.spec.as_ref();
+        let status = pod.status.as_ref();
+        let states = |containers: &[Container], statuses: Option<&Vec<ContainerStatus>>| {
+            containers
+                .iter()
+                .map(|container| {
+                    let earlier = statuses.and_then(|all| all.iter().find(|s| s.name == container.name));
+                    ContainerState::new(container, earlier)
+                })
+                .collect()
+        };
+        let state = PodState {
+            addresses: Vec::new(),
+            accepted: Timestamp::now(),
+            obstacle: None,
+            initialized: false,
+            init: states(
+                spec.and_then(|spec| spec.init_containers.as_deref()).unwrap_or_default(),
+                status.and_then(|status| status.init_container_statuses.as_ref()),
+            ),
+            containers: states(
+                spec.map(|spec| spec.containers.as_slice()).unwrap_or_default(),
+                status.and_then(|status| status.container_statuses.as_ref()),
+            ),
+        };
+        Arc::new(Self { state: Mutex::new(state), changed: watch::Sender::new(()) })
+    }
+
+    /// Changes what is known.
+    pub fn update(&self, change: impl FnOnce(&mut PodState)) {
+        change(&mut lock(&self.state));
+        self.changed.send_replace(());
+    }
+
+    /// Changes what is known of one container.
+    pub fn update_container(&self, place: Place, change: impl FnOnce(&mut ContainerState)) {
+        self.update(|state| {
+            let state = match place {
+                Place::Init(index) => state.init.get_mut(index),
+                Place::Main(index) => state.containers.get_mut(index),
+            };
+            if let Some(state) = state {
+                change(state);
+            }
+        });
+    }
+
+    /// Waits until something that is known fulfils a condition.
+    pub async fn wait(&self, condition: impl Fn(&PodState) -> bool) {
+        let mut changed = self.changed.subscribe();
+        loop {
+            changed.mark_unchanged();
+            if condition(&lock(&self.state)) {
+                return;
+            }
+            // The sender is a field of `self`, so it is there.
+            let _ = changed.changed().await;
+        }
+    }
+}
+
+impl ContainerState {
+    fn new(container: &Container, earlier: Option<&ContainerStatus>) -> Self {
+        let ran = |status: &ContainerStatus| {
+            status.state.as_ref().is_some_and(|state| state.running.is_some() || state.terminated.is_some())
+        };
+        Self {
+            name: container.name.clone(),
+            image: container.image.clone().unwrap_or_default(),
+            phase: Phase::Waiting("ContainerCreating", None),
+            last: None,
+            restarts: earlier.map_or(0, |status| status.restart_count + i32::from(ran(status))),
+            ready: false,
+            started: false,
+        }
+    }
+}
+
+/// Posts a Pod's status until the Pod is gone.
+pub async fn publish(node: Arc<NodeContext>, pod: Arc<Pod>, board: Arc<Board>) {
+    let (name, uid) = (pod.name_any(), pod.uid().unwrap_or_default());
+    let pods: Api<Pod> = Api::namespaced(node.client.clone(), &pod.namespace().unwrap_or_default());
+    let mut changed = board.changed.subscribe();
+    let mut transitions = Transitions::of(&pod);
+    let mut posted = None;
+    loop {
+        changed.mark_unchanged();
+        let status = {
+            let state = lock(&board.state);
+            pod_status(&pod, &state, node.index.address(), &mut transitions)
+        };
+        if posted.as_ref() != Some(&status) {
+            // The UID keeps the status of a Pod from a later one of the same name.
+            let patch = Patch::Strategic(json!({"metadata": {"uid": uid}, "status": status}));
+            match pods.patch_status(&name, &PatchParams::default(), &patch).await {
+                Ok(_) => posted = Some(status),
+                Err(kube::Error::Api(answer)) if answer.is_not_found() || answer.is_conflict() => {
+                    debug!(pod = name, "is gone from the API");
+                    return;
+                }
+                Err(error) => {
+                    warn!(pod = name, %error, "posting the status");
+                    tokio::time::sleep(Duration::from_millis(250)).await;
+                    continue;
+                }
+            }
+        }
+        if changed.changed().await.is_err() {
+            return;
+        }
+    }
+}

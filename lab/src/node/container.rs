@@ -1,0 +1,238 @@
+//! The life of one container: started, watched, started again, ended.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Container;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+use tracing::{info, warn};
+
+use super::board::{Board, Ended, Phase, Place};
+use super::launch::{LaunchError, Running, Sandbox, launch};
+use super::stop::{Stop, overdue, requested};
+use super::{NodeContext, health, hook};
+
+/// A container that has run this long is taken for a healthy one: its next end is its first again.
+const LONG_ENOUGH: Duration = Duration::from_secs(10);
+/// The longest a container waits before it is started again. A real node goes up to five minutes, and no test would.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
+/// When a container is started again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Restart {
+    /// However it ended.
+    Always,
+    /// When it failed.
+    OnFailure,
+    /// Not at all.
+    Never,
+}
+
+/// A container and everything its life depends on.
+pub struct Life {
+    /// The node.
+    pub node: Arc<NodeContext>,
+    /// What it shares with the Pod's other containers.
+    pub sandbox: Arc<Sandbox>,
+    /// What the Pod says of it.
+    pub container: Container,
+    /// Where its state is written.
+    pub board: Arc<Board>,
+    /// Which one it is.
+    pub place: Place,
+    /// When it is started again.
+    pub restart: Restart,
+    /// When it has to end.
+    pub stop: watch::Receiver<Stop>,
+    /// How long it may take to end after a failed probe.
+    pub grace: Duration,
+}
+
+impl Restart {
+    /// What a Pod's `restartPolicy` says.
+    pub fn of_pod(policy: Option<&str>) -> Self {
+        match policy {
+            Some("Never") => Self::Never,
+            Some("OnFailure") => Self::OnFailure,
+            _ => Self::Always,
+        }
+    }
+
+    fn again(self, code: i32) -> bool {
+        match self {
+            Self::Always => true,
+            Self::OnFailure => code != 0,
+            Self::Never => false,
+        }
+    }
+}
+
+impl Life {
+    /// Lives it to its end: until the Pod ends, or the container has ended for good. True when its last run succeeded.
+    pub async fn live(mut self) -> bool {
+        let mut failures = 0;
+        let mut run = 0;
+        self.board.update_container(self.place, |state| run = state.restarts);
+        while *self.stop.borrow() == Stop::No {
+            let begun = Instant::now();
+            match launch(&self.node, &self.sandbox, &self.container, run).await {
+                Err(error) => {
+                    self.wait_for(&error);
+                    if !self.pause(Duration::from_secs(1)).await {
+                        return false;
+                    }
+                    continue;
+                }
+                Ok(running) => {
+                    let ended = self.attend(running).await;
+                    let code = ended.code;
+                    info!(container = self.container.name, code, "ended");
+                    let last = *self.stop.borrow() != Stop::No || !self.restart.again(code);
+                    self.board.update_container(self.place, |state| {
+                        (state.ready, state.started) = (false, false);
+                        state.phase = Phase::Ended(ended);
+                    });
+                    if last {
+                        return code == 0;
+                    }
+                }
+            }
+            failures = if begun.elapsed() < LONG_ENOUGH { failures + 1 } else { 1 };
+            if !self.back_off(failures).await {
+                return false;
+            }
+            run += 1;
+            self.board.update_container(self.place, |state| state.restarts = run);
+        }
+        false
+    }
+
+    /// From the program's start to its end.
+    async fn attend(&mut self, mut running: Running) -> Ended {
+        let began = Timestamp::now();
+        self.board.update_container(self.place, |state| state.phase = Phase::Running(began));
+        let target = running.target.clone();
+        if let Some(handler) = self.container.lifecycle.as_ref().and_then(|hooks| hooks.post_start.as_ref())
+            && let Err(error) = hook::run(handler, &self.container, &target).await
+        {
+            warn!(container = self.container.name, error, "postStart failed");
+            running.kill();
+        }
+        let mut stop = self.stop.clone();
+        let outcome = tokio::select! {
+            status = running.wait() => Outcome::Ended(status),
+            () = requested(&mut stop) => Outcome::Stopped,
+            reason = health::watch(&self.container, &target, &self.board, self.place) => Outcome::Unhealthy(reason),
+        };
+        let status = match outcome {
+            Outcome::Ended(status) => status,
+            Outcome::Stopped => self.drain(running, &mut stop).await,
+            Outcome::Unhealthy(reason) => {
+                warn!(container = self.container.name, reason, "is started again");
+                let (_keep, mut stop) = watch::channel(Stop::By(Instant::now() + self.grace));
+                self.drain(running, &mut stop).await
+            }
+        };
+        let signal = status.signal();
+        let code = status.code().unwrap_or_else(|| 128 + signal.unwrap_or(0));
+        Ended { code, signal, began, ended: Timestamp::now() }
+    }
+
+    /// Ends the program: `preStop`, SIGTERM, and SIGKILL when the grace is over. Readiness is watched to the end.
+    async fn drain(&self, mut running: Running, stop: &mut watch::Receiver<Stop>) -> ExitStatus {
+        let target = running.target.clone();
+        let pre_stop = self.container.lifecycle.as_ref().and_then(|hooks| hooks.pre_stop.as_ref());
+        let polite = async {
+            if let Some(handler) = pre_stop
+                && let Err(error) = hook::run(handler, &self.container, &target).await
+            {
+                warn!(container = self.container.name, error, "preStop failed");
+            }
+            running.terminate();
+            running.wait().await
+        };
+        let outcome = tokio::select! {
+            status = polite => Some(status),
+            () = overdue(stop) => None,
+            never = health::readiness(&self.container, &target, &self.board, self.place) => match never {},
+        };
+        match outcome {
+            Some(status) => status,
+            None => {
+                running.kill();
+                running.wait().await
+            }
+        }
+    }
+
+    /// Says why the container cannot be started.
+    fn wait_for(&self, error: &LaunchError) {
+        let reason = match error {
+            LaunchError::Image(_) => "ErrImagePull",
+            LaunchError::Configuration(_) => "CreateContainerConfigError",
+        };
+        let message = error.to_string();
+        warn!(container = self.container.name, message, "cannot be started");
+        self.board.update_container(self.place, |state| state.phase = Phase::Waiting(reason, Some(message)));
+    }
+
+    /// Waits before the container is started again; false when the Pod ends meanwhile.
+    async fn back_off(&mut self, failures: u32) -> bool {
+        let wait = back_off(failures);
+        self.board.update_container(self.place, |state| {
+            if let Phase::Ended(ended) = &state.phase {
+                state.last = Some(ended.clone());
+            }
+            if wait > Duration::ZERO {
+                let message = format!("waiting {} s before the next start", wait.as_secs());
+                state.phase = Phase::Waiting("CrashLoopBackOff", Some(message));
+            }
+        });
+        self.pause(wait).await
+    }
+
+    async fn pause(&mut self, time: Duration) -> bool {
+        tokio::select! {
+            () = sleep(time) => true,
+            () = requested(&mut self.stop) => false,
+        }
+    }
+}
+
+enum Outcome {
+    Ended(ExitStatus),
+    Stopped,
+    Unhealthy(String),
+}
+
+/// How long a container waits after so many ends in a row: not at all at first, then 1, 2, 4 s and so on.
+fn back_off(failures: u32) -> Duration {
+    match failures {
+        0 | 1 => Duration::ZERO,
+        more => Duration::from_secs(1 << (more - 2).min(10)).min(LONGEST_WAIT),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_restart_is_at_once_and_the_rest_are_not() {
+        let seconds: Vec<u64> = (1..=8).map(|failures| back_off(failures).as_secs()).collect();
+        assert_eq!(seconds, [0, 1, 2, 4, 8, 16, 30, 30]);
+        assert_eq!(back_off(u32::MAX), LONGEST_WAIT);
+    }
+
+    #[test]
+    fn the_policy_decides_on_the_exit_code() {
+        assert!(Restart::of_pod(None).again(0));
+        assert!(!Restart::of_pod(Some("OnFailure")).again(0));
+        assert!(Restart::of_pod(Some("OnFailure")).again(1));
+        assert!(!Restart::of_pod(Some("Never")).again(1));
+    }
+}

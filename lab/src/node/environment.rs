@@ -1,0 +1,310 @@
+//! A container's environment, and the text that a Pod's fields stand for.
+//!
+//! What has to be fetched is found first ([`sources`]); putting the environment together is then pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use anyhow::{Context, Result, anyhow, bail};
+use k8s_openapi::api::core::v1::{Container, EnvVarSource, ObjectFieldSelector, Pod, ResourceFieldSelector};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use kube::ResourceExt;
+
+use crate::addresses::{API_PORT, GATEWAY};
+
+/// Where an environment's values come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// A ConfigMap.
+    ConfigMap,
+    /// A Secret.
+    Secret,
+}
+
+/// Names of the ConfigMaps and Secrets a container needs.
+pub type Names = BTreeSet<(Kind, String)>;
+/// The content of those that exist.
+pub type Contents = BTreeMap<(Kind, String), BTreeMap<String, Vec<u8>>>;
+
+/// What is known of a Pod outside of its object.
+#[derive(Clone, Debug)]
+pub struct Facts<'a> {
+    /// The Pod.
+    pub pod: &'a Pod,
+    /// Its addresses.
+    pub addresses: &'a [IpAddr],
+    /// Its node's address.
+    pub node_address: IpAddr,
+}
+
+/// Which ConfigMaps and Secrets a container's environment names.
+pub fn sources(container: &Container) -> Names {
+    let mut names = Names::new();
+    for from in container.env_from.iter().flatten() {
+        names.extend(from.config_map_ref.iter().map(|r| (Kind::ConfigMap, r.name.clone())));
+        names.extend(from.secret_ref.iter().map(|r| (Kind::Secret, r.name.clone())));
+    }
+    for from in container.env.iter().flatten().filter_map(|variable| variable.value_from.as_ref()) {
+        names.extend(from.config_map_key_ref.iter().map(|r| (Kind::ConfigMap, r.name.clone())));
+        names.extend(from.secret_key_ref.iter().map(|r| (Kind::Secret, r.name.clone())));
+    }
+    names
+}
+
+/// The whole environment of a container, in order; a later value of a name replaces an earlier one.
+///
+/// # Errors
+/// When something that is not optional is missing.
+pub fn environment(
+    facts: &Facts<'_>,
+    container: &Container,
+    contents: &Contents,
+) -> Result<Vec<(String, String)>> {
+    let mut all = Environment::default();
+    all.set("PATH", "/image:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".into());
+    all.set("HOME", "/root".into());
+    all.set("HOSTNAME", facts.pod.name_any());
+    all.set("KUBERNETES_SERVICE_HOST", GATEWAY.to_string());
+    all.set("KUBERNETES_SERVICE_PORT", API_PORT.to_string());
+    all.set("KUBERNETES_SERVICE_PORT_HTTPS", API_PORT.to_string());
+    for from in container.env_from.iter().flatten() {
+        let references = [
+            from.config_map_ref.as_ref().map(|r| (Kind::ConfigMap, &r.name, r.optional)),
+            from.secret_ref.as_ref().map(|r| (Kind::Secret, &r.name, r.optional)),
+        ];
+        for (kind, name, optional) in references.into_iter().flatten() {
+            match contents.get(&(kind, name.clone())) {
+                Some(content) => {
+                    for (key, value) in content {
+                        let prefix = from.prefix.as_deref().unwrap_or_default();
+                        all.set(&format!("{prefix}{key}"), String::from_utf8_lossy(value).into_owned());
+                    }
+                }
+                None if optional == Some(true) => {}
+                None => bail!("{kind:?} {name:?} is missing"),
+            }
+        }
+    }
+    for variable in container.env.iter().flatten() {
+        if let Some(value) = &variable.value {
+            let value = all.expand(value);
+            all.set(&variable.name, value);
+        } else if let Some(from) = &variable.value_from {
+            if let Some(value) =
+                taken_from(facts, container, from, contents).with_context(|| variable.name.clone())?
+            {
+                all.set(&variable.name, value);
+            }
+        } else {
+            all.set(&variable.name, String::new());
+        }
+    }
+    Ok(all.0)
+}
+
+/// Replaces `$(NAME)` in a text with values of an environment; `$$` is a dollar, and an unknown name stays as it is.
+pub fn expand(text: &str, environment: &[(String, String)]) -> String {
+    let mut expanded = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('$') {
+        expanded.push_str(&rest[..at]);
+        rest = &rest[at + 1..];
+        if let Some(after) = rest.strip_prefix('$') {
+            expanded.push('$');
+            rest = after;
+        } else if let Some((name, after)) = rest.strip_prefix('(').and_then(|inner| inner.split_once(')')) {
+            match environment.iter().find(|(known, _)| known == name) {
+                Some((_, value)) => expanded.push_str(value),
+                None => expanded.push_str(&format!("$({name})")),
+            }
+            rest = after;
+        } else {
+            expanded.push('$');
+        }
+    }
+    expanded + rest
+}
+
+/// The text of a Pod's field, as the downward API has it.
+///
+/// # Errors
+/// When the lab does not know the field.
+pub fn field(facts: &Facts<'_>, selector: &ObjectFieldSelector) -> Result<String> {
+    let pod = facts.pod;
+    let spec = pod.spec.as_ref();
+    let path = selector.field_path.as_str();
+    if let Some((map, key)) = path.strip_suffix("']").and_then(|path| path.split_once("['")) {
+        let value = match map {
+            "metadata.labels" => pod.labels().get(key),
+            "metadata.annotations" => pod.annotations().get(key),
+            _ => bail!("the lab does not know the field {path}"),
+        };
+        return Ok(value.cloned().unwrap_or_default());
+    }
+    let lines = |map: &BTreeMap<String, String>| {
+        map.iter().map(|(key, value)| format!("{key}={value:?}\n")).collect::<String>()
+    };
+    Ok(match path {
+        "metadata.name" => pod.name_any(),
+        "metadata.namespace" => pod.namespace().unwrap_or_default(),
+        "metadata.uid" => pod.uid().unwrap_or_default(),
+        "metadata.labels" => lines(pod.labels()),
+        "metadata.annotations" => lines(pod.annotations()),
+        "spec.nodeName" => spec.and_then(|spec| spec.node_name.clone()).unwrap_or_default(),
+        "spec.serviceAccountName" => {
+            spec.and_then(|spec| spec.service_account_name.clone()).unwrap_or_default()
+        }
+        "status.podIP" => facts.addresses.first().map(ToString::to_string).unwrap_or_default(),
+        "status.podIPs" => facts.addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),
+        "status.hostIP" | "status.hostIPs" => facts.node_address.to_string(),
+        _ => bail!("the lab does not know the field {path}"),
+    })
+}
+
+/// A container's resource as a number in units of its divisor, rounded up. What is not limited is the machine's.
+///
+/// # Errors
+/// When the resource or a quantity is not understood.
+pub fn resource(container: &Container, selector: &ResourceFieldSelector) -> Result<String> {
+    let (list, name) = selector
+        .resource
+        .split_once('.')
+        .ok_or_else(|| anyhow!("the lab does not know the resource {}", selector.resource))?;
+    let resources = container.resources.as_ref();
+    let map = match list {
+        "limits" => resources.and_then(|resources| resources.limits.as_ref()),
+        "requests" => resources.and_then(|resources| resources.requests.as_ref()),
+        _ => bail!("the lab does not know the resource {}", selector.resource),
+    };
+    let given = map.and_then(|map| map.get(name)).map(quantity).transpose()?;
+    let amount = given.unwrap_or(match name {
+        "cpu" => std::thread::available_parallelism().map_or(1.0, |count| count.get() as f64),
+        "memory" => 8.0 * 1024.0 * 1024.0 * 1024.0,
+        _ => 0.0,
+    });
+    let divisor = selector.divisor.as_ref().map(quantity).transpose()?.filter(|divisor| *divisor > 0.0);
+    Ok(format!("{:.0}", (amount / divisor.unwrap_or(1.0)).ceil()))
+}
+
+fn quantity(quantity: &Quantity) -> Result<f64> {
+    let text = quantity.0.trim();
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[number.len()..] {
+        "" => 1.0,
+        "m" => 1e-3,
+        "k" => 1e3,
+        "M" => 1e6,
+        "G" => 1e9,
+        "Ki" => 1024.0,
+        "Mi" => 1024.0 * 1024.0,
+        "Gi" => 1024.0 * 1024.0 * 1024.0,
+        other => bail!("the lab does not know the unit {other:?} of {text:?}"),
+    };
+    Ok(number.parse::<f64>().with_context(|| format!("{text:?} is no quantity"))? * unit)
+}
+
+#[derive(Default)]
+struct Environment(Vec<(String, String)>);
+
+impl Environment {
+    fn set(&mut self, name: &str, value: String) {
+        match self.0.iter_mut().find(|(known, _)| known == name) {
+            Some((_, known)) => *known = value,
+            None => self.0.push((name.to_owned(), value)),
+        }
+    }
+
+    fn expand(&self, text: &str) -> String {
+        expand(text, &self.0)
+    }
+}
+
+/// The value that a reference stands for; none for an optional one that leads nowhere.
+fn taken_from(
+    facts: &Facts<'_>,
+    container: &Container,
+    from: &EnvVarSource,
+    contents: &Contents,
+) -> Result<Option<String>> {
+    if let Some(selector) = &from.field_ref {
+        return field(facts, selector).map(Some);
+    }
+    if let Some(selector) = &from.resource_field_ref {
+        return resource(container, selector).map(Some);
+    }
+    let (kind, name, key, optional) = match (&from.config_map_key_ref, &from.secret_key_ref) {
+        (Some(r), _) => (Kind::ConfigMap, &r.name, &r.key, r.optional),
+        (_, Some(r)) => (Kind::Secret, &r.name, &r.key, r.optional),
+        _ => bail!("the lab does not know this kind of reference"),
+    };
+    match contents.get(&(kind, name.clone())).and_then(|content| content.get(key)) {
+        Some(value) => Ok(Some(String::from_utf8_lossy(value).into_owned())),
+        None if optional == Some(true) => Ok(None),
+        None => bail!("key {key:?} of {kind:?} {name:?} is missing"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn pod() -> Pod {
+        serde_json::from_value(json!({
+            "metadata": {"name": "p", "namespace": "n", "uid": "u", "labels": {"app": "echo"}},
+            "spec": {"nodeName": "node-1", "serviceAccountName": "default", "containers": []},
+        }))
+        .unwrap()
+    }
+
+    fn build(container: serde_json::Value, contents: &Contents) -> Result<BTreeMap<String, String>> {
+        let (pod, container) = (pod(), serde_json::from_value(container).unwrap());
+        let addresses = ["10.244.16.1".parse().unwrap()];
+        let facts = Facts { pod: &pod, addresses: &addresses, node_address: "10.244.0.11".parse().unwrap() };
+        Ok(environment(&facts, &container, contents)?.into_iter().collect())
+    }
+
+    #[test]
+    fn values_come_from_fields_secrets_and_config_maps() {
+        let container = json!({"name": "c",
+            "envFrom": [{"prefix": "P_", "configMapRef": {"name": "all"}}],
+            "env": [
+                {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+                {"name": "APP", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['app']"}}},
+                {"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
+                {"name": "NONE", "valueFrom": {"secretKeyRef": {"name": "s", "key": "x", "optional": true}}},
+                {"name": "CPU", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "1m"}}},
+                {"name": "URL", "value": "http://$(IP):80/$(NO)/$$(IP)"},
+            ],
+            "resources": {"limits": {"cpu": "1500m"}},
+        });
+        let contents = Contents::from([
+            ((Kind::ConfigMap, "all".into()), BTreeMap::from([("A".into(), b"1".to_vec())])),
+            ((Kind::Secret, "s".into()), BTreeMap::from([("k".into(), b"v".to_vec())])),
+        ]);
+        let parsed: Container = serde_json::from_value(container.clone()).unwrap();
+        assert_eq!(sources(&parsed), contents.keys().cloned().collect());
+        let environment = build(container, &contents).unwrap();
+        for (name, value) in [
+            ("P_A", "1"),
+            ("IP", "10.244.16.1"),
+            ("APP", "echo"),
+            ("KEY", "v"),
+            ("CPU", "1500"),
+            ("URL", "http://10.244.16.1:80/$(NO)/$(IP)"),
+        ] {
+            assert_eq!(environment[name], value, "{name}");
+        }
+        assert!(!environment.contains_key("NONE"));
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let container = json!({"name": "c", "env": [
+            {"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
+        ]});
+        let error = format!("{:#}", build(container, &Contents::new()).unwrap_err());
+        assert!(error.contains("KEY") && error.contains("Secret \"s\""), "{error}");
+    }
+}

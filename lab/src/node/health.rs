@@ -1,0 +1,157 @@
+//! A running container's probes: when it counts as started, when as ready, and when it has to be started again.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Container, Probe};
+use tokio::time::sleep;
+
+use super::board::{Board, Place};
+use super::probe::{Attempt, Target};
+
+/// How often a container is probed until it is ready for the first time: a test waits for it.
+const IMPATIENT: Duration = Duration::from_millis(250);
+
+/// Counts successes and failures in a row against a probe's thresholds.
+#[derive(Clone, Copy, Debug)]
+struct Verdict {
+    successes_needed: u32,
+    failures_allowed: u32,
+    successes: u32,
+    failures: u32,
+}
+
+impl Verdict {
+    fn new(probe: &Probe) -> Self {
+        Self {
+            successes_needed: positive(probe.success_threshold, 1),
+            failures_allowed: positive(probe.failure_threshold, 3),
+            successes: 0,
+            failures: 0,
+        }
+    }
+
+    /// What one more outcome decides; none while neither threshold is reached.
+    fn after(&mut self, success: bool) -> Option<bool> {
+        if success {
+            (self.successes, self.failures) = (self.successes.saturating_add(1), 0);
+            (self.successes >= self.successes_needed).then_some(true)
+        } else {
+            (self.successes, self.failures) = (0, self.failures.saturating_add(1));
+            (self.failures >= self.failures_allowed).then_some(false)
+        }
+    }
+}
+
+/// Watches a container's health until it has to be started again, and returns why. Never returns for a healthy one.
+pub async fn watch(container: &Container, target: &Target, board: &Board, place: Place) -> String {
+    if let Some(probe) = &container.startup_probe {
+        let mut last = String::new();
+        if !decide(probe, container, target, &mut last).await {
+            return format!("the startup probe failed: {last}");
+        }
+    }
+    board.update_container(place, |state| {
+        state.started = true;
+        state.ready = container.readiness_probe.is_none();
+    });
+    tokio::select! {
+        never = readiness(container, target, board, place) => match never {},
+        reason = liveness(container, target) => reason,
+    }
+}
+
+/// Keeps a container's readiness up to date. It goes on while the container drains, as on a real node.
+pub async fn readiness(
+    container: &Container,
+    target: &Target,
+    board: &Board,
+    place: Place,
+) -> std::convert::Infallible {
+    let Some(probe) = &container.readiness_probe else { return std::future::pending().await };
+    let mut verdict = Verdict::new(probe);
+    let mut ready_once = false;
+    sleep(seconds(probe.initial_delay_seconds, 0)).await;
+    loop {
+        let outcome = attempt(probe, container, target).await;
+        if let Some(ready) = verdict.after(outcome.is_ok()) {
+            ready_once |= ready;
+            board.update_container(place, |state| state.ready = ready);
+        }
+        let period = seconds(probe.period_seconds, 10);
+        sleep(if ready_once { period } else { period.min(IMPATIENT) }).await;
+    }
+}
+
+async fn liveness(container: &Container, target: &Target) -> String {
+    let Some(probe) = &container.liveness_probe else { return std::future::pending().await };
+    let mut verdict = Verdict::new(probe);
+    sleep(seconds(probe.initial_delay_seconds, 0)).await;
+    loop {
+        let outcome = attempt(probe, container, target).await;
+        if verdict.after(outcome.is_ok()) == Some(false) {
+            return format!("the liveness probe failed: {}", outcome.err().unwrap_or_default());
+        }
+        sleep(seconds(probe.period_seconds, 10)).await;
+    }
+}
+
+/// Probes until one threshold is reached.
+async fn decide(probe: &Probe, container: &Container, target: &Target, last: &mut String) -> bool {
+    let mut verdict = Verdict::new(probe);
+    sleep(seconds(probe.initial_delay_seconds, 0)).await;
+    loop {
+        let outcome = attempt(probe, container, target).await;
+        if let Some(decision) = verdict.after(outcome.is_ok()) {
+            *last = outcome.err().unwrap_or_default();
+            return decision;
+        }
+        sleep(seconds(probe.period_seconds, 10)).await;
+    }
+}
+
+async fn attempt(probe: &Probe, container: &Container, target: &Target) -> Result<(), String> {
+    let limit = seconds(probe.timeout_seconds, 1).max(Duration::from_secs(1));
+    let attempt = if let Some(action) = &probe.http_get {
+        Attempt::Http(action)
+    } else if let Some(action) = &probe.tcp_socket {
+        Attempt::Tcp(action.host.as_ref(), &action.port)
+    } else if let Some(action) = &probe.exec {
+        Attempt::Exec(action.command.as_deref().unwrap_or_default())
+    } else {
+        return Err("the lab knows httpGet, tcpSocket and exec probes, and this is none".into());
+    };
+    attempt.run(container, target, limit).await
+}
+
+fn positive(given: Option<i32>, default: u32) -> u32 {
+    given.and_then(|given| u32::try_from(given).ok()).filter(|given| *given > 0).unwrap_or(default)
+}
+
+fn seconds(given: Option<i32>, default: u32) -> Duration {
+    Duration::from_secs(u64::from(positive(given, default)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thresholds_count_in_a_row() {
+        let probe = Probe { success_threshold: Some(2), failure_threshold: Some(3), ..Probe::default() };
+        let mut verdict = Verdict::new(&probe);
+        let outcomes = [true, false, true, true, false, false, true, false, false, false, true, true];
+        let decided: Vec<Option<bool>> = outcomes.into_iter().map(|outcome| verdict.after(outcome)).collect();
+        let expected =
+            [None, None, None, Some(true), None, None, None, None, None, Some(false), None, Some(true)];
+        assert_eq!(decided, expected);
+    }
+
+    #[test]
+    fn what_is_not_said_has_kubernetes_defaults() {
+        let verdict = Verdict::new(&Probe::default());
+        assert_eq!((verdict.successes_needed, verdict.failures_allowed), (1, 3));
+        assert_eq!(seconds(None, 10), Duration::from_secs(10));
+        assert_eq!(seconds(Some(0), 10), Duration::from_secs(10));
+        assert_eq!(seconds(Some(2), 10), Duration::from_secs(2));
+    }
+}

@@ -1,0 +1,26 @@
+//! What runs when a container has started and before it is asked to end (`postStart`, `preStop`).
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Container, LifecycleHandler};
+
+use super::probe::{Attempt, Target};
+
+/// Runs a hook to its end. It has no limit of its own: who calls it has.
+///
+/// # Errors
+/// When the hook fails; for `preStop` that changes nothing but the log.
+pub async fn run(handler: &LifecycleHandler, container: &Container, target: &Target) -> Result<(), String> {
+    const UNLIMITED: Duration = Duration::from_secs(24 * 3600);
+    if let Some(exec) = &handler.exec {
+        let command = exec.command.as_deref().unwrap_or_default();
+        Attempt::Exec(command).run(container, target, UNLIMITED).await
+    } else if let Some(action) = &handler.http_get {
+        Attempt::Http(action).run(container, target, UNLIMITED).await
+    } else if let Some(sleep) = &handler.sleep {
+        tokio::time::sleep(Duration::from_secs(u64::try_from(sleep.seconds).unwrap_or(0))).await;
+        Ok(())
+    } else {
+        Err("the lab knows exec, httpGet and sleep hooks, and this is none".into())
+    }
+}

@@ -1,0 +1,124 @@
+//! What a container prints: one file for each of its runs, each line with its time in front, since `kubectl logs` can
+//! ask for times and for what is newer than one.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use tokio::fs::File;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader};
+use tokio::sync::Mutex;
+
+/// The file of a run that is being written.
+pub struct LogFile {
+    file: Mutex<File>,
+    finished: PathBuf,
+}
+
+/// The file of a run as a reader finds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// The lines.
+    pub file: PathBuf,
+    finished: PathBuf,
+}
+
+impl LogFile {
+    /// A new file for the run of this number.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn create(pod_dir: &Path, container: &str, run: i32) -> io::Result<Arc<Self>> {
+        let Run { file, finished } = paths(pod_dir, container, run);
+        if let Some(folder) = file.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        Ok(Arc::new(Self { file: Mutex::new(File::from_std(fs::File::create(file)?)), finished }))
+    }
+}
+
+impl Run {
+    /// Whether nothing more will be written.
+    pub fn is_finished(&self) -> bool {
+        self.finished.exists()
+    }
+}
+
+/// A container's newest run, or the one before it.
+pub fn find(pod_dir: &Path, container: &str, previous: bool) -> Option<Run> {
+    let entries = fs::read_dir(folder(pod_dir, container)).ok()?;
+    let mut runs: Vec<i32> = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.strip_suffix(".log")?.parse().ok())
+        .collect();
+    runs.sort_unstable();
+    if previous {
+        runs.pop();
+    }
+    Some(paths(pod_dir, container, runs.pop()?))
+}
+
+/// Copies what a container prints until it has closed both streams.
+pub async fn copy(log: Arc<LogFile>, output: impl AsyncRead + Unpin, errors: impl AsyncRead + Unpin) {
+    let (output, errors) = tokio::join!(lines(&log, output), lines(&log, errors));
+    if let Err(error) = output.and(errors).and_then(|()| fs::write(&log.finished, "")) {
+        // A Pod that is being cleared away takes its log along.
+        tracing::debug!(%error, "a container's log");
+    }
+}
+
+async fn lines(log: &LogFile, stream: impl AsyncRead + Unpin) -> io::Result<()> {
+    let mut stream = BufReader::new(stream);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        if stream.read_until(b'\n', &mut line).await? == 0 {
+            return Ok(());
+        }
+        if line.last() != Some(&b'\n') {
+            line.push(b'\n');
+        }
+        let mut entry = format!("{:.9} ", Timestamp::now()).into_bytes();
+        entry.extend_from_slice(&line);
+        let mut file = log.file.lock().await;
+        file.write_all(&entry).await?;
+        file.flush().await?;
+    }
+}
+
+fn folder(pod_dir: &Path, container: &str) -> PathBuf {
+    pod_dir.join("logs").join(container)
+}
+
+fn paths(pod_dir: &Path, container: &str, run: i32) -> Run {
+    let folder = folder(pod_dir, container);
+    Run { file: folder.join(format!("{run}.log")), finished: folder.join(format!("{run}.finished")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn both_streams_end_up_in_the_newest_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        copy(LogFile::create(dir, "c", 9).unwrap(), &b"old\n"[..], &b""[..]).await;
+        let log = LogFile::create(dir, "c", 10).unwrap();
+        let run = find(dir, "c", false).unwrap();
+        assert!(!run.is_finished());
+        copy(log, &b"one\ntwo"[..], &b"three\n"[..]).await;
+        assert!(run.is_finished());
+        let text = fs::read_to_string(&run.file).unwrap();
+        let mut lines: Vec<&str> = text.lines().map(|line| line.split_once(' ').unwrap().1).collect();
+        lines.sort_unstable();
+        assert_eq!(lines, ["one", "three", "two"]);
+        let time = text.split(' ').next().unwrap();
+        assert!(time.parse::<Timestamp>().is_ok(), "{time}");
+        let earlier = find(dir, "c", true).unwrap();
+        assert!(fs::read_to_string(earlier.file).unwrap().ends_with(" old\n"));
+        assert_eq!(find(dir, "other", false), None);
+    }
+}

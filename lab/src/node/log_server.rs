@@ -1,0 +1,242 @@
+//! The part of a node that `kubectl logs` talks to, through the API server: HTTPS that asks for a certificate of the
+//! lab's authority, and `GET /containerLogs/NAMESPACE/POD/CONTAINER`.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+use http::{Request, Response, StatusCode, Uri};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use jiff::{SignedDuration, Timestamp};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use tracing::{debug, warn};
+
+use super::NodeContext;
+use super::log_files::{Run, find};
+use crate::addresses::NODE_PORT;
+
+type Body = UnsyncBoxBody<Bytes, Infallible>;
+
+/// The node's listening socket.
+///
+/// # Errors
+/// When the address is taken.
+pub async fn listen(node: &NodeContext) -> Result<TcpListener> {
+    let address = (node.index.address(), NODE_PORT);
+    TcpListener::bind(address).await.with_context(|| format!("cannot listen on {}:{}", address.0, address.1))
+}
+
+/// Serves logs for good.
+pub async fn serve(listener: TcpListener, node: Arc<NodeContext>) {
+    let acceptor = match tls(&node) {
+        Ok(config) => TlsAcceptor::from(Arc::new(config)),
+        Err(error) => {
+            warn!("no logs can be served: {error:#}");
+            return;
+        }
+    };
+    loop {
+        let Ok((stream, _)) = listener.accept().await else { continue };
+        let (acceptor, node) = (acceptor.clone(), node.clone());
+        tokio::spawn(async move {
+            let stream = match acceptor.accept(stream).await {
+                Ok(stream) => TokioIo::new(stream),
+                Err(error) => return debug!(%error, "a client of the log server"),
+            };
+            let service = service_fn(|request| {
+                let answer = answer(&node, &request);
+                async { Ok::<_, Infallible>(answer) }
+            });
+            if let Err(error) =
+                hyper::server::conn::http1::Builder::new().serve_connection(stream, service).await
+            {
+                debug!(%error, "a client of the log server");
+            }
+        });
+    }
+}
+
+fn tls(node: &NodeContext) -> Result<ServerConfig> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(node.layout.pki("ca.crt"))?)?;
+    let own = node.index.name();
+    let certificate = CertificateDer::from_pem_file(node.layout.pki(&format!("{own}.crt")))?;
+    let key = PrivateKeyDer::from_pem_file(node.layout.pki(&format!("{own}.key")))?;
+    let verifier = WebPkiClientVerifier::builder(Arc::new(roots)).build()?;
+    Ok(ServerConfig::builder()
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(vec![certificate], key)?)
+}
+
+fn answer(node: &NodeContext, request: &Request<Incoming>) -> Response<Body> {
+    let path: Vec<&str> = request.uri().path().trim_matches('/').split('/').collect();
+    let ["containerLogs", namespace, pod, container] = path[..] else {
+        return text(StatusCode::NOT_FOUND, "the lab's nodes serve logs only".into());
+    };
+    let Some(dir) = node.running_pod_dir(namespace, pod) else {
+        return text(StatusCode::NOT_FOUND, format!("no Pod {namespace}/{pod} runs here"));
+    };
+    let wanted = Wanted::of(request.uri());
+    match find(&dir, container, wanted.previous) {
+        None => {
+            text(StatusCode::NOT_FOUND, format!("container {container} of {namespace}/{pod} has no such log"))
+        }
+        Some(run) if wanted.follow => following(run, wanted),
+        Some(run) => match fs::read(&run.file) {
+            Ok(log) => body(StatusCode::OK, wanted.select(&log)),
+            Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+        },
+    }
+}
+
+/// What a request asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Wanted {
+    follow: bool,
+    previous: bool,
+    timestamps: bool,
+    tail: Option<usize>,
+    since: Option<Timestamp>,
+}
+
+impl Wanted {
+    fn of(uri: &Uri) -> Self {
+        let mut wanted = Self::default();
+        for pair in uri.query().unwrap_or_default().split('&') {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            match name {
+                "follow" => wanted.follow = value == "true",
+                "previous" => wanted.previous = value == "true",
+                "timestamps" => wanted.timestamps = value == "true",
+                "tailLines" => wanted.tail = value.parse().ok(),
+                "sinceTime" => wanted.since = value.replace("%3A", ":").replace("%2B", "+").parse().ok(),
+                "sinceSeconds" => {
+                    let seconds = value.parse().map(SignedDuration::from_secs);
+                    wanted.since = seconds.ok().and_then(|ago| Timestamp::now().checked_sub(ago).ok());
+                }
+                _ => {}
+            }
+        }
+        wanted
+    }
+
+    /// One stored line as it is asked for; none when it is too old.
+    fn line<'a>(&self, stored: &'a [u8]) -> Option<&'a [u8]> {
+        let space = stored.iter().position(|byte| *byte == b' ')?;
+        if let Some(since) = self.since {
+            let time: Timestamp = std::str::from_utf8(&stored[..space]).ok()?.parse().ok()?;
+            if time < since {
+                return None;
+            }
+        }
+        Some(if self.timestamps { stored } else { &stored[space + 1..] })
+    }
+
+    fn select(&self, log: &[u8]) -> Bytes {
+        let mut lines: VecDeque<&[u8]> = VecDeque::new();
+        for line in log.split_inclusive(|byte| *byte == b'\n').filter_map(|stored| self.line(stored)) {
+            lines.push_back(line);
+            if self.tail.is_some_and(|tail| lines.len() > tail) {
+                lines.pop_front();
+            }
+        }
+        lines.into_iter().flatten().copied().collect()
+    }
+}
+
+/// A body that goes on until the run is over.
+fn following(run: Run, wanted: Wanted) -> Response<Body> {
+    let Ok(so_far) = fs::read(&run.file) else {
+        return text(StatusCode::NOT_FOUND, "the log is gone".into());
+    };
+    // Only whole lines count as read; the rest comes with the first line that is followed.
+    let read = so_far.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let begin = wanted.select(&so_far[..read]);
+    let rest = stream::unfold(None, move |state| {
+        let (run, wanted) = (run.clone(), wanted.clone());
+        async move {
+            let mut lines = match state {
+                Some(lines) => lines,
+                None => open_at(&run.file, read).await?,
+            };
+            let line = next_line(&mut lines, &run).await?;
+            let line = wanted.line(&line).map(Bytes::copy_from_slice).unwrap_or_default();
+            Some((line, Some(lines)))
+        }
+    });
+    let frames = stream::iter([begin]).chain(rest).map(|bytes| Ok(Frame::data(bytes)));
+    Response::new(StreamBody::new(frames).boxed_unsync())
+}
+
+async fn open_at(file: &PathBuf, offset: usize) -> Option<BufReader<tokio::fs::File>> {
+    use tokio::io::AsyncSeekExt;
+    let mut file = tokio::fs::File::open(file).await.ok()?;
+    file.seek(std::io::SeekFrom::Start(offset as u64)).await.ok()?;
+    Some(BufReader::new(file))
+}
+
+/// The next whole line; none when the run is over and everything has been read.
+async fn next_line(lines: &mut BufReader<tokio::fs::File>, run: &Run) -> Option<Vec<u8>> {
+    let mut line = Vec::new();
+    loop {
+        // Asked before reading, so that what was written until then is read below.
+        let finished = run.is_finished() || !run.file.exists();
+        lines.read_until(b'\n', &mut line).await.ok()?;
+        if line.last() == Some(&b'\n') {
+            return Some(line);
+        }
+        if finished {
+            return None;
+        }
+        // A file has nobody to wake a reader; a person reads this.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+fn text(status: StatusCode, message: String) -> Response<Body> {
+    body(status, Bytes::from(message + "\n"))
+}
+
+fn body(status: StatusCode, content: Bytes) -> Response<Body> {
+    let mut response = Response::new(Full::new(content).boxed_unsync());
+    *response.status_mut() = status;
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOG: &[u8] = b"2026-01-01T00:00:01.000000000Z one\n2026-01-01T00:00:02.000000000Z two\n";
+
+    fn select(query: &str) -> String {
+        let uri = format!("/containerLogs/n/p/c?{query}").parse().unwrap();
+        String::from_utf8(Wanted::of(&uri).select(LOG).to_vec()).unwrap()
+    }
+
+    #[test]
+    fn lines_are_chosen_as_kubectl_asks() {
+        assert_eq!(select(""), "one\ntwo\n");
+        assert_eq!(select("tailLines=1"), "two\n");
+        assert_eq!(select("tailLines=0"), "");
+        assert_eq!(select("sinceTime=2026-01-01T00%3A00%3A02Z"), "two\n");
+        assert_eq!(select("sinceSeconds=1"), "");
+        assert_eq!(select("timestamps=true&tailLines=1"), "2026-01-01T00:00:02.000000000Z two\n");
+    }
+}

@@ -1,0 +1,146 @@
+//! One probe of a container, and the hooks that use the same means: an HTTP request, a TCP connection, or a command
+//! inside the container.
+
+use std::net::{IpAddr, SocketAddr};
+use std::process::Stdio;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Request};
+use k8s_openapi::api::core::v1::{Container, HTTPGetAction};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use tokio::net::TcpStream;
+use tokio::process::Command;
+use tokio::time::timeout;
+
+use crate::exchange::exchange;
+use crate::process::Process;
+
+/// Where a container is reached.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// The Pod's first address.
+    pub address: IpAddr,
+    /// The container's first process.
+    pub process: Process,
+    /// The container's environment.
+    pub environment: Vec<(String, String)>,
+}
+
+/// What to try. The text of an error says why it failed.
+#[derive(Clone, Copy, Debug)]
+pub enum Attempt<'a> {
+    /// A GET that must answer with 2xx or 3xx.
+    Http(&'a HTTPGetAction),
+    /// A connection that must be accepted.
+    Tcp(Option<&'a String>, &'a IntOrString),
+    /// A command that must exit with 0.
+    Exec(&'a [String]),
+}
+
+impl Attempt<'_> {
+    /// Tries it once.
+    ///
+    /// # Errors
+    /// When it fails or takes longer than `limit`.
+    pub async fn run(self, container: &Container, target: &Target, limit: Duration) -> Result<(), String> {
+        let outcome = async {
+            match self {
+                Self::Http(action) => get(action, container, target).await,
+                Self::Tcp(host, port) => connect(host, port, container, target).await.map(drop),
+                Self::Exec(command) => exec(command, target).await,
+            }
+        };
+        timeout(limit, outcome).await.unwrap_or_else(|_| Err(format!("no answer within {limit:?}")))
+    }
+}
+
+async fn connect(
+    host: Option<&String>,
+    port: &IntOrString,
+    container: &Container,
+    target: &Target,
+) -> Result<TcpStream, String> {
+    let address = match host.filter(|host| !host.is_empty()) {
+        Some(host) => host.parse().map_err(|_| format!("{host:?} is no address, and the lab has no DNS"))?,
+        None => target.address,
+    };
+    let socket = SocketAddr::new(address, number(port, container)?);
+    TcpStream::connect(socket).await.map_err(|error| format!("{socket}: {error}"))
+}
+
+async fn get(action: &HTTPGetAction, container: &Container, target: &Target) -> Result<(), String> {
+    if action.scheme.as_deref().is_some_and(|scheme| scheme != "HTTP") {
+        return Err("the lab probes plain HTTP only".into());
+    }
+    let stream = connect(action.host.as_ref(), &action.port, container, target).await?;
+    let path = action.path.as_deref().filter(|path| !path.is_empty()).unwrap_or("/");
+    let mut request = Request::get(path).body(Bytes::new()).map_err(|error| error.to_string())?;
+    let headers = request.headers_mut();
+    headers.insert(http::header::HOST, header(&target.address.to_string())?);
+    headers.insert(http::header::USER_AGENT, HeaderValue::from_static("kube-probe/lab"));
+    headers.insert(http::header::CONNECTION, HeaderValue::from_static("close"));
+    for given in action.http_headers.iter().flatten() {
+        let name: HeaderName =
+            given.name.parse().map_err(|_| format!("{:?} is no header name", given.name))?;
+        headers.insert(name, header(&given.value)?);
+    }
+    let status = exchange(stream, request).await.map_err(|error| format!("{error:#}"))?.status();
+    if (200..400).contains(&status.as_u16()) { Ok(()) } else { Err(format!("answered {status}")) }
+}
+
+async fn exec(command: &[String], target: &Target) -> Result<(), String> {
+    let output = Command::new("/usr/bin/nsenter")
+        .arg(format!("--target={}", target.process.pid()))
+        .args(["--mount", "--pid", "--net", "--uts", "--ipc", "--root", "--wd", "--"])
+        .args(command)
+        .env_clear()
+        .envs(target.environment.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output()
+        .await
+        .map_err(|error| error.to_string())?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim()))
+}
+
+/// A port by number, or by name among the container's ports.
+fn number(port: &IntOrString, container: &Container) -> Result<u16, String> {
+    let number = match port {
+        IntOrString::Int(number) => Some(*number),
+        IntOrString::String(name) => container
+            .ports
+            .iter()
+            .flatten()
+            .find(|port| port.name.as_ref() == Some(name))
+            .map(|port| port.container_port)
+            .or_else(|| name.parse().ok()),
+    };
+    number
+        .and_then(|number| u16::try_from(number).ok())
+        .ok_or_else(|| format!("the container has no port {port:?}"))
+}
+
+fn header(value: &str) -> Result<HeaderValue, String> {
+    HeaderValue::from_str(value).map_err(|_| format!("{value:?} is no header value"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_is_found_by_number_and_by_name() {
+        let container: Container = serde_json::from_value(serde_json::json!({
+            "name": "c", "ports": [{"name": "http", "containerPort": 8080}],
+        }))
+        .unwrap();
+        assert_eq!(number(&IntOrString::Int(80), &container), Ok(80));
+        assert_eq!(number(&IntOrString::String("http".into()), &container), Ok(8080));
+        assert!(number(&IntOrString::String("https".into()), &container).is_err());
+        assert!(number(&IntOrString::Int(70_000), &container).is_err());
+    }
+}

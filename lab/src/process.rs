@@ -1,0 +1,222 @@
+//! Programs that outlive their starter. Each is recorded in the lab's folder by pid and start time, so that a later
+//! command, or one after a crash, ends exactly what this lab started and never a stranger with a reused pid.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use crate::layout::Layout;
+
+/// A process, told from a later one of the same pid by its start time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Process {
+    pid: i32,
+    /// Clock ticks since the machine started (field 22 of `/proc/PID/stat`).
+    started: u64,
+}
+
+impl Process {
+    /// The running process of this pid; none when it has ended, even if nobody has collected it yet.
+    pub fn of(pid: i32) -> Option<Self> {
+        let stat = Stat::of(pid)?;
+        (!stat.ended).then_some(Self { pid, started: stat.started })
+    }
+
+    /// The calling process, by its pid outside of any PID namespace it may be in: what `/proc` shows while it is
+    /// still the machine's.
+    pub fn own() -> Option<Self> {
+        let text = fs::read_to_string("/proc/self/stat").ok()?;
+        Some(Self { pid: text.split(' ').next()?.parse().ok()?, started: Stat::parse(&text)?.started })
+    }
+
+    /// The pid.
+    pub fn pid(self) -> i32 {
+        self.pid
+    }
+
+    /// Reads a record.
+    pub fn read(record: &Path) -> Option<Self> {
+        let text = fs::read_to_string(record).ok()?;
+        let (pid, started) = text.trim().split_once(' ')?;
+        Some(Self { pid: pid.parse().ok()?, started: started.parse().ok()? })
+    }
+
+    /// Writes a record, whole or not at all.
+    pub fn write(self, record: &Path) -> io::Result<()> {
+        let part = record.with_extension("part");
+        fs::write(&part, format!("{} {}", self.pid, self.started))?;
+        fs::rename(part, record)
+    }
+
+    /// Whether it still runs. One whose first thread has ended does not, though others may hold its sockets a moment
+    /// longer: [`Self::wait`] waits for those too.
+    pub fn is_alive(self) -> bool {
+        Self::of(self.pid) == Some(self)
+    }
+
+    /// Sends a signal, unless it has ended.
+    pub fn signal(self, signal: Signal) -> io::Result<()> {
+        match self.handle()? {
+            Some(handle) => match pidfd_send_signal(&handle, signal) {
+                Err(rustix::io::Errno::SRCH) => Ok(()),
+                other => Ok(other?),
+            },
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until it has ended, for `limit` at most; true when it has.
+    pub fn wait(self, limit: Option<Duration>) -> io::Result<bool> {
+        let Some(handle) = self.handle()? else { return Ok(true) };
+        let end = limit.map(|limit| Instant::now() + limit);
+        loop {
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            let left = left.and_then(|left| Timespec::try_from(left).ok());
+            match poll(&mut [PollFd::new(&handle, PollFlags::IN)], left.as_ref()) {
+                Ok(count) => return Ok(count > 0),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Asks it to end, and kills it when it has not within `grace`.
+    pub fn end(self, grace: Duration) -> io::Result<()> {
+        if grace > Duration::ZERO {
+            self.signal(Signal::TERM)?;
+            if self.wait(Some(grace))? {
+                return Ok(());
+            }
+        }
+        self.signal(Signal::KILL)?;
+        // A killed process goes as soon as the kernel gets to it; only one stuck in the kernel takes longer.
+        self.wait(Some(Duration::from_secs(10)))?;
+        Ok(())
+    }
+
+    /// A handle that can never come to mean another process. None when it has ended.
+    fn handle(self) -> io::Result<Option<OwnedFd>> {
+        let Some(pid) = Pid::from_raw(self.pid) else { return Ok(None) };
+        match pidfd_open(pid, PidfdFlags::empty()) {
+            // The check comes after the handle: from here on the pid cannot be given to another process unnoticed.
+            Ok(handle) => {
+                Ok(Stat::of(self.pid).is_some_and(|stat| stat.started == self.started).then_some(handle))
+            }
+            Err(rustix::io::Errno::SRCH) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Starts a program of the lab in a role: output to its log, away from the terminal's signals, recorded.
+///
+/// # Errors
+/// When the program cannot be started, or the record cannot be written.
+pub fn start(layout: &Layout, role: &str, command: &mut Command) -> Result<Process> {
+    let log = layout.log(role);
+    let output = File::options()
+        .create(true)
+        .append(true)
+        .open(&log)
+        .with_context(|| format!("cannot open {}", log.display()))?;
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(output.try_clone()?)
+        .stderr(output)
+        .process_group(0)
+        .spawn()
+        .with_context(|| format!("cannot start {role} with {}", command.get_program().display()))?;
+    let pid = i32::try_from(child.id()).context("a pid is a positive i32")?;
+    let process = Process::of(pid).with_context(|| format!("{role} ended at once: see {}", log.display()))?;
+    process.write(&layout.record(role))?;
+    // Collected here when the starter lives longer than the program, by init otherwise.
+    thread::spawn(move || child.wait());
+    Ok(process)
+}
+
+/// The recorded process of a role, when it runs.
+pub fn running(layout: &Layout, role: &str) -> Option<Process> {
+    Process::read(&layout.record(role)).filter(|process| process.is_alive())
+}
+
+/// All recorded processes of a lab with their roles, running or not.
+pub fn recorded(layout: &Layout) -> Vec<(String, Process)> {
+    let Ok(entries) = fs::read_dir(layout.dir().join("processes")) else { return Vec::new() };
+    let mut all: Vec<(String, Process)> = entries
+        .flatten()
+        .filter_map(|entry| Some((entry.file_name().into_string().ok()?, Process::read(&entry.path())?)))
+        .collect();
+    all.sort_by(|a, b| a.0.cmp(&b.0));
+    all
+}
+
+/// What `/proc/PID/stat` says.
+#[derive(Debug, PartialEq, Eq)]
+struct Stat {
+    started: u64,
+    /// Whether nobody but a parent that has not collected it yet knows it any more.
+    ended: bool,
+}
+
+impl Stat {
+    fn of(pid: i32) -> Option<Self> {
+        Self::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        // The second field is the program's name in parentheses and may hold anything.
+        let mut fields = text.rsplit_once(')')?.1.split_whitespace();
+        let ended = matches!(fields.next()?, "Z" | "X");
+        Some(Self { started: fields.nth(18)?.parse().ok()?, ended })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_its_pid_and_its_start_time() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let process = Process::of(i32::try_from(child.id()).unwrap()).unwrap();
+        assert!(process.is_alive());
+        let stranger = Process { started: process.started + 1, ..process };
+        assert!(!stranger.is_alive());
+        stranger.signal(Signal::KILL).unwrap();
+        assert!(stranger.wait(None).unwrap());
+        assert!(process.is_alive(), "a signal reached a process of another start time");
+        assert!(!process.wait(Some(Duration::ZERO)).unwrap());
+        process.end(Duration::from_secs(10)).unwrap();
+        assert!(!process.is_alive(), "a zombie counts as ended");
+        child.wait().unwrap();
+        assert!(process.wait(None).unwrap());
+    }
+
+    #[test]
+    fn a_record_survives_a_round_trip() {
+        let dir = tempfile::tempdir().unwrap();
+        let record = dir.path().join("etcd");
+        let own = Process::own().unwrap();
+        own.write(&record).unwrap();
+        assert_eq!(Process::read(&record), Some(own));
+        assert_eq!(own.pid(), i32::try_from(std::process::id()).unwrap());
+        fs::write(&record, "what").unwrap();
+        assert_eq!(Process::read(&record), None);
+    }
+
+    #[test]
+    fn a_name_with_parentheses_does_not_confuse_the_start_time() {
+        let stat = "7 (a) (b) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4242 20";
+        assert_eq!(Stat::parse(stat), Some(Stat { started: 4242, ended: false }));
+        assert_eq!(Stat::parse(&stat.replace(" S ", " Z ")), Some(Stat { started: 4242, ended: true }));
+    }
+}

@@ -1,0 +1,277 @@
+//! The programs a lab runs, built once from pinned Go modules into a cache outside the tree, keyed by version.
+//!
+//! The modules (`lab/go/*/go.mod`, `go.sum`) are compiled into this crate, so that a built `sluice-lab` needs no source
+//! tree. A build goes into a folder of its own that is renamed when it is whole, under a lock for each version: two
+//! labs that start at once build once, and a build that was cut off leaves nothing that looks finished.
+
+use std::env;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+/// What the machine needs when Go is missing.
+const GO_MISSING: &str = "Go is missing, and the lab's programs are built with it: install Go 1.26 or newer from \
+                          https://go.dev/dl/ (or your distribution's `golang` package) and put `go` on the PATH";
+
+/// A set of programs that are built together and carry one version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// kube-apiserver, kube-controller-manager, kube-scheduler, kubectl.
+    Kubernetes,
+    /// etcd.
+    Etcd,
+    /// The echo server of Gateway API's conformance suite.
+    EchoBasic,
+    /// Gateway API's conformance suite.
+    Conformance,
+    /// Helm.
+    Helm,
+    /// k6.
+    K6,
+}
+
+/// How a unit is built.
+struct Recipe {
+    name: &'static str,
+    version: &'static str,
+    module: [(&'static str, &'static str); 2],
+    source: Option<(&'static str, &'static str)>,
+    /// File names in the cache with the Go package each is built from; none stands for the module's own test.
+    programs: &'static [(&'static str, Option<&'static str>)],
+    stamps: &'static [(&'static str, &'static str)],
+}
+
+impl Unit {
+    /// Every unit.
+    pub const ALL: [Self; 6] =
+        [Self::Kubernetes, Self::Etcd, Self::EchoBasic, Self::Conformance, Self::Helm, Self::K6];
+    /// What `up` needs.
+    pub const CONTROL_PLANE: [Self; 2] = [Self::Etcd, Self::Kubernetes];
+
+    /// The unit called `name`.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|unit| unit.recipe().name == name)
+    }
+
+    /// The unit's name.
+    pub fn name(self) -> &'static str {
+        self.recipe().name
+    }
+
+    /// The pinned version.
+    pub fn version(self) -> &'static str {
+        self.recipe().version
+    }
+
+    /// The folder that holds the unit's programs, built or not.
+    pub fn folder(self) -> PathBuf {
+        cache().join(format!("{}-{}", self.name(), self.version()))
+    }
+
+    /// Whether the unit is built.
+    pub fn is_built(self) -> bool {
+        let folder = self.folder();
+        self.recipe().programs.iter().all(|(file, _)| folder.join(file).is_file())
+    }
+
+    /// Builds the unit unless it is in the cache.
+    ///
+    /// # Errors
+    /// When Go is missing or the build fails; the compiler's own words have then gone to standard error.
+    pub fn build(self) -> Result<()> {
+        if self.is_built() {
+            return Ok(());
+        }
+        let (recipe, folder) = (self.recipe(), self.folder());
+        let beside = |ending| cache().join(format!("{}-{}.{ending}", recipe.name, recipe.version));
+        fs::create_dir_all(cache())
+            .with_context(|| format!("cannot make the folder {}", cache().display()))?;
+        let lock = File::create(beside("lock"))?;
+        lock.lock()?;
+        if self.is_built() {
+            return Ok(());
+        }
+        if Command::new("go").arg("version").output().is_err() {
+            bail!(GO_MISSING);
+        }
+        eprintln!("building {} {} into {} (once)", recipe.name, recipe.version, folder.display());
+        let (module, part) = (beside("module"), beside("part"));
+        for dir in [&module, &part] {
+            if dir.exists() {
+                fs::remove_dir_all(dir)?;
+            }
+            fs::create_dir_all(dir)?;
+        }
+        for (file, text) in recipe.module.iter().chain(&recipe.source) {
+            fs::write(module.join(file), text)?;
+        }
+        recipe.run(&module, &part)?;
+        if folder.exists() {
+            fs::remove_dir_all(&folder)?;
+        }
+        fs::rename(&part, &folder)?;
+        fs::remove_dir_all(&module)?;
+        Ok(())
+    }
+
+    fn recipe(self) -> Recipe {
+        macro_rules! module {
+            ($folder:literal) => {
+                [
+                    ("go.mod", include_str!(concat!("../go/", $folder, "/go.mod"))),
+                    ("go.sum", include_str!(concat!("../go/", $folder, "/go.sum"))),
+                ]
+            };
+        }
+        let plain = Recipe {
+            name: "",
+            version: "",
+            module: module!("etcd"),
+            source: None,
+            programs: &[],
+            stamps: &[],
+        };
+        match self {
+            Self::Kubernetes => Recipe {
+                name: "kubernetes",
+                version: "v1.36.3",
+                module: module!("kubernetes"),
+                programs: &[
+                    ("kube-apiserver", Some("k8s.io/kubernetes/cmd/kube-apiserver")),
+                    ("kube-controller-manager", Some("k8s.io/kubernetes/cmd/kube-controller-manager")),
+                    ("kube-scheduler", Some("k8s.io/kubernetes/cmd/kube-scheduler")),
+                    ("kubectl", Some("k8s.io/kubernetes/cmd/kubectl")),
+                ],
+                stamps: &[
+                    ("k8s.io/component-base/version.gitVersion", "v1.36.3"),
+                    ("k8s.io/component-base/version.gitMajor", "1"),
+                    ("k8s.io/component-base/version.gitMinor", "36"),
+                    ("k8s.io/component-base/version.gitTreeState", "clean"),
+                ],
+                ..plain
+            },
+            Self::Etcd => Recipe {
+                name: "etcd",
+                version: "v3.6.16",
+                programs: &[("etcd", Some("go.etcd.io/etcd/server/v3"))],
+                ..plain
+            },
+            Self::EchoBasic => Recipe {
+                name: "echo-basic",
+                version: "v1.6.1",
+                module: module!("gateway-api"),
+                programs: &[("echo-basic", Some("sigs.k8s.io/gateway-api/conformance/echo-basic"))],
+                ..plain
+            },
+            Self::Conformance => Recipe {
+                name: "conformance",
+                version: "v1.6.1",
+                module: module!("gateway-api"),
+                source: Some(("conformance_test.go", include_str!("../go/gateway-api/conformance_test.go"))),
+                programs: &[("conformance.test", None)],
+                ..plain
+            },
+            Self::Helm => Recipe {
+                name: "helm",
+                version: "v4.3.1",
+                module: module!("tools"),
+                programs: &[("helm", Some("helm.sh/helm/v4/cmd/helm"))],
+                stamps: &[("helm.sh/helm/v4/internal/version.version", "v4.3.1")],
+                ..plain
+            },
+            Self::K6 => Recipe {
+                name: "k6",
+                version: "v1.8.1",
+                module: module!("tools"),
+                programs: &[("k6", Some("go.k6.io/k6"))],
+                ..plain
+            },
+        }
+    }
+}
+
+impl Recipe {
+    /// Runs Go in the folder `module`; the programs go to the folder `out`.
+    fn run(&self, module: &Path, out: &Path) -> Result<()> {
+        let mut flags = String::from("-s -w");
+        for (variable, value) in self.stamps {
+            flags += &format!(" -X {variable}={value}");
+        }
+        let mut go = Command::new("go");
+        // Without cgo the programs are static, need no C compiler, and run in a Pod whatever its root holds.
+        go.current_dir(module).env("CGO_ENABLED", "0").env_remove("GOFLAGS");
+        match self.programs {
+            [(file, None)] => {
+                go.args(["test", "-c", "-trimpath", "-ldflags", &flags, "-o"]).arg(out.join(file)).arg(".")
+            }
+            [(file, Some(package))] => {
+                go.args(["build", "-trimpath", "-ldflags", &flags, "-o"]).arg(out.join(file)).arg(package)
+            }
+            // Several at once share the work; Go names each after its package's last element.
+            several => go
+                .args(["build", "-trimpath", "-ldflags", &flags, "-o"])
+                .arg(format!("{}/", out.display()))
+                .args(several.iter().filter_map(|(_, package)| *package)),
+        };
+        let status = go.status().context(GO_MISSING)?;
+        if !status.success() {
+            bail!("building {} {} with Go failed ({status}): see above", self.name, self.version);
+        }
+        Ok(())
+    }
+}
+
+/// Where a program stands that the lab runs.
+///
+/// # Errors
+/// When it is not built: the message says how.
+pub fn find(unit: Unit, program: &str) -> Result<PathBuf> {
+    let path = unit.folder().join(program);
+    if !path.is_file() {
+        bail!("{program} is not built: run `sluice-lab build {}`", unit.name());
+    }
+    Ok(path)
+}
+
+/// The folder of the cache: `$SLUICE_LAB_CACHE`, else `sluice-lab` in the user's cache folder.
+pub fn cache() -> PathBuf {
+    if let Some(cache) = env::var_os("SLUICE_LAB_CACHE") {
+        return cache.into();
+    }
+    let caches = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let home = || PathBuf::from(env::var_os("HOME").unwrap_or_else(|| "/root".into())).join(".cache");
+    caches.unwrap_or_else(home).join("sluice-lab")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_versions_are_those_of_the_go_modules() {
+        for (unit, module) in [
+            (Unit::Kubernetes, "k8s.io/kubernetes"),
+            (Unit::Etcd, "go.etcd.io/etcd/server/v3"),
+            (Unit::EchoBasic, "sigs.k8s.io/gateway-api/conformance"),
+            (Unit::Conformance, "sigs.k8s.io/gateway-api"),
+            (Unit::Helm, "helm.sh/helm/v4"),
+            (Unit::K6, "go.k6.io/k6"),
+        ] {
+            let recipe = unit.recipe();
+            let line = format!("{module} {}", recipe.version);
+            assert!(recipe.module[0].1.contains(&line), "{}: go.mod does not require {line}", recipe.name);
+            assert_eq!(Unit::named(recipe.name), Some(unit));
+        }
+    }
+
+    #[test]
+    fn every_staging_module_follows_kubernetes() {
+        let version = Unit::Kubernetes.version().replacen("v1.", "v0.", 1);
+        let replaced: Vec<&str> =
+            Unit::Kubernetes.recipe().module[0].1.lines().filter(|line| line.contains(" => ")).collect();
+        assert_eq!(replaced.len(), 33);
+        assert!(replaced.iter().all(|line| line.ends_with(&version)), "{replaced:?}");
+    }
+}
