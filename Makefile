@@ -8,7 +8,7 @@ TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 .PHONY: help build run test fmt fmt-check lint docs deny loadtest tools
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # Says exactly what is missing and how to get it, once for all of it.
 tools:
@@ -28,7 +28,7 @@ run: build ## build, and serve examples/quickstart with demo backends
 	examples/run $(TARGET)/release
 
 test: tools ## every suite: unit, property, end to end, and a short run of churn
-	$(CARGO) test --locked --workspace
+	$(CARGO) test --locked --workspace --exclude sluice-lab
 	$(CARGO) build --locked -p sluice -p sluice-loadtest --bins
 	$(TARGET)/debug/churn --short --sluice $(TARGET)/debug/sluice
 
@@ -52,3 +52,5 @@ loadtest: build ## churn, scale and idle against the release binary
 	$(TARGET)/release/churn
 	$(TARGET)/release/scale
 	$(TARGET)/release/idle
+
+include lab/lab.mk
