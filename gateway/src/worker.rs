@@ -6,10 +6,11 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use pingora_core::apps::HttpServerOptions;
 use pingora_core::server::ShutdownWatch;
 use pingora_core::server::configuration::ServerConf;
@@ -39,8 +40,12 @@ pub(crate) struct Worker {
     pub(crate) drain: Drain,
     /// True when HTTP/2 connections are to say GOAWAY.
     pub(crate) shutdown: ShutdownWatch,
+    /// True when idle connections are to end. Of this worker alone: every connection waits for it between
+    /// requests, and workers must not wait for each other.
+    pub(crate) closing: watch::Receiver<bool>,
     trust: TrustAnchor,
-    proxy: Mutex<(usize, Arc<Proxy>)>,
+    /// With the size of its pool.
+    proxy: ArcSwap<(usize, Arc<Proxy>)>,
 }
 
 /// What the workers need to serve.
@@ -80,7 +85,12 @@ impl Serving {
 }
 
 impl Worker {
-    fn new(serving: &Serving, trust: TrustAnchor, shutdown: ShutdownWatch) -> Self {
+    fn new(
+        serving: &Serving,
+        trust: TrustAnchor,
+        shutdown: ShutdownWatch,
+        closing: watch::Receiver<bool>,
+    ) -> Self {
         let size = serving.state.tuning.load().upstream_keepalive_connections;
         let proxy = proxy(&serving.state, &serving.drain, &trust, size);
         Self {
@@ -88,8 +98,9 @@ impl Worker {
             certificates: serving.certificates.clone(),
             drain: serving.drain.clone(),
             shutdown,
+            closing,
             trust,
-            proxy: Mutex::new((size, proxy)),
+            proxy: ArcSwap::from_pointee((size, proxy)),
         }
     }
 
@@ -97,12 +108,13 @@ impl Worker {
     /// served keep theirs until their request ends.
     pub(crate) fn proxy(&self) -> Arc<Proxy> {
         let size = self.state.tuning.load().upstream_keepalive_connections;
-        // Never contended: each worker has one thread. It is a Mutex because drivers must be Sync.
-        let mut current = self.proxy.lock().unwrap_or_else(PoisonError::into_inner);
-        if current.0 != size {
-            *current = (size, proxy(&self.state, &self.drain, &self.trust, size));
+        let current = self.proxy.load();
+        if current.0 == size {
+            return current.1.clone();
         }
-        current.1.clone()
+        let new = proxy(&self.state, &self.drain, &self.trust, size);
+        self.proxy.store(Arc::new((size, new.clone())));
+        new
     }
 }
 
@@ -128,7 +140,8 @@ fn proxy(state: &Arc<State>, drain: &Drain, trust: &TrustAnchor, pool: usize) ->
 async fn accept_until_closed(serving: &Serving, trust: TrustAnchor) {
     serving.drain.reached(Phase::Serving).await;
     let (say_goaway, shutdown) = watch::channel(false);
-    let worker = Arc::new(Worker::new(serving, trust, shutdown));
+    let (close, closing) = watch::channel(false);
+    let worker = Arc::new(Worker::new(serving, trust, shutdown, closing));
     let mut sockets = serving.sockets.clone();
     let mut running: HashMap<usize, (watch::Sender<()>, Task<()>)> = HashMap::new();
     let mut ending: Vec<Task<()>> = Vec::new();
@@ -165,6 +178,8 @@ async fn accept_until_closed(serving: &Serving, trust: TrustAnchor) {
             () = serving.drain.reached(Phase::Closing) => break,
         }
     }
+    // Receivers live as long as connections do.
+    let _ = close.send(true);
     for (stop, task) in running.into_values() {
         drop(stop);
         // It ends by itself when the queue is empty.
@@ -173,10 +188,8 @@ async fn accept_until_closed(serving: &Serving, trust: TrustAnchor) {
     for task in ending {
         let _ = task.await;
     }
-    // Connections wait for this sender's word and take its end for one.
-    tokio::spawn(async move {
-        say_goaway.closed().await;
-    });
+    // HTTP/2 connections take the end of this sender for its word; it lives as long as they do.
+    tokio::spawn(async move { say_goaway.closed().await });
 }
 
 /// Accepts from one socket until told to stop, then takes what is still in its queue: those connections are

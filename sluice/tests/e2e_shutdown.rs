@@ -101,3 +101,20 @@ fn an_open_upgrade_does_not_hold_the_end_beyond_the_timeout() {
     gateway.terminate();
     assert_eq!(gateway.await_exit().code(), Some(0));
 }
+
+#[test]
+fn a_first_request_on_its_way_when_the_end_begins_is_answered() {
+    let backend = Backend::echo("shop");
+    let mut gateway = Gateway::start(&Folder::with(site("shop", HOST, &[&backend])));
+    let mut connections: Vec<Connection> = (0..8).map(|_| Connection::plain(gateway.http)).collect();
+    gateway.terminate();
+    for connection in &mut connections {
+        connection.send(format!("GET / HTTP/1.1\r\nHost: {HOST}\r\n\r\n"));
+    }
+    for connection in &mut connections {
+        let response = connection.response();
+        assert_eq!(response.status, 200);
+        assert_eq!(response.header("connection").map(str::to_lowercase).as_deref(), Some("close"));
+    }
+    assert_eq!(gateway.await_exit().code(), Some(0));
+}

@@ -17,11 +17,15 @@ use tokio::time::{Instant, timeout_at};
 use super::head::{self, Head, Limits, Parsed};
 use super::io::ClientIo;
 use super::{http2, refusal};
-use crate::drain::Phase;
 use crate::worker::Worker;
 
 /// Room made for a head at a time: most fit into one.
 const READ: usize = 2048;
+
+/// How long a connection may still send its first request when the program closes its sockets.
+const LAST_FIRST: Duration = Duration::from_secs(1);
+/// How long a connection that was idle then may send its next one.
+const LAST_NEXT: Duration = Duration::from_millis(100);
 
 /// What reading a head came to.
 enum Read {
@@ -38,7 +42,7 @@ pub(crate) async fn serve(mut io: Box<ClientIo>, worker: Arc<Worker>) {
     loop {
         let tuning = worker.state.tuning.load_full();
         let patience = if requests == 0 { tuning.client_header_timeout } else { tuning.keep_alive };
-        if !has_arrived(&mut io, patience, &worker).await {
+        if !has_arrived(&mut io, requests == 0, patience, &worker).await {
             return;
         }
         let limits = Limits { line: tuning.max_request_line, head: tuning.max_request_head };
@@ -77,12 +81,14 @@ async fn drive(mut io: Box<ClientIo>, head: Head, last: bool, worker: &Worker) -
 }
 
 /// Waits for the first octet of a request, holding no buffer meanwhile. False when none came: the client went
-/// away, was silent too long, or the program is ending.
-async fn has_arrived(io: &mut ClientIo, patience: Duration, worker: &Worker) -> bool {
+/// away, was silent too long, or the program is ending. `first` says that nothing has been served yet.
+async fn has_arrived(io: &mut ClientIo, first: bool, patience: Duration, worker: &Worker) -> bool {
     if !io.ahead().is_empty() {
         return true;
     }
-    let until = Instant::now() + patience;
+    let mut until = Instant::now() + patience;
+    let mut closing = worker.closing.clone();
+    let mut told = false;
     loop {
         // TLS may hold octets that the socket no longer shows.
         match poll_fn(|context| Poll::Ready(io.try_fill(context, READ))).await {
@@ -95,7 +101,12 @@ async fn has_arrived(io: &mut ClientIo, patience: Duration, worker: &Worker) -> 
                 return false;
             },
             () = tokio::time::sleep_until(until) => return false,
-            () = worker.drain.reached(Phase::Closing) => return false,
+            _ = closing.wait_for(|closing| *closing), if !told => {
+                // A request may be on its way, all the more on a connection that was just taken out of the
+                // accept queue.
+                told = true;
+                until = until.min(Instant::now() + if first { LAST_FIRST } else { LAST_NEXT });
+            }
         }
     }
 }
