@@ -12,7 +12,7 @@ mod pieces;
 mod tests;
 mod watch;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::io;
 use std::num::NonZero;
@@ -41,6 +41,9 @@ const POLL: Duration = Duration::from_secs(1);
 const QUEUE: usize = 64;
 /// Files that are worth a further thread.
 const MANY: usize = 64;
+/// How long a file that is gone may take to come back before its objects are taken for gone as well. Editors
+/// move the old file aside before they write the new one, and in between no route may vanish.
+const ASIDE: Duration = Duration::from_millis(500);
 /// Folders within folders; deeper ones are cyclic links.
 const MAX_DEPTH: usize = 32;
 
@@ -148,6 +151,8 @@ struct Reader {
     /// What is wrong with folders, in place of files.
     trouble: Vec<Problem>,
     trouble_changed: bool,
+    /// Files that are not there now, with the time at which that becomes final.
+    aside: BTreeMap<Arc<Path>, Instant>,
 }
 
 impl Reader {
@@ -158,6 +163,7 @@ impl Reader {
             watch,
             trouble: Vec::new(),
             trouble_changed: false,
+            aside: BTreeMap::new(),
         }
     }
 
@@ -176,15 +182,15 @@ impl Reader {
             {
                 return;
             }
-            let first = if self.trouble.is_empty() {
-                woken.recv().map_err(|_| RecvTimeoutError::Disconnected)
-            } else {
-                woken.recv_timeout(POLL)
+            let first = match self.next_look() {
+                None => woken.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(at) => woken.recv_timeout(at.saturating_duration_since(Instant::now())),
             };
             let first = match first {
                 Err(RecvTimeoutError::Disconnected) => return,
-                Err(RecvTimeoutError::Timeout) => Wake::Changed(Change::Anything, Instant::now()),
-                Ok(wake) => wake,
+                Err(RecvTimeoutError::Timeout) if self.trouble.is_empty() => None,
+                Err(RecvTimeoutError::Timeout) => Some(Wake::Changed(Change::Anything, Instant::now())),
+                Ok(wake) => Some(wake),
             };
             let begin = Instant::now();
             let Some(received_at) = self.take(first, woken) else { return };
@@ -194,12 +200,18 @@ impl Reader {
         }
     }
 
+    /// When to look again without having been woken.
+    fn next_look(&self) -> Option<Instant> {
+        let poll = (!self.trouble.is_empty()).then(|| Instant::now() + POLL);
+        self.aside.values().copied().chain(poll).min()
+    }
+
     /// Takes one wake and all that have piled up behind it. Returns when the first was noticed; `None` ends.
-    fn take(&mut self, first: Wake, woken: &mpsc::Receiver<Wake>) -> Option<Instant> {
+    fn take(&mut self, first: Option<Wake>, woken: &mpsc::Receiver<Wake>) -> Option<Instant> {
         let mut files = BTreeSet::new();
         let mut anything = false;
         let mut received_at = None;
-        for wake in [first].into_iter().chain(woken.try_iter()) {
+        for wake in first.into_iter().chain(woken.try_iter()) {
             match wake {
                 Wake::Stop => return None,
                 Wake::Changed(change, at) => {
@@ -214,15 +226,30 @@ impl Reader {
                 }
             }
         }
+        let mut came = false;
         for path in files {
             if let Ok(name) = path.strip_prefix(&self.root) {
-                self.read(&Arc::from(name));
+                came |= self.read(&Arc::from(name));
             }
         }
         if anything {
-            self.look_through();
+            came |= self.look_through();
         }
-        received_at
+        let now = Instant::now();
+        // A file that came while another is away may be that other under a new name.
+        self.give_up(|deadline| came || deadline <= now);
+        received_at.or(Some(now))
+    }
+
+    /// Takes the objects of files for gone that did not come back.
+    fn give_up(&mut self, is_over: impl Fn(Instant) -> bool) {
+        self.aside.retain(|name, deadline| {
+            let over = is_over(*deadline);
+            if over {
+                self.folder.remove(name);
+            }
+            !over
+        });
     }
 
     fn batch(&mut self, received_at: Instant, begin: Instant, initial: bool) -> Batch {
@@ -241,17 +268,21 @@ impl Reader {
         }
     }
 
-    /// Reads one file, whatever its stamp.
-    fn read(&mut self, name: &Arc<Path>) {
+    /// Reads one file, whatever its stamp. False when there is none.
+    fn read(&mut self, name: &Arc<Path>) -> bool {
         let contents = Contents::read(&self.root, name);
+        let there = contents.is_some();
         self.put(name, contents.map(|(stamp, contents)| (stamp, contents.map(Text::Raw))));
+        there
     }
 
     /// Reads files, on all processors where there are many: parsing is most of the time to a first answer.
     fn read_all(&mut self, names: Vec<Arc<Path>>) {
         let threads = thread::available_parallelism().map_or(1, NonZero::get).min(names.len() / MANY);
         if threads < 2 {
-            names.iter().for_each(|name| self.read(name));
+            for name in &names {
+                self.read(name);
+            }
             return;
         }
         let (root, folder) = (&self.root, &self.folder);
@@ -286,21 +317,30 @@ impl Reader {
 
     /// Takes in what was found at a name; nothing is a file that is gone.
     fn put(&mut self, name: &Arc<Path>, found: Option<(u64, io::Result<Text>)>) {
+        let Some((stamp, found)) = found else { return self.miss(name) };
+        self.aside.remove(name);
         match found {
-            None => self.folder.remove(name),
-            Some((stamp, Ok(Text::Raw(contents)))) => self.folder.put(name, stamp, &contents),
-            Some((stamp, Ok(Text::Parsed(pieces)))) => self.folder.put_pieces(name, stamp, pieces),
-            Some((stamp, Err(reason))) => self.folder.unreadable(name, stamp, &reason.to_string()),
+            Ok(Text::Raw(contents)) => self.folder.put(name, stamp, &contents),
+            Ok(Text::Parsed(pieces)) => self.folder.put_pieces(name, stamp, pieces),
+            Err(reason) => self.folder.unreadable(name, stamp, &reason.to_string()),
         }
     }
 
-    /// Looks at every file, and reads those whose stamp is another.
-    fn look_through(&mut self) {
+    /// A file is not there.
+    fn miss(&mut self, name: &Arc<Path>) {
+        if self.folder.stamp(name).is_some() {
+            self.aside.entry(name.clone()).or_insert_with(|| Instant::now() + ASIDE);
+        }
+    }
+
+    /// Looks at every file, and reads those whose stamp is another. Whether there were any.
+    fn look_through(&mut self) -> bool {
         if let Some(watch) = &mut self.watch {
             watch.begin();
         }
         let mut look = Look::default();
         self.walk(Path::new(""), 0, &mut look);
+        let came = !look.stale.is_empty();
         self.read_all(std::mem::take(&mut look.stale));
         self.watch_link();
         if look.root_failed.is_none() {
@@ -309,7 +349,7 @@ impl Reader {
             let gone: Vec<Arc<Path>> =
                 names.filter(|name| !look.files.contains(*name) && !hidden(name)).cloned().collect();
             for name in gone {
-                self.folder.remove(&name);
+                self.miss(&name);
             }
             if let Some(watch) = &mut self.watch {
                 let root = &self.root;
@@ -319,6 +359,7 @@ impl Reader {
         let trouble = self.troubles(look);
         self.trouble_changed |= trouble != self.trouble;
         self.trouble = trouble;
+        came
     }
 
     fn walk(&mut self, name: &Path, depth: usize, look: &mut Look) {

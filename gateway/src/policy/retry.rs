@@ -34,8 +34,13 @@ pub struct Progress {
 impl RetryPolicy {
     /// Resolves the settings for a request of this method.
     pub fn new(own: &Retry, tuning: &Tuning, method: &Method) -> Self {
+        let on = own.on.unwrap_or(tuning.next_upstream);
         Self {
-            on: own.on.unwrap_or(tuning.next_upstream),
+            // `retry-non-idempotent` holds for rules with conditions of their own as well.
+            on: NextUpstream {
+                non_idempotent: on.non_idempotent || tuning.next_upstream.non_idempotent,
+                ..on
+            },
             tries: own.tries.unwrap_or(tuning.next_upstream_tries),
             window: resolve_optional(own.timeout, tuning.next_upstream_timeout),
             idempotent: !matches!(method.as_str(), "POST" | "LOCK" | "PATCH"),

@@ -271,3 +271,22 @@ fn a_large_file_is_parsed_in_part_only() {
     let same = before.iter().zip(&after).filter(|(a, b)| a == b).count();
     assert_eq!(same, 199);
 }
+
+#[test]
+fn a_file_that_an_editor_moves_aside_does_not_lose_its_objects_meanwhile() {
+    let mut watched = Watched::new(&[("a.yaml", &service("a", 1))]);
+    fs::rename(watched.path("a.yaml"), watched.path("a.yaml~")).unwrap();
+    watched.write("a.yaml", &service("a", 2));
+    let edit = watched.next();
+    assert!(matches!(edit.events[..], [Event::Put(_)]), "{:?}", edit.events);
+    assert_eq!(watched.port("a"), Some(2));
+
+    fs::rename(watched.path("a.yaml"), watched.path("b.yaml")).unwrap();
+    watched.write("c.yaml", &service("c", 3));
+    watched.until(|watched| watched.port("c") == Some(3));
+    assert_eq!(
+        (watched.port("a"), watched.texts()),
+        (Some(2), Vec::<String>::new()),
+        "a file under a new name"
+    );
+}
