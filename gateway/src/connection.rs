@@ -1,18 +1,78 @@
-//! The life of a client connection: sockets, the handshake, the choice of protocol, the keep-alive loop with the
-//! request head under one deadline, and the end.
+//! The life of a client connection.
 //!
-//! Ours because Pingora's listener cannot add listeners, bound a request head, choose TLS by SNI freely or hide
-//! its own error page.
+//! [`Listeners`] bind the sockets; every worker accepts from all of them (`accept`). A connection does its TLS
+//! handshake (`handshake`), shows which protocol it speaks, and is served by the loop of that protocol
+//! (`http1`, `http2`) until it ends. Whoever reads from a connection goes through a `wire`, which keeps what
+//! was read ahead; Pingora gets a `lease` on it for one request. `head`, `framing` and `authority` are
+//! the checks that every HTTP/1 request passes before anything else sees it.
 
 pub(crate) mod accept;
-pub mod bind;
-mod chunks;
-mod head;
+pub(crate) mod authority;
+mod bind;
+mod framing;
+mod handshake;
+pub(crate) mod head;
 mod http1;
 mod http2;
 pub mod info;
-pub(crate) mod io;
+mod lease;
+pub(crate) mod link;
+mod listeners;
 mod refusal;
+mod transport;
+mod wire;
 
-pub use bind::{BoundSocket, BoundSockets, Sockets};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use sluice_config::BindProtocol;
+use tokio::net::TcpStream;
+
 pub use info::{ConnectionInfo, TlsInfo};
+pub use listeners::Listeners;
+pub(crate) use listeners::{ListenerSet, Listening, SocketKey};
+
+use crate::worker::Worker;
+use http1::{Http1, speaks_http2};
+use http2::Http2;
+use listeners::Entry;
+use transport::Transport;
+use wire::Wire;
+
+/// Octets of a request body that are read and dropped, so that the connection can go on after an answer that
+/// came before the body's end.
+const MAX_DRAIN: u64 = 64 * 1024;
+
+/// Serves one connection until it ends.
+async fn serve(stream: TcpStream, peer: SocketAddr, entry: Entry, worker: &Arc<Worker>) {
+    // Without it the last segment of an answer may wait for the client's acknowledgement of the one before.
+    let (Ok(local), Ok(())) = (stream.local_addr(), stream.set_nodelay(true)) else { return };
+    let (transport, tls, http2) = match entry.protocol {
+        BindProtocol::Http => (Transport::Plain(stream), None, false),
+        // In a box, because the future of a handshake is large and lives short.
+        BindProtocol::Https => match Box::pin(handshake::secure(stream, &entry.group, worker)).await {
+            Ok(secured) => (Transport::Tls(secured.stream), Some(secured.info), secured.http2),
+            Err(error) => {
+                tracing::debug!(client = %peer, %error, "TLS handshake failed");
+                worker.state.telemetry.handshake_failed();
+                return;
+            }
+        },
+    };
+    let Entry { group, declared_port, protocol } = entry;
+    let plain = tls.is_none();
+    let info = Arc::new(ConnectionInfo { peer, local, group, declared_port, protocol, tls });
+    let engine = worker.engine();
+    let mut wire = Wire::new(transport);
+    let http2 = match plain {
+        true => match Box::pin(speaks_http2(&mut wire, worker)).await {
+            Some(http2) => http2,
+            None => return,
+        },
+        false => http2,
+    };
+    match http2 {
+        true => Box::pin(Http2::new(worker.clone(), engine, info).serve(wire)).await,
+        false => Http1::new(worker.clone(), engine, info).serve(wire).await,
+    }
+}

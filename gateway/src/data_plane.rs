@@ -4,22 +4,25 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use sluice_config::{Delta, Refusal, Report};
+use sluice_config::{Delta, Report};
 use tokio::sync::mpsc;
 
-use crate::apply::{Certificates, apply};
-use crate::connection::bind::Sockets;
+use crate::apply::apply;
+use crate::connection::Listeners;
 use crate::drain::Drain;
 use crate::state::State;
 use crate::telemetry::Telemetry;
 use crate::tls::{CertificateStore, TlsError};
-use crate::worker::Serving;
+use crate::worker::Workers;
 
 /// A running data plane.
 pub struct DataPlane {
-    serving: Serving,
-    /// Gone when the end has begun to close them.
-    sockets: Mutex<Option<Sockets>>,
+    state: Arc<State>,
+    certificates: Arc<CertificateStore>,
+    listeners: Arc<Listeners>,
+    drain: Arc<Drain>,
+    /// Gone when they have been stopped.
+    workers: Mutex<Option<Workers>>,
 }
 
 /// Why the data plane could not start.
@@ -28,8 +31,8 @@ pub enum StartError {
     /// The fallback certificate could not be made.
     #[error("cannot make the self-signed fallback certificate: {0}")]
     Certificates(#[from] TlsError),
-    /// A worker thread could not be started.
-    #[error("cannot start a worker thread: {0}; check the limits of processes and memory")]
+    /// A worker could not be started.
+    #[error("cannot start a worker: {0}; check the limits of processes, open files and memory")]
     Workers(#[from] io::Error),
 }
 
@@ -44,38 +47,30 @@ impl DataPlane {
         telemetry: Arc<Telemetry>,
     ) -> Result<(Self, mpsc::UnboundedReceiver<Report>), StartError> {
         let (reporter, reports) = mpsc::unbounded_channel();
-        let sockets = Sockets::new();
         let report = Arc::new(move |report| {
             // Nobody may be listening any more; then nobody wants to know.
             let _ = reporter.send(report);
         });
-        let certificates = Arc::new(CertificateStore::new()?);
-        let serving = Serving {
-            state: State::new(telemetry, report),
-            certificates,
-            drain: Drain::new(),
-            sockets: sockets.subscribe(),
-        };
-        serving.start_workers(workers)?;
-        Ok((Self { serving, sockets: Mutex::new(Some(sockets)) }, reports))
+        let certificates = CertificateStore::new()?;
+        let state = State::new(telemetry, report);
+        let (listeners, drain) = (Listeners::new(), Drain::new());
+        let workers = Workers::start(&state, &certificates, &listeners, &drain, workers)?;
+        Ok((Self { state, certificates, listeners, drain, workers: Mutex::new(Some(workers)) }, reports))
     }
 
     /// What all workers share.
     pub fn state(&self) -> &Arc<State> {
-        &self.serving.state
+        &self.state
     }
 
     /// Puts a delta into force. Gives its acknowledgement, and what changed about sockets. Deltas come from
     /// one caller, in order.
     pub fn apply(&self, delta: &Delta) -> (Report, Vec<Report>) {
-        let acknowledged = apply(&self.serving.state, delta, &*self.serving.certificates);
-        let mut binds = Vec::new();
-        if let Some(sockets) = self.sockets.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
-            binds = sockets.apply(&delta.groups);
-            self.serving.state.readiness.set_bound(sockets.all_bound());
-        }
+        let acknowledged = apply(&self.state, delta, &*self.certificates);
+        let binds = self.listeners.apply(&delta.groups);
+        self.state.readiness.set_bound(self.listeners.all_bound());
         if delta.complete {
-            self.serving.drain.serve();
+            self.listeners.open();
         }
         (acknowledged, binds)
     }
@@ -84,24 +79,17 @@ impl DataPlane {
     /// are closed and running requests finished, for at most `worker-shutdown-timeout`. Returns false when
     /// some had to be cut off.
     pub async fn end(&self, grace: Duration) -> bool {
-        self.serving.state.readiness.set_draining();
-        self.serving.drain.begin();
+        self.state.readiness.set_draining();
+        self.drain.begin();
         tokio::time::sleep(grace).await;
-        self.serving.drain.close();
-        if let Some(mut sockets) = self.sockets.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            sockets.close();
+        self.listeners.close();
+        self.drain.close();
+        let patience = self.state.tuning.load().worker_shutdown_timeout;
+        let whole = self.drain.ended(patience).await;
+        // What still runs is dropped, and so gets its line in the access log.
+        if let Some(workers) = self.workers.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            workers.stop();
         }
-        let patience = self.serving.state.tuning.load().worker_shutdown_timeout;
-        self.serving.drain.ended(patience).await
-    }
-}
-
-impl Certificates for CertificateStore {
-    fn apply(&self, delta: &Delta) -> Vec<Refusal> {
-        CertificateStore::apply(self, delta)
-    }
-
-    fn remove(&self, delta: &Delta) {
-        self.apply_removals(delta);
+        whole
     }
 }

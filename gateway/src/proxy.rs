@@ -1,47 +1,272 @@
-//! The driver on Pingora's `ProxyHttp`: it turns Pingora's phases into the pipeline's steps and back.
+//! Drives the pipeline from Pingora's phases. Thin: it turns Pingora's types into the pipeline's and back, and
+//! decides nothing.
 //!
-//! It serves every pair of protocols. It decides nothing: what a request gets is the pipeline's business, and
-//! what is here is translation between types.
+//! | Pingora's phase | the pipeline's step |
+//! |---|---|
+//! | `request_filter` | `begin`: an answer, or on |
+//! | `upstream_peer` | `pick` |
+//! | `connected_to_upstream` | `connected` |
+//! | `upstream_request_filter` | `upstream_request` |
+//! | `fail_to_connect`, `error_while_proxy` | `failed` |
+//! | `upstream_response_filter` | `upstream_response` |
+//! | `response_filter` | `response` |
+//! | `fail_to_proxy` | writes the answer that a step before left |
+//! | `logging` | `end` |
 
 mod answer;
+mod context;
+mod engine;
+mod failure;
 mod fields;
 mod peer;
-mod phases;
-mod trouble;
-mod trust;
+mod request;
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::header::{CONNECTION, HeaderValue, TRANSFER_ENCODING, UPGRADE};
+use http::{StatusCode, Version};
+use pingora_core::modules::http::HttpModules;
+use pingora_core::protocols::Digest;
+use pingora_core::upstreams::peer::HttpPeer;
+use pingora_core::{Error, ErrorType};
+use pingora_http::{RequestHeader, ResponseHeader};
+use pingora_proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, Session};
+
+pub(crate) use engine::{Engine, TrustAnchor, engine};
+
 use crate::drain::Drain;
-use crate::pipeline::{Answer, Exchange, Upstream};
+use crate::pipeline::{Next, Outcome, Verdict};
 use crate::state::State;
+use context::Context;
 
-pub(crate) use trust::TrustAnchor;
+type Result<T> = pingora_core::Result<T>;
 
-/// What Pingora calls.
-pub(crate) struct Service {
+/// The service. One per worker.
+pub(crate) struct Proxy {
     state: Arc<State>,
-    drain: Drain,
+    drain: Arc<Drain>,
 }
 
-/// What a request keeps between phases.
-#[derive(Default)]
-pub(crate) struct Context {
-    /// There from the first phase on, unless the connection carries no facts.
-    exchange: Option<Box<Exchange>>,
-    /// To be sent in place of a response.
-    answer: Option<Answer>,
-    /// The endpoint of the next try, where it is known already.
-    upstream: Option<Upstream>,
-    /// The response of this try is dropped for another try's.
-    passed_over: bool,
-    /// Octets of the response body that came from the endpoint.
-    upstream_received: u64,
-}
-
-impl Service {
-    /// A driver for one worker.
-    pub(crate) fn new(state: Arc<State>, drain: Drain) -> Self {
+impl Proxy {
+    pub(crate) fn new(state: Arc<State>, drain: Arc<Drain>) -> Self {
         Self { state, drain }
+    }
+
+    /// Whether the client's connection may go on after this response; tells Pingora if not.
+    fn settle_connection(&self, session: &mut Session, ctx: &Context) {
+        let Some(link) = &ctx.link else { return };
+        if self.drain.phase() > crate::drain::Phase::Serving || link.is_last() || !link.can_drain() {
+            session.set_keepalive(None);
+        }
+    }
+}
+
+#[async_trait]
+impl ProxyHttp for Proxy {
+    type CTX = Context;
+
+    fn new_ctx(&self) -> Context {
+        Context::default()
+    }
+
+    /// None: Pingora's compression module would cost every request a little and do nothing.
+    fn init_downstream_modules(&self, _modules: &mut HttpModules) {}
+
+    async fn early_request_filter(&self, session: &mut Session, ctx: &mut Context) -> Result<()> {
+        ctx.attach(session)
+    }
+
+    async fn request_filter(&self, session: &mut Session, ctx: &mut Context) -> Result<bool> {
+        request::prepare(&self.state, session);
+        match request::begin(&self.state, session, ctx)? {
+            Verdict::Answer(answer) => {
+                self.answer(session, ctx, &answer).await?;
+                Ok(true)
+            }
+            Verdict::Forward => Ok(false),
+        }
+    }
+
+    async fn upstream_peer(&self, _session: &mut Session, ctx: &mut Context) -> Result<Box<HttpPeer>> {
+        match ctx.exchange()?.pick() {
+            Ok(upstream) => {
+                ctx.upstream_close = upstream.idle_timeout.is_none();
+                Ok(Box::new(peer::peer(&upstream)))
+            }
+            Err(answer) => {
+                ctx.answer = Some(answer);
+                Error::e_explain(ErrorType::InternalError, "no endpoint")
+            }
+        }
+    }
+
+    async fn connected_to_upstream(
+        &self,
+        _session: &mut Session,
+        reused: bool,
+        peer: &HttpPeer,
+        _fd: std::os::unix::io::RawFd,
+        _digest: Option<&Digest>,
+        ctx: &mut Context,
+    ) -> Result<()> {
+        if let Some(address) = peer._address.as_inet() {
+            ctx.exchange()?.connected(*address, reused);
+        }
+        Ok(())
+    }
+
+    async fn upstream_request_filter(
+        &self,
+        _session: &mut Session,
+        request: &mut RequestHeader,
+        ctx: &mut Context,
+    ) -> Result<()> {
+        ctx.exchange()?.upstream_request(request);
+        if ctx.upstream_close && !request.headers.contains_key(UPGRADE) {
+            request.insert_header(CONNECTION, HeaderValue::from_static("close"))?;
+        }
+        Ok(())
+    }
+
+    fn fail_to_connect(
+        &self,
+        session: &mut Session,
+        _peer: &HttpPeer,
+        ctx: &mut Context,
+        error: Box<Error>,
+    ) -> Box<Error> {
+        let next = ctx.failed(failure::to_connect(&error, context::responded(session)));
+        ctx.follow(next, error)
+    }
+
+    fn error_while_proxy(
+        &self,
+        _peer: &HttpPeer,
+        session: &mut Session,
+        error: Box<Error>,
+        ctx: &mut Context,
+        reused: bool,
+    ) -> Box<Error> {
+        let next = match ctx.pending.take() {
+            Some(next) => next,
+            None => {
+                let replayable = !session.as_ref().retry_buffer_truncated();
+                ctx.failed(failure::while_proxying(&error, reused, replayable, context::responded(session)))
+            }
+        };
+        ctx.follow(next, error)
+    }
+
+    async fn upstream_response_filter(
+        &self,
+        session: &mut Session,
+        response: &mut ResponseHeader,
+        ctx: &mut Context,
+    ) -> Result<()> {
+        if context::is_interim(response.status) {
+            return Ok(());
+        }
+        if response.status == StatusCode::SWITCHING_PROTOCOLS && !session.is_upgrade_req() {
+            return Err(Error::explain(ErrorType::InvalidHTTPHeader, "101 that nobody asked for").into_up());
+        }
+        let replayable = !session.as_ref().retry_buffer_truncated();
+        match ctx.exchange()?.upstream_response(response.status, &response.headers, replayable) {
+            Next::Relay => Ok(()),
+            next => {
+                ctx.pending = Some(next);
+                Err(Error::explain(ErrorType::HTTPStatus(response.status.as_u16()), "not relayed").into_up())
+            }
+        }
+    }
+
+    async fn response_filter(
+        &self,
+        session: &mut Session,
+        response: &mut ResponseHeader,
+        ctx: &mut Context,
+    ) -> Result<()> {
+        if !context::is_interim(response.status) {
+            ctx.exchange()?.response(response.status, response);
+            self.settle_connection(session, ctx);
+            response.set_version(Version::HTTP_11);
+            if session.req_header().version == Version::HTTP_10 {
+                // Pingora chunks what has no length, which HTTP/1.0 cannot read (RFC 9112 §6.1): such a body ends
+                // with the connection.
+                if response.remove_header(&TRANSFER_ENCODING).is_some() {
+                    session.set_keepalive(None);
+                }
+            }
+        }
+        if let Some(link) = &ctx.link {
+            link.responds(response.status, response.headers.contains_key(TRANSFER_ENCODING));
+        }
+        Ok(())
+    }
+
+    fn response_body_filter(
+        &self,
+        _session: &mut Session,
+        body: &mut Option<Bytes>,
+        end: bool,
+        ctx: &mut Context,
+    ) -> Result<Option<std::time::Duration>> {
+        if let Some(link) = &ctx.link {
+            link.body_follows(body.as_ref().map_or(0, Bytes::len), end);
+        }
+        Ok(None)
+    }
+
+    async fn fail_to_proxy(&self, session: &mut Session, _error: &Error, ctx: &mut Context) -> FailToProxy {
+        let mut error_code = 0;
+        if let Some(answer) = ctx.answer.take().filter(|_| !context::responded(session))
+            && self.answer(session, ctx, &answer).await.is_ok()
+        {
+            error_code = answer.status.as_u16();
+            if let Some(link) = ctx.link.as_ref().filter(|_| session.get_keepalive().is_some()) {
+                link.set_keep();
+            }
+        }
+        // The connection loop takes the stream back by itself where it can go on.
+        FailToProxy { error_code, can_reuse_downstream: false }
+    }
+
+    async fn logging(&self, session: &mut Session, error: Option<&Error>, ctx: &mut Context) {
+        let Some(mut exchange) = ctx.exchange.take() else { return };
+        let head = session.response_written().filter(|head| !context::is_interim(head.status));
+        let status = head.map(|head| head.status);
+        let body_sent = session.body_bytes_sent() as u64;
+        let bytes_sent = match &ctx.link {
+            Some(link) => link.sent(),
+            None => head.map_or(0, |head| request::fields_length(&head.headers)) + body_sent,
+        };
+        let whole = error.is_none() || ctx.answered;
+        if let Some(link) = ctx.link.as_ref().filter(|_| whole) {
+            link.set_whole();
+        }
+        exchange.end(Outcome {
+            status,
+            body_sent,
+            bytes_sent,
+            body_received: session.body_bytes_read() as u64,
+            upstream_received: session.upstream_body_bytes_received() as u64,
+            aborted: !whole,
+        });
+    }
+
+    /// The access log and the metrics tell. Pingora would write an error for every client that went away.
+    fn suppress_error_log(&self, _session: &Session, _ctx: &Context, _error: &Error) -> bool {
+        true
+    }
+
+    fn suppress_proxy_warn_log(
+        &self,
+        _session: &Session,
+        _ctx: &Context,
+        _error: &Error,
+        _context: ProxyWarnLogContext,
+    ) -> bool {
+        true
     }
 }

@@ -1,63 +1,19 @@
-//! TLS towards clients: which certificate answers for which name.
+//! TLS towards clients: from the name that a client asks for to the certificate that it gets.
 //!
-//! A handshake reads one immutable table through an [`ArcSwap`](arc_swap::ArcSwap) and takes no lock of ours. A
-//! change of a certificate or host copies the few nodes of the table that it touches, so a swap costs the same
-//! with ten hosts and with ten thousand, and connections that run keep the configuration they began with.
+//! Every connection takes the table as it stands at its handshake; a change publishes a new table that shares
+//! everything that did not change, and touches no connection that runs. TLS 1.2 and 1.3, session tickets off
+//! as in ingress-nginx, and key exchange that a quantum computer cannot undo later preferred.
 
-mod describe;
+mod certificate;
+mod error;
 mod fallback;
-mod server_config;
+mod provider;
 mod store;
 mod table;
 
-use sluice_config::CertificateId;
-
-pub use describe::CertificateDescription;
-pub use store::CertificateStore;
-
-/// What is wrong with a certificate, in words for the owner of its Secret.
-#[derive(Debug, thiserror::Error)]
-pub enum TlsError {
-    /// The key is damaged or of a kind that cannot sign.
-    #[error(
-        "Secret {secret}: the private key in tls.key cannot be used ({reason}); it must be RSA of 2048 to 8192 \
-         bits, ECDSA on P-256, P-384 or P-521, or Ed25519"
-    )]
-    Key {
-        /// The Secret.
-        secret: CertificateId,
-        /// What the TLS library says.
-        reason: rustls::Error,
-    },
-    /// Key and certificate are not a pair.
-    #[error(
-        "Secret {secret}: tls.key is not the key of the first certificate in tls.crt; put the server's own \
-         certificate first, or replace both by a matching pair"
-    )]
-    Mismatch {
-        /// The Secret.
-        secret: CertificateId,
-    },
-    /// The chain is empty, or its first certificate is damaged.
-    #[error(
-        "Secret {secret}: the first certificate in tls.crt cannot be used ({reason}); store the chain in PEM, \
-         the server's own certificate first"
-    )]
-    Chain {
-        /// The Secret.
-        secret: CertificateId,
-        /// What the TLS library says.
-        reason: rustls::Error,
-    },
-    /// The self-signed certificate could not be made at start.
-    #[error(
-        "cannot make the self-signed fallback certificate: {0}; check that the system's random source works"
-    )]
-    Fallback(#[from] rcgen::Error),
-    /// The TLS library refuses its own defaults or the certificate just made.
-    #[error("cannot set up TLS: {0}; this program was built with a TLS library that does not fit")]
-    Library(#[from] rustls::Error),
-}
-
+pub use certificate::ServedCertificate;
+pub use error::TlsError;
+pub use provider::install_provider;
 #[cfg(test)]
-mod tests;
+pub(crate) use provider::provider;
+pub use store::CertificateStore;

@@ -1,142 +1,263 @@
-//! The keep-alive loop of an HTTP/1 connection.
+//! The keep-alive loop of an HTTP/1 connection: wait, read a head under one deadline, check it, let the proxy
+//! serve the request, take the stream back.
 //!
-//! Ours and not Pingora's, because an idle connection should hold no buffer, a whole head should have one
-//! deadline, and what is malformed should get our page, our log line and our metric. The driver gets the
-//! stream together with a head that has been checked, and gives the stream back.
+//! While it waits it holds no buffer. Pingora's own loop would park an idle connection inside the future of a
+//! whole proxied request, give a slow client a new deadline with every octet, and answer malformed requests in
+//! its own name without a log line.
 
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
+use bytes::{Buf, BytesMut};
 use http::StatusCode;
 use pingora_core::apps::HttpServerApp;
 use pingora_core::protocols::http::ServerSession;
-use tokio::time::{Instant, timeout_at};
+use pingora_core::protocols::raw_connect::ProxyDigest;
+use tokio::time::{Instant, timeout, timeout_at};
 
-use super::head::{self, Head, Limits, Parsed};
-use super::io::ClientIo;
-use super::{http2, refusal};
+use super::head::{Fault, Head, Limits, Scanner};
+use super::lease::Lease;
+use super::link::{Client, Link, Returned};
+use super::refusal::{Refusal, refuse};
+use super::wire::Wire;
+use super::{ConnectionInfo, MAX_DRAIN};
+use crate::drain::Phase;
+use crate::proxy::Engine;
 use crate::worker::Worker;
 
-/// Room made for a head at a time: most fit into one.
-const READ: usize = 2048;
+/// What begins every HTTP/2 connection (RFC 9113 §3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// How long a connection may still send its first request when the program closes its sockets.
+/// How long a connection may still send its first request when the program ends.
 const LAST_FIRST: Duration = Duration::from_secs(1);
-/// How long a connection that was idle then may send its next one.
+/// How long a connection that is idle then may send its next one.
 const LAST_NEXT: Duration = Duration::from_millis(100);
 
-/// What reading a head came to.
-enum Read {
-    Head(Head),
-    Http2,
-    Refused(StatusCode),
-    /// The client went away, or never said anything.
-    Closed,
+/// How long a client may go on sending after it has been answered for the last time.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// A connection that speaks HTTP/1.
+pub(super) struct Http1 {
+    worker: Arc<Worker>,
+    engine: Arc<Engine>,
+    info: Arc<ConnectionInfo>,
+    link: Arc<Link>,
+    digest: Arc<ProxyDigest>,
+    served: u32,
 }
 
-/// Serves requests until the connection ends.
-pub(crate) async fn serve(mut io: Box<ClientIo>, worker: Arc<Worker>) {
-    let mut requests = 0;
-    loop {
-        let tuning = worker.state.tuning.load_full();
-        let patience = if requests == 0 { tuning.client_header_timeout } else { tuning.keep_alive };
-        if !has_arrived(&mut io, requests == 0, patience, &worker).await {
-            return;
+/// What the loop does next.
+enum Next {
+    /// Goes on with the next request.
+    Continue(Box<Wire>),
+    /// Ends the connection so that the client can read what was written last.
+    Linger(Box<Wire>),
+    /// Ends the connection.
+    Close(Box<Wire>),
+    /// Drops the connection: something broke off, and it must not look like a good end.
+    Drop,
+}
+
+/// Why there is no head.
+enum NoHead {
+    /// The client has gone, or nothing came in time: nobody to answer.
+    Silence,
+    /// It is refused.
+    Fault(Fault),
+}
+
+impl Http1 {
+    pub(super) fn new(worker: Arc<Worker>, engine: Arc<Engine>, info: Arc<ConnectionInfo>) -> Self {
+        let link = Arc::new(Link::default());
+        let digest = Client::digest(info.clone(), Some(link.clone()));
+        Self { worker, engine, info, link, digest, served: 0 }
+    }
+
+    /// Serves requests until the connection ends.
+    pub(super) async fn serve(mut self, mut wire: Box<Wire>) {
+        loop {
+            if wire.ahead.is_empty() && !self.wait(&mut wire).await {
+                return Box::pin(wire.close()).await;
+            }
+            let next = match self.read_head(&mut wire).await {
+                Ok((length, head)) => self.request(wire, length, head).await,
+                Err(NoHead::Silence) => Next::Close(wire),
+                Err(NoHead::Fault(fault)) => self.refuse(wire, fault).await,
+            };
+            wire = match next {
+                Next::Continue(wire) => wire,
+                // Rare and long: not part of what every idle connection keeps.
+                Next::Linger(wire) => return Box::pin(wire.linger(LINGER)).await,
+                Next::Close(wire) => return Box::pin(wire.close()).await,
+                Next::Drop => return,
+            };
         }
-        let limits = Limits { line: tuning.max_request_line, head: tuning.max_request_head };
-        let head = match read_head(&mut io, limits, Instant::now() + tuning.client_header_timeout).await {
-            Read::Head(head) => head,
-            Read::Http2 => return Box::pin(http2::serve(io, &worker)).await,
-            Read::Refused(status) => return Box::pin(refusal::refuse(io, &worker, status)).await,
-            Read::Closed => return,
-        };
-        requests += 1;
-        let last = requests >= tuning.keep_alive_requests || tuning.keep_alive.is_zero();
+    }
+
+    /// Waits for the next request. False when the connection should end instead.
+    async fn wait(&self, wire: &mut Wire) -> bool {
+        wire.rest();
+        let tuning = self.worker.state.tuning.load();
+        let idle = if self.served == 0 { tuning.client_header_timeout } else { tuning.keep_alive };
         drop(tuning);
-        match Box::pin(drive(io, head, last, &worker)).await {
-            Some(back) => io = back,
-            None => return,
-        }
-        io.rest();
+        let last_call = if self.served == 0 { LAST_FIRST } else { LAST_NEXT };
+        hear(wire, Instant::now() + idle, last_call, &self.worker).await == Heard::Something
     }
-}
 
-/// One request through the driver; the stream comes back if it can be used again.
-async fn drive(mut io: Box<ClientIo>, head: Head, last: bool, worker: &Worker) -> Option<Box<ClientIo>> {
-    let mut octets = io.ahead().split_to(head.length);
-    if let Some(rewritten) = head.rewritten {
-        octets = rewritten;
-    } else {
-        let _ = octets.split_to(head.skipped);
-    }
-    io.admit(head.framing, last);
-    let _running = worker.drain.request();
-    let mut session = ServerSession::new_http1(io);
-    session.set_pipelined_prefix(octets);
-    let reused = worker.proxy().process_new_http(session, &worker.shutdown).await?;
-    let (stream, _) = reused.consume();
-    stream.into_any().downcast::<ClientIo>().ok()
-}
-
-/// Waits for the first octet of a request, holding no buffer meanwhile. False when none came: the client went
-/// away, was silent too long, or the program is ending. `first` says that nothing has been served yet.
-async fn has_arrived(io: &mut ClientIo, first: bool, patience: Duration, worker: &Worker) -> bool {
-    if !io.ahead().is_empty() {
-        return true;
-    }
-    let mut until = Instant::now() + patience;
-    let mut closing = worker.closing.clone();
-    let mut told = false;
-    loop {
-        // TLS may hold octets that the socket no longer shows.
-        match poll_fn(|context| Poll::Ready(io.try_fill(context, READ))).await {
-            Some(Ok(1..)) => return true,
-            Some(Ok(0) | Err(_)) => return false,
-            None => io.rest(),
-        }
-        tokio::select! {
-            readable = io.readable() => if readable.is_err() {
-                return false;
-            },
-            () = tokio::time::sleep_until(until) => return false,
-            _ = closing.wait_for(|closing| *closing), if !told => {
-                // A request may be on its way, all the more on a connection that was just taken out of the
-                // accept queue.
-                told = true;
-                until = until.min(Instant::now() + if first { LAST_FIRST } else { LAST_NEXT });
+    /// Reads a head under one deadline, from its first octet on.
+    async fn read_head(&self, wire: &mut Wire) -> Result<(usize, Head), NoHead> {
+        let tuning = self.worker.state.tuning.load();
+        let limits = Limits { request_line: tuning.max_request_line, head: tuning.max_request_head };
+        let deadline = tuning.client_header_timeout;
+        drop(tuning);
+        let mut scanner = Scanner::default();
+        let mut skipped = 0;
+        let mut until = None;
+        loop {
+            // A client may send an empty line or two after a body (RFC 9112 §2.2).
+            while scanner.is_new() && wire.ahead.starts_with(b"\r\n") && skipped < limits.head {
+                wire.ahead.advance(2);
+                skipped += 2;
+            }
+            let is_empty_line = matches!(&wire.ahead[..], [] | [b'\r']);
+            if !is_empty_line && let Some(length) = scanner.scan(&wire.ahead, &limits)? {
+                return Ok((length, Head::read(&wire.ahead[..length])?));
+            }
+            let until = *until.get_or_insert_with(|| Instant::now() + deadline);
+            match timeout_at(until, wire.fill()).await {
+                Ok(Ok(1..)) => {}
+                Ok(_) => return Err(NoHead::Silence),
+                Err(_) if wire.ahead.is_empty() => return Err(NoHead::Silence),
+                Err(_) => {
+                    let reason = "the head did not arrive in time";
+                    return Err(Fault { status: StatusCode::REQUEST_TIMEOUT, reason }.into());
+                }
             }
         }
     }
-}
 
-/// Reads a whole head, or says what it gets instead.
-pub(super) async fn read_head_refusing(io: &mut ClientIo, limits: Limits, until: Instant) -> bool {
-    !matches!(read_head(io, limits, until).await, Read::Closed)
-}
+    /// Lets the proxy serve one request.
+    async fn request(&mut self, mut wire: Box<Wire>, length: usize, head: Head) -> Next {
+        let _open = self.worker.drain.shared().request();
+        self.served += 1;
+        let last = {
+            let tuning = self.worker.state.tuning.load();
+            self.served >= tuning.keep_alive_requests || tuning.keep_alive.is_zero()
+        };
+        self.link.prepare(length, &head.framing, head.expects_continue, last);
+        let text = wire.ahead.split_to(length);
+        let request_line = Refusal::request_line(&text);
+        let text = head.rewritten.unwrap_or(text);
+        let lease = Lease::new(wire, head.framing, self.link.clone(), self.digest.clone());
+        let mut session = ServerSession::new_http1(Box::new(lease));
+        session.set_pipelined_prefix(text);
+        let reusable = self.engine.process_new_http(session, &self.worker.never).await.is_some();
+        let Some(mut back) = self.link.take_home() else { return Next::Drop };
+        if !self.link.began() {
+            // Pingora refused what we let through. The tests say that there is no such request.
+            let fault = Fault { status: StatusCode::BAD_REQUEST, reason: "refused behind our own checks" };
+            back.wire.ahead = BytesMut::from(&request_line[..]);
+            return self.refuse(back.wire, fault).await;
+        }
+        self.settle(back, reusable || self.link.keep()).await
+    }
 
-async fn read_head(io: &mut ClientIo, limits: Limits, until: Instant) -> Read {
-    let mut fresh = 0;
-    loop {
-        // A head can only be whole, or wrong, when a line has ended or is too long: a client that sends octet
-        // by octet must not make us look at everything each time.
-        let octets = &io.ahead()[fresh..];
-        if octets.contains(&b'\n') || io.ahead().len() > limits.line {
-            match head::parse(io.ahead(), limits) {
-                Parsed::Partial => {}
-                Parsed::Http2 => return Read::Http2,
-                Parsed::Head(head) => return Read::Head(head),
-                Parsed::Refused(status) => return Read::Refused(status),
+    /// After a request: on with the next one, or the end.
+    async fn settle(&self, back: Returned, keep: bool) -> Next {
+        let Returned { mut wire, mut framing, out } = back;
+        if !self.link.is_whole() || !out.is_empty() {
+            return Next::Drop;
+        }
+        if self.link.upgraded() {
+            return Next::Close(wire);
+        }
+        if !keep {
+            // Only who may still be sending needs time to read first.
+            return match framing.is_done() && wire.ahead.is_empty() {
+                true => Next::Close(wire),
+                false => Next::Linger(wire),
+            };
+        }
+        let patience = self.worker.state.tuning.load().client_body_timeout;
+        let mut drained = 0;
+        while !framing.is_done() {
+            if wire.ahead.is_empty() && !matches!(timeout(patience, wire.fill()).await, Ok(Ok(1..))) {
+                return Next::Drop;
+            }
+            let Ok(taken) = framing.take(&wire.ahead) else { return Next::Linger(wire) };
+            wire.ahead.advance(taken);
+            drained += taken as u64;
+            if drained > MAX_DRAIN {
+                return Next::Linger(wire);
             }
         }
-        fresh = io.ahead().len();
-        let filled = poll_fn(|context| io.try_fill(context, READ).map_or(Poll::Pending, Poll::Ready));
-        match timeout_at(until, filled).await {
-            Ok(Ok(1..)) => {}
-            Ok(_) => return Read::Closed,
-            Err(_) if io.ahead().is_empty() => return Read::Closed,
-            Err(_) => return Read::Refused(StatusCode::REQUEST_TIMEOUT),
+        Next::Continue(wire)
+    }
+
+    /// Answers what cannot be served and ends the connection.
+    async fn refuse(&self, mut wire: Box<Wire>, fault: Fault) -> Next {
+        let request = Refusal::request_line(&wire.ahead);
+        let length = wire.ahead.len();
+        let refusal = Refusal { request_line: &request, length, status: fault.status };
+        tracing::debug!(client = %self.info.peer, %fault, "refused a request");
+        match Box::pin(refuse(&self.worker.state, &self.info, &refusal, &mut wire.transport)).await {
+            Ok(()) => Next::Linger(wire),
+            Err(_) => Next::Drop,
         }
+    }
+}
+
+impl From<Fault> for NoHead {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+/// Whether a client speaks HTTP/2 without having said so before (RFC 9113 §3.3). Reads as much as it takes to
+/// tell. `None` when it says nothing at all, or the end comes first.
+pub(super) async fn speaks_http2(wire: &mut Wire, worker: &Worker) -> Option<bool> {
+    let until = Instant::now() + worker.state.tuning.load().client_header_timeout;
+    loop {
+        let seen = wire.ahead.len().min(PREFACE.len());
+        if wire.ahead[..seen] != PREFACE[..seen] {
+            return Some(false);
+        }
+        if seen == PREFACE.len() {
+            return Some(true);
+        }
+        match hear(wire, until, LAST_FIRST, worker).await {
+            Heard::Something => {}
+            // Too slow for this is too slow for a head: the loop says so.
+            Heard::Nothing if seen > 0 => return Some(false),
+            Heard::Nothing | Heard::End => return None,
+        }
+    }
+}
+
+/// What came of listening to a client that owes us nothing.
+#[derive(PartialEq, Eq)]
+enum Heard {
+    Something,
+    /// Not in time.
+    Nothing,
+    /// It has gone, or we are going.
+    End,
+}
+
+/// Waits for octets while nothing is under way. The end of the program cuts the wait short to `last_call`: a
+/// request may be on its way, or in the kernel already without the runtime having noticed.
+async fn hear(wire: &mut Wire, until: Instant, last_call: Duration, worker: &Worker) -> Heard {
+    let read = tokio::select! {
+        biased;
+        read = timeout_at(until, wire.fill()) => read,
+        () = worker.drain.reached(Phase::Closing) => match timeout(last_call, wire.fill()).await {
+            Err(_) => return Heard::End,
+            read => read,
+        },
+    };
+    match read {
+        Ok(Ok(1..)) => Heard::Something,
+        Ok(_) => Heard::End,
+        Err(_) => Heard::Nothing,
     }
 }

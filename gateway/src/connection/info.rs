@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use pingora_core::protocols::raw_connect::ProxyDigest;
 use sluice_config::{BindProtocol, GroupId};
 
 /// Facts about a connection. Made once when it is ready for its first request and shared by all of them.
@@ -44,9 +43,4 @@ impl ConnectionInfo {
     pub fn scheme(&self) -> &'static str {
         if self.is_https() { "https" } else { "http" }
     }
-}
-
-/// The facts that a connection carries to its drivers.
-pub(crate) fn of(digest: &ProxyDigest) -> Option<&Arc<ConnectionInfo>> {
-    digest.user_data.as_ref()?.downcast_ref()
 }

@@ -1,78 +1,91 @@
-//! The end of a connection whose request could not be read.
+//! The answer to a request that cannot be read, written without Pingora, which has never heard of it.
 
+use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{BufMut, BytesMut};
 use http::StatusCode;
-use std::future::poll_fn;
-use std::task::Poll;
+use pingora_core::protocols::http::date::get_cached_date;
 use tokio::io::AsyncWriteExt;
-use tokio::time::timeout;
 
-use super::info::of;
-use super::io::ClientIo;
+use super::ConnectionInfo;
+use super::transport::Transport;
 use crate::pipeline::{Answer, Exchange, Outcome};
-use crate::worker::Worker;
+use crate::state::State;
 
-/// How long a client may take to take the page, and then to go away by itself.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// Octets of a request that are read and dropped so that the client can read our page: closing a socket that
-/// holds unread octets resets the connection.
-const LINGER: usize = 256 * 1024;
+/// Octets of a request line that are kept for the log.
+const LOGGED_LINE: usize = 1024;
+/// How long the client may take to take it.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Answers with the page for `status`, logs it, and closes.
-pub(super) async fn refuse(mut io: Box<ClientIo>, worker: &Worker, status: StatusCode) {
-    let Some(connection) = of(io.digest()).cloned() else { return };
-    let length = io.ahead().len();
-    let line = {
-        let read = &io.ahead()[..];
-        let start = read.iter().position(|octet| !b"\r\n".contains(octet)).unwrap_or(read.len());
-        let end = read[start..].iter().position(|octet| b"\r\n".contains(octet));
-        read[start..end.map_or(read.len(), |end| start + end)].to_vec()
+/// A request that is refused.
+pub(super) struct Refusal<'a> {
+    /// As much of the first line as there is.
+    pub(super) request_line: &'a [u8],
+    /// Octets that arrived.
+    pub(super) length: usize,
+    /// The answer's status.
+    pub(super) status: StatusCode,
+}
+
+impl Refusal<'_> {
+    /// The first line of what a client sent, cut to what a log line should hold.
+    pub(super) fn request_line(bytes: &[u8]) -> Vec<u8> {
+        let line = bytes.split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
+        line[..line.len().min(LOGGED_LINE)].to_vec()
+    }
+}
+
+/// Writes our page, a log line and a metric.
+pub(super) async fn refuse(
+    state: &Arc<State>,
+    info: &Arc<ConnectionInfo>,
+    refusal: &Refusal<'_>,
+    transport: &mut Transport,
+) -> io::Result<()> {
+    let (mut exchange, answer) =
+        Exchange::refuse(state, info, refusal.request_line, refusal.length, refusal.status);
+    let head = head(&answer);
+    let write = async {
+        let mut whole = head.clone();
+        whole.extend_from_slice(&answer.body);
+        transport.write_all(&whole).await?;
+        transport.flush().await
     };
-    let (mut exchange, answer) = Exchange::refuse(&worker.state, &connection, &line, length, status);
-    let octets = render(&answer);
-    let sent = matches!(timeout(PATIENCE, io.send(&octets)).await, Ok(Ok(())));
-    exchange.end(Outcome {
-        status: sent.then_some(answer.status),
-        body_sent: if sent { answer.body.len() as u64 } else { 0 },
-        bytes_sent: if sent { octets.len() as u64 } else { 0 },
-        aborted: !sent,
-        ..Outcome::default()
+    let written = tokio::time::timeout(WRITE_TIMEOUT, write)
+        .await
+        .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+    let body_sent = answer.body.len() as u64;
+    exchange.end(match written {
+        Ok(()) => Outcome {
+            status: Some(answer.status),
+            body_sent,
+            bytes_sent: head.len() as u64 + body_sent,
+            ..Outcome::default()
+        },
+        Err(_) => Outcome { aborted: true, ..Outcome::default() },
     });
-    io.release();
-    // The client may have gone already.
-    let _ = timeout(PATIENCE, linger(&mut io)).await;
+    written
 }
 
-async fn linger(io: &mut ClientIo) {
-    if io.shutdown().await.is_err() {
-        return;
-    }
-    let mut dropped = 0;
-    while dropped < LINGER {
-        io.ahead().clear();
-        match poll_fn(|context| io.try_fill(context, 4096).map_or(Poll::Pending, Poll::Ready)).await {
-            Ok(read @ 1..) => dropped += read,
-            _ => return,
-        }
-    }
-}
-
-fn render(answer: &Answer) -> BytesMut {
-    let mut octets = BytesMut::with_capacity(512);
-    let reason = answer.status.canonical_reason().unwrap_or("");
-    octets.put_slice(format!("HTTP/1.1 {} {reason}\r\n", answer.status.as_str()).as_bytes());
-    let date = httpdate::fmt_http_date(std::time::SystemTime::now());
-    octets.put_slice(format!("Date: {date}\r\n").as_bytes());
+fn head(answer: &Answer) -> BytesMut {
+    let mut head = BytesMut::with_capacity(512 + answer.body.len());
+    head.put_slice(b"HTTP/1.1 ");
+    head.put_slice(answer.status.as_str().as_bytes());
+    head.put_slice(b" ");
+    head.put_slice(answer.status.canonical_reason().unwrap_or_default().as_bytes());
+    head.put_slice(b"\r\nDate: ");
+    head.put_slice(get_cached_date().as_bytes());
+    head.put_slice(b"\r\nContent-Length: ");
+    head.put_slice(itoa::Buffer::new().format(answer.body.len()).as_bytes());
+    head.put_slice(b"\r\nConnection: close\r\n");
     for (name, value) in &answer.fields {
-        octets.put_slice(name.as_str().as_bytes());
-        octets.put_slice(b": ");
-        octets.put_slice(value.as_bytes());
-        octets.put_slice(b"\r\n");
+        head.put_slice(name.as_str().as_bytes());
+        head.put_slice(b": ");
+        head.put_slice(value.as_bytes());
+        head.put_slice(b"\r\n");
     }
-    octets
-        .put_slice(format!("Content-Length: {}\r\nConnection: close\r\n\r\n", answer.body.len()).as_bytes());
-    octets.put_slice(&answer.body);
-    octets
+    head.put_slice(b"\r\n");
+    head
 }

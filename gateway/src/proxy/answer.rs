@@ -1,27 +1,38 @@
-//! Our own answers on Pingora's session.
+//! Sends the pipeline's own answers.
 
-use http::Method;
 use http::header::CONTENT_LENGTH;
-use pingora_core::Result;
+use http::{Method, StatusCode};
 use pingora_http::ResponseHeader;
 use pingora_proxy::Session;
 
+use super::context::Context;
+use super::{Proxy, Result};
 use crate::pipeline::Answer;
 
-/// Sends `answer` whole.
-pub(super) async fn write(session: &mut Session, answer: &Answer) -> Result<()> {
-    let mut head = ResponseHeader::build(answer.status, Some(answer.fields.len() + 3))?;
-    for (name, value) in &answer.fields {
-        head.append_header(name.clone(), value.clone())?;
+impl Proxy {
+    /// Writes a whole response. Pingora adds `Date` and the connection's fields.
+    pub(super) async fn answer(
+        &self,
+        session: &mut Session,
+        ctx: &mut Context,
+        answer: &Answer,
+    ) -> Result<()> {
+        if answer.close {
+            session.set_keepalive(None);
+        }
+        self.settle_connection(session, ctx);
+        let mut head = ResponseHeader::build(answer.status, Some(answer.fields.len() + 3))?;
+        for (name, value) in &answer.fields {
+            head.append_header(name, value)?;
+        }
+        // Not where no length is allowed (RFC 9110 §8.6) or where it would speak of another representation.
+        if !matches!(answer.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
+            head.insert_header(CONTENT_LENGTH, answer.body.len())?;
+        }
+        let body = (session.req_header().method != Method::HEAD).then(|| answer.body.clone());
+        session.write_response_header(Box::new(head), false).await?;
+        session.write_response_body(body, true).await?;
+        ctx.answered = true;
+        Ok(())
     }
-    head.insert_header(CONTENT_LENGTH, answer.body.len())?;
-    if answer.close {
-        session.set_keepalive(None);
-    }
-    let without_body = answer.body.is_empty() || session.req_header().method == Method::HEAD;
-    session.write_response_header(Box::new(head), without_body).await?;
-    if !without_body {
-        session.write_response_body(Some(answer.body.clone()), true).await?;
-    }
-    Ok(())
 }

@@ -1,44 +1,33 @@
-//! Pingora's heads as the pipeline changes them. Going through Pingora keeps the case of names that stay.
+//! Lets policies change Pingora's heads, which also keep the case of names.
 
-use http::HeaderMap;
-use http::header::{HeaderName, HeaderValue};
+use http::header::{HeaderMap, HeaderName, HeaderValue};
 use pingora_http::{RequestHeader, ResponseHeader};
 
 use crate::pipeline::Fields;
 
-impl Fields for RequestHeader {
-    fn map(&self) -> &HeaderMap {
-        &self.headers
-    }
+/// The results are dropped because only names and values that are still text can be invalid, and because a map
+/// is full at 32,768 fields only, of which no head that we read has a hundredth.
+macro_rules! fields {
+    ($head:ty) => {
+        impl Fields for $head {
+            fn map(&self) -> &HeaderMap {
+                &self.headers
+            }
 
-    fn set(&mut self, name: HeaderName, value: HeaderValue) {
-        // Fails for names and values that do not parse only; these are parsed.
-        let _ = self.insert_header(name, value);
-    }
+            fn set(&mut self, name: HeaderName, value: HeaderValue) {
+                let _ = self.insert_header(name, value);
+            }
 
-    fn append(&mut self, name: HeaderName, value: HeaderValue) {
-        let _ = self.append_header(name, value);
-    }
+            fn append(&mut self, name: HeaderName, value: HeaderValue) {
+                let _ = self.append_header(name, value);
+            }
 
-    fn remove(&mut self, name: &HeaderName) {
-        self.remove_header(name);
-    }
+            fn remove(&mut self, name: &HeaderName) {
+                self.remove_header(name);
+            }
+        }
+    };
 }
 
-impl Fields for ResponseHeader {
-    fn map(&self) -> &HeaderMap {
-        &self.headers
-    }
-
-    fn set(&mut self, name: HeaderName, value: HeaderValue) {
-        let _ = self.insert_header(name, value);
-    }
-
-    fn append(&mut self, name: HeaderName, value: HeaderValue) {
-        let _ = self.append_header(name, value);
-    }
-
-    fn remove(&mut self, name: &HeaderName) {
-        self.remove_header(name);
-    }
-}
+fields!(RequestHeader);
+fields!(ResponseHeader);

@@ -1,35 +1,31 @@
-//! An endpoint as Pingora connects to it.
+//! From the pipeline's choice of an endpoint to Pingora's peer.
 
-use std::time::Duration;
-
-use pingora_core::protocols::ALPN;
 use pingora_core::upstreams::peer::{HttpPeer, HttpUpstreamRequestPolicy};
 use sluice_config::UpstreamProtocol;
 
 use crate::pipeline::Upstream;
 
-/// The peer for one try.
-pub(super) fn peer(upstream: &Upstream) -> Box<HttpPeer> {
-    let tls = match upstream.protocol {
-        UpstreamProtocol::Http => false,
-        UpstreamProtocol::HttpsUnverified => true,
+/// The peer for one try. From an address, never from a name: Pingora would resolve it, blocking.
+pub(super) fn peer(upstream: &Upstream) -> HttpPeer {
+    let mut peer = match upstream.protocol {
+        UpstreamProtocol::Http => HttpPeer::new(upstream.address, false, String::new()),
+        UpstreamProtocol::HttpsUnverified => {
+            // An address is never sent as SNI (RFC 6066 §3), as with ingress-nginx. Not an empty name: Pingora
+            // takes that for a wish not to verify, and this must be said where it is meant.
+            let mut peer = HttpPeer::new(upstream.address, true, upstream.address.ip().to_string());
+            peer.options.verify_cert = false;
+            peer.options.verify_hostname = false;
+            peer
+        }
     };
-    // An address is never sent as SNI (RFC 6066 §3), and ingress-nginx sends none by default. Not an empty name:
-    // Pingora takes that for a wish not to verify, which must be said where it is meant.
-    let name = if tls { upstream.address.ip().to_string() } else { String::new() };
-    let mut peer = HttpPeer::new(upstream.address, tls, name);
     peer.group_key = upstream.group;
     let options = &mut peer.options;
-    options.verify_cert = false;
-    options.verify_hostname = false;
-    options.alpn = ALPN::H1;
-    // The pipeline takes connection fields out, and lets other upgrades than WebSocket pass.
-    options.http_upstream_request_policy = HttpUpstreamRequestPolicy::preserve();
     options.connection_timeout = upstream.connect_timeout;
     options.total_connection_timeout = upstream.connect_timeout;
     options.read_timeout = upstream.read_timeout;
     options.write_timeout = upstream.send_timeout;
-    // No time in the pool is none at all; no value would be for ever.
-    options.idle_timeout = Some(upstream.idle_timeout.unwrap_or(Duration::ZERO));
-    Box::new(peer)
+    options.idle_timeout = upstream.idle_timeout;
+    // The pipeline takes connection fields out itself, and lets other upgrades than WebSocket pass.
+    options.http_upstream_request_policy = HttpUpstreamRequestPolicy::preserve();
+    peer
 }

@@ -1,51 +1,37 @@
-//! The certificate for names that have none, where `--default-ssl-certificate` names none either.
-//!
-//! Made at every start and never stored. Subject and name are the reference's, because monitoring and runbooks
-//! recognise a missing certificate by them.
+//! The certificate for everybody else: self-signed at start, with the names that ingress-nginx gives its own,
+//! because people recognise them in a browser and scripts look for them.
 
-use jiff::ToSpan;
-use jiff::civil::Date;
-use jiff::tz::TimeZone;
-use rcgen::{
-    CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose,
-};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use std::sync::Arc;
 
-use super::TlsError;
+use jiff::{Timestamp, ToSpan, tz::TimeZone};
+use rcgen::{CertificateParams, DnType, KeyPair};
+use rustls::sign::CertifiedKey;
+use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
-/// Common name of the subject.
-const COMMON_NAME: &str = "Kubernetes Ingress Controller Fake Certificate";
-/// Organisation of the subject.
-const ORGANIZATION: &str = "Acme Co";
-/// The only subject alternative name.
+use super::error::TlsError;
+use super::provider::provider;
+
+/// DNS name in the certificate.
 pub(super) const NAME: &str = "ingress.local";
+const COMMON_NAME: &str = "Kubernetes Ingress Controller Fake Certificate";
+const ORGANIZATION: &str = "Acme Co";
 
-/// The certificate with its key.
-pub(super) struct Fallback {
-    pub(super) certificate: CertificateDer<'static>,
-    pub(super) key: PrivateKeyDer<'static>,
-    /// End of validity, Unix seconds.
-    pub(super) not_after: i64,
-}
-
-/// Makes one on P-256, valid from yesterday (clocks differ) for a year.
-pub(super) fn make() -> Result<Fallback, TlsError> {
-    let today = jiff::Timestamp::now().to_zoned(TimeZone::UTC).date();
+/// Makes one, good for a year from yesterday. Gives its end of validity in Unix seconds too.
+pub(super) fn make() -> Result<(Arc<CertifiedKey>, i64), TlsError> {
+    let now = Timestamp::now().to_zoned(TimeZone::UTC).date();
+    let date = |date: jiff::civil::Date| {
+        // Months and days of a civil date are in the range of their types.
+        rcgen::date_time_ymd(date.year().into(), date.month().unsigned_abs(), date.day().unsigned_abs())
+    };
     let mut params = CertificateParams::new([NAME.to_owned()])?;
-    params.distinguished_name = DistinguishedName::new();
-    params.distinguished_name.push(DnType::OrganizationName, ORGANIZATION);
     params.distinguished_name.push(DnType::CommonName, COMMON_NAME);
-    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    let midnight =
-        |date: Date| rcgen::date_time_ymd(date.year().into(), date.month() as u8, date.day() as u8);
-    params.not_before = midnight(today.saturating_sub(1.day()));
-    params.not_after = midnight(today.saturating_add(1.year()));
+    params.distinguished_name.push(DnType::OrganizationName, ORGANIZATION);
+    params.not_before = date(now.saturating_sub(1.day()));
+    params.not_after = date(now.saturating_add(1.year()));
+    let not_after = params.not_after.unix_timestamp();
     let key = KeyPair::generate()?;
     let certificate = params.self_signed(&key)?;
-    Ok(Fallback {
-        certificate: certificate.der().clone(),
-        key: PrivatePkcs8KeyDer::from(key.serialize_der()).into(),
-        not_after: params.not_after.unix_timestamp(),
-    })
+    let der = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
+    let key = CertifiedKey::from_der(vec![certificate.der().clone()], der, &provider())?;
+    Ok((Arc::new(key), not_after))
 }

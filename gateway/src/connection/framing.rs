@@ -1,0 +1,235 @@
+//! Where the body of an HTTP/1 request ends (RFC 9112 §6 and §7.1).
+//!
+//! The connection keeps this count itself, octet by octet, and hands on nothing beyond it: whatever follows a
+//! body is the next request and passes the checks of a head again. So nobody behind us can be of another
+//! opinion about where a request ends, which is all that request smuggling needs. Chunked coding is read more
+//! strictly than the RFC has it: no space around a size, no bare line ends, no endless extensions or trailers.
+
+/// Octets of extensions in one chunk's line.
+const MAX_EXTENSION: u16 = 1024;
+/// Octets of all trailer fields.
+const MAX_TRAILERS: u16 = 8 * 1024;
+
+/// What is still to come of a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// So many octets.
+    Length(u64),
+    /// Chunks.
+    Chunked(Chunks),
+    /// Everything until the connection ends: another protocol than HTTP/1 requests is spoken.
+    Opaque,
+}
+
+/// How far the chunked coding has been read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Chunks {
+    /// In a chunk's size, with so many digits read.
+    Size { size: u64, digits: u8 },
+    /// In what follows the size, up to the line's end.
+    Extension { size: u64, octets: u16 },
+    /// Before the LF of a chunk's line.
+    SizeEnd { size: u64 },
+    /// In a chunk's data.
+    Data { left: u64 },
+    /// Before the CR, then the LF after the data.
+    DataEnd { carriage_return: bool },
+    /// In the trailer section: octets so far, whether at the start of a line, whether after a CR.
+    Trailers { octets: u16, line_start: bool, carriage_return: bool },
+    /// Behind it all.
+    Done,
+}
+
+/// The chunked coding is broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the request body is not in chunked coding as RFC 9112 section 7.1 has it")]
+pub(crate) struct BadChunk;
+
+impl Framing {
+    /// No body.
+    pub(crate) const NONE: Self = Self::Length(0);
+    /// A chunked body from its start.
+    pub(crate) const CHUNKED: Self = Self::Chunked(Chunks::START);
+
+    /// Whether the body is complete.
+    pub(crate) fn is_done(&self) -> bool {
+        matches!(self, Self::Length(0) | Self::Chunked(Chunks::Done))
+    }
+
+    /// How many octets are still to come; `None` when nobody knows.
+    pub(crate) fn left(&self) -> Option<u64> {
+        match self {
+            Self::Length(left) => Some(*left),
+            Self::Chunked(Chunks::Done) => Some(0),
+            Self::Chunked(_) | Self::Opaque => None,
+        }
+    }
+
+    /// Reads on. Gives the number of octets at the start of `bytes` that belong to the body.
+    pub(crate) fn take(&mut self, bytes: &[u8]) -> Result<usize, BadChunk> {
+        match self {
+            Self::Opaque => Ok(bytes.len()),
+            Self::Length(left) => {
+                let taken = clamp(*left, bytes.len());
+                *left -= taken as u64;
+                Ok(taken)
+            }
+            Self::Chunked(chunks) => {
+                let mut at = 0;
+                while at < bytes.len() && *chunks != Chunks::Done {
+                    if let Chunks::Data { left } = chunks {
+                        let taken = clamp(*left, bytes.len() - at);
+                        at += taken;
+                        *left -= taken as u64;
+                        if *left == 0 {
+                            *chunks = Chunks::DataEnd { carriage_return: false };
+                        }
+                    } else {
+                        *chunks = chunks.next(bytes[at])?;
+                        at += 1;
+                    }
+                }
+                Ok(at)
+            }
+        }
+    }
+}
+
+fn clamp(left: u64, available: usize) -> usize {
+    usize::try_from(left).map_or(available, |left| left.min(available))
+}
+
+impl Chunks {
+    const START: Self = Self::Size { size: 0, digits: 0 };
+
+    /// The state after one octet that is not data.
+    fn next(self, byte: u8) -> Result<Self, BadChunk> {
+        Ok(match (self, byte) {
+            (Self::Size { size, digits }, _) if byte.is_ascii_hexdigit() && digits < 15 => {
+                let digit = char::from(byte).to_digit(16).map_or(0, u64::from);
+                Self::Size { size: size * 16 + digit, digits: digits + 1 }
+            }
+            (Self::Size { size, digits: 1.. }, b'\r') => Self::SizeEnd { size },
+            (Self::Size { size, digits: 1.. }, b';') => Self::Extension { size, octets: 0 },
+            (Self::Extension { size, .. }, b'\r') => Self::SizeEnd { size },
+            (Self::Extension { size, octets: octets @ 0..MAX_EXTENSION }, _) if is_text(byte) => {
+                Self::Extension { size, octets: octets + 1 }
+            }
+            (Self::SizeEnd { size: 0 }, b'\n') => {
+                Self::Trailers { octets: 0, line_start: true, carriage_return: false }
+            }
+            (Self::SizeEnd { size }, b'\n') => Self::Data { left: size },
+            (Self::DataEnd { carriage_return: false }, b'\r') => Self::DataEnd { carriage_return: true },
+            (Self::DataEnd { carriage_return: true }, b'\n') => Self::START,
+            (Self::Trailers { line_start: true, carriage_return: true, .. }, b'\n') => Self::Done,
+            (Self::Trailers { octets, line_start: false, carriage_return: true }, b'\n') => {
+                Self::Trailers { octets, line_start: true, carriage_return: false }
+            }
+            (Self::Trailers { octets, line_start, carriage_return: false }, b'\r') => {
+                Self::Trailers { octets, line_start, carriage_return: true }
+            }
+            (Self::Trailers { octets: octets @ 0..MAX_TRAILERS, carriage_return: false, .. }, _)
+                if is_text(byte) =>
+            {
+                Self::Trailers { octets: octets + 1, line_start: false, carriage_return: false }
+            }
+            _ => return Err(BadChunk),
+        })
+    }
+}
+
+fn is_text(byte: u8) -> bool {
+    byte == b'\t' || (byte >= b' ' && byte != 0x7f)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn whole(bytes: &[u8]) -> Result<usize, BadChunk> {
+        Framing::CHUNKED.clone().take(bytes)
+    }
+
+    #[test]
+    fn a_chunked_body_ends_where_it_ends() {
+        for body in [
+            &b"0\r\n\r\n"[..],
+            b"5\r\nhello\r\n0\r\n\r\n",
+            b"5;name=\"a b\";x\r\nhello\r\n00\r\n\r\n",
+            b"A\r\n0123456789\r\na\r\n0123456789\r\n0\r\nX-Sum: 1\r\nX-More:\t2\r\n\r\n",
+        ] {
+            let mut stream = body.to_vec();
+            stream.extend_from_slice(b"GET / HTTP/1.1\r\n");
+            assert_eq!(whole(&stream), Ok(body.len()), "{}", body.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn broken_chunks_are_refused() {
+        for body in [
+            &b"\r\n"[..],
+            b"5\nhello\r\n0\r\n\r\n",
+            b"5 \r\nhello\r\n0\r\n\r\n",
+            b" 5\r\nhello\r\n0\r\n\r\n",
+            b"0x5\r\nhello\r\n0\r\n\r\n",
+            b"-1\r\n",
+            b"+1\r\n",
+            b"5\r\nhelloX\r\n",
+            b"5\r\nhello\n0\r\n\r\n",
+            b"5\r\nhello\r0\r\n\r\n",
+            b"5;a\nb\r\nhello\r\n0\r\n\r\n",
+            b"5;a\rb\r\nhello\r\n",
+            b"5;\0\r\nhello\r\n",
+            b"0\r\n\n",
+            b"0\r\nX: 1\n\r\n",
+            b"0\r\nX: 1\rY: 2\r\n\r\n",
+            b"1000000000000000\r\n",
+            b"ffffffffffffffff\r\n",
+        ] {
+            assert_eq!(whole(body), Err(BadChunk), "{}", body.escape_ascii());
+        }
+        let long = format!("5;{}\r\n", "x".repeat(2000));
+        assert_eq!(whole(long.as_bytes()), Err(BadChunk));
+        let long = format!("0\r\nX: {}\r\n\r\n", "x".repeat(9000));
+        assert_eq!(whole(long.as_bytes()), Err(BadChunk));
+    }
+
+    #[test]
+    fn a_length_is_counted_down() {
+        let mut framing = Framing::Length(5);
+        assert_eq!(framing.take(b"abc"), Ok(3));
+        assert_eq!(framing.left(), Some(2));
+        assert_eq!(framing.take(b"deGET /"), Ok(2));
+        assert!(framing.is_done());
+        assert!(Framing::NONE.is_done());
+        assert!(!Framing::Opaque.is_done());
+    }
+
+    proptest! {
+        #[test]
+        fn it_does_not_matter_how_the_octets_arrive(
+            chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..40), 0..5),
+            cuts in prop::collection::vec(1usize..9, 1..200),
+            rest in prop::collection::vec(any::<u8>(), 0..20),
+        ) {
+            let mut stream = Vec::new();
+            for chunk in &chunks {
+                stream.extend(format!("{:x}\r\n", chunk.len()).bytes());
+                stream.extend(chunk);
+                stream.extend(b"\r\n");
+            }
+            stream.extend(b"0\r\n\r\n");
+            let end = stream.len();
+            stream.extend(&rest);
+            let mut framing = Framing::CHUNKED;
+            let (mut at, mut cuts) = (0, cuts.iter().cycle());
+            while !framing.is_done() {
+                let until = (at + cuts.next().unwrap()).min(stream.len());
+                at += framing.take(&stream[at..until]).unwrap();
+            }
+            prop_assert_eq!(at, end);
+        }
+    }
+}

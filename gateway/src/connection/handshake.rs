@@ -1,0 +1,56 @@
+//! The TLS handshake: the certificate by the name that the client asks for, under one deadline.
+
+use std::io;
+use std::sync::Arc;
+
+use rustls::ServerConnection;
+use rustls::server::Acceptor;
+use sluice_config::GroupId;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::LazyConfigAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use super::info::TlsInfo;
+use crate::worker::Worker;
+
+/// What came of it.
+pub(super) struct Secured {
+    pub(super) stream: Box<TlsStream<TcpStream>>,
+    pub(super) info: TlsInfo,
+    /// ALPN chose HTTP/2.
+    pub(super) http2: bool,
+}
+
+/// Does it within the time that a request head may take.
+pub(super) async fn secure(stream: TcpStream, group: &GroupId, worker: &Worker) -> io::Result<Secured> {
+    let patience = worker.state.tuning.load().client_header_timeout;
+    timeout(patience, handshake(stream, group, worker)).await?
+}
+
+async fn handshake(stream: TcpStream, group: &GroupId, worker: &Worker) -> io::Result<Secured> {
+    let start = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
+    let server_name = start.client_hello().server_name().map(canonical);
+    let config = worker.certificates.config(group, server_name.as_deref());
+    let stream = start.into_stream(config).await?;
+    let (_, connection) = stream.get_ref();
+    let info = TlsInfo { server_name, version: version(connection), cipher: cipher(connection) };
+    let http2 = connection.alpn_protocol() == Some(b"h2");
+    Ok(Secured { stream: Box::new(stream), info, http2 })
+}
+
+/// As host names are compared: in lower case, without a final dot.
+fn canonical(name: &str) -> Arc<str> {
+    name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase().into()
+}
+
+fn version(connection: &ServerConnection) -> &'static str {
+    match connection.protocol_version() {
+        Some(rustls::ProtocolVersion::TLSv1_3) => "TLSv1.3",
+        _ => "TLSv1.2",
+    }
+}
+
+fn cipher(connection: &ServerConnection) -> &'static str {
+    connection.negotiated_cipher_suite().and_then(|suite| suite.suite().as_str()).unwrap_or_default()
+}

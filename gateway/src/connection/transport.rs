@@ -1,0 +1,77 @@
+//! The byte stream of a client connection: TCP, or TLS on it.
+
+use std::io::{self, IoSlice};
+use std::os::fd::{AsRawFd, RawFd};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::server::TlsStream;
+
+/// TCP, or TLS on it. The latter in a box: rustls keeps over a kilobyte per connection.
+#[derive(Debug)]
+pub(crate) enum Transport {
+    /// TCP.
+    Plain(TcpStream),
+    /// TLS on TCP, after the handshake.
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// Calls one function on whichever stream it is.
+macro_rules! either {
+    ($transport:expr, $stream:ident => $call:expr) => {
+        match $transport.get_mut() {
+            Transport::Plain($stream) => {
+                let $stream = Pin::new($stream);
+                $call
+            }
+            Transport::Tls($stream) => {
+                let $stream = Pin::new($stream.as_mut());
+                $call
+            }
+        }
+    };
+}
+
+impl Transport {
+    /// Number of the socket, for logs.
+    pub(crate) fn descriptor(&self) -> RawFd {
+        match self {
+            Self::Plain(stream) => stream.as_raw_fd(),
+            Self::Tls(stream) => stream.get_ref().0.as_raw_fd(),
+        }
+    }
+}
+
+impl AsyncRead for Transport {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        either!(self, stream => stream.poll_read(cx, buf))
+    }
+}
+
+impl AsyncWrite for Transport {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        either!(self, stream => stream.poll_write(cx, buf))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        either!(self, stream => stream.poll_write_vectored(cx, bufs))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        either!(self, stream => stream.poll_flush(cx))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        either!(self, stream => stream.poll_shutdown(cx))
+    }
+}

@@ -1,0 +1,87 @@
+//! A client's byte stream with what has been read of it ahead of time, and how it is left.
+
+use std::future::poll_fn;
+use std::io;
+use std::mem::MaybeUninit;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
+
+use super::transport::Transport;
+
+/// Octets per read while nobody offers a buffer: more than most heads have.
+const READ_SIZE: usize = 4096;
+/// How long the end of TLS may take to write.
+const FAREWELL: Duration = Duration::from_secs(1);
+/// How much a client may send after it has been answered for the last time.
+const LINGER_OCTETS: usize = 1024 * 1024;
+
+/// A transport and what was read from it but belongs to nobody yet.
+#[derive(Debug)]
+pub(crate) struct Wire {
+    /// The stream.
+    pub(crate) transport: Transport,
+    /// Read ahead.
+    pub(crate) ahead: BytesMut,
+}
+
+impl Wire {
+    /// A wire with nothing read.
+    pub(crate) fn new(transport: Transport) -> Box<Self> {
+        Box::new(Self { transport, ahead: BytesMut::new() })
+    }
+
+    /// Reads what there is. Gives the number of octets, 0 at the end of the stream. Holds no buffer while it
+    /// waits: what was read is copied from the stack.
+    pub(crate) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let mut space = [const { MaybeUninit::uninit() }; READ_SIZE];
+        let mut buf = ReadBuf::uninit(&mut space);
+        ready!(Pin::new(&mut self.transport).poll_read(cx, &mut buf))?;
+        self.ahead.extend_from_slice(buf.filled());
+        Poll::Ready(Ok(buf.filled().len()))
+    }
+
+    /// [`poll_fill`](Self::poll_fill) as a future.
+    pub(crate) async fn fill(&mut self) -> io::Result<usize> {
+        poll_fn(|cx| self.poll_fill(cx)).await
+    }
+
+    /// Gives memory back before a wait.
+    pub(crate) fn rest(&mut self) {
+        if self.ahead.is_empty() {
+            self.ahead = BytesMut::new();
+        }
+    }
+
+    /// Closes the connection. TLS says so (RFC 8446 §6.1), or its client would have to suspect that somebody cut
+    /// the answer short.
+    pub(crate) async fn close(mut self: Box<Self>) {
+        if matches!(self.transport, Transport::Tls(_)) {
+            // Late, or gone already: either way there is nobody to tell.
+            let _ = tokio::time::timeout(FAREWELL, self.transport.shutdown()).await;
+        }
+    }
+
+    /// Closes the connection so that the client can read what was written last: a socket that is closed while
+    /// the client still sends answers with a reset, which discards data on its way. Waits for the client to
+    /// close its side, but no longer than `patience`.
+    pub(crate) async fn linger(mut self: Box<Self>, patience: Duration) {
+        let close = async {
+            self.transport.shutdown().await?;
+            let mut seen = 0;
+            while seen < LINGER_OCTETS {
+                self.ahead.clear();
+                match self.fill().await? {
+                    0 => break,
+                    read => seen += read,
+                }
+            }
+            io::Result::Ok(())
+        };
+        // Late, or gone already: either way there is nobody to wait for.
+        let _ = tokio::time::timeout(patience, close).await;
+    }
+}

@@ -1,0 +1,117 @@
+//! From Pingora's errors to what the pipeline wants to know of a failed try.
+
+use pingora_core::{Error, ErrorSource, ErrorType};
+
+use crate::pipeline::{Failure, FailureKind};
+
+/// Pingora's words for a connection that ended before any octet of the response was in. Its error types do not
+/// tell this from an end in the middle of a head, and its version is pinned; a test fails should the words
+/// change.
+const NOTHING_READ: &str = "bytes already read: 0";
+
+/// No connection came about.
+pub(super) fn to_connect(error: &Error, response_started: bool) -> Failure {
+    let kind = match error.etype() {
+        ErrorType::ConnectTimedout | ErrorType::TLSHandshakeTimedout => FailureKind::ConnectTimeout,
+        _ => FailureKind::Connect,
+    };
+    Failure { kind, stale: false, sent: false, replayable: true, response_started }
+}
+
+/// A connection broke, or one of the two sides misbehaved.
+pub(super) fn while_proxying(
+    error: &Error,
+    reused: bool,
+    replayable: bool,
+    response_started: bool,
+) -> Failure {
+    let kind = match (error.esource(), error.etype()) {
+        (ErrorSource::Downstream, ErrorType::ReadTimedout) => FailureKind::ClientTimeout,
+        (ErrorSource::Downstream, _) => FailureKind::Client,
+        (_, ErrorType::ReadTimedout) => FailureKind::ReadTimeout,
+        (_, ErrorType::WriteTimedout) => FailureKind::SendTimeout,
+        (
+            ErrorSource::Upstream,
+            ErrorType::ReadError | ErrorType::WriteError | ErrorType::ConnectionClosed,
+        ) => FailureKind::Broken,
+        _ => FailureKind::InvalidHead,
+    };
+    let stale = reused && kind == FailureKind::Broken && !response_started && is_stale(error);
+    Failure { kind, stale, sent: true, replayable, response_started }
+}
+
+/// Whether the endpoint had closed the pooled connection, as far as can be told: it took no more octets, or
+/// gave none at all.
+fn is_stale(error: &Error) -> bool {
+    let says = |words| error.context.as_ref().is_some_and(|context| context.as_str().contains(words));
+    *error.etype() == ErrorType::WriteError || says(NOTHING_READ)
+}
+
+#[cfg(test)]
+mod tests {
+    use pingora_core::protocols::Stream;
+    use pingora_core::protocols::http::v1::client::HttpSession;
+    use pingora_http::RequestHeader;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    /// What Pingora says when an endpoint closes after `answer`.
+    async fn error_after(answer: &[u8]) -> Box<Error> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (mut endpoint, _) = listener.accept().await.unwrap();
+        let stream: Stream = Box::new(pingora_core::protocols::l4::stream::Stream::from(stream));
+        let mut session = HttpSession::new(stream);
+        let request = RequestHeader::build("GET", b"/", None).unwrap();
+        session.write_request_header(Box::new(request)).await.unwrap();
+        // Read, so that the end is one and not a reset.
+        let mut head = [0; 18];
+        endpoint.read_exact(&mut head).await.unwrap();
+        endpoint.write_all(answer).await.unwrap();
+        drop(endpoint);
+        session.read_response().await.unwrap_err().into_up()
+    }
+
+    #[tokio::test]
+    async fn only_an_untouched_pooled_connection_is_stale() {
+        let error = error_after(b"").await;
+        assert!(while_proxying(&error, true, true, false).stale);
+        assert!(!while_proxying(&error, false, true, false).stale);
+        let error = error_after(b"HTTP/1.1 2").await;
+        assert!(!while_proxying(&error, true, true, false).stale);
+        assert_eq!(while_proxying(&error, true, true, false).kind, FailureKind::Broken);
+    }
+
+    #[tokio::test]
+    async fn a_write_into_a_closed_connection_is_stale() {
+        let (client, endpoint) = tokio::io::duplex(64);
+        drop(endpoint);
+        let mut session = HttpSession::new(Box::new(client));
+        let request = RequestHeader::build("GET", b"/", None).unwrap();
+        let error = session.write_request_header(Box::new(request)).await.unwrap_err().into_up();
+        assert!(while_proxying(&error, true, true, false).stale);
+        assert!(!while_proxying(&error, false, true, false).stale);
+    }
+
+    #[test]
+    fn kinds() {
+        let up = |etype| Error::new(etype).into_up();
+        let down = |etype| Error::new(etype).into_down();
+        for (error, kind) in [
+            (up(ErrorType::ReadTimedout), FailureKind::ReadTimeout),
+            (up(ErrorType::WriteTimedout), FailureKind::SendTimeout),
+            (up(ErrorType::ConnectionClosed), FailureKind::Broken),
+            (up(ErrorType::InvalidHTTPHeader), FailureKind::InvalidHead),
+            (down(ErrorType::ReadTimedout), FailureKind::ClientTimeout),
+            (down(ErrorType::ConnectionClosed), FailureKind::Client),
+            (down(ErrorType::WriteTimedout), FailureKind::Client),
+        ] {
+            assert_eq!(while_proxying(&error, false, true, false).kind, kind);
+        }
+        assert_eq!(to_connect(&up(ErrorType::ConnectTimedout), false).kind, FailureKind::ConnectTimeout);
+        assert_eq!(to_connect(&up(ErrorType::ConnectRefused), false).kind, FailureKind::Connect);
+        assert_eq!(to_connect(&up(ErrorType::TLSHandshakeFailure), false).kind, FailureKind::Connect);
+    }
+}

@@ -1,0 +1,79 @@
+//! From Pingora's session to the pipeline's view of a request.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::HOST;
+use http::{HeaderMap, StatusCode, Version};
+use pingora_proxy::Session;
+
+use super::Result;
+use super::context::{Context, client};
+use crate::connection::authority::is_authority;
+use crate::connection::head::check_target;
+use crate::pipeline::{Exchange, RequestHead, Verdict};
+use crate::state::State;
+
+/// How long the client may let a part of the response wait (nginx's `send_timeout`).
+const SEND_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Takes the request into the pipeline.
+pub(super) fn begin(state: &Arc<State>, session: &Session, ctx: &mut Context) -> Result<Verdict> {
+    let connection = &client(session)?.info;
+    let head = session.req_header();
+    let target = std::str::from_utf8(head.raw_path()).unwrap_or_default();
+    let authority = match head.uri.authority() {
+        Some(authority) => authority.as_str(),
+        None => head.headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default(),
+    };
+    let length = match &ctx.link {
+        Some(link) => link.head_length(),
+        None => target.len() + authority.len() + usize::try_from(fields_length(&head.headers)).unwrap_or(0),
+    };
+    if let Some(status) = fault(head.method.as_str(), target, authority, head.version) {
+        let line = format!("{} {target} {:?}", head.method, head.version);
+        let (exchange, answer) = Exchange::refuse(state, connection, line.as_bytes(), length, status);
+        ctx.exchange = Some(Box::new(exchange));
+        return Ok(Verdict::Answer(answer));
+    }
+    let head = RequestHead {
+        method: &head.method,
+        target,
+        authority,
+        version: head.version,
+        headers: &head.headers,
+        length,
+    };
+    let (exchange, verdict) = Exchange::begin(state, connection, &head);
+    ctx.exchange = Some(Box::new(exchange));
+    Ok(verdict)
+}
+
+/// HTTP/2 heads have passed no check of ours yet. HTTP/1 heads have; once more costs little and holds whatever
+/// Pingora made of them.
+fn fault(method: &str, target: &str, authority: &str, version: Version) -> Option<StatusCode> {
+    if let Err(fault) = check_target(method, target) {
+        return Some(fault.status);
+    }
+    let named = is_authority(authority.as_bytes()) || authority.is_empty() && version == Version::HTTP_10;
+    (!named).then_some(StatusCode::BAD_REQUEST)
+}
+
+/// Sets the limits of a request.
+pub(super) fn prepare(state: &State, session: &mut Session) {
+    let patience = Some(state.tuning.load().client_body_timeout);
+    session.set_read_timeout(patience);
+    session.set_total_drain_timeout(patience);
+    session.set_write_timeout(Some(SEND_TIMEOUT));
+    // Pingora would end the connection after every `100 Continue`. We do where a body remains unread.
+    session.set_close_on_response_before_downstream_finish(false);
+    if session.req_header().version == Version::HTTP_10 {
+        // HTTP/1.0 has no interim responses (RFC 9110 §15.2).
+        session.set_ignore_info_resp(true);
+    }
+}
+
+/// Octets of names and values.
+pub(super) fn fields_length(fields: &HeaderMap) -> u64 {
+    fields.iter().map(|(name, value)| (name.as_str().len() + value.len()) as u64).sum()
+}

@@ -1,0 +1,96 @@
+//! One certificate as it is served.
+
+use std::sync::Arc;
+
+use rustls::ServerConfig;
+use rustls::server::NoServerSessionStorage;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls_pki_types::{
+    CertificateDer, PrivateKeyDer, PrivatePkcs1KeyDer, PrivatePkcs8KeyDer, PrivateSec1KeyDer,
+};
+use sluice_config::{Certificate, CertificateId, PrivateKey};
+
+use super::error::TlsError;
+use super::provider::provider;
+
+/// A certificate that is served, for introspection.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct ServedCertificate {
+    /// The Secret; `None` for the self-signed fallback.
+    pub id: Option<CertificateId>,
+    /// DNS names in it.
+    pub names: Vec<String>,
+    /// Hosts that are configured to be served with it.
+    pub hosts: Vec<String>,
+    /// Whether it is the one for names without their own.
+    pub default: bool,
+    /// End of validity, Unix seconds.
+    pub not_after: i64,
+}
+
+/// A certificate with everything that a handshake needs.
+#[derive(Debug)]
+pub(super) struct Served {
+    pub(super) names: Vec<String>,
+    pub(super) not_after: i64,
+    pub(super) config: Arc<ServerConfig>,
+    key: Arc<CertifiedKey>,
+}
+
+impl Served {
+    /// Checks a certificate and its key.
+    pub(super) fn new(certificate: &Certificate, base: &ServerConfig) -> Result<Self, TlsError> {
+        let id = || certificate.id.clone();
+        if certificate.chain.is_empty() {
+            return Err(TlsError::Empty(id()));
+        }
+        let chain = certificate.chain.iter().map(|der| CertificateDer::from(der.clone())).collect();
+        let key = match certificate.key.clone() {
+            PrivateKey::Pkcs8(der) => PrivateKeyDer::from(PrivatePkcs8KeyDer::from(der)),
+            PrivateKey::Pkcs1(der) => PrivateKeyDer::from(PrivatePkcs1KeyDer::from(der)),
+            PrivateKey::Sec1(der) => PrivateKeyDer::from(PrivateSec1KeyDer::from(der)),
+        };
+        let key = CertifiedKey::from_der(chain, key, &provider()).map_err(|reason| match reason {
+            rustls::Error::InconsistentKeys(_) => TlsError::Mismatch(id()),
+            reason => TlsError::Unusable { id: id(), reason },
+        })?;
+        let facts = &certificate.facts;
+        Ok(Self::with_key(Arc::new(key), facts.names.clone(), facts.not_after, base))
+    }
+
+    pub(super) fn with_key(
+        key: Arc<CertifiedKey>,
+        names: Vec<String>,
+        not_after: i64,
+        base: &ServerConfig,
+    ) -> Self {
+        let mut config = base.clone();
+        config.cert_resolver = Arc::new(SingleCertAndKey::from(key.clone()));
+        Self { names, not_after, config: Arc::new(config), key }
+    }
+
+    /// The same certificate under other settings.
+    pub(super) fn rebased(&self, base: &ServerConfig) -> Self {
+        Self::with_key(self.key.clone(), self.names.clone(), self.not_after, base)
+    }
+}
+
+/// What all certificates have in common. Cloned for each, so that 5,000 of them share all but the key.
+pub(super) fn base(http2: bool, key: Arc<CertifiedKey>) -> Result<ServerConfig, TlsError> {
+    let mut config = ServerConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?
+        .with_no_client_auth()
+        .with_cert_resolver(Arc::new(SingleCertAndKey::from(key)));
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    config.alpn_protocols = protocols(http2);
+    Ok(config)
+}
+
+/// What is offered by ALPN (RFC 7301), in order of preference.
+pub(super) fn protocols(http2: bool) -> Vec<Vec<u8>> {
+    match http2 {
+        true => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
+        false => vec![b"http/1.1".to_vec()],
+    }
+}

@@ -1,0 +1,127 @@
+//! Request bodies: how they pass, and what becomes of those that nobody reads.
+
+use super::backend::Backend;
+use super::gateway::Gateway;
+
+#[tokio::test]
+async fn a_body_may_come_in_pieces() {
+    let backend = Backend::new().await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    let mut client = gateway.client().await;
+    client.send("POST /x HTTP/1.1\r\nHost: a.example\r\nContent-Length: 10\r\n\r\nhel").await;
+    client.send("loworl").await;
+    client.send("dGET /next HTTP/1.1\r\nHost: a.example\r\n\r\n").await;
+    assert!(client.response().await.body.ends_with("\r\n\r\nhelloworld"));
+    assert!(client.response().await.body.starts_with("get /next"));
+    for piece in [
+        "POST /x HTTP/1.1\r\nHost: a.example\r\nTransfer-Encoding: chunked\r\n\r\n",
+        "5",
+        "\r\nhel",
+        "lo\r",
+        "\n0\r\n",
+        "\r",
+    ] {
+        client.send(piece).await;
+    }
+    client.send("\nGET /next HTTP/1.1\r\nHost: a.example\r\n\r\n").await;
+    let response = client.response().await;
+    assert!(
+        response.body.contains("transfer-encoding: chunked") && response.body.ends_with("\r\n\r\nhello"),
+        "{response:?}"
+    );
+    assert!(client.response().await.body.starts_with("get /next"));
+}
+
+#[tokio::test]
+async fn a_large_body_passes_both_ways() {
+    let backend = Backend::new().await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    let mut client = gateway.client().await;
+    let body = "0123456789abcdef".repeat(64 * 1024);
+    let head = format!("POST /x HTTP/1.1\r\nHost: a.example\r\nContent-Length: {}\r\n\r\n", body.len());
+    client.send(head + &body).await;
+    let response = client.response().await;
+    assert!(response.body.ends_with(&body));
+    assert_eq!(client.get("/next").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_client_may_wait_for_100_continue() {
+    let backend = Backend::new().await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    let mut client = gateway.client().await;
+    for _ in 0..2 {
+        client
+            .send("POST /x HTTP/1.1\r\nHost: a.example\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
+            .await;
+        assert_eq!(client.head().await.status, 100);
+        client.send("hello").await;
+        let response = client.response().await;
+        assert!(response.body.ends_with("\r\n\r\nhello"), "{response:?}");
+        assert!(response.keeps_alive(), "{response:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_before_the_body_keeps_the_connection_where_little_is_left() {
+    let gateway = Gateway::to(&[]).await;
+    let mut client = gateway.client().await;
+    for host in ["unknown.example", "a.example"] {
+        client.send(format!("POST /x HTTP/1.1\r\nHost: {host}\r\nContent-Length: 5\r\n\r\n")).await;
+        let response = client.response().await;
+        assert!(response.status >= 404 && response.keeps_alive(), "{response:?}");
+        client.send("hello").await;
+        assert_eq!(client.get("/").await.status, 503, "the body was read and dropped");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_before_a_long_body_ends_the_connection_but_can_be_read() {
+    let gateway = Gateway::to(&[]).await;
+    for head in [
+        "POST /x HTTP/1.1\r\nHost: a.example\r\nContent-Length: 1000000\r\n\r\n",
+        "POST /x HTTP/1.1\r\nHost: unknown.example\r\nTransfer-Encoding: chunked\r\n\r\n",
+        "POST /x HTTP/1.1\r\nHost: a.example\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n",
+    ] {
+        let mut client = gateway.client().await;
+        client.send(head).await;
+        client.send("1000\r\n").await;
+        client.send("x".repeat(200_000)).await;
+        let response = client.response().await;
+        assert!(response.status >= 404 && !response.keeps_alive(), "{response:?}");
+        client.ends().await;
+    }
+}
+
+#[tokio::test]
+async fn a_broken_chunk_ends_the_connection_and_never_becomes_a_request() {
+    let backend = Backend::new().await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    let mut client = gateway.client().await;
+    client
+        .send(
+            "POST /x HTTP/1.1\r\nHost: a.example\r\nTransfer-Encoding: chunked\r\n\r\n\
+             5 \r\nhello\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: a.example\r\n\r\n",
+        )
+        .await;
+    let rest = client.rest().await;
+    assert!(!rest.contains("smuggled"), "{rest}");
+    let lines = gateway.lines(1).await;
+    assert!(lines[0].contains("\"POST /x HTTP/1.1\""), "{lines:?}");
+    assert_eq!(backend.requests(), 0);
+}
+
+#[tokio::test]
+async fn a_body_that_stops_coming_is_408() {
+    let backend = Backend::new().await;
+    let gateway = Gateway::tuned(&[backend.address], |tuning| {
+        tuning.client_body_timeout = std::time::Duration::from_millis(50);
+    })
+    .await;
+    let mut client = gateway.client().await;
+    client.send("POST /x HTTP/1.1\r\nHost: a.example\r\nContent-Length: 5\r\n\r\nhel").await;
+    let response = client.response().await;
+    assert_eq!(response.status, 408, "{response:?}");
+    let lines = gateway.lines(1).await;
+    assert!(lines[0].contains("\"POST /x HTTP/1.1\" 408"), "{lines:?}");
+}

@@ -1,0 +1,175 @@
+//! HTTP/2: by ALPN and by prior knowledge, its limits and its end.
+
+use bytes::Bytes;
+use h2::client::{SendRequest, handshake};
+use http::{Method, Request};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+
+use super::backend::Backend;
+use super::client::{Client, PATIENCE};
+use super::gateway::Gateway;
+use super::tls;
+
+type Ended = JoinHandle<Result<(), h2::Error>>;
+
+async fn start(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> (SendRequest<Bytes>, Ended) {
+    let (client, connection) = handshake(stream).await.unwrap();
+    (client.ready().await.unwrap(), tokio::spawn(connection))
+}
+
+async fn plain(gateway: &Gateway) -> (SendRequest<Bytes>, Ended) {
+    start(TcpStream::connect(gateway.http).await.unwrap()).await
+}
+
+async fn ask(
+    client: &mut SendRequest<Bytes>,
+    method: Method,
+    uri: &str,
+    body: &'static str,
+) -> Result<(u16, http::HeaderMap, String), h2::Error> {
+    let request = Request::builder().method(method).uri(uri).body(()).unwrap();
+    let (response, mut send) = client.clone().ready().await?.send_request(request, body.is_empty())?;
+    if !body.is_empty() {
+        send.send_data(body.into(), true)?;
+    }
+    let response = tokio::time::timeout(PATIENCE, response).await.expect("in time")?;
+    let (head, mut stream) = response.into_parts();
+    let mut text = Vec::new();
+    while let Some(piece) = stream.data().await {
+        let piece = piece?;
+        stream.flow_control().release_capacity(piece.len())?;
+        text.extend_from_slice(&piece);
+    }
+    Ok((head.status.as_u16(), head.headers, String::from_utf8(text).unwrap()))
+}
+
+async fn get(client: &mut SendRequest<Bytes>, uri: &str) -> (u16, http::HeaderMap, String) {
+    ask(client, Method::GET, uri, "").await.unwrap()
+}
+
+#[tokio::test]
+async fn by_alpn() {
+    let backend = Backend::new().await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    let versions = [&rustls::version::TLS13];
+    let stream = tls::handshake(&gateway, Some("a.example"), &["h2"], &versions).await;
+    let (mut client, _) = start(stream).await;
+    let (status, fields, body) = get(&mut client, "https://a.example/x?q").await;
+    assert_eq!(status, 200);
+    assert!(body.starts_with("get /x?q http/1.1\r\n") && body.contains("\r\nhost: a.example\r\n"), "{body}");
+    assert!(body.contains("\r\nx-forwarded-proto: https\r\n"), "{body}");
+    assert!(
+        fields.contains_key("server") && fields.contains_key("date") && !fields.contains_key("connection")
+    );
+    let (status, _, body) = ask(&mut client, Method::POST, "https://a.example/x", "hello").await.unwrap();
+    assert!(status == 200 && body.ends_with("\r\n\r\nhello"), "{body}");
+    let (status, _, body) = get(&mut client, "https://a.example/chunked").await;
+    assert_eq!((status, body.as_str()), (200, "hello"));
+}
+
+#[tokio::test]
+async fn by_prior_knowledge_with_streams_side_by_side() {
+    let backend = Backend::new().await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    let (mut client, _) = plain(&gateway).await;
+    let mut waiting = client.clone();
+    let waiting = tokio::spawn(async move { get(&mut waiting, "http://a.example/wait").await });
+    while backend.requests() < 1 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(get(&mut client, "http://a.example/x").await.0, 200);
+    backend.gate.add_permits(1);
+    assert_eq!(waiting.await.unwrap().0, 200);
+    let (status, fields, body) = get(&mut client, "http://unknown.example/").await;
+    assert!(status == 404 && body.contains("404 Not Found") && fields["server"] == "sluice", "{fields:?}");
+    let lines = gateway.lines(2).await;
+    assert!(lines.iter().any(|line| line.contains("\"GET /x HTTP/2.0\" 200")), "{lines:?}");
+}
+
+#[tokio::test]
+async fn the_preface_may_come_in_pieces() {
+    let backend = Backend::new().await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    let (near, mut far) = tokio::io::duplex(64 * 1024);
+    let mut stream = TcpStream::connect(gateway.http).await.unwrap();
+    stream.set_nodelay(true).unwrap();
+    tokio::spawn(async move {
+        let mut first = [0; 24];
+        tokio::io::AsyncReadExt::read_exact(&mut far, &mut first).await.unwrap();
+        for piece in first.chunks(5) {
+            stream.write_all(piece).await.unwrap();
+            stream.flush().await.unwrap();
+            tokio::task::yield_now().await;
+        }
+        let _ = tokio::io::copy_bidirectional(&mut far, &mut stream).await;
+    });
+    let (mut client, _) = start(near).await;
+    assert_eq!(get(&mut client, "http://a.example/x").await.0, 200);
+    let mut other = gateway.client().await;
+    other.send("PRI * HTTP/1.1\r\nHost: a.example\r\n\r\n").await;
+    assert_eq!(other.response().await.status, 400, "begins like a preface and is none");
+}
+
+#[tokio::test]
+async fn what_http1_would_refuse_is_refused() {
+    let backend = Backend::new().await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    let (mut client, _) = plain(&gateway).await;
+    let (status, _, body) = ask(&mut client, Method::CONNECT, "a.example:443", "").await.unwrap();
+    assert!(status == 405 && body.contains("405 Not Allowed"), "{body}");
+    let request = Request::get("http://a.example/x").header("host", "b.example").body(()).unwrap();
+    let (response, _) = client.send_request(request, true).unwrap();
+    assert_eq!(response.await.unwrap().status().as_u16(), 400, "two hosts");
+    assert_eq!(get(&mut client, "http://a.example/x").await.0, 200);
+    let lines = gateway.lines(3).await;
+    assert!(lines[0].contains("\"CONNECT a.example:443 HTTP/2.0\" 405"), "{lines:?}");
+    assert!(lines[1].contains("\" 400 "), "{lines:?}");
+}
+
+#[tokio::test]
+async fn the_end_of_the_program() {
+    let backend = Backend::new().await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    let (mut busy, busy_ended) = plain(&gateway).await;
+    let (mut idle, idle_ended) = plain(&gateway).await;
+    assert_eq!(get(&mut idle, "http://a.example/x").await.0, 200);
+    let running = tokio::spawn(async move { get(&mut busy, "http://a.example/wait").await });
+    while backend.requests() < 2 {
+        tokio::task::yield_now().await;
+    }
+    gateway.drain.begin();
+    // GOAWAY: what is idle ends, what runs goes on.
+    tokio::time::timeout(PATIENCE, idle_ended).await.unwrap().unwrap().unwrap();
+    assert!(!running.is_finished());
+    // A new connection may ask once.
+    let (mut late, late_ended) = plain(&gateway).await;
+    assert_eq!(get(&mut late, "http://a.example/late").await.0, 200);
+    tokio::time::timeout(PATIENCE, late_ended).await.unwrap().unwrap().unwrap();
+    let (_silent, silent_ended) = plain(&gateway).await;
+    gateway.close();
+    tokio::time::timeout(PATIENCE, silent_ended).await.unwrap().unwrap().unwrap();
+    assert!(!gateway.drain.ended(std::time::Duration::ZERO).await);
+    backend.gate.add_permits(1);
+    assert_eq!(running.await.unwrap().0, 200);
+    tokio::time::timeout(PATIENCE, busy_ended).await.unwrap().unwrap().unwrap();
+    assert!(gateway.drain.ended(PATIENCE).await);
+}
+
+#[tokio::test]
+async fn idle_connections_end() {
+    let gateway =
+        Gateway::tuned(&[], |tuning| tuning.keep_alive = std::time::Duration::from_millis(50)).await;
+    let (_client, ended) = plain(&gateway).await;
+    tokio::time::timeout(PATIENCE, ended).await.unwrap().unwrap().unwrap();
+    while gateway.drain.connections() > 0 {
+        tokio::task::yield_now().await;
+    }
+    // A client that does not even answer the farewell.
+    let mut mute = Client::connect(gateway.http).await;
+    mute.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await;
+    while mute.read().await > 0 {
+        mute.buf.clear();
+    }
+}
