@@ -117,7 +117,7 @@ pub struct Compiler<'a> {
 impl Compiler<'_> {
     /// Compiles all rules of a host.
     pub fn host(&self, host: &Host) -> Result<CompiledHost<Route>, RouteError> {
-        let label = host.key.pattern.to_string();
+        let label = host.key.pattern.to_string().into();
         let mut rules = Vec::with_capacity(host.rules.len());
         for rule in &host.rules {
             rules.push((&rule.matches, Arc::new(self.rule(rule, &label, host.tls.is_some())?)));
@@ -125,7 +125,7 @@ impl Compiler<'_> {
         Ok(CompiledHost::compile(rules, host.fall_through, ())?)
     }
 
-    fn rule(&self, rule: &Rule, host: &str, host_has_tls: bool) -> Result<Route, RouteError> {
+    fn rule(&self, rule: &Rule, host: &Arc<str>, host_has_tls: bool) -> Result<Route, RouteError> {
         let failed = |error| RouteError::Policy { origin: rule.origin.object.to_string(), error };
         let policies = &rule.policies;
         let action = match &rule.action {
@@ -155,7 +155,7 @@ impl Compiler<'_> {
         })
     }
 
-    fn target(&self, backend: &WeightedBackend, rule: &Rule, host: &str) -> Result<Target, RouteError> {
+    fn target(&self, backend: &WeightedBackend, rule: &Rule, host: &Arc<str>) -> Result<Target, RouteError> {
         let origin = || rule.origin.object.to_string();
         let failed = |error| RouteError::Policy { origin: origin(), error };
         let (to, service) = match &backend.backend {
@@ -183,14 +183,19 @@ impl Compiler<'_> {
         })
     }
 
-    fn meters(&self, rule: &Rule, host: &str, service: Option<&ServiceRef>) -> Option<Arc<TargetMeters>> {
+    fn meters(
+        &self,
+        rule: &Rule,
+        host: &Arc<str>,
+        service: Option<&ServiceRef>,
+    ) -> Option<Arc<TargetMeters>> {
         let object = &rule.origin.object.name;
         Some(self.meters?.target(TargetLabels {
-            host: host.to_owned(),
-            path: rule.origin.path.to_string(),
-            namespace: object.namespace.to_string(),
-            ingress: object.name.to_string(),
-            service: service.map(|service| service.name.to_string()).unwrap_or_default(),
+            host: host.clone(),
+            path: rule.origin.path.clone(),
+            namespace: object.namespace.clone(),
+            ingress: object.name.clone(),
+            service: service.map(|service| service.name.clone()).unwrap_or_default(),
         }))
     }
 }

@@ -1,6 +1,6 @@
 //! The endpoints of one Service port, published generation by generation.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -133,13 +133,13 @@ impl fmt::Debug for EndpointSet {
 /// The writing side of a set: there is one, behind the registry's lock.
 pub(super) struct Members {
     set: Arc<EndpointSet>,
-    /// Endpoints that left and may come back before what they did is forgotten.
-    departed: HashMap<SocketAddr, Arc<Endpoint>>,
+    /// Endpoints that left and may come back before what they did is forgotten; nearly always none.
+    departed: BTreeMap<SocketAddr, Arc<Endpoint>>,
 }
 
 impl Members {
     pub(super) fn new(set: EndpointSet) -> Self {
-        Self { set: Arc::new(set), departed: HashMap::new() }
+        Self { set: Arc::new(set), departed: BTreeMap::new() }
     }
 
     pub(super) fn set(&self) -> &Arc<EndpointSet> {

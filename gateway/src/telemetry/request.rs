@@ -6,7 +6,8 @@
 //!
 //! Routes with equal labels share one `TargetMeters`, a new version of a route takes over the one of the old
 //! version, and when the last is dropped its series go with it. So a counter survives every change of its
-//! Ingress but its end.
+//! Ingress but its end. There are two for every route, most of which never see a request: so they share the
+//! texts of the configuration, and their list is the empty one of all until there is something in it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -29,9 +30,12 @@ pub struct RequestMeters {
     per_host: bool,
     per_undefined_host: bool,
     status_classes: bool,
-    targets: Mutex<HashMap<TargetLabels, Weak<TargetMeters>>>,
+    targets: Mutex<Targets>,
+    no_cells: Arc<Cells>,
     undefined: ArcSwap<HashMap<String, Arc<TargetMeters>>>,
 }
+
+type Targets = HashMap<Arc<TargetLabels>, Weak<TargetMeters>>;
 
 struct Vectors {
     requests: Option<IntCounterVec>,
@@ -48,23 +52,26 @@ struct Vectors {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TargetLabels {
     /// The host as the Ingress has it.
-    pub host: String,
+    pub host: Arc<str>,
     /// The path as the Ingress has it.
-    pub path: String,
+    pub path: Arc<str>,
     /// Namespace of the Ingress.
-    pub namespace: String,
+    pub namespace: Arc<str>,
     /// Name of the Ingress.
-    pub ingress: String,
+    pub ingress: Arc<str>,
     /// Name of the Service.
-    pub service: String,
+    pub service: Arc<str>,
 }
 
 /// What requests to one target are recorded into.
 pub struct TargetMeters {
     meters: Arc<RequestMeters>,
-    labels: TargetLabels,
-    cells: ArcSwap<Vec<(Cell, Arc<Series>)>>,
+    labels: Arc<TargetLabels>,
+    cells: ArcSwap<Cells>,
 }
+
+/// Sorted by cell.
+type Cells = Vec<(Cell, Arc<Series>)>;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Cell {
@@ -136,6 +143,7 @@ impl RequestMeters {
             per_undefined_host: options.per_undefined_host,
             status_classes: options.status_classes,
             targets: Mutex::default(),
+            no_cells: Arc::default(),
             undefined: ArcSwap::default(),
         }))
     }
@@ -143,17 +151,15 @@ impl RequestMeters {
     /// The meters of a target, shared by all that have its labels.
     pub fn target(self: &Arc<Self>, mut labels: TargetLabels) -> Arc<TargetMeters> {
         if !self.per_host {
-            labels.host.clear();
+            labels.host = Arc::default();
         }
         let mut targets = self.lock();
         if let Some(target) = targets.get(&labels).and_then(Weak::upgrade) {
             return target;
         }
-        let target = Arc::new(TargetMeters {
-            meters: self.clone(),
-            labels: labels.clone(),
-            cells: ArcSwap::default(),
-        });
+        let labels = Arc::new(labels);
+        let cells = ArcSwap::new(self.no_cells.clone());
+        let target = Arc::new(TargetMeters { meters: self.clone(), labels: labels.clone(), cells });
         targets.insert(labels, Arc::downgrade(&target));
         target
     }
@@ -168,7 +174,7 @@ impl RequestMeters {
         if let Some(target) = known.get(host) {
             return Some(target.clone());
         }
-        let target = self.target(TargetLabels { host: host.to_owned(), ..TargetLabels::default() });
+        let target = self.target(TargetLabels { host: host.into(), ..TargetLabels::default() });
         self.undefined.rcu(|known| {
             let mut known = HashMap::clone(known);
             known.insert(host.to_owned(), target.clone());
@@ -177,7 +183,7 @@ impl RequestMeters {
         Some(target)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<TargetLabels, Weak<TargetMeters>>> {
+    fn lock(&self) -> MutexGuard<'_, Targets> {
         // The map is whole after every statement: a panic elsewhere leaves nothing half done.
         self.targets.lock().unwrap_or_else(PoisonError::into_inner)
     }
