@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 /// All policies of one rule.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Policies {
     /// The rule is closed: a policy that protects it could not be built.
     pub deny: Option<Deny>,
@@ -23,7 +23,7 @@ pub struct Policies {
 }
 
 /// Why every request of a rule is refused (rule of the house: fail closed).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Deny {
     /// 503 as ingress-nginx has it for a denied location.
     pub status: u16,
@@ -32,7 +32,7 @@ pub struct Deny {
 }
 
 /// ingress-nginx `ssl-redirect` and `force-ssl-redirect`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct HttpsRedirect {
     /// Redirect when the host has TLS; `None` is the Tuning's `ssl_redirect`.
     pub ssl: Option<bool>,
@@ -41,7 +41,7 @@ pub struct HttpsRedirect {
 }
 
 /// A limit in one of three states: global default, none, or a value.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Timeout {
     /// The Tuning's.
     #[default]
@@ -53,7 +53,7 @@ pub enum Timeout {
 }
 
 /// Limits on the upstream side.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Timeouts {
     /// For a connection to an endpoint, TLS included (`proxy-connect-timeout`).
     pub connect: Timeout,
@@ -64,7 +64,7 @@ pub struct Timeouts {
 }
 
 /// ingress-nginx `proxy-next-upstream`, `-tries` and `-timeout`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Retry {
     /// On what; `None` is the Tuning's.
     pub on: Option<NextUpstream>,
@@ -75,7 +75,7 @@ pub struct Retry {
 }
 
 /// Conditions under which a request goes to another endpoint (nginx `proxy_next_upstream`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct NextUpstream {
     /// The connection failed, or broke before a response head came.
     pub error: bool,
@@ -119,7 +119,7 @@ impl NextUpstream {
 }
 
 /// ingress-nginx `affinity: cookie` and `session-cookie-*`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CookieAffinity {
     /// What a cookie's value maps to.
     pub mode: AffinityMode,
@@ -142,7 +142,7 @@ pub struct CookieAffinity {
 }
 
 /// ingress-nginx `affinity-mode`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum AffinityMode {
     /// Any cookie maps to an endpoint through the ring; some sessions move when endpoints change.
     Balanced,
@@ -151,7 +151,7 @@ pub enum AffinityMode {
 }
 
 /// The cookie attribute of that name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SameSite {
     /// `SameSite=None`.
     None,

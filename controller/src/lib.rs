@@ -11,6 +11,7 @@ pub mod options;
 mod problem;
 pub mod refusals;
 pub mod run;
+mod shared;
 pub mod source;
 pub mod store;
 pub mod translate;

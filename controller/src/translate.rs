@@ -36,11 +36,13 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use sluice_config::{
-    Delta, EndpointSet, EndpointSetKey, Host, HostPattern, NamespacedName, ObjectRef, Problem, Snapshot,
+    Delta, EndpointSet, EndpointSetKey, Host, HostPattern, NamespacedName, ObjectRef, Policies, Problem,
+    Snapshot,
 };
 
 use crate::options::Options;
 use crate::problem::error;
+use crate::shared::Shared;
 use crate::source::Event;
 use crate::store::{Object, Store};
 use backend::Uses;
@@ -89,6 +91,7 @@ pub struct Translation {
     dirty: Dirty,
     keys: tuning::Keys,
     values: Values,
+    policies: Shared<Policies>,
     /// How many Ingresses and flags name a certificate; its node exists while there is one.
     named_certificates: HashMap<NamespacedName, u32>,
     flags: flags::Output,
@@ -161,6 +164,7 @@ impl Translation {
             dirty,
             keys: tuning::Keys::default(),
             values,
+            policies: Shared::default(),
             named_certificates,
             hosts: HashMap::new(),
             endpoints: HashMap::new(),

@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use sluice_config::{
     Balance, HostName, HostPattern, HttpsRedirect, NamespacedName, ObjectRef, Policies, Problem,
@@ -15,6 +15,7 @@ use super::class::{self, Selection};
 use super::selector::Selector;
 use super::view::View;
 use crate::problem::{error, warning};
+use crate::shared::Shared;
 use crate::store::{Ingress, PathType};
 
 /// An Ingress that is served.
@@ -30,11 +31,8 @@ pub(crate) struct Facts {
     affinity: Option<Box<Affinity>>,
 }
 
-/// Most Ingresses ask for nothing special and share this.
-static PLAIN: LazyLock<Arc<Policies>> = LazyLock::new(Arc::default);
-
 /// What the node gives: nothing when the Ingress is not served.
-pub(crate) type Output = (Option<Arc<Facts>>, Vec<Problem>);
+pub(crate) type Output = (Option<Facts>, Vec<Problem>);
 
 /// Computes the node.
 pub(crate) fn compute(view: &View<'_>, name: &NamespacedName, selector: Option<&Selector>) -> Output {
@@ -67,13 +65,18 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName, selector: Option<&
         retry: settings.retry,
         affinity: settings.affinity.for_path("/"),
     };
-    let policies = if policies == **PLAIN { PLAIN.clone() } else { Arc::new(policies) };
+    let policies = Arc::new(policies);
     let affinity = settings.affinity.depends_on_path().then(|| Box::new(settings.affinity));
     let facts = Facts { ingress: ingress.clone(), hosts, protocol: settings.protocol, policies, affinity };
-    (Some(Arc::new(facts)), problems)
+    (Some(facts), problems)
 }
 
 impl Facts {
+    /// Most Ingresses ask for the same few things, or for nothing: they hold one copy of it.
+    pub(crate) fn share(&mut self, policies: &mut Shared<Policies>) {
+        self.policies = policies.keep(self.policies.clone());
+    }
+
     /// The policies of a rule with this path.
     pub(crate) fn policies(&self, path: &str) -> Arc<Policies> {
         match &self.affinity {

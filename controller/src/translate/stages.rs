@@ -2,6 +2,7 @@
 
 use std::collections::hash_map::Entry;
 use std::mem::take;
+use std::sync::Arc;
 
 use sluice_config::{Change, Delta, HostPattern, NamespacedName};
 
@@ -38,6 +39,10 @@ impl Translation {
             let view = View::new(&self.store, &self.values, &self.options);
             let (new, problems) = facts::compute(&view, &name, self.selector.as_ref());
             let reads = view.into_reads();
+            let new = new.map(|mut facts| {
+                facts.share(&mut self.policies);
+                Arc::new(facts)
+            });
             if self.store.ingress(&name).is_some() {
                 self.record(Node::Facts(name.clone()), reads, problems);
             } else {
