@@ -5,6 +5,7 @@
 //! other counts again. A file with a part that cannot be read keeps the last good objects that its readable
 //! parts do not replace.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
@@ -20,9 +21,9 @@ use crate::store::{Kind, Object, ObjectKey, Prune};
 pub(super) struct Folder {
     prune: Prune,
     files: BTreeMap<Arc<Path>, File>,
-    stands: BTreeMap<ObjectKey, Stands>,
-    /// Objects that stand in more than one file.
-    doubles: BTreeSet<ObjectKey>,
+    stands: BTreeSet<Stand>,
+    /// Objects that stand in more than one file, with the last two.
+    doubles: BTreeMap<ObjectKey, (Arc<Path>, Arc<Path>)>,
     /// Files with problems.
     problems: BTreeMap<Arc<Path>, Vec<Problem>>,
     skipped: BTreeMap<String, usize>,
@@ -38,15 +39,11 @@ struct File {
     kept: Box<[Object]>,
 }
 
-/// An object and the file it stands in.
-type Stand = (Arc<Path>, Object);
-
-/// Where an object stands; the last file by name counts.
-struct Stands {
-    top: Stand,
-    /// The others, sorted; nearly always none.
-    #[allow(clippy::box_collection, reason = "a word in place of three, for every object")]
-    below: Option<Box<Vec<Stand>>>,
+/// An object and the file it stands in. Ordered by the key of the object, then by file, whose last one counts.
+/// The key is not kept apart, since there is an entry for every object.
+struct Stand {
+    object: Object,
+    file: Arc<Path>,
 }
 
 /// What is different since it was last asked for.
@@ -68,8 +65,8 @@ impl Folder {
         Self {
             prune,
             files: BTreeMap::new(),
-            stands: BTreeMap::new(),
-            doubles: BTreeSet::new(),
+            stands: BTreeSet::new(),
+            doubles: BTreeMap::new(),
             problems: BTreeMap::new(),
             skipped: BTreeMap::new(),
             news: News::default(),
@@ -98,16 +95,14 @@ impl Folder {
 
     /// All problems with files.
     pub(super) fn problems(&self) -> Vec<Problem> {
-        let doubles = self.doubles.iter().filter_map(|key| {
-            let stands = self.stands.get(key)?;
-            let (below, _) = stands.below.as_ref()?.last()?;
-            let top = stands.top.0.display();
-            Some(warning(
+        let doubles = self.doubles.iter().map(|(key, (below, top))| {
+            let top = top.display();
+            warning(
                 &file_ref(below),
                 key.to_string(),
                 format!("the object stands in {top} too, which counts because its name sorts last"),
                 "remove it from one of the two files",
-            ))
+            )
         });
         self.problems.values().flatten().cloned().chain(doubles).collect()
     }
@@ -159,7 +154,7 @@ impl Folder {
         let index_before = index(&before);
         let mut index_after = Index::with_capacity(after.len());
         for object in &after {
-            if index_after.insert((object.kind(), object.name()), object).is_some() {
+            if index_after.insert(identity(object), object).is_some() {
                 let message = "the object stands in this file twice; the last one counts";
                 let key = object.key().to_string();
                 problems.push(warning(&file_ref(name), key, message, "remove one of the two"));
@@ -169,7 +164,7 @@ impl Folder {
         if broken {
             let missing = index_before.iter().filter(|(key, _)| !index_after.contains_key(key));
             kept.extend(missing.map(|(_, object)| (*object).clone()));
-            index_after.extend(kept.iter().map(|object| ((object.kind(), object.name()), object)));
+            index_after.extend(kept.iter().map(|object| (identity(object), object)));
         }
         self.exchange(name, &index_before, &index_after);
         new.kept = kept.into();
@@ -220,41 +215,70 @@ impl Folder {
 
     /// The file holds `after` in place of `before`.
     fn exchange(&mut self, file: &Arc<Path>, before: &Index<'_>, after: &Index<'_>) {
-        let gone =
-            before.iter().filter(|(key, _)| !after.contains_key(key)).map(|(_, old)| (old.key(), None));
+        let gone = before.iter().filter(|(key, _)| !after.contains_key(key)).map(|(_, old)| (*old, None));
         let put = after.iter().filter(|(key, new)| before.get(key) != Some(new));
-        let mut changed: Vec<(ObjectKey, Option<&Object>)> =
-            put.map(|(_, new)| (new.key(), Some(*new))).chain(gone).collect();
-        changed.sort_by(|(a, _), (b, _)| a.cmp(b));
-        for (key, new) in changed {
-            let was = self.stands.get(&key).map(|stands| stands.top.1.clone());
-            self.stand(&key, file, new);
-            let stands = self.stands.get(&key);
-            match stands.map(|stands| &stands.top.1) {
-                Some(now) if was.as_ref() != Some(now) => self.news.events.push(Event::Put(now.clone())),
-                None if was.is_some() => self.news.events.push(Event::Delete(key.clone())),
+        let mut changed: Vec<(&Object, Option<&Object>)> =
+            put.map(|(_, new)| (*new, Some(*new))).chain(gone).collect();
+        changed.sort_by(|(a, _), (b, _)| identity(a).cmp(&identity(b)));
+        for (object, new) in changed {
+            let was = self.stands(object).last().map(|stand| stand.object.clone());
+            self.stands.remove(&Stand { object: object.clone(), file: file.clone() });
+            let stand = new.map(|new| Stand { object: new.clone(), file: file.clone() });
+            self.stands.extend(stand);
+            let stands: Vec<&Stand> = self.stands(object).collect();
+            let now = stands.last().map(|stand| stand.object.clone());
+            let double = match &*stands {
+                [.., below, top] => Some((below.file.clone(), top.file.clone())),
+                _ => None,
+            };
+            match now {
+                Some(now) if was.as_ref() != Some(&now) => self.news.events.push(Event::Put(now)),
+                None if was.is_some() => self.news.events.push(Event::Delete(object.key())),
                 _ => {}
             }
-            let double = stands.is_some_and(|stands| stands.below.is_some());
-            let turned = if double { self.doubles.insert(key) } else { self.doubles.remove(&key) };
-            // Even where it stood twice before, the files may be others now.
-            self.news.problems |= turned || double;
+            let old = match double.clone() {
+                Some(files) => self.doubles.insert(object.key(), files),
+                None if self.doubles.is_empty() => None,
+                None => self.doubles.remove(&object.key()),
+            };
+            self.news.problems |= old != double;
         }
     }
 
-    fn stand(&mut self, key: &ObjectKey, file: &Arc<Path>, object: Option<&Object>) {
-        let old = self.stands.remove(key);
-        let below = old.as_ref().and_then(|old| old.below.as_deref()).into_iter().flatten();
-        let others = below.chain(old.as_ref().map(|old| &old.top)).filter(|(other, _)| other != file);
-        let new = object.map(|object| (file.clone(), object.clone()));
-        let mut all: Vec<Stand> = others.cloned().chain(new).collect();
-        all.sort_by(|(a, _), (b, _)| a.cmp(b));
-        if let Some(top) = all.pop() {
-            let below = (!all.is_empty()).then(|| Box::new(all));
-            self.stands.insert(key.clone(), Stands { top, below });
-        }
+    /// Where the object of this key stands; the last one counts.
+    fn stands(&self, object: &Object) -> impl Iterator<Item = &Stand> {
+        let first = Stand { object: object.clone(), file: Path::new("").into() };
+        let key = (object.kind(), object.name().clone());
+        self.stands.range(first..).take_while(move |stand| identity(&stand.object) == (key.0, &key.1))
     }
 }
+
+impl Stand {
+    fn order(&self) -> (Kind, &NamespacedName, &Path) {
+        let (kind, name) = identity(&self.object);
+        (kind, name, &self.file)
+    }
+}
+
+impl Ord for Stand {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.order().cmp(&other.order())
+    }
+}
+
+impl PartialOrd for Stand {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Stand {
+    fn eq(&self, other: &Self) -> bool {
+        self.order() == other.order()
+    }
+}
+
+impl Eq for Stand {}
 
 impl File {
     /// In the order of the file, what is kept first.
@@ -272,7 +296,11 @@ impl File {
 }
 
 fn index(objects: &[Object]) -> Index<'_> {
-    objects.iter().map(|object| ((object.kind(), object.name()), object)).collect()
+    objects.iter().map(|object| (identity(object), object)).collect()
+}
+
+fn identity(object: &Object) -> (Kind, &NamespacedName) {
+    (object.kind(), object.name())
 }
 
 fn file_ref(name: &Path) -> ObjectRef {
