@@ -5,6 +5,7 @@
 //! are immutable and shared by `Arc`, so that a source may keep them too (to notice what did not change)
 //! without a second copy.
 
+mod by_name;
 mod config_map;
 mod endpoint_slice;
 mod ingress;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 
 use sluice_config::NamespacedName;
 
+pub(crate) use by_name::{ByName, Named};
 pub use config_map::ConfigMap;
 pub use endpoint_slice::{AddressType, EndpointSlice, SliceEndpoint, SlicePort};
 pub use ingress::{Ingress, IngressBackend, IngressPath, IngressRule, IngressTls, PathType, PortRef};
@@ -35,13 +37,13 @@ pub use service::{Service, ServicePort, TargetPort};
 /// Everything that is known, by kind and key.
 #[derive(Default)]
 pub struct Store {
-    ingresses: HashMap<NamespacedName, Arc<Ingress>>,
-    classes: HashMap<NamespacedName, Arc<IngressClass>>,
-    services: HashMap<NamespacedName, Arc<Service>>,
-    slices: HashMap<NamespacedName, Arc<EndpointSlice>>,
-    secrets: HashMap<NamespacedName, Arc<Secret>>,
-    config_maps: HashMap<NamespacedName, Arc<ConfigMap>>,
-    namespaces: HashMap<NamespacedName, Arc<Namespace>>,
+    ingresses: ByName<Ingress>,
+    classes: ByName<IngressClass>,
+    services: ByName<Service>,
+    slices: ByName<EndpointSlice>,
+    secrets: ByName<Secret>,
+    config_maps: ByName<ConfigMap>,
+    namespaces: ByName<Namespace>,
     slices_of: HashMap<NamespacedName, Vec<NamespacedName>>,
 }
 
@@ -49,14 +51,14 @@ impl Store {
     /// Takes an object in. Returns the one it replaces.
     pub fn put(&mut self, object: Object) -> Option<Object> {
         match object {
-            Object::Ingress(new) => self.ingresses.insert(new.name.clone(), new).map(Object::Ingress),
-            Object::IngressClass(new) => self.classes.insert(new.name.clone(), new).map(Object::IngressClass),
-            Object::Service(new) => self.services.insert(new.name.clone(), new).map(Object::Service),
-            Object::Secret(new) => self.secrets.insert(new.name.clone(), new).map(Object::Secret),
-            Object::ConfigMap(new) => self.config_maps.insert(new.name.clone(), new).map(Object::ConfigMap),
-            Object::Namespace(new) => self.namespaces.insert(new.name.clone(), new).map(Object::Namespace),
+            Object::Ingress(new) => self.ingresses.insert(new).map(Object::Ingress),
+            Object::IngressClass(new) => self.classes.insert(new).map(Object::IngressClass),
+            Object::Service(new) => self.services.insert(new).map(Object::Service),
+            Object::Secret(new) => self.secrets.insert(new).map(Object::Secret),
+            Object::ConfigMap(new) => self.config_maps.insert(new).map(Object::ConfigMap),
+            Object::Namespace(new) => self.namespaces.insert(new).map(Object::Namespace),
             Object::EndpointSlice(new) => {
-                let old = self.slices.insert(new.name.clone(), new.clone());
+                let old = self.slices.insert(new.clone());
                 if let Some(old) = &old {
                     self.unlink_slice(old);
                 }
@@ -136,3 +138,15 @@ impl Store {
         }
     }
 }
+
+macro_rules! named {
+    ($($kind:ty),*) => {
+        $(impl Named for $kind {
+            fn name(&self) -> &NamespacedName {
+                &self.name
+            }
+        })*
+    };
+}
+
+named!(ConfigMap, EndpointSlice, Ingress, IngressClass, Namespace, Secret, Service);

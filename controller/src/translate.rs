@@ -44,7 +44,7 @@ use crate::options::Options;
 use crate::problem::error;
 use crate::shared::Shared;
 use crate::source::Event;
-use crate::store::{Object, Store};
+use crate::store::{ByName, Object, Store};
 use backend::Uses;
 use graph::{Graph, Key, Node};
 use ledger::Ledger;
@@ -148,7 +148,7 @@ impl Translation {
         let store = Store::default();
         let (global, _) = tuning::Keys::default().read(None);
         let values =
-            Values { global, facts: HashMap::new(), claims: HashMap::new(), certificates: HashMap::new() };
+            Values { global, facts: ByName::default(), claims: HashMap::new(), certificates: HashMap::new() };
         let view = view::View::new(&store, &values, &options);
         let flags = flags::compute(&view, &values.global);
         let named_certificates =

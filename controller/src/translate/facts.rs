@@ -16,7 +16,7 @@ use super::selector::Selector;
 use super::view::View;
 use crate::problem::{error, warning};
 use crate::shared::Shared;
-use crate::store::{Ingress, PathType};
+use crate::store::{Ingress, Named, PathType};
 
 /// An Ingress that is served.
 #[derive(Debug, PartialEq, Eq)]
@@ -69,6 +69,12 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName, selector: Option<&
     let affinity = settings.affinity.depends_on_path().then(|| Box::new(settings.affinity));
     let facts = Facts { ingress: ingress.clone(), hosts, protocol: settings.protocol, policies, affinity };
     (Some(facts), problems)
+}
+
+impl Named for Facts {
+    fn name(&self) -> &NamespacedName {
+        &self.ingress.name
+    }
 }
 
 impl Facts {

@@ -54,7 +54,7 @@ impl Translation {
             }
             self.stale(&Key::Facts(name.clone()));
             let old = match new.clone() {
-                Some(new) => self.values.facts.insert(name.clone(), new),
+                Some(new) => self.values.facts.insert(new),
                 None => self.values.facts.remove(&name),
             };
             for (pattern, _) in new.iter().flat_map(|facts| &facts.hosts) {

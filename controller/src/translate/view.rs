@@ -13,7 +13,8 @@ use super::graph::Key;
 use super::tuning::Global;
 use crate::options::Options;
 use crate::store::{
-    ConfigMap, EndpointSlice, Ingress, IngressClass, Kind, Namespace, ObjectKey, Secret, Service, Store,
+    ByName, ConfigMap, EndpointSlice, Ingress, IngressClass, Kind, Namespace, ObjectKey, Secret, Service,
+    Store,
 };
 
 /// Values of nodes that other nodes read.
@@ -21,7 +22,7 @@ pub(crate) struct Values {
     /// Keys of the ConfigMap.
     pub(crate) global: Global,
     /// Ingresses that are served.
-    pub(crate) facts: HashMap<NamespacedName, Arc<Facts>>,
+    pub(crate) facts: ByName<Facts>,
     /// Ingresses by the hosts they claim.
     pub(crate) claims: HashMap<HostPattern, Vec<NamespacedName>>,
     /// Certificates that something names.
