@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sluice_config::{Delta, Problem, Report, Severity, Snapshot};
+use sluice_config::{Delta, Problem, Report, Severity};
 use tokio::sync::mpsc::Receiver;
 
 use crate::controller::{Controller, Stats};
@@ -46,17 +46,6 @@ pub trait Observe {
     /// Objects of kinds that are not served, by kind.
     fn skipped(&mut self, kinds: &BTreeMap<String, usize>) {
         let _ = kinds;
-    }
-
-    /// What the data plane has been told, after each change. Asked for only when wanted, since it costs a
-    /// walk over everything: see [`Observe::wants_snapshot`].
-    fn snapshot(&mut self, snapshot: Snapshot) {
-        let _ = snapshot;
-    }
-
-    /// Whether [`Observe::snapshot`] is to be called after this change.
-    fn wants_snapshot(&self) -> bool {
-        false
     }
 }
 
@@ -119,9 +108,6 @@ pub fn run(
             observe.problems(desk.problems(&controller));
         }
         observe.applied(&applied);
-        if observe.wants_snapshot() {
-            observe.snapshot(controller.snapshot());
-        }
     }
 }
 
