@@ -9,6 +9,7 @@
 pub(crate) mod accept;
 pub(crate) mod authority;
 mod bind;
+mod capacity;
 mod framing;
 mod handshake;
 pub(crate) mod head;
@@ -28,6 +29,7 @@ use std::sync::Arc;
 use sluice_config::BindProtocol;
 use tokio::net::TcpStream;
 
+pub(crate) use capacity::Capacity;
 pub use info::{ConnectionInfo, TlsInfo};
 pub use listeners::Listeners;
 pub(crate) use listeners::{ListenerSet, Listening, SocketKey};

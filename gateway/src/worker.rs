@@ -14,7 +14,7 @@ use pingora_core::server::ShutdownWatch;
 use tokio::sync::{oneshot, watch};
 
 use crate::connection::accept::accept;
-use crate::connection::{ListenerSet, Listeners, Listening, SocketKey};
+use crate::connection::{Capacity, ListenerSet, Listeners, Listening, SocketKey};
 use crate::drain::{Drain, LocalDrain, Phase};
 use crate::proxy::{Engine, TrustAnchor, engine};
 use crate::state::State;
@@ -32,6 +32,7 @@ pub(crate) struct Worker {
     pub(crate) state: Arc<State>,
     pub(crate) certificates: Arc<CertificateStore>,
     pub(crate) drain: LocalDrain,
+    pub(crate) capacity: Capacity,
     /// Pingora's own sign of the end, which never comes: the end is our business.
     pub(crate) never: ShutdownWatch,
     engine: ArcSwap<SizedEngine>,
@@ -67,6 +68,7 @@ impl Workers {
         install_provider();
         let trust = TrustAnchor::new()?;
         let stop = watch::Sender::new(false);
+        let capacity = Capacity::of_process();
         let mut threads = Vec::with_capacity(count);
         for index in 0..count {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -78,6 +80,7 @@ impl Workers {
                 state: state.clone(),
                 certificates: certificates.clone(),
                 drain: LocalDrain::new(drain.clone()),
+                capacity,
                 never,
                 engine: ArcSwap::from_pointee(engine),
                 trust: trust.clone(),

@@ -3,6 +3,9 @@
 use rustix::io::Result;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+/// Enough for the default of `max-worker-connections` with an endpoint's connection each.
+pub(crate) const AMPLE: u64 = 2 * 16_384 + 128;
+
 /// Raises the soft limit of open files to the hard one. Returns the limit in force, `None` for no limit.
 ///
 /// # Errors

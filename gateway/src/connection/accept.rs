@@ -44,7 +44,7 @@ pub(crate) async fn accept(
 }
 
 fn admit(stream: TcpStream, peer: SocketAddr, entry: &Entry, worker: &Arc<Worker>) {
-    let limit = worker.state.tuning.load().max_connections;
+    let limit = worker.capacity.within(worker.state.tuning.load().max_connections);
     let Some(open) = worker.drain.shared().admit(limit) else {
         worker.state.telemetry.connection_refused();
         return;

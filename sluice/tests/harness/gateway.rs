@@ -4,13 +4,15 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::client::{Connection, Response};
 use super::folder::Folder;
 use super::{PATIENCE, await_some, pause, ports};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_sluice");
 
 /// How often a start is tried again when somebody else took a port in between.
 const STARTS: usize = 3;
@@ -44,8 +46,23 @@ impl Gateway {
     /// Serves a folder with more flags, and is ready.
     #[track_caller]
     pub(crate) fn with(folder: &Folder, flags: &[&str]) -> Self {
+        Self::starts(folder, flags, || Command::new(PROGRAM))
+    }
+
+    /// Serves a folder with so many open files, and is ready.
+    #[track_caller]
+    pub(crate) fn with_descriptors(folder: &Folder, limit: usize) -> Self {
+        Self::starts(folder, &[], || {
+            let mut command = Command::new("sh");
+            command.arg("-c").arg(format!("ulimit -n {limit} && exec \"$0\" \"$@\"")).arg(PROGRAM);
+            command
+        })
+    }
+
+    #[track_caller]
+    fn starts(folder: &Folder, flags: &[&str], program: impl Fn() -> Command) -> Self {
         for _ in 0..STARTS {
-            if let Some(gateway) = Self::try_start(folder, flags) {
+            if let Some(gateway) = Self::try_start(folder, flags, program()) {
                 return gateway;
             }
         }
@@ -54,10 +71,10 @@ impl Gateway {
 
     /// `None` when a port was taken meanwhile.
     #[track_caller]
-    fn try_start(folder: &Folder, flags: &[&str]) -> Option<Self> {
+    fn try_start(folder: &Folder, flags: &[&str], mut program: Command) -> Option<Self> {
         let [http, https, healthz, admin] =
             [(); 4].map(|()| SocketAddr::from((Ipv4Addr::LOCALHOST, ports::reserve())));
-        let mut child = Command::new(env!("CARGO_BIN_EXE_sluice"))
+        let mut child = program
             .arg("serve")
             .arg("--manifests")
             .arg(folder.path())
@@ -149,6 +166,15 @@ impl Gateway {
         })
     }
 
+    /// CPU time that it has used.
+    pub(crate) fn cpu_time(&self) -> Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        // After the name in brackets: user time is the 12th field, system time the 13th, in hundredths of a second.
+        let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
+        let ticks: u64 = fields[11..13].iter().map(|ticks| ticks.parse::<u64>().unwrap()).sum();
+        Duration::from_millis(ticks * 10)
+    }
+
     /// Sends SIGTERM.
     pub(crate) fn terminate(&self) {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
@@ -180,7 +206,7 @@ impl Drop for Gateway {
 
 /// Runs the program to its end.
 pub(crate) fn run(words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_sluice")).args(words).env_remove("RUST_LOG").output().unwrap()
+    Command::new(PROGRAM).args(words).env_remove("RUST_LOG").output().unwrap()
 }
 
 /// Gathers lines on a thread that ends with the stream.

@@ -1,0 +1,57 @@
+//! How many client connections the limit of open files carries.
+//!
+//! Every client may need a connection to an endpoint, and without descriptors to spare the probes of the kubelet
+//! would go unanswered just when the program is busiest. So clients get half of what is left after a reserve,
+//! and one beyond that is closed at once, as with `max-worker-connections`.
+
+use rustix::process::{Resource, getrlimit};
+
+/// Descriptors that are kept for listeners, probes, scrapes, logs, files, and the pool of idle connections.
+const RESERVE: u64 = 128;
+
+/// Client connections that the process has descriptors for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Capacity(Option<usize>);
+
+impl Capacity {
+    /// By the limit that is in force now.
+    pub(crate) fn of_process() -> Self {
+        Self::of(getrlimit(Resource::Nofile).current)
+    }
+
+    /// `None` is no limit.
+    fn of(descriptors: Option<u64>) -> Self {
+        Self(
+            descriptors
+                .map(|all| usize::try_from(all.saturating_sub(RESERVE) / 2).unwrap_or(usize::MAX).max(1)),
+        )
+    }
+
+    /// The number of connections to admit where `configured` are allowed; 0 is no limit in both.
+    pub(crate) fn within(self, configured: usize) -> usize {
+        match (self.0, configured) {
+            (None, configured) => configured,
+            (Some(most), 0) => most,
+            (Some(most), configured) => most.min(configured),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smaller_of_both_limits_holds() {
+        assert_eq!(Capacity::of(Some(1024)).within(16384), 448);
+        assert_eq!(Capacity::of(Some(1024)).within(0), 448);
+        assert_eq!(Capacity::of(Some(1024)).within(100), 100);
+        assert_eq!(Capacity::of(None).within(0), 0, "no limit at all");
+        assert_eq!(Capacity::of(None).within(16384), 16384);
+    }
+
+    #[test]
+    fn a_limit_below_the_reserve_still_serves_somebody() {
+        assert_eq!(Capacity::of(Some(20)).within(0), 1);
+    }
+}
