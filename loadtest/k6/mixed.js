@@ -28,14 +28,14 @@ const fail = (status) => (address, tags) => ask(address(`/?status=${status}`), {
 const plain = (address, tags) => ask(address(settings.path), { status: settings.status, tags });
 const fresh = (address, tags) =>
   ask(address(settings.path), { status: settings.status, headers: { Connection: 'close' }, tags });
-const session = (address, tags) => {
+const session = (_, tags) => {
   // Two requests of one session; what keeps it on its Pod is the business of sticky.js.
   ask(url(settings.stickyHost), { status: settings.status, tags });
   ask(url(settings.stickyHost), { status: settings.status, tags });
 };
-const redirect = (address, tags) => {
-  const answer = ask(url(settings.secureHost, '/'), { status: 308, tags });
-  verify(answer, { 'leads to https': () => answer.headers.Location === `https://${settings.secureHost}/` });
+const redirect = (_, tags) => {
+  const answer = ask(url(settings.secureHost, '/a'), { status: 308, tags });
+  verify(answer, { 'leads to https': () => answer.headers.Location === `https://${settings.secureHost}/a` });
 };
 
 // Shares of the requests; they need not add up to anything.

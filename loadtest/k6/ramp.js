@@ -10,9 +10,11 @@ import { arrivals, options as common } from './lib/options.js';
 import { ask } from './lib/request.js';
 import { seconds, settings, url } from './lib/settings.js';
 
+// Seconds after each step for what is still under way, so that no step pays for the one before.
+const BREATH = 1;
 const STEPS = Math.max(1, settings.steps(8));
 const MAX_RATE = settings.maxRate(2000);
-const EACH = Math.max(1, Math.floor(seconds(settings.duration('2m')) / STEPS));
+const EACH = Math.max(1, Math.floor(seconds(settings.duration('2m')) / STEPS) - BREATH);
 const P99 = settings.p99(100) || Infinity;
 // The share of requests that k6 may drop before a rate counts as not reached.
 const DROPPED = 0.01;
@@ -23,8 +25,13 @@ const nameOf = (rate) => `rate_${rate}`;
 const scenarios = {};
 const thresholds = { http_req_failed: ['rate==0'] };
 rates.forEach((rate, index) => {
-  // A step's users are those of the step before: k6 shares them between scenarios that do not overlap.
-  scenarios[nameOf(rate)] = arrivals(rate, EACH, { startTime: `${EACH * index}s`, gracefulStop: '0s' });
+  // A step's users are those of the step before: k6 shares them between scenarios that do not overlap. There are as
+  // many as are busy at 100 ms a request; more would only wait longer.
+  scenarios[nameOf(rate)] = arrivals(rate, EACH, {
+    startTime: `${(EACH + BREATH) * index}s`,
+    gracefulStop: `${BREATH}s`,
+    maxVUs: settings.vus(Math.min(500, Math.max(50, Math.ceil(rate / 10)))),
+  });
   // Thresholds that always hold: k6 keeps figures by scenario only for thresholds.
   thresholds[`http_req_duration{scenario:${nameOf(rate)}}`] = ['p(99)>=0'];
   thresholds[`dropped_iterations{scenario:${nameOf(rate)}}`] = ['count>=0'];

@@ -47,7 +47,7 @@ export default function sticky() {
       'the session stays on its Pod': () => pod === home || mayMove,
     });
     if (pod === home) kept.add(1);
-    else if (home !== '') moved.add(1);
+    else if (home !== '' && mayMove) moved.add(1);
     home = pod;
   }
   sleep(PAUSE);

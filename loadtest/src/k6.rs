@@ -1,7 +1,7 @@
 //! k6 as a child process, and what it found.
 
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -100,7 +100,11 @@ impl K6 {
         }
         if quiet {
             let output = File::create(&log).context("cannot make a log file")?;
-            command.arg("--quiet").stdout(output.try_clone()?).stderr(output);
+            command.stdout(output.try_clone()?).stderr(output);
+        }
+        if quiet || !std::io::stdout().is_terminal() {
+            // No progress bars where nobody watches them.
+            command.arg("--quiet");
         }
         let status = command
             .arg(self.scripts.join(script.name()).with_extension("js"))

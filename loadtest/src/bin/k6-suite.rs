@@ -17,7 +17,9 @@ use sluice_loadtest::certificate::Certificate;
 use sluice_loadtest::echo::Echo;
 use sluice_loadtest::gateway_url::GatewayUrl;
 use sluice_loadtest::k6::{K6, Script, setting};
-use sluice_loadtest::manifest::{CLASS, Folder, annotated_ingress, ingress, secret, service, slice};
+use sluice_loadtest::manifest::{
+    CLASS, Folder, annotated_ingress, config_map, ingress, secret, service, slice,
+};
 use sluice_loadtest::process::Gateway;
 use sluice_loadtest::report::{Bound, Report};
 use tokio::signal::unix::{SignalKind, signal};
@@ -162,6 +164,7 @@ async fn here(arguments: &Arguments, k6: &K6, scripts: &[Script], report: &mut R
         let rate = arguments.changes.unwrap_or(usual);
         let before = gateway.resident()?;
         let mut changes = 0;
+        let settings = with_load(*script, &settings);
         let run = tokio::select! {
             run = k6.run(*script, &settings, quiet) => run?,
             failed = world.change(rate, &mut changes) => return Err(failed),
@@ -186,6 +189,18 @@ async fn here(arguments: &Arguments, k6: &K6, scripts: &[Script], report: &mut R
     gateway.stop().await
 }
 
+/// Adds the load that this machine is worth; the scripts' own defaults are meant for a cluster that serves others too.
+fn with_load(script: Script, settings: &[(String, String)]) -> Vec<(String, String)> {
+    let load = match script {
+        Script::Ramp => Some(("MAX_RATE", "8000")),
+        Script::Steady => Some(("RATE", "1000")),
+        _ => None,
+    };
+    let load = load.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    // What was asked for comes last and wins.
+    load.into_iter().chain(settings.iter().cloned()).collect()
+}
+
 /// The manifests and the backends.
 struct World {
     folder: Folder,
@@ -201,6 +216,7 @@ impl World {
         let certificate = Certificate::new(COVERED)?;
         let folder = Folder::new()?;
         folder.write("class.yaml", CLASS)?;
+        folder.write("config.yaml", &config_map(&[]))?;
         folder.write("service.yaml", &service("echo"))?;
         folder.write("secret.yaml", &secret("k6-tls", &certificate))?;
         folder.write("hosts.yaml", &ingress("hosts", &HOSTS, "echo", Some("k6-tls")))?;
