@@ -2,13 +2,13 @@
 
 SHELL := /bin/bash
 CARGO ?= cargo
-TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
+OUT := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test fmt fmt-check lint docs deny loadtest tools
+.PHONY: help build run test fmt fmt-check lint docs deny loadtest k6 tools tools-test
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # Says exactly what is missing and how to get it, once for all of it.
 tools:
@@ -20,18 +20,23 @@ tools:
 	need curl "to ask a running gateway" "apt-get install curl, dnf install curl, or brew install curl"; \
 	exit $$missing
 
+# What the tests need besides: k6 is built with Go, once.
+tools-test: tools
+	@command -v go > /dev/null || { echo "missing: go, 1.26 or newer, to build k6 with; install it from https://go.dev/dl/"; exit 1; }
+
 build: tools ## the release binary, target/release/sluice
 	$(CARGO) build --locked --release -p sluice --bin sluice
 
 # Optimised enough to be judged, and built in half the time of a release.
 run: tools ## build, and serve examples/quickstart with demo backends
 	$(CARGO) build --locked --profile quick -p sluice --bin sluice -p sluice-loadtest --bin demo-backend
-	examples/run $(TARGET)/quick
+	examples/run $(OUT)/quick
 
-test: tools ## every suite: unit, property, end to end, and a short run of churn
+test: tools-test lab-build-k6 ## every suite: unit, property, end to end, and short runs of churn and k6
 	$(CARGO) test --locked --workspace --exclude sluice-lab
 	$(CARGO) build --locked -p sluice -p sluice-loadtest --bins
-	$(TARGET)/debug/churn --short --sluice $(TARGET)/debug/sluice
+	$(OUT)/debug/churn --short --sluice $(OUT)/debug/sluice
+	$(OUT)/debug/k6-suite --short --sluice $(OUT)/debug/sluice --k6 "$(K6)"
 
 fmt: tools ## format everything
 	$(CARGO) fmt --all
@@ -48,10 +53,18 @@ docs: tools ## the API documentation, with warnings as errors
 deny: tools ## licences, banned crates, sources and advisories of dependencies
 	.ci/deny
 
-loadtest: build ## churn, scale and idle against the release binary
+loadtest: tools-test build lab-build-k6 ## churn, scale, idle and the k6 scripts against the release binary
 	$(CARGO) build --locked --release -p sluice-loadtest --bins
-	$(TARGET)/release/churn
-	$(TARGET)/release/scale
-	$(TARGET)/release/idle
+	$(OUT)/release/churn
+	$(OUT)/release/scale
+	$(OUT)/release/idle
+	$(OUT)/release/k6-suite --k6 "$(K6)"
+
+# docs/loadtest.md has the scripts and their settings.
+#   make k6 SCRIPT=steady                                              a gateway of its own
+#   make k6 SCRIPT=tls TARGET=https://203.0.113.10 K6_FLAGS='--host shop.example --set RATE=100'
+k6: tools-test lab-build-k6 ## one k6 script, here or against TARGET
+	$(CARGO) build --locked --profile quick -p sluice-loadtest --bin k6-suite $(if $(TARGET),,-p sluice --bin sluice)
+	$(OUT)/quick/k6-suite $(SCRIPT) $(if $(TARGET),--target $(TARGET)) $(K6_FLAGS) --k6 "$(K6)"
 
 include lab/lab.mk

@@ -5,11 +5,16 @@ CARGO ?= cargo
 LAB ?= default
 LAB_FLAGS ?=
 LAB_RUN = $(CARGO) run --locked --quiet --package sluice-lab --
+# Where the pinned k6 is, once it is built.
+K6 = $(shell $(LAB_RUN) build k6 | sed 's/^[^:]*: //')/k6
 
-.PHONY: lab-build lab-up lab-down lab-status lab-shell lab-test
+.PHONY: lab-build lab-build-k6 lab-up lab-down lab-status lab-shell lab-test
 
 lab-build: ## the lab's programs, with Go, once
 	$(LAB_RUN) build
+
+lab-build-k6: # the pinned k6, with Go, once
+	$(LAB_RUN) build k6
 
 lab-up: ## a Kubernetes API on this machine
 	$(CARGO) build --locked --package sluice
@@ -24,6 +29,6 @@ lab-status: ## what runs in which lab
 lab-shell: ## a shell inside it, with KUBECONFIG set
 	$(LAB_RUN) shell --name $(LAB)
 
-lab-test: lab-build ## the cluster tests
+lab-test: lab-build lab-build-k6 ## the cluster tests
 	$(CARGO) build --locked --package sluice
 	$(CARGO) test --locked --package sluice-lab

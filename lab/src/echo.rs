@@ -1,8 +1,9 @@
-//! The backend of cluster tests: answers with which Pod it is and what it was asked, and behaves as told.
+//! The backend of cluster tests: answers with which Pod it is and what it was asked, and behaves as told
+//! ([`sluice_testing::echo`]).
 //!
-//! `?status=503` sets the answer's status, `?delay_ms=200` its delay; `/log/TEXT` prints a line; `/unready` and
-//! `/ready` switch what the readiness probe `/healthz` gets; `/crash` ends the program with 3. On SIGTERM it goes on for
-//! `--drain-ms`, then takes no more connections and ends when the running requests have.
+//! As a Pod it does more: `/log/TEXT` prints a line; `/unready` and `/ready` switch what the readiness probe `/healthz`
+//! gets; `/crash` ends the program with 3. On SIGTERM it goes on for `--drain-ms`, then takes no more connections and
+//! ends when the running requests have.
 
 use std::convert::Infallible;
 use std::net::{Ipv6Addr, SocketAddr};
@@ -15,12 +16,13 @@ use anyhow::{Context, Result};
 use bytes::Bytes;
 use clap::Args;
 use http::{Request, Response, StatusCode};
-use http_body_util::{BodyExt, Full};
+use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
-use serde_json::json;
+use sluice_testing::echo::{self, Identity};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
@@ -38,6 +40,7 @@ pub struct Options {
 
 /// What requests can change.
 struct State {
+    identity: Identity,
     ready: AtomicBool,
     crash: Notify,
 }
@@ -51,7 +54,10 @@ pub async fn run(options: Options) -> Result<ExitCode> {
     let address = SocketAddr::from((Ipv6Addr::UNSPECIFIED, options.port));
     let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
     println!("listening on port {}", options.port);
-    let state = Arc::new(State { ready: AtomicBool::new(true), crash: Notify::new() });
+    let variable = |name| std::env::var(name).ok();
+    let identity =
+        Identity { pod: variable("HOSTNAME"), namespace: variable("NAMESPACE"), node: variable("NODE_NAME") };
+    let state = Arc::new(State { identity, ready: AtomicBool::new(true), crash: Notify::new() });
     let connections = GracefulShutdown::new();
     let ending = async {
         terminate.recv().await;
@@ -75,10 +81,10 @@ pub async fn run(options: Options) -> Result<ExitCode> {
             let state = state.clone();
             async move { Ok::<_, Infallible>(answer(request, &state).await) }
         });
-        let connection = hyper::server::conn::http1::Builder::new()
-            .timer(TokioTimer::new())
-            .serve_connection(TokioIo::new(stream), service);
-        let connection = connections.watch(connection);
+        let mut server = auto::Builder::new(TokioExecutor::new()).http1_only();
+        server.http1().timer(TokioTimer::new());
+        let connection = server.serve_connection_with_upgrades(TokioIo::new(stream), service);
+        let connection = connections.watch(connection.into_owned());
         // A client that breaks off is its own business.
         tokio::spawn(async move { drop(connection.await) });
     }
@@ -89,17 +95,14 @@ pub async fn run(options: Options) -> Result<ExitCode> {
 }
 
 async fn answer(request: Request<Incoming>, state: &State) -> Response<Full<Bytes>> {
-    let (head, body) = request.into_parts();
-    let length = body.collect().await.map_or(0, |body| body.to_bytes().len());
-    let path = head.uri.path();
+    let path = request.uri().path();
     match path {
         "/healthz" => {
-            let status = if state.ready.load(Ordering::Relaxed) {
-                StatusCode::OK
-            } else {
-                StatusCode::SERVICE_UNAVAILABLE
-            };
-            return plain(status, Bytes::new());
+            let mut response = Response::new(Full::default());
+            if !state.ready.load(Ordering::Relaxed) {
+                *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+            }
+            return response;
         }
         "/ready" | "/unready" => state.ready.store(path == "/ready", Ordering::Relaxed),
         "/crash" => {
@@ -111,38 +114,5 @@ async fn answer(request: Request<Incoming>, state: &State) -> Response<Full<Byte
     if let Some(line) = path.strip_prefix("/log/") {
         println!("{line}");
     }
-    if let Some(delay) = query(&head.uri, "delay_ms") {
-        tokio::time::sleep(Duration::from_millis(delay)).await;
-    }
-    let status =
-        query(&head.uri, "status").and_then(|code| StatusCode::from_u16(u16::try_from(code).ok()?).ok());
-    let headers: Vec<(String, String)> = head
-        .headers
-        .iter()
-        .map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
-        .collect();
-    let variable = |name| std::env::var(name).ok();
-    let answer = json!({
-        "pod": variable("HOSTNAME"),
-        "namespace": variable("NAMESPACE"),
-        "node": variable("NODE_NAME"),
-        "method": head.method.as_str(),
-        "path": head.uri.path_and_query().map(ToString::to_string),
-        "headers": headers,
-        "body_length": length,
-    });
-    let mut response = plain(status.unwrap_or(StatusCode::OK), Bytes::from(answer.to_string()));
-    response.headers_mut().insert("content-type", http::HeaderValue::from_static("application/json"));
-    response
-}
-
-fn plain(status: StatusCode, body: Bytes) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(body));
-    *response.status_mut() = status;
-    response
-}
-
-fn query(uri: &http::Uri, name: &str) -> Option<u64> {
-    let pairs = uri.query()?.split('&').filter_map(|pair| pair.split_once('='));
-    pairs.into_iter().find(|(known, _)| *known == name)?.1.parse().ok()
+    echo::answer(request, &state.identity).await
 }

@@ -35,6 +35,11 @@ impl Common {
         Ok(path)
     }
 
+    /// Whether standard output is for the report alone.
+    pub fn json(&self) -> bool {
+        self.json
+    }
+
     /// Runs a program to its report, prints that, and turns it into an exit status.
     pub fn run(&self, program: impl Future<Output = anyhow::Result<Report>>) -> ExitCode {
         let report = prepare().and_then(|runtime| runtime.block_on(program));

@@ -1,13 +1,16 @@
 //! What the load programs share: a gateway as a child process, cheap backends, clients, manifests, and reports.
 //!
-//! The programs are `churn` (nothing fails while everything changes), `scale` (what thousands of objects cost)
-//! and `idle` (what an idle connection costs). `demo-backend` answers in the quickstart. Each prints a table,
+//! The programs are `churn` (nothing fails while everything changes), `scale` (what thousands of objects cost),
+//! `idle` (what an idle connection costs) and `k6-suite` (the k6 scripts, here or against a gateway elsewhere). `demo-backend` answers in the quickstart. Each prints a table,
 //! or JSON with `--json`, and exits with 1 when what it asserts does not hold.
 
 pub mod arguments;
 pub mod backend;
 pub mod certificate;
 pub mod client;
+pub mod echo;
+pub mod gateway_url;
+pub mod k6;
 pub mod load;
 pub mod manifest;
 pub mod process;

@@ -74,13 +74,28 @@ pub fn slice(service: &str, addresses: &[IpAddr], port: u16) -> String {
     text
 }
 
-/// An Ingress that sends all paths of some hosts to a Service; with TLS when a Secret is named.
+/// An Ingress that sends all paths of some hosts to a Service; with TLS when a Secret is named, and without a redirect
+/// to it.
 pub fn ingress(name: &str, hosts: &[&str], service: &str, secret: Option<&str>) -> String {
+    annotated_ingress(name, &[("ssl-redirect", "false")], hosts, service, secret)
+}
+
+/// The same with annotations, named without their prefix.
+pub fn annotated_ingress(
+    name: &str,
+    annotations: &[(&str, &str)],
+    hosts: &[&str],
+    service: &str,
+    secret: Option<&str>,
+) -> String {
     let mut text = format!(
         "apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata:\n  name: {name}\n  namespace: default\n  \
-         annotations:\n    nginx.ingress.kubernetes.io/ssl-redirect: \"false\"\nspec:\n  \
-         ingressClassName: nginx\n"
+         annotations:\n"
     );
+    for (name, value) in annotations {
+        writeln!(text, "    nginx.ingress.kubernetes.io/{name}: {value:?}").expect("a String takes any text");
+    }
+    text.push_str("spec:\n  ingressClassName: nginx\n");
     if let Some(secret) = secret {
         write!(text, "  tls:\n  - hosts: {hosts:?}\n    secretName: {secret}\n")
             .expect("a String takes any text");

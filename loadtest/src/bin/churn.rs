@@ -80,7 +80,7 @@ async fn churn(arguments: &Arguments) -> anyhow::Result<Report> {
     world.publish(members.iter())?;
     let gateway = Gateway::start(&arguments.common.gateway()?, world.folder.path()).await?;
     let plain = Target::plain(gateway.http, HOST);
-    let tls = Target::tls(gateway.https, HOST, trusting()?);
+    let tls = Target::tls(gateway.https, HOST, trusting());
     // Connections, pools and code pages are warm in every run alike.
     let warm_up = Load { duration: Duration::from_secs(1), ..load };
     warm_up.run(&plain, &tls).await;

@@ -54,7 +54,7 @@ async fn idle(arguments: &Arguments) -> anyhow::Result<Report> {
         let gateway = Gateway::start(&arguments.common.gateway()?, folder.path()).await?;
         let target = match run {
             "plain" => Target::plain(gateway.http, HOST),
-            _ => Target::tls(gateway.https, HOST, trusting()?),
+            _ => Target::tls(gateway.https, HOST, trusting()),
         };
         drop(open(&target, AT_ONCE * 4).await?);
         let before = still(&gateway).await?;

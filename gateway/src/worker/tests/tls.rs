@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use rustls::pki_types::{CertificateDer, ServerName};
 use sluice_config::{Delta, HostName, HostPattern};
+use sluice_testing::trust::trusting;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
@@ -13,58 +14,14 @@ use super::client::Client;
 use super::gateway::Gateway;
 use crate::pipeline::tests::fixture::exact;
 
-/// Trusts everybody, and so sees what it gets.
-#[derive(Debug)]
-struct Gullible;
-
-impl rustls::client::danger::ServerCertVerifier for Gullible {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: rustls::pki_types::UnixTime,
-    ) -> Result<rustls::client::danger::ServerCertVerified, rustls::Error> {
-        Ok(rustls::client::danger::ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &rustls::DigitallySignedStruct,
-    ) -> Result<rustls::client::danger::HandshakeSignatureValid, rustls::Error> {
-        Ok(rustls::client::danger::HandshakeSignatureValid::assertion())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &rustls::DigitallySignedStruct,
-    ) -> Result<rustls::client::danger::HandshakeSignatureValid, rustls::Error> {
-        Ok(rustls::client::danger::HandshakeSignatureValid::assertion())
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
-        crate::tls::provider().signature_verification_algorithms.supported_schemes()
-    }
-}
-
 pub(super) async fn handshake(
     gateway: &Gateway,
     name: Option<&str>,
     alpn: &[&str],
     versions: &[&'static rustls::SupportedProtocolVersion],
 ) -> TlsStream<TcpStream> {
-    let mut config = rustls::ClientConfig::builder_with_provider(crate::tls::provider())
-        .with_protocol_versions(versions)
-        .unwrap()
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Gullible))
-        .with_no_client_auth();
-    config.alpn_protocols = alpn.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
+    let protocols: Vec<&[u8]> = alpn.iter().map(|protocol| protocol.as_bytes()).collect();
+    let mut config = trusting(versions, &protocols);
     config.enable_sni = name.is_some();
     let name = ServerName::try_from(name.unwrap_or("none").to_owned()).unwrap();
     let stream = TcpStream::connect(gateway.https).await.unwrap();

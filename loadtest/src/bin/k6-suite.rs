@@ -1,0 +1,290 @@
+//! The k6 scripts of `loadtest/k6/`: against a gateway that this program starts, with backends of its own and
+//! endpoints that change meanwhile, or against one that runs elsewhere (`--target`).
+//!
+//! Here, four backends stay for the whole run and others come and go as guests. Whoever is on a guest when that leaves
+//! may be sent elsewhere; nobody else may, and nothing may fail.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::{Parser, ValueEnum};
+use sluice_loadtest::arguments::Common;
+use sluice_loadtest::certificate::Certificate;
+use sluice_loadtest::echo::Echo;
+use sluice_loadtest::gateway_url::GatewayUrl;
+use sluice_loadtest::k6::{K6, Script, setting};
+use sluice_loadtest::manifest::{
+    CLASS, Folder, annotated_ingress, config_map, ingress, secret, service, slice,
+};
+use sluice_loadtest::process::Gateway;
+use sluice_loadtest::report::{Bound, Report};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::{MissedTickBehavior, interval};
+
+/// Hosts of the gateway that is started here; one certificate covers them.
+const HOSTS: [&str; 2] = ["web.k6.example", "shop.k6.example"];
+/// The host with sessions.
+const STICKY: &str = "sticky.k6.example";
+/// The host that redirects to https.
+const SECURE: &str = "secure.k6.example";
+/// What all of them are covered by.
+const COVERED: &str = "*.k6.example";
+/// Backends that stay.
+const MEMBERS: usize = 4;
+/// Backends at a time that do not.
+const GUESTS: usize = 2;
+/// How long a guest goes on after it was removed.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// k6 against a gateway.
+#[derive(Parser)]
+struct Arguments {
+    #[command(flatten)]
+    common: Common,
+    /// What to run; everything when nothing is named.
+    scripts: Vec<Script>,
+    /// k6; by default the one on the path.
+    #[arg(long, value_name = "PATH", env = "K6", default_value = "k6")]
+    k6: PathBuf,
+    /// Smoke, sticky, WebSocket and TLS for three seconds each, asserting only what holds on any machine.
+    #[arg(long, conflicts_with_all = ["scripts", "target"])]
+    short: bool,
+    /// Seconds that each script runs here.
+    #[arg(long, default_value_t = 20, conflicts_with = "target")]
+    seconds: u64,
+    /// Endpoint changes a second while a script runs here; by default 4 for sticky and websocket, else none.
+    #[arg(long, value_name = "RATE", conflicts_with = "target")]
+    changes: Option<u32>,
+    /// A setting of the scripts, or of k6. May be given several times.
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = setting)]
+    settings: Vec<(String, String)>,
+    /// A gateway that runs already: http://ADDRESS[:PORT] or https://ADDRESS[:PORT].
+    #[arg(long, value_name = "URL")]
+    target: Option<GatewayUrl>,
+    /// The same for TLS, where the target is in the clear.
+    #[arg(long, value_name = "URL", requires = "target")]
+    target_tls: Option<GatewayUrl>,
+    /// The host to ask the target for.
+    #[arg(long, value_name = "NAME", requires = "target")]
+    host: Option<String>,
+    /// Run sticky against a target: something else changes its endpoints meanwhile.
+    #[arg(long, requires = "target")]
+    changed_by_others: bool,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let common = arguments.common.clone();
+    common.run(async move {
+        let mut terminate = signal(SignalKind::terminate())?;
+        // What was started ends with the future that has started it.
+        tokio::select! {
+            report = suite(&arguments) => report,
+            _ = tokio::signal::ctrl_c() => anyhow::bail!("interrupted"),
+            _ = terminate.recv() => anyhow::bail!("asked to end"),
+        }
+    })
+}
+
+async fn suite(arguments: &Arguments) -> anyhow::Result<Report> {
+    let k6 = K6::new(arguments.k6.clone());
+    let scripts = match (arguments.short, arguments.scripts.as_slice()) {
+        (true, _) => &[Script::Smoke, Script::Sticky, Script::Websocket, Script::Tls],
+        (false, []) => Script::value_variants(),
+        (false, named) => named,
+    };
+    let mut report = Report::default();
+    match &arguments.target {
+        Some(target) => elsewhere(arguments, &k6, scripts, target, &mut report).await?,
+        None => here(arguments, &k6, scripts, &mut report).await?,
+    }
+    Ok(report)
+}
+
+/// Runs scripts against a gateway that is not ours. Nothing but requests goes there.
+async fn elsewhere(
+    arguments: &Arguments,
+    k6: &K6,
+    scripts: &[Script],
+    target: &GatewayUrl,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        arguments.changed_by_others || !arguments.scripts.contains(&Script::Sticky),
+        "sticky shows something only while endpoints change, and this program changes none of a gateway it has not \
+         started: scale the Deployment up and down meanwhile, and say so with --changed-by-others"
+    );
+    let host = arguments.host.as_deref();
+    let mut settings = vec![("TARGET".to_owned(), target.for_host(host).await?)];
+    if let Some(target) = &arguments.target_tls {
+        settings.push(("TARGET_TLS".to_owned(), target.for_host(host).await?));
+    }
+    settings.extend(host.map(|host| ("HOST".to_owned(), host.to_owned())));
+    settings.extend(arguments.settings.iter().cloned());
+    let has_tls = settings.iter().any(|(_, value)| value.starts_with("https:"));
+    for script in scripts {
+        // Left out of "everything", not of what was named.
+        let named = arguments.scripts.contains(script);
+        if !named && (*script == Script::Sticky || *script == Script::Tls && !has_tls) {
+            report.remark(format!("{}: left out", script.name()));
+            continue;
+        }
+        k6.run(*script, &settings, arguments.common.json()).await?.report(report);
+    }
+    Ok(())
+}
+
+/// Runs scripts against a gateway of our own.
+async fn here(arguments: &Arguments, k6: &K6, scripts: &[Script], report: &mut Report) -> anyhow::Result<()> {
+    let mut world = World::new().await?;
+    let gateway = Gateway::start(&arguments.common.gateway()?, world.folder.path()).await?;
+    let seconds = if arguments.short { 3 } else { arguments.seconds };
+    let mut settings = vec![
+        ("TARGET".to_owned(), format!("http://{}", gateway.http)),
+        ("TARGET_TLS".to_owned(), format!("https://{}", gateway.https)),
+        ("HOST".to_owned(), HOSTS[0].to_owned()),
+        ("HOSTS".to_owned(), HOSTS.join(",")),
+        ("STICKY_HOST".to_owned(), STICKY.to_owned()),
+        ("SECURE_HOST".to_owned(), SECURE.to_owned()),
+        ("TRANSIENT".to_owned(), "^guest-".to_owned()),
+        ("DURATION".to_owned(), format!("{seconds}s")),
+        ("SSL_CERT_FILE".to_owned(), world.authority.path().display().to_string()),
+    ];
+    if arguments.short {
+        settings.push(("P99_MS".to_owned(), "0".to_owned()));
+    }
+    settings.extend(arguments.settings.iter().cloned());
+    let quiet = arguments.short || arguments.common.json();
+    for script in scripts {
+        let usual = if matches!(script, Script::Sticky | Script::Websocket) { 4 } else { 0 };
+        let rate = arguments.changes.unwrap_or(usual);
+        let before = gateway.resident()?;
+        let mut changes = 0;
+        let settings = with_load(*script, &settings);
+        let run = tokio::select! {
+            run = k6.run(*script, &settings, quiet) => run?,
+            failed = world.change(rate, &mut changes) => return Err(failed),
+        };
+        run.report(report);
+        if rate > 0 {
+            report.add(script.name(), "endpoint changes meanwhile", f64::from(changes), "", Bound::None);
+        }
+        let grown = gateway.resident()? as f64 - before as f64;
+        report.add(
+            script.name(),
+            "memory of the gateway, before",
+            before as f64 / 1048576.0,
+            "MiB",
+            Bound::None,
+        );
+        report.add(script.name(), "memory of the gateway, more after", grown / 1048576.0, "MiB", Bound::None);
+    }
+    if !report.passed() {
+        report.remark(format!("log of the gateway:\n{}", gateway.log()));
+    }
+    gateway.stop().await
+}
+
+/// Adds the load that this machine is worth; the scripts' own defaults are meant for a cluster that serves others too.
+fn with_load(script: Script, settings: &[(String, String)]) -> Vec<(String, String)> {
+    let load = match script {
+        Script::Ramp => Some(("MAX_RATE", "8000")),
+        Script::Steady => Some(("RATE", "1000")),
+        _ => None,
+    };
+    let load = load.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    // What was asked for comes last and wins.
+    load.into_iter().chain(settings.iter().cloned()).collect()
+}
+
+/// The manifests and the backends.
+struct World {
+    folder: Folder,
+    authority: tempfile::NamedTempFile,
+    port: u16,
+    next: u32,
+    members: Vec<Echo>,
+    guests: VecDeque<Echo>,
+}
+
+impl World {
+    async fn new() -> anyhow::Result<Self> {
+        let certificate = Certificate::new(COVERED)?;
+        let folder = Folder::new()?;
+        folder.write("class.yaml", CLASS)?;
+        folder.write("config.yaml", &config_map(&[]))?;
+        folder.write("service.yaml", &service("echo"))?;
+        folder.write("secret.yaml", &secret("k6-tls", &certificate))?;
+        folder.write("hosts.yaml", &ingress("hosts", &HOSTS, "echo", Some("k6-tls")))?;
+        let session = [("affinity", "cookie"), ("affinity-mode", "persistent"), ("ssl-redirect", "false")];
+        folder.write(
+            "sticky.yaml",
+            &annotated_ingress("sticky", &session, &[STICKY], "echo", Some("k6-tls")),
+        )?;
+        folder.write("secure.yaml", &annotated_ingress("secure", &[], &[SECURE], "echo", Some("k6-tls")))?;
+        let authority = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
+        std::fs::write(authority.path(), &certificate.pem).context("cannot write the certificate")?;
+        let port = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))?.local_addr()?.port();
+        let mut world =
+            Self { folder, authority, port, next: 0, members: Vec::new(), guests: VecDeque::new() };
+        for _ in 0..MEMBERS {
+            let member = world.backend("stay").await?;
+            world.members.push(member);
+        }
+        for _ in 0..GUESTS {
+            let guest = world.backend("guest").await?;
+            world.guests.push_back(guest);
+        }
+        world.publish()?;
+        Ok(world)
+    }
+
+    /// A new backend at an address of its own.
+    async fn backend(&mut self, kind: &str) -> anyhow::Result<Echo> {
+        self.next += 1;
+        let [_, high, middle, low] = (self.next + 256).to_be_bytes();
+        let address = Ipv4Addr::new(127, 64 + high, middle, low);
+        Echo::start(IpAddr::V4(address), self.port, &format!("{kind}-{}", self.next)).await
+    }
+
+    fn publish(&self) -> anyhow::Result<()> {
+        let all = self.members.iter().chain(&self.guests);
+        let addresses: Vec<IpAddr> = all.map(|backend| backend.address.ip()).collect();
+        self.folder.write("endpoints.yaml", &slice("echo", &addresses, self.port))
+    }
+
+    /// Changes the endpoints so many times a second, for as long as it is polled: a guest comes, a guest goes. Gives
+    /// why it cannot.
+    async fn change(&mut self, rate: u32, changes: &mut u32) -> anyhow::Error {
+        match self.try_change(rate, changes).await {
+            Ok(never) => match never {},
+            Err(error) => error,
+        }
+    }
+
+    async fn try_change(&mut self, rate: u32, changes: &mut u32) -> anyhow::Result<std::convert::Infallible> {
+        if rate == 0 {
+            return std::future::pending().await;
+        }
+        let mut ticks = interval(Duration::from_secs(1) / rate);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            if self.guests.len() < GUESTS {
+                let guest = self.backend("guest").await?;
+                self.guests.push_back(guest);
+            } else if let Some(guest) = self.guests.pop_front() {
+                tokio::spawn(async move {
+                    tokio::time::sleep(FAREWELL).await;
+                    drop(guest);
+                });
+            }
+            self.publish()?;
+            *changes += 1;
+        }
+    }
+}

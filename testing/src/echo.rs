@@ -1,0 +1,186 @@
+//! A backend that answers with who it is and what it was asked, and behaves as the request tells it.
+//!
+//! | in the query | is |
+//! |---|---|
+//! | `status=503` | the status of the answer |
+//! | `delay_ms=200` | how long the answer takes |
+//! | `bytes=10240` | an answer of so many octets in place of the description, [`MOST`] at most |
+//!
+//! A request for a WebSocket gets one that sends every message back. The k6 scripts rely on this wherever they name an
+//! echo backend, and the lab's image `echo` is the same thing in a Pod.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::{SinkExt, StreamExt};
+use http::header::{CONNECTION, CONTENT_TYPE, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE};
+use http::{HeaderValue, Request, Response, StatusCode, Uri};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper_util::rt::TokioIo;
+use serde_json::json;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::Role;
+
+/// The longest answer that may be asked for, in octets.
+pub const MOST: u64 = 64 << 20;
+
+/// Who a backend is, as it says in its answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// The name of the Pod.
+    pub pod: Option<String>,
+    /// Its namespace.
+    pub namespace: Option<String>,
+    /// The node it runs on.
+    pub node: Option<String>,
+}
+
+/// Answers one request. The connection must be served with upgrades for WebSockets to work.
+pub async fn answer(mut request: Request<Incoming>, identity: &Identity) -> Response<Full<Bytes>> {
+    if let Some(key) = websocket_key(&request) {
+        let upgrade = hyper::upgrade::on(&mut request);
+        tokio::spawn(send_back(upgrade));
+        return switching(&key);
+    }
+    let (head, body) = request.into_parts();
+    let length = length(body).await;
+    if let Some(delay) = query(&head.uri, "delay_ms") {
+        tokio::time::sleep(Duration::from_millis(delay)).await;
+    }
+    let status = query(&head.uri, "status").and_then(|code| StatusCode::from_u16(code.try_into().ok()?).ok());
+    let (kind, content) = match query(&head.uri, "bytes").map(|count| usize::try_from(count.min(MOST))) {
+        Some(Ok(count)) => ("text/plain", Bytes::from(vec![b'x'; count])),
+        _ => ("application/json", describe(&head, length, identity)),
+    };
+    let mut response = Response::new(Full::new(content));
+    *response.status_mut() = status.unwrap_or(StatusCode::OK);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}
+
+fn describe(head: &http::request::Parts, length: usize, identity: &Identity) -> Bytes {
+    let headers: Vec<(&str, String)> = head
+        .headers
+        .iter()
+        .map(|(name, value)| (name.as_str(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
+        .collect();
+    let answer = json!({
+        "pod": identity.pod,
+        "namespace": identity.namespace,
+        "node": identity.node,
+        "method": head.method.as_str(),
+        "path": head.uri.path_and_query().map(ToString::to_string),
+        "headers": headers,
+        "body_length": length,
+    });
+    Bytes::from(answer.to_string())
+}
+
+/// Reads a body to its end, keeping nothing.
+async fn length(mut body: Incoming) -> usize {
+    let mut length = 0;
+    // A body that breaks off is as long as what came of it.
+    while let Some(Ok(frame)) = body.frame().await {
+        length += frame.data_ref().map_or(0, Bytes::len);
+    }
+    length
+}
+
+fn query(uri: &Uri, name: &str) -> Option<u64> {
+    let mut pairs = uri.query()?.split('&').filter_map(|pair| pair.split_once('='));
+    pairs.find(|(known, _)| *known == name)?.1.parse().ok()
+}
+
+/// What a WebSocket's answer is derived from (RFC 6455, section 4.2.1).
+fn websocket_key(request: &Request<Incoming>) -> Option<HeaderValue> {
+    let upgrade = request.headers().get(UPGRADE)?;
+    upgrade.as_bytes().eq_ignore_ascii_case(b"websocket").then_some(())?;
+    request.headers().get(SEC_WEBSOCKET_KEY).cloned()
+}
+
+fn switching(key: &HeaderValue) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::default());
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let accept = derive_accept_key(key.as_bytes());
+    let headers = response.headers_mut();
+    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(SEC_WEBSOCKET_ACCEPT, HeaderValue::try_from(accept).expect("base64 is a field value"));
+    response
+}
+
+/// Sends every message back until the other side closes or breaks off.
+async fn send_back(upgrade: OnUpgrade) {
+    let Ok(upgraded) = upgrade.await else { return };
+    let io: TokioIo<Upgraded> = TokioIo::new(upgraded);
+    let mut socket = WebSocketStream::from_raw_socket(io, Role::Server, None).await;
+    while let Some(Ok(message)) = socket.next().await {
+        // Pings and closes are answered by the library when the next message is read or sent.
+        if (message.is_text() || message.is_binary()) && socket.send(message).await.is_err() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyper::service::service_fn;
+    use std::convert::Infallible;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+
+    fn serve() -> DuplexStream {
+        let (client, server) = tokio::io::duplex(1 << 16);
+        let identity = Identity { pod: Some("web-1".into()), ..Identity::default() };
+        let service = service_fn(move |request| {
+            let identity = identity.clone();
+            async move { Ok::<_, Infallible>(answer(request, &identity).await) }
+        });
+        let connection =
+            hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(server), service);
+        tokio::spawn(connection.with_upgrades());
+        client
+    }
+
+    async fn ask(request: &str) -> String {
+        let mut client = serve();
+        client.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    #[tokio::test]
+    async fn it_says_who_it_is_and_what_it_was_asked() {
+        let answer =
+            ask("POST /a?x=1 HTTP/1.1\r\nhost: h\r\nconnection: close\r\ncontent-length: 3\r\n\r\nabc").await;
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 200 OK"), "{head}");
+        let body: serde_json::Value = serde_json::from_str(body).unwrap();
+        assert_eq!(body["pod"], "web-1");
+        assert_eq!(body["path"], "/a?x=1");
+        assert_eq!(body["method"], "POST");
+        assert_eq!(body["body_length"], 3);
+    }
+
+    #[tokio::test]
+    async fn status_and_length_are_as_the_query_says() {
+        let answer = ask("GET /?status=503&bytes=5 HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n").await;
+        assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+        assert!(answer.ends_with("\r\n\r\nxxxxx"), "{answer}");
+    }
+
+    #[tokio::test]
+    async fn a_websocket_sends_messages_back() {
+        let (mut socket, response) =
+            tokio_tungstenite::client_async("ws://h/", serve()).await.expect("an upgrade");
+        assert_eq!(response.status(), 101);
+        socket.send("hello".into()).await.unwrap();
+        assert_eq!(socket.next().await.unwrap().unwrap(), "hello".into());
+        socket.close(None).await.unwrap();
+        while socket.next().await.is_some_and(|message| message.is_ok()) {}
+    }
+}
