@@ -15,6 +15,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::connection::accept::accept;
 use crate::connection::{ListenerSet, Listeners, Listening, SocketKey};
+use crate::direct::Driver;
 use crate::drain::{Drain, LocalDrain, Phase};
 use crate::proxy::{Engine, TrustAnchor, engine};
 use crate::state::State;
@@ -32,6 +33,7 @@ pub(crate) struct Worker {
     pub(crate) state: Arc<State>,
     pub(crate) certificates: Arc<CertificateStore>,
     pub(crate) drain: LocalDrain,
+    pub(crate) driver: Driver,
     /// Pingora's own sign of the end, which never comes: the end is our business.
     pub(crate) never: ShutdownWatch,
     engine: ArcSwap<SizedEngine>,
@@ -52,7 +54,7 @@ struct Accepting {
 }
 
 impl Workers {
-    /// Starts `count` workers. They accept from `listeners` once these are open, and tell the phases of `drain`
+    /// Starts `count` workers that serve with `driver`. They accept from `listeners` once these are open, and tell the phases of `drain`
     /// to their connections.
     ///
     /// # Errors
@@ -62,6 +64,7 @@ impl Workers {
         certificates: &Arc<CertificateStore>,
         listeners: &Listeners,
         drain: &Arc<Drain>,
+        driver: Driver,
         count: usize,
     ) -> io::Result<Self> {
         install_provider();
@@ -78,6 +81,7 @@ impl Workers {
                 state: state.clone(),
                 certificates: certificates.clone(),
                 drain: LocalDrain::new(drain.clone()),
+                driver,
                 never,
                 engine: ArcSwap::from_pointee(engine),
                 trust: trust.clone(),

@@ -76,7 +76,7 @@ fn clear(head: &mut impl FieldsMut) {
 }
 
 /// Whether `Connection` names this field.
-fn names(head: &impl Fields, name: &HeaderName) -> bool {
+pub fn names(head: &impl Fields, name: &HeaderName) -> bool {
     options(head).any(|option| option.eq_ignore_ascii_case(name.as_str().as_bytes()))
 }
 
