@@ -7,10 +7,11 @@
 //! the checks that every HTTP/1 request passes before anything else sees it.
 
 pub(crate) mod accept;
+pub(crate) mod answer;
 pub(crate) mod authority;
 mod bind;
 mod capacity;
-mod framing;
+pub(crate) mod framing;
 mod handshake;
 pub(crate) mod head;
 mod http1;
@@ -20,8 +21,8 @@ mod lease;
 pub(crate) mod link;
 mod listeners;
 mod refusal;
-mod transport;
-mod wire;
+pub(crate) mod transport;
+pub(crate) mod wire;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -43,7 +44,7 @@ use wire::Wire;
 
 /// Octets of a request body that are read and dropped, so that the connection can go on after an answer that
 /// came before the body's end.
-const MAX_DRAIN: u64 = 64 * 1024;
+pub(crate) const MAX_DRAIN: u64 = 64 * 1024;
 
 /// Serves one connection until it ends.
 async fn serve(stream: TcpStream, peer: SocketAddr, entry: Entry, worker: &Arc<Worker>) {

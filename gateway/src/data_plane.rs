@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 
 use crate::apply::apply;
 use crate::connection::Listeners;
+use crate::direct::Driver;
 use crate::drain::Drain;
 use crate::state::State;
 use crate::telemetry::Telemetry;
@@ -37,13 +38,14 @@ pub enum StartError {
 }
 
 impl DataPlane {
-    /// Starts `workers` threads, which serve once a complete state has been applied. Reports that no delta
-    /// asked for, such as ejected endpoints, come out of the receiver.
+    /// Starts `workers` threads, which serve with `driver` once a complete state has been applied. Reports that
+    /// no delta asked for, such as ejected endpoints, come out of the receiver.
     ///
     /// # Errors
     /// See [`StartError`].
     pub fn start(
         workers: usize,
+        driver: Driver,
         telemetry: Arc<Telemetry>,
     ) -> Result<(Self, mpsc::UnboundedReceiver<Report>), StartError> {
         let (reporter, reports) = mpsc::unbounded_channel();
@@ -54,7 +56,7 @@ impl DataPlane {
         let certificates = CertificateStore::new()?;
         let state = State::new(telemetry, report);
         let (listeners, drain) = (Listeners::new(), Drain::new());
-        let workers = Workers::start(&state, &certificates, &listeners, &drain, workers)?;
+        let workers = Workers::start(&state, &certificates, &listeners, &drain, driver, workers)?;
         Ok((Self { state, certificates, listeners, drain, workers: Mutex::new(Some(workers)) }, reports))
     }
 

@@ -8,6 +8,7 @@ pub mod admin;
 pub mod apply;
 pub mod connection;
 pub mod data_plane;
+pub mod direct;
 pub mod drain;
 pub mod pipeline;
 pub mod policy;

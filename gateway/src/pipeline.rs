@@ -37,7 +37,6 @@
 
 pub mod answer;
 mod end;
-pub(crate) mod epoch;
 pub mod exchange;
 pub mod fields;
 pub mod head;
@@ -52,6 +51,6 @@ mod upstream;
 
 pub use answer::Answer;
 pub use exchange::{Exchange, Verdict};
-pub use fields::Fields;
+pub use fields::{Fields, FieldsMut};
 pub use head::RequestHead;
-pub use outcome::{Failure, FailureKind, Next, Outcome, Upstream};
+pub use outcome::{Failure, FailureKind, KeepAlive, Next, Outcome, Upstream};

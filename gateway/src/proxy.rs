@@ -16,6 +16,7 @@
 mod answer;
 mod context;
 mod engine;
+mod epoch;
 mod failure;
 mod fields;
 mod peer;
@@ -40,6 +41,7 @@ use crate::drain::Drain;
 use crate::pipeline::{Next, Outcome, Verdict};
 use crate::state::State;
 use context::Context;
+use epoch::Epochs;
 
 type Result<T> = pingora_core::Result<T>;
 
@@ -47,11 +49,12 @@ type Result<T> = pingora_core::Result<T>;
 pub(crate) struct Proxy {
     state: Arc<State>,
     drain: Arc<Drain>,
+    epochs: Epochs,
 }
 
 impl Proxy {
     pub(crate) fn new(state: Arc<State>, drain: Arc<Drain>) -> Self {
-        Self { state, drain }
+        Self { state, drain, epochs: Epochs::default() }
     }
 
     /// Whether the client's connection may go on after this response; tells Pingora if not.
@@ -92,8 +95,9 @@ impl ProxyHttp for Proxy {
     async fn upstream_peer(&self, _session: &mut Session, ctx: &mut Context) -> Result<Box<HttpPeer>> {
         match ctx.exchange()?.pick() {
             Ok(upstream) => {
-                ctx.upstream_close = upstream.idle_timeout.is_none();
-                Ok(Box::new(peer::peer(&upstream)))
+                let reuse = self.epochs.next(&upstream);
+                ctx.upstream_close = !reuse.keep;
+                Ok(Box::new(peer::peer(&upstream, reuse)))
             }
             Err(answer) => {
                 ctx.answer = Some(answer);
@@ -172,7 +176,7 @@ impl ProxyHttp for Proxy {
             return Err(Error::explain(ErrorType::InvalidHTTPHeader, "101 that nobody asked for").into_up());
         }
         let replayable = !session.as_ref().retry_buffer_truncated();
-        match ctx.exchange()?.upstream_response(response.status, &response.headers, replayable) {
+        match ctx.exchange()?.upstream_response(response.status, replayable) {
             Next::Relay => Ok(()),
             next => {
                 ctx.pending = Some(next);

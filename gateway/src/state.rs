@@ -12,7 +12,6 @@ use sluice_config::{
     Certificate, CertificateId, Generation, GroupId, Host, HostKey, ListenerGroup, Problem, Tuning,
 };
 
-use crate::pipeline::epoch::Epochs;
 use crate::policy::hsts;
 use crate::registry::{Registry, Reporter};
 use crate::route::{Route, Target};
@@ -37,8 +36,6 @@ pub struct State {
     pub configuration: ArcSwap<Configuration>,
     /// What is wrong with the input now ([`set_problems`](Self::set_problems)).
     problems: ArcSwap<Vec<Problem>>,
-    /// Bounds the age and use of upstream connections.
-    pub(crate) epochs: Epochs,
 }
 
 /// The tuning and what every request would otherwise make of it anew.
@@ -97,7 +94,6 @@ impl State {
             readiness: Readiness::default(),
             configuration: ArcSwap::default(),
             problems: ArcSwap::default(),
-            epochs: Epochs::default(),
         })
     }
 

@@ -14,6 +14,5 @@ mod table;
 pub use certificate::ServedCertificate;
 pub use error::TlsError;
 pub use provider::install_provider;
-#[cfg(test)]
 pub(crate) use provider::provider;
 pub use store::CertificateStore;

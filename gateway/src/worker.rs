@@ -15,6 +15,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::connection::accept::accept;
 use crate::connection::{Capacity, ListenerSet, Listeners, Listening, SocketKey};
+use crate::direct::Driver;
 use crate::drain::{Drain, LocalDrain, Phase};
 use crate::proxy::{Engine, TrustAnchor, engine};
 use crate::state::State;
@@ -33,6 +34,7 @@ pub(crate) struct Worker {
     pub(crate) certificates: Arc<CertificateStore>,
     pub(crate) drain: LocalDrain,
     pub(crate) capacity: Capacity,
+    pub(crate) driver: Driver,
     /// Pingora's own sign of the end, which never comes: the end is our business.
     pub(crate) never: ShutdownWatch,
     engine: ArcSwap<SizedEngine>,
@@ -53,7 +55,7 @@ struct Accepting {
 }
 
 impl Workers {
-    /// Starts `count` workers. They accept from `listeners` once these are open, and tell the phases of `drain`
+    /// Starts `count` workers that serve with `driver`. They accept from `listeners` once these are open, and tell the phases of `drain`
     /// to their connections.
     ///
     /// # Errors
@@ -63,6 +65,7 @@ impl Workers {
         certificates: &Arc<CertificateStore>,
         listeners: &Listeners,
         drain: &Arc<Drain>,
+        driver: Driver,
         count: usize,
     ) -> io::Result<Self> {
         install_provider();
@@ -81,6 +84,7 @@ impl Workers {
                 certificates: certificates.clone(),
                 drain: LocalDrain::new(drain.clone()),
                 capacity,
+                driver,
                 never,
                 engine: ArcSwap::from_pointee(engine),
                 trust: trust.clone(),

@@ -47,7 +47,7 @@ async fn run(flags: &ServeFlags, manifests: &Path) -> Result<()> {
     let telemetry = Arc::new(Telemetry::new(metrics(flags), log)?);
     let (source, batches) = FileSource::start(manifests, &flags.controller)?;
     let workers = cgroup::workers();
-    let (plane, reports) = DataPlane::start(workers, telemetry)?;
+    let (plane, reports) = DataPlane::start(workers, flags.gateway.driver, telemetry)?;
     let plane = Arc::new(plane);
     admin::serve(plane.state().clone(), admin_options(&flags.gateway)).await?;
     let (fatal, mut failed) = mpsc::unbounded_channel();

@@ -1,14 +1,44 @@
-//! Where the body of an HTTP/1 request ends (RFC 9112 §6 and §7.1).
+//! Where the body of an HTTP/1 request or response ends (RFC 9112 §6 and §7.1).
 //!
 //! The connection keeps this count itself, octet by octet, and hands on nothing beyond it: whatever follows a
 //! body is the next request and passes the checks of a head again. So nobody behind us can be of another
 //! opinion about where a request ends, which is all that request smuggling needs. Chunked coding is read more
-//! strictly than the RFC has it: no space around a size, no bare line ends, no endless extensions or trailers.
+//! strictly than the RFC has it: no space around a size, no bare line ends, no endless extensions or trailers, and
+//! no trailer that means something only in a head (RFC 9110 §6.5.1): a reader who mixes the two must not be told
+//! a second length, host or identity behind our checks.
 
 /// Octets of extensions in one chunk's line.
 const MAX_EXTENSION: u16 = 1024;
 /// Octets of all trailer fields.
 const MAX_TRAILERS: u16 = 8 * 1024;
+
+/// Trailers that are about framing, routing, authentication or the form of the content (RFC 9110 §6.5.1), or
+/// that name a connection's own fields (§7.6.1).
+const REFUSED_TRAILERS: [&[u8]; 21] = [
+    b"authorization",
+    b"connection",
+    b"content-encoding",
+    b"content-length",
+    b"content-range",
+    b"content-type",
+    b"cookie",
+    b"expect",
+    b"forwarded",
+    b"host",
+    b"keep-alive",
+    b"proxy-authorization",
+    b"proxy-connection",
+    b"set-cookie",
+    b"te",
+    b"trailer",
+    b"transfer-encoding",
+    b"upgrade",
+    b"x-real-ip",
+    b"x-request-id",
+    b"x-scheme",
+];
+/// Trailers that would tell an endpoint who its client is.
+const REFUSED_PREFIXES: [&[u8]; 2] = [b"x-forwarded-", b"x-original-forwarded"];
 
 /// What is still to come of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,16 +64,44 @@ pub(crate) enum Chunks {
     Data { left: u64 },
     /// Before the CR, then the LF after the data.
     DataEnd { carriage_return: bool },
-    /// In the trailer section: octets so far, whether at the start of a line, whether after a CR.
-    Trailers { octets: u16, line_start: bool, carriage_return: bool },
+    /// In the trailer section, with so many octets of it read.
+    Trailers { octets: u16, part: Trailer },
     /// Behind it all.
     Done,
 }
 
+/// Where in a trailer line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trailer {
+    /// At its start: the empty line ends it all.
+    Start,
+    /// In the name.
+    Name(TrailerName),
+    /// Behind the colon.
+    Value,
+    /// Before the LF of a line.
+    LineEnd,
+    /// Before the very last LF.
+    LastLineEnd,
+}
+
+/// The first octets of a trailer's name, in lower case: enough to know those that are refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TrailerName {
+    octets: [u8; 20],
+    length: u8,
+}
+
 /// The chunked coding is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the request body is not in chunked coding as RFC 9112 section 7.1 has it")]
+#[error("the body is not in chunked coding as RFC 9112 section 7.1 has it")]
 pub(crate) struct BadChunk;
+
+impl Default for Framing {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
 
 impl Framing {
     /// No body.
@@ -67,11 +125,20 @@ impl Framing {
 
     /// Reads on. Gives the number of octets at the start of `bytes` that belong to the body.
     pub(crate) fn take(&mut self, bytes: &[u8]) -> Result<usize, BadChunk> {
+        self.read(bytes, |_| ())
+    }
+
+    /// [`take`](Self::take), with what the body says free of its coding, piece by piece.
+    pub(crate) fn read(&mut self, bytes: &[u8], mut data: impl FnMut(&[u8])) -> Result<usize, BadChunk> {
         match self {
-            Self::Opaque => Ok(bytes.len()),
+            Self::Opaque => {
+                data(bytes);
+                Ok(bytes.len())
+            }
             Self::Length(left) => {
                 let taken = clamp(*left, bytes.len());
                 *left -= taken as u64;
+                data(&bytes[..taken]);
                 Ok(taken)
             }
             Self::Chunked(chunks) => {
@@ -79,6 +146,7 @@ impl Framing {
                 while at < bytes.len() && *chunks != Chunks::Done {
                     if let Chunks::Data { left } = chunks {
                         let taken = clamp(*left, bytes.len() - at);
+                        data(&bytes[at..at + taken]);
                         at += taken;
                         *left -= taken as u64;
                         if *left == 0 {
@@ -115,31 +183,57 @@ impl Chunks {
             (Self::Extension { size, octets: octets @ 0..MAX_EXTENSION }, _) if is_text(byte) => {
                 Self::Extension { size, octets: octets + 1 }
             }
-            (Self::SizeEnd { size: 0 }, b'\n') => {
-                Self::Trailers { octets: 0, line_start: true, carriage_return: false }
-            }
+            (Self::SizeEnd { size: 0 }, b'\n') => Self::Trailers { octets: 0, part: Trailer::Start },
             (Self::SizeEnd { size }, b'\n') => Self::Data { left: size },
             (Self::DataEnd { carriage_return: false }, b'\r') => Self::DataEnd { carriage_return: true },
             (Self::DataEnd { carriage_return: true }, b'\n') => Self::START,
-            (Self::Trailers { line_start: true, carriage_return: true, .. }, b'\n') => Self::Done,
-            (Self::Trailers { octets, line_start: false, carriage_return: true }, b'\n') => {
-                Self::Trailers { octets, line_start: true, carriage_return: false }
-            }
-            (Self::Trailers { octets, line_start, carriage_return: false }, b'\r') => {
-                Self::Trailers { octets, line_start, carriage_return: true }
-            }
-            (Self::Trailers { octets: octets @ 0..MAX_TRAILERS, carriage_return: false, .. }, _)
-                if is_text(byte) =>
-            {
-                Self::Trailers { octets: octets + 1, line_start: false, carriage_return: false }
+            (Self::Trailers { part: Trailer::LastLineEnd, .. }, b'\n') => Self::Done,
+            (Self::Trailers { octets: octets @ 0..MAX_TRAILERS, part }, _) => {
+                Self::Trailers { octets: octets + 1, part: part.next(byte)? }
             }
             _ => return Err(BadChunk),
         })
     }
 }
 
+impl Trailer {
+    fn next(self, byte: u8) -> Result<Self, BadChunk> {
+        Ok(match (self, byte) {
+            (Self::Start, b'\r') => Self::LastLineEnd,
+            (Self::Start, _) if is_token(byte) => Self::Name(TrailerName::EMPTY.with(byte)),
+            (Self::Name(name), b':') if !name.is_refused() => Self::Value,
+            (Self::Name(name), _) if is_token(byte) => Self::Name(name.with(byte)),
+            (Self::Value, b'\r') => Self::LineEnd,
+            (Self::Value, _) if is_text(byte) => Self::Value,
+            (Self::LineEnd, b'\n') => Self::Start,
+            _ => return Err(BadChunk),
+        })
+    }
+}
+
+impl TrailerName {
+    const EMPTY: Self = Self { octets: [0; 20], length: 0 };
+
+    fn with(mut self, byte: u8) -> Self {
+        if let Some(octet) = self.octets.get_mut(usize::from(self.length)) {
+            *octet = byte.to_ascii_lowercase();
+            self.length += 1;
+        }
+        self
+    }
+
+    fn is_refused(&self) -> bool {
+        let name = &self.octets[..usize::from(self.length)];
+        REFUSED_TRAILERS.contains(&name) || REFUSED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    }
+}
+
 fn is_text(byte: u8) -> bool {
     byte == b'\t' || (byte >= b' ' && byte != 0x7f)
+}
+
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 #[cfg(test)]
@@ -185,6 +279,14 @@ mod tests {
             b"0\r\n\n",
             b"0\r\nX: 1\n\r\n",
             b"0\r\nX: 1\rY: 2\r\n\r\n",
+            b"0\r\nno colon\r\n\r\n",
+            b"0\r\n folded: 1\r\n\r\n",
+            b"0\r\n: 1\r\n\r\n",
+            b"0\r\nX : 1\r\n\r\n",
+            b"0\r\nContent-Length: 5\r\n\r\n",
+            b"0\r\nA: 1\r\nHOST: a\r\n\r\n",
+            b"0\r\nX-Forwarded-For: 10.0.0.1\r\n\r\n",
+            b"0\r\nX-Original-Forwarded-For: 10.0.0.1\r\n\r\n",
             b"1000000000000000\r\n",
             b"ffffffffffffffff\r\n",
         ] {
@@ -224,12 +326,41 @@ mod tests {
             let end = stream.len();
             stream.extend(&rest);
             let mut framing = Framing::CHUNKED;
-            let (mut at, mut cuts) = (0, cuts.iter().cycle());
+            let (mut at, mut cuts, mut data) = (0, cuts.iter().cycle(), Vec::new());
             while !framing.is_done() {
                 let until = (at + cuts.next().unwrap()).min(stream.len());
-                at += framing.take(&stream[at..until]).unwrap();
+                at += framing.read(&stream[at..until], |piece| data.extend_from_slice(piece)).unwrap();
             }
             prop_assert_eq!(at, end);
+            prop_assert_eq!(data, chunks.concat());
+        }
+
+        /// Whatever comes: a verdict, where the end is, and the data are the same however it is cut.
+        #[test]
+        fn any_octets_mean_the_same_in_any_pieces(
+            stream in "([0-3a]{0,2}(;x)?(\r\n|\n|\r)?[a-c:\r\n ]{0,4}){0,6}(0\r\n(a: b\r\n)?\r\n)?[a-z]{0,3}",
+            cuts in prop::collection::vec(1usize..9, 1..100),
+        ) {
+            let stream = stream.as_bytes();
+            for start in [Framing::CHUNKED, Framing::Length(7), Framing::NONE, Framing::Opaque] {
+                let (mut whole, mut expected) = (start, Vec::new());
+                let end = whole.read(stream, |piece| expected.extend_from_slice(piece));
+                let (mut framing, mut data) = (start, Vec::new());
+                let (mut at, mut cuts) = (0, cuts.iter().cycle());
+                let mut verdict = Ok(());
+                while at < stream.len() && !framing.is_done() && verdict.is_ok() {
+                    let until = (at + cuts.next().unwrap()).min(stream.len());
+                    match framing.read(&stream[at..until], |piece| data.extend_from_slice(piece)) {
+                        Ok(taken) => at += taken,
+                        Err(error) => verdict = Err(error),
+                    }
+                }
+                prop_assert_eq!(verdict.map(|()| at), end);
+                prop_assert_eq!(data, expected);
+                if end.is_ok() {
+                    prop_assert_eq!(framing, whole);
+                }
+            }
         }
     }
 }

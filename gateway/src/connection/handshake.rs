@@ -9,7 +9,7 @@ use sluice_config::GroupId;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::LazyConfigAcceptor;
-use tokio_rustls::server::TlsStream;
+use tokio_rustls::TlsStream;
 
 use super::info::TlsInfo;
 use crate::worker::Worker;
@@ -36,7 +36,7 @@ async fn handshake(stream: TcpStream, group: &GroupId, worker: &Worker) -> io::R
     let (_, connection) = stream.get_ref();
     let info = TlsInfo { server_name, version: version(connection), cipher: cipher(connection) };
     let http2 = connection.alpn_protocol() == Some(b"h2");
-    Ok(Secured { stream: Box::new(stream), info, http2 })
+    Ok(Secured { stream: Box::new(stream.into()), info, http2 })
 }
 
 /// As host names are compared: in lower case, without a final dot.

@@ -14,7 +14,7 @@ use super::authority::is_authority;
 use super::framing::Framing;
 
 /// Fields in a head. Pingora's own limit, met here so that our page is the answer.
-const MAX_FIELDS: usize = 256;
+pub(crate) const MAX_FIELDS: usize = 256;
 
 /// Octets that a head may have.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +46,8 @@ pub(crate) struct Scanner {
 /// What the connection needs to know of a head.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
+    /// Whether it is of HTTP/1.0.
+    pub(crate) http_1_0: bool,
     /// How the body is framed.
     pub(crate) framing: Framing,
     /// The client waits for `100 Continue` before it sends the body (RFC 9110 §10.1.1).
@@ -123,8 +125,8 @@ impl Head {
         else {
             return Err(Fault::bad("not an HTTP/1 request line"));
         };
-        if bytes.iter().enumerate().any(|(at, byte)| *byte == b'\r' && bytes.get(at + 1) != Some(&b'\n')) {
-            return Err(Fault::bad("a carriage return inside a line"));
+        if !ends_lines_strictly(bytes, request.headers) {
+            return Err(Fault::bad("a line ends without a carriage return"));
         }
         let fields = Fields::read(request.headers)?;
         fields.check_host(minor)?;
@@ -134,7 +136,12 @@ impl Head {
                 Some(rewrite(method, authority, rest, minor, request.headers))
             }
         };
-        Ok(Self { framing: fields.framing(minor)?, expects_continue: fields.expects_continue, rewritten })
+        Ok(Self {
+            http_1_0: minor == 0,
+            framing: fields.framing(minor)?,
+            expects_continue: fields.expects_continue,
+            rewritten,
+        })
     }
 }
 
@@ -188,19 +195,31 @@ impl<'a> Fields<'a> {
             (None, Some(_)) if minor == 0 => Err(Fault::bad("Transfer-Encoding in HTTP/1.0")),
             (None, Some(coding)) if coding.eq_ignore_ascii_case(b"chunked") => Ok(Framing::CHUNKED),
             (None, Some(_)) => Err(Fault::bad("a transfer coding other than chunked")),
-            (Some(digits), None) => length(digits).map(Framing::Length),
+            (Some(digits), None) => match content_length(digits) {
+                Some(length) => Ok(Framing::Length(length)),
+                None => Err(Fault::bad("Content-Length is not one number")),
+            },
         }
     }
 }
 
-fn length(digits: &[u8]) -> Result<u64, Fault> {
-    let fault = Fault::bad("Content-Length is not one number");
+/// The number in a `Content-Length`, if it is one (RFC 9110 §8.6).
+pub(crate) fn content_length(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
-        return Err(fault);
+        return None;
     }
-    let text = std::str::from_utf8(digits).map_err(|_| fault)?;
     // Sizes beyond a signed 64-bit number mean different things to different programs.
-    text.parse::<i64>().map(i64::unsigned_abs).map_err(|_| fault)
+    std::str::from_utf8(digits).ok()?.parse::<i64>().ok().map(i64::unsigned_abs)
+}
+
+/// Whether every line of a head that was read ends with CR and LF (RFC 9112 §2.2): `httparse` takes a bare LF
+/// too, and nothing else that is not a line's end.
+pub(crate) fn ends_lines_strictly(head: &[u8], fields: &[httparse::Header<'_>]) -> bool {
+    let begins_line = |field: &httparse::Header<'_>| {
+        let start = field.name.as_ptr().addr() - head.as_ptr().addr();
+        head[..start].ends_with(b"\r\n")
+    };
+    head.ends_with(b"\r\n\r\n") && fields.iter().all(begins_line)
 }
 
 /// A request target that is not a tunnel's.

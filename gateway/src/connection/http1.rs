@@ -1,4 +1,4 @@
-//! The keep-alive loop of an HTTP/1 connection: wait, read a head under one deadline, check it, let the proxy
+//! The keep-alive loop of an HTTP/1 connection: wait, read a head under one deadline, check it, let a driver
 //! serve the request, take the stream back.
 //!
 //! While it waits it holds no buffer. Pingora's own loop would park an idle connection inside the future of a
@@ -15,13 +15,17 @@ use pingora_core::protocols::http::ServerSession;
 use pingora_core::protocols::raw_connect::ProxyDigest;
 use tokio::time::{Instant, timeout, timeout_at};
 
+use super::framing::Framing;
 use super::head::{Fault, Head, Limits, Scanner};
 use super::lease::Lease;
 use super::link::{Client, Link, Returned};
 use super::refusal::{Refusal, refuse};
 use super::wire::Wire;
 use super::{ConnectionInfo, MAX_DRAIN};
+use crate::direct::alarm::Alarm;
+use crate::direct::{self, Served, Turn};
 use crate::drain::Phase;
+use crate::pipeline::Exchange;
 use crate::proxy::Engine;
 use crate::worker::Worker;
 
@@ -43,6 +47,7 @@ pub(super) struct Http1 {
     info: Arc<ConnectionInfo>,
     link: Arc<Link>,
     digest: Arc<ProxyDigest>,
+    alarm: Alarm,
     served: u32,
 }
 
@@ -70,7 +75,7 @@ impl Http1 {
     pub(super) fn new(worker: Arc<Worker>, engine: Arc<Engine>, info: Arc<ConnectionInfo>) -> Self {
         let link = Arc::new(Link::default());
         let digest = Client::digest(info.clone(), Some(link.clone()));
-        Self { worker, engine, info, link, digest, served: 0 }
+        Self { worker, engine, info, link, digest, alarm: Alarm::default(), served: 0 }
     }
 
     /// Serves requests until the connection ends.
@@ -136,7 +141,7 @@ impl Http1 {
         }
     }
 
-    /// Lets the proxy serve one request.
+    /// Lets a driver serve one request.
     async fn request(&mut self, mut wire: Box<Wire>, length: usize, head: Head) -> Next {
         let _open = self.worker.drain.shared().request();
         self.served += 1;
@@ -144,8 +149,42 @@ impl Http1 {
             let tuning = self.worker.state.tuning.load();
             self.served >= tuning.keep_alive_requests || tuning.keep_alive.is_zero()
         };
-        self.link.prepare(length, &head.framing, head.expects_continue, last);
         let text = wire.ahead.split_to(length);
+        let mut begun = None;
+        if self.worker.driver.takes(&head) {
+            let origin_form = head.rewritten.as_ref().unwrap_or(&text);
+            let turn = Turn {
+                worker: &self.worker,
+                info: &self.info,
+                wire: &mut wire,
+                alarm: &mut self.alarm,
+                last,
+            };
+            // In a box: an idle connection does not carry the state of a request.
+            match Box::pin(direct::serve(turn, origin_form, length, &head)).await {
+                Served::Whole { framing, keep } => return self.settle(wire, framing, keep).await,
+                Served::Broken => return Next::Drop,
+                Served::Refused(fault) => return self.refuse(wire, fault).await,
+                Served::Begun(exchange) => begun = Some(exchange),
+            }
+        }
+        Box::pin(self.proxy(wire, text, length, head, last, begun)).await
+    }
+
+    /// Lets Pingora serve one request, from where the pipeline has come with it.
+    async fn proxy(
+        &mut self,
+        wire: Box<Wire>,
+        text: BytesMut,
+        length: usize,
+        head: Head,
+        last: bool,
+        begun: Option<Box<Exchange>>,
+    ) -> Next {
+        self.link.prepare(length, &head.framing, head.expects_continue, last);
+        if let Some(exchange) = begun {
+            self.link.hand_over(exchange);
+        }
         let request_line = Refusal::request_line(&text);
         let text = head.rewritten.unwrap_or(text);
         let lease = Lease::new(wire, head.framing, self.link.clone(), self.digest.clone());
@@ -159,18 +198,18 @@ impl Http1 {
             back.wire.ahead = BytesMut::from(&request_line[..]);
             return self.refuse(back.wire, fault).await;
         }
-        self.settle(back, reusable || self.link.keep()).await
-    }
-
-    /// After a request: on with the next one, or the end.
-    async fn settle(&self, back: Returned, keep: bool) -> Next {
-        let Returned { mut wire, mut framing, out } = back;
+        let Returned { wire, framing, out } = back;
         if !self.link.is_whole() || !out.is_empty() {
             return Next::Drop;
         }
         if self.link.upgraded() {
             return Next::Close(wire);
         }
+        self.settle(wire, framing, reusable || self.link.keep()).await
+    }
+
+    /// After a request: on with the next one, or the end.
+    async fn settle(&self, mut wire: Box<Wire>, mut framing: Framing, keep: bool) -> Next {
         if !keep {
             // Only who may still be sending needs time to read first.
             return match framing.is_done() && wire.ahead.is_empty() {

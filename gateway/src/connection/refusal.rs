@@ -4,14 +4,13 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{BufMut, BytesMut};
 use http::StatusCode;
-use pingora_core::protocols::http::date::get_cached_date;
 use tokio::io::AsyncWriteExt;
 
 use super::ConnectionInfo;
+use super::answer::write_head;
 use super::transport::Transport;
-use crate::pipeline::{Answer, Exchange, Outcome};
+use crate::pipeline::{Exchange, Outcome};
 use crate::state::State;
 
 /// Octets of a request line that are kept for the log.
@@ -46,10 +45,10 @@ pub(super) async fn refuse(
 ) -> io::Result<()> {
     let (mut exchange, answer) =
         Exchange::refuse(state, info, refusal.request_line, refusal.length, refusal.status);
-    let head = head(&answer);
+    let mut whole = Vec::with_capacity(512 + answer.body.len());
+    write_head(&answer, false, &mut whole);
+    whole.extend_from_slice(&answer.body);
     let write = async {
-        let mut whole = head.clone();
-        whole.extend_from_slice(&answer.body);
         transport.write_all(&whole).await?;
         transport.flush().await
     };
@@ -61,31 +60,10 @@ pub(super) async fn refuse(
         Ok(()) => Outcome {
             status: Some(answer.status),
             body_sent,
-            bytes_sent: head.len() as u64 + body_sent,
+            bytes_sent: whole.len() as u64,
             ..Outcome::default()
         },
         Err(_) => Outcome { aborted: true, ..Outcome::default() },
     });
     written
-}
-
-fn head(answer: &Answer) -> BytesMut {
-    let mut head = BytesMut::with_capacity(512 + answer.body.len());
-    head.put_slice(b"HTTP/1.1 ");
-    head.put_slice(answer.status.as_str().as_bytes());
-    head.put_slice(b" ");
-    head.put_slice(answer.status.canonical_reason().unwrap_or_default().as_bytes());
-    head.put_slice(b"\r\nDate: ");
-    head.put_slice(get_cached_date().as_bytes());
-    head.put_slice(b"\r\nContent-Length: ");
-    head.put_slice(itoa::Buffer::new().format(answer.body.len()).as_bytes());
-    head.put_slice(b"\r\nConnection: close\r\n");
-    for (name, value) in &answer.fields {
-        head.put_slice(name.as_str().as_bytes());
-        head.put_slice(b": ");
-        head.put_slice(value.as_bytes());
-        head.put_slice(b"\r\n");
-    }
-    head.put_slice(b"\r\n");
-    head
 }

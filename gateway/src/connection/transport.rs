@@ -1,4 +1,4 @@
-//! The byte stream of a client connection: TCP, or TLS on it.
+//! The byte stream of a connection to a client or an endpoint: TCP, or TLS on it.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, RawFd};
@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio_rustls::server::TlsStream;
+use tokio_rustls::TlsStream;
 
 /// TCP, or TLS on it. The latter in a box: rustls keeps over a kilobyte per connection.
 #[derive(Debug)]

@@ -1,30 +1,50 @@
-//! Header fields that policies may change, whatever type the driver keeps them in.
+//! Header fields that policies read and change, whatever type the driver keeps them in.
+//!
+//! Values go in and out as octets or by reference, so that a driver may keep the text of a head as it came and
+//! build no map of it.
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
-/// A mutable head: `http`'s map, or a type of the driver that also keeps the case of names.
+/// The fields of a head, to read.
 pub trait Fields {
-    /// All fields, to read.
-    fn map(&self) -> &HeaderMap;
+    /// The first value of `name`.
+    fn first(&self, name: &HeaderName) -> Option<&[u8]>;
+    /// All values of `name`, in order.
+    fn lines<'f>(&'f self, name: &'f HeaderName) -> impl DoubleEndedIterator<Item = &'f [u8]>;
+
+    /// Whether there is a field of this name.
+    fn has(&self, name: &HeaderName) -> bool {
+        self.first(name).is_some()
+    }
+}
+
+/// The fields of a head, to change: `http`'s map, or a type of the driver that also keeps the case of names.
+pub trait FieldsMut: Fields {
     /// Replaces all values of `name`.
-    fn set(&mut self, name: HeaderName, value: HeaderValue);
+    fn set(&mut self, name: &HeaderName, value: &HeaderValue);
     /// Adds a value to `name`.
-    fn append(&mut self, name: HeaderName, value: HeaderValue);
+    fn append(&mut self, name: &HeaderName, value: &HeaderValue);
     /// Removes all values of `name`.
     fn remove(&mut self, name: &HeaderName);
 }
 
 impl Fields for HeaderMap {
-    fn map(&self) -> &HeaderMap {
-        self
+    fn first(&self, name: &HeaderName) -> Option<&[u8]> {
+        self.get(name).map(HeaderValue::as_bytes)
     }
 
-    fn set(&mut self, name: HeaderName, value: HeaderValue) {
-        self.insert(name, value);
+    fn lines<'f>(&'f self, name: &'f HeaderName) -> impl DoubleEndedIterator<Item = &'f [u8]> {
+        self.get_all(name).into_iter().map(HeaderValue::as_bytes)
+    }
+}
+
+impl FieldsMut for HeaderMap {
+    fn set(&mut self, name: &HeaderName, value: &HeaderValue) {
+        self.insert(name, value.clone());
     }
 
-    fn append(&mut self, name: HeaderName, value: HeaderValue) {
-        HeaderMap::append(self, name, value);
+    fn append(&mut self, name: &HeaderName, value: &HeaderValue) {
+        HeaderMap::append(self, name, value.clone());
     }
 
     fn remove(&mut self, name: &HeaderName) {

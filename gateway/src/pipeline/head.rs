@@ -4,8 +4,8 @@ use http::{HeaderMap, Method, Version};
 
 /// Borrowed view of a request head. The driver has already checked its framing (RFC 9112) and resolved the
 /// authority.
-#[derive(Clone, Copy, Debug)]
-pub struct RequestHead<'a> {
+#[derive(Debug)]
+pub struct RequestHead<'a, F = HeaderMap> {
     /// The method.
     pub method: &'a Method,
     /// Path and query as the client sent them; of an absolute-form target only that part (RFC 9112 §3.2.2);
@@ -17,7 +17,7 @@ pub struct RequestHead<'a> {
     /// Protocol version.
     pub version: Version,
     /// All fields, `Host` included.
-    pub headers: &'a HeaderMap,
+    pub headers: &'a F,
     /// Octets of the head on the wire (HTTP/2: the sum of names and values), for `$request_length`.
     pub length: usize,
 }

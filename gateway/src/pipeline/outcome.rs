@@ -15,17 +15,29 @@ pub struct Upstream {
     pub address: SocketAddr,
     /// What to speak.
     pub protocol: UpstreamProtocol,
-    /// Separates pooled connections that must not be shared: a hash of everything that concerns trust, and
-    /// the epoch that bounds age and count (`upstream-keepalive-time`, `-requests`).
-    pub group: u64,
+    /// No pooled connection will do: the one before was stale, and there may be more of them.
+    pub fresh: bool,
     /// For the connection and TLS; `None` is no limit. Already cut to what is left of the retry window.
     pub connect_timeout: Option<Duration>,
     /// Between two reads; `None` is no limit.
     pub read_timeout: Option<Duration>,
     /// Between two writes; `None` is no limit.
     pub send_timeout: Option<Duration>,
-    /// How long the connection may stay in the pool; `None` is not at all.
-    pub idle_timeout: Option<Duration>,
+    /// How long the connection may be used for other requests.
+    pub keep_alive: KeepAlive,
+    /// Requests that were on their way to the endpoint when this one came.
+    pub in_flight: u32,
+}
+
+/// The life of upstream connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeepAlive {
+    /// Idle time (`upstream-keepalive-timeout`).
+    pub idle: Duration,
+    /// Age (`upstream-keepalive-time`).
+    pub age: Duration,
+    /// Requests (`upstream-keepalive-requests`).
+    pub requests: u32,
 }
 
 /// A try that did not bring a response head.

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use http::header::{HOST, HeaderValue};
+use http::header::HeaderValue;
 use http::{Method, StatusCode, Version};
 use sluice_config::{HostKey, HostPattern};
 
 use super::answer::Answer;
 use super::exchange::{Exchange, Tries, Verdict};
+use super::fields::Fields;
 use super::head::RequestHead;
 use super::session::BoundSession;
 use crate::connection::ConnectionInfo;
@@ -33,10 +34,10 @@ enum Found {
 
 impl Exchange {
     /// Takes a request in: finds its rule and runs every check that needs nothing but the head.
-    pub fn begin(
+    pub fn begin<F: Fields>(
         state: &Arc<State>,
         connection: &Arc<ConnectionInfo>,
-        head: &RequestHead<'_>,
+        head: &RequestHead<'_, F>,
     ) -> (Self, Verdict) {
         state.telemetry.request_began();
         let globals = state.globals.load();
@@ -99,7 +100,7 @@ impl Exchange {
         (exchange, answer)
     }
 
-    fn decide(&mut self, head: &RequestHead<'_>, globals: &Globals) -> Verdict {
+    fn decide<F: Fields>(&mut self, head: &RequestHead<'_, F>, globals: &Globals) -> Verdict {
         let (raw_path, query) = match head.target.split_once('?') {
             Some((path, query)) => (path, Some(query)),
             None => (head.target, None),
@@ -133,7 +134,7 @@ impl Exchange {
         }
     }
 
-    fn find(&self, host: &str, view: &RequestView<'_>) -> Found {
+    fn find(&self, host: &str, view: &RequestView<'_, impl Fields>) -> Found {
         let table = self.state.routes.load();
         let group = &self.connection.group;
         let Some(hosts) = table.find_host(group, host) else { return Found::UnknownHost };
@@ -150,7 +151,13 @@ impl Exchange {
     }
 
     /// The rule's checks, in the order that the module's prose explains.
-    fn run(&mut self, route: &Arc<Route>, head: &RequestHead<'_>, path: &str, globals: &Globals) -> Verdict {
+    fn run<F: Fields>(
+        &mut self,
+        route: &Arc<Route>,
+        head: &RequestHead<'_, F>,
+        path: &str,
+        globals: &Globals,
+    ) -> Verdict {
         if let Some(status) = route.deny {
             return self.refused(status);
         }
@@ -177,11 +184,11 @@ impl Exchange {
         }
     }
 
-    fn forward(
+    fn forward<F: Fields>(
         &mut self,
         route: &Route,
         backends: &Backends,
-        head: &RequestHead<'_>,
+        head: &RequestHead<'_, F>,
         globals: &Globals,
     ) -> Verdict {
         let session = route.affinity.as_ref().and_then(|affinity| affinity.session(head.headers));
@@ -214,7 +221,12 @@ impl Exchange {
         }
     }
 
-    fn redirect(&self, redirect: &RedirectTo, head: &RequestHead<'_>, globals: &Globals) -> Verdict {
+    fn redirect<F: Fields>(
+        &self,
+        redirect: &RedirectTo,
+        head: &RequestHead<'_, F>,
+        globals: &Globals,
+    ) -> Verdict {
         let location = redirect.location(&Source {
             scheme: self.connection.scheme(),
             host: host_of_url(head.authority),
@@ -235,7 +247,7 @@ impl Exchange {
         Verdict::Answer(self.answer(status))
     }
 
-    fn log(&mut self, head: &RequestHead<'_>, globals: &Globals) {
+    fn log<F: Fields>(&mut self, head: &RequestHead<'_, F>, globals: &Globals) {
         if logs(&self.state, globals) {
             let (method, target) = (head.method, head.target);
             self.line = Some(LogLine::request(self.client, method, target, head.version, head.headers));
@@ -247,13 +259,10 @@ fn logs(state: &State, globals: &Globals) -> bool {
     globals.tuning.access_log && state.telemetry.access_log.is_on()
 }
 
-/// The authority as a field value; that of the Host field where it says the same.
-fn authority(head: &RequestHead<'_>) -> HeaderValue {
-    match head.headers.get(HOST) {
-        Some(host) if host.as_bytes() == head.authority.as_bytes() => host.clone(),
-        // Drivers hand over text from a head that they have checked.
-        _ => HeaderValue::from_str(head.authority).unwrap_or(HeaderValue::from_static("")),
-    }
+/// The authority as a field value.
+fn authority<F>(head: &RequestHead<'_, F>) -> HeaderValue {
+    // Drivers hand over text from a head that they have checked.
+    HeaderValue::from_str(head.authority).unwrap_or(HeaderValue::from_static(""))
 }
 
 /// The host of an authority as it stands, without its port: what a Location names.

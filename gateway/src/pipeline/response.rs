@@ -5,23 +5,23 @@ use http::header::{SERVER, SET_COOKIE, STRICT_TRANSPORT_SECURITY};
 
 use super::answer::PRODUCT;
 use super::exchange::Exchange;
-use super::fields::Fields;
+use super::fields::FieldsMut;
 use crate::policy::{HeaderEdits, hop_by_hop};
 
 impl Exchange {
     /// Changes the response head for the client: hop-by-hop fields out, HSTS, session cookie, `Server`, then
     /// the rule's changes.
-    pub fn response(&mut self, status: StatusCode, head: &mut impl Fields) {
+    pub fn response(&mut self, status: StatusCode, head: &mut impl FieldsMut) {
         hop_by_hop::response(head, status);
-        if !head.map().contains_key(SERVER) {
-            head.set(SERVER, PRODUCT);
+        if !head.has(&SERVER) {
+            head.set(&SERVER, &PRODUCT);
         }
         let globals = self.globals();
         if let Some(hsts) = self.hsts(&globals) {
-            head.set(STRICT_TRANSPORT_SECURITY, hsts.clone());
+            head.set(&STRICT_TRANSPORT_SECURITY, hsts);
         }
         if let Some(cookie) = self.set_cookie.take() {
-            head.append(SET_COOKIE, cookie);
+            head.append(&SET_COOKIE, &cookie);
         }
         for edits in self.edits() {
             edits.response(head);

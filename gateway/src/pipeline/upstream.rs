@@ -5,13 +5,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use http::{HeaderMap, StatusCode};
-use sluice_config::{Retry, Timeouts};
+use http::StatusCode;
+use sluice_config::{Retry, Timeouts, UpstreamProtocol};
 
 use super::answer::Answer;
 use super::exchange::{Attempt, Exchange};
-use super::fields::Fields;
-use super::outcome::{Failure, FailureKind, Next, Upstream};
+use super::fields::FieldsMut;
+use super::outcome::{Failure, FailureKind, KeepAlive, Next, Upstream};
 use super::session::{self, Choice};
 use crate::policy::retry::Progress;
 use crate::policy::timeouts::resolve;
@@ -34,12 +34,6 @@ impl Exchange {
         };
         let globals = self.globals();
         let tuning = &globals.tuning;
-        let reuse = match again {
-            true => self.state.epochs.fresh(pool.protocol()),
-            false => {
-                self.state.epochs.next(endpoint.address(), pool.protocol(), tuning, endpoint.in_flight())
-            }
-        };
         let now = Instant::now();
         let first = *self.tries.first.get_or_insert(now);
         let route = self.route.as_deref();
@@ -52,11 +46,16 @@ impl Exchange {
         let upstream = Upstream {
             address: endpoint.address(),
             protocol: pool.protocol(),
-            group: reuse.group,
+            fresh: again,
             connect_timeout: [connect, left].into_iter().flatten().min(),
             read_timeout: resolve(timeouts.read, tuning.proxy_read_timeout),
             send_timeout: resolve(timeouts.send, tuning.proxy_send_timeout),
-            idle_timeout: reuse.keep.then_some(tuning.upstream_keepalive_timeout),
+            keep_alive: KeepAlive {
+                idle: tuning.upstream_keepalive_timeout,
+                age: tuning.upstream_keepalive_time,
+                requests: tuning.upstream_keepalive_requests,
+            },
+            in_flight: endpoint.in_flight(),
         };
         drop(globals);
         if !again && !self.tries.all.is_empty() {
@@ -82,7 +81,7 @@ impl Exchange {
 
     /// Changes the request head for the endpoint: hop-by-hop fields out (RFC 9110 §7.6.1, an upgrade kept),
     /// forwarding fields in, then the rule's changes. The same for every try.
-    pub fn upstream_request(&mut self, head: &mut impl Fields) {
+    pub fn upstream_request(&mut self, head: &mut impl FieldsMut) {
         hop_by_hop::request(head, self.version);
         let forwarding = Forwarding {
             connection: &self.connection,
@@ -141,7 +140,7 @@ impl Exchange {
 
     /// The endpoint sent a response head (not an interim one): relay it, or try another endpoint because its
     /// status is one of `proxy-next-upstream`. `replayable` as in [`Failure::replayable`].
-    pub fn upstream_response(&mut self, status: StatusCode, _headers: &HeaderMap, replayable: bool) -> Next {
+    pub fn upstream_response(&mut self, status: StatusCode, replayable: bool) -> Next {
         let Some(attempt) = self.tries.all.last_mut() else { return Next::Relay };
         attempt.header = Some(attempt.began.elapsed());
         attempt.status = Some(status);
@@ -158,6 +157,11 @@ impl Exchange {
             return Next::Retry;
         }
         Next::Relay
+    }
+
+    /// What is spoken to the endpoints that the request goes to; `None` where there are none.
+    pub fn protocol(&self) -> Option<UpstreamProtocol> {
+        self.pool().map(|pool| pool.protocol())
     }
 
     fn pool(&self) -> Option<Arc<Pool>> {

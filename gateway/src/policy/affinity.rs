@@ -9,13 +9,14 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use http::header::{HeaderMap, HeaderValue};
+use http::header::HeaderValue;
 use jiff::Timestamp;
 use md5::{Digest, Md5};
 use sluice_config::{AffinityMode, CookieAffinity, SameSite};
 
 use super::cookie;
 use super::error::PolicyError;
+use crate::pipeline::Fields;
 
 /// A session cookie, with all that does not change from answer to answer written out.
 #[derive(Clone, Debug)]
@@ -89,7 +90,7 @@ impl Affinity {
 
     /// The session of a request, if it has one. A cookie that somebody else made counts: any key maps to an
     /// endpoint.
-    pub fn session<'h>(&self, headers: &'h HeaderMap) -> Option<Session<'h>> {
+    pub fn session<'h>(&self, headers: &'h impl Fields) -> Option<Session<'h>> {
         let value = cookie::find(headers, &self.name)?;
         let mut parts = value.split(|byte| *byte == b'|');
         let key = parts.next().filter(|key| !key.is_empty())?;
@@ -162,6 +163,8 @@ fn cookie_time(now: SystemTime, seconds: i64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderMap;
+
     use super::*;
 
     fn policy() -> CookieAffinity {

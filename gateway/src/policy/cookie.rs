@@ -1,13 +1,15 @@
 //! Reading one cookie out of a request (RFC 6265 §5.4), tolerantly: any spacing, any number of `Cookie`
 //! fields (HTTP/2 splits them, RFC 9113 §8.2.3), values in quotes, pieces that are no pair skipped.
 
-use http::header::{COOKIE, HeaderMap};
+use http::header::COOKIE;
+
+use crate::pipeline::Fields;
 
 /// The value of the first cookie of this name that has one.
-pub fn find<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h [u8]> {
-    let lines = headers.get_all(COOKIE).into_iter();
-    lines
-        .flat_map(|line| line.as_bytes().split(|byte| *byte == b';'))
+pub fn find<'h>(headers: &'h impl Fields, name: &str) -> Option<&'h [u8]> {
+    headers
+        .lines(&COOKIE)
+        .flat_map(|line| line.split(|byte| *byte == b';'))
         .filter_map(|pair| {
             let equals = pair.iter().position(|byte| *byte == b'=')?;
             let (key, value) = (pair[..equals].trim_ascii(), pair[equals + 1..].trim_ascii());
@@ -25,6 +27,8 @@ fn unquoted(value: &[u8]) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderMap;
+
     use super::*;
 
     fn found(lines: &[&str], name: &str) -> Option<String> {

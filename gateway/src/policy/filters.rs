@@ -5,7 +5,7 @@ use sluice_config::Filter;
 use sluice_config::rule::HeaderChanges;
 
 use super::error::PolicyError;
-use crate::pipeline::Fields;
+use crate::pipeline::FieldsMut;
 
 /// The filters of a rule or backend, by side, in list order.
 #[derive(Clone, Debug, Default)]
@@ -37,12 +37,12 @@ impl HeaderEdits {
     }
 
     /// Changes the head that goes to the endpoint.
-    pub fn request(&self, head: &mut impl Fields) {
+    pub fn request(&self, head: &mut impl FieldsMut) {
         self.request.iter().for_each(|edit| edit.apply(head));
     }
 
     /// Changes the head that goes to the client.
-    pub fn response(&self, head: &mut impl Fields) {
+    pub fn response(&self, head: &mut impl FieldsMut) {
         self.response.iter().for_each(|edit| edit.apply(head));
     }
 }
@@ -62,12 +62,12 @@ impl Edit {
         })
     }
 
-    fn apply(&self, head: &mut impl Fields) {
+    fn apply(&self, head: &mut impl FieldsMut) {
         for (name, value) in &self.set {
-            head.set(name.clone(), value.clone());
+            head.set(name, value);
         }
         for (name, value) in &self.add {
-            head.append(name.clone(), value.clone());
+            head.append(name, value);
         }
         for name in &self.remove {
             head.remove(name);

@@ -7,11 +7,11 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use http::header::{HOST, HeaderMap, HeaderName, HeaderValue};
+use http::header::{HOST, HeaderName, HeaderValue};
 use sluice_config::Tuning;
 
 use crate::connection::ConnectionInfo;
-use crate::pipeline::Fields;
+use crate::pipeline::{Fields, FieldsMut};
 
 static PROXY: HeaderName = HeaderName::from_static("proxy");
 static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -41,14 +41,14 @@ pub struct Forwarding<'a> {
 }
 
 /// The client's address: the peer's, or what a trusted proxy in front of us says.
-pub fn client_address(connection: &ConnectionInfo, headers: &HeaderMap, tuning: &Tuning) -> IpAddr {
+pub fn client_address(connection: &ConnectionInfo, headers: &impl Fields, tuning: &Tuning) -> IpAddr {
     let peer = connection.peer.ip().to_canonical();
     if !tuning.use_forwarded_headers {
         return peer;
     }
     // From the nearest proxy to the farthest, as far as there are addresses.
-    let lines = headers.get_all(&X_FORWARDED_FOR).into_iter().rev();
-    let entries = lines.flat_map(|line| line.as_bytes().rsplit(|byte| *byte == b','));
+    let lines = headers.lines(&X_FORWARDED_FOR).rev();
+    let entries = lines.flat_map(|line| line.rsplit(|byte| *byte == b','));
     entries.map_while(address).last().unwrap_or(peer)
 }
 
@@ -60,20 +60,21 @@ fn address(entry: &[u8]) -> Option<IpAddr> {
 }
 
 /// The scheme that the client used, as far as we may believe it.
-pub fn access_scheme<'h>(connection: &ConnectionInfo, headers: &'h HeaderMap, tuning: &Tuning) -> &'h [u8] {
-    trusted(headers, &X_FORWARDED_PROTO, tuning)
-        .map_or(connection.scheme().as_bytes(), |value| value.as_bytes())
+pub fn access_scheme<'h>(connection: &ConnectionInfo, headers: &'h impl Fields, tuning: &Tuning) -> &'h [u8] {
+    trusted(headers, &X_FORWARDED_PROTO, tuning).unwrap_or(connection.scheme().as_bytes())
 }
 
 /// The host that the client used, for redirects: a trusted `X-Forwarded-Host`, else the authority.
-pub fn access_host<'h>(authority: &'h str, headers: &'h HeaderMap, tuning: &Tuning) -> &'h str {
-    trusted(headers, &X_FORWARDED_HOST, tuning).and_then(|value| value.to_str().ok()).unwrap_or(authority)
+pub fn access_host<'h>(authority: &'h str, headers: &'h impl Fields, tuning: &Tuning) -> &'h str {
+    trusted(headers, &X_FORWARDED_HOST, tuning)
+        .and_then(|value| str::from_utf8(value).ok())
+        .unwrap_or(authority)
 }
 
 /// The client's own request id, or a new one: 32 hexadecimal digits.
-pub fn request_id(headers: &HeaderMap, tuning: &Tuning) -> Option<HeaderValue> {
-    if let Some(value) = headers.get(&X_REQUEST_ID).filter(|value| !value.is_empty()) {
-        return Some(value.clone());
+pub fn request_id(headers: &impl Fields, tuning: &Tuning) -> Option<HeaderValue> {
+    if let Some(value) = headers.first(&X_REQUEST_ID).filter(|value| !value.is_empty()) {
+        return HeaderValue::from_bytes(value).ok();
     }
     if !tuning.generate_request_id {
         return None;
@@ -84,19 +85,21 @@ pub fn request_id(headers: &HeaderMap, tuning: &Tuning) -> Option<HeaderValue> {
 }
 
 /// A non-empty field of the request, if there is a trusted proxy to have set it.
-fn trusted<'h>(headers: &'h HeaderMap, name: &HeaderName, tuning: &Tuning) -> Option<&'h HeaderValue> {
+fn trusted<'h>(headers: &'h impl Fields, name: &HeaderName, tuning: &Tuning) -> Option<&'h [u8]> {
     if !tuning.use_forwarded_headers {
         return None;
     }
-    headers.get(name).filter(|value| !value.is_empty())
+    headers.first(name).filter(|value| !value.is_empty())
 }
 
 impl Forwarding<'_> {
     /// Sets all fields on the head as the client sent it.
-    pub fn apply(&self, head: &mut impl Fields) {
+    pub fn apply(&self, head: &mut impl FieldsMut) {
         let Self { connection, client, authority, request_id, tuning } = self;
-        let map = head.map();
-        let known = |name: &HeaderName| trusted(map, name, tuning).cloned();
+        let map = &*head;
+        let known = |name: &HeaderName| {
+            trusted(map, name, tuning).and_then(|value| HeaderValue::from_bytes(value).ok())
+        };
         let host = known(&X_FORWARDED_HOST).unwrap_or_else(|| (*authority).clone());
         let port = known(&X_FORWARDED_PORT).unwrap_or_else(|| HeaderValue::from(connection.declared_port));
         let proto =
@@ -111,50 +114,40 @@ impl Forwarding<'_> {
             _ => address.clone(),
         };
 
-        if head.map().contains_key(&PROXY) {
-            head.remove(&PROXY);
-        }
-        head.set(HOST, (*authority).clone());
+        head.remove(&PROXY);
+        head.set(&HOST, authority);
         match request_id {
-            Some(id) => head.set(X_REQUEST_ID.clone(), (*id).clone()),
+            Some(id) => head.set(&X_REQUEST_ID, id),
             None => head.remove(&X_REQUEST_ID),
         }
-        head.set(X_REAL_IP.clone(), address);
-        head.set(X_FORWARDED_FOR.clone(), forwarded_for);
-        head.set(X_FORWARDED_HOST.clone(), host);
-        head.set(X_FORWARDED_PORT.clone(), port);
-        head.set(X_FORWARDED_PROTO.clone(), proto.clone());
-        head.set(X_FORWARDED_SCHEME.clone(), proto.clone());
-        head.set(X_SCHEME.clone(), proto);
+        head.set(&X_REAL_IP, &address);
+        head.set(&X_FORWARDED_FOR, &forwarded_for);
+        head.set(&X_FORWARDED_HOST, &host);
+        head.set(&X_FORWARDED_PORT, &port);
+        head.set(&X_FORWARDED_PROTO, &proto);
+        head.set(&X_FORWARDED_SCHEME, &proto);
+        head.set(&X_SCHEME, &proto);
         keep(head, &X_ORIGINAL_FORWARDED_FOR, incoming_for);
         keep(head, &X_ORIGINAL_FORWARDED_HOST, incoming_host);
     }
 }
 
-fn keep(head: &mut impl Fields, name: &HeaderName, value: Option<HeaderValue>) {
+fn keep(head: &mut impl FieldsMut, name: &HeaderName, value: Option<HeaderValue>) {
     match value {
-        Some(value) => head.set(name.clone(), value),
-        None if head.map().contains_key(name) => head.remove(name),
-        None => (),
+        Some(value) => head.set(name, &value),
+        None => head.remove(name),
     }
 }
 
 /// All values of a field as one (RFC 9110 §5.3).
-fn join(map: &HeaderMap, name: &HeaderName) -> Option<HeaderValue> {
-    let mut lines = map.get_all(name).iter();
-    let first = lines.next()?;
-    let mut joined = Vec::new();
+fn join(head: &impl Fields, name: &HeaderName) -> Option<HeaderValue> {
+    let mut lines = head.lines(name);
+    let mut joined = lines.next()?.to_vec();
     for line in lines {
-        if joined.is_empty() {
-            joined.extend_from_slice(first.as_bytes());
-        }
         joined.extend_from_slice(b", ");
-        joined.extend_from_slice(line.as_bytes());
+        joined.extend_from_slice(line);
     }
-    if joined.is_empty() {
-        return Some(first.clone()).filter(|value| !value.is_empty());
-    }
-    HeaderValue::from_bytes(&joined).ok()
+    HeaderValue::try_from(joined).ok().filter(|value| !value.is_empty())
 }
 
 fn appended(before: &HeaderValue, address: IpAddr) -> HeaderValue {
@@ -172,6 +165,7 @@ fn text(address: IpAddr) -> HeaderValue {
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderMap;
     use sluice_config::{BindProtocol, GroupId};
 
     use super::*;

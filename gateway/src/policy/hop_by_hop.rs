@@ -5,12 +5,12 @@
 //! `Connection`, nor can `Host`: otherwise a client could change the framing between us and an endpoint.
 
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE,
+    CONNECTION, CONTENT_LENGTH, HOST, HeaderName, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE,
 };
 use http::{StatusCode, Version};
 use smallvec::SmallVec;
 
-use crate::pipeline::Fields;
+use crate::pipeline::{Fields, FieldsMut};
 
 static KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 static PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
@@ -18,45 +18,51 @@ static HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
 
 /// Clears a request head on its way to an endpoint. An upgrade that the client asks for is asked for again,
 /// but for HTTP/2 (RFC 7540's `h2c`, withdrawn by RFC 9113): it would hand the connection past every rule.
-pub fn request(head: &mut impl Fields, version: Version) {
-    let map = head.map();
+pub fn request(head: &mut impl FieldsMut, version: Version) {
     let upgrade = match version {
-        Version::HTTP_11 if names(map, &UPGRADE) => {
-            map.get(UPGRADE).filter(|value| is_allowed(value)).cloned()
-        }
+        Version::HTTP_11 if asks_for_upgrade(head) => value(head, &UPGRADE),
         _ => None,
     };
     clear(head);
     head.remove(&TE);
     head.remove(&HTTP2_SETTINGS);
     if let Some(protocol) = upgrade {
-        head.set(UPGRADE, protocol);
-        head.set(CONNECTION, HeaderValue::from_static("upgrade"));
+        head.set(&UPGRADE, &protocol);
+        head.set(&CONNECTION, &HeaderValue::from_static("upgrade"));
     }
 }
 
 /// Clears a response head on its way to the client. The upgrade stays where the endpoint switches protocols.
-pub fn response(head: &mut impl Fields, status: StatusCode) {
+pub fn response(head: &mut impl FieldsMut, status: StatusCode) {
     let upgrade = match status {
-        StatusCode::SWITCHING_PROTOCOLS => head.map().get(UPGRADE).cloned(),
+        StatusCode::SWITCHING_PROTOCOLS => value(head, &UPGRADE),
         _ => None,
     };
     clear(head);
     if let Some(protocol) = upgrade {
-        head.set(UPGRADE, protocol);
-        head.set(CONNECTION, HeaderValue::from_static("upgrade"));
+        head.set(&UPGRADE, &protocol);
+        head.set(&CONNECTION, &HeaderValue::from_static("upgrade"));
     }
 }
 
-fn is_allowed(upgrade: &HeaderValue) -> bool {
-    let mut protocols = upgrade.as_bytes().split(|byte| *byte == b',').map(|one| one.trim_ascii());
+/// Whether a request asks for an upgrade that is passed on.
+pub fn asks_for_upgrade(head: &impl Fields) -> bool {
+    head.first(&UPGRADE).is_some_and(is_allowed) && names(head, &UPGRADE)
+}
+
+fn value(head: &impl Fields, name: &HeaderName) -> Option<HeaderValue> {
+    HeaderValue::from_bytes(head.first(name)?).ok()
+}
+
+fn is_allowed(upgrade: &[u8]) -> bool {
+    let mut protocols = upgrade.split(|byte| *byte == b',').map(|one| one.trim_ascii());
     !protocols.any(|protocol| protocol.eq_ignore_ascii_case(b"h2c") || protocol.eq_ignore_ascii_case(b"h2"))
 }
 
-fn clear(head: &mut impl Fields) {
-    if head.map().contains_key(CONNECTION) {
+fn clear(head: &mut impl FieldsMut) {
+    if head.has(&CONNECTION) {
         let named: SmallVec<[HeaderName; 4]> =
-            options(head.map()).filter_map(|name| HeaderName::from_bytes(name).ok()).collect();
+            options(head).filter_map(|name| HeaderName::from_bytes(name).ok()).collect();
         for name in named {
             if ![HOST, CONTENT_LENGTH, TRANSFER_ENCODING].contains(&name) {
                 head.remove(&name);
@@ -65,27 +71,26 @@ fn clear(head: &mut impl Fields) {
         head.remove(&CONNECTION);
     }
     for name in [&UPGRADE, &KEEP_ALIVE, &PROXY_CONNECTION] {
-        if head.map().contains_key(name) {
-            head.remove(name);
-        }
+        head.remove(name);
     }
 }
 
 /// Whether `Connection` names this field.
-fn names(map: &HeaderMap, name: &HeaderName) -> bool {
-    options(map).any(|option| option.eq_ignore_ascii_case(name.as_str().as_bytes()))
+pub fn names(head: &impl Fields, name: &HeaderName) -> bool {
+    options(head).any(|option| option.eq_ignore_ascii_case(name.as_str().as_bytes()))
 }
 
-fn options(map: &HeaderMap) -> impl Iterator<Item = &[u8]> {
-    let lines = map.get_all(CONNECTION).into_iter();
-    lines
-        .flat_map(|line| line.as_bytes().split(|byte| *byte == b','))
+fn options(head: &impl Fields) -> impl Iterator<Item = &[u8]> {
+    head.lines(&CONNECTION)
+        .flat_map(|line| line.split(|byte| *byte == b','))
         .map(|option| option.trim_ascii())
         .filter(|option| !option.is_empty())
 }
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderMap;
+
     use super::*;
 
     fn head(fields: &[(&'static str, &'static str)]) -> HeaderMap {

@@ -1,24 +1,30 @@
 //! Lets policies change Pingora's heads, which also keep the case of names.
 
-use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::header::{HeaderName, HeaderValue};
 use pingora_http::{RequestHeader, ResponseHeader};
 
-use crate::pipeline::Fields;
+use crate::pipeline::{Fields, FieldsMut};
 
 /// The results are dropped because only names and values that are still text can be invalid, and because a map
 /// is full at 32,768 fields only, of which no head that we read has a hundredth.
 macro_rules! fields {
     ($head:ty) => {
         impl Fields for $head {
-            fn map(&self) -> &HeaderMap {
-                &self.headers
+            fn first(&self, name: &HeaderName) -> Option<&[u8]> {
+                self.headers.first(name)
             }
 
-            fn set(&mut self, name: HeaderName, value: HeaderValue) {
+            fn lines<'f>(&'f self, name: &'f HeaderName) -> impl DoubleEndedIterator<Item = &'f [u8]> {
+                self.headers.lines(name)
+            }
+        }
+
+        impl FieldsMut for $head {
+            fn set(&mut self, name: &HeaderName, value: &HeaderValue) {
                 let _ = self.insert_header(name, value);
             }
 
-            fn append(&mut self, name: HeaderName, value: HeaderValue) {
+            fn append(&mut self, name: &HeaderName, value: &HeaderValue) {
                 let _ = self.append_header(name, value);
             }
 

@@ -3,10 +3,11 @@
 use pingora_core::upstreams::peer::{HttpPeer, HttpUpstreamRequestPolicy};
 use sluice_config::UpstreamProtocol;
 
+use super::epoch::Reuse;
 use crate::pipeline::Upstream;
 
 /// The peer for one try. From an address, never from a name: Pingora would resolve it, blocking.
-pub(super) fn peer(upstream: &Upstream) -> HttpPeer {
+pub(super) fn peer(upstream: &Upstream, reuse: Reuse) -> HttpPeer {
     let mut peer = match upstream.protocol {
         UpstreamProtocol::Http => HttpPeer::new(upstream.address, false, String::new()),
         UpstreamProtocol::HttpsUnverified => {
@@ -18,13 +19,13 @@ pub(super) fn peer(upstream: &Upstream) -> HttpPeer {
             peer
         }
     };
-    peer.group_key = upstream.group;
+    peer.group_key = reuse.group;
     let options = &mut peer.options;
     options.connection_timeout = upstream.connect_timeout;
     options.total_connection_timeout = upstream.connect_timeout;
     options.read_timeout = upstream.read_timeout;
     options.write_timeout = upstream.send_timeout;
-    options.idle_timeout = upstream.idle_timeout;
+    options.idle_timeout = reuse.keep.then_some(upstream.keep_alive.idle);
     // The pipeline takes connection fields out itself, and lets other upgrades than WebSocket pass.
     options.http_upstream_request_policy = HttpUpstreamRequestPolicy::preserve();
     peer

@@ -10,16 +10,17 @@ use super::error::RouterError;
 use super::predicate::Predicates;
 use super::regexes::Regexes;
 use super::trie::PathTrie;
+use crate::pipeline::Fields;
 
 /// What of a request the router looks at.
-#[derive(Clone, Copy, Debug)]
-pub struct RequestView<'a> {
+#[derive(Debug)]
+pub struct RequestView<'a, F = HeaderMap> {
     /// Normalised ([`normalise`](super::normalise)).
     pub path: &'a str,
     /// As sent; methods are case-sensitive (RFC 9110 section 9.1).
     pub method: &'a str,
     /// All fields.
-    pub headers: &'a HeaderMap,
+    pub headers: &'a F,
     /// What follows the question mark, as sent.
     pub query: Option<&'a str>,
 }
@@ -64,7 +65,7 @@ impl<T, H> CompiledHost<T, H> {
 
     /// The route of the first rule that holds. Allocates only where regular expressions or conditions on
     /// encoded or repeated fields are to be looked at.
-    pub fn find(&self, request: &RequestView<'_>) -> Option<&Arc<T>> {
+    pub fn find(&self, request: &RequestView<'_, impl Fields>) -> Option<&Arc<T>> {
         let mut best = u32::MAX;
         // Deeper paths mostly stand first in the order and then rule out the lists above at a glance.
         for positions in self.paths.candidates(request.path).iter().rev() {
@@ -79,7 +80,7 @@ impl<T, H> CompiledHost<T, H> {
         self.rules.get(best as usize).map(|entry| &entry.route)
     }
 
-    fn holds(&self, position: u32, request: &RequestView<'_>) -> bool {
+    fn holds(&self, position: u32, request: &RequestView<'_, impl Fields>) -> bool {
         let predicates = &self.rules[position as usize].predicates;
         predicates.as_ref().is_none_or(|predicates| predicates.hold(request))
     }

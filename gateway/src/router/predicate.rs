@@ -3,13 +3,14 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderName};
+use http::HeaderName;
 use sluice_config::{FieldMatch, Match, TextMatch};
 
 use super::error::RouterError;
 use super::host::RequestView;
 use super::query;
 use super::regexes;
+use crate::pipeline::Fields;
 
 /// What a request must have besides its path.
 pub(super) struct Predicates {
@@ -42,7 +43,7 @@ impl Predicates {
         })))
     }
 
-    pub(super) fn hold(&self, request: &RequestView<'_>) -> bool {
+    pub(super) fn hold(&self, request: &RequestView<'_, impl Fields>) -> bool {
         self.method.as_deref().is_none_or(|method| method == request.method)
             && self.headers.iter().all(|(name, text)| {
                 header_value(request.headers, name).is_some_and(|value| text.holds(&value))
@@ -70,8 +71,8 @@ fn compile_fields<N: PartialEq>(
 
 /// The value of a field. Several lines of one name are one value, joined by commas (RFC 9110 section 5.3):
 /// a condition on one value must not be met by adding a second line.
-fn header_value<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<Cow<'h, [u8]>> {
-    let mut lines = headers.get_all(name).iter().map(http::HeaderValue::as_bytes);
+fn header_value<'h>(headers: &'h impl Fields, name: &'h HeaderName) -> Option<Cow<'h, [u8]>> {
+    let mut lines = headers.lines(name);
     let first = lines.next()?;
     Some(lines.fold(Cow::Borrowed(first), |mut joined, line| {
         joined.to_mut().push(b',');

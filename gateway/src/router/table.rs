@@ -11,6 +11,7 @@ use sluice_config::{GroupId, HostKey, Listener, ListenerId};
 
 use super::host::{CompiledHost, RequestView};
 use super::names::{Matching, Names};
+use crate::pipeline::Fields;
 
 /// All hosts of all listener groups. A clone costs a few pointers and shares everything; a change to it copies
 /// O(log n) of what it shares.
@@ -121,7 +122,7 @@ impl<'a, T, H> HostMatch<'a, T, H> {
 
     /// The route of the first rule that holds, in the most specific host or, where that one says so, in the
     /// next one.
-    pub fn find(&self, request: &RequestView<'_>) -> Option<&'a Arc<T>> {
+    pub fn find(&self, request: &RequestView<'_, impl Fields>) -> Option<&'a Arc<T>> {
         let mut host = self.host;
         let mut less_specific = self.less_specific.clone();
         loop {

@@ -14,10 +14,11 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use http::header::{AUTHORIZATION, HeaderMap, HeaderName, REFERER, USER_AGENT};
+use http::header::{AUTHORIZATION, HeaderName, REFERER, USER_AGENT};
 use http::{Method, Version};
 
 use super::clock;
+use crate::pipeline::Fields;
 
 /// A line whose end is not known yet.
 #[derive(Debug)]
@@ -66,7 +67,7 @@ impl LogLine {
         method: &Method,
         target: &str,
         version: Version,
-        headers: &HeaderMap,
+        headers: &impl Fields,
     ) -> Self {
         let user = remote_user(headers);
         let mut line = Self::start(client, user.as_deref(), |bytes| {
@@ -105,10 +106,10 @@ impl LogLine {
         Self { bytes, time, status }
     }
 
-    fn quote(&mut self, headers: &HeaderMap, name: &HeaderName) {
+    fn quote(&mut self, headers: &impl Fields, name: &HeaderName) {
         self.bytes.extend_from_slice(b" \"");
-        match headers.get(name) {
-            Some(value) => escape(&mut self.bytes, value.as_bytes()),
+        match headers.first(name) {
+            Some(value) => escape(&mut self.bytes, value),
             None => self.bytes.push(b'-'),
         }
         self.bytes.push(b'"');
@@ -157,8 +158,8 @@ impl LogLine {
 }
 
 /// The user of `Basic` credentials (RFC 7617 §2), whether or not anybody has checked them.
-fn remote_user(headers: &HeaderMap) -> Option<Vec<u8>> {
-    let value = headers.get(AUTHORIZATION)?.as_bytes();
+fn remote_user(headers: &impl Fields) -> Option<Vec<u8>> {
+    let value = headers.first(&AUTHORIZATION)?;
     let (scheme, credentials) = value.split_at_checked(6)?;
     if !scheme.eq_ignore_ascii_case(b"basic ") {
         return None;
@@ -221,6 +222,7 @@ fn print(to: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::HeaderMap;
 
     fn without_time(line: Vec<u8>) -> String {
         let text = String::from_utf8(line).unwrap();

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use sluice_controller::Options;
+use sluice_gateway::direct::Driver;
 
 /// Everything that flags can say to `serve` and `check`.
 #[derive(Clone, Debug)]
@@ -32,6 +33,8 @@ pub(crate) struct GatewayFlags {
     pub(crate) health_check_path: String,
     /// `--admin-address`: the introspection listener.
     pub(crate) admin_address: SocketAddr,
+    /// `--driver`: what moves the bytes of HTTP/1 requests.
+    pub(crate) driver: Driver,
     /// `--enable-metrics`: request metrics are collected.
     pub(crate) enable_metrics: bool,
     /// `--metrics-per-host`: the `host` label is filled.
@@ -69,6 +72,7 @@ impl ServeFlags {
                 healthz_host: None,
                 health_check_path: String::new(),
                 admin_address: (Ipv4Addr::UNSPECIFIED, 0).into(),
+                driver: Driver::Auto,
                 enable_metrics: false,
                 metrics_per_host: false,
                 metrics_per_undefined_host: false,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use sluice_config::NamespacedName;
+use sluice_gateway::direct::Driver;
 
 use super::settings::ServeFlags;
 
@@ -57,6 +58,8 @@ pub(super) enum Value {
     Ip(Place<Option<IpAddr>>),
     /// `IP:PORT`.
     Address(Place<SocketAddr>),
+    /// `auto`, `proxy` or `direct`.
+    Driver(Place<Driver>),
 }
 
 /// What a value should have looked like. Completes the sentence "needs ...".
@@ -97,6 +100,7 @@ impl Value {
                 let ip = filled(text).map(|text| text.trim_matches(['[', ']']).parse()).transpose();
                 store(place, ip.map_err(|_| "an IP address, or nothing for all addresses")?, flags)
             }
+            Self::Driver(place) => store(place, driver(text)?, flags),
             Self::Address(place) => {
                 store(place, text.parse().map_err(|_| "an address such as 127.0.0.1:10246")?, flags)
             }
@@ -134,6 +138,7 @@ impl Value {
             Self::File(place) => reason(place),
             Self::Ip(place) => reason(place),
             Self::Address(place) => reason(place),
+            Self::Driver(place) => reason(place),
         }
     }
 
@@ -158,6 +163,7 @@ impl Value {
             Self::UrlPath(_) | Self::File(_) => "PATH",
             Self::Ip(_) => "IP",
             Self::Address(_) => "IP:PORT",
+            Self::Driver(_) => "DRIVER",
         }
     }
 }
@@ -213,6 +219,15 @@ fn object(text: &str) -> Result<NamespacedName, Expected> {
             Ok(NamespacedName::new(namespace, name))
         }
         _ => Err("the form namespace/name"),
+    }
+}
+
+fn driver(text: &str) -> Result<Driver, Expected> {
+    match text {
+        "auto" => Ok(Driver::Auto),
+        "proxy" => Ok(Driver::Proxy),
+        "direct" => Ok(Driver::Direct),
+        _ => Err("auto, proxy or direct"),
     }
 }
 

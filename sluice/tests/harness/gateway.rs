@@ -82,6 +82,7 @@ impl Gateway {
             .args(["--https-port", &https.port().to_string()])
             .args(["--healthz-port", &healthz.port().to_string()])
             .args(["--admin-address", &admin.to_string()])
+            .args(driver())
             .args(flags)
             .env_remove("RUST_LOG")
             .env("POD_NAME", "sluice-0")
@@ -202,6 +203,12 @@ impl Drop for Gateway {
             eprintln!("access log:\n{}", self.access_log().join("\n"));
         }
     }
+}
+
+/// The driver that the environment asks for: every test holds for each, and `make test` runs them all with both.
+fn driver() -> Vec<String> {
+    let driver = std::env::var("SLUICE_DRIVER").ok();
+    driver.map(|driver| vec!["--driver".into(), driver]).unwrap_or_default()
 }
 
 /// Runs the program to its end.

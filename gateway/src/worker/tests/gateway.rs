@@ -12,6 +12,7 @@ use sluice_config::{
 use super::client::{Client, PATIENCE};
 use crate::apply::apply;
 use crate::connection::Listeners;
+use crate::direct::Driver;
 use crate::drain::Drain;
 use crate::pipeline::tests::fixture::{Plane, exact, forward, host_key, pool_key, rule};
 use crate::tls::CertificateStore;
@@ -46,7 +47,7 @@ impl Gateway {
         plane.tune(tune);
         let (certificates, listeners, drain) =
             (CertificateStore::new().unwrap(), Listeners::new(), Drain::new());
-        let workers = Workers::start(&plane.state, &certificates, &listeners, &drain, 2).unwrap();
+        let workers = Workers::start(&plane.state, &certificates, &listeners, &drain, driver(), 2).unwrap();
         let bind = |protocol| Bind {
             addresses: vec![[127, 0, 0, 1].into()],
             port: 0,
@@ -138,6 +139,15 @@ impl Gateway {
     pub(super) fn close(&self) {
         self.listeners.close();
         self.drain.close();
+    }
+}
+
+/// The driver that the environment asks for, so that one suite holds both to the same behaviour.
+fn driver() -> Driver {
+    match std::env::var("SLUICE_DRIVER").as_deref() {
+        Ok("proxy") => Driver::Proxy,
+        Ok("direct") => Driver::Direct,
+        _ => Driver::Auto,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Sluice's own flags, and those about the life of the process.
 
 use super::super::value::Place::To;
-use super::super::value::Value::{Address, Bool, File, Seconds};
+use super::super::value::Value::{Address, Bool, Driver, File, Seconds};
 use super::{Flag, flag};
 
 pub(super) const FLAGS: &[Flag] = &[
@@ -16,6 +16,13 @@ pub(super) const FLAGS: &[Flag] = &[
         Address(To(|f| &mut f.gateway.admin_address)),
         "127.0.0.1:10246",
         "Where routes, backends, certificates and problems are answered as JSON",
+    ),
+    flag(
+        "driver",
+        Driver(To(|f| &mut f.gateway.driver)),
+        "auto",
+        "What serves HTTP/1 requests, for comparisons: proxy is Pingora's HttpProxy for all of them, direct is \
+         Sluice's own driver for all that do not switch protocols, auto leaves HTTP/1.0 to the proxy as well",
     ),
     flag(
         "shutdown-grace-period",

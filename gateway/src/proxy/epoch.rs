@@ -1,33 +1,34 @@
 //! Age and use of upstream connections: `upstream-keepalive-time` and `upstream-keepalive-requests`.
 //!
-//! The driver's pool knows neither, but it never shares a connection between two groups. So the group carries
+//! Pingora's pool knows neither, but it never shares a connection between two groups. So the group carries
 //! an epoch of time and one of use: a connection made in one epoch is not taken in another, and within one
 //! epoch it can neither grow older nor serve more requests than the epoch holds. Epochs of time begin at
 //! different moments for different addresses. The last requests of an epoch of use give their connections
 //! up, so that few are left behind unused.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use sluice_config::{Tuning, UpstreamProtocol};
+use sluice_config::UpstreamProtocol;
+
+use crate::pipeline::Upstream;
 
 /// Counters; addresses that fall on one share their epochs of use, which only makes them shorter.
 const SLOTS: usize = 4096;
 
 /// Requests counted by address.
-pub(crate) struct Epochs {
+pub(super) struct Epochs {
     uses: Box<[AtomicU32]>,
     fresh: AtomicU32,
 }
 
 /// Which pooled connections a try may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Reuse {
-    pub(crate) group: u64,
+pub(super) struct Reuse {
+    pub(super) group: u64,
     /// Whether the connection may go to the pool afterwards.
-    pub(crate) keep: bool,
+    pub(super) keep: bool,
 }
 
 impl Default for Epochs {
@@ -37,30 +38,24 @@ impl Default for Epochs {
 }
 
 impl Epochs {
-    /// For the next try at this address. `in_flight` is how many requests are on their way to it.
-    pub(crate) fn next(
-        &self,
-        address: SocketAddr,
-        protocol: UpstreamProtocol,
-        tuning: &Tuning,
-        in_flight: u32,
-    ) -> Reuse {
+    /// For one try. One that needs a new connection gets a number that is never used again.
+    pub(super) fn next(&self, upstream: &Upstream) -> Reuse {
+        let Upstream { address, protocol, fresh, keep_alive, in_flight, .. } = *upstream;
+        if fresh {
+            let number = self.fresh.fetch_add(1, Relaxed);
+            return Reuse { group: group(protocol, true, 0, number), keep: false };
+        }
         let mut hasher = DefaultHasher::new();
         address.hash(&mut hasher);
         let place = hasher.finish();
-        let limit = tuning.upstream_keepalive_requests.max(1);
+        let limit = keep_alive.requests.max(1);
         let uses = self.uses[place as usize % SLOTS].fetch_add(1, Relaxed);
         let left = limit - 1 - uses % limit;
         let tail = in_flight.saturating_mul(2).min((limit - 1) / 2);
         let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let period = tuning.upstream_keepalive_time.as_secs().max(1);
+        let period = keep_alive.age.as_secs().max(1);
         let age = (seconds + place % period) / period;
         Reuse { group: group(protocol, false, age, uses / limit), keep: left > tail }
-    }
-
-    /// For a try that must not use a pooled connection: the number is never used again.
-    pub(crate) fn fresh(&self, protocol: UpstreamProtocol) -> Reuse {
-        Reuse { group: group(protocol, true, 0, self.fresh.fetch_add(1, Relaxed)), keep: false }
     }
 }
 
@@ -79,21 +74,32 @@ impl std::fmt::Debug for Epochs {
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
+    use std::time::Duration;
 
     use super::*;
+    use crate::pipeline::KeepAlive;
 
-    const HTTP: UpstreamProtocol = UpstreamProtocol::Http;
+    fn upstream(protocol: UpstreamProtocol, requests: u32, fresh: bool) -> Upstream {
+        Upstream {
+            address: "10.0.0.1:80".parse().unwrap(),
+            protocol,
+            fresh,
+            connect_timeout: None,
+            read_timeout: None,
+            send_timeout: None,
+            keep_alive: KeepAlive { idle: Duration::from_secs(60), age: Duration::from_secs(3600), requests },
+            in_flight: 1,
+        }
+    }
 
     #[test]
     fn no_group_is_used_more_often_than_a_connection_may_be() {
-        let address = "10.0.0.1:80".parse().unwrap();
         for limit in [1, 2, 7, 100] {
-            let tuning = Tuning { upstream_keepalive_requests: limit, ..Tuning::default() };
             let epochs = Epochs::default();
             let mut uses = HashMap::new();
             let mut kept = 0;
             for _ in 0..1000 {
-                let reuse = epochs.next(address, HTTP, &tuning, 1);
+                let reuse = epochs.next(&upstream(UpstreamProtocol::Http, limit, false));
                 *uses.entry(reuse.group).or_insert(0_u32) += 1;
                 kept += u32::from(reuse.keep);
             }
@@ -105,16 +111,15 @@ mod tests {
 
     #[test]
     fn what_concerns_trust_separates_groups() {
-        let address = "10.0.0.1:80".parse().unwrap();
-        let tuning = Tuning::default();
-        let one = |protocol| Epochs::default().next(address, protocol, &tuning, 1).group;
-        assert_ne!(one(HTTP), one(UpstreamProtocol::HttpsUnverified));
+        let one = |protocol| Epochs::default().next(&upstream(protocol, 100, false)).group;
+        assert_ne!(one(UpstreamProtocol::Http), one(UpstreamProtocol::HttpsUnverified));
     }
 
     #[test]
     fn fresh_groups_are_never_met_again() {
         let epochs = Epochs::default();
-        let (one, other) = (epochs.fresh(HTTP), epochs.fresh(HTTP));
+        let fresh = upstream(UpstreamProtocol::Http, 100, true);
+        let (one, other) = (epochs.next(&fresh), epochs.next(&fresh));
         assert_ne!(one.group, other.group);
         assert!(!one.keep && !other.keep);
     }

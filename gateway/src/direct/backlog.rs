@@ -1,0 +1,60 @@
+//! What one side has not taken yet. While there is something in it, nothing more is read for that side: so it
+//! never holds more than one read, and a slow reader slows its writer down.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::AsyncWrite;
+
+use crate::connection::transport::Transport;
+
+/// A buffer that has grown beyond this is not kept.
+const KEPT: usize = 16 * 1024;
+
+/// Octets on their way.
+#[derive(Debug, Default)]
+pub(super) struct Backlog {
+    octets: Vec<u8>,
+    sent: usize,
+}
+
+impl Backlog {
+    pub(super) fn is_empty(&self) -> bool {
+        self.sent == self.octets.len()
+    }
+
+    /// How much there is.
+    pub(super) fn len(&self) -> usize {
+        self.octets.len() - self.sent
+    }
+
+    /// Adds to it.
+    pub(super) fn push(&mut self, octets: &[u8]) {
+        self.octets.extend_from_slice(octets);
+    }
+
+    /// Adds what is written.
+    pub(super) fn fill(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        write(&mut self.octets);
+    }
+
+    /// Sends as much as the other side takes. Ready when all is gone.
+    pub(super) fn poll_send(&mut self, cx: &mut Context<'_>, to: &mut Transport) -> Poll<io::Result<()>> {
+        while !self.is_empty() {
+            match Pin::new(&mut *to).poll_write(cx, &self.octets[self.sent..]) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(Ok(sent)) => self.sent += sent,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        // A large one is rare and not worth keeping.
+        match self.octets.len() > KEPT {
+            true => self.octets = Vec::new(),
+            false => self.octets.clear(),
+        }
+        self.sent = 0;
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,194 @@
+//! The fields of a head, in order and with the case of their names, as places in its text.
+//!
+//! To build a map of them would cost more than everything else that is done to a small head. They are few, and
+//! the length of a name rules nearly all of them out at a glance.
+
+use http::header::{HeaderName, HeaderValue};
+
+use crate::pipeline::{Fields, FieldsMut};
+
+/// A head's text and where its fields are. What is added stands behind the text.
+#[derive(Debug, Default)]
+pub(super) struct FieldList {
+    text: Vec<u8>,
+    places: Vec<Place>,
+}
+
+/// Where a field is. Heads are far shorter than 4 GiB.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    name: u32,
+    name_length: u32,
+    value: u32,
+    value_length: u32,
+}
+
+impl FieldList {
+    /// Takes over a head that was read from `text`.
+    pub(super) fn read(&mut self, text: &[u8], fields: &[httparse::Header<'_>]) {
+        self.text.clear();
+        self.text.extend_from_slice(text);
+        self.set_places(text, fields);
+    }
+
+    fn set_places(&mut self, text: &[u8], fields: &[httparse::Header<'_>]) {
+        let start = text.as_ptr().addr();
+        self.places.clear();
+        self.places.extend(fields.iter().map(|field| Place {
+            name: (field.name.as_ptr().addr() - start) as u32,
+            name_length: field.name.len() as u32,
+            value: (field.value.as_ptr().addr() - start) as u32,
+            value_length: field.value.len() as u32,
+        }));
+    }
+
+    /// The text, with what was added behind it.
+    pub(super) fn text(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// All fields.
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (&[u8], &[u8])> {
+        self.places.iter().map(|place| (self.name(place), self.value(place)))
+    }
+
+    /// Writes all fields as lines.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        for (name, value) in self.iter() {
+            line(out, name, value);
+        }
+    }
+
+    fn name(&self, place: &Place) -> &[u8] {
+        &self.text[place.name as usize..][..place.name_length as usize]
+    }
+
+    fn value(&self, place: &Place) -> &[u8] {
+        &self.text[place.value as usize..][..place.value_length as usize]
+    }
+
+    fn is(&self, place: &Place, name: &HeaderName) -> bool {
+        place.name_length as usize == name.as_str().len()
+            && self.name(place).eq_ignore_ascii_case(name.as_str().as_bytes())
+    }
+
+    fn add(&mut self, octets: &[u8]) -> (u32, u32) {
+        let start = self.text.len();
+        self.text.extend_from_slice(octets);
+        (start as u32, octets.len() as u32)
+    }
+}
+
+/// Writes one field.
+pub(super) fn line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    out.extend_from_slice(name);
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+}
+
+impl Fields for FieldList {
+    fn first(&self, name: &HeaderName) -> Option<&[u8]> {
+        self.places.iter().find(|place| self.is(place, name)).map(|place| self.value(place))
+    }
+
+    fn lines<'f>(&'f self, name: &'f HeaderName) -> impl DoubleEndedIterator<Item = &'f [u8]> {
+        self.places.iter().filter(|place| self.is(place, name)).map(|place| self.value(place))
+    }
+}
+
+impl FieldsMut for FieldList {
+    /// In the place of the first of this name, and in its case.
+    fn set(&mut self, name: &HeaderName, value: &HeaderValue) {
+        let Some(at) = self.places.iter().position(|place| self.is(place, name)) else {
+            return self.append(name, value);
+        };
+        (self.places[at].value, self.places[at].value_length) = self.add(value.as_bytes());
+        let mut index = at + 1;
+        while index < self.places.len() {
+            if self.is(&self.places[index], name) {
+                self.places.remove(index);
+            } else {
+                index += 1;
+            }
+        }
+    }
+
+    fn append(&mut self, name: &HeaderName, value: &HeaderValue) {
+        let (name, name_length) = self.add(name.as_str().as_bytes());
+        let (value, value_length) = self.add(value.as_bytes());
+        self.places.push(Place { name, name_length, value, value_length });
+    }
+
+    fn remove(&mut self, name: &HeaderName) {
+        let mut places = std::mem::take(&mut self.places);
+        places.retain(|place| !self.is(place, name));
+        self.places = places;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderMap;
+    use http::header::{COOKIE, HOST, SERVER};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn list(text: &str) -> FieldList {
+        let mut fields = [httparse::EMPTY_HEADER; 64];
+        let (_, fields) = httparse::parse_headers(text.as_bytes(), &mut fields).unwrap().unwrap();
+        let mut list = FieldList::default();
+        list.read(text.as_bytes(), fields);
+        list
+    }
+
+    fn written(list: &FieldList) -> String {
+        let mut out = Vec::new();
+        list.write(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn order_and_case_stay() {
+        let mut head = list("hOsT: a\r\nCookie: 1\r\nX-A:2\r\ncookie: 3\r\n\r\n");
+        assert_eq!(head.first(&HOST), Some(&b"a"[..]));
+        assert_eq!(head.lines(&COOKIE).collect::<Vec<_>>(), [b"1", b"3"]);
+        head.set(&HOST, &HeaderValue::from_static("b"));
+        head.set(&COOKIE, &HeaderValue::from_static("4"));
+        head.append(&SERVER, &HeaderValue::from_static("s"));
+        assert_eq!(written(&head), "hOsT: b\r\nCookie: 4\r\nX-A: 2\r\nserver: s\r\n");
+        head.remove(&COOKIE);
+        assert!(!head.has(&COOKIE));
+        assert_eq!(written(&head), "hOsT: b\r\nX-A: 2\r\nserver: s\r\n");
+    }
+
+    proptest! {
+        #[test]
+        fn it_does_what_a_map_does(
+            start in prop::collection::vec((0_usize..4, 0_u8..9), 0..8),
+            steps in prop::collection::vec((0_u8..3, 0_usize..4, 0_u8..9), 0..12),
+        ) {
+            let names = ["a", "bb", "x-c", "d"];
+            let text: String = start.iter().map(|(name, value)| format!("{}: {value}\r\n", names[*name])).collect();
+            let mut list = list(&(text + "\r\n"));
+            let mut map = HeaderMap::new();
+            for (name, value) in start {
+                map.append(names[name], HeaderValue::from(u16::from(value)));
+            }
+            for (step, name, value) in steps {
+                let (name, value) = (HeaderName::from_static(names[name]), HeaderValue::from(u16::from(value)));
+                match step {
+                    0 => (list.set(&name, &value), FieldsMut::set(&mut map, &name, &value)),
+                    1 => (list.append(&name, &value), FieldsMut::append(&mut map, &name, &value)),
+                    _ => (list.remove(&name), FieldsMut::remove(&mut map, &name)),
+                };
+            }
+            for name in names.map(HeaderName::from_static) {
+                let one: Vec<_> = list.lines(&name).collect();
+                let other: Vec<_> = Fields::lines(&map, &name).collect();
+                prop_assert_eq!(one, other, "{}", name);
+            }
+        }
+    }
+}

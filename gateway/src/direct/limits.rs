@@ -1,0 +1,63 @@
+//! How long either side may keep a request waiting. A limit begins to run when something must be waited for, and
+//! ends with the next octet; the earliest one is what the connection's timer is set to.
+
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::alarm::Alarm;
+use crate::pipeline::FailureKind;
+
+/// How long the client may let a part of the response wait (nginx's `send_timeout`).
+pub(super) const STALL: Duration = Duration::from_secs(60);
+
+/// The limits that run.
+#[derive(Debug, Default)]
+pub(super) struct Limits {
+    /// For the next octets of the response.
+    pub(super) read: Limit,
+    /// For the endpoint to take more of the request.
+    pub(super) send: Limit,
+    /// For the next octets of the request body.
+    pub(super) body: Limit,
+    /// For the client to take more of the response.
+    pub(super) stall: Limit,
+}
+
+/// One limit.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Limit(Option<Instant>);
+
+impl Limit {
+    /// Begins to run, unless it does; `None` is no limit.
+    pub(super) fn begin(&mut self, limit: Option<Duration>) {
+        if self.0.is_none()
+            && let Some(limit) = limit
+        {
+            self.0 = Instant::now().checked_add(limit);
+        }
+    }
+
+    /// What was waited for has come.
+    pub(super) fn end(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl Limits {
+    /// Ready when one is over.
+    pub(super) fn poll(&self, cx: &mut Context<'_>, alarm: &mut Alarm) -> Poll<FailureKind> {
+        let all = [
+            (self.read, FailureKind::ReadTimeout),
+            (self.send, FailureKind::SendTimeout),
+            (self.body, FailureKind::ClientTimeout),
+            (self.stall, FailureKind::Client),
+        ];
+        let running = all.into_iter().filter_map(|(limit, kind)| Some((limit.0?, kind)));
+        match running.min_by_key(|(deadline, _)| *deadline) {
+            Some((deadline, kind)) => alarm.poll(cx, deadline).map(|()| kind),
+            None => Poll::Pending,
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! The strict reading of a response head, and its writing for the client (RFC 9112 §4 to §7).
+//!
+//! An endpoint is trusted with its content, not with the framing of our connections: what two readers could
+//! understand differently is a bad gateway and never reaches the client.
+
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
+use http::header::{CONTENT_LENGTH, DATE, HeaderName, TRANSFER_ENCODING};
+use http::{Method, StatusCode};
+use pingora_core::protocols::http::date::get_cached_date;
+
+use super::fields::{FieldList, line};
+use crate::connection::framing::Framing;
+use crate::connection::head::{MAX_FIELDS, content_length, ends_lines_strictly};
+use crate::pipeline::{Fields, FieldsMut};
+use crate::policy::hop_by_hop;
+
+/// Octets of a response head.
+const MAX_HEAD: usize = 128 * 1024;
+
+/// A response head.
+#[derive(Debug, Default)]
+pub(super) struct Response {
+    pub(super) status: StatusCode,
+    reason: Range<usize>,
+    pub(super) fields: FieldList,
+    pub(super) framing: Framing,
+    /// Whether the endpoint goes on with its connection.
+    pub(super) keeps_alive: bool,
+    /// How the client learns where the body ends.
+    pub(super) delivery: Delivery,
+}
+
+/// How a body goes to the client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Delivery {
+    /// As it comes: with a length, in chunks, or none at all.
+    #[default]
+    AsIs,
+    /// It ends with the endpoint's connection and is put into chunks.
+    Chunked,
+    /// It ends with the client's connection.
+    UntilClose,
+}
+
+/// The head is not HTTP, or its framing is ambiguous.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct BadHead;
+
+impl Response {
+    /// Reads a head at the start of `bytes`, which answers a request of this method. Gives its length, or
+    /// nothing while it is not complete.
+    pub(super) fn read(&mut self, bytes: &[u8], method: &Method) -> Result<Option<usize>, BadHead> {
+        let mut fields = [const { MaybeUninit::uninit() }; MAX_FIELDS];
+        let mut response = httparse::Response::new(&mut []);
+        let parsed = httparse::ParserConfig::default().parse_response_with_uninit_headers(
+            &mut response,
+            bytes,
+            &mut fields,
+        );
+        let length = match parsed {
+            Ok(httparse::Status::Complete(length)) => length,
+            Ok(httparse::Status::Partial) if bytes.len() <= MAX_HEAD => return Ok(None),
+            _ => return Err(BadHead),
+        };
+        let head = &bytes[..length];
+        if length > MAX_HEAD || !head.starts_with(b"HTTP/") || !ends_lines_strictly(head, response.headers) {
+            return Err(BadHead);
+        }
+        let (Some(code), Some(minor)) = (response.code, response.version) else { return Err(BadHead) };
+        let reason = response.reason.unwrap_or_default();
+        let start = match reason {
+            "" => 0,
+            text => text.as_ptr().addr() - head.as_ptr().addr(),
+        };
+        self.status = StatusCode::from_u16(code).map_err(|_| BadHead)?;
+        self.reason = start..start + reason.len();
+        self.fields.read(head, response.headers);
+        self.keeps_alive = minor == 1 && !hop_by_hop::names(&self.fields, &CLOSE);
+        self.framing = self.body(minor, method)?;
+        Ok(Some(length))
+    }
+
+    /// RFC 9112 §6.3.
+    fn body(&self, minor: u8, method: &Method) -> Result<Framing, BadHead> {
+        let mut lengths = self.fields.lines(&CONTENT_LENGTH);
+        let mut codings = self.fields.lines(&TRANSFER_ENCODING);
+        let (length, coding) = (lengths.next(), codings.next());
+        if lengths.next().is_some() || codings.next().is_some() || length.is_some() && coding.is_some() {
+            return Err(BadHead);
+        }
+        let framing = match (length, coding) {
+            (Some(length), _) => Framing::Length(content_length(length).ok_or(BadHead)?),
+            (None, Some(coding)) if minor == 1 && coding.eq_ignore_ascii_case(b"chunked") => Framing::CHUNKED,
+            (None, Some(_)) => return Err(BadHead),
+            (None, None) => Framing::Opaque,
+        };
+        let bodiless = *method == Method::HEAD
+            || self.status.is_informational()
+            || matches!(self.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+        Ok(if bodiless { Framing::NONE } else { framing })
+    }
+
+    /// Whether more heads follow (RFC 9110 §15.2).
+    pub(super) fn is_interim(&self) -> bool {
+        self.status.is_informational()
+    }
+
+    /// Decides how the body goes to a client of HTTP/1.1, or of HTTP/1.0, which knows no chunks.
+    pub(super) fn deliver(&mut self, http_1_0: bool) {
+        self.delivery = match self.framing {
+            Framing::Opaque if !http_1_0 => Delivery::Chunked,
+            Framing::Opaque => Delivery::UntilClose,
+            Framing::Chunked(_) if http_1_0 => Delivery::UntilClose,
+            _ => Delivery::AsIs,
+        };
+        if self.status == StatusCode::NO_CONTENT {
+            // Neither may stand there (RFC 9110 §8.6, RFC 9112 §6.1).
+            self.fields.remove(&CONTENT_LENGTH);
+            self.fields.remove(&TRANSFER_ENCODING);
+        } else if http_1_0 {
+            self.fields.remove(&TRANSFER_ENCODING);
+        }
+    }
+
+    /// Writes a final head for the client.
+    pub(super) fn write(&mut self, out: &mut Vec<u8>, keep: bool) {
+        self.write_line(out);
+        // When we relay it is the time that counts, as with nginx.
+        self.fields.remove(&DATE);
+        self.fields.write(out);
+        write_date(out);
+        if self.delivery == Delivery::Chunked {
+            line(out, b"Transfer-Encoding", b"chunked");
+        }
+        write_connection(out, keep);
+        out.extend_from_slice(b"\r\n");
+    }
+
+    /// Writes an interim head for the client.
+    pub(super) fn write_interim(&mut self, out: &mut Vec<u8>) {
+        hop_by_hop::response(&mut self.fields, self.status);
+        self.write_line(out);
+        self.fields.write(out);
+        out.extend_from_slice(b"\r\n");
+    }
+
+    fn write_line(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"HTTP/1.1 ");
+        out.extend_from_slice(self.status.as_str().as_bytes());
+        out.push(b' ');
+        out.extend_from_slice(&self.fields.text()[self.reason.clone()]);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// The `Date` of a response that goes out now.
+pub(super) fn write_date(out: &mut Vec<u8>) {
+    line(out, b"Date", get_cached_date().as_bytes());
+}
+
+/// Whether the client's connection goes on.
+pub(super) fn write_connection(out: &mut Vec<u8>, keep: bool) {
+    line(out, b"Connection", if keep { b"keep-alive" } else { b"close" });
+}
+
+static CLOSE: HeaderName = HeaderName::from_static("close");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Option<(Response, usize)>, BadHead> {
+        let mut response = Response::default();
+        Ok(response.read(text.as_bytes(), &Method::GET)?.map(|length| (response, length)))
+    }
+
+    fn framing(text: &str) -> Framing {
+        read(text).unwrap().unwrap().0.framing
+    }
+
+    #[test]
+    fn the_end_of_a_body_is_where_the_rfc_has_it() {
+        for (head, expected) in [
+            ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", Framing::Length(5)),
+            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n", Framing::CHUNKED),
+            ("HTTP/1.1 200 OK\r\n\r\n", Framing::Opaque),
+            ("HTTP/1.0 200 OK\r\n\r\n", Framing::Opaque),
+            ("HTTP/1.1 200\r\n\r\n", Framing::Opaque),
+            ("HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n", Framing::NONE),
+            ("HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", Framing::NONE),
+            ("HTTP/1.1 103 Early Hints\r\n\r\n", Framing::NONE),
+        ] {
+            assert_eq!(framing(head), expected, "{head}");
+        }
+        let mut response = Response::default();
+        let head = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n";
+        assert_eq!(response.read(head, &Method::HEAD), Ok(Some(head.len())));
+        assert_eq!(response.framing, Framing::NONE);
+    }
+
+    #[test]
+    fn what_can_be_understood_in_two_ways_is_refused() {
+        for head in [
+            "\r\nHTTP/1.1 200 OK\r\n\r\n",
+            "\nHTTP/1.1 200 OK\r\n\r\n",
+            "HTTP/1.1 200 OK\n\r\n",
+            "HTTP/1.1 200 OK\r\n\n",
+            "HTTP/1.1 200 OK\r\nA: 1\nB: 2\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nA: 1\rB: 2\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nA: 1\r\n folded\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nA : 1\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 5, 5\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: +5\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: \r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+            "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "HTTP/1.1 204 No Content\r\nContent-Length: x\r\n\r\n",
+            "HTTP/2.0 200 OK\r\n\r\n",
+            "HTTP/1.1 20 OK\r\n\r\n",
+            "HTTP/1.1 099 OK\r\n\r\n",
+            "ICY 200 OK\r\n\r\n",
+        ] {
+            assert!(read(head).is_err(), "{head:?}");
+        }
+    }
+
+    #[test]
+    fn a_head_may_come_in_pieces_but_not_without_end() {
+        let head = "HTTP/1.1 200 Fine\r\nA: 1\r\nContent-Length: 2\r\n\r\nok";
+        for end in 0..head.len() - 2 {
+            assert!(read(&head[..end]).unwrap().is_none(), "{end}");
+        }
+        let (mut response, length) = read(head).unwrap().unwrap();
+        assert_eq!(&head[length..], "ok");
+        let mut out = Vec::new();
+        response.write(&mut out, true);
+        let out = String::from_utf8(out).unwrap();
+        assert!(out.starts_with("HTTP/1.1 200 Fine\r\nA: 1\r\nContent-Length: 2\r\nDate: "), "{out}");
+        assert!(out.ends_with(" GMT\r\nConnection: keep-alive\r\n\r\n"), "{out}");
+        let endless = format!("HTTP/1.1 200 OK\r\nA: {}", "x".repeat(MAX_HEAD));
+        assert!(read(&endless).is_err());
+    }
+
+    #[test]
+    fn only_a_current_endpoint_that_does_not_say_close_goes_on() {
+        for (head, keeps) in [
+            ("HTTP/1.1 200 OK\r\n\r\n", true),
+            ("HTTP/1.1 200 OK\r\nConnection: x, Close\r\n\r\n", false),
+            ("HTTP/1.0 200 OK\r\nConnection: keep-alive\r\n\r\n", false),
+        ] {
+            assert_eq!(read(head).unwrap().unwrap().0.keeps_alive, keeps, "{head}");
+        }
+    }
+}
