@@ -6,8 +6,10 @@
 
 pub mod arguments;
 pub mod backend;
+pub mod bench;
 pub mod certificate;
 pub mod client;
+pub mod crowd;
 pub mod load;
 pub mod manifest;
 pub mod process;
