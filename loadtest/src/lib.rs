@@ -6,8 +6,10 @@
 
 pub mod arguments;
 pub mod backend;
+pub mod bench;
 pub mod certificate;
 pub mod client;
+pub mod crowd;
 pub mod echo;
 pub mod gateway_url;
 pub mod k6;

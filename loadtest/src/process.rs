@@ -5,6 +5,7 @@ use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -15,6 +16,8 @@ use crate::client::Target;
 
 /// How long a gateway may take to be ready or to end.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// How many ports are tried, from 20000 on.
+const PORTS: u32 = 12_000;
 
 /// A running gateway. Killed when dropped, unless it was stopped before.
 #[derive(Debug)]
@@ -38,13 +41,8 @@ impl Gateway {
         let [http, https, healthz, admin] = free_ports()?;
         let log = NamedTempFile::new().context("cannot make a log file")?;
         let started = Instant::now();
-        let child = Command::new(program)
-            .args(["serve", "--configmap", "default/sluice", "--enable-metrics", "--manifests"])
-            .arg(folder)
-            .args(["--http-port", &http.port().to_string()])
-            .args(["--https-port", &https.port().to_string()])
-            .args(["--healthz-port", &healthz.port().to_string()])
-            .args(["--admin-address", &admin.to_string()])
+        let child = serve_command(program, folder, [http, https, healthz, admin])
+            .arg("--enable-metrics")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log.reopen().context("cannot open the log file")?)
@@ -121,16 +119,38 @@ impl Drop for Gateway {
     }
 }
 
-/// Ports that are free now, below those that connections take their source ports from.
-fn free_ports<const N: usize>() -> anyhow::Result<[SocketAddr; N]> {
+/// The command that serves a folder, with the settings of `default/sluice`, on the ports of HTTP, HTTPS, health
+/// and the address of the admin listener, in this order.
+pub fn serve_command(program: &Path, folder: &Path, listen: [SocketAddr; 4]) -> Command {
+    let [http, https, healthz, admin] = listen;
+    let mut command = Command::new(program);
+    command
+        .args(["serve", "--configmap", "default/sluice", "--manifests"])
+        .arg(folder)
+        .args(["--http-port", &http.port().to_string()])
+        .args(["--https-port", &https.port().to_string()])
+        .args(["--healthz-port", &healthz.port().to_string()])
+        .args(["--admin-address", &admin.to_string()]);
+    command
+}
+
+/// Ports that are free now, below those that connections take their source ports from. What was given out comes
+/// again last, so that a process never meets the connections of the one before it.
+///
+/// # Errors
+/// There are too few.
+pub fn free_ports<const N: usize>() -> anyhow::Result<[SocketAddr; N]> {
+    static GIVEN: AtomicU32 = AtomicU32::new(0);
+    let first = std::process::id() % PORTS;
     let mut free = Vec::new();
-    let mut port = 20_000 + u16::try_from(std::process::id() % 10_000)?;
-    while free.len() < N {
-        anyhow::ensure!(port < 32_000, "no free ports below 32000");
+    for _ in 0..PORTS {
+        if free.len() == N {
+            break;
+        }
+        let port = 20_000 + u16::try_from((first + GIVEN.fetch_add(1, Ordering::Relaxed)) % PORTS)?;
         if TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok() {
             free.push(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
         }
-        port += 1;
     }
-    free.try_into().map_err(|_| anyhow::anyhow!("counted wrong"))
+    free.try_into().map_err(|_| anyhow::anyhow!("no free ports from 20000 to 32000"))
 }

@@ -3,24 +3,19 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Parser;
 use sluice_loadtest::arguments::Common;
 use sluice_loadtest::backend::Backend;
 use sluice_loadtest::certificate::{Certificate, trusting};
-use sluice_loadtest::client::{Connection, Target};
+use sluice_loadtest::client::Target;
+use sluice_loadtest::crowd::{AT_ONCE, open, still};
 use sluice_loadtest::manifest::{CLASS, Folder, config_map, ingress, secret, service, slice};
 use sluice_loadtest::process::Gateway;
 use sluice_loadtest::report::{Bound, Report};
-use tokio::task::JoinSet;
 
 /// The host that is asked.
 const HOST: &str = "idle.example";
-/// Connections that are opened at the same time.
-const AT_ONCE: usize = 64;
-/// How long memory must stay the same before it is read.
-const STILL: Duration = Duration::from_millis(500);
 
 /// The cost of idle connections.
 #[derive(Parser)]
@@ -57,15 +52,15 @@ async fn idle(arguments: &Arguments) -> anyhow::Result<Report> {
             _ => Target::tls(gateway.https, HOST, trusting()),
         };
         drop(open(&target, AT_ONCE * 4).await?);
-        let before = still(&gateway).await?;
+        let before = still(|| gateway.resident()).await?;
         let mut connections = open(&target, arguments.connections).await?;
-        let during = still(&gateway).await?;
+        let during = still(|| gateway.resident()).await?;
         let mut dead = 0;
         for connection in connections.iter_mut().step_by(arguments.connections.div_ceil(100).max(1)) {
             dead += u32::from(!matches!(connection.get("/").await, Ok(answer) if answer.status == 200));
         }
         drop(connections);
-        let after = still(&gateway).await?;
+        let after = still(|| gateway.resident()).await?;
         let taken = during.saturating_sub(before) as f64;
         let given_back = during.saturating_sub(after) as f64;
         let count = arguments.connections as f64;
@@ -76,41 +71,4 @@ async fn idle(arguments: &Arguments) -> anyhow::Result<Report> {
         gateway.stop().await?;
     }
     Ok(report)
-}
-
-/// Opens connections, each with one request.
-async fn open(target: &Target, count: usize) -> anyhow::Result<Vec<Connection>> {
-    let mut opening = JoinSet::new();
-    let mut connections = Vec::with_capacity(count);
-    for index in 0..count {
-        if index >= AT_ONCE
-            && let Some(opened) = opening.join_next().await
-        {
-            connections.push(opened??);
-        }
-        let target = target.clone();
-        opening.spawn(async move {
-            let mut connection = target.connect().await?;
-            let answer = connection.get("/").await?;
-            anyhow::ensure!(answer.status == 200 && !answer.close, "{answer:?}");
-            anyhow::Ok(connection)
-        });
-    }
-    while let Some(opened) = opening.join_next().await {
-        connections.push(opened??);
-    }
-    Ok(connections)
-}
-
-/// Resident memory once it has stopped moving.
-async fn still(gateway: &Gateway) -> anyhow::Result<u64> {
-    let mut last = gateway.resident()?;
-    loop {
-        tokio::time::sleep(STILL).await;
-        let now = gateway.resident()?;
-        if now.abs_diff(last) < 64 * 1024 {
-            return Ok(now);
-        }
-        last = now;
-    }
 }

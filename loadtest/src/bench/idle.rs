@@ -1,0 +1,32 @@
+//! What idle connections cost a proxy.
+
+use super::child::Running;
+use super::sample::Idle;
+use super::scene::HOST;
+use crate::certificate::trusting;
+use crate::client::Target;
+use crate::crowd::{AT_ONCE, open, still};
+
+/// Connections that are held open.
+const CONNECTIONS: usize = 9_500;
+
+/// Opens them, each with one request, and closes them again.
+///
+/// # Errors
+/// The proxy refuses one.
+pub async fn measure(running: &Running, tls: bool) -> anyhow::Result<Idle> {
+    let target = match tls {
+        false => Target::plain(running.scene.http, HOST),
+        true => Target::tls(running.scene.https, HOST, trusting()?),
+    };
+    // What the first connections cost once for all is not counted.
+    drop(open(&target, AT_ONCE * 4).await?);
+    let before = still(|| running.memory()).await?;
+    let connections = open(&target, CONNECTIONS).await?;
+    let during = still(|| running.memory()).await?;
+    drop(connections);
+    let after = still(|| running.memory()).await?;
+    let taken = during.saturating_sub(before) as f64;
+    let given_back = during.saturating_sub(after) as f64 / taken.max(1.0);
+    Ok(Idle { each: taken / CONNECTIONS as f64, given_back })
+}

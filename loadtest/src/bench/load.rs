@@ -1,0 +1,32 @@
+//! Load generators. Each runs against a proxy for a while and says what was answered.
+
+pub mod h2load;
+pub mod paced;
+pub mod websocket;
+pub mod wrk;
+
+use std::time::Duration;
+
+/// What came of a load.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Work {
+    /// Requests that were answered well.
+    pub served: u64,
+    /// Requests that were not.
+    pub failed: u64,
+    /// How long it took.
+    pub elapsed: Duration,
+    /// Latencies in milliseconds, where requests had a time to be sent at.
+    pub latency: Option<Latency>,
+}
+
+/// Latencies in milliseconds, counted from the moment a request was due.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Latency {
+    /// The median.
+    pub p50: f64,
+    /// 99 of 100 stayed below.
+    pub p99: f64,
+    /// 999 of 1,000 stayed below.
+    pub p999: f64,
+}

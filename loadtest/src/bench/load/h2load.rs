@@ -1,0 +1,80 @@
+//! h2load: HTTP/2 over TLS as fast as it goes.
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::Context;
+
+use super::Work;
+use crate::bench::scene::{HOST, Scene};
+use crate::bench::tool;
+
+/// What clients that use OpenSSL offer: the one suite that every peer has and is fastest on machines with AES.
+pub(super) const OPENSSL: &str = "openssl_conf = default\n[default]\nssl_conf = ssl\n[ssl]\n\
+    system_default = system\n[system]\nMinProtocol = TLSv1.3\nCiphersuites = TLS_AES_128_GCM_SHA256\n\
+    Groups = X25519\n";
+
+/// Connections, and streams on each.
+#[derive(Clone, Copy, Debug)]
+pub struct H2load {
+    /// Connections.
+    pub connections: u32,
+    /// Streams that are open at once on each.
+    pub streams: u32,
+}
+
+impl H2load {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// h2load is missing or fails.
+    pub fn run(&self, scene: &Scene, duration: Duration) -> anyhow::Result<Work> {
+        scene.folder.write("openssl.cnf", OPENSSL)?;
+        let output = Command::new(tool::find("h2load", "nghttp2-client")?)
+            .args(["-t1", &format!("-c{}", self.connections), &format!("-m{}", self.streams)])
+            .args(["-D", &duration.as_secs().max(1).to_string()])
+            .arg(format!("https://{HOST}:{}/", scene.https.port()))
+            .env("OPENSSL_CONF", scene.file("openssl.cnf"))
+            .output()
+            .context("cannot run h2load")?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        parse(&text).with_context(|| format!("h2load: {text}{}", String::from_utf8_lossy(&output.stderr)))
+    }
+}
+
+fn parse(text: &str) -> Option<Work> {
+    let finished = text.lines().find_map(|line| line.strip_prefix("finished in "))?;
+    let rate: f64 = finished.split(", ").nth(1)?.strip_suffix(" req/s")?.parse().ok()?;
+    let statuses = text.lines().find_map(|line| line.strip_prefix("status codes: "))?;
+    let count = |name: &str| -> Option<u64> {
+        statuses.split(", ").find_map(|part| part.strip_suffix(name)?.trim().parse().ok())
+    };
+    let served = count("2xx")?;
+    let requests = text.lines().find_map(|line| line.strip_prefix("requests: "))?;
+    let failed = |name: &str| -> u64 {
+        let part = requests.split(", ").find_map(|part| part.strip_suffix(name)?.trim().parse().ok());
+        part.unwrap_or(0)
+    };
+    let refused = count("3xx")? + count("4xx")? + count("5xx")?;
+    Some(Work {
+        served,
+        failed: refused + failed("errored") + failed("timeout"),
+        elapsed: Duration::from_secs_f64(served as f64 / rate.max(1.0)),
+        latency: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_h2load_prints_is_counted() {
+        let text = "finished in 3.00s, 20000.00 req/s, 3.00MB/s\n\
+                    requests: 60000 total, 60100 started, 60000 done, 59990 succeeded, 10 failed, 3 errored, \
+                    0 timeout\nstatus codes: 59990 2xx, 0 3xx, 2 4xx, 5 5xx\n";
+        let work = parse(text).unwrap();
+        assert_eq!((work.served, work.failed), (59_990, 10));
+        assert!((work.elapsed.as_secs_f64() - 2.9995).abs() < 1e-9);
+    }
+}

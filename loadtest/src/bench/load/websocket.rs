@@ -1,0 +1,63 @@
+//! WebSockets that send a short message and wait for it to come back, as fast as it goes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+
+use super::Work;
+use crate::bench::scene::{HOST, Scene};
+use crate::client::Target;
+
+/// Open WebSockets.
+const SOCKETS: usize = 64;
+/// A masked text frame with 100 octets, as RFC 6455 has it: proxies pass it on as it is.
+const MESSAGE: [u8; 106] = frame();
+
+const fn frame() -> [u8; 106] {
+    let mut octets = [b'x'; 106];
+    octets[0] = 0x81;
+    octets[1] = 0x80 | 100;
+    let mut index = 2;
+    while index < 6 {
+        octets[index] = 0;
+        index += 1;
+    }
+    octets
+}
+
+/// Runs it; one message and its way back count as one.
+///
+/// # Errors
+/// A WebSocket cannot be opened.
+pub async fn run(scene: &Scene, duration: Duration) -> anyhow::Result<Work> {
+    let target = Target::plain(scene.http, HOST);
+    let mut sockets = Vec::new();
+    for _ in 0..SOCKETS {
+        let mut connection = target.connect().await?;
+        connection.upgrade().await?;
+        sockets.push(connection);
+    }
+    let served = Arc::new(AtomicU64::new(0));
+    let over = Arc::new(AtomicBool::new(false));
+    let started = Instant::now();
+    let mut tasks = JoinSet::new();
+    for mut socket in sockets {
+        let (served, over) = (served.clone(), over.clone());
+        tasks.spawn(async move {
+            while !over.load(Ordering::Relaxed) {
+                socket.echo(&MESSAGE).await?;
+                served.fetch_add(1, Ordering::Relaxed);
+            }
+            anyhow::Ok(())
+        });
+    }
+    tokio::time::sleep(duration).await;
+    over.store(true, Ordering::Relaxed);
+    let mut failed = 0;
+    while let Some(ended) = tasks.join_next().await {
+        failed += u64::from(ended?.is_err());
+    }
+    Ok(Work { served: served.load(Ordering::Relaxed), failed, elapsed: started.elapsed(), latency: None })
+}

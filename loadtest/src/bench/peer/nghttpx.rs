@@ -1,0 +1,40 @@
+//! nghttpx: the reference for HTTP/2 clients; one worker, connections to the origin kept.
+
+use std::process::Command;
+
+use anyhow::Context;
+
+use crate::bench::scene::Scene;
+use crate::bench::tool;
+
+const LOG_FORMAT: &str = r#"$remote_addr - - [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent" 0 $request_time [origin] [] $backend_host:$backend_port - - -"#;
+
+/// The command that runs it.
+pub(super) fn command(scene: &Scene) -> anyhow::Result<Command> {
+    let mut command = Command::new(tool::find("nghttpx", "nghttp2-proxy")?);
+    // Without a file of its own it reads the system's.
+    scene.folder.write("nghttpx.conf", "")?;
+    command.arg(format!("--conf={}", scene.path("nghttpx.conf")));
+    command.arg(format!("--frontend={},{};no-tls", scene.http.ip(), scene.http.port()));
+    command.arg(format!("--frontend={},{}", scene.https.ip(), scene.https.port()));
+    command.arg(format!("--backend={},{}", scene.origin.ip(), scene.origin.port()));
+    command.args(["--workers=1", "--single-thread", "--no-ocsp", "--add-x-forwarded-for"]);
+    command.args(["--frontend-http2-max-concurrent-streams=128", "--log-level=WARN"]);
+    command.args(["--tls-min-proto-version=TLSv1.2", "--max-worker-processes=1"]);
+    let log = scene.file("error.log");
+    command.arg(format!("--errorlog-file={}", log.display()));
+    if scene.setting.access_log {
+        command.arg(format!("--accesslog-file={}", scene.path("access.log")));
+        command.arg(format!("--accesslog-format={LOG_FORMAT}"));
+    }
+    command.args([scene.file("tls.key"), scene.file("tls.crt")]);
+    Ok(command)
+}
+
+/// Its version.
+pub(super) fn version() -> anyhow::Result<String> {
+    let program = tool::find("nghttpx", "nghttp2-proxy")?;
+    let text =
+        tool::output(&program.display().to_string(), &["--version"]).context("nghttpx does not run")?;
+    Ok(text.rsplit('/').next().unwrap_or_default().to_owned())
+}

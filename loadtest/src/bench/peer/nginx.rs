@@ -1,0 +1,96 @@
+//! nginx: one worker, upstream keep-alive, the log format and forwarded fields of ingress-nginx.
+//!
+//! In nginx's favour: the log is buffered (it writes a line per system call otherwise), request bodies are
+//! streamed as all others do (they go to a file first otherwise), and responses are buffered, which is its default.
+
+use std::fmt::Write;
+use std::process::Command;
+
+use anyhow::Context;
+
+use crate::bench::scene::{Scene, hosts};
+use crate::bench::tool;
+
+const LOG_FORMAT: &str = r#"$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent" $request_length $request_time [origin] [] $upstream_addr $upstream_response_length $upstream_response_time $upstream_status $request_id"#;
+
+/// The command that runs it.
+pub(super) fn command(scene: &Scene) -> anyhow::Result<Command> {
+    let program = tool::find("nginx", "nginx")?;
+    scene.folder.write("nginx.conf", &configuration(scene)?)?;
+    let mut command = Command::new(program);
+    command.args(["-p", &scene.folder.path().display().to_string()]);
+    command.args(["-e", &scene.path("error.log"), "-c", &scene.path("nginx.conf")]);
+    Ok(command)
+}
+
+/// Its version.
+pub(super) fn version() -> anyhow::Result<String> {
+    let program = tool::find("nginx", "nginx")?;
+    let text = tool::output(&program.display().to_string(), &["-v"]).context("nginx does not run")?;
+    Ok(text.rsplit('/').next().unwrap_or_default().to_owned())
+}
+
+fn configuration(scene: &Scene) -> anyhow::Result<String> {
+    let access_log = match scene.setting.access_log {
+        true => format!("access_log {} line buffer=64k flush=1s;", scene.path("access.log")),
+        false => "access_log off;".to_owned(),
+    };
+    let mut text = format!(
+        r#"{user}worker_processes 1;
+daemon off;
+pid nginx.pid;
+worker_rlimit_nofile 20000;
+error_log error.log warn;
+events {{ worker_connections 19000; multi_accept on; }}
+http {{
+  log_format line '{LOG_FORMAT}';
+  {access_log}
+  client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;
+  tcp_nopush on;
+  keepalive_timeout 3600;
+  keepalive_requests 100000000;
+  client_header_timeout 3600;
+  server_names_hash_max_size 65536;
+  server_names_hash_bucket_size 128;
+  proxy_http_version 1.1;
+  proxy_request_buffering off;
+  map $http_upgrade $connection_upgrade {{ default upgrade; '' ''; }}
+  proxy_set_header Host $http_host;
+  proxy_set_header Upgrade $http_upgrade;
+  proxy_set_header Connection $connection_upgrade;
+  proxy_set_header X-Request-ID $request_id;
+  proxy_set_header X-Real-IP $remote_addr;
+  proxy_set_header X-Forwarded-For $remote_addr;
+  proxy_set_header X-Forwarded-Host $http_host;
+  proxy_set_header X-Forwarded-Port $server_port;
+  proxy_set_header X-Forwarded-Proto $scheme;
+  proxy_set_header X-Forwarded-Scheme $scheme;
+  proxy_set_header X-Scheme $scheme;
+  ssl_certificate {certificate};
+  ssl_certificate_key {key};
+  ssl_protocols TLSv1.2 TLSv1.3;
+  ssl_session_tickets off;
+  ssl_session_cache off;
+  upstream origin {{ server {origin}; keepalive 320; keepalive_requests 100000000; }}
+"#,
+        user = if rustix::process::geteuid().is_root() { "user root;\n" } else { "" },
+        certificate = scene.path("tls.crt"),
+        key = scene.path("tls.key"),
+        origin = scene.origin,
+    );
+    for host in hosts(scene.setting.routes) {
+        write!(
+            text,
+            "  server {{\n    listen {};\n    listen {} ssl http2;\n    server_name {host};\n    \
+             location / {{ proxy_pass http://origin; }}\n  }}\n",
+            scene.http, scene.https
+        )?;
+    }
+    let status = if scene.setting.metrics { "stub_status;" } else { "return 200;" };
+    write!(
+        text,
+        "  server {{\n    listen {};\n    access_log off;\n    location / {{ {status} }}\n  }}\n}}\n",
+        scene.status
+    )?;
+    Ok(text)
+}

@@ -1,0 +1,33 @@
+//! Pingora: the two programs that stand next to this one.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::bench::scene::Scene;
+
+/// The release that both are built with.
+const VERSION: &str = "0.9.1";
+
+/// The command that runs `vanilla-pingora` or `tuned-pingora`.
+pub(super) fn command(program: &str, scene: &Scene) -> anyhow::Result<Command> {
+    let mut command = Command::new(find(program)?);
+    command.args([scene.http.to_string(), scene.https.to_string()]);
+    command.args([scene.file("tls.crt"), scene.file("tls.key")]);
+    command.arg(scene.origin.to_string());
+    Ok(command)
+}
+
+/// Its version, if the program is there.
+pub(super) fn version(program: &str) -> anyhow::Result<String> {
+    find(program).map(|_| VERSION.to_owned())
+}
+
+fn find(program: &str) -> anyhow::Result<PathBuf> {
+    let path = std::env::current_exe()?.with_file_name(program);
+    anyhow::ensure!(
+        path.is_file(),
+        "{} is missing; build it with: cargo build -p sluice-loadtest --bins",
+        path.display()
+    );
+    Ok(path)
+}

@@ -1,0 +1,96 @@
+//! Sluice, on a folder of manifests; or several builds of it, to hold one against the other.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::Command;
+use std::str::FromStr;
+
+use anyhow::Context;
+
+use crate::bench::scene::{Scene, hosts};
+use crate::bench::tool;
+use crate::manifest::{CLASS, config_map, ingress, secret, service, slice};
+use crate::process::serve_command;
+
+/// A build of Sluice: `[NAME=]PATH[:FLAG FLAG...]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Build {
+    /// What it is called in tables.
+    pub name: String,
+    /// Its program.
+    pub program: PathBuf,
+    /// Flags beside those that all builds get.
+    pub flags: Vec<String>,
+}
+
+impl FromStr for Build {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> anyhow::Result<Self> {
+        let (name, rest) = text.split_once('=').unwrap_or(("sluice", text));
+        let (path, flags) = rest.split_once(':').unwrap_or((rest, ""));
+        anyhow::ensure!(!name.is_empty() && !path.is_empty(), "write [NAME=]PATH[:FLAG FLAG...]");
+        let flags = flags.split_whitespace().map(str::to_owned).collect();
+        Ok(Self { name: name.to_owned(), program: PathBuf::from(path), flags })
+    }
+}
+
+/// The file in a scene's folder of manifests that holds the endpoints.
+pub const ENDPOINTS: &str = "slice.yaml";
+
+/// The command that runs it.
+pub(super) fn command(build: &Build, scene: &Scene) -> anyhow::Result<Command> {
+    let folder = &scene.manifests;
+    folder.write("class.yaml", CLASS)?;
+    let log = if scene.setting.access_log { "false" } else { "true" };
+    folder.write(
+        "config.yaml",
+        &config_map(&[
+            ("keep-alive", "3600"),
+            ("client-header-timeout", "3600"),
+            ("keep-alive-requests", "100000000"),
+            ("upstream-keepalive-requests", "100000000"),
+            ("disable-access-log", log),
+            ("hsts", "false"),
+        ]),
+    )?;
+    folder.write("service.yaml", &service("origin"))?;
+    folder.write(ENDPOINTS, &slice("origin", &[scene.origin.ip()], scene.origin.port()))?;
+    folder.write("secret.yaml", &secret("tls", &scene.certificate))?;
+    let mut text = String::new();
+    for (number, host) in hosts(scene.setting.routes).iter().enumerate() {
+        let tls = (number == 0).then_some("tls");
+        write!(text, "---\n{}", ingress(&format!("route-{number}"), &[host], "origin", tls))?;
+    }
+    folder.write("ingress.yaml", &text)?;
+    let listen = [scene.http, scene.https, scene.status, scene.admin];
+    let mut command = serve_command(&build.program, folder.path(), listen);
+    if scene.setting.metrics {
+        command.arg("--enable-metrics");
+    }
+    command.args(&build.flags);
+    Ok(command)
+}
+
+/// What it says about itself.
+pub(super) fn version(build: &Build) -> anyhow::Result<String> {
+    let program = build.program.display().to_string();
+    anyhow::ensure!(build.program.is_file(), "{program} is not there; build it or name it with --sluice");
+    let text = tool::output(&program, &["--version"]).with_context(|| format!("{program} does not run"))?;
+    Ok(text.trim_start_matches("sluice ").to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_build_has_a_name_a_path_and_flags() {
+        let build: Build = "after=/tmp/sluice:--driver direct".parse().unwrap();
+        assert_eq!((build.name.as_str(), build.flags.len()), ("after", 2));
+        assert_eq!(build.program, PathBuf::from("/tmp/sluice"));
+        let build: Build = "target/quick/sluice".parse().unwrap();
+        assert_eq!((build.name.as_str(), build.flags.len()), ("sluice", 0));
+        assert!("=x".parse::<Build>().is_err());
+    }
+}

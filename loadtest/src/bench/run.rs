@@ -1,0 +1,177 @@
+//! The run: rounds of rungs of peers.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::Context;
+
+use super::child::Running;
+use super::load::paced::Paced;
+use super::load::{Work, websocket};
+use super::machine::Cores;
+use super::peer::Peer;
+use super::rung::{Load, Rung};
+use super::sample::Sample;
+use super::scene::{HOST, Scene};
+use super::{changes, idle};
+use crate::certificate::Certificate;
+use crate::client::Target;
+use crate::process::free_ports;
+
+/// How long the load runs before anything is counted: connections, pools and code pages are warm then.
+const WARM_UP: Duration = Duration::from_secs(1);
+/// What starting, waiting and ending add to a load, for the estimate.
+const OVERHEAD: Duration = Duration::from_millis(1400);
+/// What opening and closing thousands of connections takes, for the estimate.
+const CROWD: Duration = Duration::from_secs(6);
+
+/// What is to be run.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Kinds of traffic.
+    pub rungs: Vec<Rung>,
+    /// Proxies.
+    pub peers: Vec<Peer>,
+    /// Rounds.
+    pub rounds: usize,
+    /// Seconds of each load.
+    pub seconds: u64,
+    /// Where they run.
+    pub cores: Cores,
+}
+
+/// The origin, ended when dropped.
+struct Origin {
+    address: SocketAddr,
+    child: Child,
+}
+
+impl Run {
+    /// About how long it will take.
+    pub fn estimate(&self) -> Duration {
+        let each = |rung: &Rung| {
+            let count = self.peers.iter().filter(|peer| rung.takes(peer)).count();
+            let count = u32::try_from(count).unwrap_or(u32::MAX);
+            match rung.load {
+                Load::Idle { .. } => (OVERHEAD + CROWD) * count,
+                _ => (self.length(rung) + WARM_UP + OVERHEAD) * count,
+            }
+        };
+        self.rungs.iter().map(each).sum::<Duration>() * u32::try_from(self.rounds).unwrap_or(u32::MAX)
+    }
+
+    fn length(&self, rung: &Rung) -> Duration {
+        Duration::from_secs(self.seconds.max(rung.seconds))
+    }
+
+    /// Runs it, and tells of each sample as it comes.
+    ///
+    /// # Errors
+    /// The origin or a load generator does not run. A proxy that fails is told of and left out of that rung.
+    pub async fn samples(&self, mut tell: impl FnMut(&Sample)) -> anyhow::Result<Vec<Sample>> {
+        let origin = Origin::start().await?;
+        let certificate = Certificate::new(HOST)?;
+        let mut samples = Vec::new();
+        for round in 0..self.rounds {
+            for (place, rung) in self.rungs.iter().enumerate() {
+                let mut peers: Vec<&Peer> = self.peers.iter().filter(|peer| rung.takes(peer)).collect();
+                let count = peers.len().max(1);
+                peers.rotate_left((round + place) % count);
+                for peer in peers {
+                    let scene = Scene::new(rung.setting, origin.address, certificate.clone())?;
+                    match self.sample(round, rung, peer, scene).await {
+                        Ok(sample) => {
+                            tell(&sample);
+                            samples.push(sample);
+                        }
+                        Err(error) => eprintln!("{} in {}: {error:#}", peer.name(), rung.name),
+                    }
+                }
+            }
+        }
+        Ok(samples)
+    }
+
+    async fn sample(&self, round: usize, rung: &Rung, peer: &Peer, scene: Scene) -> anyhow::Result<Sample> {
+        let running = Running::start(peer, scene, self.cores.proxy).await?;
+        let at_rest = running.memory()?;
+        let mut sample = Sample {
+            round,
+            rung: rung.name,
+            peer: peer.name().to_owned(),
+            work: Work::default(),
+            usage: running.cpu_time(),
+            at_rest,
+            under_load: at_rest,
+            idle: None,
+        };
+        if let Load::Idle { tls } = rung.load {
+            sample.idle = Some(idle::measure(&running, tls).await?);
+        } else {
+            let length = self.length(rung);
+            apply(rung.load, &running, WARM_UP).await?;
+            let before = running.cpu_time();
+            let watched = async {
+                tokio::time::sleep(length.mul_f64(0.8)).await;
+                running.memory()
+            };
+            let (work, memory) = tokio::join!(apply(rung.load, &running, length), watched);
+            (sample.work, sample.under_load) = (work?, memory?);
+            sample.usage = running.cpu_time().since(before);
+            anyhow::ensure!(sample.work.served > 0, "not one request was answered with 200");
+        }
+        running.stop().await?;
+        Ok(sample)
+    }
+}
+
+/// Applies a load to a proxy for a while.
+async fn apply(load: Load, running: &Running, duration: Duration) -> anyhow::Result<Work> {
+    let scene = running.scene.clone();
+    // Whatever waits for another program or sleeps on its own gets a thread of its own.
+    let blocking = move || match load {
+        Load::Wrk(wrk) => wrk.run(&scene, duration),
+        Load::H2load(h2load) => h2load.run(&scene, duration),
+        Load::Paced { rate, .. } => Paced { rate, connections: 64, path: "/" }.run(scene.http, duration),
+        Load::WebSocket | Load::Idle { .. } => unreachable!("they need no thread"),
+    };
+    match load {
+        Load::WebSocket => websocket::run(&running.scene, duration).await,
+        Load::Paced { changes, .. } if changes > 0 => {
+            let changing = changes::make(&running.scene, changes, duration);
+            let (work, changed) = tokio::join!(tokio::task::spawn_blocking(blocking), changing);
+            changed?;
+            work?
+        }
+        _ => tokio::task::spawn_blocking(blocking).await?,
+    }
+}
+
+impl Origin {
+    async fn start() -> anyhow::Result<Self> {
+        let [address] = free_ports()?;
+        let program = std::env::current_exe()?.with_file_name("bench-origin");
+        // It inherits the core of this process.
+        let child = Command::new(&program)
+            .arg(SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port())).to_string())
+            .stdin(Stdio::null())
+            .spawn()
+            .with_context(|| format!("cannot start {}", program.display()))?;
+        let mut origin = Self { address, child };
+        let target = Target::plain(address, HOST);
+        while target.get_once("/").await.is_err() {
+            let ended = origin.child.try_wait()?;
+            anyhow::ensure!(ended.is_none(), "the origin ended");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        Ok(origin)
+    }
+}
+
+impl Drop for Origin {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

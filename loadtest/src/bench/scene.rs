@@ -1,0 +1,85 @@
+//! What a proxy is configured for: the same for all of them within one rung.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use crate::certificate::Certificate;
+use crate::manifest::Folder;
+use crate::process::free_ports;
+
+/// The host that is asked. It resolves without a name server and can be sent as SNI, which an address cannot.
+pub const HOST: &str = "localhost";
+
+/// What is switched on and how much there is of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// Hosts with a route each.
+    pub routes: usize,
+    /// A line per request goes to a file.
+    pub access_log: bool,
+    /// Metrics as production has them.
+    pub metrics: bool,
+}
+
+impl Setting {
+    /// As production runs it, with one route.
+    pub const NORMAL: Self = Self { routes: 1, access_log: true, metrics: true };
+}
+
+/// The hosts that have a route: [`HOST`] and as many more as are wanted.
+pub fn hosts(count: usize) -> Vec<String> {
+    let more = (1..count).map(|number| format!("host-{number}.bench.example"));
+    std::iter::once(HOST.to_owned()).chain(more).collect()
+}
+
+/// Where one process of a proxy finds everything.
+#[derive(Debug)]
+pub struct Scene {
+    /// A folder of its own, for configuration and logs.
+    pub folder: Folder,
+    /// Another, for manifests alone.
+    pub manifests: Folder,
+    /// What is switched on.
+    pub setting: Setting,
+    /// The origin.
+    pub origin: SocketAddr,
+    /// Where to listen in the clear.
+    pub http: SocketAddr,
+    /// Where to listen on TLS.
+    pub https: SocketAddr,
+    /// Where to answer about health and metrics.
+    pub status: SocketAddr,
+    /// Another port, for those who need it.
+    pub admin: SocketAddr,
+    /// The certificate, shared by all.
+    pub certificate: Certificate,
+}
+
+impl Scene {
+    /// Prepares a folder and ports.
+    ///
+    /// # Errors
+    /// The file system refuses, or no ports are free.
+    pub fn new(setting: Setting, origin: SocketAddr, certificate: Certificate) -> anyhow::Result<Self> {
+        let folder = Folder::new()?;
+        let manifests = Folder::new()?;
+        let [http, https, status, admin] = free_ports()?;
+        let scene = Self { folder, manifests, setting, origin, http, https, status, admin, certificate };
+        scene.folder.write("tls.crt", &scene.certificate.pem)?;
+        scene.folder.write("tls.key", &scene.certificate.key_pem)?;
+        // HAProxy reads both from one file.
+        let both = format!("{}{}", scene.certificate.pem, scene.certificate.key_pem);
+        scene.folder.write("tls.pem", &both)?;
+        Ok(scene)
+    }
+
+    /// A file of the folder.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The same as text, for configuration.
+    pub fn path(&self, name: &str) -> String {
+        self.file(name).display().to_string()
+    }
+}

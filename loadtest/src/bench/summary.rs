@@ -1,0 +1,124 @@
+//! Medians over the rounds, and ratios within each of them.
+
+use super::sample::Sample;
+
+/// All samples of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    samples: Vec<Sample>,
+}
+
+/// A ratio of two proxies: the median over the rounds, and how far it goes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ratio {
+    /// The median.
+    pub median: f64,
+    /// The smallest.
+    pub least: f64,
+    /// The largest.
+    pub most: f64,
+}
+
+impl Summary {
+    /// Of these samples.
+    pub fn new(samples: Vec<Sample>) -> Self {
+        Self { samples }
+    }
+
+    /// All samples.
+    pub fn samples(&self) -> &[Sample] {
+        &self.samples
+    }
+
+    /// The names of those who took part in a rung, in the order of their first sample in the first round.
+    pub fn peers(&self, rung: &str) -> Vec<&str> {
+        let mut peers: Vec<&str> = Vec::new();
+        for sample in self.of(rung) {
+            if !peers.contains(&sample.peer.as_str()) {
+                peers.push(&sample.peer);
+            }
+        }
+        peers
+    }
+
+    /// The median of a figure over the rounds; `None` when there is none.
+    pub fn median(&self, rung: &str, peer: &str, figure: impl Fn(&Sample) -> f64) -> Option<f64> {
+        median(self.of(rung).filter(|sample| sample.peer == peer).map(figure).collect())
+    }
+
+    /// A figure of one proxy over that of another, or of the same in another rung, round by round.
+    pub fn ratio(
+        &self,
+        (rung, peer): (&str, &str),
+        (base_rung, base_peer): (&str, &str),
+        figure: impl Fn(&Sample) -> f64,
+    ) -> Option<Ratio> {
+        let ratios: Vec<f64> = self
+            .of(rung)
+            .filter(|sample| sample.peer == peer)
+            .filter_map(|sample| {
+                let mut bases = self.of(base_rung);
+                let base = bases.find(|base| base.round == sample.round && base.peer == base_peer)?;
+                let ratio = figure(sample) / figure(base);
+                ratio.is_finite().then_some(ratio)
+            })
+            .collect();
+        let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = ratios.iter().copied().fold(0.0, f64::max);
+        median(ratios).map(|median| Ratio { median, least, most })
+    }
+
+    fn of(&self, rung: &str) -> impl Iterator<Item = &Sample> {
+        self.samples.iter().filter(move |sample| sample.rung == rung)
+    }
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => None,
+        count if count % 2 == 1 => Some(values[middle]),
+        _ => Some(f64::midpoint(values[middle - 1], values[middle])),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::bench::load::Work;
+    use crate::bench::usage::Usage;
+
+    fn sample(round: usize, peer: &str, microseconds: u64) -> Sample {
+        Sample {
+            round,
+            rung: "h1",
+            peer: peer.to_owned(),
+            work: Work { served: 1, elapsed: Duration::from_secs(1), ..Work::default() },
+            usage: Usage { user: Duration::from_micros(microseconds), system: Duration::ZERO },
+            at_rest: 0,
+            under_load: 0,
+            idle: None,
+        }
+    }
+
+    #[test]
+    fn a_ratio_is_taken_within_a_round() {
+        // The machine was twice as slow in the second round: the ratio does not see it.
+        let summary = Summary::new(vec![
+            sample(0, "one", 10),
+            sample(0, "two", 20),
+            sample(1, "two", 40),
+            sample(1, "one", 20),
+            sample(2, "one", 10),
+            sample(2, "two", 30),
+        ]);
+        assert_eq!(summary.peers("h1"), ["one", "two"]);
+        assert_eq!(summary.median("h1", "two", Sample::cpu), Some(30.0));
+        let ratio = summary.ratio(("h1", "two"), ("h1", "one"), Sample::cpu);
+        assert_eq!(ratio, Some(Ratio { median: 2.0, least: 2.0, most: 3.0 }));
+        assert_eq!(summary.ratio(("h1", "two"), ("h1", "three"), Sample::cpu), None);
+    }
+}

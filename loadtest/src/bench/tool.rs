@@ -1,0 +1,22 @@
+//! Programs of others that the benchmark runs.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Finds a program, also where only administrators look.
+///
+/// # Errors
+/// It is not there; the message says how to install it.
+pub fn find(program: &str, package: &str) -> anyhow::Result<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin"), PathBuf::from("/sbin")]);
+    let found = folders.map(|folder| folder.join(program)).find(|file| file.is_file());
+    found.ok_or_else(|| anyhow::anyhow!("{program} is missing; install it with: apt-get install {package}"))
+}
+
+/// What a program says, on either output, without the last line end; `None` when it cannot be run.
+pub fn output(program: &str, arguments: &[&str]) -> Option<String> {
+    let output = Command::new(program).args(arguments).output().ok()?;
+    let text = if output.stdout.is_empty() { output.stderr } else { output.stdout };
+    Some(String::from_utf8_lossy(&text).trim_end().to_owned())
+}

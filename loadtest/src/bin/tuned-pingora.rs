@@ -1,0 +1,11 @@
+//! The same program as `vanilla-pingora` with what can be had by settings: another allocator, no work stealing.
+
+#[path = "../pingora/vanilla.rs"]
+mod vanilla;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() {
+    vanilla::serve(false);
+}
