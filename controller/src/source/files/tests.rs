@@ -45,7 +45,7 @@ impl Watched {
             skipped: BTreeMap::new(),
             events: 0,
         };
-        assert!(watched.next().initial_complete);
+        assert!(watched.next().progress == crate::source::Progress::Complete);
         watched
     }
 
