@@ -21,11 +21,13 @@
 
 mod cluster;
 mod gateway;
+mod ingress;
 mod manifests;
 mod program;
 
 pub use cluster::{Cluster, EndpointState, is_ready, restarts};
 pub use gateway::{GatewayPods, GatewayProcess};
+pub use ingress::{TestClass, pod_of};
 pub use manifests::deployment;
 pub use program::Program;
 
