@@ -6,49 +6,20 @@ use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::networking::v1::Ingress;
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
-use sluice_lab::harness::{Cluster, GatewayPods, GatewayProcess, TestClass, deployment, pod_of, shared};
-
-/// Echo servers behind an Ingress.
-async fn web(cluster: &Cluster, replicas: u32) -> Result<TestClass> {
-    let class = TestClass::of(cluster);
-    cluster.apply(&class.manifest()).await?;
-    cluster.apply(&deployment("web", replicas)).await?;
-    cluster.apply(&class.ingress("web", "web.example", "web")).await?;
-    cluster.available("web", replicas.try_into()?).await?;
-    let ready = replicas as usize;
-    cluster.endpoints("web", |all| all.iter().filter(|e| e.ready).count() == ready).await?;
-    Ok(class)
-}
-
-async fn move_to(cluster: &Cluster, host: &str) -> Result<()> {
-    let backend = json!({"service": {"name": "web", "port": {"number": 80}}});
-    let paths = json!([{"path": "/", "pathType": "Prefix", "backend": backend}]);
-    let rules = json!([{"host": host, "http": {"paths": paths}}]);
-    cluster.merge::<Ingress>("web", json!({"spec": {"rules": rules}})).await?;
-    Ok(())
-}
-
-fn flags(class: &TestClass) -> Vec<String> {
-    class.flags().to_vec()
-}
-
-async fn start(cluster: &Cluster, flags: &[String]) -> Result<GatewayProcess> {
-    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-    GatewayProcess::start(cluster, &flags).await
-}
+use sluice_lab::harness::{GatewayPods, TestClass, deployment, pod_of, shared};
 
 #[test]
 fn an_ingress_is_served_edited_and_gone() {
     shared(async |cluster| {
-        let class = web(cluster, 2).await?;
-        let gateway = start(cluster, &flags(&class)).await?;
+        let class = TestClass::web(cluster, 2).await?;
+        let gateway = class.gateway(cluster, &[]).await?;
         let answer = cluster.get(gateway.http, "web.example", "/").await?;
         ensure!(answer.status() == 200, "ready, and yet {answer:?}\n{}", gateway.output());
         let other = cluster.get(gateway.http, "web.example", "/").await?;
         ensure!(pod_of(&answer)? != pod_of(&other)?, "one Pod of two was asked twice");
         ensure!(cluster.get(gateway.http, "other.example", "/").await?.status() == 404);
 
-        move_to(cluster, "new.example").await?;
+        cluster.move_ingress("web", "new.example").await?;
         cluster.served(gateway.http, "new.example", 200).await?;
         ensure!(cluster.get(gateway.http, "web.example", "/").await?.status() == 404);
 
@@ -81,13 +52,13 @@ fn an_ingress_is_served_edited_and_gone() {
 #[test]
 fn a_pod_serves_with_its_service_account() {
     shared(async |cluster| {
-        let class = web(cluster, 1).await?;
+        let class = TestClass::web(cluster, 1).await?;
         let flags = class.flags();
         let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
         let gateway = GatewayPods::start(cluster, "gateway", 2, &flags).await?;
         let address = (gateway.address, 80).into();
         cluster.served(address, "web.example", 200).await?;
-        move_to(cluster, "late.example").await?;
+        cluster.move_ingress("web", "late.example").await?;
         cluster.served(address, "late.example", 200).await?;
         Ok(())
     });
@@ -96,10 +67,10 @@ fn a_pod_serves_with_its_service_account() {
 #[test]
 fn only_our_classes_are_served_and_a_new_one_counts_at_once() {
     shared(async |cluster| {
-        let class = web(cluster, 1).await?;
+        let class = TestClass::web(cluster, 1).await?;
         let late = class.sibling("late");
         cluster.apply(&late.ingress("late", "late.example", "web")).await?;
-        let gateway = start(cluster, &flags(&class)).await?;
+        let gateway = class.gateway(cluster, &[]).await?;
         cluster.served(gateway.http, "web.example", 200).await?;
         ensure!(cluster.get(gateway.http, "late.example", "/").await?.status() == 404);
         cluster.apply(&late.manifest()).await?;
@@ -111,7 +82,7 @@ fn only_our_classes_are_served_and_a_new_one_counts_at_once() {
 #[test]
 fn the_config_map_that_a_flag_names_is_read_and_no_other() {
     shared(async |cluster| {
-        let class = web(cluster, 1).await?;
+        let class = TestClass::web(cluster, 1).await?;
         let map = |name: &str, code: u16| {
             format!(
                 "{{apiVersion: v1, kind: ConfigMap, metadata: {{name: {name}}}, data: {{http-redirect-code: \"{code}\"}}}}"
@@ -121,9 +92,8 @@ fn the_config_map_that_a_flag_names_is_read_and_no_other() {
         cluster.apply(&map("other", 301)).await?;
         let forced = json!({"nginx.ingress.kubernetes.io/force-ssl-redirect": "true"});
         cluster.merge::<Ingress>("web", json!({"metadata": {"annotations": forced}})).await?;
-        let mut all = flags(&class);
-        all.push(format!("--configmap={}/settings", cluster.namespace));
-        let gateway = start(cluster, &all).await?;
+        let flag = format!("--configmap={}/settings", cluster.namespace);
+        let gateway = class.gateway(cluster, &[&flag]).await?;
         cluster.served(gateway.http, "web.example", 307).await?;
         cluster.apply(&map("settings", 302)).await?;
         cluster.served(gateway.http, "web.example", 302).await?;
@@ -155,15 +125,11 @@ fn without_a_cluster_or_a_folder_the_program_says_what_to_name() {
 #[test]
 fn problems_of_objects_in_the_cluster_are_told() {
     shared(async |cluster| {
-        let class = web(cluster, 1).await?;
+        let class = TestClass::web(cluster, 1).await?;
         cluster.apply(&class.ingress("lost", "lost.example", "nowhere")).await?;
-        let port = sluice_lab::harness::Program::free_port()?;
-        let mut all = flags(&class);
-        all.push(format!("--admin-address=127.0.0.1:{port}"));
-        let gateway = start(cluster, &all).await?;
+        let gateway = class.gateway(cluster, &[]).await?;
         cluster.served(gateway.http, "lost.example", 503).await?;
-        let answer = cluster.get(("127.0.0.1", port), "admin", "/problems").await?;
-        let problems: Value = serde_json::from_slice(answer.body())?;
+        let problems: Value = serde_json::from_str(&gateway.problems(cluster).await?)?;
         let problems = problems.as_array().context("no list")?;
         ensure!(problems.len() == 1, "{problems:?}");
         ensure!(problems[0].to_string().contains("nowhere"), "{problems:?}");

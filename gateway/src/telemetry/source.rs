@@ -67,7 +67,7 @@ mod tests {
         let families = meters.families().unwrap();
         let values: Vec<(&str, f64)> = families
             .iter()
-            .map(|family| (family.name(), family.get_metric()[0].get_gauge().value()))
+            .map(|family| (family.name(), family.get_metric()[0].get_gauge().get_value()))
             .collect();
         assert_eq!(
             values,

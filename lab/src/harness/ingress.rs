@@ -2,13 +2,15 @@
 //! own, named after its namespace, and a gateway that serves that class alone.
 
 use std::net::SocketAddr;
+use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use http::Response;
-use serde_json::Value;
+use k8s_openapi::api::networking::v1::Ingress;
+use serde_json::{Value, json};
 
-use super::Cluster;
+use super::{Cluster, GatewayProcess, deployment};
 
 /// An IngressClass of one test.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +47,47 @@ impl TestClass {
         [format!("--controller-class={}", self.controller), format!("--ingress-class={}", self.name)]
     }
 
+    /// The test's class, with echo servers behind the host `web.example`: Ingress, Service and Deployment `web`, all of
+    /// them there and ready.
+    ///
+    /// # Errors
+    /// When the API refuses something, or the Pods do not become ready.
+    pub async fn web(cluster: &Cluster, replicas: u32) -> Result<Self> {
+        let class = Self::of(cluster);
+        cluster.apply(&class.manifest()).await?;
+        cluster.apply(&deployment("web", replicas)).await?;
+        cluster.apply(&class.ingress("web", "web.example", "web")).await?;
+        cluster.available("web", replicas.try_into()?).await?;
+        let ready = replicas as usize;
+        cluster.endpoints("web", |all| all.iter().filter(|e| e.ready).count() == ready).await?;
+        Ok(class)
+    }
+
+    /// A gateway of this class as a process with the administrator's rights, ready.
+    ///
+    /// # Errors
+    /// As [`GatewayProcess::start`].
+    pub async fn gateway(&self, cluster: &Cluster, arguments: &[&str]) -> Result<GatewayProcess> {
+        let gateway = self.begin_gateway(cluster, &cluster.lab.kubeconfig(), arguments)?;
+        gateway.ready(cluster).await?;
+        Ok(gateway)
+    }
+
+    /// A gateway of this class as a process with any kubeconfig, not waited for.
+    ///
+    /// # Errors
+    /// As [`GatewayProcess::begin`].
+    pub fn begin_gateway(
+        &self,
+        cluster: &Cluster,
+        kubeconfig: &Path,
+        arguments: &[&str],
+    ) -> Result<GatewayProcess> {
+        let flags = self.flags();
+        let all: Vec<&str> = flags.iter().map(String::as_str).chain(arguments.iter().copied()).collect();
+        GatewayProcess::begin(cluster, kubeconfig, &all)
+    }
+
     /// An Ingress of this class, from a host to port 80 of a Service.
     pub fn ingress(&self, name: &str, host: &str, service: &str) -> String {
         format!(
@@ -64,6 +107,18 @@ spec:
 }
 
 impl Cluster {
+    /// Gives an Ingress of [`TestClass::ingress`] another host, with the backend `web`.
+    ///
+    /// # Errors
+    /// When the API refuses it.
+    pub async fn move_ingress(&self, name: &str, host: &str) -> Result<()> {
+        let backend = json!({"service": {"name": "web", "port": {"number": 80}}});
+        let paths = json!([{"path": "/", "pathType": "Prefix", "backend": backend}]);
+        let rules = json!([{"host": host, "http": {"paths": paths}}]);
+        self.merge::<Ingress>(name, json!({"spec": {"rules": rules}})).await?;
+        Ok(())
+    }
+
     /// Waits until a gateway answers a host with this status, and gives the answer.
     ///
     /// # Errors
