@@ -3,8 +3,10 @@
 
 use sluice_config::{Change, Delta, Generation, Problem, Snapshot};
 
+use crate::stand_in::StandIn;
+
 use crate::options::Options;
-use crate::source::Event;
+use crate::source::{Event, References};
 pub use crate::translate::Stats;
 use crate::translate::Translation;
 
@@ -13,6 +15,7 @@ pub struct Controller {
     translation: Translation,
     generation: Generation,
     complete: bool,
+    stand_in: Option<StandIn>,
 }
 
 /// What an update came to.
@@ -22,6 +25,8 @@ pub struct Update {
     pub delta: Option<Delta>,
     /// Whether [`Controller::problems`] are others than before.
     pub problems_changed: bool,
+    /// Which Secrets came to be referred to, and which are no more.
+    pub references: References,
     /// What it cost.
     pub stats: Stats,
 }
@@ -29,7 +34,12 @@ pub struct Update {
 impl Controller {
     /// Knows nothing yet.
     pub fn new(options: Options) -> Self {
-        Self { translation: Translation::new(options), generation: Generation(0), complete: false }
+        Self {
+            translation: Translation::new(options),
+            generation: Generation(0),
+            complete: false,
+            stand_in: None,
+        }
     }
 
     /// What holds before anything has been read: ports and default settings, so that the data plane can bind
@@ -42,6 +52,25 @@ impl Controller {
             ..Delta::default()
         };
         self.numbered(delta)
+    }
+
+    /// Takes events in, of everything but Secrets, and says which of those are wanted.
+    pub fn survey(&mut self, events: Vec<Event>) -> References {
+        self.translation.take(events);
+        self.translation.survey();
+        self.translation.take_references()
+    }
+
+    /// What brings the data plane to an earlier state, to be served until the present one is known. Nothing
+    /// when that is known already.
+    pub fn stand_in(&mut self, earlier: Snapshot) -> Option<Delta> {
+        if self.complete || self.stand_in.is_some() {
+            return None;
+        }
+        let (stand_in, delta) = StandIn::new(earlier, &self.translation.flags().group);
+        self.stand_in = Some(stand_in);
+        self.generation.0 += 1;
+        Some(Delta { generation: self.generation, ..delta })
     }
 
     /// Takes events in. `complete` says that with them everything is known that there was at the start; until
@@ -59,9 +88,14 @@ impl Controller {
             delta.tuning = delta.tuning.or(start.tuning);
             delta.groups.splice(..0, start.groups);
         }
+        if let Some(stand_in) = self.stand_in.take() {
+            let flags = self.translation.flags();
+            stand_in.leave(&mut delta, &flags.tuning, &flags.group);
+        }
+        let references = self.translation.take_references();
         let problems_changed = self.translation.take_problems_changed() || first;
         let delta = (first || !delta.is_empty()).then(|| self.numbered(delta));
-        Update { delta, problems_changed, stats }
+        Update { delta, problems_changed, references, stats }
     }
 
     /// All problems of the objects, sorted, each once. Those of the source are the source's.

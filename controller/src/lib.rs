@@ -12,7 +12,9 @@ mod problem;
 pub mod refusals;
 pub mod run;
 mod shared;
+pub mod snapshot_file;
 pub mod source;
+mod stand_in;
 pub mod store;
 pub mod translate;
 

@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sluice_config::{Delta, Problem, Report, Severity};
+use sluice_config::{Delta, Problem, Report, Severity, Snapshot};
 use tokio::sync::mpsc::Receiver;
 
 use crate::controller::{Controller, Stats};
 use crate::refusals::Refusals;
-use crate::source::Batch;
+use crate::source::{Batch, Progress, References};
 
 /// One change from source to data plane, for metrics.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +47,16 @@ pub trait Observe {
     fn skipped(&mut self, kinds: &BTreeMap<String, usize>) {
         let _ = kinds;
     }
+
+    /// Other Secrets are referred to than before: for the source.
+    fn references(&mut self, changes: References) {
+        let _ = changes;
+    }
+
+    /// The source cannot be reached at the start: what may be served in the meantime, if anything.
+    fn stand_in(&mut self) -> Option<Snapshot> {
+        None
+    }
 }
 
 /// Observes nothing.
@@ -72,9 +82,18 @@ pub fn run(
         if let Some(skipped) = &gathered.skipped {
             observe.skipped(skipped);
         }
+        if gathered.progress == Progress::Unreachable
+            && let Some(delta) = observe.stand_in().and_then(|earlier| controller.stand_in(earlier))
+        {
+            desk.refusals.take(&apply(delta));
+        }
+        if gathered.progress == Progress::AllButSecrets {
+            let events = std::mem::take(&mut gathered.events);
+            observe.references(controller.survey(events));
+        }
         let events = gathered.events.len();
         let begin = Instant::now();
-        let update = controller.update(gathered.events, gathered.complete);
+        let update = controller.update(gathered.events, gathered.progress == Progress::Complete);
         let translating = begin.elapsed();
         let mut news = update.problems_changed;
         if let Some(problems) = gathered.problems {
@@ -87,6 +106,9 @@ pub fn run(
         // Before it is in force: whoever waits for readiness finds them.
         if news {
             observe.problems(desk.problems(&controller));
+        }
+        if update.references != References::default() {
+            observe.references(update.references);
         }
         let Some(delta) = update.delta else { continue };
         let generation = delta.generation;
@@ -116,7 +138,7 @@ struct Gathered {
     events: Vec<crate::source::Event>,
     problems: Option<Vec<Problem>>,
     skipped: Option<BTreeMap<String, usize>>,
-    complete: bool,
+    progress: Progress,
     received_at: Instant,
     parsing: Duration,
 }
@@ -127,7 +149,7 @@ impl Gathered {
             events: first.events,
             problems: first.problems,
             skipped: first.skipped,
-            complete: first.initial_complete,
+            progress: first.progress,
             received_at: first.received_at,
             parsing: first.parsing,
         }
@@ -137,7 +159,7 @@ impl Gathered {
         self.events.extend(next.events);
         self.problems = next.problems.or(self.problems.take());
         self.skipped = next.skipped.or(self.skipped.take());
-        self.complete |= next.initial_complete;
+        self.progress = self.progress.max(next.progress);
         self.parsing += next.parsing;
     }
 }
@@ -211,7 +233,7 @@ mod tests {
             events: Vec::new(),
             problems,
             skipped: complete.then(|| BTreeMap::from([("Deployment.apps".to_owned(), 3)])),
-            initial_complete: complete,
+            progress: if complete { Progress::Complete } else { Progress::Reading },
             received_at: Instant::now(),
             parsing: Duration::ZERO,
         }

@@ -2,12 +2,13 @@
 //! and keys of those that are gone. What did not change gives no event.
 
 pub mod files;
+pub mod kube;
 mod yaml;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use sluice_config::Problem;
+use sluice_config::{NamespacedName, Problem};
 
 use crate::store::{Object, ObjectKey};
 
@@ -18,6 +19,34 @@ pub enum Event {
     Put(Object),
     /// There is no such object any more.
     Delete(ObjectKey),
+    /// Whether IngressClasses can be read at all. They can unless a source says otherwise.
+    Classes {
+        /// False where rights are missing.
+        readable: bool,
+    },
+}
+
+/// How far a source has come, each step after those above it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Progress {
+    /// It reads what there was at the start; or nothing is new about its progress.
+    Reading,
+    /// It has not been able to read anything and does not know when it will be.
+    Unreachable,
+    /// Everything there was at the start has been sent but for Secrets: it waits to be told, in
+    /// [`References`], which ones are wanted.
+    AllButSecrets,
+    /// Everything there was at the start has been sent, with this batch or earlier ones.
+    Complete,
+}
+
+/// Which Secrets something refers to, as changes. A source that keeps only those goes by them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct References {
+    /// Referred to now, and not before.
+    pub wanted: Vec<NamespacedName>,
+    /// Not referred to any more.
+    pub released: Vec<NamespacedName>,
 }
 
 /// What a source found at one time. Applied as one.
@@ -30,8 +59,8 @@ pub struct Batch {
     pub problems: Option<Vec<Problem>>,
     /// Objects of kinds that are not served, by kind, as they are now; `None` when they are as before.
     pub skipped: Option<BTreeMap<String, usize>>,
-    /// Whether everything there was at the start has been sent with this batch or earlier ones.
-    pub initial_complete: bool,
+    /// How far the source has come.
+    pub progress: Progress,
     /// When the source noticed.
     pub received_at: Instant,
     /// How long it read and parsed.

@@ -43,7 +43,7 @@ use sluice_config::{
 use crate::options::Options;
 use crate::problem::error;
 use crate::shared::Shared;
-use crate::source::Event;
+use crate::source::{Event, References};
 use crate::store::{ByName, Object, Store};
 use backend::Uses;
 use graph::{Graph, Key, Node};
@@ -147,8 +147,13 @@ impl Translation {
         });
         let store = Store::default();
         let (global, _) = tuning::Keys::default().read(None);
-        let values =
-            Values { global, facts: ByName::default(), claims: HashMap::new(), certificates: HashMap::new() };
+        let values = Values {
+            global,
+            facts: ByName::default(),
+            claims: HashMap::new(),
+            classes_readable: true,
+            certificates: HashMap::new(),
+        };
         let view = view::View::new(&store, &values, &options);
         let flags = flags::compute(&view, &values.global);
         let named_certificates =
@@ -187,6 +192,12 @@ impl Translation {
                     let old = self.store.delete(&key);
                     (key, old, None)
                 }
+                Event::Classes { readable } => {
+                    if std::mem::replace(&mut self.values.classes_readable, readable) != readable {
+                        self.stale(&Key::ClassesReadable);
+                    }
+                    continue;
+                }
             };
             if old == new {
                 continue;
@@ -216,6 +227,19 @@ impl Translation {
         let Self { ledger, values, endpoints, .. } = self;
         stats.pools = ledger.settle(&mut delta, |id| values.certificates.get(id)?.good().cloned(), endpoints);
         (delta, stats)
+    }
+
+    /// Computes what tells which Secrets are referred to, and nothing that the data plane is told.
+    pub fn survey(&mut self) {
+        let mut stats = Stats::default();
+        self.run_global(&mut stats);
+        self.run_facts(&mut stats);
+        self.run_certificates(&mut stats);
+    }
+
+    /// Which Secrets came to be referred to, and which are no more, since this was last asked.
+    pub fn take_references(&mut self) -> References {
+        self.graph.take_references()
     }
 
     /// Whether problems came or went since this was last asked.

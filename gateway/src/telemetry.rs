@@ -15,6 +15,7 @@ mod options;
 mod own;
 mod process;
 mod request;
+mod source;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -30,6 +31,7 @@ pub use error::TelemetryError;
 pub use line::{LogLine, Tail, Try};
 pub use options::Options;
 pub use request::{RequestMeters, Sample, TargetLabels, TargetMeters};
+pub use source::SourceContact;
 
 use crate::registry::HealthCounts;
 
@@ -48,6 +50,7 @@ pub struct Telemetry {
     connections: Arc<Connections>,
     controller: Controller,
     own: Own,
+    source: source::SourceMeters,
 }
 
 impl Telemetry {
@@ -67,6 +70,7 @@ impl Telemetry {
             connections,
             controller: Controller::new(&options, &registry)?,
             own: Own::new(&registry)?,
+            source: source::SourceMeters::default(),
             registry,
             options,
         })
@@ -145,6 +149,12 @@ impl Telemetry {
         }
     }
 
+    /// From now on, the metrics say whether the source of the configuration is reached. `ask` is called at each
+    /// scrape. Only the first call counts.
+    pub fn watch_source(&self, ask: impl Fn() -> SourceContact + Send + Sync + 'static) {
+        self.source.watch(Box::new(ask));
+    }
+
     /// Everything in Prometheus' text format. `endpoints` and `certificates` are counted when somebody asks.
     pub fn render<'a>(
         &self,
@@ -159,6 +169,7 @@ impl Telemetry {
         self.own.log_dropped.inc_by(dropped.saturating_sub(self.own.log_dropped.get()));
         let mut families = self.registry.gather();
         families.extend(certificates::families(&self.options, certificates)?);
+        families.extend(self.source.families()?);
         families.retain(|family| !family.get_metric().is_empty());
         families.sort_by(|one, other| one.name().cmp(other.name()));
         Ok(TextEncoder::new().encode_to_string(&families)?)

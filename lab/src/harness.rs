@@ -19,15 +19,20 @@
 //! # }
 //! ```
 
+mod account;
 mod cluster;
 mod gateway;
+mod ingress;
 mod manifests;
 mod program;
+mod tls;
 
 pub use cluster::{Cluster, EndpointState, is_ready, restarts};
 pub use gateway::{GatewayPods, GatewayProcess};
+pub use ingress::{TestClass, pod_of};
 pub use manifests::deployment;
 pub use program::Program;
+pub use tls::TestCertificate;
 
 use std::env;
 use std::sync::atomic::{AtomicU32, Ordering};

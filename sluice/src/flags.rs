@@ -14,7 +14,7 @@ mod value;
 
 pub(crate) use command::{Command, Output, Show, View};
 pub(crate) use parse::parse;
-pub(crate) use settings::{GatewayFlags, ServeFlags};
+pub(crate) use settings::{ClusterFlags, GatewayFlags, ServeFlags};
 
 #[cfg(test)]
 mod reference;

@@ -7,17 +7,24 @@ use tracing_subscriber::EnvFilter;
 /// Environment variable that replaces the level from `--v` by filters per module.
 const FILTER: &str = "RUST_LOG";
 
+/// Never logged, whatever is asked for: these print answers of the Kubernetes API that they cannot read, and
+/// those may be Secrets. What goes wrong with the API is said by Sluice itself.
+const SILENT: [&str; 2] = ["kube_client=off", "kube_runtime=off"];
+
 /// Installs the log for the whole process.
 ///
 /// # Errors
 /// `RUST_LOG` cannot be read, or a log is installed already.
 pub(crate) fn start(verbosity: i64) -> anyhow::Result<()> {
-    let filter = match std::env::var(FILTER) {
+    let mut filter = match std::env::var(FILTER) {
         Ok(text) if !text.is_empty() => EnvFilter::try_new(&text).map_err(|error| {
             anyhow::anyhow!("{FILTER}={text:?}: {error}; write it like info,sluice=debug")
         })?,
         _ => EnvFilter::try_new(directives(verbosity))?,
     };
+    for directive in SILENT {
+        filter = filter.add_directive(directive.parse()?);
+    }
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

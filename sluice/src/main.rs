@@ -8,6 +8,7 @@ mod limits;
 mod logging;
 mod serve;
 mod show;
+mod source;
 
 use std::process::ExitCode;
 

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use sluice_config::{BindResult, Delta, Problem, Report};
+use sluice_config::{BindResult, Delta, Problem, Report, Snapshot};
 use sluice_controller::run::Applied;
-use sluice_controller::source::files::FileSource;
+use sluice_controller::snapshot_file::SnapshotWriter;
+use sluice_controller::source::References;
 use sluice_controller::{Controller, Observe};
 use sluice_gateway::admin;
 use sluice_gateway::data_plane::DataPlane;
@@ -21,6 +21,7 @@ use tokio::sync::mpsc;
 
 use crate::cgroup;
 use crate::flags::{GatewayFlags, ServeFlags};
+use crate::source::{Feedback, Source};
 
 /// How long the last lines of the access log may take to be written.
 const FLUSH: Duration = Duration::from_secs(2);
@@ -30,32 +31,37 @@ const FLUSH: Duration = Duration::from_secs(2);
 /// # Errors
 /// Something that is needed from the start cannot be had.
 pub(crate) fn serve(flags: ServeFlags) -> Result<()> {
-    let Some(manifests) = &flags.manifests else {
-        bail!(
-            "there is nothing to serve; name a folder of manifests with --manifests (the Kubernetes API is not a \
-             source yet)"
-        );
-    };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(run(&flags, manifests))
+    runtime.block_on(run(&flags))
 }
 
-async fn run(flags: &ServeFlags, manifests: &Path) -> Result<()> {
+async fn run(flags: &ServeFlags) -> Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let log = AccessLog::to(std::io::stdout()).context("cannot start the thread of the access log")?;
     let telemetry = Arc::new(Telemetry::new(metrics(flags), log)?);
-    let (source, batches) = FileSource::start(manifests, &flags.controller)?;
+    let (source, options, batches) = Source::start(flags).await?;
+    if let Some(contact) = source.contact() {
+        telemetry.watch_source(contact);
+    }
     let workers = cgroup::workers();
     let (plane, reports) = DataPlane::start(workers, flags.gateway.driver, telemetry)?;
     let plane = Arc::new(plane);
     admin::serve(plane.state().clone(), admin_options(&flags.gateway)).await?;
     let (fatal, mut failed) = mpsc::unbounded_channel();
-    let controller = Controller::new(flags.controller.clone());
-    let (for_control, mut observer) = (plane.clone(), Observer(plane.state().clone()));
+    let controller = Controller::new(options);
+    let snapshot = flags.cluster.snapshot_file.clone().map(SnapshotWriter::start).transpose()?;
+    let for_control = plane.clone();
+    let mut observer = Observer { state: plane.state().clone(), feedback: source.feedback(flags) };
     let control = thread::Builder::new().name("control".into()).spawn(move || {
         let mut start = true;
-        let apply = |delta| apply(&for_control, &delta, std::mem::take(&mut start), &fatal);
+        let apply = |delta| {
+            let report = apply(&for_control, &delta, std::mem::take(&mut start), &fatal);
+            if let Some(snapshot) = &snapshot {
+                snapshot.applied(delta);
+            }
+            report
+        };
         sluice_controller::run(controller, batches, apply, &mut observer);
     })?;
     tokio::spawn(tell(reports));
@@ -121,24 +127,35 @@ async fn tell(mut reports: mpsc::UnboundedReceiver<Report>) {
     }
 }
 
-/// Carries what the control plane says about itself to metrics and introspection.
-struct Observer(Arc<State>);
+/// Carries what the control plane says about itself to metrics and introspection, and back to the source.
+struct Observer {
+    state: Arc<State>,
+    feedback: Feedback,
+}
 
 impl Observe for Observer {
     fn applied(&mut self, applied: &Applied) {
         for (node, count) in applied.stats.by_kind() {
-            self.0.telemetry.nodes_recomputed(node, count as u64);
+            self.state.telemetry.nodes_recomputed(node, count as u64);
         }
     }
 
     fn problems(&mut self, problems: Arc<[Problem]>) {
-        self.0.set_problems(problems.to_vec());
+        self.state.set_problems(problems.to_vec());
     }
 
     fn skipped(&mut self, kinds: &BTreeMap<String, usize>) {
         for (kind, count) in kinds {
-            self.0.telemetry.skipped_objects(kind, *count as u64);
+            self.state.telemetry.skipped_objects(kind, *count as u64);
         }
+    }
+
+    fn references(&mut self, changes: References) {
+        self.feedback.references(changes);
+    }
+
+    fn stand_in(&mut self) -> Option<Snapshot> {
+        self.feedback.stand_in()
     }
 }
 

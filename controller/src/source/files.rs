@@ -27,7 +27,7 @@ use std::{fs, thread};
 use sluice_config::{ObjectRef, Problem};
 use tokio::sync::mpsc as channel;
 
-use super::{Batch, Event};
+use super::{Batch, Event, Progress};
 use crate::options::Options;
 use crate::problem::{error, warning};
 use crate::store::Prune;
@@ -262,7 +262,7 @@ impl Reader {
             events,
             problems,
             skipped: (initial || news.skipped).then(|| self.folder.skipped().clone()),
-            initial_complete: true,
+            progress: Progress::Complete,
             received_at,
             parsing: begin.elapsed(),
         }

@@ -46,7 +46,7 @@ impl Prune {
     /// # Errors
     /// When it has no name; likewise for all kinds below.
     pub fn ingress(&self, object: networking::Ingress) -> Result<Object, PruneError> {
-        let name = self.name(&object.metadata, true)?;
+        let name = self.name_of(&object.metadata, true)?;
         Ok(Object::Ingress(Arc::new(Ingress::pruned(name, object, self))))
     }
 
@@ -55,7 +55,7 @@ impl Prune {
     /// # Errors
     /// See [`Prune::ingress`].
     pub fn ingress_class(&self, object: networking::IngressClass) -> Result<Object, PruneError> {
-        let name = self.name(&object.metadata, false)?;
+        let name = self.name_of(&object.metadata, false)?;
         Ok(Object::IngressClass(Arc::new(IngressClass::pruned(name, object))))
     }
 
@@ -64,7 +64,7 @@ impl Prune {
     /// # Errors
     /// See [`Prune::ingress`].
     pub fn service(&self, object: core::Service) -> Result<Object, PruneError> {
-        let name = self.name(&object.metadata, true)?;
+        let name = self.name_of(&object.metadata, true)?;
         Ok(Object::Service(Arc::new(Service::pruned(name, object, &self.names))))
     }
 
@@ -73,7 +73,7 @@ impl Prune {
     /// # Errors
     /// See [`Prune::ingress`].
     pub fn endpoint_slice(&self, object: discovery::EndpointSlice) -> Result<Object, PruneError> {
-        let name = self.name(&object.metadata, true)?;
+        let name = self.name_of(&object.metadata, true)?;
         Ok(Object::EndpointSlice(Arc::new(EndpointSlice::pruned(name, object, &self.names))))
     }
 
@@ -82,7 +82,7 @@ impl Prune {
     /// # Errors
     /// See [`Prune::ingress`].
     pub fn secret(&self, object: core::Secret) -> Result<Object, PruneError> {
-        let name = self.name(&object.metadata, true)?;
+        let name = self.name_of(&object.metadata, true)?;
         Ok(Object::Secret(Arc::new(Secret::pruned(name, object))))
     }
 
@@ -91,7 +91,7 @@ impl Prune {
     /// # Errors
     /// See [`Prune::ingress`].
     pub fn config_map(&self, object: core::ConfigMap) -> Result<Option<Object>, PruneError> {
-        let name = self.name(&object.metadata, true)?;
+        let name = self.name_of(&object.metadata, true)?;
         let wanted = self.config_maps.contains(&name);
         Ok(wanted.then(|| Object::ConfigMap(Arc::new(ConfigMap::pruned(name, object)))))
     }
@@ -101,11 +101,15 @@ impl Prune {
     /// # Errors
     /// See [`Prune::ingress`].
     pub fn namespace(&self, object: core::Namespace) -> Result<Object, PruneError> {
-        let name = self.name(&object.metadata, false)?;
+        let name = self.name_of(&object.metadata, false)?;
         Ok(Object::Namespace(Arc::new(Namespace::pruned(name, object))))
     }
 
-    fn name(&self, meta: &ObjectMeta, namespaced: bool) -> Result<NamespacedName, PruneError> {
+    /// The name of an object, as pruning gives it.
+    ///
+    /// # Errors
+    /// See [`Prune::ingress`].
+    pub(crate) fn name_of(&self, meta: &ObjectMeta, namespaced: bool) -> Result<NamespacedName, PruneError> {
         let name = meta.name.as_deref().filter(|name| !name.is_empty()).ok_or(PruneError::NoName)?;
         let namespace = match meta.namespace.as_deref() {
             _ if !namespaced => "",

@@ -17,6 +17,9 @@ pub struct Secret {
 }
 
 impl Secret {
+    /// The keys of `data` that are kept.
+    pub(crate) const KEYS: [&str; 2] = ["tls.crt", "tls.key"];
+
     /// `stringData` goes over `data`, as an API server stores it.
     pub(super) fn pruned(name: NamespacedName, object: core::Secret) -> Self {
         let mut data = object.data.unwrap_or_default();
@@ -25,7 +28,7 @@ impl Secret {
             let text = text.remove(key).map(String::into_bytes);
             text.or_else(|| data.remove(key).map(|bytes| bytes.0)).map(Into::into)
         };
-        Self { name, certificate: take("tls.crt"), key: take("tls.key") }
+        Self { name, certificate: take(Self::KEYS[0]), key: take(Self::KEYS[1]) }
     }
 }
 

@@ -4,6 +4,7 @@ use sluice_config::{NamespacedName, ObjectRef, Problem};
 
 use super::selector::Selector;
 use super::view::View;
+use crate::options::Options;
 use crate::problem::warning;
 use crate::store::Ingress;
 
@@ -15,14 +16,17 @@ pub(crate) enum Selection {
     NotOurs(Option<Problem>),
 }
 
-/// Decides by namespace, then by `spec.ingressClassName`, then by the annotation, then by default. `selector`
-/// is `--watch-namespace-selector`.
+/// Decides by namespace, then by `spec.ingressClassName`, then by the annotation, then by default. Without the
+/// right to read IngressClasses the field says nothing, but for a name that a flag gives. `selector` is
+/// `--watch-namespace-selector`.
 pub(crate) fn select(view: &View<'_>, ingress: &Ingress, selector: Option<&Selector>) -> Selection {
     if !in_scope(view, ingress, selector) {
         return Selection::NotOurs(None);
     }
     let options = view.options;
-    if let Some(name) = &ingress.class_name {
+    if let Some(name) = &ingress.class_name
+        && (view.classes_readable() || by_name(options, name))
+    {
         return by_class_name(view, ingress, name);
     }
     if let Some(annotation) = &ingress.class_annotation {
@@ -51,9 +55,14 @@ fn in_scope(view: &View<'_>, ingress: &Ingress, selector: Option<&Selector>) -> 
     view.namespace(&name).is_some_and(|namespace| selector.matches(&namespace.labels))
 }
 
+/// `--ingress-class-by-name`.
+fn by_name(options: &Options, name: &str) -> bool {
+    options.ingress_class_by_name && *name == *options.ingress_class
+}
+
 fn by_class_name(view: &View<'_>, ingress: &Ingress, name: &str) -> Selection {
     let options = view.options;
-    if options.ingress_class_by_name && *name == *options.ingress_class {
+    if by_name(options, name) {
         return Selection::Ours;
     }
     match view.class(&NamespacedName::new("", name)) {

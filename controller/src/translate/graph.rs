@@ -5,13 +5,14 @@
 //! is kept as its hash of 64 bits alone: should two keys ever share one, a change of either recomputes the
 //! readers of both, which is wasted work and nothing else. Nodes are numbered and kept in full.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, RandomState};
 
 use sluice_config::{EndpointSetKey, HostPattern, NamespacedName};
 
-use crate::store::ObjectKey;
+use crate::source::References;
+use crate::store::{Kind, ObjectKey};
 
 /// Something that can be read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -20,6 +21,8 @@ pub(crate) enum Key {
     Object(ObjectKey),
     /// The EndpointSlices of a Service, as a set.
     SlicesOf(NamespacedName),
+    /// Whether IngressClasses can be read at all.
+    ClassesReadable,
     /// Which IngressClass is the default one.
     DefaultClass,
     /// What the ConfigMap says about annotations.
@@ -64,6 +67,10 @@ pub(crate) struct Graph {
     free: Vec<u32>,
     /// By hash of the key.
     readers: HashMap<u64, Readers>,
+    /// Secrets that somebody reads, by hash of the key.
+    secrets: HashMap<u64, NamespacedName>,
+    /// Secrets that somebody reads now and nobody did, or the other way round.
+    turned: BTreeMap<NamespacedName, bool>,
 }
 
 /// A node and what it read, sorted.
@@ -85,6 +92,14 @@ impl Graph {
     pub(crate) fn record(&mut self, node: &Node, reads: Vec<Key>) {
         let number = self.number(node);
         let mut new: Vec<u64> = reads.iter().map(|key| self.hasher.hash_one(key)).collect();
+        for (key, hash) in reads.into_iter().zip(&new) {
+            if let Key::Object(ObjectKey { kind: Kind::Secret, name }) = key
+                && !self.secrets.contains_key(hash)
+            {
+                self.secrets.insert(*hash, name.clone());
+                self.turn(name, true);
+            }
+        }
         new.sort_unstable();
         new.dedup();
         if *self.edges[number as usize].reads == *new {
@@ -150,7 +165,26 @@ impl Graph {
             && readers.remove(number)
         {
             self.readers.remove(&key);
+            if let Some(name) = self.secrets.remove(&key) {
+                self.turn(name, false);
+            }
         }
+    }
+
+    /// What comes and goes before it was asked for has not been.
+    fn turn(&mut self, name: NamespacedName, read: bool) {
+        if self.turned.remove(&name).is_none() {
+            self.turned.insert(name, read);
+        }
+    }
+
+    /// Which Secrets came to be read, and which are read no more, since this was last asked.
+    pub(crate) fn take_references(&mut self) -> References {
+        let mut references = References::default();
+        for (name, read) in std::mem::take(&mut self.turned) {
+            if read { references.wanted.push(name) } else { references.released.push(name) }
+        }
+        references
     }
 }
 
@@ -199,6 +233,22 @@ mod tests {
         let mut found: Vec<Node> = graph.readers(&key(name)).cloned().collect();
         found.sort_by_key(|node| format!("{node:?}"));
         found
+    }
+
+    #[test]
+    fn secrets_are_told_when_their_first_reader_comes_and_their_last_one_goes() {
+        let secret =
+            |name: &str| Key::Object(ObjectKey { kind: Kind::Secret, name: NamespacedName::new("n", name) });
+        let names = |names: &[&str]| names.iter().map(|name| NamespacedName::new("n", name)).collect();
+        let mut graph = Graph::default();
+        graph.record(&node("a"), vec![secret("s"), secret("s"), key("x")]);
+        graph.record(&node("b"), vec![secret("s"), secret("t")]);
+        assert_eq!(graph.take_references(), References { wanted: names(&["s", "t"]), released: names(&[]) });
+        graph.record(&node("a"), vec![key("x")]);
+        assert_eq!(graph.take_references(), References::default());
+        graph.forget(&node("b"));
+        graph.record(&node("a"), vec![secret("t")]);
+        assert_eq!(graph.take_references(), References { wanted: names(&[]), released: names(&["s"]) });
     }
 
     #[test]

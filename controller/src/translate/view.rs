@@ -25,6 +25,8 @@ pub(crate) struct Values {
     pub(crate) facts: ByName<Facts>,
     /// Ingresses by the hosts they claim.
     pub(crate) claims: HashMap<HostPattern, Vec<NamespacedName>>,
+    /// Whether IngressClasses can be read at all.
+    pub(crate) classes_readable: bool,
     /// Certificates that something names.
     pub(crate) certificates: HashMap<NamespacedName, Outcome>,
 }
@@ -57,6 +59,12 @@ impl<'a> View<'a> {
     pub(crate) fn class(&self, name: &NamespacedName) -> Option<&'a Arc<IngressClass>> {
         self.object(Kind::IngressClass, name);
         self.store.class(name)
+    }
+
+    /// Whether IngressClasses can be read at all; without rights to do so there seem to be none.
+    pub(crate) fn classes_readable(&self) -> bool {
+        self.read(Key::ClassesReadable);
+        self.values.classes_readable
     }
 
     /// The IngressClass that is marked as default. Of several the newest counts, as in an API server.

@@ -205,6 +205,7 @@ proptest! {
                 match &event {
                     Event::Put(object) => objects.insert(object.key(), event.clone()),
                     Event::Delete(key) => objects.remove(key),
+                    Event::Classes { .. } => None,
                 };
                 events.push(event);
             }

@@ -2,11 +2,11 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Service;
-use tokio::sync::Mutex;
 
 use super::{Cluster, Program};
 use crate::allocator::load_balancer_address;
@@ -20,7 +20,9 @@ pub struct GatewayProcess {
     pub https: SocketAddr,
     /// Where it answers `/healthz` and `/metrics`.
     pub health: SocketAddr,
-    program: Program,
+    /// Where it answers `/routes` and `/problems`.
+    pub admin: SocketAddr,
+    program: Mutex<Program>,
 }
 
 /// A gateway as a Deployment with a LoadBalancer Service, both of one name.
@@ -46,9 +48,19 @@ impl GatewayProcess {
     /// # Errors
     /// As [`Self::start`].
     pub async fn start_with(cluster: &Cluster, kubeconfig: &Path, arguments: &[&str]) -> Result<Self> {
+        let gateway = Self::begin(cluster, kubeconfig, arguments)?;
+        gateway.ready(cluster).await?;
+        Ok(gateway)
+    }
+
+    /// The same without waiting for anything.
+    ///
+    /// # Errors
+    /// When it is not built or cannot be started.
+    pub fn begin(cluster: &Cluster, kubeconfig: &Path, arguments: &[&str]) -> Result<Self> {
         let program = workspace_program("sluice")?;
         let kubeconfig = kubeconfig.to_str().context("a lab's paths are text")?;
-        Self::start_program(cluster, &program, &["serve", "--kubeconfig", kubeconfig], arguments).await
+        Self::begin_program(cluster, &program, &["serve", "--kubeconfig", kubeconfig], arguments)
     }
 
     /// The same with any program that has the gateway's port flags.
@@ -61,6 +73,12 @@ impl GatewayProcess {
         first: &[&str],
         arguments: &[&str],
     ) -> Result<Self> {
+        let gateway = Self::begin_program(cluster, program, first, arguments)?;
+        gateway.ready(cluster).await?;
+        Ok(gateway)
+    }
+
+    fn begin_program(cluster: &Cluster, program: &Path, first: &[&str], arguments: &[&str]) -> Result<Self> {
         let ports =
             [Program::free_port()?, Program::free_port()?, Program::free_port()?, Program::free_port()?];
         let [http, https, health, admin] = ports.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
@@ -73,29 +91,72 @@ impl GatewayProcess {
         let all =
             first.iter().copied().chain(own.iter().map(String::as_str)).chain(arguments.iter().copied());
         let program = Mutex::new(Program::start(cluster, program, all)?);
+        Ok(Self { http, https, health, admin, program })
+    }
+
+    /// Waits until it says it is ready.
+    ///
+    /// # Errors
+    /// When it ends or does not become ready; the message has what it has printed.
+    pub async fn ready(&self, cluster: &Cluster) -> Result<()> {
         let ready = cluster
             .until("the gateway to be ready", async || {
                 // One that has ended will not become ready: give up at once.
-                if let Err(error) = program.lock().await.check() {
+                if let Err(error) = self.program().check() {
                     return Ok(Some(Err(error)));
                 }
-                let answer = cluster.get(health, "health", "/healthz").await?;
-                Ok((answer.status() == 200).then_some(Ok(())))
+                Ok((self.health_status(cluster, "/healthz").await? == 200).then_some(Ok(())))
             })
             .await;
-        let program = program.into_inner();
-        ready.and_then(|outcome| outcome).with_context(|| program.output())?;
-        Ok(Self { http, https, health, program })
+        match ready.and_then(|outcome| outcome) {
+            Ok(()) => Ok(()),
+            Err(error) => Err(error.context(self.output())),
+        }
+    }
+
+    /// The status of a path of its health listener.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn health_status(&self, cluster: &Cluster, path: &str) -> Result<u16> {
+        Ok(cluster.get(self.health, "health", path).await?.status().as_u16())
+    }
+
+    /// The sum of a metric over all its labels; none when it is not there.
+    ///
+    /// # Errors
+    /// When the gateway does not answer, or in no text.
+    pub async fn metric(&self, cluster: &Cluster, name: &str) -> Result<Option<f64>> {
+        let answer = cluster.get(self.health, "health", "/metrics").await?;
+        let text = std::str::from_utf8(answer.body())?;
+        let values = text.lines().filter_map(|line| {
+            let rest = line.strip_prefix(name).filter(|rest| rest.starts_with(['{', ' ']))?;
+            rest.rsplit_once(' ')?.1.parse::<f64>().ok()
+        });
+        Ok(values.reduce(|sum, value| sum + value))
+    }
+
+    /// All problems, as JSON.
+    ///
+    /// # Errors
+    /// When the gateway does not answer, or in no text.
+    pub async fn problems(&self, cluster: &Cluster) -> Result<String> {
+        let answer = cluster.get(self.admin, "admin", "/problems").await?;
+        Ok(std::str::from_utf8(answer.body())?.to_owned())
     }
 
     /// What it has printed so far.
     pub fn output(&self) -> String {
-        self.program.output()
+        self.program().output()
     }
 
     /// Its process.
     pub fn process(&self) -> crate::process::Process {
-        self.program.process()
+        self.program().process()
+    }
+
+    fn program(&self) -> MutexGuard<'_, Program> {
+        self.program.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Asks it to end and waits until it has.
@@ -103,7 +164,7 @@ impl GatewayProcess {
     /// # Errors
     /// When it takes longer than `grace`.
     pub async fn end(self, grace: Duration) -> Result<std::process::ExitStatus> {
-        self.program.end(grace).await
+        self.program.into_inner().unwrap_or_else(PoisonError::into_inner).end(grace).await
     }
 }
 

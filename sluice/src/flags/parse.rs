@@ -83,12 +83,9 @@ pub(crate) enum FlagError {
         /// The second's.
         other: &'static str,
     },
-    /// `serve` or `check` without a source.
-    #[error("{command} needs --manifests DIR, a folder of Kubernetes manifests")]
-    NoSource {
-        /// The subcommand.
-        command: &'static str,
-    },
+    /// `check` without a source.
+    #[error("check needs --manifests DIR, a folder of Kubernetes manifests")]
+    NoSource,
     /// Words that are not Unicode.
     #[error("argument {word:?} is not valid UTF-8; write it in UTF-8")]
     Encoding {
@@ -181,8 +178,9 @@ fn serve(
         }
     }
     rules::check(&flags)?;
-    if flags.manifests.is_none() {
-        return Err(FlagError::NoSource { command: name });
+    // Without a folder, `serve` has a cluster: which one is seen when it starts.
+    if flags.manifests.is_none() && name == "check" {
+        return Err(FlagError::NoSource);
     }
     flags.gateway.pod_name = environment("POD_NAME").unwrap_or_default();
     flags.gateway.pod_namespace = environment("POD_NAMESPACE").unwrap_or_default();
@@ -240,7 +238,7 @@ const OUTPUT: &str = "output";
 /// The program's grammar.
 fn program() -> clap::Command {
     let serve = clap::Command::new("serve")
-        .about("Serve a folder of manifests (the default subcommand)")
+        .about("Serve a cluster or a folder of manifests (the default subcommand)")
         .args(arguments(|_| true));
     let check = clap::Command::new("check")
         .about("Print every problem of a folder of manifests; exit 1 when there is one")

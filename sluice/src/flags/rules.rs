@@ -4,8 +4,13 @@ use super::parse::FlagError;
 use super::settings::ServeFlags;
 
 /// Flags of which only one may have a value.
-pub(super) const EXCLUSIVE: [(&str, &str); 2] =
-    [("publish-service", "publish-status-address"), ("watch-namespace", "watch-namespace-selector")];
+pub(super) const EXCLUSIVE: [(&str, &str); 5] = [
+    ("publish-service", "publish-status-address"),
+    ("watch-namespace", "watch-namespace-selector"),
+    ("manifests", "kubeconfig"),
+    ("manifests", "apiserver-host"),
+    ("manifests", "snapshot-file"),
+];
 
 /// What must hold between the values of different flags.
 pub(super) fn check(flags: &ServeFlags) -> Result<(), FlagError> {

@@ -12,6 +12,8 @@ use sluice_gateway::direct::Driver;
 pub(crate) struct ServeFlags {
     /// `--manifests`: the folder the configuration comes from.
     pub(crate) manifests: Option<PathBuf>,
+    /// Which cluster the configuration comes from where it is not a folder.
+    pub(crate) cluster: ClusterFlags,
     /// What the control plane is told.
     pub(crate) controller: Options,
     /// What the data plane and its listeners are told.
@@ -20,6 +22,19 @@ pub(crate) struct ServeFlags {
     pub(crate) verbosity: i64,
     /// `--version`: print it and end.
     pub(crate) version: bool,
+}
+
+/// How to reach a Kubernetes API, and what to do while it is away.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ClusterFlags {
+    /// `--kubeconfig`.
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// `--apiserver-host`.
+    pub(crate) apiserver_host: Option<String>,
+    /// `--certificate-authority`.
+    pub(crate) certificate_authority: Option<PathBuf>,
+    /// `--snapshot-file`.
+    pub(crate) snapshot_file: Option<PathBuf>,
 }
 
 /// Flags of the data plane that are not part of `Tuning`: they hold for the life of the process.
@@ -66,6 +81,7 @@ impl ServeFlags {
     pub(super) fn empty() -> Self {
         Self {
             manifests: None,
+            cluster: ClusterFlags::default(),
             controller: Options::default(),
             gateway: GatewayFlags {
                 healthz_port: 0,

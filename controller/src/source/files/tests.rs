@@ -45,7 +45,7 @@ impl Watched {
             skipped: BTreeMap::new(),
             events: 0,
         };
-        assert!(watched.next().initial_complete);
+        assert!(watched.next().progress == crate::source::Progress::Complete);
         watched
     }
 
@@ -61,6 +61,7 @@ impl Watched {
                 Event::Delete(key) => {
                     assert!(self.objects.remove(&key.to_string()).is_some(), "only what is there goes");
                 }
+                Event::Classes { .. } => {}
             }
         }
         if let Some(problems) = &batch.problems {

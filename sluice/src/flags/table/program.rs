@@ -12,6 +12,12 @@ pub(super) const FLAGS: &[Flag] = &[
         "Folder of Kubernetes manifests that is served and watched",
     ),
     flag(
+        "snapshot-file",
+        File(To(|f| &mut f.cluster.snapshot_file)),
+        "",
+        "File the last configuration is kept in, private keys included, and served from when the API is away at the start",
+    ),
+    flag(
         "admin-address",
         Address(To(|f| &mut f.gateway.admin_address)),
         "127.0.0.1:10246",

@@ -1,11 +1,9 @@
 //! Where the configuration comes from.
 
 use super::super::value::Place::{Nowhere, To};
-use super::super::value::Value::{Bool, Duration, File, Float, Int, Object, Text};
+use super::super::value::Value::{Bool, Duration, File, Float, Int, Object, OptionalText};
 use super::{Flag, flag};
 
-/// Why flags about the API server do nothing.
-const NO_CLUSTER: &str = "no Kubernetes API is read; give the objects with --manifests and remove this flag";
 /// Why flags about TCP and UDP services do nothing.
 const NO_L4: &str = "TCP and UDP services are not served; expose those ports with a Service of their own";
 
@@ -25,9 +23,24 @@ pub(super) const FLAGS: &[Flag] = &[
         "",
         "TLS Secret for hosts without a certificate of their own",
     ),
-    flag("apiserver-host", Text(Nowhere(NO_CLUSTER)), "", "URL of the Kubernetes API"),
-    flag("kubeconfig", File(Nowhere(NO_CLUSTER)), "", "kubeconfig file"),
-    flag("certificate-authority", File(Nowhere(NO_CLUSTER)), "", "CA of --apiserver-host"),
+    flag(
+        "apiserver-host",
+        OptionalText(To(|f| &mut f.cluster.apiserver_host)),
+        "",
+        "URL of the Kubernetes API, in place of that of --kubeconfig or of the Pod's ServiceAccount",
+    ),
+    flag(
+        "kubeconfig",
+        File(To(|f| &mut f.cluster.kubeconfig)),
+        "",
+        "kubeconfig of the cluster that is served, by its current context; without it, that of the Pod's ServiceAccount",
+    ),
+    flag(
+        "certificate-authority",
+        File(To(|f| &mut f.cluster.certificate_authority)),
+        "",
+        "CA of --apiserver-host, where no --kubeconfig names one",
+    ),
     flag(
         "sync-period",
         Duration(Nowhere("changes are seen as they happen and nothing is read again; remove this flag")),

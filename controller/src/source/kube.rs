@@ -1,0 +1,104 @@
+//! A Kubernetes API as a source.
+//!
+//! One watch for each kind, on a thread of its own: `watcher` (one watch at work) gives news, `reader` makes
+//! batches of them. No object is kept here, only names and versions (`known`); what is decoded of an object is
+//! what pruning looks at (`wire`). Every request passes a gate that makes failures wait and keeps the record of
+//! whether the API answers (`contact`); `fault` is what can go wrong in words.
+//!
+//! While the API is away, nothing happens: what was sent stays in force for as long as that takes.
+
+mod access;
+mod backoff;
+mod client;
+mod contact;
+mod fault;
+mod gate;
+mod interest;
+mod known;
+mod plan;
+mod reader;
+mod watcher;
+mod wire;
+
+use std::thread;
+
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::{Batch, References};
+use crate::options::Options;
+use crate::store::Prune;
+pub use access::{Access, AccessError};
+use contact::Contact;
+pub use contact::{Away, ContactState};
+use reader::Reader;
+use watcher::Watcher;
+
+/// Batches that wait for the driver before the source waits too.
+const QUEUE: usize = 64;
+
+/// A running source. Ends when it is dropped.
+#[derive(Debug)]
+pub struct KubeSource {
+    references: mpsc::UnboundedSender<References>,
+    contact: watch::Receiver<ContactState>,
+    /// Tells the thread to end by being dropped.
+    _stop: watch::Sender<()>,
+}
+
+impl KubeSource {
+    /// Starts to read and watch. Returns at once: an API that does not answer is waited for.
+    ///
+    /// # Errors
+    /// When what `access` names cannot be used.
+    pub async fn start(
+        access: Access,
+        options: &Options,
+    ) -> Result<(Self, mpsc::Receiver<Batch>), AccessError> {
+        let (batches, receiver) = mpsc::channel(QUEUE);
+        let (references, referred) = mpsc::unbounded_channel();
+        let (stop, stopped) = watch::channel(());
+        let (started, outcome) = oneshot::channel();
+        let contact = Contact::new();
+        let seen = contact.subscribe();
+        let (scopes, prune) = (plan::plan(options), Prune::new(options));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let work = async move {
+            let (sender, news) = mpsc::channel(reader::MANY);
+            let client = match access.config().await.and_then(|config| client::client(&config, &contact)) {
+                Ok(client) => client,
+                Err(error) => {
+                    // Nobody waits for it when the program ends meanwhile.
+                    let _ = started.send(Err(error));
+                    return;
+                }
+            };
+            let _ = started.send(Ok(()));
+            let watcher = |(number, scope)| Watcher {
+                client: client.clone(),
+                contact: contact.clone(),
+                prune: prune.clone(),
+                news: sender.clone(),
+                number,
+                scope,
+            };
+            let watchers = scopes.into_iter().enumerate().map(watcher).collect();
+            Reader::new(watchers, contact.subscribe()).run(news, referred, batches, stopped).await;
+        };
+        thread::Builder::new().name("kubernetes".into()).spawn(move || runtime.block_on(work))?;
+        match outcome.await {
+            Ok(outcome) => outcome?,
+            Err(_) => return Err(std::io::Error::other("the thread of the Kubernetes API ended").into()),
+        }
+        Ok((Self { references, contact: seen, _stop: stop }, receiver))
+    }
+
+    /// Where the source is told which Secrets are referred to.
+    pub fn references(&self) -> mpsc::UnboundedSender<References> {
+        self.references.clone()
+    }
+
+    /// Whether the API answers.
+    pub fn contact(&self) -> watch::Receiver<ContactState> {
+        self.contact.clone()
+    }
+}

@@ -1,0 +1,53 @@
+//! The client of all watches. Put together by hand where the library's defaults do not fit a gateway: they
+//! retry on their own for minutes, notice a dead peer late and wait for an answer for ever.
+
+use std::time::Duration;
+
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use kube::client::{Body, ConfigExt};
+use kube::{Client, Config};
+use tower::{BoxError, ServiceBuilder};
+use tower_http::timeout::ResponseBodyTimeoutLayer;
+
+use super::access::AccessError;
+use super::contact::Contact;
+use super::gate::GateLayer;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Between two parts of an answer. Longer than a watch lives, which may have nothing to say all its life.
+const SILENCE: Duration = Duration::from_secs(60);
+/// A machine that has died is noticed after as long as this, by the kernel.
+const DEAD_PEER: Duration = Duration::from_secs(30);
+const KEEPALIVE: Duration = Duration::from_secs(15);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+
+/// A client; to be called within a runtime.
+pub(super) fn client(config: &Config, contact: &Contact) -> Result<Client, AccessError> {
+    // Without one, rustls would have to choose between those that are linked. Another may have been first.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let refused = |error| AccessError::Client(Box::new(error));
+    let mut connector = HttpConnector::new();
+    connector.enforce_http(false);
+    connector.set_nodelay(true);
+    connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+    connector.set_keepalive(Some(KEEPALIVE));
+    connector.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
+    #[cfg(target_os = "linux")]
+    connector.set_tcp_user_timeout(Some(DEAD_PEER));
+    let connector = config.rustls_https_connector_with_connector(connector).map_err(refused)?;
+    let http: legacy::Client<_, Body> = legacy::Client::builder(TokioExecutor::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(DEAD_PEER)
+        .build(connector);
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer().map_err(refused)?)
+        .layer(config.extra_headers_layer().map_err(refused)?)
+        .layer(GateLayer::new(contact.clone()))
+        .map_err(BoxError::from)
+        .layer(ResponseBodyTimeoutLayer::new(SILENCE))
+        .service(http);
+    Ok(Client::new(service, config.default_namespace.clone()))
+}

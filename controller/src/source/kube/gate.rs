@@ -1,0 +1,247 @@
+//! What every request to the API passes: it waits where earlier ones like it went badly, has a time limit for
+//! the head of its answer, and its outcome goes into the record of contact.
+//!
+//! The library's watcher renews a watch that was closed without telling anybody, so that a server (or a proxy
+//! in front of one) that closes each at once makes it spin. It cannot pass here: a watch that follows closely
+//! upon the last one of its kind counts as a failure like any other. The gate also makes the beginning of a
+//! streaming list a consistent read; the library asks for any state, and an API server that lags behind would
+//! give one in which objects that we know are missing.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use http::{Request, Response, Uri};
+use tower::{BoxError, Layer, Service, ServiceExt};
+
+use super::backoff;
+use super::contact::Contact;
+
+/// For the head of an answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// A watch that lives shorter than this was closed at once.
+const SHORT_WATCH: Duration = Duration::from_secs(2);
+
+/// Puts the gate in front of a client.
+#[derive(Clone)]
+pub(super) struct GateLayer {
+    contact: Contact,
+    paces: Arc<Mutex<Paces>>,
+}
+
+/// By path and selectors.
+type Paces = HashMap<String, Pace>;
+
+/// How requests of one kind have fared.
+#[derive(Debug, Default)]
+struct Pace {
+    /// Failures in a row.
+    failures: u32,
+    /// When the last watch was answered.
+    watch: Option<Instant>,
+}
+
+/// A client behind the gate.
+#[derive(Clone)]
+pub(super) struct Gate<S> {
+    layer: GateLayer,
+    inner: S,
+}
+
+impl GateLayer {
+    pub(super) fn new(contact: Contact) -> Self {
+        Self { contact, paces: Arc::default() }
+    }
+
+    fn with_pace<T>(&self, key: &str, change: impl FnOnce(&mut Pace) -> T) -> T {
+        // Counts stay whole whatever panics elsewhere.
+        let mut paces = self.paces.lock().unwrap_or_else(PoisonError::into_inner);
+        match paces.get_mut(key) {
+            Some(pace) => change(pace),
+            None => change(paces.entry(key.to_owned()).or_default()),
+        }
+    }
+}
+
+impl Pace {
+    /// How long a request has to wait that wants to go now.
+    fn wait(&mut self, is_watch: bool, now: Instant) -> Duration {
+        if let Some(began) = self.watch.take_if(|_| is_watch) {
+            if now.duration_since(began) < SHORT_WATCH {
+                self.failures = self.failures.saturating_add(1);
+            } else {
+                self.failures = 0;
+            }
+        }
+        backoff::wait(self.failures)
+    }
+
+    fn answered(&mut self, is_watch: bool, now: Instant) {
+        if is_watch {
+            // Whether it goes well is seen when it ends.
+            self.watch = Some(now);
+        } else {
+            self.failures = 0;
+        }
+    }
+
+    fn failed(&mut self) {
+        self.failures = self.failures.saturating_add(1);
+    }
+}
+
+impl<S> Layer<S> for GateLayer {
+    type Service = Gate<S>;
+
+    fn layer(&self, inner: S) -> Gate<S> {
+        Gate { layer: self.clone(), inner }
+    }
+}
+
+impl<S, B, T> Service<Request<B>> for Gate<S>
+where
+    S: Service<Request<B>, Response = Response<T>> + Clone + Send + 'static,
+    S::Error: Into<BoxError>,
+    S::Future: Send,
+    B: Send + 'static,
+{
+    type Response = Response<T>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<T>, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        let (gate, inner) = (self.layer.clone(), self.inner.clone());
+        if let Some(uri) = consistent(request.uri()) {
+            *request.uri_mut() = uri;
+        }
+        let (key, is_watch) = kind(request.uri());
+        Box::pin(async move {
+            let wait = gate.with_pace(&key, |pace| pace.wait(is_watch, Instant::now()));
+            if !wait.is_zero() {
+                tokio::time::sleep(wait).await;
+            }
+            let begun = Instant::now();
+            let outcome = match tokio::time::timeout(ANSWER_TIMEOUT, inner.oneshot(request)).await {
+                Ok(outcome) => outcome.map_err(Into::into),
+                Err(_) => Err(format!("no answer within {} s", ANSWER_TIMEOUT.as_secs()).into()),
+            };
+            match &outcome {
+                Ok(answer) => {
+                    let status = answer.status();
+                    if status.is_server_error() {
+                        gate.contact.failed(begun, &format!("it answers {status}"));
+                    } else {
+                        gate.contact.answered();
+                    }
+                    gate.with_pace(&key, |pace| match status.is_success() {
+                        true => pace.answered(is_watch, Instant::now()),
+                        false => pace.failed(),
+                    });
+                }
+                Err(error) => {
+                    gate.contact.failed(begun, &innermost(&**error));
+                    gate.with_pace(&key, Pace::failed);
+                }
+            }
+            outcome
+        })
+    }
+}
+
+/// What a request has in common with the next one of its watch, and whether it is a watch.
+fn kind(uri: &Uri) -> (String, bool) {
+    let mut key = uri.path().to_owned();
+    let mut is_watch = false;
+    for part in uri.query().unwrap_or_default().split('&') {
+        is_watch |= part == "watch=true";
+        if part.starts_with("fieldSelector=") || part.starts_with("labelSelector=") {
+            key.push('&');
+            key.push_str(part);
+        }
+    }
+    (key, is_watch)
+}
+
+/// The same request for a state as new as the request, where it asks for the beginning of a streaming list.
+fn consistent(uri: &Uri) -> Option<Uri> {
+    let query = uri.query().filter(|query| query.split('&').any(|part| part == "sendInitialEvents=true"))?;
+    let parts: Vec<&str> = query.split('&').filter(|part| *part != "resourceVersion=0").collect();
+    let mut new = uri.clone().into_parts();
+    new.path_and_query = Some(format!("{}?{}", uri.path(), parts.join("&")).parse().ok()?);
+    Uri::from_parts(new).ok()
+}
+
+/// The cause at the bottom, which is the one that says something.
+fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn watches_that_end_at_once_wait_ever_longer_and_one_that_lives_ends_that() {
+        let mut pace = Pace::default();
+        let mut now = Instant::now();
+        assert_eq!(pace.wait(true, now), Duration::ZERO);
+        let mut waits = Vec::new();
+        for _ in 0..10 {
+            pace.answered(true, now);
+            let wait = pace.wait(true, now);
+            assert!(!wait.is_zero());
+            waits.push(wait);
+            now += wait.min(SHORT_WATCH / 2);
+        }
+        assert!(waits[9] >= Duration::from_secs(1) && waits[0] <= Duration::from_millis(50), "{waits:?}");
+        pace.answered(true, now);
+        assert_eq!(pace.wait(true, now + SHORT_WATCH), Duration::ZERO);
+    }
+
+    #[test]
+    fn failures_wait_and_pages_of_a_list_do_not() {
+        let mut pace = Pace::default();
+        let now = Instant::now();
+        pace.failed();
+        pace.failed();
+        assert!(pace.wait(false, now) >= Duration::from_millis(50));
+        pace.answered(false, now);
+        for _ in 0..10 {
+            assert_eq!(pace.wait(false, now), Duration::ZERO);
+            pace.answered(false, now);
+        }
+        assert_eq!(pace.wait(true, now), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_request_is_known_by_path_and_selectors() {
+        let uri = |text: &str| text.parse::<Uri>().unwrap();
+        let watch = uri("https://a/api/v1/secrets?watch=true&fieldSelector=x&resourceVersion=7");
+        let list = uri("https://a/api/v1/secrets?fieldSelector=x&limit=500");
+        assert_eq!(kind(&watch), ("/api/v1/secrets&fieldSelector=x".into(), true));
+        assert_eq!(kind(&list), ("/api/v1/secrets&fieldSelector=x".into(), false));
+    }
+
+    #[test]
+    fn the_beginning_of_a_streaming_list_asks_for_the_newest_state() {
+        let uri: Uri =
+            "/api/v1/services?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=0"
+                .parse()
+                .unwrap();
+        assert_eq!(
+            consistent(&uri).unwrap().to_string(),
+            "/api/v1/services?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
+        );
+        assert_eq!(consistent(&"/api/v1/services?watch=true&resourceVersion=0".parse().unwrap()), None);
+    }
+}

@@ -1,0 +1,183 @@
+//! Which watches there are to be, from the flags: one for each kind, restricted to a namespace where the flags
+//! say so, in calls that a Role of that namespace allows. What a flag names by name is watched by name.
+
+use std::fmt;
+use std::sync::Arc;
+
+use sluice_config::NamespacedName;
+
+use crate::options::Options;
+use crate::store::Kind;
+
+/// Secrets that never hold anything for a gateway, and that are most of the octets in a cluster with Helm.
+const NO_BULK: &str = "type!=helm.sh/release.v1,type!=kubernetes.io/service-account-token";
+
+/// One watch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Scope {
+    /// Of these objects.
+    pub(super) kind: Kind,
+    /// In this namespace; `None` is everywhere.
+    pub(super) namespace: Option<Arc<str>>,
+    /// A field selector.
+    pub(super) fields: Option<String>,
+    /// A label selector.
+    pub(super) labels: Option<String>,
+    /// Only this object of the namespace.
+    pub(super) only: Option<Arc<str>>,
+}
+
+/// All watches for these flags.
+pub(super) fn plan(options: &Options) -> Vec<Scope> {
+    let namespace: Option<Arc<str>> = options.watch_namespace.as_deref().map(Arc::from);
+    let secrets = Scope { fields: Some(NO_BULK.to_owned()), ..Scope::all(Kind::Secret, &namespace) };
+    let mut scopes = vec![
+        Scope::all(Kind::Ingress, &namespace),
+        Scope::all(Kind::IngressClass, &None),
+        Scope::all(Kind::Service, &namespace),
+        Scope::all(Kind::EndpointSlice, &namespace),
+        secrets,
+    ];
+    if options.watch_namespace_selector.is_some() {
+        scopes.push(Scope::all(Kind::Namespace, &None));
+    }
+    if let Some(name) = &options.configmap {
+        scopes.push(Scope::named(Kind::ConfigMap, name));
+    }
+    let elsewhere = |name: &&NamespacedName| namespace.as_ref().is_some_and(|only| *only != name.namespace);
+    if let Some(name) = options.default_backend_service.as_ref().filter(elsewhere) {
+        scopes.push(Scope::named(Kind::Service, name));
+        scopes.push(Scope {
+            labels: Some(format!("kubernetes.io/service-name={}", name.name)),
+            ..Scope::all(Kind::EndpointSlice, &Some(name.namespace.clone()))
+        });
+    }
+    if let Some(name) = options.default_ssl_certificate.as_ref().filter(elsewhere) {
+        let named = Scope::named(Kind::Secret, name);
+        let fields = named.fields.iter().map(|fields| format!("{fields},{NO_BULK}")).next();
+        scopes.push(Scope { fields, ..named });
+    }
+    scopes
+}
+
+impl Scope {
+    fn all(kind: Kind, namespace: &Option<Arc<str>>) -> Self {
+        Self { kind, namespace: namespace.clone(), fields: None, labels: None, only: None }
+    }
+
+    fn named(kind: Kind, name: &NamespacedName) -> Self {
+        Self {
+            fields: Some(format!("metadata.name={}", name.name)),
+            only: Some(name.name.clone()),
+            ..Self::all(kind, &Some(name.namespace.clone()))
+        }
+    }
+
+    /// Whether an object of this name would come with this watch.
+    pub(super) fn covers(&self, name: &NamespacedName) -> bool {
+        self.namespace.as_ref().is_none_or(|namespace| *namespace == name.namespace)
+            && self.only.as_ref().is_none_or(|only| *only == name.name)
+    }
+
+    /// The field selector that leaves one object of the watch.
+    pub(super) fn fields_of_one(&self, name: &str) -> String {
+        let rest = self.fields.as_deref().filter(|_| self.only.is_none());
+        let rest = rest.map(|fields| format!(",{fields}")).unwrap_or_default();
+        match (&self.only, &self.fields) {
+            (Some(_), Some(fields)) => fields.clone(),
+            _ => format!("metadata.name={name}{rest}"),
+        }
+    }
+}
+
+/// The resource as rules for access spell it.
+pub(super) fn resource(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Ingress => "ingresses",
+        Kind::IngressClass => "ingressclasses",
+        Kind::Service => "services",
+        Kind::EndpointSlice => "endpointslices",
+        Kind::Secret => "secrets",
+        Kind::ConfigMap => "configmaps",
+        Kind::Namespace => "namespaces",
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(resource(self.kind))?;
+        if let Some(only) = &self.only {
+            write!(f, " {only}")?;
+        }
+        match &self.namespace {
+            Some(namespace) => write!(f, " in namespace {namespace}"),
+            None if self.kind.is_namespaced() => f.write_str(" in all namespaces"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(options: &Options) -> Vec<String> {
+        plan(options).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_cluster_is_watched_everywhere_but_for_what_flags_name() {
+        let options = Options {
+            configmap: Some(NamespacedName::new("system", "sluice")),
+            default_backend_service: Some(NamespacedName::new("system", "default")),
+            ..Options::default()
+        };
+        assert_eq!(
+            shown(&options),
+            [
+                "ingresses in all namespaces",
+                "ingressclasses",
+                "services in all namespaces",
+                "endpointslices in all namespaces",
+                "secrets in all namespaces",
+                "configmaps sluice in namespace system",
+            ]
+        );
+    }
+
+    #[test]
+    fn one_namespace_needs_nothing_of_others_but_what_flags_name() {
+        let options = Options {
+            watch_namespace: Some("shop".into()),
+            default_backend_service: Some(NamespacedName::new("system", "default")),
+            default_ssl_certificate: Some(NamespacedName::new("system", "tls")),
+            ..Options::default()
+        };
+        let scopes = plan(&options);
+        assert_eq!(
+            shown(&options),
+            [
+                "ingresses in namespace shop",
+                "ingressclasses",
+                "services in namespace shop",
+                "endpointslices in namespace shop",
+                "secrets in namespace shop",
+                "services default in namespace system",
+                "endpointslices in namespace system",
+                "secrets tls in namespace system",
+            ]
+        );
+        assert_eq!(scopes[6].labels.as_deref(), Some("kubernetes.io/service-name=default"));
+        let secret = NamespacedName::new("system", "tls");
+        assert!(!scopes[4].covers(&secret) && scopes[7].covers(&secret));
+        assert!(!scopes[7].covers(&NamespacedName::new("system", "other")));
+        assert_eq!(scopes[4].fields_of_one("a"), format!("metadata.name=a,{NO_BULK}"));
+        assert_eq!(scopes[7].fields_of_one("tls"), format!("metadata.name=tls,{NO_BULK}"));
+    }
+
+    #[test]
+    fn namespaces_are_watched_for_the_sake_of_a_selector_alone() {
+        let options = Options { watch_namespace_selector: Some("a=b".into()), ..Options::default() };
+        assert_eq!(shown(&options).last().map(String::as_str), Some("namespaces"));
+    }
+}

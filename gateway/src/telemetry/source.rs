@@ -1,0 +1,80 @@
+//! Whether the source of the configuration is reached. There only where that is a question: a folder is.
+
+use std::fmt;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use prometheus::core::Collector;
+use prometheus::proto::MetricFamily;
+use prometheus::{Gauge, IntGauge};
+
+use super::error::TelemetryError;
+
+/// Whether the source is reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SourceContact {
+    /// For how long it has not answered; zero while it does.
+    pub away: Duration,
+    /// When it last answered, in Unix seconds; 0 before the first time. A source that has nothing to say
+    /// answers about once a minute.
+    pub last_answer: i64,
+}
+
+type Ask = Box<dyn Fn() -> SourceContact + Send + Sync>;
+
+/// The meters.
+#[derive(Default)]
+pub(super) struct SourceMeters(OnceLock<Ask>);
+
+impl SourceMeters {
+    pub(super) fn watch(&self, ask: Ask) {
+        // A second source would be a mistake of the program; the first one stays.
+        let _ = self.0.set(ask);
+    }
+
+    pub(super) fn families(&self) -> Result<Vec<MetricFamily>, TelemetryError> {
+        let Some(ask) = self.0.get() else { return Ok(Vec::new()) };
+        let contact = ask();
+        let away = Gauge::new(
+            "sluice_kubernetes_api_disconnected_seconds",
+            "Seconds for which the Kubernetes API has not answered; 0 while it does.",
+        )?;
+        away.set(contact.away.as_secs_f64());
+        let last = IntGauge::new(
+            "sluice_kubernetes_api_last_answer_timestamp_seconds",
+            "Unix time of the last answer of the Kubernetes API.",
+        )?;
+        last.set(contact.last_answer);
+        Ok(away.collect().into_iter().chain(last.collect()).collect())
+    }
+}
+
+impl fmt::Debug for SourceMeters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SourceMeters").field(&self.0.get().is_some()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_said_of_a_source_that_nobody_watches() {
+        let meters = SourceMeters::default();
+        assert!(meters.families().unwrap().is_empty());
+        meters.watch(Box::new(|| SourceContact { away: Duration::from_millis(1500), last_answer: 7 }));
+        let families = meters.families().unwrap();
+        let values: Vec<(&str, f64)> = families
+            .iter()
+            .map(|family| (family.name(), family.get_metric()[0].get_gauge().get_value()))
+            .collect();
+        assert_eq!(
+            values,
+            [
+                ("sluice_kubernetes_api_disconnected_seconds", 1.5),
+                ("sluice_kubernetes_api_last_answer_timestamp_seconds", 7.0)
+            ]
+        );
+    }
+}

@@ -1,0 +1,144 @@
+//! Ingresses of a test. IngressClasses belong to the whole cluster and tests share a lab, so each has a class of its
+//! own, named after its namespace, and a gateway that serves that class alone.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use bytes::Bytes;
+use http::Response;
+use k8s_openapi::api::networking::v1::Ingress;
+use serde_json::{Value, json};
+
+use super::{Cluster, GatewayProcess, deployment};
+
+/// An IngressClass of one test.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TestClass {
+    /// Its name.
+    pub name: String,
+    /// `spec.controller`.
+    pub controller: String,
+}
+
+impl TestClass {
+    /// The class of a test's namespace, not yet applied.
+    pub fn of(cluster: &Cluster) -> Self {
+        let name = cluster.namespace.clone();
+        Self { controller: format!("sluice.dev/{name}"), name }
+    }
+
+    /// Another class of the same controller, not yet applied.
+    pub fn sibling(&self, suffix: &str) -> Self {
+        Self { name: format!("{}-{suffix}", self.name), controller: self.controller.clone() }
+    }
+
+    /// The class as a manifest.
+    pub fn manifest(&self) -> String {
+        let Self { name, controller } = self;
+        format!(
+            "{{apiVersion: networking.k8s.io/v1, kind: IngressClass, metadata: {{name: {name}}}, spec: {{controller: \
+             {controller}}}}}"
+        )
+    }
+
+    /// The flags of a gateway that serves this class.
+    pub fn flags(&self) -> [String; 2] {
+        [format!("--controller-class={}", self.controller), format!("--ingress-class={}", self.name)]
+    }
+
+    /// The test's class, with echo servers behind the host `web.example`: Ingress, Service and Deployment `web`, all of
+    /// them there and ready.
+    ///
+    /// # Errors
+    /// When the API refuses something, or the Pods do not become ready.
+    pub async fn web(cluster: &Cluster, replicas: u32) -> Result<Self> {
+        let class = Self::of(cluster);
+        cluster.apply(&class.manifest()).await?;
+        cluster.apply(&deployment("web", replicas)).await?;
+        cluster.apply(&class.ingress("web", "web.example", "web")).await?;
+        cluster.available("web", replicas.try_into()?).await?;
+        let ready = replicas as usize;
+        cluster.endpoints("web", |all| all.iter().filter(|e| e.ready).count() == ready).await?;
+        Ok(class)
+    }
+
+    /// A gateway of this class as a process with the administrator's rights, ready.
+    ///
+    /// # Errors
+    /// As [`GatewayProcess::start`].
+    pub async fn gateway(&self, cluster: &Cluster, arguments: &[&str]) -> Result<GatewayProcess> {
+        let gateway = self.begin_gateway(cluster, &cluster.lab.kubeconfig(), arguments)?;
+        gateway.ready(cluster).await?;
+        Ok(gateway)
+    }
+
+    /// A gateway of this class as a process with any kubeconfig, not waited for.
+    ///
+    /// # Errors
+    /// As [`GatewayProcess::begin`].
+    pub fn begin_gateway(
+        &self,
+        cluster: &Cluster,
+        kubeconfig: &Path,
+        arguments: &[&str],
+    ) -> Result<GatewayProcess> {
+        let flags = self.flags();
+        let all: Vec<&str> = flags.iter().map(String::as_str).chain(arguments.iter().copied()).collect();
+        GatewayProcess::begin(cluster, kubeconfig, &all)
+    }
+
+    /// An Ingress of this class, from a host to port 80 of a Service.
+    pub fn ingress(&self, name: &str, host: &str, service: &str) -> String {
+        format!(
+            r"
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: {{name: {name}}}
+spec:
+  ingressClassName: {class}
+  rules:
+  - host: {host}
+    http: {{paths: [{{path: /, pathType: Prefix, backend: {{service: {{name: {service}, port: {{number: 80}}}}}}}}]}}
+",
+            class = self.name
+        )
+    }
+}
+
+impl Cluster {
+    /// Gives an Ingress of [`TestClass::ingress`] another host, with the backend `web`.
+    ///
+    /// # Errors
+    /// When the API refuses it.
+    pub async fn move_ingress(&self, name: &str, host: &str) -> Result<()> {
+        let backend = json!({"service": {"name": "web", "port": {"number": 80}}});
+        let paths = json!([{"path": "/", "pathType": "Prefix", "backend": backend}]);
+        let rules = json!([{"host": host, "http": {"paths": paths}}]);
+        self.merge::<Ingress>(name, json!({"spec": {"rules": rules}})).await?;
+        Ok(())
+    }
+
+    /// Waits until a gateway answers a host with this status, and gives the answer.
+    ///
+    /// # Errors
+    /// When it does not in time.
+    pub async fn served(&self, gateway: SocketAddr, host: &str, status: u16) -> Result<Response<Bytes>> {
+        self.until(&format!("{host} to be answered with {status}"), async || {
+            let answer = self.get(gateway, host, "/").await?;
+            ensure!(answer.status() == status, "it is {}", answer.status());
+            Ok(Some(answer))
+        })
+        .await
+    }
+}
+
+/// The Pod that has answered, where that is an echo server.
+///
+/// # Errors
+/// When the answer is none of an echo server.
+pub fn pod_of(answer: &Response<Bytes>) -> Result<String> {
+    let body: Value =
+        serde_json::from_slice(answer.body()).with_context(|| format!("no echo server: {answer:?}"))?;
+    Ok(body["pod"].as_str().context("an answer without a Pod")?.to_owned())
+}

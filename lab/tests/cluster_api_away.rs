@@ -1,0 +1,220 @@
+//! The Kubernetes API goes, comes back, forgets, refuses and falls silent; what is served goes on.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::networking::v1::Ingress;
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use serde_json::json;
+use sluice_lab::control_plane::ApiOptions;
+use sluice_lab::harness::{Cluster, GatewayProcess, TestClass, own, shared};
+use sluice_lab::lab::Options;
+use sluice_lab::wire::Behaviour;
+use tokio::time::sleep;
+
+const AWAY: &str = "sluice_kubernetes_api_disconnected_seconds";
+
+async fn is_away(cluster: &Cluster, gateway: &GatewayProcess, away: bool) -> Result<()> {
+    let what = format!("the gateway to take the API for away: {away}");
+    cluster
+        .until(&what, async || {
+            let seconds = gateway.metric(cluster, AWAY).await?.context("no metric")?;
+            Ok(((seconds > 0.0) == away).then_some(()))
+        })
+        .await
+}
+
+async fn still_serves(cluster: &Cluster, gateway: &GatewayProcess, host: &str) -> Result<()> {
+    ensure!(cluster.get(gateway.http, host, "/").await?.status() == 200);
+    for path in ["/livez", "/healthz"] {
+        ensure!(gateway.health_status(cluster, path).await? == 200, "{path}");
+    }
+    Ok(())
+}
+
+/// How often the log has a text.
+fn said(gateway: &GatewayProcess, text: &str) -> usize {
+    gateway.output().matches(text).count()
+}
+
+/// How many nodes of the translation were ever computed.
+async fn computed(cluster: &Cluster, gateway: &GatewayProcess) -> Result<f64> {
+    gateway.metric(cluster, "sluice_nodes_recomputed_total").await?.context("no metric")
+}
+
+/// As [`Cluster::move_ingress`], over another connection than the test's own, which may have been cut.
+async fn rename(ingresses: &Api<Ingress>, name: &str, host: &str) -> Result<()> {
+    let backend = json!({"service": {"name": "web", "port": {"number": 80}}});
+    let paths = json!([{"path": "/", "pathType": "Prefix", "backend": backend}]);
+    let rules = json!([{"host": host, "http": {"paths": paths}}]);
+    let patch = Patch::Merge(json!({"spec": {"rules": rules}}));
+    ingresses.patch(name, &PatchParams::default(), &patch).await?;
+    Ok(())
+}
+
+#[test]
+fn an_api_server_that_is_away_changes_nothing_and_is_told_once() {
+    own(Options::default().settings, async |cluster| {
+        let class = TestClass::web(cluster, 1).await?;
+        let gateway = class.gateway(cluster, &[]).await?;
+        ensure!(gateway.metric(cluster, AWAY).await? == Some(0.0));
+        cluster.lab.stop_api()?;
+        is_away(cluster, &gateway, true).await?;
+        still_serves(cluster, &gateway, "web.example").await?;
+        // Several rounds of tries later there is still one line of it.
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(6) {
+            still_serves(cluster, &gateway, "web.example").await?;
+            sleep(Duration::from_millis(200)).await;
+        }
+        ensure!(said(&gateway, "has not answered since") == 1, "{}", gateway.output());
+        ensure!(gateway.problems(cluster).await?.contains("has not answered since"));
+
+        let client = cluster.lab.start_api(ApiOptions::default()).await?;
+        let ingresses: Api<Ingress> = Api::namespaced(client, &cluster.namespace);
+        let back = Instant::now();
+        rename(&ingresses, "web", "new.example").await?;
+        cluster.served(gateway.http, "new.example", 200).await?;
+        let took = back.elapsed();
+        ensure!(took < Duration::from_secs(20), "{took:?} until the first change was served");
+        is_away(cluster, &gateway, false).await?;
+        ensure!(said(&gateway, "resolved: ") == 1, "{}", gateway.output());
+        ensure!(gateway.problems(cluster).await?.trim() == "[]");
+        Ok(())
+    });
+}
+
+#[test]
+fn expired_versions_recompute_nothing_and_lose_nothing() {
+    own(Options::default().settings, async |cluster| {
+        let class = TestClass::web(cluster, 1).await?;
+        cluster.apply(&class.ingress("gone", "gone.example", "web")).await?;
+        cluster.apply(&class.ingress("late", "late.example", "web")).await?;
+        let (wire, kubeconfig) = cluster.lab.api_wire().await?;
+        let gateway = class.begin_gateway(cluster, &kubeconfig, &[])?;
+        gateway.ready(cluster).await?;
+        let before = computed(cluster, &gateway).await?;
+        cluster.lab.expire_resource_versions().await?;
+        is_away(cluster, &gateway, false).await?;
+        // The watches are whole again when a change comes through; and that alone was computed.
+        let client = sluice_lab::client::connect(&cluster.lab.kubeconfig()).await?;
+        let ingresses: Api<Ingress> = Api::namespaced(client, &cluster.namespace);
+        rename(&ingresses, "late", "later.example").await?;
+        cluster.served(gateway.http, "later.example", 200).await?;
+        let after = computed(cluster, &gateway).await?;
+        ensure!(after - before <= 4.0, "{before} nodes computed before, {after} after");
+
+        // What is deleted and what comes while nobody looks, with the past gone too.
+        wire.set(Behaviour::Refuse);
+        wire.cut();
+        ingresses.delete("gone", &DeleteParams::default()).await?;
+        rename(&ingresses, "late", "latest.example").await?;
+        let client = cluster.lab.expire_resource_versions().await?;
+        let ingresses: Api<Ingress> = Api::namespaced(client, &cluster.namespace);
+        ensure!(ingresses.get_opt("gone").await?.is_none());
+        still_serves(cluster, &gateway, "gone.example").await?;
+        wire.set(Behaviour::Pass);
+        cluster.served(gateway.http, "latest.example", 200).await?;
+        cluster.served(gateway.http, "gone.example", 404).await?;
+        cluster.served(gateway.http, "later.example", 404).await?;
+        still_serves(cluster, &gateway, "web.example").await
+    });
+}
+
+#[test]
+fn a_server_without_streaming_lists_is_listed_in_pages() {
+    own(Options::default().settings, async |cluster| {
+        let class = TestClass::web(cluster, 1).await?;
+        // More than one page of Ingresses.
+        let many: Vec<String> =
+            (0..260).map(|n| class.ingress(&format!("n{n}"), &format!("n{n}.example"), "web")).collect();
+        let folder = tempfile::tempdir()?;
+        let file = folder.path().join("many.yaml");
+        std::fs::write(&file, many.join("---\n"))?;
+        let made = cluster.kubectl().args(["create", "-f"]).arg(&file).output()?;
+        ensure!(made.status.success(), "{made:?}");
+        cluster.lab.stop_api()?;
+        let client = cluster.lab.start_api(ApiOptions { streaming_lists: false }).await?;
+        let gateway = class.gateway(cluster, &["--v=3"]).await?;
+        ensure!(said(&gateway, "no streaming lists") > 0, "it was not refused:\n{}", gateway.output());
+        for host in ["n0.example", "n259.example"] {
+            still_serves(cluster, &gateway, host).await?;
+        }
+        ensure!(gateway.problems(cluster).await?.trim() == "[]");
+        let ingresses: Api<Ingress> = Api::namespaced(client, &cluster.namespace);
+        rename(&ingresses, "n0", "new.example").await?;
+        cluster.served(gateway.http, "new.example", 200).await?;
+        Ok(())
+    });
+}
+
+#[test]
+fn cut_connections_are_renewed_without_a_storm() {
+    shared(async |cluster| {
+        let class = TestClass::web(cluster, 1).await?;
+        let (wire, kubeconfig) = cluster.lab.api_wire().await?;
+        let gateway = class.begin_gateway(cluster, &kubeconfig, &[])?;
+        gateway.ready(cluster).await?;
+        for n in 0..5 {
+            wire.cut();
+            let host = format!("cut-{n}.example");
+            cluster.move_ingress("web", &host).await?;
+            cluster.served(gateway.http, &host, 200).await?;
+        }
+        // Every connection closed at once, for a while: few tries, and no end of serving.
+        let before = wire.taken();
+        wire.set(Behaviour::Refuse);
+        wire.cut();
+        is_away(cluster, &gateway, true).await?;
+        sleep(Duration::from_secs(5)).await;
+        let tries = wire.taken() - before;
+        // Five watches that wait longer and longer, from 50 ms to 2 s.
+        ensure!((5..=80).contains(&tries), "{tries} connections in about six seconds");
+        still_serves(cluster, &gateway, "cut-4.example").await?;
+        wire.set(Behaviour::Pass);
+        cluster.move_ingress("web", "back.example").await?;
+        cluster.served(gateway.http, "back.example", 200).await?;
+        Ok(())
+    });
+}
+
+#[test]
+fn a_silent_peer_is_noticed_within_a_minute() {
+    shared(async |cluster| {
+        let class = TestClass::web(cluster, 1).await?;
+        let (wire, kubeconfig) = cluster.lab.api_wire().await?;
+        let gateway = class.begin_gateway(cluster, &kubeconfig, &[])?;
+        gateway.ready(cluster).await?;
+        let before = wire.taken();
+        wire.set(Behaviour::Freeze);
+        let frozen = Instant::now();
+        cluster.move_ingress("web", "new.example").await?;
+        cluster.until("new connections", async || Ok((wire.taken() > before).then_some(()))).await?;
+        let noticed = frozen.elapsed();
+        ensure!(noticed < Duration::from_secs(60), "{noticed:?}");
+        is_away(cluster, &gateway, true).await?;
+        still_serves(cluster, &gateway, "web.example").await?;
+        wire.set(Behaviour::Pass);
+        cluster.served(gateway.http, "new.example", 200).await?;
+        is_away(cluster, &gateway, false).await
+    });
+}
+
+#[test]
+fn a_start_without_an_api_waits_for_it() {
+    shared(async |cluster| {
+        let class = TestClass::web(cluster, 1).await?;
+        let (wire, kubeconfig) = cluster.lab.api_wire().await?;
+        wire.set(Behaviour::Refuse);
+        let gateway = class.begin_gateway(cluster, &kubeconfig, &[])?;
+        is_away(cluster, &gateway, true).await?;
+        ensure!(gateway.health_status(cluster, "/healthz").await? == 500, "ready without an API");
+        ensure!(gateway.health_status(cluster, "/livez").await? == 200);
+        ensure!(said(&gateway, "has not answered since") == 1, "{}", gateway.output());
+        wire.set(Behaviour::Pass);
+        gateway.ready(cluster).await?;
+        cluster.served(gateway.http, "web.example", 200).await?;
+        Ok(())
+    });
+}

@@ -1,0 +1,131 @@
+//! The gateway with few rights: one namespace by a Role, no right to list IngressClasses, and what it says where
+//! a right is missing. Namespaces by selector.
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::networking::v1::Ingress;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+use sluice_lab::harness::{Cluster, TestCertificate, TestClass, shared};
+
+/// What one namespace needs.
+const NAMESPACED: [&str; 4] =
+    ["networking.k8s.io/ingresses", "/services", "discovery.k8s.io/endpointslices", "/secrets"];
+
+async fn annotate(cluster: &Cluster, class: &TestClass) -> Result<()> {
+    let annotations = json!({"kubernetes.io/ingress.class": class.name});
+    cluster.merge::<Ingress>("web", json!({"metadata": {"annotations": annotations}})).await?;
+    Ok(())
+}
+
+#[test]
+fn a_role_of_one_namespace_is_enough() {
+    shared(async |cluster| {
+        let class = TestClass::web(cluster, 1).await?;
+        let certificate = TestCertificate::new("web.example")?;
+        cluster.apply(&certificate.secret("tls")).await?;
+        let tls = json!({"spec": {"tls": [{"hosts": ["web.example"], "secretName": "tls"}]}});
+        cluster.merge::<Ingress>("web", tls).await?;
+        let kubeconfig = cluster.account("gateway").await?;
+        cluster.allow("gateway", false, &NAMESPACED).await?;
+        let namespace = format!("--watch-namespace={}", cluster.namespace);
+        let gateway = class.begin_gateway(cluster, &kubeconfig, &[&namespace])?;
+        gateway.ready(cluster).await?;
+
+        // Without rights to IngressClasses the field says nothing, and that is told.
+        ensure!(cluster.get(gateway.http, "web.example", "/").await?.status() == 404);
+        let problems = gateway.problems(cluster).await?;
+        ensure!(problems.contains("ingressclasses") && problems.contains("ClusterRole"), "{problems}");
+        ensure!(!problems.contains("does not exist"), "{problems}");
+        annotate(cluster, &class).await?;
+        cluster.served(gateway.http, "web.example", 200).await?;
+        ensure!(certificate.is_served(gateway.https).await?);
+
+        // Given the right, it is taken up without a restart.
+        cluster.merge::<Ingress>("web", json!({"metadata": {"annotations": null}})).await?;
+        cluster.served(gateway.http, "web.example", 404).await?;
+        cluster.allow("gateway", true, &["networking.k8s.io/ingressclasses"]).await?;
+        cluster.served(gateway.http, "web.example", 200).await?;
+        ensure!(gateway.problems(cluster).await?.trim() == "[]");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_class_by_name_needs_no_right_to_classes() {
+    shared(async |cluster| {
+        let class = TestClass::web(cluster, 1).await?;
+        let kubeconfig = cluster.account("gateway").await?;
+        cluster.allow("gateway", false, &NAMESPACED).await?;
+        let namespace = format!("--watch-namespace={}", cluster.namespace);
+        let gateway = class.begin_gateway(cluster, &kubeconfig, &[&namespace, "--ingress-class-by-name"])?;
+        gateway.ready(cluster).await?;
+        cluster.served(gateway.http, "web.example", 200).await?;
+        Ok(())
+    });
+}
+
+#[test]
+fn a_missing_right_is_named_and_taken_up() {
+    shared(async |cluster| {
+        let class = TestClass::web(cluster, 1).await?;
+        let kubeconfig = cluster.account("gateway").await?;
+        let rights = ["networking.k8s.io/ingresses", "discovery.k8s.io/endpointslices", "/secrets"];
+        cluster.allow("gateway", false, &rights).await?;
+        cluster.allow("gateway", true, &["networking.k8s.io/ingressclasses"]).await?;
+        let namespace = format!("--watch-namespace={}", cluster.namespace);
+        let gateway = class.begin_gateway(cluster, &kubeconfig, &[&namespace])?;
+        let told = |text: &str| {
+            ["Role in namespace", "resources: [\"services\"]", "verbs: [\"list\", \"watch\"]"]
+                .iter()
+                .all(|part| text.contains(part))
+        };
+        cluster
+            .until("the log to name the right", async || Ok(told(&gateway.output()).then_some(())))
+            .await?;
+        ensure!(gateway.problems(cluster).await?.contains("services"));
+        ensure!(gateway.health_status(cluster, "/healthz").await? == 500, "ready without Services");
+        ensure!(gateway.health_status(cluster, "/livez").await? == 200);
+        cluster.allow("gateway", false, &["/services"]).await?;
+        gateway.ready(cluster).await?;
+        cluster.served(gateway.http, "web.example", 200).await?;
+        ensure!(gateway.problems(cluster).await?.trim() == "[]");
+        Ok(())
+    });
+}
+
+#[test]
+fn another_namespace_is_not_served() {
+    shared(async |cluster| {
+        let class = TestClass::web(cluster, 1).await?;
+        let gateway = class.gateway(cluster, &["--watch-namespace=default"]).await?;
+        ensure!(cluster.get(gateway.http, "web.example", "/").await?.status() == 404);
+        Ok(())
+    });
+}
+
+#[test]
+fn the_labels_of_a_namespace_decide_at_once() {
+    shared(async |cluster| {
+        let class = TestClass::web(cluster, 1).await?;
+        let selector = format!("--watch-namespace-selector=served-by={}", class.name);
+        let gateway = class.gateway(cluster, &[&selector]).await?;
+        ensure!(cluster.get(gateway.http, "web.example", "/").await?.status() == 404);
+        let namespaces: Api<Namespace> = Api::all(cluster.client.clone());
+        let label = async |value: Option<&str>| -> Result<()> {
+            let patch = Patch::Merge(json!({"metadata": {"labels": {"served-by": value}}}));
+            namespaces.patch(&cluster.namespace, &PatchParams::default(), &patch).await?;
+            Ok(())
+        };
+        label(Some(&class.name)).await?;
+        cluster.served(gateway.http, "web.example", 200).await?;
+        label(Some("another")).await?;
+        cluster.served(gateway.http, "web.example", 404).await?;
+        label(Some(&class.name)).await?;
+        cluster.served(gateway.http, "web.example", 200).await?;
+        label(None).await?;
+        cluster.served(gateway.http, "web.example", 404).await?;
+        Ok(())
+    });
+}

@@ -1,0 +1,80 @@
+//! A gateway that starts while the API is away serves the last configuration, and sets it right when the API is
+//! back.
+
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::networking::v1::Ingress;
+use kube::api::DeleteParams;
+use serde_json::json;
+use sluice_lab::harness::{TestCertificate, TestClass, shared};
+use sluice_lab::wire::Behaviour;
+
+#[test]
+fn the_last_configuration_is_served_until_the_api_is_back() {
+    shared(async |cluster| -> Result<()> {
+        let class = TestClass::web(cluster, 1).await?;
+        cluster.apply(&class.ingress("gone", "gone.example", "web")).await?;
+        let certificate = TestCertificate::new("web.example")?;
+        cluster.apply(&certificate.secret("tls")).await?;
+        let tls = json!({"spec": {"tls": [{"hosts": ["web.example"], "secretName": "tls"}]}});
+        cluster.merge::<Ingress>("web", tls).await?;
+        let folder = tempfile::tempdir()?;
+        let file = folder.path().join("snapshot.json");
+        let flag = format!("--snapshot-file={}", file.display());
+        let (wire, kubeconfig) = cluster.lab.api_wire().await?;
+
+        let first = class.begin_gateway(cluster, &kubeconfig, &[&flag])?;
+        first.ready(cluster).await?;
+        cluster.until("the file", async || Ok(file.exists().then_some(()))).await?;
+        // A change just before the end is in the file as well.
+        cluster.apply(&class.ingress("late", "late.example", "web")).await?;
+        cluster.served(first.http, "late.example", 200).await?;
+        ensure!(first.end(Duration::from_secs(30)).await?.success());
+        ensure!(file.metadata()?.permissions().mode() & 0o777 == 0o600);
+
+        wire.set(Behaviour::Refuse);
+        cluster.api::<Ingress>().delete("gone", &DeleteParams::default()).await?;
+        let second = class.begin_gateway(cluster, &kubeconfig, &[&flag])?;
+        second.ready(cluster).await?;
+        for host in ["gone.example", "late.example"] {
+            ensure!(cluster.get(second.http, host, "/").await?.status() == 200, "{host}");
+        }
+        ensure!(certificate.is_served(second.https).await?);
+        ensure!(second.output().contains("serving the last configuration"), "{}", second.output());
+
+        wire.set(Behaviour::Pass);
+        cluster.served(second.http, "gone.example", 404).await?;
+        ensure!(cluster.get(second.http, "late.example", "/").await?.status() == 200);
+        ensure!(certificate.is_served(second.https).await?);
+        cluster.move_ingress("late", "later.example").await?;
+        cluster.served(second.http, "later.example", 200).await?;
+        ensure!(second.problems(cluster).await?.trim() == "[]");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_damaged_file_is_told_and_done_without() {
+    shared(async |cluster| {
+        let class = TestClass::web(cluster, 1).await?;
+        let folder = tempfile::tempdir()?;
+        let file = folder.path().join("snapshot.json");
+        std::fs::write(&file, "{\"format\": 1, \"snapshot\": {\"compl")?;
+        let flag = format!("--snapshot-file={}", file.display());
+        let (wire, kubeconfig) = cluster.lab.api_wire().await?;
+        wire.set(Behaviour::Refuse);
+        let gateway = class.begin_gateway(cluster, &kubeconfig, &[&flag])?;
+        let told = async || {
+            let output = gateway.output();
+            Ok((output.contains("--snapshot-file cannot be used") && output.contains("line 1")).then_some(()))
+        };
+        cluster.until("the log to tell", told).await?;
+        ensure!(gateway.health_status(cluster, "/healthz").await? == 500);
+        wire.set(Behaviour::Pass);
+        gateway.ready(cluster).await?;
+        cluster.served(gateway.http, "web.example", 200).await?;
+        Ok(())
+    });
+}

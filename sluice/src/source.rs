@@ -1,0 +1,118 @@
+//! Where the configuration comes from: a folder, or a cluster.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Result;
+use jiff::Timestamp;
+use sluice_config::Snapshot;
+use sluice_controller::Options;
+use sluice_controller::snapshot_file::{self, SnapshotError};
+use sluice_controller::source::files::FileSource;
+use sluice_controller::source::kube::{Access, ContactState, KubeSource};
+use sluice_controller::source::{Batch, References};
+use sluice_gateway::telemetry::SourceContact;
+use tokio::sync::{mpsc, watch};
+
+use crate::flags::{ClusterFlags, ServeFlags};
+
+/// A running source. Ends when it is dropped.
+pub(crate) enum Source {
+    /// `--manifests`.
+    Files(#[expect(dead_code, reason = "runs for as long as it is held")] FileSource),
+    /// A Kubernetes API.
+    Cluster(KubeSource),
+}
+
+/// What the control plane has to say to a source.
+#[derive(Default)]
+pub(crate) struct Feedback {
+    references: Option<mpsc::UnboundedSender<References>>,
+    snapshot: Option<PathBuf>,
+}
+
+impl Source {
+    /// Starts what the flags name, and says what the controller has to know of it.
+    ///
+    /// # Errors
+    /// What they name cannot be used, or they name nothing.
+    pub(crate) async fn start(flags: &ServeFlags) -> Result<(Self, Options, mpsc::Receiver<Batch>)> {
+        let options = flags.controller.clone();
+        if let Some(folder) = &flags.manifests {
+            let (source, batches) = FileSource::start(folder, &options)?;
+            return Ok((Self::Files(source), options, batches));
+        }
+        let ClusterFlags { kubeconfig, apiserver_host, certificate_authority, .. } = &flags.cluster;
+        let access = Access::choose(
+            kubeconfig.as_deref(),
+            apiserver_host.as_deref(),
+            certificate_authority.as_deref(),
+        )?;
+        // The API server writes the default class into Ingresses that have none.
+        let options = Options { apply_default_class: false, ..options };
+        let (source, batches) = KubeSource::start(access, &options).await?;
+        Ok((Self::Cluster(source), options, batches))
+    }
+
+    /// What the control plane may say to it.
+    pub(crate) fn feedback(&self, flags: &ServeFlags) -> Feedback {
+        match self {
+            Self::Files(_) => Feedback::default(),
+            Self::Cluster(source) => Feedback {
+                references: Some(source.references()),
+                snapshot: flags.cluster.snapshot_file.clone(),
+            },
+        }
+    }
+
+    /// Whether it is reached, for metrics; none where that is not a question.
+    pub(crate) fn contact(&self) -> Option<impl Fn() -> SourceContact + Send + Sync + use<>> {
+        let Self::Cluster(source) = self else { return None };
+        let state = source.contact();
+        Some(move || contact(&state))
+    }
+}
+
+fn contact(state: &watch::Receiver<ContactState>) -> SourceContact {
+    let state = state.borrow();
+    let since = |since: Timestamp| Timestamp::now().duration_since(since);
+    SourceContact {
+        away: state.away.as_ref().map_or(Duration::ZERO, |away| since(away.since).unsigned_abs()),
+        last_answer: state.last_answer.map_or(0, Timestamp::as_second),
+    }
+}
+
+impl Feedback {
+    /// Other Secrets are referred to.
+    pub(crate) fn references(&self, changes: References) {
+        if let Some(references) = &self.references {
+            // A source that has ended needs to know nothing more.
+            let _ = references.send(changes);
+        }
+    }
+
+    /// What may be served while the API is away.
+    pub(crate) fn stand_in(&self) -> Option<Snapshot> {
+        let path = self.snapshot.as_ref()?;
+        match snapshot_file::read(path) {
+            Ok(snapshot) => {
+                tracing::warn!(
+                    path = %path.display(), hosts = snapshot.hosts.len(),
+                    "the Kubernetes API is away; serving the last configuration from --snapshot-file"
+                );
+                Some(snapshot)
+            }
+            Err(error @ SnapshotError::None) => {
+                tracing::warn!(path = %path.display(), "the Kubernetes API is away, and of --snapshot-file {error}");
+                None
+            }
+            Err(error) => {
+                tracing::error!(
+                    path = %path.display(), %error,
+                    "the Kubernetes API is away, and --snapshot-file cannot be used; going on without it"
+                );
+                None
+            }
+        }
+    }
+}
