@@ -17,7 +17,7 @@ const CONNECTIONS: usize = 9_500;
 pub async fn measure(running: &Running, tls: bool) -> anyhow::Result<Idle> {
     let target = match tls {
         false => Target::plain(running.scene.http, HOST),
-        true => Target::tls(running.scene.https, HOST, trusting()?),
+        true => Target::tls(running.scene.https, HOST, trusting()),
     };
     // What the first connections cost once for all is not counted.
     drop(open(&target, AT_ONCE * 4).await?);
