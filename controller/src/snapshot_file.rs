@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use sluice_config::{Delta, Snapshot};
+use sluice_config::{Delta, Generation, Snapshot};
 
 /// The least time between two writes.
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -41,17 +41,11 @@ pub enum SnapshotError {
     Corrupt(String),
 }
 
-/// What is in the file.
-#[derive(Deserialize)]
-struct Read {
+/// What is in the file: the state as the delta that leads to it, because keys of JSON's maps are texts alone.
+#[derive(Deserialize, Serialize)]
+struct Contents {
     format: u32,
-    snapshot: Snapshot,
-}
-
-#[derive(Serialize)]
-struct Written<'a> {
-    format: u32,
-    snapshot: &'a Snapshot,
+    delta: Delta,
 }
 
 /// Reads a file that [`SnapshotWriter`] has written.
@@ -65,13 +59,15 @@ pub fn read(path: &Path) -> Result<Snapshot, SnapshotError> {
     })?;
     let corrupt = |reason: String| SnapshotError::Corrupt(reason);
     // What is wrong is not repeated from the file: it holds keys.
-    let read: Read = serde_json::from_reader(BufReader::new(file)).map_err(|error| {
+    let read: Contents = serde_json::from_reader(BufReader::new(file)).map_err(|error| {
         corrupt(format!("{:?} at line {}, column {}", error.classify(), error.line(), error.column()))
     })?;
-    if read.format != FORMAT || !read.snapshot.complete {
+    if read.format != FORMAT || !read.delta.complete {
         return Err(corrupt(format!("format {}", read.format)));
     }
-    Ok(read.snapshot)
+    let mut snapshot = Snapshot::default();
+    snapshot.apply(&read.delta);
+    Ok(snapshot)
 }
 
 impl SnapshotWriter {
@@ -156,7 +152,10 @@ fn write(path: &Path, snapshot: &Snapshot) -> io::Result<()> {
     }
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
     let mut output = BufWriter::new(file);
-    serde_json::to_writer(&mut output, &Written { format: FORMAT, snapshot })?;
+    serde_json::to_writer(
+        &mut output,
+        &Contents { format: FORMAT, delta: snapshot.to_delta(Generation::default()) },
+    )?;
     output.flush()?;
     output.get_ref().sync_all()?;
     fs::rename(&beside, path)
@@ -199,13 +198,13 @@ mod tests {
     fn a_damaged_file_says_so_without_what_it_holds() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("snapshot.json");
-        for text in ["", "{\"format\":1,\"snapshot\":\"secret\"}", "{\"format\":1,", "[\"secret\"]"] {
+        for text in ["", "{\"format\":1,\"delta\":\"secret\"}", "{\"format\":1,", "[\"secret\"]"] {
             fs::write(&path, text).unwrap();
             let error = read(&path).unwrap_err();
             assert!(matches!(error, SnapshotError::Corrupt(_)), "{error}");
             assert!(!error.to_string().contains("secret"), "{error}");
         }
-        let written = Written { format: 2, snapshot: &Snapshot { complete: true, ..Snapshot::default() } };
+        let written = Contents { format: 2, delta: delta("a", true) };
         fs::write(&path, serde_json::to_string(&written).unwrap()).unwrap();
         assert!(read(&path).unwrap_err().to_string().contains("format 2"));
     }

@@ -13,9 +13,9 @@ use sluice_lab::harness::{Cluster, TestCertificate, TestClass, shared};
 const NAMESPACED: [&str; 4] =
     ["networking.k8s.io/ingresses", "/services", "discovery.k8s.io/endpointslices", "/secrets"];
 
-async fn annotate(cluster: &Cluster, class: &TestClass) -> Result<()> {
-    let annotations = json!({"kubernetes.io/ingress.class": class.name});
-    cluster.merge::<Ingress>("web", json!({"metadata": {"annotations": annotations}})).await?;
+async fn annotate(cluster: &Cluster, ingress: &str, class: Option<&TestClass>) -> Result<()> {
+    let annotations = json!({"kubernetes.io/ingress.class": class.map(|class| &class.name)});
+    cluster.merge::<Ingress>(ingress, json!({"metadata": {"annotations": annotations}})).await?;
     Ok(())
 }
 
@@ -23,10 +23,11 @@ async fn annotate(cluster: &Cluster, class: &TestClass) -> Result<()> {
 fn a_role_of_one_namespace_is_enough() {
     shared(async |cluster| {
         let class = TestClass::web(cluster, 1).await?;
-        let certificate = TestCertificate::new("web.example")?;
+        let certificate = TestCertificate::new("secure.example")?;
         cluster.apply(&certificate.secret("tls")).await?;
-        let tls = json!({"spec": {"tls": [{"hosts": ["web.example"], "secretName": "tls"}]}});
-        cluster.merge::<Ingress>("web", tls).await?;
+        cluster.apply(&class.ingress("secure", "secure.example", "web")).await?;
+        let tls = json!({"spec": {"tls": [{"hosts": ["secure.example"], "secretName": "tls"}]}});
+        cluster.merge::<Ingress>("secure", tls).await?;
         let kubeconfig = cluster.account("gateway").await?;
         cluster.allow("gateway", false, &NAMESPACED).await?;
         let namespace = format!("--watch-namespace={}", cluster.namespace);
@@ -38,12 +39,13 @@ fn a_role_of_one_namespace_is_enough() {
         let problems = gateway.problems(cluster).await?;
         ensure!(problems.contains("ingressclasses") && problems.contains("ClusterRole"), "{problems}");
         ensure!(!problems.contains("does not exist"), "{problems}");
-        annotate(cluster, &class).await?;
+        annotate(cluster, "web", Some(&class)).await?;
         cluster.served(gateway.http, "web.example", 200).await?;
-        ensure!(certificate.is_served(gateway.https).await?);
+        annotate(cluster, "secure", Some(&class)).await?;
+        certificate.served(cluster, gateway.https, true).await?;
 
         // Given the right, it is taken up without a restart.
-        cluster.merge::<Ingress>("web", json!({"metadata": {"annotations": null}})).await?;
+        annotate(cluster, "web", None).await?;
         cluster.served(gateway.http, "web.example", 404).await?;
         cluster.allow("gateway", true, &["networking.k8s.io/ingressclasses"]).await?;
         cluster.served(gateway.http, "web.example", 200).await?;

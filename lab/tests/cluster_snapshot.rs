@@ -61,7 +61,7 @@ fn a_damaged_file_is_told_and_done_without() {
         let class = TestClass::web(cluster, 1).await?;
         let folder = tempfile::tempdir()?;
         let file = folder.path().join("snapshot.json");
-        std::fs::write(&file, "{\"format\": 1, \"snapshot\": {\"compl")?;
+        std::fs::write(&file, "{\"format\": 1, \"delta\": {\"compl")?;
         let flag = format!("--snapshot-file={}", file.display());
         let (wire, kubeconfig) = cluster.lab.api_wire().await?;
         wire.set(Behaviour::Refuse);
