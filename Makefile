@@ -5,10 +5,10 @@ CARGO ?= cargo
 TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test fmt fmt-check lint docs deny loadtest tools
+.PHONY: help build run test fmt fmt-check lint docs deny loadtest tools bench bench-short bench-guard bench-docs bench-build
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # Says exactly what is missing and how to get it, once for all of it.
 tools:
@@ -30,7 +30,7 @@ run: tools ## build, and serve examples/quickstart with demo backends
 
 test: tools ## every suite: unit, property, end to end, and a short run of churn
 	$(CARGO) test --locked --workspace --exclude sluice-lab
-	$(CARGO) build --locked -p sluice -p sluice-loadtest --bins
+	$(CARGO) build --locked -p sluice --bin sluice -p sluice-loadtest --bin churn
 	$(TARGET)/debug/churn --short --sluice $(TARGET)/debug/sluice
 
 fmt: tools ## format everything
@@ -48,10 +48,37 @@ docs: tools ## the API documentation, with warnings as errors
 deny: tools ## licences, banned crates, sources and advisories of dependencies
 	.ci/deny
 
-loadtest: build ## churn, scale and idle against the release binary
-	$(CARGO) build --locked --release -p sluice-loadtest --bins
+loadtest: build ## churn, scale, idle and overload against the release binary
+	$(CARGO) build --locked --release -p sluice-loadtest --bin churn --bin scale --bin idle --bin overload \
+	  --bin bench-origin
 	$(TARGET)/release/churn
 	$(TARGET)/release/scale
 	$(TARGET)/release/idle
+	$(TARGET)/release/overload
+
+# The profile that the benchmark is built with; `quick` builds faster and measures nearly the same.
+BENCH_PROFILE ?= release
+BENCH = $(TARGET)/$(BENCH_PROFILE)/bench
+
+bench-build: tools
+	$(CARGO) build --locked --profile $(BENCH_PROFILE) -p sluice --bin sluice -p sluice-loadtest \
+	  --bin bench --bin bench-origin --bin vanilla-pingora --bin tuned-pingora
+
+bench: bench-build ## side by side with nginx, HAProxy, Envoy and Pingora (docs/benchmarks.md)
+	$(BENCH) $(BENCH_FLAGS)
+
+bench-short: bench-build ## three rungs of it in two minutes
+	$(BENCH) --label short --rungs h1,h1-close,tls-h1 --rounds 2 --seconds 2 $(BENCH_FLAGS)
+
+bench-docs: bench-build ## the same as bench, and write the figures into docs/
+	$(BENCH) --write-docs docs $(BENCH_FLAGS)
+
+# Wide, so that it fails for what is plainly wrong and not for a machine's mood.
+GUARD_LIMIT ?= 1.5
+
+bench-guard: ## fail when a request costs far more than plain Pingora's
+	@$(MAKE) --no-print-directory bench-build BENCH_PROFILE=quick
+	$(TARGET)/quick/bench --label guard --peers vanilla --rungs h1,h1-10k,h1-close --rounds 3 --seconds 2 \
+	  --guard $(GUARD_LIMIT)
 
 include lab/lab.mk
