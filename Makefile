@@ -5,10 +5,11 @@ CARGO ?= cargo
 OUT := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test fmt fmt-check lint docs deny loadtest k6 tools tools-test
+.PHONY: help build run test fmt fmt-check lint docs deny loadtest k6 tools tools-test bench bench-short bench-guard \
+  bench-docs bench-build
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # Says exactly what is missing and how to get it, once for all of it.
 tools:
@@ -53,11 +54,12 @@ docs: tools ## the API documentation, with warnings as errors
 deny: tools ## licences, banned crates, sources and advisories of dependencies
 	.ci/deny
 
-loadtest: tools-test build lab-build-k6 ## churn, scale, idle and the k6 scripts against the release binary
+loadtest: tools-test build lab-build-k6 ## churn, scale, idle, overload and the k6 scripts against the release binary
 	$(CARGO) build --locked --release -p sluice-loadtest --bins
 	$(OUT)/release/churn
 	$(OUT)/release/scale
 	$(OUT)/release/idle
+	$(OUT)/release/overload
 	$(OUT)/release/k6-suite --k6 "$(K6)"
 
 # docs/loadtest.md has the scripts and their settings.
@@ -66,5 +68,30 @@ loadtest: tools-test build lab-build-k6 ## churn, scale, idle and the k6 scripts
 k6: tools-test lab-build-k6 ## one k6 script, here or against TARGET
 	$(CARGO) build --locked --profile quick -p sluice-loadtest --bin k6-suite $(if $(TARGET),,-p sluice --bin sluice)
 	$(OUT)/quick/k6-suite $(SCRIPT) $(if $(TARGET),--target $(TARGET)) $(K6_FLAGS) --k6 "$(K6)"
+
+# The profile that the benchmark is built with; `quick` builds faster and measures nearly the same.
+BENCH_PROFILE ?= release
+BENCH = $(OUT)/$(BENCH_PROFILE)/bench
+
+bench-build: tools
+	$(CARGO) build --locked --profile $(BENCH_PROFILE) -p sluice --bin sluice -p sluice-loadtest \
+	  --bin bench --bin bench-origin --bin vanilla-pingora --bin tuned-pingora
+
+bench: bench-build ## side by side with nginx, HAProxy, Envoy and Pingora (docs/benchmarks.md)
+	$(BENCH) $(BENCH_FLAGS)
+
+bench-short: bench-build ## three rungs of it in two minutes
+	$(BENCH) --label short --rungs h1,h1-close,tls-h1 --rounds 2 --seconds 2 $(BENCH_FLAGS)
+
+bench-docs: bench-build ## the same as bench, and write the figures into docs/
+	$(BENCH) --write-docs docs $(BENCH_FLAGS)
+
+# Wide, so that it fails for what is plainly wrong and not for a machine's mood.
+GUARD_LIMIT ?= 1.5
+
+bench-guard: ## fail when a request costs far more than plain Pingora's
+	@$(MAKE) --no-print-directory bench-build BENCH_PROFILE=quick
+	$(OUT)/quick/bench --label guard --peers vanilla --rungs h1,h1-10k,h1-close --rounds 3 --seconds 2 \
+	  --guard $(GUARD_LIMIT)
 
 include lab/lab.mk

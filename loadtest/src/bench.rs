@@ -10,11 +10,15 @@
 
 pub mod changes;
 pub mod child;
+pub mod document;
+pub mod guard;
 pub mod idle;
 pub mod load;
 pub mod machine;
 pub mod origin;
 pub mod peer;
+pub mod picture;
+pub mod quoted;
 pub mod run;
 pub mod rung;
 pub mod sample;

@@ -107,12 +107,15 @@ impl Connection {
         self.get(path).await
     }
 
-    /// Turns the connection into a WebSocket, or something that looks like one to a proxy.
+    /// Turns the connection into a WebSocket, or something that looks like one to a proxy: the key is the example
+    /// of RFC 6455.
     ///
     /// # Errors
     /// The connection fails, or the upgrade is refused.
     pub async fn upgrade(&mut self) -> anyhow::Result<()> {
-        self.send("/", "Upgrade: websocket\r\nConnection: Upgrade\r\n").await?;
+        let fields = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
+                      Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+        self.send("/", fields).await?;
         let answer = self.receive().await?;
         anyhow::ensure!(answer.status == 101, "status {} in place of 101", answer.status);
         Ok(())

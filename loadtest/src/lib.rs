@@ -1,8 +1,9 @@
 //! What the load programs share: a gateway as a child process, cheap backends, clients, manifests, and reports.
 //!
 //! The programs are `churn` (nothing fails while everything changes), `scale` (what thousands of objects cost),
-//! `idle` (what an idle connection costs) and `k6-suite` (the k6 scripts, here or against a gateway elsewhere). `demo-backend` answers in the quickstart. Each prints a table,
-//! or JSON with `--json`, and exits with 1 when what it asserts does not hold.
+//! `idle` (what an idle connection costs), `overload` (what happens beyond capacity) and `k6-suite` (the k6 scripts,
+//! here or against a gateway elsewhere). Each prints a table, or JSON with `--json`, and exits with 1 when what it
+//! asserts does not hold. `bench` holds Sluice against other proxies. `demo-backend` answers in the quickstart.
 
 pub mod arguments;
 pub mod backend;

@@ -12,6 +12,7 @@ use anyhow::Context;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::NamedTempFile;
 
+use crate::bench::usage;
 use crate::client::Target;
 
 /// How long a gateway may take to be ready or to end.
@@ -73,6 +74,11 @@ impl Gateway {
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());
         Ok(kilobytes.with_context(|| format!("no VmRSS in {path}"))? * 1024)
+    }
+
+    /// CPU time of all its threads so far.
+    pub fn cpu_time(&self) -> Duration {
+        usage::cpu_time(&[self.child.id()]).total()
     }
 
     /// Ends it as Kubernetes does, and waits for it.

@@ -19,6 +19,8 @@ pub enum Bound {
     None,
     /// More than this is a failure.
     AtMost(f64),
+    /// Less than this is a failure.
+    AtLeast(f64),
     /// Another value than this is a failure.
     Exactly(f64),
     /// More than this is worth a remark; it depends on the machine.
@@ -96,6 +98,7 @@ impl Figure {
         let (holds, fails) = match self.bound {
             Bound::None => return "",
             Bound::AtMost(limit) => (self.value <= limit, "FAILED"),
+            Bound::AtLeast(limit) => (self.value >= limit, "FAILED"),
             Bound::Exactly(wanted) => (self.value == wanted, "FAILED"),
             Bound::Aim(limit) => (self.value <= limit, "missed"),
         };
@@ -108,6 +111,7 @@ impl Bound {
         match self {
             Self::None => String::new(),
             Self::AtMost(limit) => format!("<= {}", number(limit)),
+            Self::AtLeast(limit) => format!(">= {}", number(limit)),
             Self::Exactly(wanted) => format!("= {}", number(wanted)),
             Self::Aim(limit) => format!("aim {}", number(limit)),
         }

@@ -29,17 +29,19 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts a proxy on a core and waits until it passes a request on.
+    /// Starts a proxy on a core and waits until it passes a request on. `through` are words of a command that runs
+    /// the one that follows it, for limits; most often there are none.
     ///
     /// # Errors
     /// It cannot be started, ends, or does not answer in time; what it printed is in the message.
-    pub async fn start(peer: &Peer, scene: Scene, core: usize) -> anyhow::Result<Self> {
+    pub async fn start(peer: &Peer, scene: Scene, core: usize, through: &[&str]) -> anyhow::Result<Self> {
         let wanted = peer.command(&scene)?;
         let log = scene.file("output.log");
         // Whatever a proxy prints as its access log goes to a file of the same folder as nginx's.
         let output = File::create(scene.file("stdout.log"))?;
         let child = Command::new("taskset")
             .args(["-c", &core.to_string()])
+            .args(through)
             .arg(wanted.get_program())
             .args(wanted.get_args())
             .stdin(Stdio::null())

@@ -1,6 +1,7 @@
 //! Load generators. Each runs against a proxy for a while and says what was answered.
 
 pub mod h2load;
+pub mod handshakes;
 pub mod paced;
 pub mod websocket;
 pub mod wrk;

@@ -19,11 +19,11 @@ pub struct Cores {
 }
 
 impl Cores {
-    /// The first two cores that this process may use; it moves to the second.
+    /// The first two cores that this process may use.
     ///
     /// # Errors
     /// There are fewer, or `taskset` is missing: figures of proxies that share a core with their load mean nothing.
-    pub fn claim() -> anyhow::Result<Self> {
+    pub fn find() -> anyhow::Result<Self> {
         let usable = sched_getaffinity(None).context("cannot ask for the usable cores")?;
         let mut cores = (0..CpuSet::MAX_CPU).filter(|&core| usable.is_set(core));
         let (Some(proxy), Some(load)) = (cores.next(), cores.next()) else {
@@ -33,13 +33,21 @@ impl Cores {
             );
         };
         tool::find("taskset", "util-linux")?;
+        Ok(Self { proxy, load })
+    }
+
+    /// Moves this process, and with it the load generators that it starts, to their core, and lets it open as many
+    /// files as it may.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn claim(self) -> anyhow::Result<()> {
         let mut own = CpuSet::new();
-        own.set(load);
+        own.set(self.load);
         sched_setaffinity(None, &own).context("cannot move to one core")?;
         let limit = getrlimit(Resource::Nofile);
         setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })
-            .context("cannot raise the limit of open files")?;
-        Ok(Self { proxy, load })
+            .context("cannot raise the limit of open files")
     }
 }
 

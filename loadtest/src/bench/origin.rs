@@ -1,139 +1,53 @@
-//! The origin: answers as cheaply as one thread can, because it shares a core with the load generator and must
-//! not be what a proxy waits for.
-//!
-//! `/10k` and `/1m` answer with bodies of that size, every other path with 0.1 KiB. Bodies of requests are read
-//! and dropped. An upgraded connection gets its octets back.
+//! The origin as a process of its own, `bench-origin`, so that its CPU time is nobody else's.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
+pub mod server;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use anyhow::Context;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
 
-/// Octets read at once: enough for a head, and for bodies in few calls.
-const READ: usize = 64 * 1024;
+use super::scene::HOST;
+use crate::client::Target;
+use crate::process::free_ports;
 
-struct Answers {
-    small: Vec<u8>,
-    medium: Vec<u8>,
-    large: Vec<u8>,
+/// The origin, ended when dropped. It listens on all loopback addresses, and each of them can be an endpoint.
+#[derive(Debug)]
+pub struct Origin {
+    /// One of its addresses.
+    pub address: SocketAddr,
+    child: Child,
 }
 
-impl Answers {
-    fn new() -> Self {
-        let answer = |length: usize| {
-            let head = format!(
-                "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nContent-Length: {length}\r\n\r\n"
-            );
-            let mut octets = head.into_bytes();
-            octets.resize(octets.len() + length, b'x');
-            octets
-        };
-        Self { small: answer(102), medium: answer(10 * 1024), large: answer(1024 * 1024) }
-    }
-
-    fn to(&self, head: &[u8]) -> &[u8] {
-        let target = head.split(|&octet| octet == b' ').nth(1).unwrap_or_default();
-        match target {
-            b"/10k" => &self.medium,
-            b"/1m" => &self.large,
-            _ => &self.small,
+impl Origin {
+    /// Starts it on the core of this process.
+    ///
+    /// # Errors
+    /// It is not next to this program, or it ends.
+    pub async fn start() -> anyhow::Result<Self> {
+        let [address] = free_ports()?;
+        let program = std::env::current_exe()?.with_file_name("bench-origin");
+        let child = Command::new(&program)
+            .arg(SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port())).to_string())
+            .stdin(Stdio::null())
+            .spawn()
+            .with_context(|| format!("cannot start {}", program.display()))?;
+        let mut origin = Self { address, child };
+        let target = Target::plain(address, HOST);
+        while target.get_once("/").await.is_err() {
+            let ended = origin.child.try_wait()?;
+            anyhow::ensure!(ended.is_none(), "the origin ended");
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
+        Ok(origin)
     }
 }
 
-/// Serves until the listener fails.
-///
-/// # Errors
-/// The address cannot be bound, or accepting fails.
-pub async fn serve(address: SocketAddr) -> anyhow::Result<()> {
-    let listener = TcpListener::bind(address).await.with_context(|| format!("cannot bind {address}"))?;
-    let answers = Arc::new(Answers::new());
-    loop {
-        let (stream, _) = listener.accept().await.context("accept")?;
-        let answers = answers.clone();
-        tokio::spawn(async move {
-            // A connection ends when the proxy wants it to.
-            let _ = converse(stream, &answers).await;
-        });
+impl Drop for Origin {
+    fn drop(&mut self) {
+        // It has ended already when it failed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
-}
-
-async fn converse(mut stream: TcpStream, answers: &Answers) -> std::io::Result<()> {
-    stream.set_nodelay(true)?;
-    let mut buffer = Vec::with_capacity(4096);
-    loop {
-        let end = loop {
-            if let Some(end) = buffer.windows(4).position(|four| four == b"\r\n\r\n") {
-                break end + 4;
-            }
-            if stream.read_buf(&mut buffer).await? == 0 {
-                return Ok(());
-            }
-        };
-        let head = &buffer[..end];
-        if field(head, b"upgrade:").is_some() {
-            return parrot(stream).await;
-        }
-        let chunked = field(head, b"transfer-encoding:").is_some();
-        let length = field(head, b"content-length:").and_then(|value| value.trim().parse().ok()).unwrap_or(0);
-        let answer = answers.to(head);
-        let begun = buffer.len() - end;
-        if chunked {
-            skip_chunks(&mut stream, &mut buffer, end).await?;
-        } else if begun > length {
-            buffer.drain(..end + length);
-        } else {
-            buffer.clear();
-            skip(&mut stream, length - begun).await?;
-        }
-        stream.write_all(answer).await?;
-    }
-}
-
-/// The value of a field whose name is given in lower case, with its colon.
-fn field<'a>(head: &'a [u8], name: &[u8]) -> Option<&'a str> {
-    let mut lines = head.split(|&octet| octet == b'\n').skip(1);
-    let line = lines.find(|line| line.len() > name.len() && line[..name.len()].eq_ignore_ascii_case(name))?;
-    std::str::from_utf8(&line[name.len()..]).ok()
-}
-
-async fn skip(stream: &mut TcpStream, mut length: usize) -> std::io::Result<()> {
-    if length == 0 {
-        return Ok(());
-    }
-    let mut waste = vec![0; READ];
-    while length > 0 {
-        let wanted = length.min(READ);
-        match stream.read(&mut waste[..wanted]).await? {
-            0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
-            count => length -= count,
-        }
-    }
-    Ok(())
-}
-
-/// Nothing here sends trailers or a body that holds the octets of a last chunk.
-async fn skip_chunks(stream: &mut TcpStream, buffer: &mut Vec<u8>, start: usize) -> std::io::Result<()> {
-    let mut from = start;
-    loop {
-        if let Some(end) = buffer[from..].windows(5).position(|five| five == b"0\r\n\r\n") {
-            buffer.drain(..from + end + 5);
-            return Ok(());
-        }
-        from = start.max(buffer.len().saturating_sub(4));
-        if stream.read_buf(buffer).await? == 0 {
-            return Err(std::io::ErrorKind::UnexpectedEof.into());
-        }
-    }
-}
-
-/// The answer is what RFC 6455 asks for only in form: no proxy checks the key.
-async fn parrot(mut stream: TcpStream) -> std::io::Result<()> {
-    stream
-        .write_all(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
-        .await?;
-    let (mut reader, mut writer) = stream.split();
-    tokio::io::copy(&mut reader, &mut writer).await.map(|_| ())
 }

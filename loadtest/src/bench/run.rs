@@ -1,23 +1,18 @@
 //! The run: rounds of rungs of peers.
 
-use std::net::{Ipv4Addr, SocketAddr};
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-
-use anyhow::Context;
 
 use super::child::Running;
 use super::load::paced::Paced;
 use super::load::{Work, websocket};
 use super::machine::Cores;
+use super::origin::Origin;
 use super::peer::Peer;
 use super::rung::{Load, Rung};
 use super::sample::Sample;
 use super::scene::{HOST, Scene};
 use super::{changes, idle};
 use crate::certificate::Certificate;
-use crate::client::Target;
-use crate::process::free_ports;
 
 /// How long the load runs before anything is counted: connections, pools and code pages are warm then.
 const WARM_UP: Duration = Duration::from_secs(1);
@@ -39,12 +34,6 @@ pub struct Run {
     pub seconds: u64,
     /// Where they run.
     pub cores: Cores,
-}
-
-/// The origin, ended when dropped.
-struct Origin {
-    address: SocketAddr,
-    child: Child,
 }
 
 impl Run {
@@ -94,7 +83,7 @@ impl Run {
     }
 
     async fn sample(&self, round: usize, rung: &Rung, peer: &Peer, scene: Scene) -> anyhow::Result<Sample> {
-        let running = Running::start(peer, scene, self.cores.proxy).await?;
+        let running = Running::start(peer, scene, self.cores.proxy, &[]).await?;
         let at_rest = running.memory()?;
         let mut sample = Sample {
             round,
@@ -133,7 +122,10 @@ async fn apply(load: Load, running: &Running, duration: Duration) -> anyhow::Res
     let blocking = move || match load {
         Load::Wrk(wrk) => wrk.run(&scene, duration),
         Load::H2load(h2load) => h2load.run(&scene, duration),
-        Load::Paced { rate, .. } => Paced { rate, connections: 64, path: "/" }.run(scene.http, duration),
+        Load::Paced { rate, .. } => {
+            let paced = Paced { rate, connections: 64, patience: Duration::from_secs(5), host: HOST };
+            paced.run(scene.http, duration)
+        }
         Load::WebSocket | Load::Idle { .. } => unreachable!("they need no thread"),
     };
     match load {
@@ -145,33 +137,5 @@ async fn apply(load: Load, running: &Running, duration: Duration) -> anyhow::Res
             work?
         }
         _ => tokio::task::spawn_blocking(blocking).await?,
-    }
-}
-
-impl Origin {
-    async fn start() -> anyhow::Result<Self> {
-        let [address] = free_ports()?;
-        let program = std::env::current_exe()?.with_file_name("bench-origin");
-        // It inherits the core of this process.
-        let child = Command::new(&program)
-            .arg(SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port())).to_string())
-            .stdin(Stdio::null())
-            .spawn()
-            .with_context(|| format!("cannot start {}", program.display()))?;
-        let mut origin = Self { address, child };
-        let target = Target::plain(address, HOST);
-        while target.get_once("/").await.is_err() {
-            let ended = origin.child.try_wait()?;
-            anyhow::ensure!(ended.is_none(), "the origin ended");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        Ok(origin)
-    }
-}
-
-impl Drop for Origin {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

@@ -134,9 +134,9 @@ pub fn all() -> Vec<Rung> {
         rung("websocket", "WebSocket, echo of 100 octets", Load::WebSocket),
         routes("routes-1", "1 route", 1),
         routes("routes-10000", "10,000 routes, all asked", 10_000),
-        Rung { seconds: 5, ..rung("fixed-5000", "5,000 requests/s", Load::Paced { rate: 5000, changes: 0 }) },
+        Rung { seconds: 8, ..rung("fixed-5000", "5,000 requests/s", Load::Paced { rate: 5000, changes: 0 }) },
         Rung {
-            seconds: 5,
+            seconds: 8,
             field: Field::Sluice,
             ..rung("changes-50", "the same, 50 changes/s", Load::Paced { rate: 5000, changes: 50 })
         },

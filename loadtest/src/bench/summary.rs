@@ -84,14 +84,14 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::time::Duration;
 
     use super::*;
     use crate::bench::load::Work;
     use crate::bench::usage::Usage;
 
-    fn sample(round: usize, peer: &str, microseconds: u64) -> Sample {
+    pub(in crate::bench) fn sample(round: usize, peer: &str, microseconds: u64) -> Sample {
         Sample {
             round,
             rung: "h1",

@@ -4,14 +4,14 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use sluice_loadtest::bench::origin;
+use sluice_loadtest::bench::origin::server;
 
 fn main() -> ExitCode {
     let served =
         std::env::args().nth(1).context("write an address, such as 127.0.0.1:9000").and_then(|word| {
             let address: SocketAddr = word.parse().with_context(|| format!("{word:?} is no address"))?;
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(origin::serve(address))
+            runtime.block_on(server::serve(address))
         });
     match served {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,11 +1,13 @@
 //! Sluice side by side with nginx, HAProxy, Envoy, nghttpx and plain Pingora (docs/benchmarks.md).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Parser;
-use serde_json::json;
+use serde_json::{Map, Value, json};
+use sluice_loadtest::bench::document::Document;
+use sluice_loadtest::bench::guard::{self, Verdict};
 use sluice_loadtest::bench::machine::{self, Cores};
 use sluice_loadtest::bench::peer::{Build, Peer};
 use sluice_loadtest::bench::run::Run;
@@ -17,7 +19,7 @@ use sluice_loadtest::bench::table;
 /// Proxies side by side, one core each.
 #[derive(Parser)]
 struct Arguments {
-    /// Builds of Sluice; by default the one next to this program.
+    /// Builds of Sluice, the first of which the document is about; by default the one next to this program.
     #[arg(long, value_name = "[NAME=]PATH[:FLAGS]")]
     sluice: Vec<Build>,
     /// Others; by default all that are installed.
@@ -32,15 +34,32 @@ struct Arguments {
     /// Length of each load.
     #[arg(long, default_value_t = 3)]
     seconds: u64,
-    /// Where to write all samples.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    /// Name of this run, for its file.
+    #[arg(long, default_value = "bench")]
+    label: String,
+    /// Folder for the file with all samples; by default `bench` next to the folder of this program.
+    #[arg(long, value_name = "FOLDER")]
+    output: Option<PathBuf>,
+    /// Write the figures into benchmarks.md and benchmarks.svg of this folder.
+    #[arg(long, value_name = "FOLDER", num_args = 0..=1, default_missing_value = "docs")]
+    write_docs: Option<PathBuf>,
+    /// Fail when Sluice takes more than so many times the CPU of plain Pingora on any rung. A machine that cannot
+    /// measure passes.
+    #[arg(long, value_name = "RATIO")]
+    guard: Option<f64>,
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if arguments.guard.is_some()
+        && let Err(error) = guard::possible()
+    {
+        println!("nothing was measured: {error:#}");
+        return ExitCode::SUCCESS;
+    }
     match bench(&arguments) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(Verdict::Passed) => ExitCode::SUCCESS,
+        Ok(Verdict::Failed) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("{error:#}");
             ExitCode::FAILURE
@@ -48,38 +67,65 @@ fn main() -> ExitCode {
     }
 }
 
-fn bench(arguments: &Arguments) -> anyhow::Result<()> {
-    let cores = Cores::claim()?;
+fn bench(arguments: &Arguments) -> anyhow::Result<Verdict> {
+    let cores = Cores::find()?;
+    cores.claim()?;
     let (peers, versions) = peers(arguments)?;
     let rungs = match arguments.rungs.as_slice() {
         [] => rung::all(),
         names => names.iter().map(|name| Rung::named(name)).collect::<anyhow::Result<_>>()?,
     };
+    let own = peers.first().map(Peer::name).unwrap_or_default().to_owned();
     let run = Run { rungs, peers, rounds: arguments.rounds, seconds: arguments.seconds, cores };
-    eprintln!("about {} minutes", run.estimate().as_secs().div_ceil(60));
+    eprintln!(
+        "about {} minutes: proxies on core {}, load and origin on core {}",
+        run.estimate().as_secs().div_ceil(60),
+        cores.proxy,
+        cores.load
+    );
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    let samples = runtime.block_on(run.samples(tell))?;
-    let summary = Summary::new(samples);
+    let summary = Summary::new(runtime.block_on(run.samples(tell))?);
     print!("{}", table::tables(&run.rungs, &summary));
-    if let Some(path) = &arguments.json {
-        let samples: Vec<_> = summary.samples().iter().map(Sample::to_json).collect();
-        let report = json!({"machine": machine::description(), "versions": versions, "samples": samples});
-        std::fs::write(path, format!("{report:#}\n"))
-            .with_context(|| format!("cannot write {}", path.display()))?;
+    let machine = machine::description();
+    write_samples(arguments, &machine, &versions, &summary)?;
+    if let Some(folder) = &arguments.write_docs {
+        let (rounds, rungs, summary) = (arguments.rounds, run.rungs.as_slice(), &summary);
+        let document = Document { rungs, summary, own: &own, rounds, machine: &machine, versions: &versions };
+        document.write(folder)?;
     }
+    match arguments.guard {
+        Some(limit) => guard::check(&run.rungs, &summary, &own, limit),
+        None => Ok(Verdict::Passed),
+    }
+}
+
+fn write_samples(
+    arguments: &Arguments,
+    machine: &Value,
+    versions: &Map<String, Value>,
+    summary: &Summary,
+) -> anyhow::Result<()> {
+    let program = std::env::current_exe()?;
+    let beside = program.parent().and_then(Path::parent).map(|target| target.join("bench"));
+    let folder = arguments.output.clone().or(beside).context("name a folder with --output")?;
+    let path = folder.join(format!("{}.json", arguments.label));
+    let samples: Vec<Value> = summary.samples().iter().map(Sample::to_json).collect();
+    let report = json!({
+        "label": arguments.label, "machine": machine, "versions": versions, "samples": samples,
+    });
+    std::fs::create_dir_all(&folder)
+        .and_then(|()| std::fs::write(&path, format!("{report:#}\n")))
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    println!("\nAll samples: {}", path.display());
     Ok(())
 }
 
 /// Who takes part, with versions. A peer that was not asked for by name and is missing is told of and left out.
-fn peers(arguments: &Arguments) -> anyhow::Result<(Vec<Peer>, serde_json::Map<String, serde_json::Value>)> {
-    let mut versions = serde_json::Map::new();
+fn peers(arguments: &Arguments) -> anyhow::Result<(Vec<Peer>, Map<String, Value>)> {
+    let mut versions = Map::new();
     let mut peers = Vec::new();
     let builds = match arguments.sluice.as_slice() {
-        [] => vec![Build {
-            name: "sluice".to_owned(),
-            program: std::env::current_exe()?.with_file_name("sluice"),
-            flags: Vec::new(),
-        }],
+        [] => vec![Build::beside()?],
         builds => builds.to_vec(),
     };
     for peer in builds.into_iter().map(Peer::Sluice) {
@@ -88,35 +134,34 @@ fn peers(arguments: &Arguments) -> anyhow::Result<(Vec<Peer>, serde_json::Map<St
     }
     let names: Vec<&str> = Peer::OTHERS.iter().map(Peer::name).collect();
     for wanted in arguments.peers.iter().flatten() {
-        anyhow::ensure!(
-            names.contains(&wanted.as_str()),
-            "there is no peer {wanted:?}; there are {}",
-            names.join(", ")
-        );
+        let known = names.contains(&wanted.as_str());
+        anyhow::ensure!(known, "there is no peer {wanted:?}; there are {}", names.join(", "));
     }
     for peer in Peer::OTHERS {
         let asked = arguments.peers.as_ref().map(|names| names.iter().any(|name| name == peer.name()));
-        match (asked, peer.version()) {
-            (Some(false), _) => {}
-            (Some(true), Err(error)) => return Err(error),
-            (None, Err(error)) => eprintln!("without {}: {error:#}", peer.name()),
-            (_, Ok(version)) => {
+        if asked == Some(false) {
+            continue;
+        }
+        match peer.version() {
+            Ok(version) => {
                 versions.insert(peer.name().to_owned(), version.into());
                 peers.push(peer);
             }
+            Err(error) if asked == Some(true) => return Err(error),
+            Err(error) => eprintln!("without {}: {error:#}", peer.name()),
         }
     }
     Ok((peers, versions))
 }
 
 fn tell(sample: &Sample) {
-    eprintln!(
-        "round {} {:<14} {:<14} {:>8.1} us {:>9.0}/s {}",
-        sample.round + 1,
-        sample.rung,
-        sample.peer,
-        sample.cpu(),
-        sample.rate(),
-        if sample.work.failed > 0 { format!("failed {}", sample.work.failed) } else { String::new() }
-    );
+    let failed = match sample.work.failed {
+        0 => String::new(),
+        failed => format!(", {failed} failed"),
+    };
+    let figures = match sample.idle {
+        Some(idle) => format!("{:>8.1} KiB a connection", idle.each / 1024.0),
+        None => format!("{:>8.1} us {:>9.0}/s{failed}", sample.cpu(), sample.rate()),
+    };
+    eprintln!("round {} {:<14} {:<14} {figures}", sample.round + 1, sample.rung, sample.peer);
 }

@@ -1,5 +1,7 @@
 //! What thousands of objects cost: the time from start to ready, the time from an edit to the first request it
-//! serves, and resident memory.
+//! serves, what an edit costs in CPU time, with requests meanwhile or without, and resident memory.
+//!
+//! `scale --ingresses 10000 --endpoints 5 --load 2000` is 10,000 routes and 50,000 endpoints under load.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::ExitCode;
@@ -8,6 +10,7 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use sluice_loadtest::arguments::Common;
 use sluice_loadtest::backend::Backend;
+use sluice_loadtest::bench::load::paced::Paced;
 use sluice_loadtest::client::{Connection, Target};
 use sluice_loadtest::manifest::{CLASS, Folder, ingress, service, slice};
 use sluice_loadtest::process::Gateway;
@@ -19,6 +22,8 @@ const READY: f64 = 2000.0;
 const EDIT: f64 = 15.0;
 /// Resident memory, MiB.
 const MEMORY: f64 = 50.0;
+/// Distance of the edits whose CPU time is measured.
+const EDIT_EVERY: Duration = Duration::from_millis(20);
 /// How long an edit may take before it counts as lost.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -36,6 +41,9 @@ struct Arguments {
     /// Edits of each kind.
     #[arg(long, default_value_t = 100)]
     edits: usize,
+    /// Requests a second while CPU time of edits is measured.
+    #[arg(long, default_value_t = 0)]
+    load: u32,
     /// Everything in one file in place of one object per file.
     #[arg(long)]
     one_file: bool,
@@ -89,9 +97,50 @@ async fn scale(arguments: &Arguments) -> anyhow::Result<Report> {
         );
     }
     report.add("edits", "edits that were never served", f64::from(lost), "", Bound::Exactly(0.0));
+    cost(&mut report, &mut world, &gateway, arguments).await?;
     report.add("edits", "resident memory", mebibytes(&gateway)?, "MiB", aim(MEMORY));
     gateway.stop().await?;
     Ok(report)
+}
+
+/// CPU time of edits: of a while with them less of one without.
+async fn cost(
+    report: &mut Report,
+    world: &mut World,
+    gateway: &Gateway,
+    arguments: &Arguments,
+) -> anyhow::Result<()> {
+    let length = EDIT_EVERY * u32::try_from(arguments.edits)?;
+    let load = (arguments.load > 0).then(|| {
+        let paced =
+            Paced { rate: arguments.load, connections: 32, patience: PATIENCE, host: "host-0.example" };
+        let address = gateway.http;
+        tokio::task::spawn_blocking(move || paced.run(address, length * 3))
+    });
+    let before = gateway.cpu_time();
+    tokio::time::sleep(length).await;
+    let quiet = gateway.cpu_time().saturating_sub(before);
+    for kind in ["Ingress", "EndpointSlice"] {
+        let before = gateway.cpu_time();
+        let mut ticks = tokio::time::interval(EDIT_EVERY);
+        for number in 0..arguments.edits {
+            ticks.tick().await;
+            // Not the host that is under load.
+            world.edit(kind, (number + 1) % arguments.ingresses)?;
+        }
+        ticks.tick().await;
+        let spent = gateway.cpu_time().saturating_sub(before).saturating_sub(quiet);
+        let each = spent.as_secs_f64() * 1e3 / arguments.edits.max(1) as f64;
+        report.add("edits", &format!("{kind} edit, CPU time"), each, "ms", Bound::None);
+    }
+    if let Some(load) = load {
+        let work = load.await??;
+        let latency = work.latency.unwrap_or_default();
+        report.add("load", "requests failed", work.failed as f64, "", Bound::Exactly(0.0));
+        report.add("load", "p99 while edits are made", latency.p99, "ms", Bound::None);
+        report.add("load", "p99.9 while edits are made", latency.p999, "ms", Bound::None);
+    }
+    Ok(())
 }
 
 fn mebibytes(gateway: &Gateway) -> anyhow::Result<f64> {

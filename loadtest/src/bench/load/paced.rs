@@ -5,9 +5,10 @@
 //! kernel's timers, not with a runtime's milliseconds: one thread sleeps until the next request is due or an
 //! answer is there.
 
+mod connection;
+
 use std::collections::VecDeque;
-use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
@@ -17,131 +18,165 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::set_current_timer_slack;
 
 use super::{Latency, Work};
-use crate::bench::scene::HOST;
+use connection::{Answer, Connection};
+
+/// How long the last answers may take before they count as lost.
+const FAREWELL: Duration = Duration::from_secs(5);
 
 /// Requests at a fixed rate over kept connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Paced {
     /// Requests a second.
     pub rate: u32,
-    /// Connections.
+    /// Connections. A request that is due while all of them wait for an answer waits too.
     pub connections: usize,
-    /// What is asked for.
-    pub path: &'static str,
+    /// A request that has waited so long is given up: not sent, or its answer not counted.
+    pub patience: Duration,
+    /// Whom to ask.
+    pub host: &'static str,
 }
 
-struct Client {
-    stream: TcpStream,
-    /// When the request that is on its way was due.
-    due: Option<Instant>,
-    received: Vec<u8>,
-    /// Octets of the answer still to come, once its head is known.
-    rest: Option<usize>,
+/// The state of a run.
+struct Pacer {
+    connections: Vec<Connection>,
+    idle: VecDeque<usize>,
+    latencies: Histogram<u64>,
+    patience: Duration,
+    work: Work,
 }
 
 impl Paced {
     /// Runs it.
     ///
     /// # Errors
-    /// Connections cannot be opened, or one ends on its own.
+    /// Connections cannot be opened.
     pub fn run(&self, address: SocketAddr, duration: Duration) -> anyhow::Result<Work> {
         // The kernel lets threads oversleep by 50 microseconds otherwise.
         set_current_timer_slack(NonZeroU64::new(1000)).context("cannot set the precision of timers")?;
-        let mut clients =
-            (0..self.connections).map(|_| Client::open(address)).collect::<anyhow::Result<Vec<_>>>()?;
-        let request = format!("GET {} HTTP/1.1\r\nHost: {HOST}\r\nUser-Agent: paced\r\n\r\n", self.path);
-        let mut idle: VecDeque<usize> = (0..clients.len()).collect();
-        let mut latencies: Histogram<u64> = Histogram::new(3).context("recorder")?;
+        let open = |_| Connection::open(address, self.host);
+        let mut pacer = Pacer {
+            connections: (0..self.connections).map(open).collect::<anyhow::Result<_>>()?,
+            idle: (0..self.connections).collect(),
+            latencies: Histogram::new(3).context("recorder")?,
+            patience: self.patience,
+            work: Work::default(),
+        };
         let every = Duration::from_secs(1) / self.rate;
+        let all = u32::try_from(duration.as_millis() * u128::from(self.rate) / 1000)?;
         let started = Instant::now();
-        let (mut sent, mut work) = (0, Work::default());
-        let all = u32::try_from(duration.as_millis())? / 1000 * self.rate;
-        while sent < all || idle.len() < clients.len() {
-            while sent < all {
-                let due = started + every * sent;
-                if Instant::now() < due {
-                    break;
-                }
-                let Some(index) = idle.pop_front() else { break };
-                clients[index].send(&request, due)?;
-                sent += 1;
+        let mut next = 0;
+        loop {
+            while next < all
+                && started + every * next <= Instant::now()
+                && pacer.request(started + every * next)?
+            {
+                next += 1;
             }
-            let wait = match (sent < all).then(|| started + every * sent) {
-                Some(due) if !idle.is_empty() => due.saturating_duration_since(Instant::now()),
-                _ => Duration::from_secs(5),
+            let over = duration + FAREWELL;
+            let done = next == all && pacer.idle.len() == self.connections;
+            if done || started.elapsed() > over {
+                break;
+            }
+            let wait = match (next < all).then(|| started + every * next) {
+                Some(due) if !pacer.idle.is_empty() => due.saturating_duration_since(Instant::now()),
+                _ => over.saturating_sub(started.elapsed()),
             };
-            for index in ready(&clients, wait)? {
-                let Some((due, status)) = clients[index].receive()? else { continue };
-                let latency = due.elapsed();
-                latencies.saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX) / 1000);
-                if status == 200 {
-                    work.served += 1;
-                } else {
-                    work.failed += 1;
-                }
-                idle.push_back(index);
-            }
+            pacer.answers(wait)?;
         }
-        work.elapsed = started.elapsed();
-        let milliseconds = |share| latencies.value_at_quantile(share) as f64 / 1e3;
-        work.latency =
-            Some(Latency { p50: milliseconds(0.5), p99: milliseconds(0.99), p999: milliseconds(0.999) });
-        Ok(work)
+        pacer.finish(started.elapsed(), u64::from(all))
     }
 }
 
-/// Which of the clients that wait have something to read, within some time.
-fn ready(clients: &[Client], wait: Duration) -> anyhow::Result<Vec<usize>> {
-    let busy: Vec<usize> = (0..clients.len()).filter(|&index| clients[index].due.is_some()).collect();
+impl Pacer {
+    /// Sends what was due at a moment, or gives it up; false when it has to wait.
+    fn request(&mut self, due: Instant) -> anyhow::Result<bool> {
+        if due.elapsed() > self.patience {
+            return Ok(true);
+        }
+        let Some(index) = self.idle.pop_front() else { return Ok(false) };
+        self.connections[index].send(due)?;
+        Ok(true)
+    }
+
+    /// Takes the answers that come within some time.
+    fn answers(&mut self, wait: Duration) -> anyhow::Result<()> {
+        for index in ready(&self.connections, wait)? {
+            match self.connections[index].receive()? {
+                Answer::Incomplete => continue,
+                Answer::Lost => {}
+                Answer::Whole { due, status } => {
+                    let latency = due.elapsed();
+                    if status == 200 && latency <= self.patience {
+                        let nanoseconds = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
+                        self.latencies.saturating_record(nanoseconds / 1000);
+                        self.work.served += 1;
+                    }
+                }
+            }
+            self.idle.push_back(index);
+        }
+        Ok(())
+    }
+
+    fn finish(mut self, elapsed: Duration, all: u64) -> anyhow::Result<Work> {
+        let milliseconds = |share| self.latencies.value_at_quantile(share) as f64 / 1e3;
+        self.work.latency =
+            Some(Latency { p50: milliseconds(0.5), p99: milliseconds(0.99), p999: milliseconds(0.999) });
+        self.work.failed = all - self.work.served;
+        self.work.elapsed = elapsed;
+        Ok(self.work)
+    }
+}
+
+/// Which of the connections that wait have something to read, within some time.
+fn ready(connections: &[Connection], wait: Duration) -> anyhow::Result<Vec<usize>> {
+    let busy: Vec<usize> = (0..connections.len()).filter(|&index| connections[index].is_busy()).collect();
     let mut polled: Vec<PollFd<'_>> =
-        busy.iter().map(|&index| PollFd::new(&clients[index].stream, PollFlags::IN)).collect();
+        busy.iter().map(|&index| PollFd::new(connections[index].stream(), PollFlags::IN)).collect();
     let wait = Timespec { tv_sec: wait.as_secs().cast_signed(), tv_nsec: wait.subsec_nanos().into() };
     poll(&mut polled, Some(&wait)).context("poll")?;
     let ready = busy.iter().zip(&polled).filter(|(_, polled)| !polled.revents().is_empty());
     Ok(ready.map(|(&index, _)| index).collect())
 }
 
-impl Client {
-    fn open(address: SocketAddr) -> anyhow::Result<Self> {
-        let stream = TcpStream::connect(address).context("connect")?;
-        stream.set_nodelay(true)?;
-        stream.set_nonblocking(true)?;
-        Ok(Self { stream, due: None, received: Vec::with_capacity(4096), rest: None })
-    }
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
 
-    fn send(&mut self, request: &str, due: Instant) -> anyhow::Result<()> {
-        // A request is far smaller than what a socket takes at once.
-        self.stream.write_all(request.as_bytes()).context("send")?;
-        self.due = Some(due);
+    use super::*;
+
+    /// Answers one connection, and takes its time for one of the requests.
+    fn serve(listener: &TcpListener, slow: u32, pause: Duration) -> std::io::Result<()> {
+        let (mut stream, _) = listener.accept()?;
+        let mut octets = [0; 1024];
+        for number in 0.. {
+            if stream.read(&mut octets)? == 0 {
+                break;
+            }
+            if number == slow {
+                // A proxy that stands still: poll is the one wait that is not sleep.
+                let wait = Timespec { tv_sec: 0, tv_nsec: pause.subsec_nanos().into() };
+                poll(&mut [], Some(&wait))?;
+            }
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")?;
+        }
         Ok(())
     }
 
-    /// When the request was due and the status of its answer, once that is whole.
-    fn receive(&mut self) -> anyhow::Result<Option<(Instant, u16)>> {
-        let mut octets = [0; 16 * 1024];
-        let count = match self.stream.read(&mut octets) {
-            Ok(0) => anyhow::bail!("the proxy closed a connection that it should have kept"),
-            Ok(count) => count,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
-            Err(error) => return Err(error).context("receive"),
-        };
-        self.received.extend_from_slice(&octets[..count]);
-        if self.rest.is_none() {
-            let Some(end) = self.received.windows(4).position(|four| four == b"\r\n\r\n") else {
-                return Ok(None);
-            };
-            let head = String::from_utf8_lossy(&self.received[..end]).to_ascii_lowercase();
-            let length = head.lines().find_map(|line| line.strip_prefix("content-length:"));
-            let length: usize = length.context("an answer has no length")?.trim().parse()?;
-            self.rest = Some(end + 4 + length);
-        }
-        if self.rest.is_some_and(|whole| self.received.len() < whole) {
-            return Ok(None);
-        }
-        let status = self.received.get(9..12).and_then(|code| std::str::from_utf8(code).ok()?.parse().ok());
-        self.received.clear();
-        self.rest = None;
-        let due = self.due.take().context("an answer that nobody asked for")?;
-        Ok(Some((due, status.unwrap_or(0))))
+    #[test]
+    fn requests_that_wait_behind_a_slow_one_count_their_waiting() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let pause = Duration::from_millis(400);
+        let server = std::thread::spawn(move || serve(&listener, 10, pause));
+        let paced = Paced { rate: 100, connections: 1, patience: Duration::from_secs(60), host: "host" };
+        let work = paced.run(address, Duration::from_secs(1)).unwrap();
+        server.join().unwrap().unwrap();
+        assert_eq!((work.served, work.failed), (100, 0));
+        // One slow answer of 100 is the largest alone; with those that waited behind it, it is a tenth of them at
+        // the least.
+        let latency = work.latency.unwrap();
+        assert!(latency.p99 >= 380.0, "{latency:?}");
     }
 }

@@ -35,6 +35,17 @@ impl FromStr for Build {
     }
 }
 
+impl Build {
+    /// The one next to this program.
+    ///
+    /// # Errors
+    /// This program does not know where it is.
+    pub fn beside() -> anyhow::Result<Self> {
+        let program = std::env::current_exe()?.with_file_name("sluice");
+        Ok(Self { name: "sluice".to_owned(), program, flags: Vec::new() })
+    }
+}
+
 /// The file in a scene's folder of manifests that holds the endpoints.
 pub const ENDPOINTS: &str = "slice.yaml";
 

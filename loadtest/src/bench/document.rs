@@ -1,0 +1,291 @@
+//! The figures of `docs/benchmarks.md`: everything between two marks is written by a run, the rest by people.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context;
+use serde_json::{Map, Value};
+
+use super::picture::{self, display};
+use super::quoted::{FIGURES, SOURCE};
+use super::rung::{Field, Load, Rung};
+use super::sample::Sample;
+use super::summary::{Ratio, Summary};
+use super::table;
+
+const BEGIN: &str = "<!-- figures: written by `bench --write-docs` -->\n";
+const END: &str = "<!-- end of figures -->";
+/// The order of columns.
+const PEERS: [&str; 6] = ["haproxy", "envoy", "nghttpx", "vanilla", "tuned", "nginx"];
+
+/// What a document is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Document<'a> {
+    /// Kinds of traffic.
+    pub rungs: &'a [Rung],
+    /// Their figures.
+    pub summary: &'a Summary,
+    /// Which build of Sluice it is about.
+    pub own: &'a str,
+    /// Rounds.
+    pub rounds: usize,
+    /// Processor, kernel, day.
+    pub machine: &'a Value,
+    /// Programs and their versions.
+    pub versions: &'a Map<String, Value>,
+}
+
+impl Document<'_> {
+    /// Writes the figures into `benchmarks.md` and the picture into `benchmarks.svg` of a folder.
+    ///
+    /// # Errors
+    /// nginx, the measure of everything, took no part; or the document or its marks are missing.
+    pub fn write(&self, folder: &Path) -> anyhow::Result<()> {
+        anyhow::ensure!(
+            self.versions.contains_key("nginx"),
+            "without nginx there is no measure for the document"
+        );
+        let path = folder.join("benchmarks.md");
+        let old = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let marks = || format!("{} lacks the marks of the figures", path.display());
+        let (before, rest) = old.split_once(BEGIN).with_context(marks)?;
+        let (_, after) = rest.split_once(END).with_context(marks)?;
+        let new = format!("{before}{BEGIN}{}{END}{after}", self.figures()?);
+        fs::write(&path, new).with_context(|| format!("cannot write {}", path.display()))?;
+        let path = folder.join("benchmarks.svg");
+        fs::write(&path, picture::draw(self.rungs, self.summary, self.own))
+            .with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    fn figures(&self) -> Result<String, std::fmt::Error> {
+        let mut text = String::new();
+        let word = |name: &str| self.machine[name].as_str().unwrap_or("?");
+        let versions: Vec<String> = self
+            .versions
+            .iter()
+            .map(|(name, version)| format!("{} {}", display(name), version.as_str().unwrap_or("?")))
+            .collect();
+        writeln!(
+            text,
+            "\n{} of {}, Linux {}, {}; commit {}; {} rounds. {}.\n",
+            word("processor"),
+            self.machine["cores"],
+            word("kernel"),
+            word("day"),
+            word("commit"),
+            self.rounds,
+            versions.join(", ")
+        )?;
+        self.cpu(&mut text)?;
+        self.rates(&mut text)?;
+        self.latencies(&mut text)?;
+        self.memory(&mut text)?;
+        self.own_costs(&mut text)?;
+        self.quoted(&mut text)?;
+        self.losses(&mut text)?;
+        Ok(text)
+    }
+
+    fn main_rungs(&self) -> impl Iterator<Item = &Rung> {
+        self.rungs
+            .iter()
+            .filter(|rung| rung.field != Field::Sluice && !matches!(rung.load, Load::Idle { .. }))
+    }
+
+    fn over_nginx(&self, rung: &str, peer: &str) -> Option<Ratio> {
+        self.summary.ratio((rung, peer), (rung, "nginx"), Sample::cpu)
+    }
+
+    fn header(&self, text: &mut String, columns: &[&str]) -> std::fmt::Result {
+        let names: Vec<&str> = columns.iter().map(|peer| display(peer)).collect();
+        writeln!(text, "| | {} |\n|---|{}", names.join(" | "), "---|".repeat(columns.len()))
+    }
+
+    /// Sluice, then the others that took part.
+    fn columns(&self) -> Vec<&str> {
+        let others = PEERS.into_iter().filter(|&peer| self.versions.contains_key(peer));
+        std::iter::once(self.own).chain(others).collect()
+    }
+
+    fn cpu(&self, text: &mut String) -> std::fmt::Result {
+        writeln!(text, "### CPU time per request, as a ratio to nginx (range over the rounds)\n")?;
+        let mut columns = self.columns();
+        columns.retain(|&peer| peer != "nginx");
+        columns.push("nginx, µs");
+        self.header(text, &columns)?;
+        columns.pop();
+        for rung in self.main_rungs() {
+            let cells: Vec<String> =
+                columns.iter().map(|peer| table::ratio(self.over_nginx(rung.name, peer))).collect();
+            let nginx = self.summary.median(rung.name, "nginx", Sample::cpu).unwrap_or(0.0);
+            writeln!(text, "| {} | {} | {nginx:.1} |", rung.title, cells.join(" | "))?;
+        }
+        Ok(())
+    }
+
+    fn rates(&self, text: &mut String) -> std::fmt::Result {
+        writeln!(text, "\n### Requests a second of one core\n")?;
+        let columns = self.columns();
+        self.header(text, &columns)?;
+        for rung in self.main_rungs().filter(|rung| !matches!(rung.load, Load::Paced { .. })) {
+            let cell = |peer: &&str| self.summary.median(rung.name, peer, Sample::rate);
+            let cells: Vec<String> = columns
+                .iter()
+                .map(|peer| cell(peer).map_or_else(String::new, |rate| format!("{rate:.0}")))
+                .collect();
+            writeln!(text, "| {} | {} |", rung.title, cells.join(" | "))?;
+        }
+        Ok(())
+    }
+
+    fn latencies(&self, text: &mut String) -> std::fmt::Result {
+        writeln!(text, "\n### Latency at a fixed rate, milliseconds: p50 / p99 / p99.9\n")?;
+        let columns = self.columns();
+        self.header(text, &columns)?;
+        for rung in self.rungs.iter().filter(|rung| matches!(rung.load, Load::Paced { .. })) {
+            let cell = |peer: &&str| {
+                let latency = |figure: fn(&Sample) -> f64| self.summary.median(rung.name, peer, figure);
+                let p50 = latency(|sample| sample.work.latency.unwrap_or_default().p50)?;
+                let p99 = latency(|sample| sample.work.latency.unwrap_or_default().p99)?;
+                let p999 = latency(|sample| sample.work.latency.unwrap_or_default().p999)?;
+                Some(format!("{p50:.2} / {p99:.2} / {p999:.2}"))
+            };
+            let cells: Vec<String> = columns.iter().map(|peer| cell(peer).unwrap_or_default()).collect();
+            writeln!(text, "| {} | {} |", rung.title, cells.join(" | "))?;
+        }
+        Ok(())
+    }
+
+    fn memory(&self, text: &mut String) -> std::fmt::Result {
+        writeln!(text, "\n### Memory\n")?;
+        let columns = self.columns();
+        self.header(text, &columns)?;
+        let mut row = |title: &str, rung: &str, figure: fn(&Sample) -> f64, digits: usize| {
+            let cells: Vec<String> = columns
+                .iter()
+                .map(|peer| self.summary.median(rung, peer, figure))
+                .map(|figure| figure.map_or_else(String::new, |figure| format!("{figure:.digits$}")))
+                .collect();
+            match cells.iter().all(String::is_empty) {
+                true => Ok(()),
+                false => writeln!(text, "| {title} | {} |", cells.join(" | ")),
+            }
+        };
+        row("at rest, MiB", "h1", |sample| sample.at_rest as f64 / 1_048_576.0, 1)?;
+        row("under load (0.1 KiB), MiB", "h1", |sample| sample.under_load as f64 / 1_048_576.0, 1)?;
+        row("under load (1 MiB), MiB", "h1-1m", |sample| sample.under_load as f64 / 1_048_576.0, 1)?;
+        row("10,000 routes, MiB", "routes-10000", |sample| sample.under_load as f64 / 1_048_576.0, 1)?;
+        let each = |sample: &Sample| sample.idle.map_or(0.0, |idle| idle.each / 1024.0);
+        let back = |sample: &Sample| sample.idle.map_or(0.0, |idle| idle.given_back * 100.0);
+        row("idle connection, KiB", "idle", each, 1)?;
+        row("given back after closing, %", "idle", back, 0)?;
+        row("idle connection on TLS, KiB", "tls-idle", each, 1)?;
+        row("given back after closing, %", "tls-idle", back, 0)
+    }
+
+    fn own_costs(&self, text: &mut String) -> std::fmt::Result {
+        writeln!(text, "\n### What Sluice's own parts cost: CPU time as a ratio within a round\n")?;
+        writeln!(text, "| | ratio |\n|---|---|")?;
+        for (title, with, without) in [
+            ("access log", "h1", "h1-no-log"),
+            ("metrics", "h1", "h1-no-metrics"),
+            ("access log and metrics together", "h1", "h1-bare"),
+            ("10,000 routes over 1", "routes-10000", "routes-1"),
+            ("50 changes a second, at 5,000 requests/s", "changes-50", "fixed-5000"),
+        ] {
+            let ratio = self.summary.ratio((with, self.own), (without, self.own), Sample::cpu);
+            if ratio.is_some() {
+                writeln!(text, "| {title} | {} |", table::ratio(ratio))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn quoted(&self, text: &mut String) -> std::fmt::Result {
+        writeln!(text, "\n### Against ingress-nginx\n")?;
+        writeln!(text, "Quoted: {SOURCE}, in one run with plain nginx. Ratios to plain nginx.\n")?;
+        writeln!(
+            text,
+            "| | ingress-nginx | Sluice | Sluice over ingress-nginx | aim |\n|---|---|---|---|---|"
+        )?;
+        for quoted in FIGURES {
+            let title = self.rungs.iter().find(|rung| rung.name == quoted.rung).map(|rung| rung.title);
+            if let (Some(title), Some(own)) = (title, self.over_nginx(quoted.rung, self.own)) {
+                let aim = quoted.aim.map_or_else(String::new, |aim| format!("at most {aim}"));
+                let ratio = quoted.ratio();
+                writeln!(
+                    text,
+                    "| {title} | {ratio:.2} | {:.2} | {:.2} | {aim} |",
+                    own.median,
+                    own.median / ratio
+                )?;
+            }
+        }
+        Ok(())
+    }
+
+    fn losses(&self, text: &mut String) -> std::fmt::Result {
+        writeln!(text, "\n### What Sluice loses at\n\nWhere another took less CPU time per request:\n")?;
+        let mut lost = false;
+        for rung in self.main_rungs() {
+            let ahead: Vec<String> = PEERS
+                .into_iter()
+                .filter_map(|peer| {
+                    let ratio = self.summary.ratio((rung.name, self.own), (rung.name, peer), Sample::cpu)?;
+                    (ratio.median > 1.0).then(|| format!("{} ({:.2})", display(peer), ratio.median))
+                })
+                .collect();
+            if !ahead.is_empty() {
+                lost = true;
+                writeln!(text, "- {}: {}", rung.title, ahead.join(", "))?;
+            }
+        }
+        if !lost {
+            writeln!(text, "- nowhere")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::bench::rung;
+    use crate::bench::summary::tests::sample;
+
+    #[test]
+    fn only_what_stands_between_the_marks_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("benchmarks.md");
+        let summary =
+            Summary::new(vec![sample(0, "sluice", 30), sample(0, "nginx", 20), sample(0, "haproxy", 60)]);
+        let versions = json!({"sluice": "1", "nginx": "2", "haproxy": "3"});
+        let document = Document {
+            rungs: &rung::all(),
+            summary: &summary,
+            own: "sluice",
+            rounds: 1,
+            machine: &json!({"processor": "a processor", "cores": 2}),
+            versions: versions.as_object().unwrap(),
+        };
+        fs::write(&path, "no marks").unwrap();
+        assert!(document.write(folder.path()).is_err());
+        fs::write(&path, format!("before\n{BEGIN}old\n{END}\nafter\n")).unwrap();
+        document.write(folder.path()).unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.starts_with("before\n") && text.ends_with("\nafter\n") && !text.contains("old"));
+        assert!(
+            text.contains("| HTTP/1.1, 0.1 KiB | 1.50 (1.50 to 1.50) | 3.00 (3.00 to 3.00) | 20.0 |"),
+            "{text}"
+        );
+        assert!(text.contains("- HTTP/1.1, 0.1 KiB: nginx (1.50)"), "{text}");
+        // A second writing replaces the first.
+        document.write(folder.path()).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        let picture = fs::read_to_string(folder.path().join("benchmarks.svg")).unwrap();
+        assert!(picture.contains(r#"class="own" x="330" y="58" width="225.0""#), "{picture}");
+    }
+}

@@ -1,0 +1,50 @@
+//! The guard against regressions: a short run against plain Pingora, as a ratio, with a wide margin. It fails for
+//! what is plainly wrong, such as an accidental copy of every body, and not for a machine's mood.
+
+use super::machine::Cores;
+use super::rung::Rung;
+use super::sample::Sample;
+use super::summary::Summary;
+use super::tool;
+
+/// Whether a run holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It does, or nothing was asked of it.
+    Passed,
+    /// It does not.
+    Failed,
+}
+
+/// Whether this machine can measure at all.
+///
+/// # Errors
+/// It has one core, or programs are missing: which, and how to install them.
+pub fn possible() -> anyhow::Result<()> {
+    Cores::find()?;
+    tool::find("wrk", "wrk").map(|_| ())
+}
+
+/// Holds the median ratio of every rung against a limit.
+///
+/// # Errors
+/// A rung has no figures.
+pub fn check(rungs: &[Rung], summary: &Summary, own: &str, limit: f64) -> anyhow::Result<Verdict> {
+    let mut verdict = Verdict::Passed;
+    println!();
+    for rung in rungs {
+        let ratio = summary.ratio((rung.name, own), (rung.name, "vanilla"), Sample::cpu);
+        let ratio =
+            ratio.ok_or_else(|| anyhow::anyhow!("{} has no figures beside plain Pingora", rung.name))?;
+        let holds = ratio.median <= limit;
+        let word = if holds { "ok" } else { "FAILED" };
+        println!(
+            "guard: {}: {:.2} of plain Pingora's CPU time, limit {limit}: {word}",
+            rung.title, ratio.median
+        );
+        if !holds {
+            verdict = Verdict::Failed;
+        }
+    }
+    Ok(verdict)
+}

@@ -1,0 +1,105 @@
+//! TLS connections with one request each, either as clients get to it or at a fixed rate.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use hdrhistogram::Histogram;
+use tokio::task::JoinSet;
+use tokio::time::{sleep_until, timeout};
+
+use super::{Latency, Work};
+use crate::bench::scene::HOST;
+use crate::certificate::trusting;
+use crate::client::Target;
+
+/// TLS connections with one request each.
+#[derive(Clone, Copy, Debug)]
+pub struct Handshakes {
+    /// Connections a second whatever happens, or as many as the clients manage.
+    pub rate: Option<u32>,
+    /// Clients, without a rate.
+    pub clients: usize,
+    /// A client gives up after this.
+    pub patience: Duration,
+}
+
+struct Tally {
+    served: AtomicU64,
+    failed: AtomicU64,
+    latencies: Mutex<Histogram<u64>>,
+}
+
+impl Handshakes {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// The client has no TLS.
+    pub async fn run(self, address: SocketAddr, duration: Duration) -> anyhow::Result<Work> {
+        let target = Target::tls(address, HOST, trusting());
+        let tally = Arc::new(Tally {
+            served: 0.into(),
+            failed: 0.into(),
+            latencies: Mutex::new(Histogram::new(3).context("recorder")?),
+        });
+        let started = Instant::now();
+        let mut tasks = JoinSet::new();
+        match self.rate {
+            None => {
+                for _ in 0..self.clients {
+                    let (target, tally) = (target.clone(), tally.clone());
+                    tasks.spawn(async move {
+                        while started.elapsed() < duration {
+                            tally.one(&target, Instant::now(), self.patience).await;
+                        }
+                    });
+                }
+            }
+            Some(rate) => {
+                let every = Duration::from_secs(1) / rate.max(1);
+                for number in 0.. {
+                    let due = started + every * number;
+                    if due >= started + duration {
+                        break;
+                    }
+                    sleep_until(due.into()).await;
+                    let (target, tally) = (target.clone(), tally.clone());
+                    tasks.spawn(async move { tally.one(&target, due, self.patience).await });
+                }
+            }
+        }
+        while tasks.join_next().await.is_some() {}
+        let latencies = tally.latencies.lock().unwrap_or_else(PoisonError::into_inner);
+        let milliseconds = |share| latencies.value_at_quantile(share) as f64 / 1e3;
+        Ok(Work {
+            served: tally.served.load(Ordering::Relaxed),
+            failed: tally.failed.load(Ordering::Relaxed),
+            elapsed: started.elapsed(),
+            latency: Some(Latency {
+                p50: milliseconds(0.5),
+                p99: milliseconds(0.99),
+                p999: milliseconds(0.999),
+            }),
+        })
+    }
+}
+
+impl Tally {
+    /// A connection that was due at a moment.
+    async fn one(&self, target: &Target, due: Instant, patience: Duration) {
+        let left = (due + patience).saturating_duration_since(Instant::now());
+        match timeout(left, target.get_once("/")).await {
+            Ok(Ok(answer)) if answer.status == 200 => {
+                self.served.fetch_add(1, Ordering::Relaxed);
+                let mut latencies = self.latencies.lock().unwrap_or_else(PoisonError::into_inner);
+                latencies.saturating_record(u64::try_from(due.elapsed().as_micros()).unwrap_or(u64::MAX));
+            }
+            _ => {
+                self.failed.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! What users of ingress-nginx have today, as ratios to plain nginx.
+//!
+//! Measured by the Sluice project with ingress-nginx 1.15.1, November 2026: its controller, template, Lua, logs and
+//! metrics on, its nginx processes only, one core, in one run with plain nginx. It cannot be installed as a package,
+//! so these are quoted and not measured again.
+
+/// Where the figures are from.
+pub const SOURCE: &str = "measured by the Sluice project with ingress-nginx 1.15.1, November 2026";
+
+/// CPU microseconds per request in one run.
+#[derive(Clone, Copy, Debug)]
+pub struct Quoted {
+    /// The rung that it stands beside.
+    pub rung: &'static str,
+    /// ingress-nginx.
+    pub ingress_nginx: f64,
+    /// Plain nginx.
+    pub nginx: f64,
+    /// What Sluice wants to cost at most, as a share of ingress-nginx.
+    pub aim: Option<f64>,
+}
+
+impl Quoted {
+    /// ingress-nginx over plain nginx.
+    pub fn ratio(self) -> f64 {
+        self.ingress_nginx / self.nginx
+    }
+}
+
+/// All of them.
+pub const FIGURES: [Quoted; 7] = [
+    Quoted { rung: "h1", ingress_nginx: 29.7, nginx: 12.2, aim: Some(0.5) },
+    Quoted { rung: "h1-10k", ingress_nginx: 45.1, nginx: 16.9, aim: Some(0.5) },
+    Quoted { rung: "h1-1m", ingress_nginx: 1697.0, nginx: 546.0, aim: Some(0.25) },
+    Quoted { rung: "h1-close", ingress_nginx: 45.0, nginx: 31.8, aim: Some(0.85) },
+    Quoted { rung: "tls-h1", ingress_nginx: 27.1, nginx: 17.5, aim: Some(0.6) },
+    Quoted { rung: "tls-h2-10", ingress_nginx: 45.0, nginx: 15.7, aim: Some(0.6) },
+    Quoted { rung: "fixed-5000", ingress_nginx: 40.7, nginx: 20.3, aim: None },
+];
+
+/// The figure beside a rung.
+pub fn beside(rung: &str) -> Option<Quoted> {
+    FIGURES.into_iter().find(|quoted| quoted.rung == rung)
+}

@@ -1,0 +1,207 @@
+//! What happens beyond capacity: three times the load that the gateway can carry, in requests on kept connections
+//! and in TLS handshakes; and no file descriptors left.
+//!
+//! A load generator on one core cannot send three times of what a gateway on another can do. So the gateway gets a
+//! small share of its core, beside a program that only burns the rest, and its peak is measured under the same
+//! conditions.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use clap::Parser;
+use sluice_loadtest::arguments::Common;
+use sluice_loadtest::bench::child::Running;
+use sluice_loadtest::bench::load::Work;
+use sluice_loadtest::bench::load::handshakes::Handshakes;
+use sluice_loadtest::bench::load::paced::Paced;
+use sluice_loadtest::bench::load::wrk::Wrk;
+use sluice_loadtest::bench::machine::Cores;
+use sluice_loadtest::bench::origin::Origin;
+use sluice_loadtest::bench::peer::{Build, Peer};
+use sluice_loadtest::bench::scene::{HOST, Scene, Setting};
+use sluice_loadtest::certificate::Certificate;
+use sluice_loadtest::client::Target;
+use sluice_loadtest::crowd::open;
+use sluice_loadtest::report::{Bound, Report};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+/// Length of each load.
+const LENGTH: Duration = Duration::from_secs(5);
+/// A client gives up after this.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Goodput under three times the load, as a share of the peak.
+const GOODPUT: f64 = 0.9;
+/// Niceness of the gateway beside the program that burns: about a quarter of the core, and a tenth.
+const QUARTER: &str = "5";
+const TENTH: &str = "10";
+/// Files that the gateway may open where they are to run out.
+const FILES: usize = 200;
+/// CPU time that it may take in a second with no files left: waiting, not spinning.
+const SPIN: f64 = 0.1;
+/// How soon it must serve again, milliseconds.
+const RECOVERY: f64 = 1000.0;
+
+/// Beyond capacity.
+#[derive(Parser)]
+struct Arguments {
+    #[command(flatten)]
+    common: Common,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let cores = Cores::find().and_then(|cores| cores.claim().map(|()| cores));
+    match cores {
+        Ok(cores) => arguments.common.run(overload(arguments.common.gateway(), cores)),
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn overload(program: anyhow::Result<PathBuf>, cores: Cores) -> anyhow::Result<Report> {
+    let peer = Peer::Sluice(Build { name: "sluice".to_owned(), program: program?, flags: Vec::new() });
+    let origin = Origin::start().await?;
+    let certificate = Certificate::new(HOST)?;
+    let scene = || Scene::new(Setting::NORMAL, origin.address, certificate.clone());
+    let mut report = Report::default();
+    {
+        let _fire = Fire::start(cores.proxy)?;
+        let gateway = Running::start(&peer, scene()?, cores.proxy, &["nice", "-n", QUARTER]).await?;
+        requests(&mut report, &gateway).await?;
+        gateway.stop().await?;
+        let gateway = Running::start(&peer, scene()?, cores.proxy, &["nice", "-n", TENTH]).await?;
+        handshakes(&mut report, &gateway).await?;
+        gateway.stop().await?;
+    }
+    let limited = format!("ulimit -n {FILES} && exec \"$@\"");
+    let through = ["sh", "-c", limited.as_str(), "sh"];
+    let gateway = Running::start(&peer, scene()?, cores.proxy, &through).await?;
+    no_files(&mut report, &gateway).await?;
+    gateway.stop().await?;
+    Ok(report)
+}
+
+/// A program that burns a core.
+struct Fire(Child);
+
+impl Fire {
+    fn start(core: usize) -> anyhow::Result<Self> {
+        let child = Command::new("taskset")
+            .args(["-c", &core.to_string(), "sh", "-c", "while :; do :; done"])
+            .stdin(Stdio::null())
+            .spawn();
+        child.map(Self).context("cannot start taskset")
+    }
+}
+
+impl Drop for Fire {
+    fn drop(&mut self) {
+        // It ends in no other way.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Asks for health and metrics all the time; how many answers failed, and the slowest in milliseconds.
+fn probe(gateway: &Running, length: Duration) -> JoinHandle<(u32, f64)> {
+    let target = Target::plain(gateway.scene.status, HOST);
+    tokio::spawn(async move {
+        let (started, mut failed, mut slowest) = (Instant::now(), 0, 0.0_f64);
+        while started.elapsed() < length {
+            for path in ["/healthz", "/metrics"] {
+                let asked = Instant::now();
+                let answer = timeout(PATIENCE, target.get_once(path)).await;
+                failed += u32::from(!matches!(answer, Ok(Ok(answer)) if answer.status == 200));
+                slowest = slowest.max(asked.elapsed().as_secs_f64() * 1e3);
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        (failed, slowest)
+    })
+}
+
+async fn requests(report: &mut Report, gateway: &Running) -> anyhow::Result<()> {
+    let scene = gateway.scene.clone();
+    let peak = tokio::task::spawn_blocking(move || Wrk::get("/", 64).run(&scene, LENGTH)).await??;
+    let peak = rate(&peak);
+    // As many as are too many: enough threefold demand on as many connections as clients have.
+    let paced = Paced { rate: (3.0 * peak) as u32, connections: 1000, patience: PATIENCE, host: HOST };
+    let address = gateway.scene.http;
+    let probes = probe(gateway, LENGTH);
+    let work = tokio::task::spawn_blocking(move || paced.run(address, LENGTH)).await??;
+    describe(report, "requests", peak, &work, probes.await?);
+    Ok(())
+}
+
+async fn handshakes(report: &mut Report, gateway: &Running) -> anyhow::Result<()> {
+    let address = gateway.scene.https;
+    // Clients that wait for each other find the peak.
+    let closed = Handshakes { rate: None, clients: 64, patience: PATIENCE };
+    let peak = rate(&closed.run(address, LENGTH).await?);
+    let three = Handshakes { rate: Some((3.0 * peak) as u32), ..closed };
+    let probes = probe(gateway, LENGTH);
+    let work = three.run(address, LENGTH).await?;
+    describe(report, "handshakes", peak, &work, probes.await?);
+    Ok(())
+}
+
+fn rate(work: &Work) -> f64 {
+    work.served as f64 / work.elapsed.as_secs_f64()
+}
+
+fn describe(report: &mut Report, run: &str, peak: f64, work: &Work, (failed, slowest): (u32, f64)) {
+    let goodput = work.served as f64 / LENGTH.as_secs_f64();
+    let latency = work.latency.unwrap_or_default();
+    report.add(run, "peak", peak, "/s", Bound::None);
+    report.add(run, "goodput at 3 times the peak", goodput, "/s", Bound::None);
+    report.add(run, "goodput over peak", goodput / peak, "", Bound::AtLeast(GOODPUT));
+    report.add(
+        run,
+        "p99 of what was answered",
+        latency.p99,
+        "ms",
+        Bound::AtMost(PATIENCE.as_secs_f64() * 1e3),
+    );
+    report.add(run, "health and metrics not answered", f64::from(failed), "", Bound::Exactly(0.0));
+    report.add(run, "slowest of those", slowest, "ms", Bound::None);
+}
+
+/// More clients than files: those who are in are served, nobody spins, and room is used as soon as there is some.
+async fn no_files(report: &mut Report, gateway: &Running) -> anyhow::Result<()> {
+    let run = "no files";
+    let target = Target::plain(gateway.scene.http, HOST);
+    let mut inside = open(&target, FILES / 2).await?;
+    // The system takes these for the gateway; it has no file for them.
+    let mut outside = Vec::new();
+    for _ in 0..2 * FILES {
+        outside.push(target.connect().await?);
+    }
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let before = gateway.cpu_time();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let spent = gateway.cpu_time().since(before).total().as_secs_f64() / 2.0;
+    report.add(run, "CPU time of a second without load", spent, "s", Bound::AtMost(SPIN));
+    let mut refused = 0;
+    for connection in &mut inside {
+        let answer = timeout(PATIENCE, connection.get("/")).await;
+        refused += u32::from(!matches!(answer, Ok(Ok(answer)) if answer.status == 200));
+    }
+    report.add(run, "open connections no longer served", f64::from(refused), "", Bound::Exactly(0.0));
+    drop(outside);
+    drop(inside);
+    let freed = Instant::now();
+    let mut served = false;
+    while !served && freed.elapsed() < PATIENCE * 5 {
+        served =
+            matches!(timeout(PATIENCE, target.get_once("/")).await, Ok(Ok(answer)) if answer.status == 200);
+    }
+    let recovery = freed.elapsed().as_secs_f64() * 1e3;
+    report.add(run, "served again after", recovery, "ms", Bound::AtMost(RECOVERY));
+    report.add(run, "memory", gateway.memory()? as f64 / 1_048_576.0, "MiB", Bound::None);
+    Ok(())
+}
