@@ -4,7 +4,18 @@ use rustix::io::Result;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Enough for the default of `max-worker-connections` with an endpoint's connection each.
-pub(crate) const AMPLE: u64 = 2 * 16_384 + 128;
+const AMPLE: u64 = 2 * 16_384 + 128;
+
+/// Says so when the limit of open files, and not `max-worker-connections`, is what clients will meet.
+pub(crate) fn advise() {
+    if let Some(limit) = getrlimit(Resource::Nofile).current.filter(|limit| *limit < AMPLE) {
+        tracing::warn!(
+            limit,
+            "few open files are allowed: clients get at most three quarters of them; raise the limit with \
+             ulimit -n or in the container runtime"
+        );
+    }
+}
 
 /// Raises the soft limit of open files to the hard one. Returns the limit in force, `None` for no limit.
 ///

@@ -42,15 +42,8 @@ fn serve(flags: ServeFlags) -> ExitCode {
     if let Err(error) = logging::start(flags.verbosity) {
         return fail(&error, USAGE);
     }
-    match limits::raise_open_files() {
-        Ok(Some(limit)) if limit < limits::AMPLE => {
-            tracing::warn!(
-                limit,
-                "few open files are allowed: clients get half of them; raise it with ulimit -n"
-            );
-        }
-        Ok(_) => {}
-        Err(error) => tracing::warn!(%error, "cannot raise the limit of open files; raise it with ulimit -n"),
+    if let Err(error) = limits::raise_open_files() {
+        tracing::warn!(%error, "cannot raise the limit of open files; raise it with ulimit -n");
     }
     match serve::serve(flags) {
         Ok(()) => ExitCode::SUCCESS,

@@ -21,6 +21,7 @@ use tokio::sync::mpsc;
 
 use crate::cgroup;
 use crate::flags::{GatewayFlags, ServeFlags};
+use crate::limits;
 use crate::source::{Feedback, Source};
 
 /// How long the last lines of the access log may take to be written.
@@ -44,6 +45,7 @@ async fn run(flags: &ServeFlags) -> Result<()> {
     if let Some(contact) = source.contact() {
         telemetry.watch_source(contact);
     }
+    limits::advise();
     let workers = cgroup::workers();
     let (plane, reports) = DataPlane::start(workers, flags.gateway.driver, telemetry)?;
     let plane = Arc::new(plane);

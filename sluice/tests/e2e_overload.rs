@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::harness::{Backend, Connection, Folder, Gateway, await_until, pause, site};
 
 const HOST: &str = "shop.example";
-/// Open files of the gateway.
+/// Open files of the gateway. Half of them are for clients.
 const DESCRIPTORS: usize = 256;
 const CLIENTS: usize = 400;
 

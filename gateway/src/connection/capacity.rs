@@ -1,8 +1,8 @@
 //! How many client connections the limit of open files carries.
 //!
 //! Every client may need a connection to an endpoint, and without descriptors to spare the probes of the kubelet
-//! would go unanswered just when the program is busiest. So clients get half of what is left after a reserve,
-//! and one beyond that is closed at once, as with `max-worker-connections`.
+//! would go unanswered just when the program is busiest. So clients get no more than three quarters, and one beyond
+//! that is closed at once, as with `max-worker-connections`. Not half: most of many clients are idle.
 
 use rustix::process::{Resource, getrlimit};
 
@@ -21,10 +21,10 @@ impl Capacity {
 
     /// `None` is no limit.
     fn of(descriptors: Option<u64>) -> Self {
-        Self(
-            descriptors
-                .map(|all| usize::try_from(all.saturating_sub(RESERVE) / 2).unwrap_or(usize::MAX).max(1)),
-        )
+        Self(descriptors.map(|all| {
+            let most = (all / 4 * 3).min(all.saturating_sub(RESERVE)).max(1);
+            usize::try_from(most).unwrap_or(usize::MAX)
+        }))
     }
 
     /// The number of connections to admit where `configured` are allowed; 0 is no limit in both.
@@ -43,8 +43,9 @@ mod tests {
 
     #[test]
     fn the_smaller_of_both_limits_holds() {
-        assert_eq!(Capacity::of(Some(1024)).within(16384), 448);
-        assert_eq!(Capacity::of(Some(1024)).within(0), 448);
+        assert_eq!(Capacity::of(Some(1024)).within(16384), 768);
+        assert_eq!(Capacity::of(Some(1024)).within(0), 768);
+        assert_eq!(Capacity::of(Some(256)).within(0), 128, "the reserve is kept");
         assert_eq!(Capacity::of(Some(1024)).within(100), 100);
         assert_eq!(Capacity::of(None).within(0), 0, "no limit at all");
         assert_eq!(Capacity::of(None).within(16384), 16384);
