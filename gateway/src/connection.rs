@@ -10,6 +10,7 @@ pub(crate) mod accept;
 pub(crate) mod answer;
 pub(crate) mod authority;
 mod bind;
+pub(crate) mod fields;
 pub(crate) mod framing;
 mod handshake;
 pub(crate) mod head;

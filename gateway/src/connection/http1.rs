@@ -85,7 +85,7 @@ impl Http1 {
                 return Box::pin(wire.close()).await;
             }
             let next = match self.read_head(&mut wire).await {
-                Ok((length, head)) => self.request(wire, length, head).await,
+                Ok(head) => self.request(wire, head).await,
                 Err(NoHead::Silence) => Next::Close(wire),
                 Err(NoHead::Fault(fault)) => self.refuse(wire, fault).await,
             };
@@ -110,7 +110,7 @@ impl Http1 {
     }
 
     /// Reads a head under one deadline, from its first octet on.
-    async fn read_head(&self, wire: &mut Wire) -> Result<(usize, Head), NoHead> {
+    async fn read_head(&self, wire: &mut Wire) -> Result<Head, NoHead> {
         let tuning = self.worker.state.tuning.load();
         let limits = Limits { request_line: tuning.max_request_line, head: tuning.max_request_head };
         let deadline = tuning.client_header_timeout;
@@ -126,7 +126,7 @@ impl Http1 {
             }
             let is_empty_line = matches!(&wire.ahead[..], [] | [b'\r']);
             if !is_empty_line && let Some(length) = scanner.scan(&wire.ahead, &limits)? {
-                return Ok((length, Head::read(&wire.ahead[..length])?));
+                return Ok(Head::read(&wire.ahead[..length])?);
             }
             let until = *until.get_or_insert_with(|| Instant::now() + deadline);
             match timeout_at(until, wire.fill()).await {
@@ -142,17 +142,16 @@ impl Http1 {
     }
 
     /// Lets a driver serve one request.
-    async fn request(&mut self, mut wire: Box<Wire>, length: usize, head: Head) -> Next {
+    async fn request(&mut self, mut wire: Box<Wire>, head: Head) -> Next {
         let _open = self.worker.drain.shared().request();
         self.served += 1;
         let last = {
             let tuning = self.worker.state.tuning.load();
             self.served >= tuning.keep_alive_requests || tuning.keep_alive.is_zero()
         };
-        let text = wire.ahead.split_to(length);
-        let mut begun = None;
+        wire.ahead.advance(head.length);
+        let (mut head, mut begun) = (head, None);
         if self.worker.driver.takes(&head) {
-            let origin_form = head.rewritten.as_ref().unwrap_or(&text);
             let turn = Turn {
                 worker: &self.worker,
                 info: &self.info,
@@ -161,32 +160,23 @@ impl Http1 {
                 last,
             };
             // In a box: an idle connection does not carry the state of a request.
-            match Box::pin(direct::serve(turn, origin_form, length, &head)).await {
+            match Box::pin(direct::serve(turn, head)).await {
                 Served::Whole { framing, keep } => return self.settle(wire, framing, keep).await,
                 Served::Broken => return Next::Drop,
-                Served::Refused(fault) => return self.refuse(wire, fault).await,
-                Served::Begun(exchange) => begun = Some(exchange),
+                Served::Begun(exchange, back) => (head, begun) = (back, Some(exchange)),
             }
         }
-        Box::pin(self.proxy(wire, text, length, head, last, begun)).await
+        Box::pin(self.proxy(wire, head, last, begun)).await
     }
 
     /// Lets Pingora serve one request, from where the pipeline has come with it.
-    async fn proxy(
-        &mut self,
-        wire: Box<Wire>,
-        text: BytesMut,
-        length: usize,
-        head: Head,
-        last: bool,
-        begun: Option<Box<Exchange>>,
-    ) -> Next {
-        self.link.prepare(length, &head.framing, head.expects_continue, last);
+    async fn proxy(&mut self, wire: Box<Wire>, head: Head, last: bool, begun: Option<Box<Exchange>>) -> Next {
+        self.link.prepare(head.length, &head.framing, head.expects_continue, last);
         if let Some(exchange) = begun {
             self.link.hand_over(exchange);
         }
-        let request_line = Refusal::request_line(&text);
-        let text = head.rewritten.unwrap_or(text);
+        let request_line = Refusal::request_line(head.text());
+        let text = BytesMut::from(head.text());
         let lease = Lease::new(wire, head.framing, self.link.clone(), self.digest.clone());
         let mut session = ServerSession::new_http1(Box::new(lease));
         session.set_pipelined_prefix(text);
