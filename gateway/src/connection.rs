@@ -30,7 +30,7 @@ use std::sync::Arc;
 use sluice_config::BindProtocol;
 use tokio::net::TcpStream;
 
-pub use info::{ConnectionInfo, TlsInfo};
+pub use info::{ConnectionInfo, Texts, TlsInfo};
 pub use listeners::Listeners;
 pub(crate) use listeners::{ListenerSet, Listening, SocketKey};
 
@@ -63,7 +63,8 @@ async fn serve(stream: TcpStream, peer: SocketAddr, entry: Entry, worker: &Arc<W
     };
     let Entry { group, declared_port, protocol } = entry;
     let plain = tls.is_none();
-    let info = Arc::new(ConnectionInfo { peer, local, group, declared_port, protocol, tls });
+    let texts = Texts::new(peer, declared_port);
+    let info = Arc::new(ConnectionInfo { peer, local, group, declared_port, protocol, tls, texts });
     let engine = worker.engine();
     let mut wire = Wire::new(transport);
     let http2 = match plain {

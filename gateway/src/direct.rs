@@ -180,7 +180,7 @@ async fn tries(
             let tuning = worker.state.tuning.load();
             (tuning.upstream_keepalive_connections, tuning.client_body_timeout)
         };
-        let pooled = pool::take(&upstream, Instant::now());
+        let pooled = pool::take(&upstream);
         let mut connection = match pooled {
             Some(connection) => connection,
             // In a box: rare and large.

@@ -5,7 +5,10 @@
 //! whole proxied request, give a slow client a new deadline with every octet, and answer malformed requests in
 //! its own name without a log line.
 
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
@@ -13,6 +16,7 @@ use http::StatusCode;
 use pingora_core::apps::HttpServerApp;
 use pingora_core::protocols::http::ServerSession;
 use pingora_core::protocols::raw_connect::ProxyDigest;
+use tokio::sync::futures::Notified;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::framing::Framing;
@@ -80,8 +84,10 @@ impl Http1 {
 
     /// Serves requests until the connection ends.
     pub(super) async fn serve(mut self, mut wire: Box<Wire>) {
+        let worker = self.worker.clone();
+        let mut ear = pin!(None);
         loop {
-            if wire.ahead.is_empty() && !self.wait(&mut wire).await {
+            if wire.ahead.is_empty() && !self.wait(&mut wire, &worker, &mut ear).await {
                 return Box::pin(wire.close()).await;
             }
             let next = match self.read_head(&mut wire).await {
@@ -100,13 +106,30 @@ impl Http1 {
     }
 
     /// Waits for the next request. False when the connection should end instead.
-    async fn wait(&self, wire: &mut Wire) -> bool {
-        wire.rest();
-        let tuning = self.worker.state.tuning.load();
+    async fn wait<'w>(
+        &mut self,
+        wire: &mut Wire,
+        worker: &'w Worker,
+        ear: &mut Pin<&mut Option<Notified<'w>>>,
+    ) -> bool {
+        let tuning = worker.state.tuning.load();
         let idle = if self.served == 0 { tuning.client_header_timeout } else { tuning.keep_alive };
         drop(tuning);
-        let last_call = if self.served == 0 { LAST_FIRST } else { LAST_NEXT };
-        hear(wire, Instant::now() + idle, last_call, &self.worker).await == Heard::Something
+        let mut deadline = Instant::now() + idle;
+        let mut last_call = Some(if self.served == 0 { LAST_FIRST } else { LAST_NEXT });
+        poll_fn(|cx| {
+            if let Poll::Ready(read) = wire.poll_fill(cx) {
+                return Poll::Ready(matches!(read, Ok(1..)));
+            }
+            wire.rest();
+            // The end of the program cuts the wait short: a request may be on its way, or in the kernel already
+            // without the runtime having noticed.
+            if last_call.is_some() && worker.drain.poll_reached(cx, ear, Phase::Closing).is_ready() {
+                deadline = last_call.take().map_or(deadline, |last| Instant::now() + last);
+            }
+            self.alarm.poll(cx, deadline).map(|()| false)
+        })
+        .await
     }
 
     /// Reads a head under one deadline, from its first octet on.
