@@ -28,8 +28,11 @@ run: tools ## build, and serve examples/quickstart with demo backends
 	$(CARGO) build --locked --profile quick -p sluice --bin sluice -p sluice-loadtest --bin demo-backend
 	examples/run $(TARGET)/quick
 
+# What goes through a driver is tested with both: first with what runs by default, then with the proxy.
 test: tools ## every suite: unit, property, end to end, and a short run of churn
 	$(CARGO) test --locked --workspace --exclude sluice-lab
+	SLUICE_DRIVER=proxy $(CARGO) test --locked -p sluice-gateway --lib worker::
+	SLUICE_DRIVER=proxy $(CARGO) test --locked -p sluice --test e2e
 	$(CARGO) build --locked -p sluice -p sluice-loadtest --bins
 	$(TARGET)/debug/churn --short --sluice $(TARGET)/debug/sluice
 

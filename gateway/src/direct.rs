@@ -24,6 +24,8 @@ mod relay;
 mod request;
 mod response;
 mod scratch;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod trial;
 mod upload;
 mod upstream;
 
