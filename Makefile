@@ -33,8 +33,11 @@ run: tools ## build, and serve examples/quickstart with demo backends
 	$(CARGO) build --locked --profile quick -p sluice --bin sluice -p sluice-loadtest --bin demo-backend
 	examples/run $(OUT)/quick
 
+# What goes through a driver is tested with both: first with what runs by default, then with the proxy.
 test: tools-test lab-build-k6 ## every suite: unit, property, end to end, and short runs of churn and k6
 	$(CARGO) test --locked --workspace --exclude sluice-lab
+	SLUICE_DRIVER=proxy $(CARGO) test --locked -p sluice-gateway --lib worker::
+	SLUICE_DRIVER=proxy $(CARGO) test --locked -p sluice --test e2e
 	$(CARGO) build --locked -p sluice -p sluice-loadtest --bins
 	$(OUT)/debug/churn --short --sluice $(OUT)/debug/sluice
 	$(OUT)/debug/k6-suite --short --sluice $(OUT)/debug/sluice --k6 "$(K6)"

@@ -11,6 +11,7 @@ pub(crate) mod answer;
 pub(crate) mod authority;
 mod bind;
 mod capacity;
+pub(crate) mod fields;
 pub(crate) mod framing;
 mod handshake;
 pub(crate) mod head;
@@ -31,7 +32,7 @@ use sluice_config::BindProtocol;
 use tokio::net::TcpStream;
 
 pub(crate) use capacity::Capacity;
-pub use info::{ConnectionInfo, TlsInfo};
+pub use info::{ConnectionInfo, Texts, TlsInfo};
 pub use listeners::Listeners;
 pub(crate) use listeners::{ListenerSet, Listening, SocketKey};
 
@@ -64,7 +65,8 @@ async fn serve(stream: TcpStream, peer: SocketAddr, entry: Entry, worker: &Arc<W
     };
     let Entry { group, declared_port, protocol } = entry;
     let plain = tls.is_none();
-    let info = Arc::new(ConnectionInfo { peer, local, group, declared_port, protocol, tls });
+    let texts = Texts::new(peer, declared_port);
+    let info = Arc::new(ConnectionInfo { peer, local, group, declared_port, protocol, tls, texts });
     let engine = worker.engine();
     let mut wire = Wire::new(transport);
     let http2 = match plain {

@@ -9,7 +9,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `request`, `response`, `fields` | heads: strict reading, writing |
+//! | `request`, `response` | heads: for the pipeline, strict reading, writing |
 //! | `relay` | one try, both directions; `upload` and `download` are one each |
 //! | `upstream`, `pool` | connections to endpoints |
 //! | `limits`, `alarm` | time |
@@ -18,13 +18,14 @@
 pub(crate) mod alarm;
 mod backlog;
 mod download;
-mod fields;
 mod limits;
 mod pool;
 mod relay;
 mod request;
 mod response;
 mod scratch;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod trial;
 mod upload;
 mod upstream;
 
@@ -39,7 +40,7 @@ use sluice_config::UpstreamProtocol;
 use crate::connection::ConnectionInfo;
 use crate::connection::answer::write_head;
 use crate::connection::framing::Framing;
-use crate::connection::head::{Fault, Head};
+use crate::connection::head::Head;
 use crate::connection::wire::Wire;
 use crate::pipeline::{Answer, Exchange, Failure, FailureKind, Next, Outcome, Verdict};
 use crate::worker::Worker;
@@ -47,8 +48,7 @@ use alarm::Alarm;
 use download::Download;
 use limits::Limits;
 use relay::{Client, End, Relay};
-use request::Request;
-use upload::{Patience, Upload};
+use upload::{Outgoing, Upload};
 
 /// Which driver serves requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,9 +80,7 @@ pub(crate) enum Served {
     /// It broke off.
     Broken,
     /// It is for `HttpProxy`: the pipeline has begun, and says "forward".
-    Begun(Box<Exchange>),
-    /// It is not what the checks of the connection took it for.
-    Refused(Fault),
+    Begun(Box<Exchange>, Head),
 }
 
 /// How the tries of a request ended.
@@ -106,25 +104,21 @@ impl Driver {
     }
 }
 
-/// Serves one request. `text` is its head in origin form, `length` that of the head as it was sent.
-pub(crate) async fn serve(turn: Turn<'_>, text: &[u8], length: usize, head: &Head) -> Served {
-    let mut request = match Request::read(text, length) {
-        Ok(request) => request,
-        Err(fault) => return Served::Refused(fault),
-    };
-    let (mut exchange, verdict) = Exchange::begin(&turn.worker.state, turn.info, &request.head());
+/// Serves one request.
+pub(crate) async fn serve(turn: Turn<'_>, mut head: Head) -> Served {
+    let (mut exchange, verdict) = Exchange::begin(&turn.worker.state, turn.info, &request::view(&head));
     let mut upload = Upload::new(head.framing, head.expects_continue);
     let mut download = Download::default();
-    let client = Client { http_1_0: head.http_1_0, keep: !turn.last && request.keeps_alive() };
+    let client = Client { http_1_0: head.http_1_0, keep: !turn.last && request::keeps_alive(&head) };
     let Turn { worker, wire, alarm, .. } = turn;
     let tried = match verdict {
         Verdict::Answer(answer) => Tried::Answer(answer),
-        Verdict::Forward if request.asks_for_upgrade() || !speaks_http1(&exchange) => {
-            return Served::Begun(Box::new(exchange));
+        Verdict::Forward if request::asks_for_upgrade(&head) || !speaks_http1(&exchange) => {
+            return Served::Begun(Box::new(exchange), head);
         }
         Verdict::Forward => {
             let ends = Ends { worker, wire: &mut *wire, alarm: &mut *alarm, client };
-            tries(ends, &mut exchange, &mut request, &mut upload, &mut download).await
+            tries(ends, &mut exchange, &mut head, &mut upload, &mut download).await
         }
     };
     let (status, served, aborted) = match tried {
@@ -133,7 +127,7 @@ pub(crate) async fn serve(turn: Turn<'_>, text: &[u8], length: usize, head: &Hea
         }
         Tried::Answer(answer) => {
             let keep = client.keep && !answer.close && !worker.drain.is_draining() && upload.can_drain();
-            let written = write(&answer, keep, &request.method, wire, alarm, &mut download).await;
+            let written = write(&answer, keep, &head.method, wire, alarm, &mut download).await;
             match written {
                 Ok(()) => (Some(answer.status), Served::Whole { framing: upload.framing, keep }, false),
                 Err(_) => (None, Served::Broken, true),
@@ -173,7 +167,7 @@ struct Ends<'c> {
 async fn tries(
     ends: Ends<'_>,
     exchange: &mut Exchange,
-    request: &mut Request,
+    head: &mut Head,
     upload: &mut Upload,
     download: &mut Download,
 ) -> Tried {
@@ -184,8 +178,11 @@ async fn tries(
             Ok(upstream) => upstream,
             Err(answer) => return Tried::Answer(answer),
         };
-        let tuning = worker.state.tuning.load_full();
-        let pooled = pool::take(&upstream, Instant::now());
+        let (size, body_timeout) = {
+            let tuning = worker.state.tuning.load();
+            (tuning.upstream_keepalive_connections, tuning.client_body_timeout)
+        };
+        let pooled = pool::take(&upstream);
         let mut connection = match pooled {
             Some(connection) => connection,
             // In a box: rare and large.
@@ -204,13 +201,12 @@ async fn tries(
         };
         exchange.connected(upstream.address, connection.reused);
         if !std::mem::take(&mut first) {
-            request.restore();
+            request::restore(head);
         }
-        exchange.upstream_request(&mut request.fields);
-        let size = tuning.upstream_keepalive_connections;
+        exchange.upstream_request(&mut head.fields);
         let last = size == 0 || connection.served + 1 >= upstream.keep_alive.requests;
         download.begin();
-        let begun = upload.begin(request, last, wire);
+        upload.begin();
         let mut relay = Relay {
             wire: &mut *wire,
             alarm: &mut *alarm,
@@ -220,17 +216,11 @@ async fn tries(
             download: &mut *download,
             connection: &mut connection,
             upstream: &upstream,
-            method: &request.method,
             client,
-            patience: Patience { client: Some(tuning.client_body_timeout), endpoint: upstream.send_timeout },
+            outgoing: Outgoing { head, last, client: body_timeout, endpoint: upstream.send_timeout },
             limits: Limits::default(),
         };
-        drop(tuning);
-        let end = match begun {
-            Ok(()) => poll_fn(|cx| relay.poll(cx)).await,
-            Err(kind) => relay.failed(kind),
-        };
-        match end {
+        match poll_fn(|cx| relay.poll(cx)).await {
             End::Whole => {
                 let keep = relay.client.keep;
                 if relay.is_reusable() {

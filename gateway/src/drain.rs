@@ -9,10 +9,14 @@
 //! queue, closes the listening sockets and what is idle, and lets running requests and upgraded streams
 //! finish.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::SeqCst};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, watch};
 
 /// How far the end has come.
@@ -195,6 +199,36 @@ impl LocalDrain {
     /// Whether answers should end their connections.
     pub(crate) fn is_draining(&self) -> bool {
         self.drain.phase() >= Phase::Draining
+    }
+
+    /// Ready once a phase is reached. `ear` is the caller's own and tells it of changes: while the gateway serves
+    /// it is registered once and not looked at again, so that to wait for the end costs a busy connection nothing.
+    /// Always to be polled by the same task.
+    pub(crate) fn poll_reached<'d>(
+        &'d self,
+        cx: &mut Context<'_>,
+        ear: &mut Pin<&mut Option<Notified<'d>>>,
+        phase: Phase,
+    ) -> Poll<()> {
+        loop {
+            let now = self.drain.phase();
+            if now >= phase {
+                return Poll::Ready(());
+            }
+            let waits = match ear.as_mut().as_pin_mut() {
+                None => false,
+                Some(_) if now == Phase::Serving => true,
+                Some(changed) => changed.poll(cx).is_pending(),
+            };
+            if waits {
+                return Poll::Pending;
+            }
+            ear.set(Some(self.changed.notified()));
+            if let Some(changed) = ear.as_mut().as_pin_mut() {
+                // Registers. What has changed in between is seen in the next round.
+                let _ = changed.poll(cx);
+            }
+        }
     }
 
     /// Waits for a phase.

@@ -14,6 +14,10 @@ use std::process::ExitCode;
 
 use flags::{Command, ServeFlags};
 
+#[cfg(feature = "mimalloc")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Exit status for a command line or a start that cannot work (as ingress-nginx's flag parser has it).
 const USAGE: u8 = 2;
 

@@ -6,11 +6,13 @@
 //! endpoint all read the same request.
 
 use std::mem::MaybeUninit;
+use std::ops::Range;
 
 use bytes::{BufMut, BytesMut};
-use http::StatusCode;
+use http::{Method, StatusCode};
 
 use super::authority::is_authority;
+use super::fields::FieldList;
 use super::framing::Framing;
 
 /// Fields in a head. Pingora's own limit, met here so that our page is the answer.
@@ -44,7 +46,7 @@ pub(crate) struct Scanner {
 }
 
 /// What the connection needs to know of a head.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct Head {
     /// Whether it is of HTTP/1.0.
     pub(crate) http_1_0: bool,
@@ -52,8 +54,16 @@ pub(crate) struct Head {
     pub(crate) framing: Framing,
     /// The client waits for `100 Continue` before it sends the body (RFC 9110 §10.1.1).
     pub(crate) expects_continue: bool,
-    /// The head in origin form, where the client sent the absolute form (RFC 9112 §3.2.2).
-    pub(crate) rewritten: Option<BytesMut>,
+    /// The method.
+    pub(crate) method: Method,
+    /// Path and query, in the text of the fields.
+    target: Range<usize>,
+    /// The fields, with the text of the head in origin form (RFC 9112 §3.2.1).
+    pub(crate) fields: FieldList,
+    /// Octets of the head as it was sent.
+    pub(crate) length: usize,
+    /// Octets of the head in origin form.
+    pub(crate) origin_length: usize,
 }
 
 impl Fault {
@@ -77,7 +87,7 @@ impl Scanner {
         {
             return Err(Fault::bad("this does not begin with a method"));
         }
-        while let Some(found) = bytes[self.position..].iter().position(|byte| *byte == b'\n') {
+        while let Some(found) = memchr::memchr(b'\n', &bytes[self.position..]) {
             let end = self.position + found;
             if end == 0 || bytes[end - 1] != b'\r' {
                 return Err(Fault::bad("a line ends without a carriage return"));
@@ -130,18 +140,33 @@ impl Head {
         }
         let fields = Fields::read(request.headers)?;
         fields.check_host(minor)?;
-        let rewritten = match Target::read(method, target)? {
-            Target::Origin => None,
-            Target::Absolute { authority, rest } => {
-                Some(rewrite(method, authority, rest, minor, request.headers))
-            }
-        };
+        if let Target::Absolute { authority, rest } = Target::read(method, target)? {
+            let head = Self::read(&rewrite(method, authority, rest, minor, request.headers))?;
+            return Ok(Self { length: bytes.len(), ..head });
+        }
+        let start = target.as_ptr().addr() - bytes.as_ptr().addr();
+        let mut list = FieldList::default();
+        list.read(bytes, request.headers);
         Ok(Self {
             http_1_0: minor == 0,
             framing: fields.framing(minor)?,
             expects_continue: fields.expects_continue,
-            rewritten,
+            method: Method::from_bytes(method.as_bytes()).map_err(|_| Fault::bad("not a method"))?,
+            target: start..start + target.len(),
+            fields: list,
+            length: bytes.len(),
+            origin_length: bytes.len(),
         })
+    }
+
+    /// Path and query.
+    pub(crate) fn target(&self) -> &str {
+        str::from_utf8(&self.fields.text()[self.target.clone()]).unwrap_or_default()
+    }
+
+    /// The head in origin form.
+    pub(crate) fn text(&self) -> &[u8] {
+        &self.fields.text()[..self.origin_length]
     }
 }
 

@@ -5,7 +5,10 @@
 //! whole proxied request, give a slow client a new deadline with every octet, and answer malformed requests in
 //! its own name without a log line.
 
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
@@ -13,6 +16,7 @@ use http::StatusCode;
 use pingora_core::apps::HttpServerApp;
 use pingora_core::protocols::http::ServerSession;
 use pingora_core::protocols::raw_connect::ProxyDigest;
+use tokio::sync::futures::Notified;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::framing::Framing;
@@ -80,12 +84,14 @@ impl Http1 {
 
     /// Serves requests until the connection ends.
     pub(super) async fn serve(mut self, mut wire: Box<Wire>) {
+        let worker = self.worker.clone();
+        let mut ear = pin!(None);
         loop {
-            if wire.ahead.is_empty() && !self.wait(&mut wire).await {
+            if wire.ahead.is_empty() && !self.wait(&mut wire, &worker, &mut ear).await {
                 return Box::pin(wire.close()).await;
             }
             let next = match self.read_head(&mut wire).await {
-                Ok((length, head)) => self.request(wire, length, head).await,
+                Ok(head) => self.request(wire, head).await,
                 Err(NoHead::Silence) => Next::Close(wire),
                 Err(NoHead::Fault(fault)) => self.refuse(wire, fault).await,
             };
@@ -100,17 +106,34 @@ impl Http1 {
     }
 
     /// Waits for the next request. False when the connection should end instead.
-    async fn wait(&self, wire: &mut Wire) -> bool {
-        wire.rest();
-        let tuning = self.worker.state.tuning.load();
+    async fn wait<'w>(
+        &mut self,
+        wire: &mut Wire,
+        worker: &'w Worker,
+        ear: &mut Pin<&mut Option<Notified<'w>>>,
+    ) -> bool {
+        let tuning = worker.state.tuning.load();
         let idle = if self.served == 0 { tuning.client_header_timeout } else { tuning.keep_alive };
         drop(tuning);
-        let last_call = if self.served == 0 { LAST_FIRST } else { LAST_NEXT };
-        hear(wire, Instant::now() + idle, last_call, &self.worker).await == Heard::Something
+        let mut deadline = Instant::now() + idle;
+        let mut last_call = Some(if self.served == 0 { LAST_FIRST } else { LAST_NEXT });
+        poll_fn(|cx| {
+            if let Poll::Ready(read) = wire.poll_fill(cx) {
+                return Poll::Ready(matches!(read, Ok(1..)));
+            }
+            wire.rest();
+            // The end of the program cuts the wait short: a request may be on its way, or in the kernel already
+            // without the runtime having noticed.
+            if last_call.is_some() && worker.drain.poll_reached(cx, ear, Phase::Closing).is_ready() {
+                deadline = last_call.take().map_or(deadline, |last| Instant::now() + last);
+            }
+            self.alarm.poll(cx, deadline).map(|()| false)
+        })
+        .await
     }
 
     /// Reads a head under one deadline, from its first octet on.
-    async fn read_head(&self, wire: &mut Wire) -> Result<(usize, Head), NoHead> {
+    async fn read_head(&self, wire: &mut Wire) -> Result<Head, NoHead> {
         let tuning = self.worker.state.tuning.load();
         let limits = Limits { request_line: tuning.max_request_line, head: tuning.max_request_head };
         let deadline = tuning.client_header_timeout;
@@ -126,7 +149,7 @@ impl Http1 {
             }
             let is_empty_line = matches!(&wire.ahead[..], [] | [b'\r']);
             if !is_empty_line && let Some(length) = scanner.scan(&wire.ahead, &limits)? {
-                return Ok((length, Head::read(&wire.ahead[..length])?));
+                return Ok(Head::read(&wire.ahead[..length])?);
             }
             let until = *until.get_or_insert_with(|| Instant::now() + deadline);
             match timeout_at(until, wire.fill()).await {
@@ -142,17 +165,16 @@ impl Http1 {
     }
 
     /// Lets a driver serve one request.
-    async fn request(&mut self, mut wire: Box<Wire>, length: usize, head: Head) -> Next {
+    async fn request(&mut self, mut wire: Box<Wire>, head: Head) -> Next {
         let _open = self.worker.drain.shared().request();
         self.served += 1;
         let last = {
             let tuning = self.worker.state.tuning.load();
             self.served >= tuning.keep_alive_requests || tuning.keep_alive.is_zero()
         };
-        let text = wire.ahead.split_to(length);
-        let mut begun = None;
+        wire.ahead.advance(head.length);
+        let (mut head, mut begun) = (head, None);
         if self.worker.driver.takes(&head) {
-            let origin_form = head.rewritten.as_ref().unwrap_or(&text);
             let turn = Turn {
                 worker: &self.worker,
                 info: &self.info,
@@ -161,32 +183,23 @@ impl Http1 {
                 last,
             };
             // In a box: an idle connection does not carry the state of a request.
-            match Box::pin(direct::serve(turn, origin_form, length, &head)).await {
+            match Box::pin(direct::serve(turn, head)).await {
                 Served::Whole { framing, keep } => return self.settle(wire, framing, keep).await,
                 Served::Broken => return Next::Drop,
-                Served::Refused(fault) => return self.refuse(wire, fault).await,
-                Served::Begun(exchange) => begun = Some(exchange),
+                Served::Begun(exchange, back) => (head, begun) = (back, Some(exchange)),
             }
         }
-        Box::pin(self.proxy(wire, text, length, head, last, begun)).await
+        Box::pin(self.proxy(wire, head, last, begun)).await
     }
 
     /// Lets Pingora serve one request, from where the pipeline has come with it.
-    async fn proxy(
-        &mut self,
-        wire: Box<Wire>,
-        text: BytesMut,
-        length: usize,
-        head: Head,
-        last: bool,
-        begun: Option<Box<Exchange>>,
-    ) -> Next {
-        self.link.prepare(length, &head.framing, head.expects_continue, last);
+    async fn proxy(&mut self, wire: Box<Wire>, head: Head, last: bool, begun: Option<Box<Exchange>>) -> Next {
+        self.link.prepare(head.length, &head.framing, head.expects_continue, last);
         if let Some(exchange) = begun {
             self.link.hand_over(exchange);
         }
-        let request_line = Refusal::request_line(&text);
-        let text = head.rewritten.unwrap_or(text);
+        let request_line = Refusal::request_line(head.text());
+        let text = BytesMut::from(head.text());
         let lease = Lease::new(wire, head.framing, self.link.clone(), self.digest.clone());
         let mut session = ServerSession::new_http1(Box::new(lease));
         session.set_pipelined_prefix(text);

@@ -1,8 +1,9 @@
 //! What is known about a client connection for as long as it lives.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use http::HeaderValue;
 use sluice_config::{BindProtocol, GroupId};
 
 /// Facts about a connection. Made once when it is ready for its first request and shared by all of them.
@@ -20,6 +21,30 @@ pub struct ConnectionInfo {
     pub protocol: BindProtocol,
     /// TLS facts, where the connection has TLS.
     pub tls: Option<TlsInfo>,
+    /// What endpoints are told about it.
+    pub texts: Texts,
+}
+
+/// Field values that are the same for every request of a connection.
+#[derive(Clone, Debug)]
+pub struct Texts {
+    /// The client's address.
+    pub client: HeaderValue,
+    /// The declared port.
+    pub port: HeaderValue,
+}
+
+impl Texts {
+    /// Of a client, on a port as clients know it.
+    pub fn new(peer: SocketAddr, declared_port: u16) -> Self {
+        Self { client: address(peer.ip().to_canonical()), port: HeaderValue::from(declared_port) }
+    }
+}
+
+/// An address as a field value.
+pub fn address(ip: IpAddr) -> HeaderValue {
+    // Digits, dots and colons are always a field value.
+    HeaderValue::try_from(ip.to_string()).unwrap_or(HeaderValue::from_static(""))
 }
 
 /// Facts about the TLS side of a connection.

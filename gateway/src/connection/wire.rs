@@ -1,8 +1,9 @@
 //! A client's byte stream with what has been read of it ahead of time, and how it is left.
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::io;
-use std::mem::MaybeUninit;
+use std::mem::{self, MaybeUninit};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -18,6 +19,13 @@ const READ_SIZE: usize = 4096;
 const FAREWELL: Duration = Duration::from_secs(1);
 /// How much a client may send after it has been answered for the last time.
 const LINGER_OCTETS: usize = 1024 * 1024;
+
+/// Octets of a buffer that are worth keeping.
+const KEPT: usize = 16 * 1024;
+
+thread_local! {
+    static SPARE: Cell<BytesMut> = Cell::new(BytesMut::new());
+}
 
 /// A transport and what was read from it but belongs to nobody yet.
 #[derive(Debug)]
@@ -40,6 +48,10 @@ impl Wire {
         let mut space = [const { MaybeUninit::uninit() }; READ_SIZE];
         let mut buf = ReadBuf::uninit(&mut space);
         ready!(Pin::new(&mut self.transport).poll_read(cx, &mut buf))?;
+        if self.ahead.capacity() == 0 {
+            self.ahead = SPARE.take();
+            self.ahead.reserve(READ_SIZE);
+        }
         self.ahead.extend_from_slice(buf.filled());
         Poll::Ready(Ok(buf.filled().len()))
     }
@@ -49,10 +61,13 @@ impl Wire {
         poll_fn(|cx| self.poll_fill(cx)).await
     }
 
-    /// Gives memory back before a wait.
+    /// Gives memory back before a wait: to the next connection of this thread that needs some.
     pub(crate) fn rest(&mut self) {
-        if self.ahead.is_empty() {
-            self.ahead = BytesMut::new();
+        if self.ahead.is_empty() && self.ahead.capacity() > 0 {
+            let mut ahead = mem::take(&mut self.ahead);
+            if ahead.try_reclaim(READ_SIZE) && ahead.capacity() <= KEPT {
+                SPARE.set(ahead);
+            }
         }
     }
 

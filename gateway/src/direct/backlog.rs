@@ -34,9 +34,21 @@ impl Backlog {
         self.octets.extend_from_slice(octets);
     }
 
-    /// Adds what is written.
-    pub(super) fn fill(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        write(&mut self.octets);
+    /// Forgets it.
+    pub(super) fn clear(&mut self) {
+        self.octets.clear();
+        self.sent = 0;
+    }
+
+    /// Sends these octets, behind what waits. What is not taken at once waits, with whatever error there is.
+    pub(super) fn send(&mut self, cx: &mut Context<'_>, to: &mut Transport, octets: &[u8]) {
+        let mut sent = 0;
+        if self.is_empty()
+            && let Poll::Ready(Ok(taken)) = Pin::new(to).poll_write(cx, octets)
+        {
+            sent = taken;
+        }
+        self.push(&octets[sent..]);
     }
 
     /// Sends as much as the other side takes. Ready when all is gone.

@@ -137,8 +137,8 @@ impl Download {
         let mut head = &head[..];
         self.flushed = false;
         while self.backlog.is_empty() && head.len() + body.len() > 0 {
-            let written = match head {
-                [] => Pin::new(&mut *to).poll_write(cx, body),
+            let written = match (head, body) {
+                ([], only) | (only, []) => Pin::new(&mut *to).poll_write(cx, only),
                 _ => Pin::new(&mut *to).poll_write_vectored(cx, &[IoSlice::new(head), IoSlice::new(body)]),
             };
             match written {

@@ -8,7 +8,8 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use sluice_config::UpstreamProtocol;
@@ -20,16 +21,46 @@ use crate::pipeline::Upstream;
 const SWEEP: Duration = Duration::from_secs(1);
 
 /// What makes connections exchangeable. Whatever concerns trust has to be part of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key {
     address: SocketAddr,
     protocol: UpstreamProtocol,
 }
 
+impl Hash for Key {
+    /// Addresses come from the configuration, where nobody makes them collide on purpose.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let ip = match self.address.ip() {
+            IpAddr::V4(ip) => u64::from(ip.to_bits()),
+            IpAddr::V6(ip) => (ip.to_bits() >> 64) as u64 ^ ip.to_bits() as u64,
+        };
+        state.write_u64(ip << 16 ^ u64::from(self.address.port()) ^ (self.protocol as u64) << 60);
+    }
+}
+
+/// One multiplication: enough for keys that nobody chooses.
+#[derive(Default)]
+struct OneWord(u64);
+
+impl Hasher for OneWord {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        let mixed = (self.0 ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ mixed >> 32;
+    }
+}
+
 #[derive(Default)]
 struct Pool {
-    /// In the order in which they were put back; no list is empty.
-    idle: HashMap<Key, Vec<Idle>>,
+    /// In the order in which they were put back. Empty lists go with the next sweep.
+    idle: HashMap<Key, Vec<Idle>, BuildHasherDefault<OneWord>>,
     count: usize,
     sweeping: bool,
 }
@@ -52,11 +83,11 @@ impl Key {
 }
 
 /// A connection for this try that is alive as far as can be told.
-pub(super) fn take(upstream: &Upstream, now: Instant) -> Option<Connection> {
+pub(super) fn take(upstream: &Upstream) -> Option<Connection> {
     if upstream.fresh {
         return None;
     }
-    let (taken, _dead) = POOL.with_borrow_mut(|pool| pool.take(&Key::of(upstream), now));
+    let (taken, _dead) = POOL.with_borrow_mut(|pool| pool.take(&Key::of(upstream), upstream.began));
     taken
 }
 
@@ -110,9 +141,6 @@ impl Pool {
             }
             gone.push(idle);
         }
-        if list.is_empty() {
-            self.idle.remove(key);
-        }
         (taken, gone)
     }
 
@@ -121,15 +149,10 @@ impl Pool {
         self.count += 1;
         let mut gone = Vec::new();
         while self.count > size {
-            let oldest = self.idle.iter().min_by_key(|(_, list)| list[0].since).map(|(key, _)| *key);
-            let Some(list) = oldest.as_ref().and_then(|key| self.idle.get_mut(key)) else { break };
-            gone.push(list.remove(0));
+            let lists = self.idle.values_mut().filter(|list| !list.is_empty());
+            let Some(oldest) = lists.min_by_key(|list| list[0].since) else { break };
+            gone.push(oldest.remove(0));
             self.count -= 1;
-            if list.is_empty()
-                && let Some(key) = oldest
-            {
-                self.idle.remove(&key);
-            }
         }
         gone
     }

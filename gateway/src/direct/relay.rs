@@ -8,14 +8,14 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use http::{Method, StatusCode};
+use http::StatusCode;
 use tokio::io::{AsyncRead, ReadBuf};
 
 use super::alarm::Alarm;
 use super::download::{Download, Receiving};
 use super::limits::Limits;
 use super::scratch;
-use super::upload::{Patience, Sending, Upload};
+use super::upload::{Outgoing, Sending, Upload};
 use super::upstream::Connection;
 use crate::connection::framing::Framing;
 use crate::connection::wire::Wire;
@@ -35,9 +35,8 @@ pub(super) struct Relay<'r> {
     pub(super) download: &'r mut Download,
     pub(super) connection: &'r mut Connection,
     pub(super) upstream: &'r Upstream,
-    pub(super) method: &'r Method,
     pub(super) client: Client,
-    pub(super) patience: Patience,
+    pub(super) outgoing: Outgoing<'r>,
     pub(super) limits: Limits,
 }
 
@@ -63,16 +62,16 @@ pub(super) enum End {
 impl Relay<'_> {
     /// Goes on as far as it can.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
-        if self.upload.state == Sending::More {
-            let Self { upload, wire, connection, limits, patience, .. } = self;
-            if let Poll::Ready(Err(kind)) = upload.poll(cx, wire, &mut connection.stream, limits, *patience) {
+        if self.upload.is_sending() {
+            let Self { upload, wire, connection, limits, outgoing, .. } = self;
+            if let Poll::Ready(Err(kind)) = upload.poll(cx, wire, &mut connection.stream, limits, outgoing) {
                 return Poll::Ready(self.failed(kind));
             }
         }
         if let Poll::Ready(end) = self.poll_response(cx) {
             return Poll::Ready(end.unwrap_or_else(|kind| self.failed(kind)));
         }
-        if self.upload.state != Sending::More && self.poll_gone(cx).is_ready() {
+        if !self.upload.is_sending() && self.poll_gone(cx).is_ready() {
             return Poll::Ready(self.failed(FailureKind::Client));
         }
         self.limits.poll(cx, self.alarm).map(|kind| self.failed(kind))
@@ -101,7 +100,7 @@ impl Relay<'_> {
         let read = Pin::new(&mut self.connection.stream).poll_read(cx, &mut buf);
         if read.is_pending() {
             // While the client sends, an endpoint may keep silent; unless the client waits for it to speak.
-            if self.upload.state != Sending::More || self.upload.awaits_continue || self.download.started {
+            if !self.upload.is_sending() || self.upload.awaits_continue || self.download.started {
                 self.limits.read.begin(self.upstream.read_timeout);
             }
             return Poll::Pending;
@@ -143,7 +142,7 @@ impl Relay<'_> {
     /// Interim heads, the final one, and what is there of its body.
     fn receive_head(&mut self, cx: &mut Context<'_>, mut octets: &[u8]) -> Result<Option<End>, FailureKind> {
         loop {
-            let read = self.download.response.read(octets, self.method);
+            let read = self.download.response.read(octets, &self.outgoing.head.method);
             let Some(length) = read.map_err(|_| FailureKind::InvalidHead)? else {
                 self.download.partial.extend_from_slice(octets);
                 return Ok(None);
@@ -207,7 +206,7 @@ impl Relay<'_> {
         Poll::Pending
     }
 
-    pub(super) fn failed(&self, kind: FailureKind) -> End {
+    fn failed(&self, kind: FailureKind) -> End {
         let response_started = self.download.started;
         let stale = kind == FailureKind::Broken && self.connection.reused && !self.download.heard;
         let replayable = self.upload.is_replayable();

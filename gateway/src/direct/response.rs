@@ -10,7 +10,7 @@ use http::header::{CONTENT_LENGTH, DATE, HeaderName, TRANSFER_ENCODING};
 use http::{Method, StatusCode};
 use pingora_core::protocols::http::date::get_cached_date;
 
-use super::fields::{FieldList, line};
+use crate::connection::fields::{FieldList, line};
 use crate::connection::framing::Framing;
 use crate::connection::head::{MAX_FIELDS, content_length, ends_lines_strictly};
 use crate::pipeline::{Fields, FieldsMut};

@@ -9,10 +9,10 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::backlog::Backlog;
 use super::limits::Limits;
-use super::request::Request;
-use super::scratch;
+use super::{request, scratch};
 use crate::connection::MAX_DRAIN;
 use crate::connection::framing::Framing;
+use crate::connection::head::Head;
 use crate::connection::transport::Transport;
 use crate::connection::wire::Wire;
 use crate::pipeline::FailureKind;
@@ -41,6 +41,8 @@ pub(super) struct Upload {
 /// How far a try has come with its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sending {
+    /// Nothing is sent.
+    Head,
     /// There is more to send.
     More,
     /// All is sent.
@@ -49,10 +51,16 @@ pub(super) enum Sending {
     Broken,
 }
 
-/// The limits of this direction.
+/// What a try sends, and how long it waits with it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Patience {
-    pub(super) client: Option<Duration>,
+pub(super) struct Outgoing<'r> {
+    /// As the pipeline has it for the endpoint.
+    pub(super) head: &'r Head,
+    /// The connection to the endpoint is not kept.
+    pub(super) last: bool,
+    /// For the client's next octets.
+    pub(super) client: Duration,
+    /// For the endpoint to take some.
     pub(super) endpoint: Option<Duration>,
 }
 
@@ -65,8 +73,13 @@ impl Upload {
             replay: Vec::new(),
             lost: false,
             backlog: Backlog::default(),
-            state: Sending::More,
+            state: Sending::Head,
         }
+    }
+
+    /// Whether there is something left to send.
+    pub(super) fn is_sending(&self) -> bool {
+        matches!(self.state, Sending::Head | Sending::More)
     }
 
     /// Whether all that came of the body can be sent again.
@@ -80,24 +93,33 @@ impl Upload {
         left == Some(0) || left.is_some_and(|left| left <= MAX_DRAIN) && !self.awaits_continue
     }
 
-    /// Begins a try: the head, what earlier tries have sent of the body, and what is there of the rest.
-    pub(super) fn begin(
+    /// Begins a try.
+    pub(super) fn begin(&mut self) {
+        self.state = Sending::Head;
+        self.backlog.clear();
+    }
+
+    /// Sends the head, what earlier tries have sent of the body, and what is there of the rest.
+    fn send_head(
         &mut self,
-        request: &Request,
-        last: bool,
+        cx: &mut Context<'_>,
+        outgoing: &Outgoing<'_>,
         wire: &mut Wire,
+        to: &mut Transport,
     ) -> Result<(), FailureKind> {
         self.state = Sending::More;
-        self.backlog = Backlog::default();
-        self.backlog.fill(|out| request.write(out, last));
-        self.backlog.push(&self.replay);
-        if !wire.ahead.is_empty() && !self.framing.is_done() {
-            let offered = wire.ahead.len().min(JOIN);
-            let taken = self.take(&wire.ahead[..offered])?;
-            self.backlog.push(&wire.ahead[..taken]);
-            wire.ahead.advance(taken);
-        }
-        Ok(())
+        scratch::write(|out| {
+            request::write(outgoing.head, out, outgoing.last);
+            out.extend_from_slice(&self.replay);
+            if !wire.ahead.is_empty() && !self.framing.is_done() {
+                let offered = wire.ahead.len().min(JOIN);
+                let taken = self.take(&wire.ahead[..offered])?;
+                out.extend_from_slice(&wire.ahead[..taken]);
+                wire.ahead.advance(taken);
+            }
+            self.backlog.send(cx, to, out);
+            Ok(())
+        })
     }
 
     /// Sends what there is, reads on, sends that. Ready when there is nothing left to do.
@@ -107,8 +129,11 @@ impl Upload {
         wire: &mut Wire,
         to: &mut Transport,
         limits: &mut Limits,
-        patience: Patience,
+        outgoing: &Outgoing<'_>,
     ) -> Poll<Result<(), FailureKind>> {
+        if self.state == Sending::Head {
+            self.send_head(cx, outgoing, wire, to)?;
+        }
         loop {
             let before = self.backlog.len();
             let sent = self.backlog.poll_send(cx, to);
@@ -122,14 +147,14 @@ impl Upload {
                     return Poll::Ready(Ok(()));
                 }
                 Poll::Pending => {
-                    limits.send.begin(patience.endpoint);
+                    limits.send.begin(outgoing.endpoint);
                     return Poll::Pending;
                 }
             }
             if self.framing.is_done() {
                 match Pin::new(&mut *to).poll_flush(cx) {
                     Poll::Pending => {
-                        limits.send.begin(patience.endpoint);
+                        limits.send.begin(outgoing.endpoint);
                         return Poll::Pending;
                     }
                     Poll::Ready(Ok(())) => self.state = Sending::Done,
@@ -141,7 +166,7 @@ impl Upload {
             if wire.ahead.is_empty() {
                 let read = scratch::read(|buffer| self.poll_read(cx, buffer, wire, to));
                 if read.is_pending() {
-                    limits.body.begin(patience.client);
+                    limits.body.begin(Some(outgoing.client));
                 }
                 ready!(read)?;
                 limits.body.end();
@@ -169,11 +194,7 @@ impl Upload {
         let taken = self.take(octets)?;
         let (body, beyond) = octets.split_at(taken);
         wire.ahead.extend_from_slice(beyond);
-        // What is not taken at once waits in the backlog, with whatever error there is.
-        match Pin::new(to).poll_write(cx, body) {
-            Poll::Ready(Ok(sent)) => self.backlog.push(&body[sent..]),
-            Poll::Ready(Err(_)) | Poll::Pending => self.backlog.push(body),
-        }
+        self.backlog.send(cx, to, body);
         Poll::Ready(Ok(()))
     }
 

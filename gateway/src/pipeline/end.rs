@@ -1,6 +1,6 @@
 //! The last step: one log line, one sample.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use smallvec::SmallVec;
@@ -19,10 +19,11 @@ impl Exchange {
             return;
         }
         self.tries.in_flight = None;
-        let time = self.began.elapsed();
+        let now = Instant::now();
+        let time = now - self.began;
         let status = outcome.status.map_or(CLIENT_CLOSED_REQUEST, |status| status.as_u16());
         if let Some(attempt) = self.tries.all.last_mut() {
-            attempt.ended.get_or_insert(attempt.began.elapsed());
+            attempt.ended.get_or_insert(now - attempt.began);
         }
         self.record(&outcome, status, time);
         self.write_line(&outcome, status, time);

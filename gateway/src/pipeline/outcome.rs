@@ -1,7 +1,7 @@
 //! What a driver tells the pipeline about the upstream side, and what it is told to do.
 
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use sluice_config::UpstreamProtocol;
@@ -27,6 +27,8 @@ pub struct Upstream {
     pub keep_alive: KeepAlive,
     /// Requests that were on their way to the endpoint when this one came.
     pub in_flight: u32,
+    /// When the try began.
+    pub began: Instant,
 }
 
 /// The life of upstream connections.

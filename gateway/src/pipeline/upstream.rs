@@ -22,19 +22,21 @@ use crate::route::Destination;
 impl Exchange {
     /// The endpoint for the next try, or the answer when there is none (503).
     pub fn pick(&mut self) -> Result<Upstream, Answer> {
-        let Some(pool) = self.pool() else { return Err(self.answer(StatusCode::SERVICE_UNAVAILABLE)) };
+        let Some(pool) = self.pool().cloned() else {
+            return Err(self.answer(StatusCode::SERVICE_UNAVAILABLE));
+        };
         let afresh = self.tries.afresh.take();
         let again = afresh.is_some();
+        let now = Instant::now();
         let endpoint = match afresh {
             Some(endpoint) => endpoint,
-            None => match self.choose(&pool) {
+            None => match self.choose(&pool, now) {
                 Ok(endpoint) => endpoint,
                 Err(_) => return Err(self.answer(StatusCode::SERVICE_UNAVAILABLE)),
             },
         };
         let globals = self.globals();
         let tuning = &globals.tuning;
-        let now = Instant::now();
         let first = *self.tries.first.get_or_insert(now);
         let route = self.route.as_deref();
         let retry = route.map_or(&DEFAULT_RETRY, |route| &route.policies.retry);
@@ -56,6 +58,7 @@ impl Exchange {
                 requests: tuning.upstream_keepalive_requests,
             },
             in_flight: endpoint.in_flight(),
+            began: now,
         };
         drop(globals);
         if !again && !self.tries.all.is_empty() {
@@ -148,8 +151,8 @@ impl Exchange {
         if let Some(on_its_way) = &self.tries.in_flight {
             on_its_way.endpoint().succeeded(began);
         }
-        let progress = self.progress();
-        if self.tries.policy.is_some_and(|policy| policy.after_status(status, replayable, &progress)) {
+        let wanted = self.tries.policy.filter(|policy| policy.names_status(status));
+        if wanted.is_some_and(|policy| policy.after_status(status, replayable, &self.progress())) {
             self.finish_try(status);
             if let Some(on_its_way) = self.tries.in_flight.take() {
                 self.tries.failed.push(on_its_way.endpoint().clone());
@@ -164,20 +167,20 @@ impl Exchange {
         self.pool().map(|pool| pool.protocol())
     }
 
-    fn pool(&self) -> Option<Arc<Pool>> {
+    fn pool(&self) -> Option<&Arc<Pool>> {
         match &self.target.as_ref()?.to {
-            Destination::Pool(pool) => Some(pool.clone()),
+            Destination::Pool(pool) => Some(pool),
             Destination::Default | Destination::Invalid(_) => None,
         }
     }
 
-    fn choose(&mut self, pool: &Pool) -> Result<Arc<Endpoint>, PickError> {
+    fn choose(&mut self, pool: &Pool, now: Instant) -> Result<Arc<Endpoint>, PickError> {
         let affinity = self.route.as_ref().and_then(|route| route.affinity.as_deref());
         let (Some(affinity), Some(target)) = (affinity, &self.target) else {
-            return pick(pool, &self.tries.failed);
+            return pick(pool, &self.tries.failed, now);
         };
         let Choice { endpoint, new_key } =
-            session::choose(affinity, pool, target, self.session.as_ref(), &self.tries.failed)?;
+            session::choose(affinity, pool, target, self.session.as_ref(), &self.tries.failed, now)?;
         if let Some(key) = new_key {
             let https = self.connection.is_https();
             self.set_cookie = affinity.set_cookie(&key, &target.digits, https, SystemTime::now());
@@ -228,8 +231,8 @@ static DEFAULT_TIMEOUTS: Timeouts = Timeouts {
 };
 
 /// An endpoint that has not failed this request; when all have, any.
-pub(super) fn pick(pool: &Pool, failed: &[Arc<Endpoint>]) -> Result<Arc<Endpoint>, PickError> {
-    let request = PickRequest { key: None, sticky: None, tried: failed, now: Instant::now() };
+pub(super) fn pick(pool: &Pool, failed: &[Arc<Endpoint>], now: Instant) -> Result<Arc<Endpoint>, PickError> {
+    let request = PickRequest { key: None, sticky: None, tried: failed, now };
     match pool.pick(&request) {
         Err(PickError::Exhausted) => pool.pick(&PickRequest { tried: &[], ..request }),
         other => other,

@@ -11,6 +11,7 @@ use http::header::{HOST, HeaderName, HeaderValue};
 use sluice_config::Tuning;
 
 use crate::connection::ConnectionInfo;
+use crate::connection::info::address;
 use crate::pipeline::{Fields, FieldsMut};
 
 static PROXY: HeaderName = HeaderName::from_static("proxy");
@@ -49,10 +50,10 @@ pub fn client_address(connection: &ConnectionInfo, headers: &impl Fields, tuning
     // From the nearest proxy to the farthest, as far as there are addresses.
     let lines = headers.lines(&X_FORWARDED_FOR).rev();
     let entries = lines.flat_map(|line| line.rsplit(|byte| *byte == b','));
-    entries.map_while(address).last().unwrap_or(peer)
+    entries.map_while(entry_address).last().unwrap_or(peer)
 }
 
-fn address(entry: &[u8]) -> Option<IpAddr> {
+fn entry_address(entry: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(entry.trim_ascii()).ok()?;
     let with_port = || text.parse::<SocketAddr>().ok().map(|address| address.ip());
     let bracketed = || text.strip_prefix('[')?.strip_suffix(']')?.parse().ok();
@@ -100,18 +101,27 @@ impl Forwarding<'_> {
         let known = |name: &HeaderName| {
             trusted(map, name, tuning).and_then(|value| HeaderValue::from_bytes(value).ok())
         };
-        let host = known(&X_FORWARDED_HOST).unwrap_or_else(|| (*authority).clone());
-        let port = known(&X_FORWARDED_PORT).unwrap_or_else(|| HeaderValue::from(connection.declared_port));
+        let host = known(&X_FORWARDED_HOST);
+        let host = host.as_ref().unwrap_or(authority);
+        let port = known(&X_FORWARDED_PORT);
+        let port = port.as_ref().unwrap_or(&connection.texts.port);
         let proto =
             known(&X_FORWARDED_PROTO).unwrap_or_else(|| HeaderValue::from_static(connection.scheme()));
         let incoming_for = join(map, &X_FORWARDED_FOR);
         let incoming_host = join(map, &X_FORWARDED_HOST);
-        let address = text(*client);
-        let forwarded_for = match &incoming_for {
-            Some(before) if tuning.use_forwarded_headers && tuning.compute_full_forwarded_for => {
-                appended(before, connection.peer.ip().to_canonical())
+        let told;
+        let client = match *client == connection.peer.ip().to_canonical() {
+            true => &connection.texts.client,
+            false => {
+                told = address(*client);
+                &told
             }
-            _ => address.clone(),
+        };
+        let full = match &incoming_for {
+            Some(before) if tuning.use_forwarded_headers && tuning.compute_full_forwarded_for => {
+                Some(appended(before, &connection.texts.client))
+            }
+            _ => None,
         };
 
         head.remove(&PROXY);
@@ -120,10 +130,10 @@ impl Forwarding<'_> {
             Some(id) => head.set(&X_REQUEST_ID, id),
             None => head.remove(&X_REQUEST_ID),
         }
-        head.set(&X_REAL_IP, &address);
-        head.set(&X_FORWARDED_FOR, &forwarded_for);
-        head.set(&X_FORWARDED_HOST, &host);
-        head.set(&X_FORWARDED_PORT, &port);
+        head.set(&X_REAL_IP, client);
+        head.set(&X_FORWARDED_FOR, full.as_ref().unwrap_or(client));
+        head.set(&X_FORWARDED_HOST, host);
+        head.set(&X_FORWARDED_PORT, port);
         head.set(&X_FORWARDED_PROTO, &proto);
         head.set(&X_FORWARDED_SCHEME, &proto);
         head.set(&X_SCHEME, &proto);
@@ -150,17 +160,12 @@ fn join(head: &impl Fields, name: &HeaderName) -> Option<HeaderValue> {
     HeaderValue::try_from(joined).ok().filter(|value| !value.is_empty())
 }
 
-fn appended(before: &HeaderValue, address: IpAddr) -> HeaderValue {
+fn appended(before: &HeaderValue, address: &HeaderValue) -> HeaderValue {
     let mut list = before.as_bytes().to_vec();
     list.extend_from_slice(b", ");
-    list.extend_from_slice(address.to_string().as_bytes());
+    list.extend_from_slice(address.as_bytes());
     // A value with an address behind it is a value.
-    HeaderValue::from_bytes(&list).unwrap_or_else(|_| text(address))
-}
-
-fn text(address: IpAddr) -> HeaderValue {
-    // Digits, dots and colons are always a field value.
-    HeaderValue::try_from(address.to_string()).unwrap_or(HeaderValue::from_static(""))
+    HeaderValue::try_from(list).unwrap_or_else(|_| address.clone())
 }
 
 #[cfg(test)]
@@ -169,11 +174,13 @@ mod tests {
     use sluice_config::{BindProtocol, GroupId};
 
     use super::*;
-    use crate::connection::TlsInfo;
+    use crate::connection::{Texts, TlsInfo};
 
     fn connection(https: bool) -> ConnectionInfo {
+        let peer = "[::ffff:192.0.2.7]:5000".parse().unwrap();
         ConnectionInfo {
-            peer: "[::ffff:192.0.2.7]:5000".parse().unwrap(),
+            peer,
+            texts: Texts::new(peer, if https { 443 } else { 80 }),
             local: "192.0.2.1:8080".parse().unwrap(),
             group: GroupId::ingress(),
             declared_port: if https { 443 } else { 80 },

@@ -71,7 +71,12 @@ impl RetryPolicy {
 
     /// Whether a response with this status is dropped for another try.
     pub fn after_status(&self, status: StatusCode, replayable: bool, progress: &Progress) -> bool {
-        let wanted = match status.as_u16() {
+        self.names_status(status) && replayable && self.may_repeat() && self.has_try_left(progress)
+    }
+
+    /// Whether the conditions name this status.
+    pub fn names_status(&self, status: StatusCode) -> bool {
+        match status.as_u16() {
             403 => self.on.http_403,
             404 => self.on.http_404,
             429 => self.on.http_429,
@@ -80,8 +85,7 @@ impl RetryPolicy {
             503 => self.on.http_503,
             504 => self.on.http_504,
             _ => false,
-        };
-        wanted && replayable && self.may_repeat() && self.has_try_left(progress)
+        }
     }
 
     fn may_repeat(&self) -> bool {

@@ -89,6 +89,7 @@ mod tests {
             send_timeout: None,
             keep_alive: KeepAlive { idle: Duration::from_secs(60), age: Duration::from_secs(3600), requests },
             in_flight: 1,
+            began: std::time::Instant::now(),
         }
     }
 

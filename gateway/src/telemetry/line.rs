@@ -91,7 +91,8 @@ impl LogLine {
 
     fn start(client: IpAddr, user: Option<&[u8]>, request: impl FnOnce(&mut Vec<u8>)) -> Self {
         let mut bytes = Vec::with_capacity(512);
-        print(&mut bytes, format_args!("{client} - "));
+        write_ip(&mut bytes, client);
+        bytes.extend_from_slice(b" - ");
         match user {
             Some(user) if !user.is_empty() => escape(&mut bytes, user),
             _ => bytes.push(b'-'),
@@ -139,7 +140,7 @@ impl LogLine {
         bytes.extend_from_slice(b" [");
         bytes.extend_from_slice(tail.upstream.as_bytes());
         bytes.extend_from_slice(b"] [] ");
-        list(bytes, tail.tries, |bytes, one| print(bytes, format_args!("{}", one.address)));
+        list(bytes, tail.tries, |bytes, one| write_address(bytes, one.address));
         list(bytes, tail.tries, |bytes, one| {
             bytes.extend_from_slice(itoa::Buffer::new().format(one.length).as_bytes());
         });
@@ -214,9 +215,32 @@ fn list(to: &mut Vec<u8>, tries: &[Try], print_one: impl Fn(&mut Vec<u8>, &Try))
     to.push(b' ');
 }
 
-fn print(to: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
-    // Writing to memory does not fail.
-    let _ = to.write_fmt(text);
+/// An address as its `Display` has it; the common kind without the machinery of that.
+fn write_ip(to: &mut Vec<u8>, address: IpAddr) {
+    match address {
+        IpAddr::V4(ip) => {
+            for (index, octet) in ip.octets().into_iter().enumerate() {
+                if index > 0 {
+                    to.push(b'.');
+                }
+                to.extend_from_slice(itoa::Buffer::new().format(octet).as_bytes());
+            }
+        }
+        // Writing to memory does not fail.
+        IpAddr::V6(ip) => drop(write!(to, "{ip}")),
+    }
+}
+
+fn write_address(to: &mut Vec<u8>, address: SocketAddr) {
+    match address {
+        SocketAddr::V4(address) => {
+            write_ip(to, (*address.ip()).into());
+            to.push(b':');
+            to.extend_from_slice(itoa::Buffer::new().format(address.port()).as_bytes());
+        }
+        // Writing to memory does not fail.
+        SocketAddr::V6(address) => drop(write!(to, "{address}")),
+    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 mod backend;
 mod bodies;
 mod client;
+mod direct;
 mod end;
 mod gateway;
 mod http2;

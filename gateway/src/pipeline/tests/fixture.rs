@@ -14,7 +14,7 @@ use sluice_config::{
 };
 
 use crate::apply::{Certificates, apply};
-use crate::connection::{ConnectionInfo, TlsInfo};
+use crate::connection::{ConnectionInfo, Texts, TlsInfo};
 use crate::pipeline::{Answer, Exchange, Failure, FailureKind, Outcome, RequestHead, Upstream, Verdict};
 use crate::state::State;
 use crate::telemetry::{AccessLog, Options, Telemetry};
@@ -208,8 +208,10 @@ impl Request {
 }
 
 pub(crate) fn connection(https: bool) -> Arc<ConnectionInfo> {
+    let peer = "192.0.2.7:5000".parse().unwrap();
     Arc::new(ConnectionInfo {
-        peer: "192.0.2.7:5000".parse().unwrap(),
+        peer,
+        texts: Texts::new(peer, if https { 443 } else { 80 }),
         local: "192.0.2.1:80".parse().unwrap(),
         group: GroupId::ingress(),
         declared_port: if https { 443 } else { 80 },

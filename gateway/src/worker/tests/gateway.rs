@@ -43,11 +43,21 @@ impl Gateway {
         protocol: UpstreamProtocol,
         tune: impl FnOnce(&mut Tuning),
     ) -> Self {
+        Self::driven(driver(), endpoints, protocol, tune).await
+    }
+
+    /// With a driver of the test's choice.
+    pub(super) async fn driven(
+        driver: Driver,
+        endpoints: &[SocketAddr],
+        protocol: UpstreamProtocol,
+        tune: impl FnOnce(&mut Tuning),
+    ) -> Self {
         let mut plane = Plane::new();
         plane.tune(tune);
         let (certificates, listeners, drain) =
             (CertificateStore::new().unwrap(), Listeners::new(), Drain::new());
-        let workers = Workers::start(&plane.state, &certificates, &listeners, &drain, driver(), 2).unwrap();
+        let workers = Workers::start(&plane.state, &certificates, &listeners, &drain, driver, 2).unwrap();
         let bind = |protocol| Bind {
             addresses: vec![[127, 0, 0, 1].into()],
             port: 0,

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use sluice_config::UpstreamProtocol;
+
 use super::backend::Backend;
 use super::gateway::Gateway;
+use crate::direct::Driver;
 
 #[tokio::test]
 async fn idle_connections_end_after_a_while() {
@@ -57,7 +60,9 @@ async fn connections_over_the_limit_are_refused() {
 #[tokio::test]
 async fn a_new_pool_size_takes_effect_for_new_connections() {
     let backend = Backend::new().await;
-    let mut gateway = Gateway::to(&[backend.address]).await;
+    // The direct driver's pool follows the setting and stays.
+    let mut gateway =
+        Gateway::driven(Driver::Proxy, &[backend.address], UpstreamProtocol::Http, |_| ()).await;
     assert_eq!(gateway.client().await.get("/x").await.status, 200);
     gateway.plane.tune(|tuning| tuning.upstream_keepalive_connections = 7);
     assert_eq!(gateway.client().await.get("/x").await.status, 200);

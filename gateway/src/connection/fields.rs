@@ -3,15 +3,28 @@
 //! To build a map of them would cost more than everything else that is done to a small head. They are few, and
 //! the length of a name rules nearly all of them out at a glance.
 
+use std::cell::RefCell;
+use std::mem;
+
 use http::header::{HeaderName, HeaderValue};
 
 use crate::pipeline::{Fields, FieldsMut};
 
-/// A head's text and where its fields are. What is added stands behind the text.
-#[derive(Debug, Default)]
-pub(super) struct FieldList {
+/// A head's text and where its fields are. What is added stands behind the text. Its memory comes from a list that
+/// was dropped before on the same thread.
+#[derive(Debug)]
+pub(crate) struct FieldList {
     text: Vec<u8>,
     places: Vec<Place>,
+}
+
+/// Octets of text that a dropped list may leave to the next one.
+const KEPT_TEXT: usize = 16 * 1024;
+/// Lists whose memory is kept by a thread.
+const KEPT_LISTS: usize = 64;
+
+thread_local! {
+    static SPARE: RefCell<Vec<(Vec<u8>, Vec<Place>)>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Where a field is. Heads are far shorter than 4 GiB.
@@ -25,7 +38,7 @@ struct Place {
 
 impl FieldList {
     /// Takes over a head that was read from `text`.
-    pub(super) fn read(&mut self, text: &[u8], fields: &[httparse::Header<'_>]) {
+    pub(crate) fn read(&mut self, text: &[u8], fields: &[httparse::Header<'_>]) {
         self.text.clear();
         self.text.extend_from_slice(text);
         self.set_places(text, fields);
@@ -42,18 +55,24 @@ impl FieldList {
         }));
     }
 
+    /// Empties it.
+    pub(crate) fn clear(&mut self) {
+        self.text.clear();
+        self.places.clear();
+    }
+
     /// The text, with what was added behind it.
-    pub(super) fn text(&self) -> &[u8] {
+    pub(crate) fn text(&self) -> &[u8] {
         &self.text
     }
 
     /// All fields.
-    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (&[u8], &[u8])> {
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (&[u8], &[u8])> {
         self.places.iter().map(|place| (self.name(place), self.value(place)))
     }
 
     /// Writes all fields as lines.
-    pub(super) fn write(&self, out: &mut Vec<u8>) {
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
         for (name, value) in self.iter() {
             line(out, name, value);
         }
@@ -79,8 +98,32 @@ impl FieldList {
     }
 }
 
+impl Default for FieldList {
+    fn default() -> Self {
+        let (text, places) = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
+        Self { text, places }
+    }
+}
+
+impl Drop for FieldList {
+    fn drop(&mut self) {
+        if self.text.capacity() == 0 || self.text.capacity() > KEPT_TEXT {
+            return;
+        }
+        self.clear();
+        let memory = (mem::take(&mut self.text), mem::take(&mut self.places));
+        // At the end of a thread there is nothing left to keep it in.
+        let _ = SPARE.try_with(|spare| {
+            let mut spare = spare.borrow_mut();
+            if spare.len() < KEPT_LISTS {
+                spare.push(memory);
+            }
+        });
+    }
+}
+
 /// Writes one field.
-pub(super) fn line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+pub(crate) fn line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.extend_from_slice(name);
     out.extend_from_slice(b": ");
     out.extend_from_slice(value);
@@ -121,7 +164,7 @@ impl FieldsMut for FieldList {
     }
 
     fn remove(&mut self, name: &HeaderName) {
-        let mut places = std::mem::take(&mut self.places);
+        let mut places = mem::take(&mut self.places);
         places.retain(|place| !self.is(place, name));
         self.places = places;
     }

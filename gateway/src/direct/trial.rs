@@ -1,0 +1,161 @@
+//! What must hold for whatever either side sends: run by the fuzz target and by tests over its seeds.
+//!
+//! However octets are cut, they mean the same; nothing is read beyond the end of a message; and what we write of
+//! a head is read again, by the same strict eyes, as a head with the same framing. The last one is what keeps
+//! anybody behind us from finding another message in it.
+
+use http::Method;
+
+use super::request;
+use super::response::{Delivery, Response};
+use crate::connection::framing::{BadChunk, Framing};
+use crate::connection::head::{Head, Limits, Scanner};
+use crate::pipeline::Fields;
+
+const LIMITS: Limits = Limits { request_line: 8 * 1024, head: 32 * 1024 };
+
+/// Tries octets as a message. The first octet says of which direction, the second how the rest is cut.
+///
+/// # Panics
+/// Something does not hold.
+pub fn message(input: &[u8]) {
+    let [side, cut, stream @ ..] = input else { return };
+    let cut = usize::from(*cut).max(1);
+    match side % 3 {
+        0 => as_request(stream, cut),
+        1 => as_response(stream, cut, &Method::GET),
+        _ => as_response(stream, cut, &Method::HEAD),
+    }
+}
+
+fn as_request(stream: &[u8], cut: usize) {
+    let whole = Scanner::default().scan(stream, &LIMITS);
+    let mut scanner = Scanner::default();
+    let mut pieces = Ok(None);
+    let mut end = 0;
+    while end < stream.len() && matches!(pieces, Ok(None)) {
+        end = (end + cut).min(stream.len());
+        pieces = scanner.scan(&stream[..end], &LIMITS);
+    }
+    if !stream.is_empty() {
+        assert_eq!(whole, pieces, "cut");
+    }
+    let Ok(Some(length)) = whole else { return };
+    let Ok(mut head) = Head::read(&stream[..length]) else { return };
+    let mut written = Vec::new();
+    request::write(&head, &mut written, false);
+    if head.fields.has(&http::header::HOST) {
+        let again = Head::read(&written).expect("what we write is a head");
+        assert_eq!(
+            (again.framing, again.target()),
+            (head.framing, head.target()),
+            "framing or target changed"
+        );
+    }
+    request::restore(&mut head);
+    let mut rewritten = Vec::new();
+    request::write(&head, &mut rewritten, false);
+    assert_eq!(written, rewritten, "another try sends something else");
+    body(head.framing, &stream[length..], cut);
+}
+
+fn as_response(stream: &[u8], cut: usize, method: &Method) {
+    let mut response = Response::default();
+    let Ok(Some(length)) = response.read(stream, method) else { return };
+    let mut prefix = cut;
+    while prefix < length {
+        let read = Response::default().read(&stream[..prefix], method);
+        assert_eq!(read, Ok(None), "complete before its end");
+        prefix += cut;
+    }
+    let framing = response.framing;
+    body(framing, &stream[length..], cut);
+    if response.is_interim() {
+        return;
+    }
+    response.deliver(false);
+    let mut written = Vec::new();
+    response.write(&mut written, true);
+    let mut again = Response::default();
+    assert_eq!(again.read(&written, method), Ok(Some(written.len())), "what we write is a head");
+    let expected = match response.delivery {
+        Delivery::Chunked => Framing::CHUNKED,
+        Delivery::AsIs | Delivery::UntilClose => framing,
+    };
+    assert_eq!(again.framing, expected, "framing changed");
+}
+
+fn body(start: Framing, stream: &[u8], cut: usize) {
+    let (mut whole, mut data) = (start, Vec::new());
+    let end = whole.read(stream, |piece| data.extend_from_slice(piece));
+    let (mut pieces, mut other, mut at) = (start, Vec::new(), 0);
+    let mut verdict = Ok::<_, BadChunk>(());
+    while at < stream.len() && !pieces.is_done() && verdict.is_ok() {
+        let until = (at + cut).min(stream.len());
+        match pieces.read(&stream[at..until], |piece| other.extend_from_slice(piece)) {
+            Ok(taken) => at += taken,
+            Err(error) => verdict = Err(error),
+        }
+    }
+    assert_eq!(verdict.map(|()| at), end, "another end when cut");
+    assert_eq!(data, other, "other data when cut");
+    if let Framing::Length(length) = start {
+        assert!(data.len() as u64 <= length, "read beyond the end");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn seeds() -> Vec<Vec<u8>> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds/messages");
+        fs::read_dir(folder).unwrap().map(|entry| fs::read(entry.unwrap().path()).unwrap()).collect()
+    }
+
+    #[test]
+    fn every_seed_holds_however_it_is_cut() {
+        let seeds = seeds();
+        assert!(seeds.len() >= 10);
+        for mut seed in seeds {
+            for cut in 1..=255 {
+                seed[1] = cut;
+                message(&seed);
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(3000))]
+
+        #[test]
+        fn so_does_what_is_left_of_one_after_changes(
+            seed in prop::sample::select(seeds()),
+            cut in any::<u8>(),
+            changes in prop::collection::vec(
+                (any::<prop::sample::Index>(), prop::sample::select(b"\r\n :;,0a5\t\0\xff".to_vec()), 0..3),
+                0..4,
+            ),
+        ) {
+            let mut octets = seed;
+            octets[1] = cut;
+            for (at, octet, change) in changes {
+                let at = 2 + at.index(octets.len() - 2);
+                match change {
+                    0 => octets[at] = octet,
+                    1 => octets.insert(at, octet),
+                    _ => drop(octets.remove(at)),
+                }
+                if octets.len() < 4 {
+                    return Ok(());
+                }
+            }
+            message(&octets);
+        }
+    }
+}
