@@ -5,7 +5,7 @@ CARGO ?= cargo
 OUT := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test fmt fmt-check lint docs deny loadtest k6 tools tools-test bench bench-short bench-guard \
+.PHONY: help build run test fmt fmt-check lint docs deny loadtest k6 tools tools-go tools-test bench bench-short bench-guard \
   bench-docs bench-build
 
 help: ## this list
@@ -21,9 +21,20 @@ tools:
 	need curl "to ask a running gateway" "apt-get install curl, dnf install curl, or brew install curl"; \
 	exit $$missing
 
-# What the tests need besides: k6 is built with Go, once.
-tools-test: tools
-	@command -v go > /dev/null || { echo "missing: go, 1.26 or newer, to build k6 with; install it from https://go.dev/dl/"; exit 1; }
+# The lab's programs and k6 are built with Go, once.
+tools-go: tools
+	@command -v go > /dev/null || { echo "missing: go, 1.26 or newer, to build k6 and Kubernetes' programs with; install it from https://go.dev/dl/"; exit 1; }
+
+# What the cluster tests need besides: network namespaces.
+tools-test: tools-go
+	@missing=0; \
+	need() { command -v "$$1" > /dev/null || { echo "missing: $$1, $$2; install it with: $$3"; missing=1; }; }; \
+	need ip "to make network namespaces" "apt-get install iproute2, or dnf install iproute"; \
+	need nsenter "to start programs in them" "apt-get install util-linux, or dnf install util-linux"; \
+	need unshare "to run containers' programs" "apt-get install util-linux, or dnf install util-linux"; \
+	need setpriv "to run them as other users" "apt-get install util-linux, or dnf install util-linux"; \
+	[[ $$(id -u) == 0 ]] || { echo 'missing: root, to make network namespaces; run it as: sudo -E env "PATH=$$PATH" make test'; missing=1; }; \
+	exit $$missing
 
 build: tools ## the release binary, target/release/sluice
 	$(CARGO) build --locked --release -p sluice --bin sluice
@@ -33,12 +44,16 @@ run: tools ## build, and serve examples/quickstart with demo backends
 	$(CARGO) build --locked --profile quick -p sluice --bin sluice -p sluice-loadtest --bin demo-backend
 	examples/run $(OUT)/quick
 
-# What goes through a driver is tested with both: first with what runs by default, then with the proxy.
-test: tools-test lab-build-k6 ## every suite: unit, property, end to end, and short runs of churn and k6
-	$(CARGO) test --locked --workspace --exclude sluice-lab
-	SLUICE_DRIVER=proxy $(CARGO) test --locked -p sluice-gateway --lib worker::
-	SLUICE_DRIVER=proxy $(CARGO) test --locked -p sluice --test e2e
-	$(CARGO) build --locked -p sluice -p sluice-loadtest --bins
+# One build for everything: with another selection of packages, cargo would build most dependencies once more.
+test: LAB_RUN = $(OUT)/debug/sluice-lab
+test: tools-test ## every suite: unit, property, end to end, cluster, and short runs of churn and k6; as root
+	$(CARGO) build --locked --workspace --all-targets
+	$(LAB_RUN) build
+	$(LAB_RUN) build k6
+	$(CARGO) test --locked --workspace
+	@# What goes through a driver is tested with both; this is the other one.
+	SLUICE_DRIVER=proxy $(CARGO) test --locked --workspace --lib -- worker::
+	SLUICE_DRIVER=proxy $(CARGO) test --locked --workspace --test e2e
 	$(OUT)/debug/churn --short --sluice $(OUT)/debug/sluice
 	$(OUT)/debug/k6-suite --short --sluice $(OUT)/debug/sluice --k6 "$(K6)"
 
@@ -57,7 +72,7 @@ docs: tools ## the API documentation, with warnings as errors
 deny: tools ## licences, banned crates, sources and advisories of dependencies
 	.ci/deny
 
-loadtest: tools-test build lab-build-k6 ## churn, scale, idle, overload and the k6 scripts against the release binary
+loadtest: tools-go build lab-build-k6 ## churn, scale, idle, overload and the k6 scripts against the release binary
 	$(CARGO) build --locked --release -p sluice-loadtest --bins
 	$(OUT)/release/churn
 	$(OUT)/release/scale
@@ -68,7 +83,7 @@ loadtest: tools-test build lab-build-k6 ## churn, scale, idle, overload and the 
 # docs/loadtest.md has the scripts and their settings.
 #   make k6 SCRIPT=steady                                              a gateway of its own
 #   make k6 SCRIPT=tls TARGET=https://203.0.113.10 K6_FLAGS='--host shop.example --set RATE=100'
-k6: tools-test lab-build-k6 ## one k6 script, here or against TARGET
+k6: tools-go lab-build-k6 ## one k6 script, here or against TARGET
 	$(CARGO) build --locked --profile quick -p sluice-loadtest --bin k6-suite $(if $(TARGET),,-p sluice --bin sluice)
 	$(OUT)/quick/k6-suite $(SCRIPT) $(if $(TARGET),--target $(TARGET)) $(K6_FLAGS) --k6 "$(K6)"
 

@@ -29,6 +29,9 @@ lab-status: ## what runs in which lab
 lab-shell: ## a shell inside it, with KUBECONFIG set
 	$(LAB_RUN) shell --name $(LAB)
 
-lab-test: lab-build lab-build-k6 ## the cluster tests
-	$(CARGO) build --locked --package sluice
-	$(CARGO) test --locked --package sluice-lab
+lab-test: LAB_RUN = $(OUT)/debug/sluice-lab
+lab-test: tools-test ## the cluster tests
+	$(CARGO) build --locked --workspace --all-targets
+	$(LAB_RUN) build
+	$(LAB_RUN) build k6
+	$(CARGO) test --locked --workspace --test 'cluster_*'

@@ -173,6 +173,10 @@ fn flags_that_exclude_each_other_end_the_program() {
         error("--manifests m --publish-service a/b --publish-status-address 1.2.3.4").contains("exclude")
     );
     assert!(error("--manifests m --watch-namespace a --watch-namespace-selector b=c").contains("exclude"));
+    for flag in ["--kubeconfig c", "--apiserver-host https://a", "--snapshot-file s"] {
+        assert!(error(&format!("--manifests m {flag}")).contains("exclude"), "{flag}");
+    }
+    serve("--kubeconfig= --apiserver-host=");
     serve("--watch-namespace= --watch-namespace-selector b=c");
     let message = error("--manifests m --metrics-per-undefined-host --metrics-per-host=false");
     assert!(message.contains("needs --metrics-per-host"), "{message}");
@@ -186,10 +190,10 @@ fn one_port_for_two_listeners_is_refused_and_port_zero_is_not() {
 }
 
 #[test]
-fn serve_is_the_default_subcommand_and_needs_a_source() {
+fn serve_is_the_default_subcommand_and_check_needs_a_folder() {
     assert!(matches!(run("serve --manifests m").unwrap().command, Command::Serve(_)));
     assert!(matches!(run("--manifests m").unwrap().command, Command::Serve(_)));
-    assert!(error("").contains("--manifests DIR"));
+    assert!(matches!(run("").unwrap().command, Command::Serve(_)));
     assert!(error("check").contains("check needs --manifests DIR"));
 }
 

@@ -1,0 +1,43 @@
+//! The manifests that the documentation tells people to apply.
+
+use std::net::IpAddr;
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Service;
+use kube::Api;
+use sluice_lab::harness::{TestClass, deployment, shared};
+
+#[test]
+fn the_example_serves_with_the_rights_it_names() {
+    shared(async |cluster| -> Result<()> {
+        cluster.apply(include_str!("../../examples/cluster/sluice.yaml")).await?;
+        let class = TestClass { name: "sluice".into(), controller: "sluice.dev/ingress-controller".into() };
+        cluster.apply(&deployment("web", 1)).await?;
+        cluster.apply(&class.ingress("web", "web.example", "web")).await?;
+        let deployments: Api<Deployment> = Api::namespaced(cluster.client.clone(), "sluice-system");
+        cluster
+            .until("two gateways", async || {
+                let status = deployments.get("sluice").await?.status.unwrap_or_default();
+                Ok((status.ready_replicas == Some(2)).then_some(()))
+            })
+            .await?;
+        let services: Api<Service> = Api::namespaced(cluster.client.clone(), "sluice-system");
+        let address = cluster
+            .until("an address", async || {
+                let status = services.get("sluice").await?.status.and_then(|status| status.load_balancer);
+                let given = status.and_then(|status| status.ingress?.into_iter().next()?.ip);
+                Ok(given.map(|ip| ip.parse::<IpAddr>()).transpose()?)
+            })
+            .await?;
+        cluster.served((address, 80).into(), "web.example", 200).await?;
+        let logs = cluster
+            .lab
+            .command("kubectl")
+            .args(["-n", "sluice-system", "logs", "deployment/sluice"])
+            .output()?;
+        let logs = String::from_utf8(logs.stdout)? + &String::from_utf8(logs.stderr)?;
+        ensure!(!logs.contains("WARN") && !logs.contains("ERROR"), "{logs}");
+        Ok(())
+    });
+}
