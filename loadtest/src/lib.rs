@@ -11,6 +11,7 @@ pub mod bench;
 pub mod certificate;
 pub mod client;
 pub mod crowd;
+pub mod latencies;
 pub mod load;
 pub mod manifest;
 pub mod process;
