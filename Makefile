@@ -91,9 +91,11 @@ k6: tools-go lab-build-k6 ## one k6 script, here or against TARGET
 BENCH_PROFILE ?= release
 BENCH = $(OUT)/$(BENCH_PROFILE)/bench
 
+BENCH_BUILD = $(CARGO) build --locked -p sluice --bin sluice -p sluice-loadtest --bin bench --bin bench-origin \
+	--bin vanilla-pingora
+
 bench-build: tools
-	$(CARGO) build --locked --profile $(BENCH_PROFILE) -p sluice --bin sluice -p sluice-loadtest \
-	  --bin bench --bin bench-origin --bin vanilla-pingora --bin tuned-pingora
+	$(BENCH_BUILD) --profile $(BENCH_PROFILE) --bin tuned-pingora
 
 bench: bench-build ## side by side with nginx, HAProxy, Envoy and Pingora (docs/benchmarks.md)
 	$(BENCH) $(BENCH_FLAGS)
@@ -107,8 +109,8 @@ bench-docs: bench-build ## the same as bench, and write the figures into docs/
 # Wide, so that it fails for what is plainly wrong and not for a machine's mood.
 GUARD_LIMIT ?= 1.5
 
-bench-guard: ## fail when a request costs far more than plain Pingora's
-	@$(MAKE) --no-print-directory bench-build BENCH_PROFILE=quick
+bench-guard: tools ## fail when a request costs far more than plain Pingora's
+	$(BENCH_BUILD) --profile quick
 	$(OUT)/quick/bench --label guard --peers vanilla --rungs h1,h1-10k,h1-close --rounds 3 --seconds 2 \
 	  --guard $(GUARD_LIMIT)
 

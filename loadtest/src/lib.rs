@@ -14,6 +14,7 @@ pub mod crowd;
 pub mod echo;
 pub mod gateway_url;
 pub mod k6;
+pub mod latencies;
 pub mod load;
 pub mod manifest;
 pub mod process;

@@ -4,11 +4,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use hdrhistogram::Histogram;
 use tokio::task::JoinSet;
 use tokio::time::{sleep_until, timeout};
 
 use crate::client::{Answer, Connection, Target};
+use crate::latencies::Latencies;
 
 /// A request that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -37,30 +37,29 @@ pub struct Outcome {
     pub failed: u64,
     /// The first failures in words.
     pub examples: Vec<String>,
-    latencies: Histogram<u64>,
-    connection_latencies: Histogram<u64>,
+    latencies: Latencies,
+    connection_latencies: Latencies,
 }
 
 impl Outcome {
     fn new() -> Self {
-        let histogram = || Histogram::new(3).expect("3 digits are within the limits of the recorder");
         Self {
             served: 0,
             failed: 0,
             examples: Vec::new(),
-            latencies: histogram(),
-            connection_latencies: histogram(),
+            latencies: Latencies::new(),
+            connection_latencies: Latencies::new(),
         }
     }
 
     /// Latency in milliseconds that this share of the keep-alive requests stayed below.
     pub fn quantile(&self, share: f64) -> f64 {
-        milliseconds(&self.latencies, share)
+        self.latencies.quantile(share)
     }
 
     /// The same for new connections: connect, handshake and one request.
     pub fn connection_quantile(&self, share: f64) -> f64 {
-        milliseconds(&self.connection_latencies, share)
+        self.connection_latencies.quantile(share)
     }
 
     fn fail(&mut self, what: &str, error: &anyhow::Error) {
@@ -69,14 +68,6 @@ impl Outcome {
             self.examples.push(format!("{what}: {error:#}"));
         }
     }
-}
-
-fn milliseconds(histogram: &Histogram<u64>, share: f64) -> f64 {
-    Duration::from_micros(histogram.value_at_quantile(share)).as_secs_f64() * 1e3
-}
-
-fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 type Shared = Arc<Mutex<Outcome>>;
@@ -154,7 +145,7 @@ async fn keep_alive(target: Target, mut pace: Pace, duration: Duration, outcome:
         match result {
             Ok((used, close)) => {
                 outcome.served += 1;
-                outcome.latencies.saturating_record(micros(intended.elapsed()));
+                outcome.latencies.record(intended.elapsed());
                 connection = (!close).then_some(used);
             }
             Err(error) => outcome.fail("keep-alive request", &error),
@@ -168,7 +159,7 @@ async fn new_connection(target: Target, intended: Instant, outcome: Shared) {
     match result.unwrap_or_else(|_| Err(anyhow::anyhow!("no answer in {PATIENCE:?}"))) {
         Ok(_) => {
             outcome.served += 1;
-            outcome.connection_latencies.saturating_record(micros(intended.elapsed()));
+            outcome.connection_latencies.record(intended.elapsed());
         }
         Err(error) => outcome.fail("new connection", &error),
     }

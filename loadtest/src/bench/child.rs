@@ -10,7 +10,7 @@ use anyhow::Context;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::peer::Peer;
-use super::scene::{HOST, Scene};
+use super::scene::{HOST, OUTPUT, Scene};
 use super::usage::{self, Usage};
 use crate::client::Target;
 
@@ -38,7 +38,7 @@ impl Running {
         let wanted = peer.command(&scene)?;
         let log = scene.file("output.log");
         // Whatever a proxy prints as its access log goes to a file of the same folder as nginx's.
-        let output = File::create(scene.file("stdout.log"))?;
+        let output = File::create(scene.file(OUTPUT))?;
         let child = Command::new("taskset")
             .args(["-c", &core.to_string()])
             .args(through)

@@ -68,7 +68,7 @@ impl Document<'_> {
             .collect();
         writeln!(
             text,
-            "\n{} of {}, Linux {}, {}; commit {}; {} rounds. {}.\n",
+            "\n{}, {} cores, Linux {}, {}; commit {}; rounds: {}. {}.\n",
             word("processor"),
             self.machine["cores"],
             word("kernel"),

@@ -8,6 +8,8 @@ pub mod wrk;
 
 use std::time::Duration;
 
+use crate::latencies::Latencies;
+
 /// What came of a load.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Work {
@@ -15,6 +17,8 @@ pub struct Work {
     pub served: u64,
     /// Requests that were not.
     pub failed: u64,
+    /// Those of them that were answered while the load went on, not after it.
+    pub in_time: u64,
     /// How long it took.
     pub elapsed: Duration,
     /// Latencies in milliseconds, where requests had a time to be sent at.
@@ -30,4 +34,10 @@ pub struct Latency {
     pub p99: f64,
     /// 999 of 1,000 stayed below.
     pub p999: f64,
+}
+
+impl Latency {
+    fn of(latencies: &Latencies) -> Self {
+        Self { p50: latencies.quantile(0.5), p99: latencies.quantile(0.99), p999: latencies.quantile(0.999) }
+    }
 }

@@ -15,7 +15,7 @@ const LEFT: f64 = 330.0;
 const UNIT: f64 = 150.0;
 /// Longer bars are cut off here.
 const MOST: f64 = 3.0;
-const BAR: f64 = 11.0;
+const BAR: f64 = 13.0;
 const GAP: f64 = 12.0;
 const TOP: f64 = 58.0;
 
@@ -43,20 +43,20 @@ pub fn draw(rungs: &[Rung], summary: &Summary, own: &str) -> String {
         if bars.is_empty() {
             continue;
         }
-        text(&mut body, 16.0, y + BAR - 1.0, "rung", rung.title);
+        text(&mut body, 16.0, y + BAR - 3.0, "rung", rung.title);
         for bar in bars {
             let length = bar.ratio.min(MOST) * UNIT;
-            text(&mut body, 225.0, y + BAR - 2.0, "small", &bar.name);
+            text(&mut body, 225.0, y + BAR - 4.0, "small", &bar.name);
             writeln!(
                 body,
                 r#"<rect class="{}" x="{LEFT}" y="{y:.0}" width="{length:.1}" height="{:.0}"/>"#,
                 bar.class,
-                BAR - 2.0
+                BAR - 3.0
             )
             .expect("a String takes any text");
             let label =
                 if bar.ratio > MOST { format!("{:.2} ▸", bar.ratio) } else { format!("{:.2}", bar.ratio) };
-            text(&mut body, LEFT + length + 5.0, y + BAR - 2.0, "small", &label);
+            text(&mut body, LEFT + length + 5.0, y + BAR - 4.0, "small", &label);
             y += BAR;
         }
         y += GAP;

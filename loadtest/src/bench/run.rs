@@ -93,13 +93,14 @@ impl Run {
             usage: running.cpu_time(),
             at_rest,
             under_load: at_rest,
+            unlogged: 0,
             idle: None,
         };
         if let Load::Idle { tls } = rung.load {
             sample.idle = Some(idle::measure(&running, tls).await?);
         } else {
             let length = self.length(rung);
-            apply(rung.load, &running, WARM_UP).await?;
+            let warm_up = apply(rung.load, &running, WARM_UP).await?;
             let before = running.cpu_time();
             let watched = async {
                 tokio::time::sleep(length.mul_f64(0.8)).await;
@@ -109,8 +110,16 @@ impl Run {
             (sample.work, sample.under_load) = (work?, memory?);
             sample.usage = running.cpu_time().since(before);
             anyhow::ensure!(sample.work.served > 0, "not one request was answered with 200");
+            sample.unlogged = warm_up.served + sample.work.served;
         }
+        let scene = running.scene.clone();
         running.stop().await?;
+        // A WebSocket is one line, however many messages it carries.
+        sample.unlogged = match rung.load {
+            Load::WebSocket => 0,
+            _ if !rung.setting.access_log => 0,
+            _ => sample.unlogged.saturating_sub(scene.log_lines()?),
+        };
         Ok(sample)
     }
 }

@@ -22,6 +22,8 @@ pub struct Sample {
     pub at_rest: u64,
     /// Memory shortly before the end of the load, octets.
     pub under_load: u64,
+    /// Answers that left no line in the access log, though they should have: a proxy that drops lines does less.
+    pub unlogged: u64,
     /// What thousands of idle connections cost, in the rungs that ask.
     pub idle: Option<Idle>,
 }
@@ -56,6 +58,11 @@ impl Sample {
         self.work.failed as f64 / (self.work.failed + self.work.served).max(1) as f64
     }
 
+    /// The share of answers that should have been logged and were not.
+    pub fn unlogged_share(&self) -> f64 {
+        self.unlogged as f64 / self.work.served.max(1) as f64
+    }
+
     fn per_request(&self, seconds: f64) -> f64 {
         seconds * 1e6 / self.work.served.max(1) as f64
     }
@@ -68,6 +75,7 @@ impl Sample {
             "peer": self.peer,
             "served": self.work.served,
             "failed": self.work.failed,
+            "unlogged": self.unlogged,
             "seconds": self.work.elapsed.as_secs_f64(),
             "cpu_us": self.cpu(),
             "user_us": self.user(),

@@ -1,5 +1,7 @@
 //! What a proxy is configured for: the same for all of them within one rung.
 
+use std::fs::File;
+use std::io::Read;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -7,6 +9,10 @@ use crate::certificate::Certificate;
 use crate::manifest::Folder;
 use crate::process::free_ports;
 
+/// The access log of those who write a file of their own.
+pub const ACCESS_LOG: &str = "access.log";
+/// Standard output, which is the access log of the others.
+pub const OUTPUT: &str = "stdout.log";
 /// The host that is asked. It resolves without a name server and can be sent as SNI, which an address cannot.
 pub const HOST: &str = "localhost";
 
@@ -78,7 +84,26 @@ impl Scene {
         self.folder.path().join(name)
     }
 
-    /// The same as text, for configuration.
+    /// Lines of the access log so far, wherever of the two places the proxy writes it.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn log_lines(&self) -> anyhow::Result<u64> {
+        let mut lines = 0;
+        for name in [ACCESS_LOG, OUTPUT] {
+            let Ok(mut file) = File::open(self.file(name)) else { continue };
+            let mut octets = vec![0; 1 << 20];
+            loop {
+                match file.read(&mut octets)? {
+                    0 => break,
+                    count => lines += octets[..count].iter().filter(|&&octet| octet == b'\n').count() as u64,
+                }
+            }
+        }
+        Ok(lines)
+    }
+
+    /// A file of the folder as text, for configuration.
     pub fn path(&self, name: &str) -> String {
         self.file(name).display().to_string()
     }

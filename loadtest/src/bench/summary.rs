@@ -46,6 +46,11 @@ impl Summary {
         median(self.of(rung).filter(|sample| sample.peer == peer).map(figure).collect())
     }
 
+    /// The largest of a figure over the rounds.
+    pub fn worst(&self, rung: &str, peer: &str, figure: impl Fn(&Sample) -> f64) -> f64 {
+        self.of(rung).filter(|sample| sample.peer == peer).map(figure).fold(0.0, f64::max)
+    }
+
     /// A figure of one proxy over that of another, or of the same in another rung, round by round.
     pub fn ratio(
         &self,
@@ -101,6 +106,7 @@ pub(super) mod tests {
             at_rest: 0,
             under_load: 0,
             idle: None,
+            unlogged: 0,
         }
     }
 

@@ -6,18 +6,15 @@ use super::rung::{Load, Rung};
 use super::sample::Sample;
 use super::summary::{Ratio, Summary};
 
-/// The proxies that ratios are taken to.
-pub const BASES: [&str; 2] = ["nginx", "vanilla"];
-
-/// All rungs that have samples.
-pub fn tables(rungs: &[Rung], summary: &Summary) -> String {
+/// All rungs that have samples, with CPU time as ratios to some of the proxies.
+pub fn tables(rungs: &[Rung], summary: &Summary, bases: &[&str]) -> String {
     let mut text = String::new();
     for rung in rungs {
         let peers = summary.peers(rung.name);
         if !peers.is_empty() {
             let lines = match rung.load {
                 Load::Idle { .. } => idle(rung, &peers, summary),
-                _ => requests(rung, &peers, summary),
+                _ => requests(rung, &peers, summary, bases),
             };
             write!(text, "\n{} ({})\n{lines}", rung.title, rung.name).expect("a String takes any text");
         }
@@ -25,15 +22,21 @@ pub fn tables(rungs: &[Rung], summary: &Summary) -> String {
     text
 }
 
-fn requests(rung: &Rung, peers: &[&str], summary: &Summary) -> String {
-    let mut text = format!(
-        "  {:<14} {:>8} {:>8} {:>8} {:>9} {:>7}  {:<19} {:<19} {}\n",
-        "", "CPU us", "user", "system", "req/s", "MiB", "to nginx", "to vanilla", "p50 / p99 / p99.9 ms"
+fn requests(rung: &Rung, peers: &[&str], summary: &Summary, bases: &[&str]) -> String {
+    let columns: String = bases.iter().map(|base| format!(" {:<20}", format!("to {base}"))).collect();
+    let latency = if matches!(rung.load, Load::Paced { .. }) { " p50 / p99 / p99.9 ms" } else { "" };
+    let header = format!(
+        "  {:<14} {:>8} {:>8} {:>8} {:>9} {:>7} {columns}{latency}",
+        "", "CPU us", "user", "system", "req/s", "MiB"
     );
+    let mut text = format!("{}\n", header.trim_end());
     for peer in peers {
         let figure = |figure: fn(&Sample) -> f64| summary.median(rung.name, peer, figure).unwrap_or(0.0);
-        let [to_nginx, to_vanilla] =
-            BASES.map(|base| ratio(summary.ratio((rung.name, peer), (base_rung(rung), base), Sample::cpu)));
+        let ratios: String = bases
+            .iter()
+            .map(|base| ratio(summary.ratio((rung.name, peer), (base_rung(rung), base), Sample::cpu)))
+            .map(|ratio| format!(" {ratio:<20}"))
+            .collect();
         let latency = match rung.load {
             Load::Paced { .. } => format!(
                 "{:.2} / {:.2} / {:.2}",
@@ -43,19 +46,23 @@ fn requests(rung: &Rung, peers: &[&str], summary: &Summary) -> String {
             ),
             _ => String::new(),
         };
-        let failures = figure(Sample::failures);
-        let failures =
-            if failures > 0.0 { format!("failed {:.3} %", failures * 100.0) } else { String::new() };
+        let mut remarks = String::new();
+        for (word, figure) in
+            [("failed", Sample::failures as fn(&Sample) -> f64), ("not logged", Sample::unlogged_share)]
+        {
+            let worst = summary.worst(rung.name, peer, figure);
+            if worst > 0.0 {
+                write!(remarks, " {word}: {:.3} %", worst * 100.0).expect("a String takes any text");
+            }
+        }
         let line = format!(
-            "  {:<14} {:>8.1} {:>8.1} {:>8.1} {:>9.0} {:>7.1}  {:<19} {:<19} {latency} {failures}",
+            "  {:<14} {:>8.1} {:>8.1} {:>8.1} {:>9.0} {:>7.1} {ratios} {latency}{remarks}",
             peer,
             figure(Sample::cpu),
             figure(Sample::user),
             figure(|sample| sample.cpu() - sample.user()),
             figure(Sample::rate),
             figure(|sample| sample.under_load as f64 / 1_048_576.0),
-            to_nginx,
-            to_vanilla,
         );
         writeln!(text, "{}", line.trim_end()).expect("a String takes any text");
     }

@@ -84,8 +84,15 @@ fn bench(arguments: &Arguments) -> anyhow::Result<Verdict> {
         cores.load
     );
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    let summary = Summary::new(runtime.block_on(run.samples(tell))?);
-    print!("{}", table::tables(&run.rungs, &summary));
+    let samples = runtime.block_on(async {
+        tokio::select! {
+            samples = run.samples(tell) => samples,
+            // Returning ends what was started and removes its files.
+            _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
+        }
+    })?;
+    let summary = Summary::new(samples);
+    print!("{}", table::tables(&run.rungs, &summary, &bases(&run.peers)));
     let machine = machine::description();
     write_samples(arguments, &machine, &versions, &summary)?;
     if let Some(folder) = &arguments.write_docs {
@@ -97,6 +104,14 @@ fn bench(arguments: &Arguments) -> anyhow::Result<Verdict> {
         Some(limit) => guard::check(&run.rungs, &summary, &own, limit),
         None => Ok(Verdict::Passed),
     }
+}
+
+/// The proxies that ratios are taken to: nginx, plain Pingora, and the first build of Sluice beside others.
+fn bases(peers: &[Peer]) -> Vec<&str> {
+    let builds: Vec<&Peer> = peers.iter().filter(|peer| matches!(peer, Peer::Sluice(_))).collect();
+    let first = builds.first().filter(|_| builds.len() > 1).copied();
+    let others = peers.iter().filter(|peer| matches!(peer, Peer::Nginx | Peer::Vanilla));
+    first.into_iter().chain(others).map(Peer::name).collect()
 }
 
 fn write_samples(

@@ -151,11 +151,11 @@ async fn handshakes(report: &mut Report, gateway: &Running) -> anyhow::Result<()
 }
 
 fn rate(work: &Work) -> f64 {
-    work.served as f64 / work.elapsed.as_secs_f64()
+    work.in_time as f64 / LENGTH.as_secs_f64()
 }
 
 fn describe(report: &mut Report, run: &str, peak: f64, work: &Work, (failed, slowest): (u32, f64)) {
-    let goodput = work.served as f64 / LENGTH.as_secs_f64();
+    let goodput = work.in_time as f64 / LENGTH.as_secs_f64();
     let latency = work.latency.unwrap_or_default();
     report.add(run, "peak", peak, "/s", Bound::None);
     report.add(run, "goodput at 3 times the peak", goodput, "/s", Bound::None);

@@ -58,6 +58,7 @@ fn parse(text: &str) -> Option<Work> {
     let refused = count("3xx")? + count("4xx")? + count("5xx")?;
     Some(Work {
         served,
+        in_time: served,
         failed: refused + failed("errored") + failed("timeout"),
         elapsed: Duration::from_secs_f64(served as f64 / rate.max(1.0)),
         latency: None,

@@ -6,8 +6,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
-use hdrhistogram::Histogram;
 use tokio::task::JoinSet;
 use tokio::time::{sleep_until, timeout};
 
@@ -15,6 +13,7 @@ use super::{Latency, Work};
 use crate::bench::scene::HOST;
 use crate::certificate::trusting;
 use crate::client::Target;
+use crate::latencies::Latencies;
 
 /// TLS connections with one request each.
 #[derive(Clone, Copy, Debug)]
@@ -28,9 +27,11 @@ pub struct Handshakes {
 }
 
 struct Tally {
+    end: Instant,
     served: AtomicU64,
+    in_time: AtomicU64,
     failed: AtomicU64,
-    latencies: Mutex<Histogram<u64>>,
+    latencies: Mutex<Latencies>,
 }
 
 impl Handshakes {
@@ -40,12 +41,14 @@ impl Handshakes {
     /// The client has no TLS.
     pub async fn run(self, address: SocketAddr, duration: Duration) -> anyhow::Result<Work> {
         let target = Target::tls(address, HOST, trusting());
-        let tally = Arc::new(Tally {
-            served: 0.into(),
-            failed: 0.into(),
-            latencies: Mutex::new(Histogram::new(3).context("recorder")?),
-        });
         let started = Instant::now();
+        let tally = Arc::new(Tally {
+            end: started + duration,
+            served: 0.into(),
+            in_time: 0.into(),
+            failed: 0.into(),
+            latencies: Mutex::new(Latencies::new()),
+        });
         let mut tasks = JoinSet::new();
         match self.rate {
             None => {
@@ -73,16 +76,12 @@ impl Handshakes {
         }
         while tasks.join_next().await.is_some() {}
         let latencies = tally.latencies.lock().unwrap_or_else(PoisonError::into_inner);
-        let milliseconds = |share| latencies.value_at_quantile(share) as f64 / 1e3;
         Ok(Work {
             served: tally.served.load(Ordering::Relaxed),
+            in_time: tally.in_time.load(Ordering::Relaxed),
             failed: tally.failed.load(Ordering::Relaxed),
             elapsed: started.elapsed(),
-            latency: Some(Latency {
-                p50: milliseconds(0.5),
-                p99: milliseconds(0.99),
-                p999: milliseconds(0.999),
-            }),
+            latency: Some(Latency::of(&latencies)),
         })
     }
 }
@@ -94,8 +93,9 @@ impl Tally {
         match timeout(left, target.get_once("/")).await {
             Ok(Ok(answer)) if answer.status == 200 => {
                 self.served.fetch_add(1, Ordering::Relaxed);
+                self.in_time.fetch_add(u64::from(Instant::now() <= self.end), Ordering::Relaxed);
                 let mut latencies = self.latencies.lock().unwrap_or_else(PoisonError::into_inner);
-                latencies.saturating_record(u64::try_from(due.elapsed().as_micros()).unwrap_or(u64::MAX));
+                latencies.record(due.elapsed());
             }
             _ => {
                 self.failed.fetch_add(1, Ordering::Relaxed);

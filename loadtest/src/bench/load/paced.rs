@@ -13,12 +13,13 @@ use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use hdrhistogram::Histogram;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::set_current_timer_slack;
 
 use super::{Latency, Work};
 use connection::{Answer, Connection};
+
+use crate::latencies::Latencies;
 
 /// How long the last answers may take before they count as lost.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -40,8 +41,10 @@ pub struct Paced {
 struct Pacer {
     connections: Vec<Connection>,
     idle: VecDeque<usize>,
-    latencies: Histogram<u64>,
+    latencies: Latencies,
     patience: Duration,
+    /// When the last request is due.
+    end: Instant,
     work: Work,
 }
 
@@ -54,16 +57,18 @@ impl Paced {
         // The kernel lets threads oversleep by 50 microseconds otherwise.
         set_current_timer_slack(NonZeroU64::new(1000)).context("cannot set the precision of timers")?;
         let open = |_| Connection::open(address, self.host);
-        let mut pacer = Pacer {
-            connections: (0..self.connections).map(open).collect::<anyhow::Result<_>>()?,
-            idle: (0..self.connections).collect(),
-            latencies: Histogram::new(3).context("recorder")?,
-            patience: self.patience,
-            work: Work::default(),
-        };
+        let connections = (0..self.connections).map(open).collect::<anyhow::Result<_>>()?;
         let every = Duration::from_secs(1) / self.rate;
         let all = u32::try_from(duration.as_millis() * u128::from(self.rate) / 1000)?;
         let started = Instant::now();
+        let mut pacer = Pacer {
+            connections,
+            idle: (0..self.connections).collect(),
+            latencies: Latencies::new(),
+            patience: self.patience,
+            end: started + duration,
+            work: Work::default(),
+        };
         let mut next = 0;
         loop {
             while next < all
@@ -83,7 +88,7 @@ impl Paced {
             };
             pacer.answers(wait)?;
         }
-        pacer.finish(started.elapsed(), u64::from(all))
+        Ok(pacer.finish(started.elapsed(), u64::from(all)))
     }
 }
 
@@ -107,9 +112,9 @@ impl Pacer {
                 Answer::Whole { due, status } => {
                     let latency = due.elapsed();
                     if status == 200 && latency <= self.patience {
-                        let nanoseconds = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
-                        self.latencies.saturating_record(nanoseconds / 1000);
+                        self.latencies.record(latency);
                         self.work.served += 1;
+                        self.work.in_time += u64::from(Instant::now() <= self.end);
                     }
                 }
             }
@@ -118,13 +123,11 @@ impl Pacer {
         Ok(())
     }
 
-    fn finish(mut self, elapsed: Duration, all: u64) -> anyhow::Result<Work> {
-        let milliseconds = |share| self.latencies.value_at_quantile(share) as f64 / 1e3;
-        self.work.latency =
-            Some(Latency { p50: milliseconds(0.5), p99: milliseconds(0.99), p999: milliseconds(0.999) });
+    fn finish(mut self, elapsed: Duration, all: u64) -> Work {
+        self.work.latency = Some(Latency::of(&self.latencies));
         self.work.failed = all - self.work.served;
         self.work.elapsed = elapsed;
-        Ok(self.work)
+        self.work
     }
 }
 

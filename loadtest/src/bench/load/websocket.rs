@@ -59,5 +59,6 @@ pub async fn run(scene: &Scene, duration: Duration) -> anyhow::Result<Work> {
     while let Some(ended) = tasks.join_next().await {
         failed += u64::from(ended?.is_err());
     }
-    Ok(Work { served: served.load(Ordering::Relaxed), failed, elapsed: started.elapsed(), latency: None })
+    let served = served.load(Ordering::Relaxed);
+    Ok(Work { served, failed, in_time: served, elapsed: started.elapsed(), latency: None })
 }

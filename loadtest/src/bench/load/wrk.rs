@@ -97,7 +97,8 @@ fn parse(text: &str) -> Option<Work> {
     let refused = line("Non-2xx").map(numbers).and_then(|numbers| numbers.last().copied()).unwrap_or(0);
     let broken: u64 = line("Socket errors:").map(numbers).unwrap_or_default().iter().sum();
     let elapsed = Duration::from_secs_f64(answered as f64 / rate.max(1.0));
-    Some(Work { served: answered.saturating_sub(refused), failed: refused + broken, elapsed, latency: None })
+    let served = answered.saturating_sub(refused);
+    Some(Work { served, failed: refused + broken, in_time: served, elapsed, latency: None })
 }
 
 #[cfg(test)]

