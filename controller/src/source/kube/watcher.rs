@@ -122,7 +122,7 @@ impl Watcher {
             let mut pause = Duration::ZERO;
             let what = match event {
                 Ok(event) => {
-                    self.contact.answered();
+                    self.contact.heard();
                     match event {
                         Event::Init => {
                             endless += 1;
