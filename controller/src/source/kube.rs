@@ -20,9 +20,10 @@ mod reader;
 mod watcher;
 mod wire;
 
+use std::sync::Arc;
 use std::thread;
 
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use super::{Batch, References};
 use crate::options::Options;
@@ -35,6 +36,8 @@ use watcher::Watcher;
 
 /// Batches that wait for the driver before the source waits too.
 const QUEUE: usize = 64;
+/// Secrets that are asked for at a time.
+const FETCHES: usize = 8;
 
 /// A running source. Ends when it is dropped.
 #[derive(Debug)]
@@ -73,7 +76,9 @@ impl KubeSource {
                 }
             };
             let _ = started.send(Ok(()));
+            let fetches = Arc::new(Semaphore::new(FETCHES));
             let watcher = |(number, scope)| Watcher {
+                fetches: fetches.clone(),
                 client: client.clone(),
                 contact: contact.clone(),
                 prune: prune.clone(),

@@ -1,6 +1,7 @@
 //! Whether the API answers. One record for all watches: an API server that is away is away for each of them,
 //! and an operator wants to be told once, with the time at which it began.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,6 +10,8 @@ use tokio::sync::watch;
 
 /// How long nothing may be answered before that is worth saying. A restart of a connection is not.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// How long some requests may fail while others are answered.
+const LONG_PATIENCE: Duration = Duration::from_secs(10);
 
 /// What is known of the API.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,10 +20,15 @@ pub struct ContactState {
     pub away: Option<Away>,
     /// When it last answered; `None` before the first time.
     pub last_answer: Option<Timestamp>,
-    failing: Option<Away>,
+    /// Requests that have failed for long while others are answered, by path.
+    pub failing: BTreeMap<Arc<str>, Away>,
+    /// Requests whose last one failed.
+    unanswered: BTreeMap<Arc<str>, Away>,
+    /// The first failure since the last answer to anything.
+    first: Option<Away>,
 }
 
-/// Since when the API does not answer.
+/// Since when there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Away {
     /// When the first request began that was not answered.
@@ -30,7 +38,7 @@ pub struct Away {
     begun: Instant,
 }
 
-/// The record. Clones share it.
+/// The record. Clones share it. Whoever subscribes hears of what is away or failing, not of every answer.
 #[derive(Clone, Debug)]
 pub(super) struct Contact(watch::Sender<ContactState>);
 
@@ -45,28 +53,57 @@ impl Contact {
     }
 
     /// The API has said something, whatever it was.
-    pub(super) fn answered(&self) {
+    pub(super) fn heard(&self) {
+        self.0.send_if_modified(ContactState::heard);
+    }
+
+    /// A request of this path was answered.
+    pub(super) fn answered(&self, path: &str) {
         self.0.send_if_modified(|state| {
-            state.failing = None;
-            state.last_answer = Some(Timestamp::now());
-            state.away.take().is_some()
+            state.unanswered.remove(path);
+            let over = state.failing.remove(path).is_some();
+            state.heard() || over
         });
     }
 
-    /// A request that began at `begun` was not answered.
-    pub(super) fn failed(&self, begun: Instant, reason: &str) {
+    /// A request of this path, which began at `begun`, was not answered.
+    pub(super) fn failed(&self, path: &str, begun: Instant, reason: &str) {
         self.0.send_if_modified(|state| {
-            let failing = state.failing.get_or_insert_with(|| Away {
+            let now = Away {
                 since: Timestamp::now().checked_sub(begun.elapsed()).unwrap_or_default(),
                 reason: reason.into(),
                 begun,
-            });
-            let news = state.away.is_none() && failing.begun.elapsed() >= PATIENCE;
-            if news {
-                state.away = state.failing.clone();
+            };
+            let first = state.first.get_or_insert_with(|| now.clone());
+            if state.away.is_none() && first.begun.elapsed() >= PATIENCE {
+                state.away = state.first.clone();
+                return true;
             }
-            news
+            let own = match state.unanswered.get(path) {
+                Some(own) => own,
+                None => state.unanswered.entry(path.into()).or_insert(now),
+            };
+            let long = state.away.is_none() && own.begun.elapsed() >= LONG_PATIENCE;
+            if long && !state.failing.contains_key(path) {
+                state.failing.insert(path.into(), own.clone());
+                return true;
+            }
+            false
         });
+    }
+}
+
+impl ContactState {
+    /// Returns whether anybody has to be told.
+    fn heard(&mut self) -> bool {
+        self.first = None;
+        self.last_answer = Some(Timestamp::now());
+        let back = self.away.take().is_some();
+        if back {
+            // Each of them was away with the rest.
+            self.unanswered.clear();
+        }
+        back
     }
 }
 
@@ -74,26 +111,51 @@ impl Contact {
 mod tests {
     use super::*;
 
+    fn ago(seconds: u64) -> Instant {
+        Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap()
+    }
+
     #[test]
     fn a_failure_counts_once_it_lasts_and_ends_with_any_answer() {
         let contact = Contact::new();
         let mut seen = contact.subscribe();
-        contact.failed(Instant::now(), "cut");
+        contact.failed("/a", Instant::now(), "cut");
         assert!(!seen.has_changed().unwrap(), "a blip is nothing");
-        contact.answered();
-        let long_ago = Instant::now().checked_sub(Duration::from_secs(9)).unwrap();
-        contact.failed(long_ago, "refused");
-        contact.failed(Instant::now(), "refused again");
+        contact.answered("/a");
+        contact.failed("/a", ago(9), "refused");
+        contact.failed("/b", Instant::now(), "refused again");
         let state = seen.borrow_and_update().clone();
         let away = state.away.unwrap();
         assert_eq!(&*away.reason, "refused");
         let since = Timestamp::now().duration_since(away.since);
         assert!((9..60).contains(&since.as_secs()), "{since:?}");
         assert!(state.last_answer.is_some());
-        contact.failed(Instant::now(), "refused");
+        contact.failed("/a", Instant::now(), "refused");
         assert!(!seen.has_changed().unwrap(), "said once");
-        contact.answered();
+        contact.heard();
         assert!(seen.has_changed().unwrap());
         assert_eq!(seen.borrow_and_update().away, None);
+    }
+
+    #[test]
+    fn what_alone_fails_is_told_after_a_while_and_by_its_path() {
+        let contact = Contact::new();
+        let mut seen = contact.subscribe();
+        contact.answered("/a");
+        contact.failed("/b", ago(0), "it answers 500");
+        contact.answered("/a");
+        contact.0.send_if_modified(|state| {
+            state.unanswered.get_mut("/b").unwrap().begun = ago(11);
+            false
+        });
+        assert!(!seen.has_changed().unwrap());
+        contact.failed("/b", ago(0), "it answers 500");
+        let state = seen.borrow_and_update().clone();
+        assert_eq!(state.away, None);
+        assert_eq!(state.failing.keys().map(|path| &**path).collect::<Vec<_>>(), ["/b"]);
+        contact.heard();
+        assert!(!seen.has_changed().unwrap(), "that others are answered changes nothing");
+        contact.answered("/b");
+        assert!(seen.borrow_and_update().failing.is_empty());
     }
 }

@@ -121,6 +121,7 @@ where
             *request.uri_mut() = uri;
         }
         let (key, is_watch) = kind(request.uri());
+        let path = request.uri().path().to_owned();
         Box::pin(async move {
             let wait = gate.with_pace(&key, |pace| pace.wait(is_watch, Instant::now()));
             if !wait.is_zero() {
@@ -135,9 +136,9 @@ where
                 Ok(answer) => {
                     let status = answer.status();
                     if status.is_server_error() {
-                        gate.contact.failed(begun, &format!("it answers {status}"));
+                        gate.contact.failed(&path, begun, &format!("it answers {status}"));
                     } else {
-                        gate.contact.answered();
+                        gate.contact.answered(&path);
                     }
                     gate.with_pace(&key, |pace| match status.is_success() {
                         true => pace.answered(is_watch, Instant::now()),
@@ -145,7 +146,7 @@ where
                     });
                 }
                 Err(error) => {
-                    gate.contact.failed(begun, &innermost(&**error));
+                    gate.contact.failed(&path, begun, &innermost(&**error));
                     gate.with_pace(&key, Pace::failed);
                 }
             }

@@ -3,12 +3,13 @@
 //! list is whole is something taken for gone that it did not have.
 
 use std::collections::HashMap;
+use std::num::NonZero;
 
 use sluice_config::NamespacedName;
 
 /// A resource version. API servers compare them as numbers; one that is no number is never equal to any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Version(Option<u64>);
+pub(super) struct Version(Option<NonZero<u64>>);
 
 /// The objects of one watch.
 #[derive(Debug, Default)]

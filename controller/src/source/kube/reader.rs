@@ -15,7 +15,7 @@ use super::fault::Fault;
 use super::interest::Interest;
 use super::known::Known;
 use super::watcher::{News, Watcher, What};
-use crate::problem::warning;
+use crate::problem::{error, warning};
 use crate::source::{Batch, Event, Progress, References};
 use crate::store::{Kind, ObjectKey};
 
@@ -216,7 +216,16 @@ impl Reader {
     }
 
     fn problems(&self) -> Vec<Problem> {
-        let away = self.contact.borrow().away.clone().map(|away| {
+        let contact = self.contact.borrow();
+        let failing = contact.failing.iter().map(|(path, away)| {
+            error(
+                &ObjectRef::new("KubernetesApi", "", path),
+                "list, watch",
+                format!("it has failed since {}, while others are answered: {}", away.since, away.reason),
+                "see the log of the API server; it is tried again all the time",
+            )
+        });
+        let away = contact.away.as_ref().map(|away| {
             warning(
                 &ObjectRef::new("KubernetesApi", "", "server"),
                 "",
@@ -227,6 +236,6 @@ impl Reader {
                 "look after the API server and the network to it; it is tried again all the time",
             )
         });
-        self.watches.iter().filter_map(|watch| watch.problem.clone()).chain(away).collect()
+        self.watches.iter().filter_map(|watch| watch.problem.clone()).chain(failing).chain(away).collect()
     }
 }

@@ -5,6 +5,7 @@
 //! [gate](super::gate) makes it wait.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
@@ -15,6 +16,7 @@ use kube::api::ListParams;
 use kube::runtime::watcher::{Config, Event, InitialListStrategy, watcher};
 use kube::{Api, Client, ResourceExt};
 use sluice_config::NamespacedName;
+use tokio::sync::Semaphore;
 use tokio::sync::mpsc::Sender;
 
 use super::backoff;
@@ -72,6 +74,8 @@ pub(super) struct Watcher {
     pub(super) contact: Contact,
     pub(super) prune: Prune,
     pub(super) news: Sender<News>,
+    /// Bounds how many objects are asked for at a time: each takes a connection.
+    pub(super) fetches: Arc<Semaphore>,
     pub(super) number: usize,
     pub(super) scope: Scope,
 }
@@ -122,7 +126,7 @@ impl Watcher {
             let mut pause = Duration::ZERO;
             let what = match event {
                 Ok(event) => {
-                    self.contact.answered();
+                    self.contact.heard();
                     match event {
                         Event::Init => {
                             endless += 1;
@@ -164,6 +168,8 @@ impl Watcher {
 
     /// Asks for one object by name until there is an answer, with the same rights and filters as the watch.
     pub(super) async fn fetch(self, name: NamespacedName) {
+        // Nobody closes it.
+        let Ok(_permit) = self.fetches.clone().acquire_owned().await else { return };
         let api: Api<Slim<core::Secret>> = match &self.scope.namespace {
             Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &()),
             None => Api::namespaced_with(self.client.clone(), &name.namespace, &()),

@@ -39,6 +39,7 @@ macro_rules! watched {
         $(impl Watched for $object {
             const KIND: Kind = Kind::$kind;
 
+            #[allow(clippy::needless_update, reason = "some kinds have no fields besides these")]
             fn decode<'de, D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
                 #[derive(Deserialize)]
                 #[serde(rename_all = "camelCase")]

@@ -27,7 +27,7 @@ pub(super) const FLAGS: &[Flag] = &[
         "apiserver-host",
         OptionalText(To(|f| &mut f.cluster.apiserver_host)),
         "",
-        "URL of the Kubernetes API, in place of that of --kubeconfig or of the Pod's ServiceAccount",
+        "URL of the Kubernetes API, in place of that of --kubeconfig; alone, it is used without credentials",
     ),
     flag(
         "kubeconfig",
