@@ -2,7 +2,7 @@
 //!
 //! It is told what to serve by [`sluice_config::Delta`] and tells what it did by [`sluice_config::Report`]; it
 //! knows neither Kubernetes nor annotations. A request passes `connection` (bytes to heads), `pipeline` (heads
-//! to decisions, with `router`, `policy` and `registry`), and `proxy` (decisions to bytes).
+//! to decisions, with `router`, `policy` and `registry`), and `direct` or `proxy` (decisions to bytes).
 
 pub mod admin;
 pub mod apply;

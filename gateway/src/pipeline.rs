@@ -1,6 +1,6 @@
 //! The life of a request, independent of who moves the bytes.
 //!
-//! A driver (`proxy`, later a direct one) turns bytes into heads and calls, in this order:
+//! A driver (`direct`, `proxy`) turns bytes into heads and calls, in this order:
 //!
 //! 1. [`Exchange::begin`] with the request head: route, checks, redirects. Gives an answer or "forward".
 //! 2. [`Exchange::pick`]: the endpoint for this try.
@@ -10,7 +10,7 @@
 //! 5. [`Exchange::response`]: what the response head becomes on its way to the client.
 //! 6. [`Exchange::end`], exactly once whatever happened: log line, metrics, passive health.
 //!
-//! Nothing here sees a socket, a body or a Pingora type, which is what makes a second driver possible and the
+//! Nothing here sees a socket, a body or a Pingora type, which is what makes two drivers possible and the
 //! order of checks testable.
 //!
 //! # The order of checks

@@ -1,4 +1,4 @@
-//! Drives the pipeline from Pingora's phases. Thin: it turns Pingora's types into the pipeline's and back, and
+//! Drives the pipeline from Pingora's phases, for every pair of protocols (`direct` takes the commonest). Thin: it turns Pingora's types into the pipeline's and back, and
 //! decides nothing.
 //!
 //! | Pingora's phase | the pipeline's step |
