@@ -49,8 +49,6 @@ pub(crate) const MAX_DRAIN: u64 = 64 * 1024;
 
 /// Serves one connection until it ends.
 async fn serve(stream: TcpStream, peer: SocketAddr, entry: Entry, worker: &Arc<Worker>) {
-    // Without it the last segment of an answer may wait for the client's acknowledgement of the one before.
-    let (Ok(local), Ok(())) = (stream.local_addr(), stream.set_nodelay(true)) else { return };
     let (transport, tls, http2) = match entry.protocol {
         BindProtocol::Http => (Transport::Plain(stream), None, false),
         // In a box, because the future of a handshake is large and lives short.
@@ -66,7 +64,7 @@ async fn serve(stream: TcpStream, peer: SocketAddr, entry: Entry, worker: &Arc<W
     let Entry { group, declared_port, protocol } = entry;
     let plain = tls.is_none();
     let texts = Texts::new(peer, declared_port);
-    let info = Arc::new(ConnectionInfo { peer, local, group, declared_port, protocol, tls, texts });
+    let info = Arc::new(ConnectionInfo { peer, group, declared_port, protocol, tls, texts });
     let engine = worker.engine();
     let mut wire = Wire::new(transport);
     let http2 = match plain {

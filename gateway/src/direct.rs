@@ -86,7 +86,7 @@ pub(crate) enum Served {
 /// How the tries of a request ended.
 enum Tried {
     /// With a response that went out; says whether the connection goes on.
-    Relayed { keep: bool },
+    Relayed { keep: bool, ended: Instant },
     /// With an answer of ours.
     Answer(Answer),
     /// With nothing that could be told to the client.
@@ -121,8 +121,10 @@ pub(crate) async fn serve(turn: Turn<'_>, mut head: Head) -> Served {
             tries(ends, &mut exchange, &mut head, &mut upload, &mut download).await
         }
     };
+    let mut ended = None;
     let (status, served, aborted) = match tried {
-        Tried::Relayed { keep } => {
+        Tried::Relayed { keep, ended: at } => {
+            ended = Some(at);
             (Some(download.response.status), Served::Whole { framing: upload.framing, keep }, false)
         }
         Tried::Answer(answer) => {
@@ -142,6 +144,7 @@ pub(crate) async fn serve(turn: Turn<'_>, mut head: Head) -> Served {
         body_received: upload.received,
         upstream_received: download.received,
         aborted,
+        ended,
     });
     served
 }
@@ -219,14 +222,15 @@ async fn tries(
             client,
             outgoing: Outgoing { head, last, client: body_timeout, endpoint: upstream.send_timeout },
             limits: Limits::default(),
+            waited: false,
         };
         match poll_fn(|cx| relay.poll(cx)).await {
             End::Whole => {
-                let keep = relay.client.keep;
+                let (keep, ended) = (relay.client.keep, Instant::now());
                 if relay.is_reusable() {
-                    pool::put(connection, &upstream, size, Instant::now());
+                    pool::put(connection, &upstream, size, ended);
                 }
-                return Tried::Relayed { keep };
+                return Tried::Relayed { keep, ended };
             }
             End::Retry => {}
             End::Failed(failure) => {

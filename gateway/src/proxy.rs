@@ -256,6 +256,7 @@ impl ProxyHttp for Proxy {
             body_received: session.body_bytes_read() as u64,
             upstream_received: session.upstream_body_bytes_received() as u64,
             aborted: !whole,
+            ended: None,
         });
     }
 

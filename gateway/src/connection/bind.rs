@@ -19,6 +19,9 @@ pub(super) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     }
     // A restart must not wait for connections of the program before it.
     socket.set_reuse_address(true)?;
+    // What is accepted inherits it. Without it the last segment of an answer may wait for the client's
+    // acknowledgement of the one before.
+    socket.set_tcp_nodelay(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())

@@ -16,6 +16,9 @@ use crate::pipeline::{Fields, FieldsMut};
 pub(crate) struct FieldList {
     text: Vec<u8>,
     places: Vec<Place>,
+    /// A bit for every length that a name has (modulo 64): most names that are asked for are not there, and this
+    /// says so without a look at any.
+    lengths: u64,
 }
 
 /// Octets of text that a dropped list may leave to the next one.
@@ -47,6 +50,7 @@ impl FieldList {
     fn set_places(&mut self, text: &[u8], fields: &[httparse::Header<'_>]) {
         let start = text.as_ptr().addr();
         self.places.clear();
+        self.lengths = fields.iter().fold(0, |all, field| all | bit(field.name.len()));
         self.places.extend(fields.iter().map(|field| Place {
             name: (field.name.as_ptr().addr() - start) as u32,
             name_length: field.name.len() as u32,
@@ -59,6 +63,7 @@ impl FieldList {
     pub(crate) fn clear(&mut self) {
         self.text.clear();
         self.places.clear();
+        self.lengths = 0;
     }
 
     /// The text, with what was added behind it.
@@ -86,9 +91,27 @@ impl FieldList {
         &self.text[place.value as usize..][..place.value_length as usize]
     }
 
-    fn is(&self, place: &Place, name: &HeaderName) -> bool {
-        place.name_length as usize == name.as_str().len()
-            && self.name(place).eq_ignore_ascii_case(name.as_str().as_bytes())
+    fn is(&self, place: &Place, name: &[u8]) -> bool {
+        place.name_length as usize == name.len() && self.name(place).eq_ignore_ascii_case(name)
+    }
+
+    /// The places of a name; none without a look where no name is as long.
+    fn places(&self, name: &[u8]) -> impl DoubleEndedIterator<Item = &Place> {
+        let places = match self.lengths & bit(name.len()) {
+            0 => &[],
+            _ => &self.places[..],
+        };
+        places.iter().filter(move |place| self.is(place, name))
+    }
+
+    fn remove_from(&mut self, start: usize, name: &[u8]) {
+        let mut index = start;
+        while index < self.places.len() {
+            match self.is(&self.places[index], name) {
+                true => drop(self.places.remove(index)),
+                false => index += 1,
+            }
+        }
     }
 
     fn add(&mut self, octets: &[u8]) -> (u32, u32) {
@@ -101,7 +124,7 @@ impl FieldList {
 impl Default for FieldList {
     fn default() -> Self {
         let (text, places) = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
-        Self { text, places }
+        Self { text, places, lengths: 0 }
     }
 }
 
@@ -122,6 +145,10 @@ impl Drop for FieldList {
     }
 }
 
+fn bit(length: usize) -> u64 {
+    1 << (length % 64)
+}
+
 /// Writes one field.
 pub(crate) fn line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.extend_from_slice(name);
@@ -132,41 +159,40 @@ pub(crate) fn line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
 
 impl Fields for FieldList {
     fn first(&self, name: &HeaderName) -> Option<&[u8]> {
-        self.places.iter().find(|place| self.is(place, name)).map(|place| self.value(place))
+        self.places(name.as_str().as_bytes()).next().map(|place| self.value(place))
     }
 
     fn lines<'f>(&'f self, name: &'f HeaderName) -> impl DoubleEndedIterator<Item = &'f [u8]> {
-        self.places.iter().filter(|place| self.is(place, name)).map(|place| self.value(place))
+        self.places(name.as_str().as_bytes()).map(|place| self.value(place))
     }
 }
 
 impl FieldsMut for FieldList {
     /// In the place of the first of this name, and in its case.
     fn set(&mut self, name: &HeaderName, value: &HeaderValue) {
-        let Some(at) = self.places.iter().position(|place| self.is(place, name)) else {
+        let text = name.as_str().as_bytes();
+        if self.lengths & bit(text.len()) == 0 {
+            return self.append(name, value);
+        }
+        let Some(at) = self.places.iter().position(|place| self.is(place, text)) else {
             return self.append(name, value);
         };
         (self.places[at].value, self.places[at].value_length) = self.add(value.as_bytes());
-        let mut index = at + 1;
-        while index < self.places.len() {
-            if self.is(&self.places[index], name) {
-                self.places.remove(index);
-            } else {
-                index += 1;
-            }
-        }
+        self.remove_from(at + 1, text);
     }
 
     fn append(&mut self, name: &HeaderName, value: &HeaderValue) {
         let (name, name_length) = self.add(name.as_str().as_bytes());
         let (value, value_length) = self.add(value.as_bytes());
+        self.lengths |= bit(name_length as usize);
         self.places.push(Place { name, name_length, value, value_length });
     }
 
     fn remove(&mut self, name: &HeaderName) {
-        let mut places = mem::take(&mut self.places);
-        places.retain(|place| !self.is(place, name));
-        self.places = places;
+        let text = name.as_str().as_bytes();
+        if self.lengths & bit(text.len()) != 0 {
+            self.remove_from(0, text);
+        }
     }
 }
 

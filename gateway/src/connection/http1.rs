@@ -91,9 +91,10 @@ impl Http1 {
                 return Box::pin(wire.close()).await;
             }
             let next = match self.read_head(&mut wire).await {
-                Ok(head) => self.request(wire, head).await,
+                // In a box: an idle connection does not carry the state of a request.
+                Ok(head) => Box::pin(self.request(wire, head)).await,
                 Err(NoHead::Silence) => Next::Close(wire),
-                Err(NoHead::Fault(fault)) => self.refuse(wire, fault).await,
+                Err(NoHead::Fault(fault)) => Box::pin(self.refuse(wire, fault)).await,
             };
             wire = match next {
                 Next::Continue(wire) => wire,
@@ -133,7 +134,7 @@ impl Http1 {
     }
 
     /// Reads a head under one deadline, from its first octet on.
-    async fn read_head(&self, wire: &mut Wire) -> Result<Head, NoHead> {
+    async fn read_head(&mut self, wire: &mut Wire) -> Result<Head, NoHead> {
         let tuning = self.worker.state.tuning.load();
         let limits = Limits { request_line: tuning.max_request_line, head: tuning.max_request_head };
         let deadline = tuning.client_header_timeout;
@@ -152,11 +153,15 @@ impl Http1 {
                 return Ok(Head::read(&wire.ahead[..length])?);
             }
             let until = *until.get_or_insert_with(|| Instant::now() + deadline);
-            match timeout_at(until, wire.fill()).await {
-                Ok(Ok(1..)) => {}
-                Ok(_) => return Err(NoHead::Silence),
-                Err(_) if wire.ahead.is_empty() => return Err(NoHead::Silence),
-                Err(_) => {
+            let read = poll_fn(|cx| match wire.poll_fill(cx) {
+                Poll::Ready(read) => Poll::Ready(Some(read)),
+                Poll::Pending => self.alarm.poll(cx, until).map(|()| None),
+            });
+            match read.await {
+                Some(Ok(1..)) => {}
+                Some(_) => return Err(NoHead::Silence),
+                None if wire.ahead.is_empty() => return Err(NoHead::Silence),
+                None => {
                     let reason = "the head did not arrive in time";
                     return Err(Fault { status: StatusCode::REQUEST_TIMEOUT, reason }.into());
                 }
@@ -182,8 +187,7 @@ impl Http1 {
                 alarm: &mut self.alarm,
                 last,
             };
-            // In a box: an idle connection does not carry the state of a request.
-            match Box::pin(direct::serve(turn, head)).await {
+            match direct::serve(turn, head).await {
                 Served::Whole { framing, keep } => return self.settle(wire, framing, keep).await,
                 Served::Broken => return Next::Drop,
                 Served::Begun(exchange, back) => (head, begun) = (back, Some(exchange)),
@@ -252,7 +256,7 @@ impl Http1 {
         let length = wire.ahead.len();
         let refusal = Refusal { request_line: &request, length, status: fault.status };
         tracing::debug!(client = %self.info.peer, %fault, "refused a request");
-        match Box::pin(refuse(&self.worker.state, &self.info, &refusal, &mut wire.transport)).await {
+        match refuse(&self.worker.state, &self.info, &refusal, &mut wire.transport).await {
             Ok(()) => Next::Linger(wire),
             Err(_) => Next::Drop,
         }
@@ -311,5 +315,20 @@ async fn hear(wire: &mut Wire, until: Instant, last_call: Duration, worker: &Wor
         Ok(Ok(1..)) => Heard::Something,
         Ok(_) => Heard::End,
         Err(_) => Heard::Nothing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size<A, B, F>(_: fn(A, B) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// Thousands of connections are idle at any time, and each keeps this.
+    #[test]
+    fn an_idle_connection_is_small() {
+        assert!(size(Http1::serve) <= 640, "{} octets", size(Http1::serve));
     }
 }

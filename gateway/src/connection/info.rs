@@ -11,8 +11,6 @@ use sluice_config::{BindProtocol, GroupId};
 pub struct ConnectionInfo {
     /// The client's address (the PROXY protocol's, where one is spoken).
     pub peer: SocketAddr,
-    /// The address the client connected to.
-    pub local: SocketAddr,
     /// The listener group the socket belongs to: where hosts are looked up.
     pub group: GroupId,
     /// The port clients know, for `X-Forwarded-Port` and redirects.

@@ -32,10 +32,15 @@ pub(super) struct Limit(Option<Instant>);
 impl Limit {
     /// Begins to run, unless it does; `None` is no limit.
     pub(super) fn begin(&mut self, limit: Option<Duration>) {
+        self.begin_at(Instant::now, limit);
+    }
+
+    /// [`begin`](Self::begin) at a time that need not be looked up.
+    pub(super) fn begin_at(&mut self, now: impl FnOnce() -> Instant, limit: Option<Duration>) {
         if self.0.is_none()
             && let Some(limit) = limit
         {
-            self.0 = Instant::now().checked_add(limit);
+            self.0 = now().checked_add(limit);
         }
     }
 

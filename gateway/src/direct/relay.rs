@@ -10,6 +10,7 @@ use std::task::{Context, Poll, ready};
 
 use http::StatusCode;
 use tokio::io::{AsyncRead, ReadBuf};
+use tokio::time::Instant;
 
 use super::alarm::Alarm;
 use super::download::{Download, Receiving};
@@ -38,6 +39,8 @@ pub(super) struct Relay<'r> {
     pub(super) client: Client,
     pub(super) outgoing: Outgoing<'r>,
     pub(super) limits: Limits,
+    /// The endpoint has been waited for.
+    pub(super) waited: bool,
 }
 
 /// What decides about the client's connection.
@@ -101,7 +104,12 @@ impl Relay<'_> {
         if read.is_pending() {
             // While the client sends, an endpoint may keep silent; unless the client waits for it to speak.
             if !self.upload.is_sending() || self.upload.awaits_continue || self.download.started {
-                self.limits.read.begin(self.upstream.read_timeout);
+                // The first wait of a try over a pooled connection begins with it.
+                let began = self.upstream.began;
+                let first = self.connection.reused && !self.download.heard && !self.waited;
+                self.waited = true;
+                let now = || if first { began.into() } else { Instant::now() };
+                self.limits.read.begin_at(now, self.upstream.read_timeout);
             }
             return Poll::Pending;
         }

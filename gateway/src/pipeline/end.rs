@@ -19,7 +19,7 @@ impl Exchange {
             return;
         }
         self.tries.in_flight = None;
-        let now = Instant::now();
+        let now = outcome.ended.unwrap_or_else(Instant::now);
         let time = now - self.began;
         let status = outcome.status.map_or(CLIENT_CLOSED_REQUEST, |status| status.as_u16());
         if let Some(attempt) = self.tries.all.last_mut() {

@@ -109,4 +109,6 @@ pub struct Outcome {
     pub upstream_received: u64,
     /// Whether the response was cut short.
     pub aborted: bool,
+    /// When it ended, where the driver has looked; else now.
+    pub ended: Option<Instant>,
 }

@@ -181,7 +181,6 @@ mod tests {
         ConnectionInfo {
             peer,
             texts: Texts::new(peer, if https { 443 } else { 80 }),
-            local: "192.0.2.1:8080".parse().unwrap(),
             group: GroupId::ingress(),
             declared_port: if https { 443 } else { 80 },
             protocol: if https { BindProtocol::Https } else { BindProtocol::Http },

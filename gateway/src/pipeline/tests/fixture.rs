@@ -212,7 +212,6 @@ pub(crate) fn connection(https: bool) -> Arc<ConnectionInfo> {
     Arc::new(ConnectionInfo {
         peer,
         texts: Texts::new(peer, if https { 443 } else { 80 }),
-        local: "192.0.2.1:80".parse().unwrap(),
         group: GroupId::ingress(),
         declared_port: if https { 443 } else { 80 },
         protocol: if https { BindProtocol::Https } else { BindProtocol::Http },
@@ -293,5 +292,6 @@ pub(crate) fn outcome(status: u16) -> Outcome {
         body_received: 7,
         upstream_received: 5,
         aborted: false,
+        ended: None,
     }
 }
