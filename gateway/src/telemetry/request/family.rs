@@ -1,0 +1,108 @@
+//! Which request metrics there are, by the reference's names, and their buckets.
+
+use prometheus::core::{Collector, Desc, Describer};
+use prometheus::{Histogram, HistogramOpts};
+
+use super::histogram::Bounds;
+use crate::telemetry::error::TelemetryError;
+use crate::telemetry::options::Options;
+
+/// The labels whose values differ from request to request or target to target; `host` comes with `per_host`.
+const LABELS: [&str; 7] = ["status", "method", "path", "namespace", "ingress", "service", "canary"];
+
+/// A metric of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Family {
+    Requests,
+    Connect,
+    Header,
+    Response,
+    Request,
+    RequestSize,
+    ResponseSize,
+    BytesSent,
+}
+
+/// The metrics that are kept and the bounds of their histograms.
+#[derive(Debug)]
+pub(super) struct Families {
+    /// With what the registry wants to know of each.
+    pub(super) kept: Vec<(Family, Desc)>,
+    /// Of all times.
+    pub(super) times: Bounds,
+    /// Of `request_size` and `response_size`.
+    pub(super) lengths: Bounds,
+    /// Of `bytes_sent`.
+    pub(super) sizes: Bounds,
+}
+
+impl Family {
+    const ALL: [Self; 8] = [
+        Self::Requests,
+        Self::Connect,
+        Self::Header,
+        Self::Response,
+        Self::Request,
+        Self::RequestSize,
+        Self::ResponseSize,
+        Self::BytesSent,
+    ];
+
+    /// The reference's name without its prefix, and the help text.
+    fn name(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Requests => ("requests", "Client requests."),
+            Self::Connect => {
+                ("connect_duration_seconds", "Seconds until the connection to the endpoint stood.")
+            }
+            Self::Header => {
+                ("header_duration_seconds", "Seconds until the endpoint had sent the head of its response.")
+            }
+            Self::Response => {
+                ("response_duration_seconds", "Seconds until the endpoint had sent its response.")
+            }
+            Self::Request => {
+                ("request_duration_seconds", "Seconds from the request to the end of the response.")
+            }
+            Self::RequestSize => ("request_size", "Octets of the request, head and body."),
+            Self::ResponseSize => ("response_size", "Octets of the response, head and body."),
+            Self::BytesSent => ("bytes_sent", "Octets sent to the client; use response_size."),
+        }
+    }
+
+    fn is_wanted(self, options: &Options) -> bool {
+        let (name, _) = self.name();
+        let excluded = |text: &String| text.strip_prefix("nginx_ingress_controller_").unwrap_or(text) == name;
+        !options.exclude.iter().any(excluded)
+    }
+}
+
+impl Families {
+    pub(super) fn new(options: &Options) -> Result<Self, TelemetryError> {
+        let mut labels = LABELS.map(str::to_owned).to_vec();
+        if options.per_host {
+            labels.push("host".to_owned());
+        }
+        let mut kept = Vec::new();
+        for family in Family::ALL.into_iter().filter(|family| family.is_wanted(options)) {
+            let (name, help) = family.name();
+            let opts = crate::telemetry::reference_opts(options, name, help).variable_labels(labels.clone());
+            kept.push((family, opts.describe()?));
+        }
+        Ok(Self {
+            kept,
+            times: bounds(&options.time_buckets)?,
+            lengths: bounds(&options.length_buckets)?,
+            sizes: bounds(&options.size_buckets)?,
+        })
+    }
+}
+
+/// The bounds as the library takes them: rising, the infinite one left out, its default where there are none.
+fn bounds(buckets: &[f64]) -> Result<Bounds, TelemetryError> {
+    let opts = HistogramOpts::new("bounds", "Of no metric.").buckets(buckets.to_vec());
+    let families = Histogram::with_opts(opts)?.collect();
+    let metrics = families.iter().flat_map(|family| family.get_metric());
+    let buckets = metrics.flat_map(|metric| metric.get_histogram().get_bucket());
+    Ok(Bounds::new(buckets.map(|bucket| bucket.upper_bound()).collect()))
+}

@@ -1,0 +1,100 @@
+//! What the requests of one target are recorded into.
+
+use std::sync::Arc;
+
+use arc_swap::{ArcSwap, Guard};
+use http::Method;
+
+use super::RequestMeters;
+use super::method::MethodLabel;
+use super::series::{Sample, Series};
+
+/// The labels of a target that a request does not decide.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct TargetLabels {
+    /// The host as the Ingress has it.
+    pub host: Arc<str>,
+    /// The path as the Ingress has it.
+    pub path: Arc<str>,
+    /// Namespace of the Ingress.
+    pub namespace: Arc<str>,
+    /// Name of the Ingress.
+    pub ingress: Arc<str>,
+    /// Name of the Service.
+    pub service: Arc<str>,
+}
+
+/// What requests to one target are recorded into.
+pub struct TargetMeters {
+    meters: Arc<RequestMeters>,
+    labels: Arc<TargetLabels>,
+    cells: ArcSwap<Cells>,
+}
+
+/// Sorted by cell.
+pub(super) type Cells = Vec<(Cell, Arc<Series>)>;
+
+/// The labels that a request decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Cell {
+    pub(super) method: MethodLabel,
+    /// The first of its class where classes are shown.
+    pub(super) status: u16,
+}
+
+impl TargetMeters {
+    pub(super) fn new(meters: Arc<RequestMeters>, labels: Arc<TargetLabels>) -> Self {
+        let cells = ArcSwap::new(meters.no_cells.clone());
+        Self { meters, labels, cells }
+    }
+
+    /// Records a request that has ended.
+    pub fn record(&self, method: &Method, status: u16, sample: &Sample) {
+        let status = if self.meters.status_classes { status / 100 * 100 } else { status };
+        let cell = Cell { method: MethodLabel::of(method), status };
+        let cells = self.cells.load();
+        let families = &self.meters.families;
+        match cells.binary_search_by_key(&cell, |(cell, _)| *cell) {
+            Ok(at) => cells[at].1.record(families, sample),
+            Err(_) => self.with_cell(cell, |series| series.record(families, sample)),
+        }
+    }
+
+    pub(super) fn labels(&self) -> &TargetLabels {
+        &self.labels
+    }
+
+    pub(super) fn cells(&self) -> Guard<Arc<Cells>> {
+        self.cells.load()
+    }
+
+    /// Adds a cell, unless somebody else just did, and uses it.
+    fn with_cell(&self, cell: Cell, record: impl FnOnce(&Series)) {
+        let series = Arc::new(Series::new(&self.meters.families));
+        self.cells.rcu(|cells| match cells.binary_search_by_key(&cell, |(cell, _)| *cell) {
+            Ok(_) => cells.clone(),
+            Err(at) => {
+                let mut more = Vec::with_capacity(cells.len() + 1);
+                more.extend_from_slice(&cells[..at]);
+                more.push((cell, series.clone()));
+                more.extend_from_slice(&cells[at..]);
+                Arc::new(more)
+            }
+        });
+        let cells = self.cells.load();
+        let at = cells.binary_search_by_key(&cell, |(cell, _)| *cell).expect("cells are only ever added");
+        record(&cells[at].1);
+    }
+}
+
+impl Drop for TargetMeters {
+    fn drop(&mut self) {
+        self.meters.forget(&self.labels);
+    }
+}
+
+impl std::fmt::Debug for TargetMeters {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TargetMeters").field("labels", &self.labels).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,138 @@
+//! The text that Prometheus reads.
+
+use std::time::Duration;
+
+use http::Method;
+use prometheus::TextEncoder;
+
+use super::*;
+
+fn meters(change: impl FnOnce(&mut Options)) -> (Registry, Arc<RequestMeters>) {
+    let mut options =
+        Options { controller_namespace: "ns".into(), controller_pod: "pod".into(), ..Options::default() };
+    change(&mut options);
+    let registry = Registry::new();
+    let meters = RequestMeters::new(&options, &registry).unwrap();
+    (registry, meters)
+}
+
+fn labels(host: &str) -> TargetLabels {
+    TargetLabels {
+        host: host.into(),
+        path: "/cart".into(),
+        namespace: "shop".into(),
+        ingress: "web".into(),
+        service: "cart".into(),
+    }
+}
+
+fn text(registry: &Registry) -> String {
+    TextEncoder::new().encode_to_string(&registry.gather()).unwrap()
+}
+
+#[test]
+fn a_request_is_recorded_with_all_labels() {
+    let (registry, meters) = meters(|_| ());
+    let sample = Sample { request: Duration::from_millis(7), bytes_sent: 120, ..Sample::default() };
+    meters.target(labels("a.example")).record(&Method::GET, 200, &sample);
+    let target = meters.target(labels("a.example"));
+    target.record(&Method::GET, 200, &sample);
+    let text = text(&registry);
+    let tail = "canary=\"\",controller_class=\"k8s.io/ingress-nginx\",controller_namespace=\"ns\",\
+                controller_pod=\"pod\",host=\"a.example\",ingress=\"web\",method=\"GET\",\
+                namespace=\"shop\",path=\"/cart\",service=\"cart\",status=\"200\"";
+    // The first target was dropped with its series before the second was made.
+    assert!(text.contains(&format!("nginx_ingress_controller_requests{{{tail}}} 1\n")), "{text}");
+    assert!(
+        text.contains(&format!(
+            "nginx_ingress_controller_request_duration_seconds_bucket{{{tail},le=\"0.01\"}} 1"
+        )),
+        "{text}"
+    );
+    assert!(!text.contains("connect_duration_seconds_count{"), "no endpoint, yet a sample: {text}");
+}
+
+#[test]
+fn a_counter_survives_until_the_last_target_with_its_labels_is_gone() {
+    let (registry, meters) = meters(|_| ());
+    let old = meters.target(labels("a.example"));
+    let other = meters.target(labels("b.example"));
+    old.record(&Method::GET, 200, &Sample::default());
+    other.record(&Method::GET, 200, &Sample::default());
+    let new = meters.target(labels("a.example"));
+    drop(old);
+    new.record(&Method::GET, 200, &Sample::default());
+    assert!(text(&registry).lines().any(|line| line.contains("a.example") && line.ends_with(" 2")));
+    drop(new);
+    let text = text(&registry);
+    assert!(!text.contains("a.example"), "{text}");
+    assert!(text.contains("b.example"), "{text}");
+}
+
+#[test]
+fn made_up_methods_share_a_label_value() {
+    let (registry, meters) = meters(|options| options.status_classes = true);
+    let target = meters.target(labels("a.example"));
+    for method in ["BREW", "WHEN", "get"] {
+        let method = Method::from_bytes(method.as_bytes()).unwrap();
+        target.record(&method, 418, &Sample::default());
+    }
+    let text = text(&registry);
+    let line = text.lines().find(|line| line.starts_with("nginx_ingress_controller_requests{")).unwrap();
+    assert!(line.contains("method=\"OTHER\"") && line.contains("status=\"4xx\"") && line.ends_with(" 3"));
+}
+
+#[test]
+fn excluded_metrics_and_the_host_label_can_be_left_out() {
+    let (registry, meters) = meters(|options| {
+        options.per_host = false;
+        options.exclude = vec!["nginx_ingress_controller_bytes_sent".into(), "request_size".into()];
+    });
+    let target = meters.target(labels("a.example"));
+    target.record(&Method::GET, 200, &Sample::default());
+    let text = text(&registry);
+    assert!(!text.contains("host=") && !text.contains("bytes_sent") && !text.contains("request_size"));
+    assert!(text.contains("response_size"));
+}
+
+#[test]
+fn undefined_hosts_are_recorded_when_asked_for_and_bounded() {
+    let (_, silent) = meters(|_| ());
+    assert!(silent.undefined_host("x.example").is_none());
+    let (registry, meters) = meters(|options| options.per_undefined_host = true);
+    for number in 0..UNDEFINED_HOSTS + 10 {
+        let target = meters.undefined_host(&format!("h{number}.example")).unwrap();
+        target.record(&Method::GET, 404, &Sample::default());
+    }
+    let text = text(&registry);
+    assert!(text.contains("host=\"h0.example\"") && !text.contains("host=\"h1005.example\""));
+    let line = text
+        .lines()
+        .find(|line| line.starts_with("nginx_ingress_controller_requests{") && line.contains("host=\"_\""));
+    assert!(line.unwrap().ends_with(" 10"));
+}
+
+#[test]
+fn the_page_is_as_the_library_would_write_it() {
+    let (registry, meters) = meters(|_| ());
+    let target = meters.target(labels("a.example"));
+    let sample = Sample {
+        connect: Some(Duration::from_micros(300)),
+        header: Some(Duration::from_millis(6)),
+        response: Some(Duration::from_millis(25)),
+        request: Duration::from_millis(26),
+        request_size: 80,
+        bytes_sent: 12_345,
+    };
+    target.record(&Method::GET, 200, &sample);
+    target.record(&Method::GET, 200, &Sample { connect: None, request: Duration::from_secs(20), ..sample });
+    target.record(&Method::POST, 404, &Sample { request: Duration::from_millis(1), ..Sample::default() });
+    // Written by the `prometheus` crate's own vectors from the same samples.
+    assert_eq!(text(&registry), include_str!("tests/page.txt"));
+}
+
+#[test]
+fn buckets_that_do_not_rise_are_refused() {
+    let options = Options { time_buckets: vec![1.0, 1.0], ..Options::default() };
+    assert!(RequestMeters::new(&options, &Registry::new()).is_err());
+}
