@@ -32,8 +32,8 @@ use crate::store::{Kind, Object, Prune};
 const LIFETIME: u32 = 45;
 /// Seconds by which lifetimes differ, so that watches are not renewed all at once.
 const SPREAD: u32 = 6;
-/// Objects of one page.
-const PAGE: u32 = 250;
+/// Objects of one page, which is decoded as a whole.
+const PAGE: u32 = 100;
 /// Until it is tried again whether we may.
 const FORBIDDEN: Duration = Duration::from_secs(10);
 /// Lists without an end after which a server is taken for one that ignores what it does not know.
