@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use http::Request;
 use k8s_openapi::api::core::v1::Pod;
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
@@ -44,6 +44,20 @@ impl Lab {
         }
         control_plane::start_api(self.layout(), self.settings(), options)?;
         self.api_ready().await
+    }
+
+    /// Starts the controllers and the scheduler anew. After a long outage those that run ask the API server again up to
+    /// a minute after it is back, and a test need not wait for that.
+    ///
+    /// # Errors
+    /// When they cannot be ended or started.
+    pub fn restart_controllers(&self) -> Result<()> {
+        for role in [control_plane::CONTROLLERS, control_plane::SCHEDULER] {
+            if let Some(process) = process::running(self.layout(), role) {
+                process.end(Duration::ZERO)?;
+            }
+        }
+        control_plane::start_controllers(self.layout(), self.settings())
     }
 
     /// Restarts the API server on a history without a past: a watch that goes on from any version seen so far is
@@ -110,13 +124,20 @@ impl Lab {
     /// # Errors
     /// When there is no such Pod, or nothing of it runs.
     pub async fn kill_pod(&self, client: &Client, namespace: &str, name: &str) -> Result<()> {
-        let pod = pod(client, namespace, name).await?;
-        let node = pod.spec.and_then(|spec| spec.node_name).and_then(|name| NodeIndex::named(&name));
-        let node = node.with_context(|| format!("{namespace}/{name} is on no node"))?;
-        let dir = self.layout().pods(node).join(pod.metadata.uid.unwrap_or_default());
-        let containers = node::pod_containers(&dir);
+        self.kill(&pod(client, namespace, name).await?)
+    }
+
+    /// The same without asking the API, which may be away.
+    ///
+    /// # Errors
+    /// When nothing of the Pod runs.
+    pub fn kill(&self, pod: &Pod) -> Result<()> {
+        let name = pod.name_any();
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).and_then(NodeIndex::named);
+        let node = node.with_context(|| format!("the Pod {name} is on no node"))?;
+        let containers = node::pod_containers(&self.layout().pods(node).join(pod.uid().unwrap_or_default()));
         if containers.is_empty() {
-            bail!("nothing of {namespace}/{name} runs");
+            bail!("nothing of the Pod {name} runs");
         }
         for container in containers {
             container.signal(Signal::KILL)?;

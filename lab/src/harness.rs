@@ -20,17 +20,20 @@
 //! ```
 
 mod account;
+mod authority;
 mod cluster;
 mod gateway;
 mod ingress;
+pub mod load;
 mod manifests;
 mod program;
 mod tls;
 
+pub use authority::{Authority, handshake};
 pub use cluster::{Cluster, EndpointState, is_ready, restarts};
 pub use gateway::{GatewayPods, GatewayProcess};
 pub use ingress::{TestClass, pod_of};
-pub use manifests::deployment;
+pub use manifests::{deployment, graceful_deployment};
 pub use program::Program;
 pub use tls::TestCertificate;
 

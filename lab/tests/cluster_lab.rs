@@ -13,6 +13,7 @@ use kube::ResourceExt;
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use sluice_lab::forwarder::ANSWER;
+use sluice_lab::harness::load::{Load, Target};
 use sluice_lab::harness::{Cluster, GatewayPods, Program, deployment, is_ready, restarts, shared};
 use sluice_lab::images::lab_program;
 
@@ -498,6 +499,39 @@ fn a_test_runs_programs_inside_the_lab() {
         assert_eq!(answer["path"], json!("/x"));
         let status = program.end(Duration::from_secs(30)).await?;
         assert!(status.success());
+        Ok(())
+    });
+}
+
+/// The load that fault tests judge by: it sees every failure and names it, and it does not take the answers of one
+/// Deployment for those of another.
+#[test]
+fn a_load_counts_what_fails() {
+    shared(async |cluster| {
+        cluster.apply(&deployment("web", 1)).await?;
+        cluster.available("web", 1).await?;
+        let pod = cluster.endpoints("web", |all| all.len() == 1 && all[0].ready).await?.remove(0);
+        let name = pod.pod.context("an endpoint without a Pod")?;
+        let address = (pod.address, 8080).into();
+
+        let load = Load::new(cluster, address, [Target::new("web.example", "web")]).start().await?;
+        load.more(100).await?;
+        let good = load.so_far();
+        good.none_failed()?;
+        assert_eq!(good.by(&name), good.served);
+        cluster.lab.kill_pod(&cluster.client, &cluster.namespace, &name).await?;
+        load.until("the Pod to be back", |tally| tally.failed > 0 && tally.by(&name) > good.served + 50)
+            .await?;
+        let tally = load.stop("a Pod killed and nobody to try again").await?;
+        let told = tally.none_failed().unwrap_err().to_string();
+        assert!(told.contains("connection"), "{told}");
+
+        let wrong = Load::new(cluster, address, [Target::new("web.example", "other")]).start().await;
+        let told = wrong.err().context("another Deployment's answers were taken")?.to_string();
+        assert!(told.contains("a wrong backend has answered"), "{told}");
+        let bad = Target::new("web.example", "web").path("/?status=503");
+        let told = Load::new(cluster, address, [bad]).start().await.err().context("503 is no failure")?;
+        assert!(told.to_string().contains("status 503"), "{told}");
         Ok(())
     });
 }

@@ -20,6 +20,15 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// How many ports are tried, from 20000 on.
 const PORTS: u32 = 12_000;
 
+/// Where a gateway's objects come from.
+#[derive(Clone, Copy, Debug)]
+pub enum Source<'a> {
+    /// A folder of manifests.
+    Manifests(&'a Path),
+    /// The API of a cluster.
+    Kubeconfig(&'a Path),
+}
+
 /// A running gateway. Killed when dropped, unless it was stopped before.
 #[derive(Debug)]
 pub struct Gateway {
@@ -39,10 +48,18 @@ impl Gateway {
     /// # Errors
     /// It cannot be started, ends at once, or is not ready in time; its log is in the message.
     pub async fn start(program: &Path, folder: &Path) -> anyhow::Result<Self> {
+        Self::start_on(program, Source::Manifests(folder)).await
+    }
+
+    /// The same on any source.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub async fn start_on(program: &Path, source: Source<'_>) -> anyhow::Result<Self> {
         let [http, https, healthz, admin] = free_ports()?;
         let log = NamedTempFile::new().context("cannot make a log file")?;
         let started = Instant::now();
-        let child = serve_command(program, folder, [http, https, healthz, admin])
+        let child = serve_command(program, source, [http, https, healthz, admin])
             .arg("--enable-metrics")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -125,14 +142,18 @@ impl Drop for Gateway {
     }
 }
 
-/// The command that serves a folder, with the settings of `default/sluice`, on the ports of HTTP, HTTPS, health
+/// The command that serves a source, with the settings of `default/sluice`, on the ports of HTTP, HTTPS, health
 /// and the address of the admin listener, in this order.
-pub fn serve_command(program: &Path, folder: &Path, listen: [SocketAddr; 4]) -> Command {
+pub fn serve_command(program: &Path, source: Source<'_>, listen: [SocketAddr; 4]) -> Command {
+    let (flag, path) = match source {
+        Source::Manifests(folder) => ("--manifests", folder),
+        Source::Kubeconfig(file) => ("--kubeconfig", file),
+    };
     let [http, https, healthz, admin] = listen;
     let mut command = Command::new(program);
     command
-        .args(["serve", "--configmap", "default/sluice", "--manifests"])
-        .arg(folder)
+        .args(["serve", "--configmap", "default/sluice", flag])
+        .arg(path)
         .args(["--http-port", &http.port().to_string()])
         .args(["--https-port", &https.port().to_string()])
         .args(["--healthz-port", &healthz.port().to_string()])

@@ -4,7 +4,9 @@
 //! and twice as long each time it happens again, up to half a minute. Failures of requests that were already
 //! on their way when the endpoint went out say nothing new and count for nothing; neither does the success
 //! of such a request put the endpoint back, since a Pod that is ending finishes old requests while it refuses
-//! new ones. All of it is one atomic word, because every request looks at it.
+//! new ones. An endpoint whose time is over is on trial until it has answered: one request a second goes there,
+//! because each that meets a dead machine waits for its connect timeout, and all of them would if it were simply
+//! in again. All of it is one atomic word, because every request looks at it.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -16,6 +18,9 @@ const FIRST_EJECTION: Duration = Duration::from_secs(1);
 
 /// The longest time that an endpoint is out, jitter included.
 const LONGEST_EJECTION: Duration = Duration::from_secs(30);
+
+/// How long a request on trial has the endpoint to itself.
+const TRIAL: Duration = Duration::from_secs(1);
 
 /// How long after it ended an ejection is remembered for an endpoint that has left its set.
 const MEMORY: Duration = Duration::from_secs(300);
@@ -38,26 +43,36 @@ pub struct Endpoint {
 /// Passive health. Nothing but zeros while there is nothing to remember.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Record {
-    /// Milliseconds since [`EPOCH`] of the failure that led to the last ejection; 40 bits are 34 years.
-    failed_at: u64,
-    /// Milliseconds that it lasts; 16 bits.
+    /// Milliseconds since [`EPOCH`] from which on the endpoint is out; 40 bits are 34 years.
+    since: u64,
+    /// Milliseconds that it is; 16 bits.
     duration: u64,
-    /// Ejections since the last success; 8 bits.
+    /// Whether it is out because it failed; else a request is there on trial. 1 bit.
+    ejected: bool,
+    /// Ejections since the last success; 7 bits.
     streak: u64,
 }
 
+/// The most that a streak counts to.
+const LONGEST_STREAK: u64 = 0x7f;
+
 impl Record {
     fn unpack(word: u64) -> Self {
-        Self { failed_at: word >> 24, duration: (word >> 8) & 0xffff, streak: word & 0xff }
+        Self {
+            since: word >> 24,
+            duration: (word >> 8) & 0xffff,
+            ejected: word & 0x80 != 0,
+            streak: word & LONGEST_STREAK,
+        }
     }
 
     fn pack(self) -> u64 {
-        self.failed_at << 24 | self.duration << 8 | self.streak
+        self.since << 24 | self.duration << 8 | u64::from(self.ejected) << 7 | self.streak
     }
 
     /// The first millisecond at which the endpoint is in again.
     fn until(self) -> u64 {
-        self.failed_at + self.duration
+        self.since + self.duration
     }
 }
 
@@ -82,12 +97,32 @@ impl Endpoint {
         self.zone.as_ref()
     }
 
-    /// Whether it should get requests: not ejected and not failing its active checks.
+    /// Whether a request may go there now. On trial it may go there alone: true is given to one caller.
+    pub(super) fn admits(&self, now: Instant) -> bool {
+        self.passes_probes() && self.admits_after_failure(now)
+    }
+
+    fn admits_after_failure(&self, now: Instant) -> bool {
+        let word = self.record.load(Ordering::Relaxed);
+        if word == 0 {
+            return true;
+        }
+        let (record, now) = (Record::unpack(word), millis(now));
+        if now < record.until() {
+            return false;
+        }
+        // One earlier than now, so that an answer in this very millisecond counts.
+        let since = now.saturating_sub(1);
+        let trial = Record { since, duration: TRIAL.as_millis() as u64, ejected: false, ..record };
+        self.record.compare_exchange(word, trial.pack(), Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// Whether it should get requests: not ejected, not on trial, and not failing its active checks.
     pub fn is_usable(&self, now: Instant) -> bool {
         self.passes_probes() && self.ejected_for(now).is_none()
     }
 
-    /// How much longer it is ejected.
+    /// How much longer it is out.
     pub fn ejected_for(&self, now: Instant) -> Option<Duration> {
         // The clock is looked at only where there was a failure.
         let word = self.record.load(Ordering::Relaxed);
@@ -119,7 +154,7 @@ impl Endpoint {
     /// A try that began at `began` got a response: the endpoint is well, unless it failed since then.
     pub fn succeeded(&self, began: Instant) {
         let mut word = self.record.load(Ordering::Relaxed);
-        while word != 0 && millis(began) > Record::unpack(word).failed_at {
+        while word != 0 && millis(began) > Record::unpack(word).since {
             match self.record.compare_exchange_weak(word, 0, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(other) => word = other,
@@ -135,12 +170,13 @@ impl Endpoint {
         let mut word = self.record.load(Ordering::Relaxed);
         loop {
             let record = Record::unpack(word);
-            if word != 0 && at < record.until() {
+            if record.ejected && at < record.until() {
                 return None;
             }
             let duration = ejection(record.streak);
-            let streak = (record.streak + 1).min(u64::from(u8::MAX));
-            let next = Record { failed_at: at, duration: duration.as_millis() as u64, streak }.pack();
+            let streak = (record.streak + 1).min(LONGEST_STREAK);
+            let next =
+                Record { since: at, duration: duration.as_millis() as u64, ejected: true, streak }.pack();
             match self.record.compare_exchange_weak(word, next, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return Some(duration),
                 Err(other) => word = other,

@@ -10,7 +10,7 @@ use http::Response;
 use k8s_openapi::api::networking::v1::Ingress;
 use serde_json::{Value, json};
 
-use super::{Cluster, GatewayProcess, deployment};
+use super::{Cluster, GatewayProcess, deployment, graceful_deployment};
 
 /// An IngressClass of one test.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,9 +53,21 @@ impl TestClass {
     /// # Errors
     /// When the API refuses something, or the Pods do not become ready.
     pub async fn web(cluster: &Cluster, replicas: u32) -> Result<Self> {
+        Self::behind(cluster, &deployment("web", replicas), replicas).await
+    }
+
+    /// The same with Pods that go on for some seconds when they are to end, as [`graceful_deployment`] has them.
+    ///
+    /// # Errors
+    /// As [`Self::web`].
+    pub async fn graceful_web(cluster: &Cluster, replicas: u32, seconds: u32) -> Result<Self> {
+        Self::behind(cluster, &graceful_deployment("web", replicas, seconds), replicas).await
+    }
+
+    async fn behind(cluster: &Cluster, web: &str, replicas: u32) -> Result<Self> {
         let class = Self::of(cluster);
         cluster.apply(&class.manifest()).await?;
-        cluster.apply(&deployment("web", replicas)).await?;
+        cluster.apply(web).await?;
         cluster.apply(&class.ingress("web", "web.example", "web")).await?;
         cluster.available("web", replicas.try_into()?).await?;
         let ready = replicas as usize;

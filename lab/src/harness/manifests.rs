@@ -2,6 +2,17 @@
 
 /// A Deployment of echo servers and its Service of the same name, on port 80 to port 8080.
 pub fn deployment(name: &str, replicas: u32) -> String {
+    with_lifecycle(name, replicas, "")
+}
+
+/// The same as people deploy it who do not want to lose a request: a Pod that is to end goes on answering for some
+/// seconds, in which everybody hears of it.
+pub fn graceful_deployment(name: &str, replicas: u32, seconds: u32) -> String {
+    let hook = format!("lifecycle: {{preStop: {{sleep: {{seconds: {seconds}}}}}}}");
+    with_lifecycle(name, replicas, &hook)
+}
+
+fn with_lifecycle(name: &str, replicas: u32, lifecycle: &str) -> String {
     format!(
         r"
 apiVersion: apps/v1
@@ -21,6 +32,7 @@ spec:
         - {{name: NAMESPACE, valueFrom: {{fieldRef: {{fieldPath: metadata.namespace}}}}}}
         - {{name: NODE_NAME, valueFrom: {{fieldRef: {{fieldPath: spec.nodeName}}}}}}
         readinessProbe: {{httpGet: {{path: /healthz, port: http}}, periodSeconds: 1}}
+        {lifecycle}
 ---
 apiVersion: v1
 kind: Service

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Result, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use rcgen::{CertifiedKey, generate_simple_self_signed};
+use rcgen::{CertifiedKey, KeyPair, generate_simple_self_signed};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
@@ -30,12 +30,22 @@ impl TestCertificate {
     /// When it cannot be made.
     pub fn new(host: &str) -> Result<Self> {
         let CertifiedKey { cert, signing_key } = generate_simple_self_signed(vec![host.to_owned()])?;
-        Ok(Self {
+        Ok(Self::of(host, &cert, &signing_key))
+    }
+
+    /// One that was made elsewhere.
+    pub(super) fn of(host: &str, certificate: &rcgen::Certificate, key: &KeyPair) -> Self {
+        Self {
             host: host.to_owned(),
-            certificate: cert.der().clone(),
-            chain: cert.pem(),
-            key: signing_key.serialize_pem(),
-        })
+            certificate: certificate.der().clone(),
+            chain: certificate.pem(),
+            key: key.serialize_pem(),
+        }
+    }
+
+    /// As it is shown in a handshake.
+    pub fn der(&self) -> &CertificateDer<'static> {
+        &self.certificate
     }
 
     /// As a TLS Secret.

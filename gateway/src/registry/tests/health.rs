@@ -53,6 +53,38 @@ fn only_a_success_that_began_after_the_failure_puts_an_endpoint_back() {
     assert_eq!(endpoint.failures(), 0);
 }
 
+/// Each request that meets a dead machine waits for its connect timeout. When all of them were let in again as soon as
+/// an ejection was over, half of a cluster's requests waited for it, some of them three times over.
+#[test]
+fn an_endpoint_that_comes_back_gets_one_request_until_it_has_answered() {
+    for balance in [Balance::RoundRobin, Balance::Ring] {
+        let (_fixture, pool) = Fixture::with_pool(balance, &[1, 2]);
+        let endpoint = endpoint(&pool, 1);
+        let pick_at = |now| {
+            let keys = (0..40).map(|key| format!("key {key}"));
+            count(keys.map(|key| {
+                number(&pool.pick(&PickRequest { key: Some(key.as_bytes()), now, ..request() }).unwrap())
+            }))
+        };
+        let failed = Instant::now();
+        pool.failed(&endpoint, failed);
+        let back = failed + endpoint.ejected_for(failed).unwrap();
+        assert_eq!(pick_at(back), HashMap::from([(1, 1), (2, 39)]), "{balance:?}");
+        assert_eq!(pick_at(back + Duration::from_millis(500)), HashMap::from([(2, 40)]));
+        assert_eq!(pick_at(back + Duration::from_millis(1001)), HashMap::from([(1, 1), (2, 39)]));
+
+        // The one that was let in fails, though the endpoint is out for others: it counts.
+        let again = back + Duration::from_millis(1500);
+        pool.failed(&endpoint, again);
+        assert_eq!(endpoint.failures(), 2);
+        let back = again + endpoint.ejected_for(again).unwrap();
+        assert_eq!(pick_at(back), HashMap::from([(1, 1), (2, 39)]));
+        endpoint.succeeded(back);
+        assert_eq!(endpoint.failures(), 0);
+        assert!(pick_at(back).contains_key(&1));
+    }
+}
+
 #[test]
 fn every_try_gets_an_endpoint_not_yet_tried_the_good_ones_first() {
     for balance in [Balance::RoundRobin, Balance::Ring] {

@@ -10,7 +10,7 @@ use anyhow::Context;
 use crate::bench::scene::{Scene, hosts};
 use crate::bench::tool;
 use crate::manifest::{CLASS, config_map, ingress, secret, service, slice};
-use crate::process::serve_command;
+use crate::process::{Source, serve_command};
 
 /// A build of Sluice: `[NAME=]PATH[:FLAG FLAG...]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,7 +75,7 @@ pub(super) fn command(build: &Build, scene: &Scene) -> anyhow::Result<Command> {
     }
     folder.write("ingress.yaml", &text)?;
     let listen = [scene.http, scene.https, scene.status, scene.admin];
-    let mut command = serve_command(&build.program, folder.path(), listen);
+    let mut command = serve_command(&build.program, Source::Manifests(folder.path()), listen);
     if scene.setting.metrics {
         command.arg("--enable-metrics");
     }

@@ -1,0 +1,257 @@
+//! Steady requests through a gateway while something else happens, with every failure counted.
+//!
+//! The load is an open loop: requests begin at their times whether or not earlier ones have been answered, so that a
+//! gateway that stalls is not asked less; only on a machine that cannot keep up at all, [`AT_ONCE`] bounds them. Most go out on kept connections, every fourth on a new one; every third is a
+//! POST with a body. A request has failed unless it is answered in time, with 200, by a Pod of the Deployment that it
+//! was meant for, and with the echo of that very request.
+//!
+//! What a test waits for is answers, never a time: [`Running::more`], [`Running::until`], [`Running::settled`].
+
+mod client;
+mod tally;
+
+pub use tally::{Failure, Tally};
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use http::Method;
+use rustls::ClientConfig;
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+use super::Cluster;
+use client::{Clients, Question};
+
+/// Longer than any answer takes on a busy machine: a request without one by then has failed.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How many requests are without an answer at most.
+const AT_ONCE: usize = 64;
+
+/// How long a test waits for answers that it needs to go on.
+const LONGEST_WAIT: Duration = Duration::from_secs(120);
+
+/// What is asked, and who has to answer.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// The host.
+    pub host: String,
+    /// The path, with a query.
+    pub path: String,
+    /// The Deployment of echo servers, in the test's namespace, one of whose Pods has to answer.
+    pub deployment: String,
+}
+
+/// A load that has not begun.
+#[derive(Clone, Debug)]
+pub struct Load {
+    address: SocketAddr,
+    targets: Vec<Target>,
+    namespace: String,
+    rate: u32,
+    posts: bool,
+    tls: Option<Arc<ClientConfig>>,
+}
+
+/// A load that goes on until it is stopped.
+pub struct Running {
+    shared: Arc<Shared>,
+    stop: watch::Sender<bool>,
+    pacer: JoinHandle<()>,
+}
+
+struct Shared {
+    load: Load,
+    clients: Clients,
+    begun: Instant,
+    tally: Mutex<Tally>,
+    /// The numbers of the requests without an answer.
+    open: Mutex<BTreeSet<usize>>,
+    next: AtomicUsize,
+    answered: watch::Sender<u64>,
+}
+
+impl Target {
+    /// The root of a host.
+    pub fn new(host: &str, deployment: &str) -> Self {
+        Self { host: host.to_owned(), path: "/".to_owned(), deployment: deployment.to_owned() }
+    }
+
+    /// The same host with another path.
+    #[must_use]
+    pub fn path(self, path: &str) -> Self {
+        Self { path: path.to_owned(), ..self }
+    }
+}
+
+impl Load {
+    /// 200 requests a second to an address, over these targets in turn.
+    pub fn new(cluster: &Cluster, address: SocketAddr, targets: impl IntoIterator<Item = Target>) -> Self {
+        Self {
+            address,
+            targets: targets.into_iter().collect(),
+            namespace: cluster.namespace.clone(),
+            rate: 200,
+            posts: true,
+            tls: None,
+        }
+    }
+
+    /// So many requests a second.
+    #[must_use]
+    pub fn rate(self, rate: u32) -> Self {
+        Self { rate, ..self }
+    }
+
+    /// Only requests that may be sent twice.
+    #[must_use]
+    pub fn idempotent(self) -> Self {
+        Self { posts: false, ..self }
+    }
+
+    /// Over TLS.
+    #[must_use]
+    pub fn tls(self, config: Arc<ClientConfig>) -> Self {
+        Self { tls: Some(config), ..self }
+    }
+
+    /// Begins, and waits until every target has been answered well a few times.
+    ///
+    /// # Errors
+    /// When that takes too long, or a request fails: the fault has not even begun then.
+    pub async fn start(self) -> Result<Running> {
+        let needed = 8 * self.targets.len() as u64;
+        let shared = Arc::new(Shared {
+            clients: Clients::new(self.address, self.tls.clone()),
+            begun: Instant::now(),
+            tally: Mutex::default(),
+            open: Mutex::default(),
+            next: AtomicUsize::new(0),
+            answered: watch::Sender::new(0),
+            load: self,
+        });
+        let (stop, stopped) = watch::channel(false);
+        let running = Running { pacer: tokio::spawn(pace(shared.clone(), stopped)), shared, stop };
+        running.more(needed).await?;
+        running.so_far().none_failed()?;
+        Ok(running)
+    }
+}
+
+impl Running {
+    /// Waits for so many more answers to requests, good or bad.
+    ///
+    /// # Errors
+    /// When they take too long.
+    pub async fn more(&self, count: u64) -> Result<()> {
+        let wanted = *self.shared.answered.borrow() + count;
+        self.until(&format!("{count} more answers"), |tally| tally.served + tally.failed >= wanted).await
+    }
+
+    /// Waits until what has become of the requests fulfils a condition.
+    ///
+    /// # Errors
+    /// When it takes too long; the message has what has become of them.
+    pub async fn until(&self, what: &str, condition: impl Fn(&Tally) -> bool) -> Result<()> {
+        let mut answered = self.shared.answered.subscribe();
+        let waiting = answered.wait_for(|_| condition(&self.shared.tally()));
+        if !matches!(timeout(LONGEST_WAIT, waiting).await, Ok(Ok(_))) {
+            bail!("waited {} s for {what}: {}", LONGEST_WAIT.as_secs(), self.so_far());
+        }
+        Ok(())
+    }
+
+    /// Waits until every request that has begun is answered, so that none meets both the last fault and the next.
+    ///
+    /// # Errors
+    /// When it takes too long.
+    pub async fn settled(&self) -> Result<()> {
+        let begun = self.shared.next.load(Ordering::Relaxed);
+        let open = || self.shared.open().first().is_some_and(|oldest| *oldest < begun);
+        self.until("all requests to be answered", |_| !open()).await
+    }
+
+    /// What has become of the requests so far.
+    pub fn so_far(&self) -> Tally {
+        self.shared.tally().clone()
+    }
+
+    /// Sends no more, waits for the answers that are on their way, and prints one line for the record.
+    ///
+    /// # Errors
+    /// When the load itself broke.
+    pub async fn stop(self, fault: &str) -> Result<Tally> {
+        self.stop.send_replace(true);
+        self.pacer.await?;
+        let tally = self.shared.tally().clone();
+        println!("{fault}: {tally}");
+        Ok(tally)
+    }
+}
+
+impl Shared {
+    fn tally(&self) -> MutexGuard<'_, Tally> {
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn open(&self) -> MutexGuard<'_, BTreeSet<usize>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next request: kinds and targets vary independently of each other.
+    fn question(&self) -> Question {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let target = self.load.targets[number % self.load.targets.len()].clone();
+        let round = number / self.load.targets.len();
+        let method = if self.load.posts && round % 3 == 2 { Method::POST } else { Method::GET };
+        self.open().insert(number);
+        Question { number, method, kept: round % 4 != 3, target }
+    }
+
+    async fn ask(&self, question: Question) {
+        let asked = self.begun.elapsed();
+        let outcome = timeout(PATIENCE, self.clients.ask(&question, &self.load.namespace)).await;
+        let outcome = outcome.unwrap_or_else(|_| Err(anyhow::anyhow!("no answer in {PATIENCE:?}")));
+        let mut tally = self.tally();
+        match outcome {
+            Ok(pod) => tally.serve(pod),
+            Err(error) => tally.fail(Failure {
+                asked,
+                after: self.begun.elapsed().saturating_sub(asked),
+                what: format!("{question}: {error:#}"),
+                method: question.method,
+            }),
+        }
+        let answered = tally.served + tally.failed;
+        drop(tally);
+        self.open().remove(&question.number);
+        self.answered.send_replace(answered);
+    }
+}
+
+/// Begins requests at their times until it is told to stop, then waits for the last of them.
+async fn pace(shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
+    let mut ticks = interval(Duration::from_secs(1) / shared.load.rate.max(1));
+    // A machine that was busy catches up, so that the rate holds over time.
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+    let mut asking = JoinSet::new();
+    loop {
+        tokio::select! {
+            biased;
+            // An error means that nobody waits for the outcome any more, which is the same.
+            _ = stopped.wait_for(|stopped| *stopped) => break,
+            Some(_) = asking.join_next() => {}
+            _ = ticks.tick(), if asking.len() < AT_ONCE => {
+                let (shared, question) = (shared.clone(), shared.question());
+                asking.spawn(async move { shared.ask(question).await });
+            }
+        }
+    }
+    while asking.join_next().await.is_some() {}
+}

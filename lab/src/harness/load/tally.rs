@@ -1,0 +1,110 @@
+//! What has become of the requests of a load.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use http::Method;
+
+/// How many failures are kept in words.
+const EXAMPLES: usize = 10;
+
+/// Answers by Pod, and failures.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Requests that were answered as they had to be.
+    pub served: u64,
+    /// Requests that were not.
+    pub failed: u64,
+    /// How many answers each Pod has given.
+    pub pods: BTreeMap<String, u64>,
+    /// The first failures.
+    pub failures: Vec<Failure>,
+}
+
+/// A request that was not answered as it had to be.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// When it was sent, counted from the beginning of the load.
+    pub asked: Duration,
+    /// How long after that it failed.
+    pub after: Duration,
+    /// Its method.
+    pub method: Method,
+    /// What it was, and why it failed.
+    pub what: String,
+}
+
+impl Tally {
+    /// How many answers a Pod has given.
+    pub fn by(&self, pod: &str) -> u64 {
+        self.pods.get(pod).copied().unwrap_or(0)
+    }
+
+    /// Fails unless no request has.
+    ///
+    /// # Errors
+    /// When one has failed; the message has the first of them.
+    pub fn none_failed(&self) -> Result<()> {
+        if self.failed > 0 {
+            bail!("{self}");
+        }
+        Ok(())
+    }
+
+    pub(super) fn serve(&mut self, pod: String) {
+        self.served += 1;
+        *self.pods.entry(pod).or_default() += 1;
+    }
+
+    pub(super) fn fail(&mut self, failure: Failure) {
+        self.failed += 1;
+        if self.failures.len() < EXAMPLES {
+            self.failures.push(failure);
+        }
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sent = self.served + self.failed;
+        write!(f, "{sent} sent, {} failed, answered by {} Pods", self.failed, self.pods.len())?;
+        for failure in &self.failures {
+            let (asked, after) = (failure.asked.as_secs_f64(), failure.after.as_secs_f64());
+            write!(f, "\n  at {asked:.3} s, after {after:.3} s: {}", failure.what)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_told_with_its_time_and_reason() {
+        let mut tally = Tally::default();
+        tally.serve("web-1".to_owned());
+        tally.none_failed().unwrap();
+        tally.fail(Failure {
+            asked: Duration::from_millis(1500),
+            after: Duration::from_millis(20),
+            method: Method::GET,
+            what: "GET on a kept connection: status 502".to_owned(),
+        });
+        let told = tally.none_failed().unwrap_err().to_string();
+        assert!(told.starts_with("2 sent, 1 failed, answered by 1 Pods"), "{told}");
+        assert!(told.contains("at 1.500 s, after 0.020 s: GET on a kept connection: status 502"), "{told}");
+    }
+
+    #[test]
+    fn not_every_failure_is_kept_in_words() {
+        let mut tally = Tally::default();
+        for _ in 0..100 {
+            let what = "GET".to_owned();
+            tally.fail(Failure { asked: Duration::ZERO, after: Duration::ZERO, method: Method::GET, what });
+        }
+        assert_eq!((tally.failed, tally.failures.len()), (100, EXAMPLES));
+    }
+}

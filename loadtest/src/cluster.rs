@@ -1,0 +1,172 @@
+//! Thousands of objects in the API of a lab: Ingress n sends `host-n.example` to Service n, whose EndpointSlice is
+//! written by us and names addresses of the lab's loopback, where two backends answer on ports of their own.
+
+use std::fmt::Debug;
+use std::net::{IpAddr, Ipv4Addr};
+
+use anyhow::Context;
+use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::{Secret, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::networking::v1::{Ingress, IngressClass};
+use kube::api::PostParams;
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sluice_lab::client::connect;
+use sluice_lab::lab::Lab;
+
+use crate::certificate::Certificate;
+use crate::manifest::{CLASS, ingress, secret, service, slice};
+
+/// Writes that are under way at the same time while the cluster grows.
+const AT_ONCE: usize = 32;
+
+/// The addresses of endpoints. Those of 127.0.0.0/8 are refused by the API, so the lab's loopback gets these too.
+const ENDPOINTS: (Ipv4Addr, u8) = (Ipv4Addr::new(10, 98, 0, 1), 16);
+
+/// The objects of a lab.
+pub struct Cluster {
+    /// The API.
+    pub client: Client,
+    ports: [u16; 2],
+    endpoints: usize,
+    count: usize,
+}
+
+impl Cluster {
+    /// An IngressClass and nothing else. `ports` are those of the two backends; each Service gets so many `endpoints`.
+    ///
+    /// # Errors
+    /// The API refuses something, or the lab's loopback takes no addresses.
+    pub async fn new(lab: &Lab, ports: [u16; 2], endpoints: usize) -> anyhow::Result<Self> {
+        let (first, length) = ENDPOINTS;
+        let range = format!("{first}/{length}");
+        let output =
+            lab.command("ip").args(["address", "add", &range, "dev", "lo"]).output().context("ip")?;
+        anyhow::ensure!(output.status.success(), "ip: {}", String::from_utf8_lossy(&output.stderr));
+        let client = connect(&lab.kubeconfig()).await?;
+        let class: IngressClass = serde_yaml::from_str(CLASS)?;
+        Api::all(client.clone()).create(&PostParams::default(), &class).await?;
+        Ok(Self { client, ports, endpoints, count: 0 })
+    }
+
+    /// How many Ingresses there are.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Adds Ingresses with their Services and EndpointSlices until there are so many.
+    ///
+    /// # Errors
+    /// The API refuses one.
+    pub async fn grow(&mut self, count: usize) -> anyhow::Result<()> {
+        let this = &*self;
+        stream::iter(self.count..count)
+            .map(|number| async move {
+                let name = name(number);
+                this.create::<Service>(&service(&name)).await?;
+                this.create::<EndpointSlice>(&this.slice(number, 0)).await?;
+                this.create::<Ingress>(&ingress(&name, &[&host(number)], &name, None)).await?;
+                anyhow::Ok(())
+            })
+            .buffer_unordered(AT_ONCE)
+            .try_collect::<Vec<()>>()
+            .await?;
+        self.count = self.count.max(count);
+        Ok(())
+    }
+
+    /// Points Service n at one of the two backends.
+    ///
+    /// # Errors
+    /// The API refuses it.
+    pub async fn point(&self, number: usize, backend: usize) -> anyhow::Result<String> {
+        self.replace::<EndpointSlice>(&self.slice(number, backend)).await
+    }
+
+    /// Sends host n to another Service.
+    ///
+    /// # Errors
+    /// The API refuses it.
+    pub async fn route(&self, number: usize, service: usize) -> anyhow::Result<String> {
+        self.replace::<Ingress>(&ingress(&name(number), &[&host(number)], &name(service), None)).await
+    }
+
+    /// Adds an Ingress of a host of its own.
+    ///
+    /// # Errors
+    /// The API refuses it.
+    pub async fn add(&self, name_and_host: &str, to: usize, secret: Option<&str>) -> anyhow::Result<String> {
+        self.create::<Ingress>(&ingress(name_and_host, &[name_and_host], &name(to), secret)).await
+    }
+
+    /// Adds a Secret.
+    ///
+    /// # Errors
+    /// The API refuses it.
+    pub async fn add_secret(&self, name: &str, certificate: &Certificate) -> anyhow::Result<String> {
+        self.create::<Secret>(&secret(name, certificate)).await
+    }
+
+    /// Puts another certificate into a Secret.
+    ///
+    /// # Errors
+    /// The API refuses it.
+    pub async fn rotate(&self, name: &str, certificate: &Certificate) -> anyhow::Result<String> {
+        self.replace::<Secret>(&secret(name, certificate)).await
+    }
+
+    /// The objects of a kind in the namespace of all of this.
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope>,
+        K::DynamicType: Default,
+    {
+        Api::namespaced(self.client.clone(), "default")
+    }
+
+    async fn create<K>(&self, manifest: &str) -> anyhow::Result<String>
+    where
+        K: Resource<Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned + Serialize,
+        K::DynamicType: Default,
+    {
+        let object: K = serde_yaml::from_str(manifest)?;
+        version(&self.api::<K>().create(&PostParams::default(), &object).await?)
+    }
+
+    /// Whatever the object was: nobody else writes it.
+    async fn replace<K>(&self, manifest: &str) -> anyhow::Result<String>
+    where
+        K: Resource<Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned + Serialize,
+        K::DynamicType: Default,
+    {
+        let object: K = serde_yaml::from_str(manifest)?;
+        version(&self.api::<K>().replace(&object.name_any(), &PostParams::default(), &object).await?)
+    }
+
+    fn slice(&self, number: usize, backend: usize) -> String {
+        let first = number * self.endpoints;
+        let addresses: Vec<IpAddr> = (first..first + self.endpoints)
+            .map(|index| {
+                let index = u32::try_from(index).expect("there are fewer endpoints than addresses");
+                IpAddr::V4(Ipv4Addr::from_bits(ENDPOINTS.0.to_bits() + index))
+            })
+            .collect();
+        slice(&name(number), &addresses, self.ports[backend])
+    }
+}
+
+/// The host of Ingress n.
+pub fn host(number: usize) -> String {
+    format!("host-{number}.example")
+}
+
+fn name(number: usize) -> String {
+    format!("object-{number}")
+}
+
+fn version(object: &impl ResourceExt) -> anyhow::Result<String> {
+    object.resource_version().context("the API has answered without a resource version")
+}
