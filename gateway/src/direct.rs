@@ -11,7 +11,7 @@
 //! |---|---|
 //! | `request`, `response` | heads: for the pipeline, strict reading, writing |
 //! | `tries`, `relay` | tries, and one try, both directions; `upload` and `download` are one each |
-//! | `near`, `http1` | the client's side |
+//! | `near`, `http1`, `http2` | the client's side |
 //! | `upstream`, `pool` | connections to endpoints |
 //! | `limits`, `alarm` | time |
 //! | `scratch`, `backlog` | memory |
@@ -20,6 +20,7 @@ pub(crate) mod alarm;
 mod backlog;
 mod download;
 mod http1;
+mod http2;
 mod limits;
 mod near;
 mod pool;
@@ -35,17 +36,22 @@ mod upstream;
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+use h2::RecvStream;
+use h2::server::SendResponse;
 use http::Version;
 use sluice_config::UpstreamProtocol;
 
 use crate::connection::ConnectionInfo;
 use crate::connection::framing::Framing;
 use crate::connection::head::Head;
+use crate::connection::refusal::Refusal;
 use crate::connection::wire::Wire;
 use crate::pipeline::{Exchange, Verdict};
 use crate::worker::Worker;
 use alarm::Alarm;
 use http1::Http1;
+use http2::Http2;
 use near::Near;
 use tries::{Ended, Run};
 use upload::Upload;
@@ -84,6 +90,11 @@ pub(crate) enum Served {
 }
 
 impl Driver {
+    /// Whether the direct driver takes connections of HTTP/2.
+    pub(crate) fn takes_http2(self) -> bool {
+        self != Self::Proxy
+    }
+
     /// Whether the direct driver takes a request with this head.
     pub(crate) fn takes(self, head: &Head) -> bool {
         match self {
@@ -110,6 +121,38 @@ pub(crate) async fn serve(turn: Turn<'_>, head: Head) -> Served {
         Ended::Whole => Served::Whole { framing: near.framing, keep: near.keep },
         Ended::Broken => Served::Broken,
     }
+}
+
+/// Serves one stream of HTTP/2. Says whether the client took it back.
+pub(crate) async fn serve_stream(
+    worker: &Worker,
+    info: &Arc<ConnectionInfo>,
+    head: Head,
+    body: RecvStream,
+    reply: SendResponse<Bytes>,
+) -> bool {
+    let (exchange, verdict) = Exchange::begin(&worker.state, info, &request::view(&head));
+    let mut near = Http2::new(body, reply, head.framing);
+    let upload = Upload::new(head.expects_continue && !near.is_spent());
+    let run = Run { worker, near: &mut near, alarm: &mut Alarm::default(), exchange, head, upload };
+    match run.run(verdict).await {
+        Ended::Whole => false,
+        Ended::Broken => near.reset(),
+    }
+}
+
+/// Answers a stream that cannot be served.
+pub(crate) async fn refuse_stream(
+    worker: &Worker,
+    info: &Arc<ConnectionInfo>,
+    refusal: Refusal<'_>,
+    body: RecvStream,
+    reply: SendResponse<Bytes>,
+) {
+    let Refusal { request_line, length, status } = refusal;
+    let (exchange, answer) = Exchange::refuse(&worker.state, info, request_line, length, status);
+    let mut near = Http2::new(body, reply, Framing::NONE);
+    tries::refuse(exchange, &answer, &mut near).await;
 }
 
 /// Whether this driver can speak to the endpoints that the request is for.

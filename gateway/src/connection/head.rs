@@ -5,6 +5,8 @@
 //! What comes out is a head in origin form with exactly one authority, so that Pingora, the pipeline and the
 //! endpoint all read the same request.
 
+pub(crate) mod http2;
+
 use std::mem::MaybeUninit;
 use std::ops::Range;
 

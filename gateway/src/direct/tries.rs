@@ -155,6 +155,19 @@ impl<N: Near> Run<'_, N> {
     }
 }
 
+/// Answers what has never been a request.
+pub(super) async fn refuse(mut exchange: Exchange, answer: &Answer, near: &mut impl Near) {
+    let sent = send(answer, false, near, &mut Alarm::default(), &Upload::new(false)).await;
+    let (bytes_sent, body_sent) = near.sent();
+    exchange.end(Outcome {
+        status: sent.is_ok().then_some(answer.status),
+        body_sent,
+        bytes_sent,
+        aborted: sent.is_err(),
+        ..Outcome::default()
+    });
+}
+
 /// Sends an answer of our own.
 async fn send(
     answer: &Answer,
