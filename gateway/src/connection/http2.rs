@@ -13,7 +13,10 @@
 
 mod streams;
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -26,7 +29,7 @@ use pingora_core::protocols::Stream;
 use pingora_core::protocols::http::ServerSession;
 use pingora_core::protocols::http::v2::server::{H2Accept, HttpSession};
 use pingora_core::protocols::raw_connect::ProxyDigest;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::ConnectionInfo;
 use super::framing::Framing;
@@ -36,6 +39,7 @@ use super::lease::Lease;
 use super::link::{Client, Link};
 use super::refusal::Refusal;
 use super::wire::Wire;
+use crate::direct::alarm::Alarm;
 use crate::direct::{self, Driver};
 use crate::drain::Phase;
 use crate::pipeline::{Exchange, Outcome};
@@ -72,6 +76,16 @@ pub(super) struct Http2 {
     malformed: usize,
 }
 
+/// What a connection does next.
+enum Event {
+    /// Serves a stream.
+    Accepted(Accepted),
+    /// Tells the client that it ends.
+    Farewell,
+    /// Ends.
+    End,
+}
+
 /// A stream that the client has begun.
 enum Accepted {
     /// For the direct driver.
@@ -103,27 +117,56 @@ impl Http2 {
         let (options, patience) = self.options();
         let io: Stream = Box::new(lease);
         let Ok(Ok(mut connection)) = timeout(patience, options.handshake(io)).await else { return };
-        let serving = self.worker.drain.shared().phase() == Phase::Serving;
+        let worker = self.worker.clone();
+        // One that began while the program ends has had no chance to ask for anything yet.
+        let last_word = match worker.drain.shared().phase() {
+            Phase::Serving => Phase::Draining,
+            _ => Phase::Closing,
+        };
+        let (mut alarm, mut ear, mut idle_since) = (Alarm::default(), pin!(None), None);
         loop {
-            let idle = self.worker.state.tuning.load().keep_alive;
-            tokio::select! {
-                biased;
-                accepted = accept(self.worker.driver, &mut connection, &digest) => match accepted {
-                    Some(accepted) => self.stream(accepted, &mut connection),
-                    None => return,
-                },
-                // One that began while the program ends has had no chance to ask for anything yet.
-                () = self.worker.drain.reached(if serving { Phase::Draining } else { Phase::Closing }),
-                    if !self.farewell => self.say_farewell(&mut connection),
-                () = self.idle_since(FAREWELL), if self.is_closing() => return,
-                () = self.idle_since(idle) => {
-                    if self.farewell {
-                        return;
+            let event = {
+                let mut accepting = pin!(accept(worker.driver, &mut connection, &digest));
+                poll_fn(|cx| {
+                    if let Poll::Ready(accepted) = accepting.as_mut().poll(cx) {
+                        return Poll::Ready(accepted.map_or(Event::End, Event::Accepted));
                     }
+                    // Once it is told, what comes next is that idle connections have less time.
+                    let phase = if self.farewell { Phase::Closing } else { last_word };
+                    let reached = worker.drain.poll_reached(cx, &mut ear, phase).is_ready();
+                    if reached && !self.farewell {
+                        return Poll::Ready(Event::Farewell);
+                    }
+                    self.poll_idle(cx, &mut alarm, &mut idle_since).map(|()| match self.farewell {
+                        true => Event::End,
+                        false => Event::Farewell,
+                    })
+                })
+                .await
+            };
+            match event {
+                Event::Accepted(accepted) => self.stream(accepted, &mut connection),
+                Event::Farewell => {
+                    idle_since = None;
                     self.say_farewell(&mut connection);
                 }
+                Event::End => return,
             }
         }
+    }
+
+    /// Ready when no stream has been open for as long as a connection may be idle.
+    fn poll_idle(&self, cx: &mut Context<'_>, alarm: &mut Alarm, since: &mut Option<Instant>) -> Poll<()> {
+        if !self.streams.poll_none(cx) {
+            *since = None;
+            return Poll::Pending;
+        }
+        let patience = match self.worker.drain.shared().phase() {
+            Phase::Closing => FAREWELL,
+            _ => self.worker.state.tuning.load().keep_alive,
+        };
+        let since = *since.get_or_insert_with(Instant::now);
+        alarm.poll(cx, since + patience)
     }
 
     fn options(&self) -> (Builder, Duration) {
@@ -222,16 +265,6 @@ impl Http2 {
     fn say_farewell(&mut self, connection: &mut Connection) {
         self.farewell = true;
         connection.graceful_shutdown();
-    }
-
-    fn is_closing(&self) -> bool {
-        self.worker.drain.shared().phase() == Phase::Closing
-    }
-
-    /// Waits until no stream has been open for so long.
-    async fn idle_since(&self, duration: Duration) {
-        self.streams.none().await;
-        tokio::time::sleep(duration).await;
     }
 }
 

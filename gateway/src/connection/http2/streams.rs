@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::task::Context;
 
-use tokio::sync::Notify;
+use futures::task::AtomicWaker;
 
 /// Counts streams.
 #[derive(Debug, Default)]
@@ -11,7 +12,8 @@ pub(super) struct Streams {
     open: AtomicUsize,
     /// Those that their clients took back, less those that were answered.
     cancelled: AtomicUsize,
-    closed: Notify,
+    /// The connection, which waits for the last one to end.
+    connection: AtomicWaker,
 }
 
 /// A stream under way.
@@ -35,15 +37,13 @@ impl Streams {
         self.cancelled.load(Relaxed)
     }
 
-    /// Waits until none is under way.
-    pub(super) async fn none(&self) {
-        loop {
-            let closed = self.closed.notified();
-            if self.under_way() == 0 {
-                return;
-            }
-            closed.await;
+    /// Whether none is under way. If there are some, the caller is woken when the last one ends.
+    pub(super) fn poll_none(&self, cx: &mut Context<'_>) -> bool {
+        if self.under_way() == 0 {
+            return true;
         }
+        self.connection.register(cx.waker());
+        false
     }
 }
 
@@ -59,7 +59,7 @@ impl OpenStream {
 impl Drop for OpenStream {
     fn drop(&mut self) {
         if self.0.open.fetch_sub(1, Relaxed) == 1 {
-            self.0.closed.notify_waiters();
+            self.0.connection.wake();
         }
     }
 }
