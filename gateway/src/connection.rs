@@ -21,7 +21,7 @@ pub mod info;
 mod lease;
 pub(crate) mod link;
 mod listeners;
-mod refusal;
+pub(crate) mod refusal;
 pub(crate) mod transport;
 pub(crate) mod wire;
 

@@ -1,6 +1,5 @@
 //! An answer of our own as octets of HTTP/1.
 
-use http::StatusCode;
 use pingora_core::protocols::http::date::get_cached_date;
 
 use crate::pipeline::Answer;
@@ -12,8 +11,7 @@ pub(crate) fn write_head(answer: &Answer, keep: bool, out: &mut Vec<u8>) {
         out.extend_from_slice(part.as_bytes());
     }
     out.extend_from_slice(get_cached_date().as_bytes());
-    // Not where no length is allowed (RFC 9110 §8.6) or where it would speak of another representation.
-    if !matches!(answer.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
+    if answer.has_length() {
         out.extend_from_slice(b"\r\nContent-Length: ");
         out.extend_from_slice(itoa::Buffer::new().format(answer.body.len()).as_bytes());
     }

@@ -59,6 +59,24 @@ impl FieldList {
         }));
     }
 
+    /// Adds a part of the head that is no field.
+    pub(crate) fn push_text(&mut self, text: &str) {
+        self.text.extend_from_slice(text.as_bytes());
+    }
+
+    /// Adds a field with its line.
+    pub(crate) fn push_line(&mut self, name: &[u8], value: &[u8]) {
+        let start = self.text.len();
+        line(&mut self.text, name, value);
+        self.lengths |= bit(name.len());
+        self.places.push(Place {
+            name: start as u32,
+            name_length: name.len() as u32,
+            value: (start + name.len() + 2) as u32,
+            value_length: value.len() as u32,
+        });
+    }
+
     /// Empties it.
     pub(crate) fn clear(&mut self) {
         self.text.clear();

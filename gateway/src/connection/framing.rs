@@ -129,7 +129,17 @@ impl Framing {
     }
 
     /// [`take`](Self::take), with what the body says free of its coding, piece by piece.
-    pub(crate) fn read(&mut self, bytes: &[u8], mut data: impl FnMut(&[u8])) -> Result<usize, BadChunk> {
+    pub(crate) fn read(&mut self, bytes: &[u8], data: impl FnMut(&[u8])) -> Result<usize, BadChunk> {
+        self.read_all(bytes, data, |_| ())
+    }
+
+    /// [`read`](Self::read), with the trailer section, octet by octet and up to the end of its empty line.
+    pub(crate) fn read_all(
+        &mut self,
+        bytes: &[u8],
+        mut data: impl FnMut(&[u8]),
+        mut trailer: impl FnMut(u8),
+    ) -> Result<usize, BadChunk> {
         match self {
             Self::Opaque => {
                 data(bytes);
@@ -153,6 +163,9 @@ impl Framing {
                             *chunks = Chunks::DataEnd { carriage_return: false };
                         }
                     } else {
+                        if matches!(chunks, Chunks::Trailers { .. }) {
+                            trailer(bytes[at]);
+                        }
                         *chunks = chunks.next(bytes[at])?;
                         at += 1;
                     }
@@ -223,9 +236,13 @@ impl TrailerName {
     }
 
     fn is_refused(&self) -> bool {
-        let name = &self.octets[..usize::from(self.length)];
-        REFUSED_TRAILERS.contains(&name) || REFUSED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        is_refused_trailer(&self.octets[..usize::from(self.length)])
     }
+}
+
+/// Whether a trailer of this name, in lower case, may not be passed on.
+pub(crate) fn is_refused_trailer(name: &[u8]) -> bool {
+    REFUSED_TRAILERS.contains(&name) || REFUSED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 fn is_text(byte: u8) -> bool {

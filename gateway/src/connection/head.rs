@@ -5,11 +5,13 @@
 //! What comes out is a head in origin form with exactly one authority, so that Pingora, the pipeline and the
 //! endpoint all read the same request.
 
+pub(crate) mod http2;
+
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use bytes::{BufMut, BytesMut};
-use http::{Method, StatusCode};
+use http::{Method, StatusCode, Version};
 
 use super::authority::is_authority;
 use super::fields::FieldList;
@@ -48,8 +50,8 @@ pub(crate) struct Scanner {
 /// What the connection needs to know of a head.
 #[derive(Debug)]
 pub(crate) struct Head {
-    /// Whether it is of HTTP/1.0.
-    pub(crate) http_1_0: bool,
+    /// The version of the protocol.
+    pub(crate) version: Version,
     /// How the body is framed.
     pub(crate) framing: Framing,
     /// The client waits for `100 Continue` before it sends the body (RFC 9110 §10.1.1).
@@ -148,7 +150,7 @@ impl Head {
         let mut list = FieldList::default();
         list.read(bytes, request.headers);
         Ok(Self {
-            http_1_0: minor == 0,
+            version: if minor == 0 { Version::HTTP_10 } else { Version::HTTP_11 },
             framing: fields.framing(minor)?,
             expects_continue: fields.expects_continue,
             method: Method::from_bytes(method.as_bytes()).map_err(|_| Fault::bad("not a method"))?,

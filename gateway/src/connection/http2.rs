@@ -1,34 +1,51 @@
 //! An HTTP/2 connection: its limits, its streams, and its end.
 //!
-//! Pingora turns streams into sessions. The connection itself is ours, because ours is what Pingora's loop
-//! does not have: streams that it refuses get a log line, a connection that began while the program ends is
-//! told so with its first answer and not before, and what is idle at the end is closed.
+//! A stream is a request of its own, for either driver; for `proxy`, Pingora turns it into a session. The
+//! connection is ours in both cases, because ours is what Pingora's loop does not have: streams that are refused
+//! get a log line, a connection that began while the program ends is told so with its first answer and not before,
+//! and what is idle at the end is closed.
+//!
+//! # Floods
+//!
+//! What a client can make us hold or do is bounded by the connection: streams at a time, octets of heads and of
+//! bodies that wait, requests taken back, requests that are malformed. `h2` bounds the frames that cost nothing to
+//! send (CONTINUATION, small DATA, resets of either side before a stream was accepted).
 
+mod streams;
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use h2::Reason;
-use http::StatusCode;
+use h2::server::{Builder, SendResponse};
+use h2::{Reason, RecvStream};
+use http::{Request, StatusCode};
 use pingora_core::apps::HttpServerApp;
 use pingora_core::protocols::Digest;
 use pingora_core::protocols::Stream;
 use pingora_core::protocols::http::ServerSession;
-use pingora_core::protocols::http::v2::server::{H2Accept, H2Options, HttpSession, handshake};
+use pingora_core::protocols::http::v2::server::{H2Accept, HttpSession};
 use pingora_core::protocols::raw_connect::ProxyDigest;
-use tokio::sync::Notify;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::ConnectionInfo;
 use super::framing::Framing;
+use super::head::Head;
+use super::head::http2::{length, target};
 use super::lease::Lease;
 use super::link::{Client, Link};
+use super::refusal::Refusal;
 use super::wire::Wire;
+use crate::direct::alarm::Alarm;
+use crate::direct::{self, Driver};
 use crate::drain::Phase;
 use crate::pipeline::{Exchange, Outcome};
 use crate::proxy::Engine;
 use crate::worker::Worker;
+use streams::Streams;
 
 /// Octets of a stream, and of all streams of a connection, that may wait for an endpoint.
 const STREAM_WINDOW: u32 = 256 * 1024;
@@ -38,6 +55,11 @@ const RESETS: usize = 20;
 const OWN_RESETS: usize = 64;
 /// Streams of a connection that may be malformed.
 const MALFORMED: usize = 32;
+/// Requests that a client may take back before they are answered, less those that it let be answered. Every one
+/// costs a connection to an endpoint. A browser that leaves a page takes back what it waits for, once.
+const CANCELLED: usize = 500;
+/// Octets of a response that may wait for the socket, per stream.
+const SEND_BUFFER: usize = 64 * 1024;
 /// How long a client may take to answer the last PING of a connection that ends, and then to close its side.
 const FAREWELL: Duration = Duration::from_secs(1);
 
@@ -54,14 +76,25 @@ pub(super) struct Http2 {
     malformed: usize,
 }
 
-/// Counts streams under way.
-#[derive(Default)]
-struct Streams {
-    open: AtomicUsize,
-    closed: Notify,
+/// What a connection does next.
+enum Event {
+    /// Serves a stream.
+    Accepted(Accepted),
+    /// Tells the client that it ends.
+    Farewell,
+    /// Ends.
+    End,
 }
 
-struct OpenStream(Arc<Streams>);
+/// A stream that the client has begun.
+enum Accepted {
+    /// For the direct driver.
+    Stream(Request<RecvStream>, SendResponse<Bytes>),
+    /// For Pingora.
+    Session(Box<HttpSession>),
+    /// Pingora has answered with 400 or a reset, and shows nothing of the request.
+    Rejected,
+}
 
 impl Http2 {
     pub(super) fn new(worker: Arc<Worker>, engine: Arc<Engine>, info: Arc<ConnectionInfo>) -> Self {
@@ -82,69 +115,149 @@ impl Http2 {
     async fn run(mut self, lease: Lease, digest: Arc<ProxyDigest>) {
         let digest = Arc::new(Digest { proxy_digest: Some(digest), ..Digest::default() });
         let (options, patience) = self.options();
-        let Ok(Ok(mut connection)) = timeout(patience, handshake(Box::new(lease), Some(options))).await
-        else {
-            return;
+        let io: Stream = Box::new(lease);
+        let Ok(Ok(mut connection)) = timeout(patience, options.handshake(io)).await else { return };
+        let worker = self.worker.clone();
+        // One that began while the program ends has had no chance to ask for anything yet.
+        let last_word = match worker.drain.shared().phase() {
+            Phase::Serving => Phase::Draining,
+            _ => Phase::Closing,
         };
-        let serving = self.worker.drain.shared().phase() == Phase::Serving;
+        let (mut alarm, mut ear, mut idle_since) = (Alarm::default(), pin!(None), None);
         loop {
-            let idle = self.worker.state.tuning.load().keep_alive;
-            tokio::select! {
-                biased;
-                accepted = HttpSession::from_h2_conn(&mut connection, digest.clone()) => match accepted {
-                    Ok(Some(accepted)) => self.stream(accepted, &mut connection),
-                    Ok(None) | Err(_) => return,
-                },
-                // One that began while the program ends has had no chance to ask for anything yet.
-                () = self.worker.drain.reached(if serving { Phase::Draining } else { Phase::Closing }),
-                    if !self.farewell => self.say_farewell(&mut connection),
-                () = self.idle_since(FAREWELL), if self.is_closing() => return,
-                () = self.idle_since(idle) => {
-                    if self.farewell {
-                        return;
+            let event = {
+                let mut accepting = pin!(accept(worker.driver, &mut connection, &digest));
+                poll_fn(|cx| {
+                    if let Poll::Ready(accepted) = accepting.as_mut().poll(cx) {
+                        return Poll::Ready(accepted.map_or(Event::End, Event::Accepted));
                     }
+                    // Once it is told, what comes next is that idle connections have less time.
+                    let phase = if self.farewell { Phase::Closing } else { last_word };
+                    let reached = worker.drain.poll_reached(cx, &mut ear, phase).is_ready();
+                    if reached && !self.farewell {
+                        return Poll::Ready(Event::Farewell);
+                    }
+                    self.poll_idle(cx, &mut alarm, &mut idle_since).map(|()| match self.farewell {
+                        true => Event::End,
+                        false => Event::Farewell,
+                    })
+                })
+                .await
+            };
+            match event {
+                Event::Accepted(accepted) => self.stream(accepted, &mut connection),
+                Event::Farewell => {
+                    idle_since = None;
                     self.say_farewell(&mut connection);
                 }
+                Event::End => return,
             }
         }
     }
 
-    fn options(&self) -> (H2Options, Duration) {
+    /// Ready when no stream has been open for as long as a connection may be idle.
+    fn poll_idle(&self, cx: &mut Context<'_>, alarm: &mut Alarm, since: &mut Option<Instant>) -> Poll<()> {
+        if !self.streams.poll_none(cx) {
+            *since = None;
+            return Poll::Pending;
+        }
+        let patience = match self.worker.drain.shared().phase() {
+            Phase::Closing => FAREWELL,
+            _ => self.worker.state.tuning.load().keep_alive,
+        };
+        let since = *since.get_or_insert_with(Instant::now);
+        alarm.poll(cx, since + patience)
+    }
+
+    fn options(&self) -> (Builder, Duration) {
         let tuning = self.worker.state.tuning.load();
-        let mut options = H2Options::new();
+        let mut options = Builder::new();
         options
             .max_concurrent_streams(tuning.http2_max_concurrent_streams)
             .max_header_list_size(u32::try_from(tuning.max_request_head).unwrap_or(u32::MAX))
             .initial_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
+            .max_send_buffer_size(SEND_BUFFER)
             .max_pending_accept_reset_streams(RESETS)
             .max_local_error_reset_streams(Some(OWN_RESETS));
         (options, tuning.client_header_timeout)
     }
 
-    fn stream(&mut self, accepted: H2Accept, connection: &mut Connection) {
+    fn stream(&mut self, accepted: Accepted, connection: &mut Connection) {
         match accepted {
-            H2Accept::Session(session) => {
-                let open = OpenStream::new(&self.streams);
+            Accepted::Stream(request, mut reply) => {
+                let most = self.worker.state.tuning.load().http2_max_concurrent_streams as usize;
+                if self.streams.under_way() >= 2 * most {
+                    // It took back requests faster than they can be let go of.
+                    return reply.send_reset(Reason::REFUSED_STREAM);
+                }
+                if self.streams.cancelled() >= CANCELLED {
+                    return connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+                }
+                self.serve_stream(request, reply, connection);
+            }
+            Accepted::Session(session) => {
+                let open = self.streams.open();
                 let (engine, worker) = (self.engine.clone(), self.worker.clone());
                 tokio::spawn(async move {
                     let _open = (open, worker.drain.shared().request());
-                    engine.process_new_http(ServerSession::new_http2(session), &worker.never).await;
+                    engine.process_new_http(ServerSession::new_http2(*session), &worker.never).await;
                 });
-                if self.worker.drain.is_draining() && !self.farewell {
-                    self.say_farewell(connection);
-                }
             }
-            H2Accept::Rejected => {
-                // Pingora has answered with 400 or a reset, and shows nothing of the request.
+            Accepted::Rejected => {
                 let (mut exchange, answer) =
                     Exchange::refuse(&self.worker.state, &self.info, b"", 0, StatusCode::BAD_REQUEST);
                 exchange.end(Outcome { status: Some(answer.status), ..Outcome::default() });
-                self.malformed += 1;
-                if self.malformed == MALFORMED {
-                    connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+                return self.count_malformed(connection);
+            }
+        }
+        if self.worker.drain.is_draining() && !self.farewell {
+            self.say_farewell(connection);
+        }
+    }
+
+    /// Serves a stream without Pingora.
+    fn serve_stream(
+        &mut self,
+        request: Request<RecvStream>,
+        reply: SendResponse<Bytes>,
+        connection: &mut Connection,
+    ) {
+        let (parts, body) = request.into_parts();
+        let (open, worker, info) = (self.streams.open(), self.worker.clone(), self.info.clone());
+        let running = worker.drain.shared().request();
+        match Head::http2(&parts, body.is_end_stream()) {
+            Ok(head) => {
+                drop(parts);
+                tokio::spawn(async move {
+                    let cancelled = direct::serve_stream(&worker, &info, head, body, reply).await;
+                    open.ended(cancelled);
+                    drop((open, running));
+                });
+            }
+            Err(fault) => {
+                tracing::debug!(client = %info.peer, %fault, "refused a request");
+                tokio::spawn(async move {
+                    let line = format!("{} {} {:?}", parts.method, target(&parts), parts.version);
+                    let refusal = Refusal {
+                        request_line: line.as_bytes(),
+                        length: length(&parts),
+                        status: fault.status,
+                    };
+                    direct::refuse_stream(&worker, &info, refusal, body, reply).await;
+                    drop((open, running));
+                });
+                if fault.status == StatusCode::BAD_REQUEST {
+                    self.count_malformed(connection);
                 }
             }
+        }
+    }
+
+    fn count_malformed(&mut self, connection: &mut Connection) {
+        self.malformed += 1;
+        if self.malformed == MALFORMED {
+            connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
         }
     }
 
@@ -153,35 +266,16 @@ impl Http2 {
         self.farewell = true;
         connection.graceful_shutdown();
     }
-
-    fn is_closing(&self) -> bool {
-        self.worker.drain.shared().phase() == Phase::Closing
-    }
-
-    /// Waits until no stream has been open for so long.
-    async fn idle_since(&self, duration: Duration) {
-        loop {
-            let closed = self.streams.closed.notified();
-            if self.streams.open.load(Relaxed) == 0 {
-                break;
-            }
-            closed.await;
-        }
-        tokio::time::sleep(duration).await;
-    }
 }
 
-impl OpenStream {
-    fn new(streams: &Arc<Streams>) -> Self {
-        streams.open.fetch_add(1, Relaxed);
-        Self(streams.clone())
+/// The next stream; `None` when the connection has ended.
+async fn accept(driver: Driver, connection: &mut Connection, digest: &Arc<Digest>) -> Option<Accepted> {
+    if driver.takes_http2() {
+        let (request, reply) = connection.accept().await?.ok()?;
+        return Some(Accepted::Stream(request, reply));
     }
-}
-
-impl Drop for OpenStream {
-    fn drop(&mut self) {
-        if self.0.open.fetch_sub(1, Relaxed) == 1 {
-            self.0.closed.notify_waiters();
-        }
-    }
+    Some(match HttpSession::from_h2_conn(connection, digest.clone()).await.ok()?? {
+        H2Accept::Session(session) => Accepted::Session(Box::new(session)),
+        H2Accept::Rejected => Accepted::Rejected,
+    })
 }

@@ -31,6 +31,8 @@ use super::wire::Wire;
 
 /// Writes up to this size are joined: one TLS record.
 const JOIN: usize = 16 * 1024;
+/// The same for a connection of HTTP/2, whose frames `h2` has joined as far as they are small.
+const JOIN_FRAMES: usize = 4 * 1024;
 /// Octets of the next request that are read while the present one is under way.
 const AHEAD: usize = 64 * 1024;
 /// How long a write may wait for the client (nginx's `send_timeout`).
@@ -43,6 +45,8 @@ pub(crate) struct Lease {
     /// `None` only while it is dropped.
     wire: Option<Box<Wire>>,
     framing: Framing,
+    /// Lent for a whole connection of HTTP/2.
+    whole: bool,
     /// Written but not sent.
     out: BytesMut,
     link: Arc<Link>,
@@ -54,7 +58,8 @@ pub(crate) struct Lease {
 impl Lease {
     /// Lends a wire for as much of it as `framing` says.
     pub(crate) fn new(wire: Box<Wire>, framing: Framing, link: Arc<Link>, digest: Arc<ProxyDigest>) -> Self {
-        Self { wire: Some(wire), framing, out: BytesMut::new(), link, digest, stalled: None }
+        let whole = framing == Framing::Opaque;
+        Self { wire: Some(wire), framing, whole, out: BytesMut::new(), link, digest, stalled: None }
     }
 
     fn wire(&mut self) -> io::Result<&mut Wire> {
@@ -207,7 +212,8 @@ impl AsyncWrite for Lease {
         if !lease.link.began() {
             return Poll::Ready(Ok(octets));
         }
-        let taken = if lease.out.len() + octets <= JOIN {
+        let join = if lease.whole { JOIN_FRAMES } else { JOIN };
+        let taken = if lease.out.len() + octets <= join {
             bufs.iter().for_each(|buf| lease.out.extend_from_slice(buf));
             octets
         } else {
@@ -217,8 +223,10 @@ impl AsyncWrite for Lease {
         Poll::Ready(Ok(taken))
     }
 
+    /// If so, `h2` would send every piece of a body of more than 256 octets by itself; if not, it joins those of
+    /// up to 1024 with their neighbours.
     fn is_write_vectored(&self) -> bool {
-        true
+        !self.whole
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

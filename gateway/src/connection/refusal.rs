@@ -19,13 +19,13 @@ const LOGGED_LINE: usize = 1024;
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A request that is refused.
-pub(super) struct Refusal<'a> {
+pub(crate) struct Refusal<'a> {
     /// As much of the first line as there is.
-    pub(super) request_line: &'a [u8],
+    pub(crate) request_line: &'a [u8],
     /// Octets that arrived.
-    pub(super) length: usize,
+    pub(crate) length: usize,
     /// The answer's status.
-    pub(super) status: StatusCode,
+    pub(crate) status: StatusCode,
 }
 
 impl Refusal<'_> {

@@ -2,24 +2,49 @@
 //!
 //! To register a timer and take it out again for every wait costs more than the wait itself. This one is set
 //! once and left alone while deadlines move on: it rings early, sees that there is time left, and is set again.
-//! A busy connection so touches it once in a timeout and not several times in a request.
+//! A busy connection so touches it once in a timeout and not several times in a request. What lives for one request
+//! only, a stream of HTTP/2, gets the timer of one that has ended, which still runs.
 
+use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use tokio::runtime::{Handle, Id};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// A timer that is made when it is first needed.
+/// Timers that a thread keeps.
+const KEPT: usize = 256;
+
+thread_local! {
+    static SPARE: RefCell<Vec<Timer>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A timer that is had when it is first needed.
 #[derive(Debug, Default)]
 pub(crate) struct Alarm {
-    sleep: Option<Pin<Box<Sleep>>>,
+    timer: Option<Timer>,
+}
+
+#[derive(Debug)]
+struct Timer {
+    sleep: Pin<Box<Sleep>>,
+    /// Whose it is: it can be used nowhere else.
+    runtime: Id,
+}
+
+impl Timer {
+    fn get(deadline: Instant) -> Self {
+        let runtime = Handle::current().id();
+        let spare = SPARE.with_borrow_mut(Vec::pop).filter(|spare| spare.runtime == runtime);
+        spare.unwrap_or_else(|| Self { sleep: Box::pin(sleep_until(deadline)), runtime })
+    }
 }
 
 impl Alarm {
     /// Ready when the deadline has passed.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, deadline: Instant) -> Poll<()> {
-        let sleep = self.sleep.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+        let sleep = &mut self.timer.get_or_insert_with(|| Timer::get(deadline)).sleep;
         if sleep.deadline() > deadline {
             sleep.as_mut().reset(deadline);
         }
@@ -30,6 +55,19 @@ impl Alarm {
             }
             sleep.as_mut().reset(deadline);
         }
+    }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        let Some(timer) = self.timer.take() else { return };
+        // At the end of a thread there is nothing left to keep it in.
+        let _ = SPARE.try_with(|spare| {
+            let mut spare = spare.borrow_mut();
+            if spare.len() < KEPT {
+                spare.push(timer);
+            }
+        });
     }
 }
 

@@ -44,6 +44,12 @@ impl Limit {
         }
     }
 
+    /// Whether it runs.
+    #[cfg(test)]
+    pub(super) fn runs(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// What was waited for has come.
     pub(super) fn end(&mut self) {
         self.0 = None;

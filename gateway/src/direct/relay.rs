@@ -4,7 +4,6 @@
 //! say: a response may come before its request is complete, either side may go away at any time, and nobody may
 //! be read from faster than the other side takes it.
 
-use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -15,40 +14,26 @@ use tokio::time::Instant;
 use super::alarm::Alarm;
 use super::download::{Download, Receiving};
 use super::limits::Limits;
+use super::near::Near;
 use super::scratch;
 use super::upload::{Outgoing, Sending, Upload};
 use super::upstream::Connection;
 use crate::connection::framing::Framing;
-use crate::connection::wire::Wire;
-use crate::drain::LocalDrain;
 use crate::pipeline::{Exchange, Failure, FailureKind, Next, Upstream};
 
-/// Octets of the next requests that are read while this one is under way.
-const AHEAD: usize = 64 * 1024;
-
 /// One try.
-pub(super) struct Relay<'r> {
-    pub(super) wire: &'r mut Wire,
+pub(super) struct Relay<'r, N> {
+    pub(super) near: &'r mut N,
     pub(super) alarm: &'r mut Alarm,
-    pub(super) drain: &'r LocalDrain,
     pub(super) exchange: &'r mut Exchange,
     pub(super) upload: &'r mut Upload,
     pub(super) download: &'r mut Download,
     pub(super) connection: &'r mut Connection,
     pub(super) upstream: &'r Upstream,
-    pub(super) client: Client,
     pub(super) outgoing: Outgoing<'r>,
     pub(super) limits: Limits,
     /// The endpoint has been waited for.
     pub(super) waited: bool,
-}
-
-/// What decides about the client's connection.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Client {
-    pub(super) http_1_0: bool,
-    /// Whether it goes on after this response, if nothing else speaks against it.
-    pub(super) keep: bool,
 }
 
 /// How a try ended.
@@ -62,19 +47,20 @@ pub(super) enum End {
     Failed(Failure),
 }
 
-impl Relay<'_> {
+impl<N: Near> Relay<'_, N> {
     /// Goes on as far as it can.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
         if self.upload.is_sending() {
-            let Self { upload, wire, connection, limits, outgoing, .. } = self;
-            if let Poll::Ready(Err(kind)) = upload.poll(cx, wire, &mut connection.stream, limits, outgoing) {
+            let Self { upload, near, connection, limits, outgoing, .. } = self;
+            let polled = upload.poll(cx, *near, &mut connection.stream, limits, outgoing);
+            if let Poll::Ready(Err(kind)) = polled {
                 return Poll::Ready(self.failed(kind));
             }
         }
         if let Poll::Ready(end) = self.poll_response(cx) {
             return Poll::Ready(end.unwrap_or_else(|kind| self.failed(kind)));
         }
-        if !self.upload.is_sending() && self.poll_gone(cx).is_ready() {
+        if self.near.poll_gone(cx, self.upload.is_sending()).is_ready() {
             return Poll::Ready(self.failed(FailureKind::Client));
         }
         self.limits.poll(cx, self.alarm).map(|kind| self.failed(kind))
@@ -82,8 +68,7 @@ impl Relay<'_> {
 
     fn poll_response(&mut self, cx: &mut Context<'_>) -> Poll<Result<End, FailureKind>> {
         loop {
-            let to = &mut self.wire.transport;
-            ready!(self.download.poll_flush(cx, to, &mut self.limits)).map_err(gone)?;
+            ready!(self.near.poll_flush(cx, &mut self.limits))?;
             if self.download.state == Receiving::Done {
                 return Poll::Ready(Ok(End::Whole));
             }
@@ -124,16 +109,21 @@ impl Relay<'_> {
         })
     }
 
+    /// The endpoint ended its connection, which may be the end of the response.
     fn ended(&mut self, cx: &mut Context<'_>) -> Result<(), FailureKind> {
-        match self.download.end(cx, &mut self.wire.transport) {
-            Some(written) => written.map_err(gone),
-            None => Err(FailureKind::Broken),
+        let download = &mut *self.download;
+        if download.state != Receiving::Body || download.response.framing != Framing::Opaque {
+            return Err(FailureKind::Broken);
         }
+        download.state = Receiving::Done;
+        self.near.end(cx, &download.response)
     }
 
     fn receive(&mut self, cx: &mut Context<'_>, octets: &[u8]) -> Result<Option<End>, FailureKind> {
         if self.download.state == Receiving::Body {
-            return scratch::write(|out| self.pass(cx, out, octets)).map(|()| None);
+            let passed = self.near.pass(cx, &mut self.download.response, octets)?;
+            self.download.passed(passed, octets.len());
+            return Ok(None);
         }
         if self.download.partial.is_empty() {
             return self.receive_head(cx, octets);
@@ -168,50 +158,25 @@ impl Relay<'_> {
         }
         let response = &mut self.download.response;
         self.exchange.response(status, &mut response.fields);
-        response.deliver(self.client.http_1_0);
-        let ends_here = response.delivery == super::response::Delivery::UntilClose;
-        self.client.keep &= !ends_here && !self.drain.is_draining() && self.upload.can_drain();
         self.download.state = Receiving::Body;
         self.download.started = true;
         self.limits.body.end();
-        scratch::write(|out| {
-            self.download.response.write(out, self.client.keep);
-            self.pass(cx, out, octets)
-        })
-        .map(|()| None)
+        let passed = self.near.respond(cx, response, octets, self.upload)?;
+        self.download.passed(passed, octets.len());
+        Ok(None)
     }
 
-    /// `100 Continue` goes to a client that waits for it, others to every client that knows of them.
+    /// `100 Continue` goes to a client that waits for it, others to every client.
     fn interim(&mut self, cx: &mut Context<'_>) -> Result<(), FailureKind> {
         let status = self.download.response.status;
         if status == StatusCode::SWITCHING_PROTOCOLS || !self.download.count_interim() {
             return Err(FailureKind::InvalidHead);
         }
         let wanted = status != StatusCode::CONTINUE || std::mem::take(&mut self.upload.awaits_continue);
-        if self.client.http_1_0 || !wanted {
-            return Ok(());
+        match wanted {
+            true => self.near.interim(cx, &mut self.download.response),
+            false => Ok(()),
         }
-        scratch::write(|out| {
-            self.download.response.write_interim(out);
-            self.download.send(cx, &mut self.wire.transport, out, &[])
-        })
-        .map_err(gone)
-    }
-
-    fn pass(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>, octets: &[u8]) -> Result<(), FailureKind> {
-        let written = self.download.pass(cx, &mut self.wire.transport, out, octets);
-        written.map_err(|_| FailureKind::Broken)?.map_err(gone)
-    }
-
-    /// The request is complete: what comes now is the next one, or the client's going away.
-    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        while self.wire.ahead.len() < AHEAD {
-            match ready!(self.wire.poll_fill(cx)) {
-                Ok(1..) => {}
-                _ => return Poll::Ready(()),
-            }
-        }
-        Poll::Pending
     }
 
     fn failed(&self, kind: FailureKind) -> End {
@@ -230,8 +195,4 @@ impl Relay<'_> {
             && !self.download.excess
             && self.download.response.framing != Framing::Opaque
     }
-}
-
-fn gone(_: io::Error) -> FailureKind {
-    FailureKind::Client
 }

@@ -19,7 +19,7 @@ pub(super) fn view(head: &Head) -> RequestHead<'_, impl Fields> {
         method: &head.method,
         target: head.target(),
         authority: head.fields.first(&HOST).and_then(|host| str::from_utf8(host).ok()).unwrap_or_default(),
-        version: if head.http_1_0 { Version::HTTP_10 } else { Version::HTTP_11 },
+        version: head.version,
         headers: &head.fields,
         length: head.length,
     }
@@ -28,12 +28,12 @@ pub(super) fn view(head: &Head) -> RequestHead<'_, impl Fields> {
 /// Whether the client goes on with this connection (RFC 9112 §9.3).
 pub(super) fn keeps_alive(head: &Head) -> bool {
     let says = |option| hop_by_hop::names(&head.fields, option);
-    !says(&CLOSE) && (!head.http_1_0 || says(&KEEP_ALIVE))
+    !says(&CLOSE) && (head.version != Version::HTTP_10 || says(&KEEP_ALIVE))
 }
 
 /// Whether it asks for another protocol.
 pub(super) fn asks_for_upgrade(head: &Head) -> bool {
-    !head.http_1_0 && hop_by_hop::asks_for_upgrade(&head.fields)
+    head.version == Version::HTTP_11 && hop_by_hop::asks_for_upgrade(&head.fields)
 }
 
 /// Takes back what the pipeline has changed, for another try.

@@ -4,29 +4,22 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::Buf;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::AsyncWrite;
 
 use super::backlog::Backlog;
 use super::limits::Limits;
+use super::near::Near;
 use super::{request, scratch};
-use crate::connection::MAX_DRAIN;
-use crate::connection::framing::Framing;
 use crate::connection::head::Head;
 use crate::connection::transport::Transport;
-use crate::connection::wire::Wire;
 use crate::pipeline::FailureKind;
 
 /// Octets of a request body that are kept for another try, as many as Pingora keeps.
 const REPLAY: usize = 64 * 1024;
-/// Octets of a body that leave in one piece with the head.
-const JOIN: usize = 16 * 1024;
 
 /// The request of one exchange, over all its tries.
 #[derive(Debug)]
 pub(super) struct Upload {
-    /// What the client has still to send.
-    pub(super) framing: Framing,
     /// The client waits for `100 Continue`.
     pub(super) awaits_continue: bool,
     /// Octets of the body that came, free of their coding.
@@ -65,10 +58,9 @@ pub(super) struct Outgoing<'r> {
 }
 
 impl Upload {
-    pub(super) fn new(framing: Framing, expects_continue: bool) -> Self {
+    pub(super) fn new(awaits_continue: bool) -> Self {
         Self {
-            framing,
-            awaits_continue: expects_continue && !framing.is_done(),
+            awaits_continue,
             received: 0,
             replay: Vec::new(),
             lost: false,
@@ -77,20 +69,14 @@ impl Upload {
         }
     }
 
-    /// Whether there is something left to send.
-    pub(super) fn is_sending(&self) -> bool {
-        matches!(self.state, Sending::Head | Sending::More)
-    }
-
     /// Whether all that came of the body can be sent again.
     pub(super) fn is_replayable(&self) -> bool {
         !self.lost
     }
 
-    /// Whether what the client has still to send can be read and dropped: it is little, and it will come.
-    pub(super) fn can_drain(&self) -> bool {
-        let left = self.framing.left();
-        left == Some(0) || left.is_some_and(|left| left <= MAX_DRAIN) && !self.awaits_continue
+    /// Whether there is something left to send.
+    pub(super) fn is_sending(&self) -> bool {
+        matches!(self.state, Sending::Head | Sending::More)
     }
 
     /// Begins a try.
@@ -104,20 +90,25 @@ impl Upload {
         &mut self,
         cx: &mut Context<'_>,
         outgoing: &Outgoing<'_>,
-        wire: &mut Wire,
+        near: &mut impl Near,
         to: &mut Transport,
     ) -> Result<(), FailureKind> {
         self.state = Sending::More;
+        let Self { received, replay, lost, backlog, .. } = self;
         scratch::write(|out| {
             request::write(outgoing.head, out, outgoing.last);
-            out.extend_from_slice(&self.replay);
-            if !wire.ahead.is_empty() && !self.framing.is_done() {
-                let offered = wire.ahead.len().min(JOIN);
-                let taken = self.take(&wire.ahead[..offered])?;
-                out.extend_from_slice(&wire.ahead[..taken]);
-                wire.ahead.advance(taken);
+            out.extend_from_slice(replay);
+            if !near.is_spent() {
+                let read = near.poll_body(cx, |_, octets, data| {
+                    keep(replay, lost, octets);
+                    *received += data as u64;
+                    out.extend_from_slice(octets);
+                });
+                if let Poll::Ready(Err(kind)) = read {
+                    return Err(kind);
+                }
             }
-            self.backlog.send(cx, to, out);
+            backlog.send(cx, to, out);
             Ok(())
         })
     }
@@ -126,13 +117,13 @@ impl Upload {
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
-        wire: &mut Wire,
+        near: &mut impl Near,
         to: &mut Transport,
         limits: &mut Limits,
         outgoing: &Outgoing<'_>,
     ) -> Poll<Result<(), FailureKind>> {
         if self.state == Sending::Head {
-            self.send_head(cx, outgoing, wire, to)?;
+            self.send_head(cx, outgoing, near, to)?;
         }
         loop {
             let before = self.backlog.len();
@@ -151,7 +142,7 @@ impl Upload {
                     return Poll::Pending;
                 }
             }
-            if self.framing.is_done() {
+            if near.is_spent() {
                 match Pin::new(&mut *to).poll_flush(cx) {
                     Poll::Pending => {
                         limits.send.begin(outgoing.endpoint);
@@ -163,18 +154,12 @@ impl Upload {
                 limits.send.end();
                 return Poll::Ready(Ok(()));
             }
-            if wire.ahead.is_empty() {
-                let read = scratch::read(|buffer| self.poll_read(cx, buffer, wire, to));
-                if read.is_pending() {
-                    limits.body.begin(Some(outgoing.client));
-                }
-                ready!(read)?;
-                limits.body.end();
-            } else {
-                let taken = self.take(&wire.ahead)?;
-                self.backlog.push(&wire.ahead[..taken]);
-                wire.ahead.advance(taken);
+            let read = self.poll_read(cx, near, to);
+            if read.is_pending() {
+                limits.body.begin(Some(outgoing.client));
             }
+            ready!(read)?;
+            limits.body.end();
         }
     }
 
@@ -182,33 +167,24 @@ impl Upload {
     fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
-        buffer: &mut [u8],
-        wire: &mut Wire,
+        near: &mut impl Near,
         to: &mut Transport,
     ) -> Poll<Result<(), FailureKind>> {
-        let mut buf = ReadBuf::new(buffer);
-        if ready!(Pin::new(&mut wire.transport).poll_read(cx, &mut buf)).is_err() || buf.filled().is_empty() {
-            return Poll::Ready(Err(FailureKind::Client));
-        }
-        let octets = buf.filled();
-        let taken = self.take(octets)?;
-        let (body, beyond) = octets.split_at(taken);
-        wire.ahead.extend_from_slice(beyond);
-        self.backlog.send(cx, to, body);
-        Poll::Ready(Ok(()))
+        let Self { received, replay, lost, backlog, .. } = self;
+        near.poll_body(cx, |cx, octets, data| {
+            keep(replay, lost, octets);
+            *received += data as u64;
+            backlog.send(cx, to, octets);
+        })
     }
+}
 
-    /// Counts octets of the body, and keeps them for another try.
-    fn take(&mut self, octets: &[u8]) -> Result<usize, FailureKind> {
-        let received = &mut self.received;
-        let taken = self.framing.read(octets, |data| *received += data.len() as u64);
-        let taken = taken.map_err(|_| FailureKind::Client)?;
-        if self.replay.len() + taken > REPLAY {
-            self.lost = true;
-            self.replay = Vec::new();
-        } else if !self.lost {
-            self.replay.extend_from_slice(&octets[..taken]);
-        }
-        Ok(taken)
+/// Keeps a piece of the body for another try.
+fn keep(replay: &mut Vec<u8>, lost: &mut bool, octets: &[u8]) {
+    if replay.len() + octets.len() > REPLAY {
+        *lost = true;
+        *replay = Vec::new();
+    } else if !*lost {
+        replay.extend_from_slice(octets);
     }
 }

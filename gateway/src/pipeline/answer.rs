@@ -24,6 +24,12 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// Whether it tells its length: not where none is allowed (RFC 9110 §8.6), or where it would speak of
+    /// another representation.
+    pub(crate) fn has_length(&self) -> bool {
+        !matches!(self.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
+    }
+
     /// The standard page for a status. `hsts` is there on https.
     pub(super) fn page(status: StatusCode, hsts: Option<&HeaderValue>) -> Self {
         Self::with_body(status, page(status), hsts)

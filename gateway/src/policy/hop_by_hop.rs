@@ -75,6 +75,11 @@ fn clear(head: &mut impl FieldsMut) {
     }
 }
 
+/// Whether a field has no place in HTTP/2 (RFC 9113 §8.2.2).
+pub fn is_connection_field(name: &HeaderName) -> bool {
+    [&CONNECTION, &TRANSFER_ENCODING, &TE, &UPGRADE, &KEEP_ALIVE, &PROXY_CONNECTION].contains(&name)
+}
+
 /// Whether `Connection` names this field.
 pub fn names(head: &impl Fields, name: &HeaderName) -> bool {
     options(head).any(|option| option.eq_ignore_ascii_case(name.as_str().as_bytes()))

@@ -1,7 +1,7 @@
 //! Sends the pipeline's own answers.
 
+use http::Method;
 use http::header::CONTENT_LENGTH;
-use http::{Method, StatusCode};
 use pingora_http::ResponseHeader;
 use pingora_proxy::Session;
 
@@ -25,8 +25,7 @@ impl Proxy {
         for (name, value) in &answer.fields {
             head.append_header(name, value)?;
         }
-        // Not where no length is allowed (RFC 9110 §8.6) or where it would speak of another representation.
-        if !matches!(answer.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
+        if answer.has_length() {
             head.insert_header(CONTENT_LENGTH, answer.body.len())?;
         }
         let body = (session.req_header().method != Method::HEAD).then(|| answer.body.clone());

@@ -152,6 +152,11 @@ impl Gateway {
     }
 }
 
+/// Whether Pingora serves everything: what it cannot do is not asked of it.
+pub(super) fn through_proxy() -> bool {
+    driver() == Driver::Proxy
+}
+
 /// The driver that the environment asks for, so that one suite holds both to the same behaviour.
 fn driver() -> Driver {
     match std::env::var("SLUICE_DRIVER").as_deref() {

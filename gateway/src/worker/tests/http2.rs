@@ -12,18 +12,20 @@ use super::client::{Client, PATIENCE};
 use super::gateway::Gateway;
 use super::tls;
 
-type Ended = JoinHandle<Result<(), h2::Error>>;
+pub(super) type Ended = JoinHandle<Result<(), h2::Error>>;
 
-async fn start(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> (SendRequest<Bytes>, Ended) {
+pub(super) async fn start(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+) -> (SendRequest<Bytes>, Ended) {
     let (client, connection) = handshake(stream).await.unwrap();
     (client.ready().await.unwrap(), tokio::spawn(connection))
 }
 
-async fn plain(gateway: &Gateway) -> (SendRequest<Bytes>, Ended) {
+pub(super) async fn plain(gateway: &Gateway) -> (SendRequest<Bytes>, Ended) {
     start(TcpStream::connect(gateway.http).await.unwrap()).await
 }
 
-async fn ask(
+pub(super) async fn ask(
     client: &mut SendRequest<Bytes>,
     method: Method,
     uri: &str,
@@ -45,7 +47,7 @@ async fn ask(
     Ok((head.status.as_u16(), head.headers, String::from_utf8(text).unwrap()))
 }
 
-async fn get(client: &mut SendRequest<Bytes>, uri: &str) -> (u16, http::HeaderMap, String) {
+pub(super) async fn get(client: &mut SendRequest<Bytes>, uri: &str) -> (u16, http::HeaderMap, String) {
     ask(client, Method::GET, uri, "").await.unwrap()
 }
 

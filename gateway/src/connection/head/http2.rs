@@ -1,0 +1,223 @@
+//! The strict reading of an HTTP/2 request head (RFC 9113 §8.2 and §8.3). It becomes the HTTP/1.1 head that an
+//! endpoint will get, so that both protocols are one from here on.
+//!
+//! `h2` has seen to the order and the number of pseudo-header fields, to names in lower case, to the fields of
+//! connections and to the length of bodies. The rest are the rules of HTTP/1.
+
+use http::header::{CONTENT_LENGTH, COOKIE, EXPECT, HOST};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, Version};
+
+use super::{Fault, Head, MAX_FIELDS, check_target, content_length};
+use crate::connection::authority::is_authority;
+use crate::connection::fields::FieldList;
+use crate::connection::framing::Framing;
+
+impl Head {
+    /// Reads a head. `ends` says that there is no body.
+    pub(crate) fn http2(parts: &Parts, ends: bool) -> Result<Self, Fault> {
+        let target = target(parts);
+        check_target(parts.method.as_str(), target)?;
+        let authority = authority(parts)?;
+        if parts.headers.len() > MAX_FIELDS {
+            return Err(Fault::bad("too many fields"));
+        }
+        let framing = framing(&parts.headers, ends)?;
+        let mut fields = FieldList::default();
+        fields.push_text(parts.method.as_str());
+        fields.push_text(" ");
+        let start = fields.text().len();
+        fields.push_text(target);
+        fields.push_text(" HTTP/1.1\r\n");
+        fields.push_line(b"host", authority.as_bytes());
+        for (name, value) in &parts.headers {
+            if *name != HOST && *name != COOKIE {
+                fields.push_line(name.as_str().as_bytes(), value.as_bytes());
+            }
+        }
+        push_cookies(&mut fields, &parts.headers);
+        if framing == Framing::CHUNKED {
+            fields.push_line(b"transfer-encoding", b"chunked");
+        }
+        fields.push_text("\r\n");
+        let expect = parts.headers.get(EXPECT);
+        Ok(Self {
+            version: Version::HTTP_2,
+            framing,
+            expects_continue: expect
+                .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue")),
+            method: parts.method.clone(),
+            target: start..start + target.len(),
+            origin_length: fields.text().len(),
+            fields,
+            length: length(parts),
+        })
+    }
+}
+
+/// Path and query, or where a tunnel should lead.
+pub(crate) fn target(parts: &Parts) -> &str {
+    match parts.uri.path_and_query() {
+        Some(target) if parts.method != Method::CONNECT => target.as_str(),
+        _ => parts.uri.authority().map_or("", |authority| authority.as_str()),
+    }
+}
+
+/// Octets of names and values, as HTTP/2 counts them.
+pub(crate) fn length(parts: &Parts) -> usize {
+    let fields: usize = parts.headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+    let authority = parts.uri.authority().map_or(0, |authority| authority.as_str().len());
+    target(parts).len() + authority + fields
+}
+
+/// `:authority`, or `Host` where there is none (RFC 9113 §8.3.1). Two that differ are two requests in one.
+fn authority(parts: &Parts) -> Result<&str, Fault> {
+    let mut hosts = parts.headers.get_all(HOST).into_iter();
+    let host = hosts.next().map(HeaderValue::as_bytes);
+    if hosts.next().is_some() {
+        return Err(Fault::bad("several Host fields"));
+    }
+    let named = parts.uri.authority().map(|authority| authority.as_str());
+    if let (Some(host), Some(named)) = (host, named)
+        && host != named.as_bytes()
+    {
+        return Err(Fault::bad("the Host field is not the authority"));
+    }
+    match named.or_else(|| str::from_utf8(host?).ok()) {
+        Some(authority) if is_authority(authority.as_bytes()) => Ok(authority),
+        Some(_) => Err(Fault::bad("the authority is not a host with an optional port")),
+        None => Err(Fault::bad("no authority")),
+    }
+}
+
+/// The body as an endpoint will get it: with its length where that is known.
+fn framing(fields: &HeaderMap, ends: bool) -> Result<Framing, Fault> {
+    let mut lengths = fields.get_all(CONTENT_LENGTH).into_iter();
+    let length = lengths.next();
+    if lengths.next().is_some() {
+        return Err(Fault::bad("several Content-Length fields"));
+    }
+    let length = match length {
+        Some(digits) => content_length(digits.as_bytes()).map(Some),
+        None => Some(None),
+    };
+    match (length, ends) {
+        (None, _) => Err(Fault::bad("Content-Length is not one number")),
+        (Some(Some(1..)), true) => Err(Fault::bad("the body is shorter than its length")),
+        (Some(Some(length)), _) => Ok(Framing::Length(length)),
+        (Some(None), true) => Ok(Framing::NONE),
+        (Some(None), false) => Ok(Framing::CHUNKED),
+    }
+}
+
+/// One field of what may have been split for the sake of compression (RFC 9113 §8.2.3).
+fn push_cookies(fields: &mut FieldList, map: &HeaderMap) {
+    let mut crumbs = map.get_all(COOKIE).into_iter().map(HeaderValue::as_bytes);
+    let Some(first) = crumbs.next() else { return };
+    match crumbs.next() {
+        None => fields.push_line(b"cookie", first),
+        Some(second) => {
+            let mut whole = [first, b"; ", second].concat();
+            for crumb in crumbs {
+                whole.extend_from_slice(b"; ");
+                whole.extend_from_slice(crumb);
+            }
+            fields.push_line(b"cookie", &whole);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read(request: http::request::Builder, ends: bool) -> Result<Head, Fault> {
+        Head::http2(&request.body(()).unwrap().into_parts().0, ends)
+    }
+
+    #[test]
+    fn a_head_becomes_one_of_http1() {
+        let request = Request::post("https://a.example/x?y")
+            .header("host", "a.example")
+            .header("cookie", "a=1")
+            .header("x-a", "1")
+            .header("cookie", "b=2")
+            .header("expect", "100-continue")
+            .header("cookie", "c=3");
+        let head = read(request, false).unwrap();
+        let text = "POST /x?y HTTP/1.1\r\nhost: a.example\r\nx-a: 1\r\nexpect: 100-continue\r\n\
+                    cookie: a=1; b=2; c=3\r\ntransfer-encoding: chunked\r\n\r\n";
+        assert_eq!(str::from_utf8(head.text()), Ok(text));
+        assert_eq!((head.framing, head.expects_continue, head.target()), (Framing::CHUNKED, true, "/x?y"));
+        // The checks of HTTP/1 find it as good.
+        let again = Head::read(head.text()).unwrap();
+        assert_eq!((again.framing, again.target()), (head.framing, head.target()));
+    }
+
+    #[test]
+    fn bodies_keep_their_length() {
+        let request =
+            |length: &'static str| Request::post("http://a.example/").header("content-length", length);
+        assert_eq!(read(request("5"), false).unwrap().framing, Framing::Length(5));
+        assert_eq!(read(request("0"), true).unwrap().framing, Framing::NONE);
+        assert_eq!(read(Request::get("http://a.example/"), true).unwrap().framing, Framing::NONE);
+        for (length, ends) in
+            [("5", true), ("+5", false), ("5, 5", false), ("", false), ("99999999999999999999", false)]
+        {
+            assert!(read(request(length), ends).is_err(), "{length}");
+        }
+        assert!(read(request("5").header("content-length", "5"), false).is_err());
+    }
+
+    #[test]
+    fn a_request_is_for_one_host_and_a_path() {
+        assert!(read(Request::get("/x").header("host", "a.example"), true).is_ok());
+        assert!(read(Request::options("*").header("host", "a.example"), true).is_ok());
+        for bad in [
+            Request::get("/x"),
+            Request::get("*").header("host", "a.example"),
+            Request::get("http://a.example/").header("host", "b.example"),
+            Request::get("/x").header("host", "a.example").header("host", "a.example"),
+            Request::get("/x").header("host", "a b"),
+            Request::get("http://user@a.example/"),
+            Request::get("http://a.example:99999/"),
+        ] {
+            assert!(read(bad, true).is_err());
+        }
+        let connect = read(Request::connect("a.example:443"), true).unwrap_err();
+        assert_eq!(connect.status.as_u16(), 405);
+    }
+
+    proptest! {
+        /// Whatever a head says, it is one request for readers of HTTP/1 as well, and the same.
+        #[test]
+        fn what_is_taken_is_one_head_of_http1(
+            method in "GET|POST|OPTIONS|X-A",
+            target in "(/[!-~\u{e4}]{0,12}|\\*)",
+            host in prop::option::of("[a-c@: ]{1,3}"),
+            fields in prop::collection::vec(("(cookie|host|x-a|content-length|expect|te)", "[ -~]{0,8}|[0-9]{1,3}"), 0..6),
+            ends in any::<bool>(),
+        ) {
+            let uri = match host {
+                Some(host) if target != "*" => format!("http://{host}{target}"),
+                _ => target,
+            };
+            let mut request = Request::builder().method(method.as_str()).uri(uri);
+            for (name, value) in &fields {
+                request = request.header(name, value);
+            }
+            let Ok(request) = request.body(()) else { return Ok(()) };
+            let (parts, ()) = request.into_parts();
+            let Ok(head) = Head::http2(&parts, ends) else { return Ok(()) };
+            let again = Head::read(head.text()).expect("a head of HTTP/1");
+            prop_assert_eq!(again.framing, head.framing);
+            prop_assert_eq!(again.target(), head.target());
+            prop_assert_eq!(again.method, head.method);
+            prop_assert_eq!(again.expects_continue, head.expects_continue);
+            prop_assert_eq!(again.fields.iter().count(), head.fields.iter().count());
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! A client that speaks HTTP/1: its body comes from the wire as it goes to the endpoint, and so does the response.
+
+use std::io::{self, IoSlice, Write};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Buf;
+use http::Version;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::backlog::Backlog;
+use super::limits::{Limits, STALL};
+use super::near::{Near, Passed};
+use super::response::{Delivery, Response};
+use super::scratch;
+use super::upload::Upload;
+use crate::connection::MAX_DRAIN;
+use crate::connection::answer::write_head;
+use crate::connection::framing::Framing;
+use crate::connection::head::Head;
+use crate::connection::wire::Wire;
+use crate::drain::LocalDrain;
+use crate::pipeline::{Answer, FailureKind};
+
+/// What leaves in one piece: one TLS record.
+const JOIN: usize = 16 * 1024;
+/// Octets of the next requests that are read while this one is under way.
+const AHEAD: usize = 64 * 1024;
+
+/// A client for the time of one request.
+pub(super) struct Http1<'c> {
+    wire: &'c mut Wire,
+    drain: &'c LocalDrain,
+    http_1_0: bool,
+    /// Whether the connection goes on after this response, if nothing else speaks against it.
+    pub(super) keep: bool,
+    /// What the client has still to send.
+    pub(super) framing: Framing,
+    /// Octets written.
+    sent: u64,
+    /// Octets of the body written, free of their coding.
+    body_sent: u64,
+    backlog: Backlog,
+    flushed: bool,
+}
+
+impl<'c> Http1<'c> {
+    pub(super) fn new(wire: &'c mut Wire, drain: &'c LocalDrain, head: &Head, keep: bool) -> Self {
+        let http_1_0 = head.version == Version::HTTP_10;
+        let (backlog, flushed) = (Backlog::default(), false);
+        Self { wire, drain, http_1_0, keep, framing: head.framing, sent: 0, body_sent: 0, backlog, flushed }
+    }
+
+    /// Whether what the client has still to send can be read and dropped: it is little, and it will come.
+    fn can_drain(&self, upload: &Upload) -> bool {
+        let left = self.framing.left();
+        left == Some(0) || left.is_some_and(|left| left <= MAX_DRAIN) && !upload.awaits_continue
+    }
+
+    /// Octets of the body in what was read, and octets of content in them.
+    fn count(framing: &mut Framing, octets: &[u8]) -> Result<(usize, usize), FailureKind> {
+        let mut data = 0;
+        let taken = framing.read(octets, |piece| data += piece.len());
+        Ok((taken.map_err(|_| FailureKind::Client)?, data))
+    }
+
+    /// Writes `head` and `body` behind it; what the client does not take at once waits. Joins what is small.
+    fn send(&mut self, cx: &mut Context<'_>, head: &mut Vec<u8>, mut body: &[u8]) -> io::Result<()> {
+        if !head.is_empty() && head.len() + body.len() <= JOIN {
+            head.extend_from_slice(body);
+            body = &[];
+        }
+        let mut head = &head[..];
+        self.flushed = false;
+        while self.backlog.is_empty() && head.len() + body.len() > 0 {
+            let to = Pin::new(&mut self.wire.transport);
+            let written = match (head, body) {
+                ([], only) | (only, []) => to.poll_write(cx, only),
+                _ => to.poll_write_vectored(cx, &[IoSlice::new(head), IoSlice::new(body)]),
+            };
+            match written {
+                Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
+                Poll::Ready(Ok(sent)) => {
+                    self.sent += sent as u64;
+                    let of_head = sent.min(head.len());
+                    (head, body) = (&head[of_head..], &body[sent - of_head..]);
+                }
+                Poll::Ready(Err(error)) => return Err(error),
+                Poll::Pending => break,
+            }
+        }
+        self.backlog.push(head);
+        self.backlog.push(body);
+        Ok(())
+    }
+
+    /// Passes octets of the body on, behind what is in `out`.
+    fn pass_behind(
+        &mut self,
+        cx: &mut Context<'_>,
+        response: &mut Response,
+        out: &mut Vec<u8>,
+        octets: &[u8],
+    ) -> Result<Passed, FailureKind> {
+        let mut data = 0;
+        let framing = &mut response.framing;
+        let (taken, body) = match response.delivery {
+            Delivery::AsIs => {
+                let taken = framing.read(octets, |piece| data += piece.len());
+                let taken = taken.map_err(|_| FailureKind::Broken)?;
+                (taken, &octets[..taken])
+            }
+            Delivery::UntilClose => {
+                let taken = framing.read(octets, |piece| {
+                    data += piece.len();
+                    out.extend_from_slice(piece);
+                });
+                (taken.map_err(|_| FailureKind::Broken)?, &[][..])
+            }
+            Delivery::Chunked => {
+                if !octets.is_empty() {
+                    // Writing to a vector does not fail.
+                    let _ = write!(out, "{:x}\r\n", octets.len());
+                    out.extend_from_slice(octets);
+                    out.extend_from_slice(b"\r\n");
+                }
+                data = octets.len();
+                (octets.len(), &[][..])
+            }
+        };
+        self.body_sent += data as u64;
+        self.send(cx, out, body).map_err(gone)?;
+        Ok(Passed { taken, data })
+    }
+}
+
+impl Near for Http1<'_> {
+    fn is_spent(&self) -> bool {
+        self.framing.is_done()
+    }
+
+    fn poll_body(
+        &mut self,
+        cx: &mut Context<'_>,
+        pass: impl FnOnce(&mut Context<'_>, &[u8], usize),
+    ) -> Poll<Result<(), FailureKind>> {
+        let Self { wire, framing, .. } = self;
+        if !wire.ahead.is_empty() {
+            let (taken, data) = Self::count(framing, &wire.ahead)?;
+            pass(cx, &wire.ahead[..taken], data);
+            wire.ahead.advance(taken);
+            return Poll::Ready(Ok(()));
+        }
+        scratch::read(|buffer| {
+            let mut buf = ReadBuf::new(buffer);
+            let read = ready!(Pin::new(&mut wire.transport).poll_read(cx, &mut buf));
+            if read.is_err() || buf.filled().is_empty() {
+                return Poll::Ready(Err(FailureKind::Client));
+            }
+            let octets = buf.filled();
+            let (taken, data) = Self::count(framing, octets)?;
+            wire.ahead.extend_from_slice(&octets[taken..]);
+            pass(cx, &octets[..taken], data);
+            Poll::Ready(Ok(()))
+        })
+    }
+
+    /// What comes behind the request is the next one, or the client's going away.
+    fn poll_gone(&mut self, cx: &mut Context<'_>, uploading: bool) -> Poll<()> {
+        while !uploading && self.wire.ahead.len() < AHEAD {
+            match ready!(self.wire.poll_fill(cx)) {
+                Ok(1..) => {}
+                _ => return Poll::Ready(()),
+            }
+        }
+        Poll::Pending
+    }
+
+    fn interim(&mut self, cx: &mut Context<'_>, response: &mut Response) -> Result<(), FailureKind> {
+        if self.http_1_0 {
+            // It has no interim responses (RFC 9110 §15.2).
+            return Ok(());
+        }
+        scratch::write(|out| {
+            response.write_interim(out);
+            self.send(cx, out, &[])
+        })
+        .map_err(gone)
+    }
+
+    fn respond(
+        &mut self,
+        cx: &mut Context<'_>,
+        response: &mut Response,
+        octets: &[u8],
+        upload: &Upload,
+    ) -> Result<Passed, FailureKind> {
+        response.deliver(self.http_1_0);
+        let ends_here = response.delivery == Delivery::UntilClose;
+        self.keep &= !ends_here && !self.drain.is_draining() && self.can_drain(upload);
+        scratch::write(|out| {
+            response.write(out, self.keep);
+            self.pass_behind(cx, response, out, octets)
+        })
+    }
+
+    fn pass(
+        &mut self,
+        cx: &mut Context<'_>,
+        response: &mut Response,
+        octets: &[u8],
+    ) -> Result<Passed, FailureKind> {
+        scratch::write(|out| self.pass_behind(cx, response, out, octets))
+    }
+
+    fn end(&mut self, cx: &mut Context<'_>, response: &Response) -> Result<(), FailureKind> {
+        match response.delivery {
+            Delivery::Chunked => self.send(cx, &mut b"0\r\n\r\n".to_vec(), &[]).map_err(gone),
+            Delivery::AsIs | Delivery::UntilClose => Ok(()),
+        }
+    }
+
+    fn answer(
+        &mut self,
+        cx: &mut Context<'_>,
+        answer: &Answer,
+        bare: bool,
+        upload: &Upload,
+    ) -> Result<(), FailureKind> {
+        self.keep &= !answer.close && !self.drain.is_draining() && self.can_drain(upload);
+        let body = if bare { &[][..] } else { &answer.body[..] };
+        self.body_sent = body.len() as u64;
+        let mut head = Vec::with_capacity(512 + body.len());
+        write_head(answer, self.keep, &mut head);
+        self.send(cx, &mut head, body).map_err(gone)
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>, limits: &mut Limits) -> Poll<Result<(), FailureKind>> {
+        if self.flushed {
+            return Poll::Ready(Ok(()));
+        }
+        let before = self.backlog.len();
+        let sent = self.backlog.poll_send(cx, &mut self.wire.transport);
+        let moved = before - self.backlog.len();
+        if moved > 0 {
+            self.sent += moved as u64;
+            limits.stall.end();
+        }
+        let flushed = match sent {
+            Poll::Ready(Ok(())) => Pin::new(&mut self.wire.transport).poll_flush(cx),
+            other => other,
+        };
+        if flushed.is_pending() {
+            limits.stall.begin(Some(STALL));
+        }
+        ready!(flushed).map_err(gone)?;
+        limits.stall.end();
+        self.flushed = true;
+        Poll::Ready(Ok(()))
+    }
+
+    /// As far as can be told when the client has not taken all.
+    fn sent(&self) -> (u64, u64) {
+        (self.sent, self.body_sent.saturating_sub(self.backlog.len() as u64))
+    }
+}
+
+fn gone(_: io::Error) -> FailureKind {
+    FailureKind::Client
+}

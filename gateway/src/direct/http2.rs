@@ -1,0 +1,335 @@
+//! A client that speaks HTTP/2: one stream of its connection.
+//!
+//! Memory is bounded on both ways. Of a request body no more is taken than the endpoint has, so the client's window
+//! stays shut until then. Of a response no more is handed to `h2` than the client's windows allow; what is beyond
+//! them waits here, which is one read from the endpoint, and while it waits no more is read. So whoever opens no
+//! window holds that much, until the time for it is over.
+
+use std::io::Write;
+use std::mem;
+use std::task::{Context, Poll, Waker, ready};
+
+use bytes::{Bytes, BytesMut};
+use h2::server::SendResponse;
+use h2::{Reason, RecvStream, SendStream};
+use http::StatusCode;
+use http::header::{CONTENT_LENGTH, DATE, HeaderMap, HeaderName, HeaderValue};
+use pingora_core::protocols::http::date::get_cached_date;
+
+use super::limits::{Limits, STALL};
+use super::near::{Near, Passed};
+use super::response::Response;
+use super::scratch;
+use super::upload::Upload;
+use crate::connection::fields::line;
+use crate::connection::framing::{Framing, is_refused_trailer};
+use crate::pipeline::{Answer, FailureKind};
+use crate::policy::hop_by_hop;
+
+/// One stream.
+pub(super) struct Http2 {
+    body: RecvStream,
+    /// What the client has still to send, as the endpoint sees it.
+    framing: Framing,
+    /// Octets of the body that were given out and wait to be taken.
+    unreleased: usize,
+    reply: SendResponse<Bytes>,
+    /// Where the body goes, once the head is sent.
+    stream: Option<SendStream<Bytes>>,
+    /// What the client's windows do not allow yet.
+    rest: Bytes,
+    /// Nothing comes behind the rest but these.
+    trailers: Option<HeaderMap>,
+    complete: bool,
+    /// What has come of a trailer section.
+    section: Vec<u8>,
+    head_sent: u64,
+    body_sent: u64,
+}
+
+impl Http2 {
+    pub(super) fn new(body: RecvStream, reply: SendResponse<Bytes>, framing: Framing) -> Self {
+        Self {
+            body,
+            framing,
+            unreleased: 0,
+            reply,
+            stream: None,
+            rest: Bytes::new(),
+            trailers: None,
+            complete: false,
+            section: Vec::new(),
+            head_sent: 0,
+            body_sent: 0,
+        }
+    }
+
+    /// Tells the client that the response broke off. Says whether it was the client who wanted that.
+    pub(super) fn reset(&mut self) -> bool {
+        let mut cx = Context::from_waker(Waker::noop());
+        if self.poll_gone(&mut cx, false).is_ready() {
+            return true;
+        }
+        match &mut self.stream {
+            Some(stream) => stream.send_reset(Reason::INTERNAL_ERROR),
+            None => self.reply.send_reset(Reason::INTERNAL_ERROR),
+        }
+        false
+    }
+
+    /// Sends a final head. `complete` says that there is no body.
+    fn send_head(
+        &mut self,
+        status: StatusCode,
+        fields: HeaderMap,
+        complete: bool,
+    ) -> Result<(), FailureKind> {
+        self.head_sent = length(&fields);
+        self.complete = complete;
+        let head = head(status, fields);
+        self.stream = Some(self.reply.send_response(head, complete).map_err(gone)?);
+        Ok(())
+    }
+
+    /// Hands on as much of the rest as the client's windows allow, and the end behind it.
+    fn deliver(&mut self) -> Result<(), FailureKind> {
+        let Some(stream) = &mut self.stream else { return Ok(()) };
+        let length = self.rest.len();
+        let mut room = 0;
+        if length > 0 {
+            stream.reserve_capacity(length);
+            room = stream.capacity().min(length);
+        }
+        self.body_sent += room as u64;
+        let all = room == length;
+        let piece = if all { mem::take(&mut self.rest) } else { self.rest.split_to(room) };
+        let ends = all && self.complete && self.trailers.is_none();
+        if room > 0 || ends {
+            stream.send_data(piece, ends).map_err(gone)?;
+        }
+        match self.trailers.take_if(|_| all && self.complete) {
+            Some(trailers) => stream.send_trailers(trailers).map_err(gone),
+            None => Ok(()),
+        }
+    }
+
+    /// The trailer section in the form of the protocol.
+    fn end_section(&mut self) -> Result<(), FailureKind> {
+        let mut fields = [httparse::EMPTY_HEADER; MAX_TRAILERS];
+        let parsed = httparse::parse_headers(&self.section, &mut fields);
+        let Ok(httparse::Status::Complete((_, fields))) = parsed else { return Err(FailureKind::Broken) };
+        if !fields.is_empty() {
+            let fields = fields.iter().map(|field| (field.name.as_bytes(), field.value));
+            self.trailers = Some(map(fields, 0));
+        }
+        Ok(())
+    }
+}
+
+/// Trailers of a response.
+const MAX_TRAILERS: usize = 64;
+
+impl Near for Http2 {
+    fn is_spent(&self) -> bool {
+        self.framing.is_done()
+    }
+
+    fn poll_body(
+        &mut self,
+        cx: &mut Context<'_>,
+        pass: impl FnOnce(&mut Context<'_>, &[u8], usize),
+    ) -> Poll<Result<(), FailureKind>> {
+        let taken = mem::take(&mut self.unreleased);
+        if taken > 0 {
+            self.body.flow_control().release_capacity(taken).map_err(gone)?;
+        }
+        let data = ready!(self.body.poll_data(cx)).transpose().map_err(gone)?;
+        self.unreleased = data.as_ref().map_or(0, Bytes::len);
+        match (&mut self.framing, data) {
+            (Framing::Length(left), Some(data)) => {
+                // `h2` has counted as well. What an endpoint takes for the next request is worth two looks.
+                *left = left.checked_sub(data.len() as u64).ok_or(FailureKind::Client)?;
+                pass(cx, &data, data.len());
+            }
+            (Framing::Length(_), None) => return Poll::Ready(Err(FailureKind::Client)),
+            (_, Some(data)) => scratch::write(|out| {
+                if !data.is_empty() {
+                    // Writing to a vector does not fail.
+                    let _ = write!(out, "{:x}\r\n", data.len());
+                    out.extend_from_slice(&data);
+                    out.extend_from_slice(b"\r\n");
+                }
+                if self.body.is_end_stream() {
+                    out.extend_from_slice(b"0\r\n\r\n");
+                    self.framing = Framing::NONE;
+                }
+                pass(cx, out, data.len());
+            }),
+            (_, None) => {
+                let trailers = ready!(self.body.poll_trailers(cx)).map_err(gone)?;
+                scratch::write(|out| {
+                    out.extend_from_slice(b"0\r\n");
+                    for (name, value) in trailers.iter().flatten() {
+                        if is_refused_trailer(name.as_str().as_bytes()) {
+                            return Err(FailureKind::Client);
+                        }
+                        line(out, name.as_str().as_bytes(), value.as_bytes());
+                    }
+                    out.extend_from_slice(b"\r\n");
+                    self.framing = Framing::NONE;
+                    pass(cx, out, 0);
+                    Ok(())
+                })?;
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// The client can take its request back at any time.
+    fn poll_gone(&mut self, cx: &mut Context<'_>, _: bool) -> Poll<()> {
+        let reset = match &mut self.stream {
+            Some(stream) => stream.poll_reset(cx),
+            None => self.reply.poll_reset(cx),
+        };
+        reset.map(|_| ())
+    }
+
+    fn interim(&mut self, _: &mut Context<'_>, response: &mut Response) -> Result<(), FailureKind> {
+        hop_by_hop::response(&mut response.fields, response.status);
+        let head = head(response.status, map(response.fields.iter(), 0));
+        self.reply.send_informational(head).map_err(gone)
+    }
+
+    fn respond(
+        &mut self,
+        cx: &mut Context<'_>,
+        response: &mut Response,
+        octets: &[u8],
+        _: &Upload,
+    ) -> Result<Passed, FailureKind> {
+        response.deliver(false);
+        let mut fields = map(response.fields.iter(), 1);
+        fields.insert(DATE, get_cached_date());
+        let complete = response.framing.is_done();
+        self.send_head(response.status, fields, complete)?;
+        match complete {
+            true => Ok(Passed { taken: 0, data: 0 }),
+            false => self.pass(cx, response, octets),
+        }
+    }
+
+    fn pass(
+        &mut self,
+        _: &mut Context<'_>,
+        response: &mut Response,
+        octets: &[u8],
+    ) -> Result<Passed, FailureKind> {
+        let mut data = BytesMut::new();
+        let section = &mut self.section;
+        let taken = response.framing.read_all(
+            octets,
+            |piece| {
+                if data.is_empty() {
+                    data.reserve(octets.len());
+                }
+                data.extend_from_slice(piece);
+            },
+            |trailer| section.push(trailer),
+        );
+        let passed = Passed { taken: taken.map_err(|_| FailureKind::Broken)?, data: data.len() };
+        self.rest = data.freeze();
+        self.complete = response.framing.is_done();
+        if self.complete && !self.section.is_empty() {
+            self.end_section()?;
+        }
+        self.deliver()?;
+        Ok(passed)
+    }
+
+    fn end(&mut self, _: &mut Context<'_>, _: &Response) -> Result<(), FailureKind> {
+        self.complete = true;
+        self.deliver()
+    }
+
+    fn answer(
+        &mut self,
+        _: &mut Context<'_>,
+        answer: &Answer,
+        bare: bool,
+        _: &Upload,
+    ) -> Result<(), FailureKind> {
+        let mut fields = HeaderMap::with_capacity(answer.fields.len() + 2);
+        fields.insert(DATE, get_cached_date());
+        if answer.has_length() {
+            fields.insert(CONTENT_LENGTH, HeaderValue::from(answer.body.len()));
+        }
+        for (name, value) in &answer.fields {
+            fields.append(name.clone(), value.clone());
+        }
+        let complete = bare || answer.body.is_empty();
+        self.send_head(answer.status, fields, complete)?;
+        if !complete {
+            self.rest = answer.body.clone();
+            self.complete = true;
+            self.deliver()?;
+        }
+        Ok(())
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>, limits: &mut Limits) -> Poll<Result<(), FailureKind>> {
+        while !self.rest.is_empty() {
+            let Some(stream) = &mut self.stream else { break };
+            match stream.poll_capacity(cx) {
+                Poll::Ready(Some(Ok(_))) => {
+                    limits.stall.end();
+                    self.deliver()?;
+                }
+                Poll::Ready(_) => return Poll::Ready(Err(FailureKind::Client)),
+                Poll::Pending => {
+                    limits.stall.begin(Some(STALL));
+                    return Poll::Pending;
+                }
+            }
+        }
+        limits.stall.end();
+        Poll::Ready(Ok(()))
+    }
+
+    fn sent(&self) -> (u64, u64) {
+        (self.head_sent + self.body_sent, self.body_sent)
+    }
+}
+
+fn head(status: StatusCode, fields: HeaderMap) -> http::Response<()> {
+    let mut head = http::Response::new(());
+    *head.status_mut() = status;
+    *head.headers_mut() = fields;
+    head
+}
+
+/// Fields in the form of the protocol, with room for some more. Those of a connection have no place there
+/// (RFC 9113 §8.2.2), whoever has set them.
+fn map<'f>(fields: impl Iterator<Item = (&'f [u8], &'f [u8])>, more: usize) -> HeaderMap {
+    let mut map = HeaderMap::with_capacity(fields.size_hint().0 + more);
+    for (name, value) in fields {
+        let parsed = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value));
+        // What was read as a head holds nothing that could not be a field.
+        let (Ok(name), Ok(value)) = parsed else { continue };
+        if !hop_by_hop::is_connection_field(&name) {
+            map.append(name, value);
+        }
+    }
+    map
+}
+
+/// Octets of names and values.
+fn length(fields: &HeaderMap) -> u64 {
+    fields.iter().map(|(name, value)| (name.as_str().len() + value.len()) as u64).sum()
+}
+
+fn gone(_: h2::Error) -> FailureKind {
+    FailureKind::Client
+}
+
+#[cfg(test)]
+mod tests;

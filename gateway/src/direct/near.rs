@@ -1,0 +1,73 @@
+//! The client's side of an exchange, as a try sees it. HTTP/1 and HTTP/2 differ in how bodies and heads travel,
+//! and in nothing that concerns endpoints: what is known about those is written once, in `relay`.
+
+use std::task::{Context, Poll};
+
+use super::limits::Limits;
+use super::response::Response;
+use super::upload::Upload;
+use crate::pipeline::{Answer, FailureKind};
+
+/// The client of an exchange.
+pub(super) trait Near {
+    /// Whether the whole request body was given out.
+    fn is_spent(&self) -> bool;
+
+    /// Gives the next piece of the request body to `pass`, in the coding that the endpoint gets, with the number
+    /// of octets in it that are content. The piece before it has been sent by then.
+    fn poll_body(
+        &mut self,
+        cx: &mut Context<'_>,
+        pass: impl FnOnce(&mut Context<'_>, &[u8], usize),
+    ) -> Poll<Result<(), FailureKind>>;
+
+    /// Ready when the client has gone away. `uploading` says that its body is still being read.
+    fn poll_gone(&mut self, cx: &mut Context<'_>, uploading: bool) -> Poll<()>;
+
+    /// Passes on an interim response.
+    fn interim(&mut self, cx: &mut Context<'_>, response: &mut Response) -> Result<(), FailureKind>;
+
+    /// Begins the final response with its head and with what is there of the body.
+    fn respond(
+        &mut self,
+        cx: &mut Context<'_>,
+        response: &mut Response,
+        octets: &[u8],
+        upload: &Upload,
+    ) -> Result<Passed, FailureKind>;
+
+    /// Passes on more of the body.
+    fn pass(
+        &mut self,
+        cx: &mut Context<'_>,
+        response: &mut Response,
+        octets: &[u8],
+    ) -> Result<Passed, FailureKind>;
+
+    /// The body is complete, because the endpoint's connection ended.
+    fn end(&mut self, cx: &mut Context<'_>, response: &Response) -> Result<(), FailureKind>;
+
+    /// Begins an answer of our own; `bare` is one without its body.
+    fn answer(
+        &mut self,
+        cx: &mut Context<'_>,
+        answer: &Answer,
+        bare: bool,
+        upload: &Upload,
+    ) -> Result<(), FailureKind>;
+
+    /// Ready when there is nothing left that the client has not taken.
+    fn poll_flush(&mut self, cx: &mut Context<'_>, limits: &mut Limits) -> Poll<Result<(), FailureKind>>;
+
+    /// Octets of head and body that went out, and those of the body, free of its coding, among them.
+    fn sent(&self) -> (u64, u64);
+}
+
+/// What was passed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Passed {
+    /// Octets that belong to the body.
+    pub(super) taken: usize,
+    /// Octets of content in them.
+    pub(super) data: usize,
+}

@@ -1,0 +1,204 @@
+//! A request from the pipeline's verdict to its log line: its tries, endpoint after endpoint, until one answers or
+//! the pipeline has had enough; then what the client is told.
+
+use std::future::poll_fn;
+use std::task::Poll;
+use std::time::Instant;
+
+use http::{Method, StatusCode};
+
+use super::alarm::Alarm;
+use super::download::Download;
+use super::limits::Limits;
+use super::near::Near;
+use super::relay::{End, Relay};
+use super::upload::{Outgoing, Upload};
+use super::{pool, request, upstream};
+use crate::connection::head::Head;
+use crate::pipeline::{Answer, Exchange, Failure, FailureKind, Next, Outcome, Verdict};
+use crate::worker::Worker;
+
+/// A request under way.
+pub(super) struct Run<'r, N> {
+    pub(super) worker: &'r Worker,
+    pub(super) near: &'r mut N,
+    pub(super) alarm: &'r mut Alarm,
+    pub(super) exchange: Exchange,
+    pub(super) head: Head,
+    pub(super) upload: Upload,
+}
+
+/// How its tries ended.
+enum Tried {
+    /// With a response that went out, at this time.
+    Relayed(Instant),
+    /// With an answer of ours.
+    Answer(Answer),
+    /// With nothing that could be told to the client.
+    Aborted,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// The client has a whole response.
+    Whole,
+    /// It broke off.
+    Broken,
+}
+
+impl<N: Near> Run<'_, N> {
+    /// Does what the pipeline says.
+    pub(super) async fn run(mut self, verdict: Verdict) -> Ended {
+        let mut download = Download::default();
+        let tried = match verdict {
+            Verdict::Answer(answer) => Tried::Answer(answer),
+            Verdict::Forward => self.tries(&mut download).await,
+        };
+        let mut at = None;
+        let (status, ended) = match tried {
+            Tried::Relayed(ended) => {
+                at = Some(ended);
+                (Some(download.response.status), Ended::Whole)
+            }
+            Tried::Answer(answer) => match self.answer(&answer).await {
+                Ok(()) => (Some(answer.status), Ended::Whole),
+                Err(_) => (None, Ended::Broken),
+            },
+            Tried::Aborted => (download.started.then_some(download.response.status), Ended::Broken),
+        };
+        let (bytes_sent, body_sent) = self.near.sent();
+        self.exchange.end(Outcome {
+            status,
+            body_sent,
+            bytes_sent,
+            body_received: self.upload.received,
+            upstream_received: download.received,
+            aborted: ended == Ended::Broken,
+            ended: at,
+        });
+        ended
+    }
+
+    /// Tries endpoints.
+    async fn tries(&mut self, download: &mut Download) -> Tried {
+        let Self { worker, near, alarm, exchange, head, upload } = self;
+        let mut first = true;
+        loop {
+            let upstream = match exchange.pick() {
+                Ok(upstream) => upstream,
+                Err(answer) => return Tried::Answer(answer),
+            };
+            let (size, body_timeout) = {
+                let tuning = worker.state.tuning.load();
+                (tuning.upstream_keepalive_connections, tuning.client_body_timeout)
+            };
+            let pooled = pool::take(&upstream);
+            let mut connection = match pooled {
+                Some(connection) => connection,
+                // In a box: rare and large.
+                None => match Box::pin(upstream::connect(&upstream)).await {
+                    Ok(connection) => connection,
+                    Err(kind) => {
+                        let replayable = upload.is_replayable();
+                        let failure =
+                            Failure { kind, stale: false, sent: false, replayable, response_started: false };
+                        match follow(exchange.failed(failure), kind) {
+                            Some(tried) => return tried,
+                            None => continue,
+                        }
+                    }
+                },
+            };
+            exchange.connected(upstream.address, connection.reused);
+            if !std::mem::take(&mut first) {
+                request::restore(head);
+            }
+            exchange.upstream_request(&mut head.fields);
+            let last = size == 0 || connection.served + 1 >= upstream.keep_alive.requests;
+            download.begin();
+            upload.begin();
+            let mut relay = Relay {
+                near: &mut **near,
+                alarm: &mut **alarm,
+                exchange,
+                upload,
+                download: &mut *download,
+                connection: &mut connection,
+                upstream: &upstream,
+                outgoing: Outgoing { head, last, client: body_timeout, endpoint: upstream.send_timeout },
+                limits: Limits::default(),
+                waited: false,
+            };
+            match poll_fn(|cx| relay.poll(cx)).await {
+                End::Whole => {
+                    let ended = Instant::now();
+                    if relay.is_reusable() {
+                        pool::put(connection, &upstream, size, ended);
+                    }
+                    return Tried::Relayed(ended);
+                }
+                End::Retry => {}
+                End::Failed(failure) => {
+                    if let Some(tried) = follow(exchange.failed(failure), failure.kind) {
+                        return tried;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn answer(&mut self, answer: &Answer) -> Result<(), FailureKind> {
+        let Self { near, alarm, head, upload, .. } = self;
+        let bare = head.method == Method::HEAD || answer.status == StatusCode::NO_CONTENT;
+        send(answer, bare, *near, alarm, upload).await
+    }
+}
+
+/// Answers what has never been a request.
+pub(super) async fn refuse(mut exchange: Exchange, answer: &Answer, near: &mut impl Near) {
+    let sent = send(answer, false, near, &mut Alarm::default(), &Upload::new(false)).await;
+    let (bytes_sent, body_sent) = near.sent();
+    exchange.end(Outcome {
+        status: sent.is_ok().then_some(answer.status),
+        body_sent,
+        bytes_sent,
+        aborted: sent.is_err(),
+        ..Outcome::default()
+    });
+}
+
+/// Sends an answer of our own.
+async fn send(
+    answer: &Answer,
+    bare: bool,
+    near: &mut impl Near,
+    alarm: &mut Alarm,
+    upload: &Upload,
+) -> Result<(), FailureKind> {
+    let (mut limits, mut begun) = (Limits::default(), false);
+    poll_fn(|cx| {
+        if !std::mem::replace(&mut begun, true) {
+            near.answer(cx, answer, bare, upload)?;
+        }
+        let flushed = near.poll_flush(cx, &mut limits);
+        if flushed.is_pending() && limits.poll(cx, alarm).is_ready() {
+            return Poll::Ready(Err(FailureKind::Client));
+        }
+        flushed
+    })
+    .await
+}
+
+/// What the pipeline says to a failed try; `None` is another one.
+fn follow(next: Next, kind: FailureKind) -> Option<Tried> {
+    match next {
+        Next::Retry => None,
+        // Who let us wait for a body would do so again.
+        Next::Answer(answer) => Some(Tried::Answer(Answer {
+            close: answer.close || kind == FailureKind::ClientTimeout,
+            ..answer
+        })),
+        Next::Relay | Next::Abort => Some(Tried::Aborted),
+    }
+}

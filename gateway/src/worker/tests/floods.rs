@@ -1,0 +1,220 @@
+//! HTTP/2 clients that send what costs them little and us much.
+
+use std::time::Duration;
+
+use super::backend::Backend;
+use super::client::PATIENCE;
+use super::frames::{
+    CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, Frames, HEADERS, PING, PROTOCOL_ERROR,
+    REFUSED_STREAM, RST_STREAM, SETTINGS, WINDOW_UPDATE, frame, get, request, reset,
+};
+use super::gateway::{Gateway, through_proxy};
+use super::http2::{ask, plain};
+
+const INITIAL_WINDOW: u16 = 4;
+
+async fn serves_on(gateway: &Gateway) {
+    assert_eq!(gateway.client().await.get("/x").await.status, 200);
+    while gateway.drain.requests() > 0 || gateway.drain.connections() > 1 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn rapid_reset_before_a_stream_is_looked_at() {
+    let backend = Backend::new().await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    let mut client = Frames::connect(&gateway, &[]).await;
+    let flood: Vec<u8> =
+        (0..1000).flat_map(|n| [get(2 * n + 1, "/wait"), reset(2 * n + 1)].concat()).collect();
+    client.send(&flood).await;
+    assert_eq!(client.goaway().await, ENHANCE_YOUR_CALM);
+    serves_on(&gateway).await;
+}
+
+#[tokio::test]
+async fn rapid_reset_of_requests_that_have_begun() {
+    if through_proxy() {
+        return;
+    }
+    let backend = Backend::new().await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    let mut client = Frames::connect(&gateway, &[]).await;
+    let (mut begun, mut next) = (0, 1);
+    'flood: while begun < 2000 {
+        let batch: Vec<u32> = (0..50).map(|n| next + 2 * n).collect();
+        next += 100;
+        if !client.send(&batch.iter().flat_map(|stream| get(*stream, "/wait")).collect::<Vec<_>>()).await {
+            break;
+        }
+        begun += 50;
+        let waiting = std::time::Instant::now();
+        while backend.requests() < begun {
+            if begun > 50 && gateway.drain.connections() == 0 {
+                break 'flood;
+            }
+            assert!(waiting.elapsed() < PATIENCE);
+            tokio::task::yield_now().await;
+        }
+        client.send(&batch.iter().flat_map(|stream| reset(*stream)).collect::<Vec<_>>()).await;
+    }
+    assert_eq!(client.goaway().await, ENHANCE_YOUR_CALM);
+    assert!((500..700).contains(&begun), "{begun}");
+    let lines = gateway.lines(500).await;
+    assert!(lines[0].contains("\"GET /wait HTTP/2.0\" 499"), "{}", lines[0]);
+    serves_on(&gateway).await;
+}
+
+#[tokio::test]
+async fn resets_that_the_client_makes_us_send() {
+    let backend = Backend::new().await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    let mut client = Frames::connect(&gateway, &[]).await;
+    let flood: Vec<u8> = (0..1000)
+        .flat_map(|n| {
+            [get(2 * n + 1, "/wait"), frame(WINDOW_UPDATE, 0, 2 * n + 1, &[0x7f, 0xff, 0xff, 0xff])].concat()
+        })
+        .collect();
+    client.send(&flood).await;
+    assert_eq!(client.goaway().await, ENHANCE_YOUR_CALM);
+    serves_on(&gateway).await;
+}
+
+#[tokio::test]
+async fn a_head_without_end() {
+    let gateway = Gateway::to(&[]).await;
+    let mut client = Frames::connect(&gateway, &[]).await;
+    let mut flood = frame(HEADERS, END_STREAM, 1, &request("GET", "/", &[]));
+    for _ in 0..1000 {
+        flood.extend(frame(CONTINUATION, 0, 1, &request("GET", "/", &[("x-a", &"a".repeat(100))])[20..]));
+    }
+    client.send(&flood).await;
+    assert!([ENHANCE_YOUR_CALM, PROTOCOL_ERROR].contains(&client.goaway().await));
+}
+
+#[tokio::test]
+async fn a_head_that_is_too_large() {
+    let backend = Backend::new().await;
+    let gateway = Gateway::tuned(&[backend.address], |tuning| tuning.max_request_head = 8 * 1024).await;
+    let mut client = Frames::connect(&gateway, &[]).await;
+    let long = "a".repeat(120);
+    let fields: Vec<(&str, &str)> = (0..110).map(|_| ("x-a", &long[..])).collect();
+    client.send(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &request("GET", "/x", &fields))).await;
+    assert_eq!(client.await_kind(HEADERS).await.map(|frame| frame.stream), Some(1));
+    client.send(&frame(HEADERS, END_HEADERS | END_STREAM, 3, &request("GET", "/x", &fields[..9]))).await;
+    assert_eq!(client.await_kind(DATA).await.map(|frame| frame.stream), Some(3), "the connection goes on");
+    assert_eq!(backend.requests(), 1);
+}
+
+#[tokio::test]
+async fn frames_of_nothing() {
+    let backend = Backend::new().await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    let mut client = Frames::connect(&gateway, &[]).await;
+    let mut flood = frame(HEADERS, END_HEADERS, 1, &request("POST", "/x", &[]));
+    for _ in 0..100_000 {
+        flood.extend(frame(DATA, 0, 1, b""));
+    }
+    client.send(&flood).await;
+    assert_eq!(client.goaway().await, ENHANCE_YOUR_CALM);
+    serves_on(&gateway).await;
+}
+
+#[tokio::test]
+async fn answers_that_nobody_reads_are_not_collected() {
+    let backend = Backend::new().await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    for flood in [frame(PING, 0, 0, &[0; 8]), frame(SETTINGS, 0, 0, &[])] {
+        let mut client = Frames::connect(&gateway, &[]).await;
+        let most = 64 * 1024 * 1024;
+        // Both sides' socket buffers, and what one read may hold.
+        assert!(client.flood(&flood.repeat(1000), most).await < most);
+    }
+    serves_on(&gateway).await;
+}
+
+#[tokio::test]
+async fn more_streams_than_are_allowed_are_refused() {
+    let backend = Backend::new().await;
+    let gateway = Gateway::tuned(&[backend.address], |tuning| tuning.http2_max_concurrent_streams = 4).await;
+    let mut client = Frames::connect(&gateway, &[]).await;
+    let streams: Vec<u8> = (0..5).flat_map(|n| get(2 * n + 1, "/wait")).collect();
+    client.send(&streams).await;
+    let refused = client.await_kind(RST_STREAM).await.unwrap();
+    assert_eq!((refused.stream, refused.error()), (9, REFUSED_STREAM));
+    backend.gate.add_permits(4);
+    for _ in 0..4 {
+        assert!(client.await_kind(HEADERS).await.is_some());
+    }
+}
+
+#[tokio::test]
+async fn malformed_requests_are_answered_but_not_for_ever() {
+    let backend = Backend::new().await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    let mut client = Frames::connect(&gateway, &[]).await;
+    let bad = [("host", "b.example")];
+    for stream in 0..32 {
+        let block = request("GET", "/x", &bad);
+        client.send(&frame(HEADERS, END_HEADERS | END_STREAM, 2 * stream + 1, &block)).await;
+        if stream < 31 {
+            assert_eq!(client.await_kind(HEADERS).await.unwrap().stream, 2 * stream + 1);
+        }
+    }
+    assert_eq!(client.goaway().await, ENHANCE_YOUR_CALM);
+    let lines = gateway.lines(31).await;
+    assert!(lines[..31].iter().all(|line| line.contains("\" 400 ")), "{lines:?}");
+    assert_eq!(backend.requests(), 0);
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_come_is_408() {
+    if through_proxy() {
+        return;
+    }
+    let backend = Backend::new().await;
+    let patience = Duration::from_millis(50);
+    let gateway = Gateway::tuned(&[backend.address], |tuning| tuning.client_body_timeout = patience).await;
+    let (mut client, _) = plain(&gateway).await;
+    let request = http::Request::post("http://a.example/x").body(()).unwrap();
+    let (response, mut body) = client.send_request(request, false).unwrap();
+    body.send_data("some".into(), false).unwrap();
+    let status = tokio::time::timeout(PATIENCE, response).await.unwrap().unwrap().status();
+    assert_eq!(status.as_u16(), 408);
+    let (status, _, _) = ask(&mut client, http::Method::GET, "http://a.example/x", "").await.unwrap();
+    assert_eq!(status, 200, "the other streams go on");
+}
+
+#[tokio::test]
+async fn a_client_that_opens_no_window_holds_back_the_endpoint() {
+    // Sends without end, and counts what was taken from it.
+    let taken = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let count = taken.clone();
+    let backend = Backend::scripted(move |_, stream| {
+        let count = count.clone();
+        async move {
+            let mut client = super::client::Client::over(stream);
+            super::backend::request(&mut client).await;
+            client.send("HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n").await;
+            let piece = vec![b'x'; 64 * 1024];
+            while tokio::io::AsyncWriteExt::write_all(&mut client.stream, &piece).await.is_ok() {
+                count.fetch_add(piece.len(), std::sync::atomic::Ordering::SeqCst);
+            }
+        }
+    })
+    .await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    let mut client = Frames::connect(&gateway, &[(INITIAL_WINDOW, 0)]).await;
+    client.send(&get(1, "/x")).await;
+    assert_eq!(client.await_kind(HEADERS).await.unwrap().stream, 1);
+    // Until nothing moves any more.
+    let mut before = usize::MAX;
+    while taken.load(std::sync::atomic::Ordering::SeqCst) != before {
+        before = taken.load(std::sync::atomic::Ordering::SeqCst);
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+    assert!(before < 16 * 1024 * 1024, "the sockets' buffers and a little more: {before}");
+    client.send(&reset(1)).await;
+    let lines = gateway.lines(1).await;
+    assert!(lines[0].contains("\"GET /x HTTP/2.0\" 200 0 "), "{lines:?}");
+}

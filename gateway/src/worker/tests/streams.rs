@@ -1,0 +1,332 @@
+//! Requests over HTTP/2: bodies, trailers, interim responses, cancellation, tries.
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request};
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpSocket;
+use tokio::sync::mpsc;
+
+use super::backend::{Backend, request};
+use super::client::{Client, PATIENCE};
+use super::gateway::{Gateway, through_proxy};
+use super::http2::{ask, get, plain};
+
+const URL: &str = "http://a.example/x";
+
+/// A backend that answers every request with `answer`.
+async fn answering(answer: &'static [u8]) -> Backend {
+    Backend::scripted(move |_, stream| async move {
+        let mut client = Client::over(stream);
+        while request(&mut client).await.is_some() {
+            client.send(answer).await;
+        }
+    })
+    .await
+}
+
+async fn body(response: http::Response<h2::RecvStream>) -> Result<(String, Option<HeaderMap>), h2::Error> {
+    let mut stream = response.into_body();
+    let mut text = Vec::new();
+    while let Some(piece) = stream.data().await {
+        let piece = piece?;
+        stream.flow_control().release_capacity(piece.len())?;
+        text.extend_from_slice(&piece);
+    }
+    Ok((String::from_utf8(text).unwrap(), stream.trailers().await?))
+}
+
+#[tokio::test]
+async fn bodies_without_a_length_go_on_in_chunks() {
+    let backend = Backend::new().await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    let (mut client, _) = plain(&gateway).await;
+    let request = Request::post(URL).body(()).unwrap();
+    let (response, mut send) = client.send_request(request, false).unwrap();
+    for piece in ["he", "", "llo"] {
+        send.send_data(piece.into(), false).unwrap();
+    }
+    send.send_data(Bytes::new(), true).unwrap();
+    let (text, _) = body(response.await.unwrap()).await.unwrap();
+    assert!(text.contains("transfer-encoding: chunked\r\n") && text.ends_with("\r\n\r\nhello"), "{text}");
+    let request = Request::post(URL).header("content-length", 5).body(()).unwrap();
+    let (response, mut send) = client.send_request(request, false).unwrap();
+    send.send_data("hello".into(), true).unwrap();
+    let (text, _) = body(response.await.unwrap()).await.unwrap();
+    assert!(text.contains("content-length: 5\r\n") && text.ends_with("\r\n\r\nhello"), "{text}");
+    assert!(!text.contains("transfer-encoding"), "{text}");
+    let (_, _, text) = ask(&mut client, Method::POST, URL, "").await.unwrap();
+    assert!(!text.contains("transfer-encoding"), "{text}");
+    // Pingora puts a connection back a little later than it ends the stream.
+    assert!(through_proxy() || backend.connections() == 1, "the endpoint's connection is used again");
+}
+
+#[tokio::test]
+async fn large_bodies_pass_whole_in_both_directions() {
+    let backend = Backend::new().await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    let (mut client, _) = plain(&gateway).await;
+    let sent: String = (0..300_000).map(|n| char::from(b'a' + (n % 26) as u8)).collect();
+    for length in [Some(sent.len()), None] {
+        let mut request = Request::post(URL);
+        if let Some(length) = length {
+            request = request.header("content-length", length);
+        }
+        let (response, mut send) = client.send_request(request.body(()).unwrap(), false).unwrap();
+        let mut rest = Bytes::from(sent.clone());
+        let sending = tokio::spawn(async move {
+            while !rest.is_empty() {
+                send.reserve_capacity(rest.len());
+                let room = std::future::poll_fn(|cx| send.poll_capacity(cx)).await.unwrap().unwrap();
+                let piece = rest.split_to(room.min(rest.len()));
+                send.send_data(piece, rest.is_empty()).unwrap();
+            }
+        });
+        let (text, _) = tokio::time::timeout(PATIENCE, async { body(response.await.unwrap()).await })
+            .await
+            .unwrap()
+            .unwrap();
+        sending.await.unwrap();
+        assert!(text.ends_with(&sent), "{} octets", text.len());
+    }
+    let lines = gateway.lines(2).await;
+    assert!(lines[1].contains("\"POST /x HTTP/2.0\" 200 300"), "{lines:?}");
+}
+
+#[tokio::test]
+async fn endpoints_are_told_one_cookie() {
+    let backend = Backend::new().await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    let (mut client, _) = plain(&gateway).await;
+    let request = Request::get(URL).header("cookie", "a=1").header("x-b", "2").header("cookie", "c=3");
+    let (response, _) = client.send_request(request.body(()).unwrap(), true).unwrap();
+    let (text, _) = body(response.await.unwrap()).await.unwrap();
+    if !through_proxy() {
+        assert!(text.contains("\r\ncookie: a=1; c=3\r\n"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn trailers_pass() {
+    if through_proxy() {
+        return;
+    }
+    let seen = mpsc::unbounded_channel();
+    let (tell, mut told) = seen;
+    let backend = Backend::scripted(move |_, stream| {
+        let tell = tell.clone();
+        async move {
+            let mut client = Client::over(stream);
+            tell.send(client.until("\r\n0\r\nx-sum: 1\r\n\r\n").await).unwrap();
+            client
+                .send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-Sum: 2\r\nX-More: 3\r\n\r\n")
+                .await;
+            client.read().await;
+        }
+    })
+    .await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    let (mut client, _) = plain(&gateway).await;
+    let (response, mut send) = client.send_request(Request::post(URL).body(()).unwrap(), false).unwrap();
+    send.send_data("hello".into(), false).unwrap();
+    let trailers = [("x-sum", "1")]
+        .map(|(name, value)| (http::HeaderName::from_static(name), http::HeaderValue::from_static(value)));
+    send.send_trailers(HeaderMap::from_iter(trailers)).unwrap();
+    let (text, trailers) = body(response.await.unwrap()).await.unwrap();
+    let trailers = trailers.unwrap();
+    assert_eq!((text.as_str(), trailers.len()), ("ok", 2));
+    assert!(trailers["x-sum"] == "2" && trailers["x-more"] == "3");
+    assert!(told.recv().await.unwrap().contains("5\r\nhello\r\n0\r\n"));
+    // One that would tell the endpoint who the client is.
+    let (response, mut send) = client.send_request(Request::post(URL).body(()).unwrap(), false).unwrap();
+    send.send_data("hello".into(), false).unwrap();
+    let mut trailers = HeaderMap::new();
+    trailers.insert("x-real-ip", http::HeaderValue::from_static("10.0.0.1"));
+    send.send_trailers(trailers).unwrap();
+    assert!(response.await.is_err());
+}
+
+#[tokio::test]
+async fn interim_responses_pass() {
+    if through_proxy() {
+        return;
+    }
+    let backend = answering(
+        b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nConnection: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+    )
+    .await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    let (mut client, _) = plain(&gateway).await;
+    let (mut response, _) = client.send_request(Request::get(URL).body(()).unwrap(), true).unwrap();
+    let hint = std::future::poll_fn(|cx| response.poll_informational(cx)).await.unwrap().unwrap();
+    assert_eq!(
+        (hint.status().as_u16(), &hint.headers()["link"]),
+        (103, &http::HeaderValue::from_static("</a>"))
+    );
+    assert!(!hint.headers().contains_key("connection"));
+    assert_eq!(body(response.await.unwrap()).await.unwrap().0, "ok");
+    // A client that waits for the word before it sends.
+    let backend = Backend::new().await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    let (mut client, _) = plain(&gateway).await;
+    let request = Request::post(URL).header("expect", "100-continue").body(()).unwrap();
+    let (mut response, mut send) = client.send_request(request, false).unwrap();
+    let word = std::future::poll_fn(|cx| response.poll_informational(cx)).await.unwrap().unwrap();
+    assert_eq!(word.status().as_u16(), 100);
+    send.send_data("hello".into(), true).unwrap();
+    assert!(body(response.await.unwrap()).await.unwrap().0.ends_with("hello"));
+}
+
+#[tokio::test]
+async fn responses_end_where_they_end() {
+    for (answer, status, length, expected) in [
+        (&b"HTTP/1.1 200 OK\r\n\r\nuntil the end"[..], 200, None, "until the end"),
+        (b"HTTP/1.1 204 No Content\r\n\r\n", 204, None, ""),
+        (b"HTTP/1.1 304 Not Modified\r\nETag: a\r\n\r\n", 304, None, ""),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: x-a\r\nX-A: 1\r\n\r\n", 200, Some("0"), ""),
+        (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;a\r\nh\r\n4\r\nello\r\n0\r\n\r\n",
+            200,
+            None,
+            "hello",
+        ),
+    ] {
+        let backend = Backend::scripted(move |_, stream| async move {
+            let mut client = Client::over(stream);
+            request(&mut client).await;
+            client.send(answer).await;
+        })
+        .await;
+        let gateway = Gateway::to(&[backend.address]).await;
+        let (mut client, _) = plain(&gateway).await;
+        let (seen, fields, text) = get(&mut client, URL).await;
+        assert_eq!((seen, text.as_str()), (status, expected));
+        assert_eq!(fields.get("content-length").map(|value| value.to_str().unwrap()), length);
+        for name in ["connection", "transfer-encoding", "x-a"] {
+            assert!(!fields.contains_key(name), "{fields:?}");
+        }
+        assert!(fields.contains_key("date") && fields["server"] == "sluice", "{fields:?}");
+    }
+    let backend = Backend::new().await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    let (mut client, _) = plain(&gateway).await;
+    let (status, fields, text) = ask(&mut client, Method::HEAD, URL, "").await.unwrap();
+    assert_eq!((status, text.as_str()), (200, ""));
+    assert_ne!(fields["content-length"], "0");
+}
+
+#[tokio::test]
+async fn a_response_that_breaks_off_is_a_reset() {
+    for answer in [
+        &b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello"[..],
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhelloX",
+    ] {
+        let backend = Backend::scripted(move |_, stream| async move {
+            let mut client = Client::over(stream);
+            request(&mut client).await;
+            client.send(answer).await;
+        })
+        .await;
+        let gateway = Gateway::to(&[backend.address]).await;
+        let (mut client, _) = plain(&gateway).await;
+        assert!(ask(&mut client, Method::GET, URL, "").await.is_err(), "{}", answer.escape_ascii());
+        let (status, _, _) = get(&mut client, "http://unknown.example/").await;
+        assert_eq!(status, 404, "the connection goes on");
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_is_taken_back_ends_at_the_endpoint() {
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let backend = Backend::scripted(move |_, mut stream| {
+        let tell = tell.clone();
+        async move {
+            let mut octets = [0; 1024];
+            tell.send(stream.read(&mut octets).await.unwrap()).unwrap();
+            tell.send(stream.read(&mut octets).await.unwrap_or(0)).unwrap();
+        }
+    })
+    .await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    let (mut client, _) = plain(&gateway).await;
+    let (response, mut send) = client.send_request(Request::get(URL).body(()).unwrap(), true).unwrap();
+    assert!(told.recv().await.unwrap() > 0);
+    send.send_reset(h2::Reason::CANCEL);
+    drop(response);
+    assert_eq!(told.recv().await, Some(0), "the connection to the endpoint is closed");
+    let lines = gateway.lines(1).await;
+    assert!(lines[0].contains("\"GET /x HTTP/2.0\" 499"), "{lines:?}");
+    assert_eq!(gateway.drain.requests(), 0);
+}
+
+#[tokio::test]
+async fn an_answer_that_comes_early_ends_the_upload() {
+    let backend = Backend::scripted(|_, stream| async move {
+        let mut client = Client::over(stream);
+        client.until("\r\n\r\n").await;
+        client.send("HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\n\r\nno").await;
+        client.read().await;
+    })
+    .await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    let (mut client, _) = plain(&gateway).await;
+    let request = Request::post(URL).header("content-length", 1_000_000).body(()).unwrap();
+    let (response, mut send) = client.send_request(request, false).unwrap();
+    send.send_data("hello".into(), false).unwrap();
+    let response = response.await.unwrap();
+    assert_eq!(response.status().as_u16(), 413);
+    assert_eq!(body(response).await.unwrap().0, "no");
+    if !through_proxy() {
+        let reason = std::future::poll_fn(|cx| send.poll_reset(cx)).await.unwrap();
+        assert_eq!(reason, h2::Reason::NO_ERROR);
+    }
+}
+
+#[tokio::test]
+async fn tries_follow_the_same_rule() {
+    // Taken, so that nobody else gets it, but nobody listens.
+    let taken = TcpSocket::new_v4().unwrap();
+    taken.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let nobody = taken.local_addr().unwrap();
+    let backend = Backend::new().await;
+    let gateway = Gateway::to(&[nobody, backend.address]).await;
+    let (mut client, _) = plain(&gateway).await;
+    for _ in 0..4 {
+        let (status, _, text) = ask(&mut client, Method::POST, URL, "hello").await.unwrap();
+        assert!(status == 200 && text.ends_with("hello"), "{text}");
+    }
+    let gateway = Gateway::to(&[nobody]).await;
+    let (mut client, _) = plain(&gateway).await;
+    let (status, _, text) = ask(&mut client, Method::POST, URL, "hello").await.unwrap();
+    assert!(status == 502 && text.contains("502 Bad Gateway"), "{text}");
+    // Takes the request, and goes away without a word.
+    let backend = Backend::scripted(|_, stream| async move {
+        request(&mut Client::over(stream)).await;
+    })
+    .await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    let (mut client, _) = plain(&gateway).await;
+    assert_eq!(ask(&mut client, Method::POST, URL, "hello").await.unwrap().0, 502);
+    assert_eq!(backend.connections(), 1, "a POST that may have been processed is not sent again");
+    assert_eq!(get(&mut client, URL).await.0, 502);
+    assert!(backend.connections() > 2, "a GET is tried again");
+}
+
+#[tokio::test]
+async fn a_stale_pooled_connection_never_shows() {
+    let backend = Backend::scripted(|_, stream| async move {
+        let mut client = Client::over(stream);
+        if request(&mut client).await.is_some() {
+            client.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await;
+            // Closed only once the next request is there: the worst moment.
+            client.read().await;
+        }
+    })
+    .await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    let (mut client, _) = plain(&gateway).await;
+    for count in 1..6 {
+        let (status, _, text) = ask(&mut client, Method::POST, URL, "hello").await.unwrap();
+        assert_eq!((status, text.as_str()), (200, "ok"), "{count}");
+    }
+}
