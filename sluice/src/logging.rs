@@ -16,21 +16,23 @@ const SILENT: [&str; 2] = ["kube_client=off", "kube_runtime=off"];
 /// # Errors
 /// `RUST_LOG` cannot be read, or a log is installed already.
 pub(crate) fn start(verbosity: i64) -> anyhow::Result<()> {
-    let mut filter = match std::env::var(FILTER) {
+    let filter = match std::env::var(FILTER) {
         Ok(text) if !text.is_empty() => EnvFilter::try_new(&text).map_err(|error| {
             anyhow::anyhow!("{FILTER}={text:?}: {error}; write it like info,sluice=debug")
         })?,
         _ => EnvFilter::try_new(directives(verbosity))?,
     };
-    for directive in SILENT {
-        filter = filter.add_directive(directive.parse()?);
-    }
     tracing_subscriber::fmt()
-        .with_env_filter(filter)
+        .with_env_filter(discreet(filter)?)
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         .try_init()
         .map_err(|error| anyhow::anyhow!("cannot install the program log: {error}"))
+}
+
+/// The same filter without what must never be logged.
+fn discreet(filter: EnvFilter) -> anyhow::Result<EnvFilter> {
+    SILENT.iter().try_fold(filter, |filter, directive| Ok(filter.add_directive(directive.parse()?)))
 }
 
 /// Levels for klog's verbosity; ingress-nginx's chart runs with 2.
@@ -40,7 +42,7 @@ pub(crate) fn start(verbosity: i64) -> anyhow::Result<()> {
 fn directives(verbosity: i64) -> &'static str {
     match verbosity {
         ..=2 => "info,pingora=off,h2=warn,rustls=warn,hyper=warn",
-        3..=4 => "debug,pingora=off,h2=info,rustls=info,hyper=info",
+        3..=4 => "debug,pingora=off,h2=info,rustls=info,hyper=info,tower=info",
         5.. => "trace",
     }
 }
@@ -70,11 +72,12 @@ mod tests {
         let lines = Lines::default();
         let writer = lines.clone();
         let log = tracing_subscriber::fmt()
-            .with_env_filter(EnvFilter::new(directives(verbosity)))
+            .with_env_filter(discreet(EnvFilter::new(directives(verbosity))).unwrap())
             .with_writer(move || writer.clone())
             .finish();
         tracing::subscriber::with_default(log, || {
             tracing::error!(target: "pingora_proxy::proxy_h1", "of pingora");
+            tracing::error!(target: "kube_client::client", "a Secret that could not be read");
             tracing::info!(target: "sluice_gateway::connection", "of sluice");
             tracing::debug!(target: "sluice_gateway::connection", "details");
         });
@@ -89,6 +92,13 @@ mod tests {
             assert!(text.contains("of sluice") && !text.contains("of pingora"), "{verbosity}: {text}");
         }
         assert!(logged(5).contains("of pingora"));
+    }
+
+    #[test]
+    fn what_may_print_a_secret_is_silent_always() {
+        for verbosity in [0, 3, 5] {
+            assert!(!logged(verbosity).contains("Secret"), "{verbosity}");
+        }
     }
 
     #[test]
