@@ -37,7 +37,7 @@ pub use listeners::Listeners;
 pub(crate) use listeners::{ListenerSet, Listening, SocketKey};
 
 use crate::worker::Worker;
-use http1::{Http1, speaks_http2};
+use http1::Http1;
 use http2::Http2;
 use listeners::Entry;
 use transport::Transport;
@@ -62,20 +62,12 @@ async fn serve(stream: TcpStream, peer: SocketAddr, entry: Entry, worker: &Arc<W
         },
     };
     let Entry { group, declared_port, protocol } = entry;
-    let plain = tls.is_none();
     let texts = Texts::new(peer, declared_port);
     let info = Arc::new(ConnectionInfo { peer, group, declared_port, protocol, tls, texts });
-    let engine = worker.engine();
-    let mut wire = Wire::new(transport);
-    let http2 = match plain {
-        true => match Box::pin(speaks_http2(&mut wire, worker)).await {
-            Some(http2) => http2,
-            None => return,
-        },
-        false => http2,
-    };
+    let wire = Wire::new(transport);
     match http2 {
-        true => Box::pin(Http2::new(worker.clone(), engine, info).serve(wire)).await,
-        false => Http1::new(worker.clone(), engine, info).serve(wire).await,
+        true => Box::pin(Http2::new(worker.clone(), worker.engine(), info).serve(wire)).await,
+        // Without TLS its first octets may say that it is HTTP/2 all the same.
+        false => Http1::new(worker.clone(), info).serve(wire).await,
     }
 }

@@ -21,6 +21,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::framing::Framing;
 use super::head::{Fault, Head, Limits, Scanner};
+use super::http2::Http2;
 use super::lease::Lease;
 use super::link::{Client, Link, Returned};
 use super::refusal::{Refusal, refuse};
@@ -47,12 +48,19 @@ const LINGER: Duration = Duration::from_secs(5);
 /// A connection that speaks HTTP/1.
 pub(super) struct Http1 {
     worker: Arc<Worker>,
-    engine: Arc<Engine>,
     info: Arc<ConnectionInfo>,
+    alarm: Alarm,
+    /// What Pingora needs, once a request goes to it.
+    lent: Option<Box<Lent>>,
+    served: u32,
+}
+
+/// The ties between a connection and the proxy that serves it.
+#[derive(Clone)]
+struct Lent {
+    engine: Arc<Engine>,
     link: Arc<Link>,
     digest: Arc<ProxyDigest>,
-    alarm: Alarm,
-    served: u32,
 }
 
 /// What the loop does next.
@@ -76,10 +84,18 @@ enum NoHead {
 }
 
 impl Http1 {
-    pub(super) fn new(worker: Arc<Worker>, engine: Arc<Engine>, info: Arc<ConnectionInfo>) -> Self {
-        let link = Arc::new(Link::default());
-        let digest = Client::digest(info.clone(), Some(link.clone()));
-        Self { worker, engine, info, link, digest, alarm: Alarm::default(), served: 0 }
+    pub(super) fn new(worker: Arc<Worker>, info: Arc<ConnectionInfo>) -> Self {
+        Self { worker, info, alarm: Alarm::default(), lent: None, served: 0 }
+    }
+
+    fn lent(&mut self) -> Lent {
+        let Self { worker, info, lent, .. } = self;
+        let make = || {
+            let link = Arc::new(Link::default());
+            let digest = Client::digest(info.clone(), Some(link.clone()));
+            Box::new(Lent { engine: worker.engine(), link, digest })
+        };
+        Lent::clone(lent.get_or_insert_with(make))
     }
 
     /// Serves requests until the connection ends.
@@ -88,7 +104,17 @@ impl Http1 {
         let mut ear = pin!(None);
         loop {
             if wire.ahead.is_empty() && !self.wait(&mut wire, &worker, &mut ear).await {
-                return Box::pin(wire.close()).await;
+                return wire.close().await;
+            }
+            if self.served == 0 && self.info.tls.is_none() && wire.ahead.starts_with(b"P") {
+                match Box::pin(speaks_http2(&mut wire, &worker)).await {
+                    Some(true) => {
+                        let http2 = Http2::new(worker.clone(), worker.engine(), self.info.clone());
+                        return Box::pin(http2.serve(wire)).await;
+                    }
+                    Some(false) => {}
+                    None => return,
+                }
             }
             let next = match self.read_head(&mut wire).await {
                 // In a box: an idle connection does not carry the state of a request.
@@ -100,7 +126,7 @@ impl Http1 {
                 Next::Continue(wire) => wire,
                 // Rare and long: not part of what every idle connection keeps.
                 Next::Linger(wire) => return Box::pin(wire.linger(LINGER)).await,
-                Next::Close(wire) => return Box::pin(wire.close()).await,
+                Next::Close(wire) => return wire.close().await,
                 Next::Drop => return,
             };
         }
@@ -198,31 +224,32 @@ impl Http1 {
 
     /// Lets Pingora serve one request, from where the pipeline has come with it.
     async fn proxy(&mut self, wire: Box<Wire>, head: Head, last: bool, begun: Option<Box<Exchange>>) -> Next {
-        self.link.prepare(head.length, &head.framing, head.expects_continue, last);
+        let Lent { engine, link, digest } = self.lent();
+        link.prepare(head.length, &head.framing, head.expects_continue, last);
         if let Some(exchange) = begun {
-            self.link.hand_over(exchange);
+            link.hand_over(exchange);
         }
         let request_line = Refusal::request_line(head.text());
         let text = BytesMut::from(head.text());
-        let lease = Lease::new(wire, head.framing, self.link.clone(), self.digest.clone());
+        let lease = Lease::new(wire, head.framing, link.clone(), digest);
         let mut session = ServerSession::new_http1(Box::new(lease));
         session.set_pipelined_prefix(text);
-        let reusable = self.engine.process_new_http(session, &self.worker.never).await.is_some();
-        let Some(mut back) = self.link.take_home() else { return Next::Drop };
-        if !self.link.began() {
+        let reusable = engine.process_new_http(session, &self.worker.never).await.is_some();
+        let Some(mut back) = link.take_home() else { return Next::Drop };
+        if !link.began() {
             // Pingora refused what we let through. The tests say that there is no such request.
             let fault = Fault { status: StatusCode::BAD_REQUEST, reason: "refused behind our own checks" };
             back.wire.ahead = BytesMut::from(&request_line[..]);
             return self.refuse(back.wire, fault).await;
         }
         let Returned { wire, framing, out } = back;
-        if !self.link.is_whole() || !out.is_empty() {
+        if !link.is_whole() || !out.is_empty() {
             return Next::Drop;
         }
-        if self.link.upgraded() {
+        if link.upgraded() {
             return Next::Close(wire);
         }
-        self.settle(wire, framing, reusable || self.link.keep()).await
+        self.settle(wire, framing, reusable || link.keep()).await
     }
 
     /// After a request: on with the next one, or the end.
@@ -271,7 +298,7 @@ impl From<Fault> for NoHead {
 
 /// Whether a client speaks HTTP/2 without having said so before (RFC 9113 §3.3). Reads as much as it takes to
 /// tell. `None` when it says nothing at all, or the end comes first.
-pub(super) async fn speaks_http2(wire: &mut Wire, worker: &Worker) -> Option<bool> {
+async fn speaks_http2(wire: &mut Wire, worker: &Worker) -> Option<bool> {
     let until = Instant::now() + worker.state.tuning.load().client_header_timeout;
     loop {
         let seen = wire.ahead.len().min(PREFACE.len());

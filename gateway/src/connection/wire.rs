@@ -76,7 +76,8 @@ impl Wire {
     pub(crate) async fn close(mut self: Box<Self>) {
         if matches!(self.transport, Transport::Tls(_)) {
             // Late, or gone already: either way there is nobody to tell.
-            let _ = tokio::time::timeout(FAREWELL, self.transport.shutdown()).await;
+            // In a box, because it is rare and every idle connection would carry it.
+            let _ = Box::pin(tokio::time::timeout(FAREWELL, self.transport.shutdown())).await;
         }
     }
 

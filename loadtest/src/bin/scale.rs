@@ -12,7 +12,7 @@ use sluice_loadtest::arguments::Common;
 use sluice_loadtest::backend::Backend;
 use sluice_loadtest::bench::load::paced::Paced;
 use sluice_loadtest::client::{Connection, Target};
-use sluice_loadtest::manifest::{CLASS, Folder, ingress, service, slice};
+use sluice_loadtest::manifest::{CLASS, Folder, config_map, ingress, service, slice};
 use sluice_loadtest::process::Gateway;
 use sluice_loadtest::report::{Bound, Report};
 
@@ -184,6 +184,8 @@ impl World {
 
     fn write_all(&self) -> anyhow::Result<()> {
         self.folder.write("class.yaml", CLASS)?;
+        // One connection asks until the answer is there, however often that is.
+        self.folder.write("config.yaml", &config_map(&[("keep-alive-requests", "1000000000")]))?;
         if self.one_file {
             return self.write_one();
         }
