@@ -62,7 +62,7 @@ struct Arguments {
     /// A setting of the scripts, or of k6. May be given several times.
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = setting)]
     settings: Vec<(String, String)>,
-    /// A gateway that runs already: http://ADDRESS[:PORT] or https://ADDRESS[:PORT].
+    /// A gateway that runs already, by its URL: `http://ADDRESS[:PORT]` or `https://ADDRESS[:PORT]`.
     #[arg(long, value_name = "URL")]
     target: Option<GatewayUrl>,
     /// The same for TLS, where the target is in the clear.
