@@ -5,6 +5,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use rustls::ClientConfig;
 use rustls::client::Resumption;
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use sluice_testing::trust;
 
 /// A self-signed certificate with its key.
@@ -37,6 +38,18 @@ impl Certificate {
 /// A client configuration that takes any certificate and never resumes, so that every handshake is a whole one.
 pub fn trusting() -> Arc<ClientConfig> {
     let mut config = trust::trusting(rustls::ALL_VERSIONS, &[b"http/1.1"]);
+    config.resumption = Resumption::disabled();
+    Arc::new(config)
+}
+
+/// The same with TLS 1.3, X25519 and AES-128-GCM alone, which is what every server has.
+pub fn trusting_common() -> Arc<ClientConfig> {
+    let provider = CryptoProvider {
+        cipher_suites: vec![aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256],
+        kx_groups: vec![aws_lc_rs::kx_group::X25519],
+        ..aws_lc_rs::default_provider()
+    };
+    let mut config = trust::trusting_with(provider, &[&rustls::version::TLS13], &[b"http/1.1"]);
     config.resumption = Resumption::disabled();
     Arc::new(config)
 }

@@ -15,7 +15,19 @@ use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme, SupportedProt
 /// # Panics
 /// There is no version.
 pub fn trusting(versions: &[&'static SupportedProtocolVersion], protocols: &[&[u8]]) -> ClientConfig {
-    let provider = Arc::new(aws_lc_rs::default_provider());
+    trusting_with(aws_lc_rs::default_provider(), versions, protocols)
+}
+
+/// The same with suites and key exchanges of one's own.
+///
+/// # Panics
+/// There is no version, or one for which the provider has nothing.
+pub fn trusting_with(
+    provider: CryptoProvider,
+    versions: &[&'static SupportedProtocolVersion],
+    protocols: &[&[u8]],
+) -> ClientConfig {
+    let provider = Arc::new(provider);
     let mut config = ClientConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(versions)
         .expect("the provider has ciphers for every version")

@@ -67,6 +67,11 @@ impl Running {
         Ok(running)
     }
 
+    /// Its first process, for signals.
+    pub fn process(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
     /// CPU time of all of its processes so far.
     pub fn cpu_time(&self) -> Usage {
         usage::cpu_time(&self.family)

@@ -3,7 +3,7 @@
 use super::child::Running;
 use super::sample::Idle;
 use super::scene::HOST;
-use crate::certificate::trusting;
+use crate::certificate::trusting_common;
 use crate::client::Target;
 use crate::crowd::{AT_ONCE, open, still};
 
@@ -17,7 +17,7 @@ const CONNECTIONS: usize = 9_500;
 pub async fn measure(running: &Running, tls: bool) -> anyhow::Result<Idle> {
     let target = match tls {
         false => Target::plain(running.scene.http, HOST),
-        true => Target::tls(running.scene.https, HOST, trusting()),
+        true => Target::tls(running.scene.https, HOST, trusting_common()),
     };
     // What the first connections cost once for all is not counted.
     drop(open(&target, AT_ONCE * 4).await?);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::child::Running;
+use super::load::handshakes::Handshakes;
 use super::load::paced::Paced;
 use super::load::{Work, websocket};
 use super::machine::Cores;
@@ -20,6 +21,11 @@ const WARM_UP: Duration = Duration::from_secs(1);
 const OVERHEAD: Duration = Duration::from_millis(1400);
 /// What opening and closing thousands of connections takes, for the estimate.
 const CROWD: Duration = Duration::from_secs(6);
+
+/// Clients that each open one TLS connection after the other.
+const HANDSHAKES: Handshakes = Handshakes { rate: None, clients: 32, patience: PATIENCE };
+/// How long a client waits for an answer.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What is to be run.
 #[derive(Clone, Debug)]
@@ -132,12 +138,13 @@ async fn apply(load: Load, running: &Running, duration: Duration) -> anyhow::Res
         Load::Wrk(wrk) => wrk.run(&scene, duration),
         Load::H2load(h2load) => h2load.run(&scene, duration),
         Load::Paced { rate, .. } => {
-            let paced = Paced { rate, connections: 64, patience: Duration::from_secs(5), host: HOST };
+            let paced = Paced { rate, connections: 64, patience: PATIENCE, host: HOST };
             paced.run(scene.http, duration)
         }
-        Load::WebSocket | Load::Idle { .. } => unreachable!("they need no thread"),
+        Load::Handshakes | Load::WebSocket | Load::Idle { .. } => unreachable!("they need no thread"),
     };
     match load {
+        Load::Handshakes => HANDSHAKES.run(running.scene.https, duration).await,
         Load::WebSocket => websocket::run(&running.scene, duration).await,
         Load::Paced { changes, .. } if changes > 0 => {
             let changing = changes::make(&running.scene, changes, duration);

@@ -36,6 +36,8 @@ pub enum Load {
         /// Changes a second.
         changes: u32,
     },
+    /// TLS connections with one request each as fast as it goes. wrk would resume sessions wherever it can.
+    Handshakes,
     /// Messages on WebSockets as fast as it goes.
     WebSocket,
     /// Thousands of connections that do nothing.
@@ -126,11 +128,7 @@ pub fn all() -> Vec<Rung> {
         rung("tls-h2-10", "TLS, HTTP/2, 10 streams", h2(10)),
         rung("tls-h2-100", "TLS, HTTP/2, 100 streams", h2(100)),
         rung("tls-1m", "TLS, HTTP/1.1, 1 MiB", Load::Wrk(Wrk { tls: true, ..Wrk::get("/1m", 32) })),
-        rung(
-            "tls-handshake",
-            "TLS, full handshake each",
-            Load::Wrk(Wrk { tls: true, close: true, ..Wrk::get("/", 64) }),
-        ),
+        rung("tls-handshake", "TLS, full handshake each", Load::Handshakes),
         rung("websocket", "WebSocket, echo of 100 octets", Load::WebSocket),
         routes("routes-1", "1 route", 1),
         routes("routes-10000", "10,000 routes, all asked", 10_000),

@@ -2,15 +2,19 @@
 //! and in TLS handshakes; and no file descriptors left.
 //!
 //! A load generator on one core cannot send three times of what a gateway on another can do. So the gateway gets a
-//! small share of its core, beside a program that only burns the rest, and its peak is measured under the same
+//! small share of its core, in slices as a container with a CPU limit does, and its peak is measured under the same
 //! conditions.
 
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Parser;
+use rustix::process::{Signal, kill_process};
 use sluice_loadtest::arguments::Common;
 use sluice_loadtest::bench::child::Running;
 use sluice_loadtest::bench::load::Work;
@@ -34,9 +38,9 @@ const LENGTH: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Goodput under three times the load, as a share of the peak.
 const GOODPUT: f64 = 0.9;
-/// Niceness of the gateway beside the program that burns: about a quarter of the core, and a tenth.
-const QUARTER: &str = "5";
-const TENTH: &str = "10";
+/// How long the gateway runs and stands in turn: a quarter of the core, and a tenth.
+const QUARTER: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(15)];
+const TENTH: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(18)];
 /// Files that the gateway may open where they are to run out.
 const FILES: usize = 200;
 /// CPU time that it may take in a second with no files left: waiting, not spinning.
@@ -69,15 +73,16 @@ async fn overload(program: anyhow::Result<PathBuf>, cores: Cores) -> anyhow::Res
     let certificate = Certificate::new(HOST)?;
     let scene = || Scene::new(Setting::NORMAL, origin.address, certificate.clone());
     let mut report = Report::default();
+    let gateway = Running::start(&peer, scene()?, cores.proxy, &[]).await?;
     {
-        let _fire = Fire::start(cores.proxy)?;
-        let gateway = Running::start(&peer, scene()?, cores.proxy, &["nice", "-n", QUARTER]).await?;
+        let _throttle = Throttle::start(&gateway, QUARTER)?;
         requests(&mut report, &gateway).await?;
-        gateway.stop().await?;
-        let gateway = Running::start(&peer, scene()?, cores.proxy, &["nice", "-n", TENTH]).await?;
-        handshakes(&mut report, &gateway).await?;
-        gateway.stop().await?;
     }
+    {
+        let _throttle = Throttle::start(&gateway, TENTH)?;
+        handshakes(&mut report, &gateway).await?;
+    }
+    gateway.stop().await?;
     let limited = format!("ulimit -n {FILES} && exec \"$@\"");
     let through = ["sh", "-c", limited.as_str(), "sh"];
     let gateway = Running::start(&peer, scene()?, cores.proxy, &through).await?;
@@ -86,24 +91,42 @@ async fn overload(program: anyhow::Result<PathBuf>, cores: Cores) -> anyhow::Res
     Ok(report)
 }
 
-/// A program that burns a core.
-struct Fire(Child);
+/// Lets a gateway run for a part of the time, until dropped.
+struct Throttle {
+    over: Arc<AtomicBool>,
+    thread: Option<thread::JoinHandle<()>>,
+}
 
-impl Fire {
-    fn start(core: usize) -> anyhow::Result<Self> {
-        let child = Command::new("taskset")
-            .args(["-c", &core.to_string(), "sh", "-c", "while :; do :; done"])
-            .stdin(Stdio::null())
-            .spawn();
-        child.map(Self).context("cannot start taskset")
+impl Throttle {
+    fn start(gateway: &Running, [run, stand]: [Duration; 2]) -> anyhow::Result<Self> {
+        let process = gateway.process();
+        let over = Arc::new(AtomicBool::new(false));
+        let ending = over.clone();
+        let thread = thread::Builder::new().spawn(move || {
+            while !ending.load(Ordering::Relaxed) {
+                // A gateway that has ended shows in the figures.
+                let _ = kill_process(process, Signal::STOP);
+                pause(stand);
+                let _ = kill_process(process, Signal::CONT);
+                pause(run);
+            }
+        });
+        Ok(Self { over, thread: Some(thread.context("cannot start a thread")?) })
     }
 }
 
-impl Drop for Fire {
+#[expect(clippy::disallowed_methods, reason = "a thread of its own that keeps time; no connection waits")]
+fn pause(length: Duration) {
+    thread::sleep(length);
+}
+
+impl Drop for Throttle {
     fn drop(&mut self) {
-        // It ends in no other way.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        self.over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // It does not panic.
+            let _ = thread.join();
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::time::{sleep_until, timeout};
 
 use super::{Latency, Work};
 use crate::bench::scene::HOST;
-use crate::certificate::trusting;
+use crate::certificate::trusting_common;
 use crate::client::Target;
 use crate::latencies::Latencies;
 
@@ -40,7 +40,7 @@ impl Handshakes {
     /// # Errors
     /// The client has no TLS.
     pub async fn run(self, address: SocketAddr, duration: Duration) -> anyhow::Result<Work> {
-        let target = Target::tls(address, HOST, trusting());
+        let target = Target::tls(address, HOST, trusting_common());
         let started = Instant::now();
         let tally = Arc::new(Tally {
             end: started + duration,

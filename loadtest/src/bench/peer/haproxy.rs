@@ -19,7 +19,7 @@ pub(super) fn command(scene: &Scene) -> anyhow::Result<Command> {
     let map: String = hosts(scene.setting.routes).iter().map(|host| format!("{host} origin\n")).collect();
     scene.folder.write("hosts.map", &map)?;
     let mut command = Command::new(program);
-    command.args(["-db", "-q", "-f", &scene.path("haproxy.cfg")]);
+    command.args(["-db", "-f", &scene.path("haproxy.cfg")]);
     Ok(command)
 }
 
