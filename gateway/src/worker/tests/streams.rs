@@ -256,7 +256,10 @@ async fn a_request_that_is_taken_back_ends_at_the_endpoint() {
     assert_eq!(told.recv().await, Some(0), "the connection to the endpoint is closed");
     let lines = gateway.lines(1).await;
     assert!(lines[0].contains("\"GET /x HTTP/2.0\" 499"), "{lines:?}");
-    assert_eq!(gateway.drain.requests(), 0);
+    // The line is written a moment before the request is counted out.
+    while gateway.drain.requests() > 0 {
+        tokio::task::yield_now().await;
+    }
 }
 
 #[tokio::test]
