@@ -1,8 +1,8 @@
 //! Steady requests through a gateway while something else happens, with every failure counted.
 //!
 //! The load is an open loop: requests begin at their times whether or not earlier ones have been answered, so that a
-//! gateway that stalls is not asked less; only on a machine that cannot keep up at all, a constant bounds them. Most go out on kept connections, every fourth on a new one; every third is a
-//! POST with a body. A request has failed unless it is answered in time, with 200, by a Pod of the Deployment that it
+//! gateway that stalls is not asked less; only on a machine that cannot keep up at all, a constant bounds them. Most go
+//! out on kept connections, every fourth on a new one; every third is a POST with a body. A request has failed unless it is answered in time, with 200, by a Pod of the Deployment that it
 //! was meant for, and with the echo of that very request.
 //!
 //! What a test waits for is answers, never a time: [`Running::more`], [`Running::until`], [`Running::settled`].
