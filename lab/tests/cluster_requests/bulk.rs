@@ -76,9 +76,7 @@ fn a_secret_rotated_twenty_times_a_second_fails_no_handshake() {
         cluster.merge::<Ingress>("web", json!({"spec": {"tls": tls}})).await?;
         let gateway = class.gateway(cluster, &[]).await?;
         cluster
-            .until("the first handshake", async || {
-                handshake(&client, gateway.https, HOST).await.map(Some)
-            })
+            .until("the first handshake", async || handshake(&client, gateway.https, HOST).await.map(Some))
             .await?;
         let load = Load::new(cluster, gateway.https, [Target::new(HOST, "web")]).rate(80).tls(client.clone());
         let load = load.start().await?;
