@@ -77,6 +77,10 @@ pub(super) struct Http2 {
 }
 
 /// What a connection does next.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "returned and taken apart at once, never kept; a box would cost each stream"
+)]
 enum Event {
     /// Serves a stream.
     Accepted(Accepted),
@@ -87,6 +91,10 @@ enum Event {
 }
 
 /// A stream that the client has begun.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "returned and taken apart at once, never kept; a box would cost each stream"
+)]
 enum Accepted {
     /// For the direct driver.
     Stream(Request<RecvStream>, SendResponse<Bytes>),

@@ -120,7 +120,7 @@ impl<N: Near> Run<'_, N> {
             upload.begin();
             let mut relay = Relay {
                 near: &mut **near,
-                alarm: &mut **alarm,
+                alarm,
                 exchange,
                 upload,
                 download: &mut *download,
