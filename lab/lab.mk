@@ -5,8 +5,9 @@ CARGO ?= cargo
 LAB ?= default
 LAB_FLAGS ?=
 LAB_RUN = $(CARGO) run --locked --quiet --package sluice-lab --
-# Where the pinned k6 is, once it is built.
-K6 = $(shell $(LAB_RUN) build k6 | sed 's/^[^:]*: //')/k6
+# Where the pinned k6 is, once it is built. For the shell and not for make to find out: make would ask before the first
+# line of the recipe, which builds the program that is asked.
+K6 = $$($(LAB_RUN) build k6 | sed 's/^[^:]*: //')/k6
 
 .PHONY: lab-build lab-build-k6 lab-up lab-down lab-status lab-shell lab-test propagation
 
