@@ -35,12 +35,17 @@ macro_rules! either {
 }
 
 impl Transport {
-    /// Number of the socket, for logs.
-    pub(crate) fn descriptor(&self) -> RawFd {
+    /// What carries the octets.
+    pub(crate) fn tcp(&self) -> &TcpStream {
         match self {
-            Self::Plain(stream) => stream.as_raw_fd(),
-            Self::Tls(stream) => stream.get_ref().0.as_raw_fd(),
+            Self::Plain(stream) => stream,
+            Self::Tls(stream) => stream.get_ref().0,
         }
+    }
+
+    /// Number of the socket.
+    pub(crate) fn descriptor(&self) -> RawFd {
+        self.tcp().as_raw_fd()
     }
 }
 

@@ -17,6 +17,8 @@ const KEPT: usize = 16 * 1024;
 pub(super) struct Backlog {
     octets: Vec<u8>,
     sent: usize,
+    /// Octets that the other side's socket has taken since the last [`clear`](Self::clear).
+    taken: u64,
 }
 
 impl Backlog {
@@ -29,6 +31,11 @@ impl Backlog {
         self.octets.len() - self.sent
     }
 
+    /// Octets that the socket has taken since it was cleared.
+    pub(super) fn taken(&self) -> u64 {
+        self.taken
+    }
+
     /// Adds to it.
     pub(super) fn push(&mut self, octets: &[u8]) {
         self.octets.extend_from_slice(octets);
@@ -38,6 +45,7 @@ impl Backlog {
     pub(super) fn clear(&mut self) {
         self.octets.clear();
         self.sent = 0;
+        self.taken = 0;
     }
 
     /// Sends these octets, behind what waits. What is not taken at once waits, with whatever error there is.
@@ -47,6 +55,7 @@ impl Backlog {
             && let Poll::Ready(Ok(taken)) = Pin::new(to).poll_write(cx, octets)
         {
             sent = taken;
+            self.taken += taken as u64;
         }
         self.push(&octets[sent..]);
     }
@@ -56,7 +65,10 @@ impl Backlog {
         while !self.is_empty() {
             match Pin::new(&mut *to).poll_write(cx, &self.octets[self.sent..]) {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                Poll::Ready(Ok(sent)) => self.sent += sent,
+                Poll::Ready(Ok(sent)) => {
+                    self.sent += sent;
+                    self.taken += sent as u64;
+                }
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Pending => return Poll::Pending,
             }

@@ -87,7 +87,7 @@ pub(super) fn take(upstream: &Upstream) -> Option<Connection> {
     if upstream.fresh {
         return None;
     }
-    let (taken, _dead) = POOL.with_borrow_mut(|pool| pool.take(&Key::of(upstream), upstream.began));
+    let (taken, _dead) = POOL.with_borrow_mut(|pool| pool.take(upstream));
     taken
 }
 
@@ -128,13 +128,15 @@ async fn sweeps() {
 type Gone = Vec<Idle>;
 
 impl Pool {
-    fn take(&mut self, key: &Key, now: Instant) -> (Option<Connection>, Gone) {
+    fn take(&mut self, upstream: &Upstream) -> (Option<Connection>, Gone) {
         let mut gone = Vec::new();
-        let Some(list) = self.idle.get_mut(key) else { return (None, gone) };
+        let Some(list) = self.idle.get_mut(&Key::of(upstream)) else { return (None, gone) };
         let mut taken = None;
         while let Some(mut idle) = list.pop() {
             self.count -= 1;
-            if idle.until > now && idle.connection.is_quiet() {
+            let alive = idle.until > upstream.began && idle.connection.is_quiet();
+            // What cannot be sent twice is worth a system call.
+            if alive && (upstream.repeatable || idle.connection.is_quiet_now()) {
                 idle.connection.reused = true;
                 taken = Some(idle.connection);
                 break;

@@ -4,6 +4,7 @@
 //! say: a response may come before its request is complete, either side may go away at any time, and nobody may
 //! be read from faster than the other side takes it.
 
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -34,6 +35,8 @@ pub(super) struct Relay<'r, N> {
     pub(super) limits: Limits,
     /// The endpoint has been waited for.
     pub(super) waited: bool,
+    /// The endpoint has ended its connection in order.
+    pub(super) ended: bool,
 }
 
 /// How a try ended.
@@ -85,8 +88,8 @@ impl<N: Near> Relay<'_, N> {
         buffer: &mut [u8],
     ) -> Poll<Result<Option<End>, FailureKind>> {
         let mut buf = ReadBuf::new(buffer);
-        let read = Pin::new(&mut self.connection.stream).poll_read(cx, &mut buf);
-        if read.is_pending() {
+        let polled = Pin::new(&mut self.connection.stream).poll_read(cx, &mut buf);
+        let Poll::Ready(read) = polled else {
             // While the client sends, an endpoint may keep silent; unless the client waits for it to speak.
             if !self.upload.is_sending() || self.upload.awaits_continue || self.download.started {
                 // The first wait of a try over a pooled connection begins with it.
@@ -97,20 +100,27 @@ impl<N: Near> Relay<'_, N> {
                 self.limits.read.begin_at(now, self.upstream.read_timeout);
             }
             return Poll::Pending;
-        }
+        };
         self.limits.read.end();
         Poll::Ready(match (read, buf.filled()) {
-            (Poll::Ready(Ok(())), []) => self.ended(cx).map(|()| None),
-            (Poll::Ready(Ok(())), octets) => {
+            (Ok(()), []) => {
+                self.ended = true;
+                self.end(cx).map(|()| None)
+            }
+            (Ok(()), octets) => {
                 self.download.heard = true;
                 self.receive(cx, octets)
             }
-            _ => Err(FailureKind::Broken),
+            (Err(error), _) => {
+                // TLS without a goodbye, but TCP with one.
+                self.ended = error.kind() == io::ErrorKind::UnexpectedEof;
+                Err(FailureKind::Broken)
+            }
         })
     }
 
     /// The endpoint ended its connection, which may be the end of the response.
-    fn ended(&mut self, cx: &mut Context<'_>) -> Result<(), FailureKind> {
+    fn end(&mut self, cx: &mut Context<'_>) -> Result<(), FailureKind> {
         let download = &mut *self.download;
         if download.state != Receiving::Body || download.response.framing != Framing::Opaque {
             return Err(FailureKind::Broken);
@@ -183,7 +193,16 @@ impl<N: Near> Relay<'_, N> {
         let response_started = self.download.started;
         let stale = kind == FailureKind::Broken && self.connection.reused && !self.download.heard;
         let replayable = self.upload.is_replayable();
-        End::Failed(Failure { kind, stale, sent: true, replayable, response_started })
+        let sent = !stale || !self.is_untouched();
+        End::Failed(Failure { kind, stale, sent, replayable, response_started })
+    }
+
+    /// Whether the endpoint had certainly ended its connection before anything of the request came to it.
+    fn is_untouched(&self) -> bool {
+        match self.upload.sent() {
+            0 => true,
+            sent => self.ended && self.connection.has_delivered_none_of(sent),
+        }
     }
 
     /// Whether the endpoint's connection may serve another request: both sides are at the end of a message and

@@ -129,6 +129,7 @@ impl<N: Near> Run<'_, N> {
                 outgoing: Outgoing { head, last, client: body_timeout, endpoint: upstream.send_timeout },
                 limits: Limits::default(),
                 waited: false,
+                ended: false,
             };
             match poll_fn(|cx| relay.poll(cx)).await {
                 End::Whole => {

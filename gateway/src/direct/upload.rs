@@ -79,6 +79,11 @@ impl Upload {
         matches!(self.state, Sending::Head | Sending::More)
     }
 
+    /// Octets of this try, head included, that the endpoint's socket has taken.
+    pub(super) fn sent(&self) -> u64 {
+        self.backlog.taken()
+    }
+
     /// Begins a try.
     pub(super) fn begin(&mut self) {
         self.state = Sending::Head;

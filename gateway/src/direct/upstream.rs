@@ -1,16 +1,19 @@
 //! Connections to endpoints: made from an address, with TLS where the protocol says so.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::{Arc, LazyLock};
 use std::task::{Context, Waker};
 use std::time::Instant;
 
+use pingora_core::protocols::l4::ext::get_tcp_info;
 use rustls::ClientConfig;
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use sluice_config::UpstreamProtocol;
+use socket2::SockRef;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -37,6 +40,24 @@ impl Connection {
         let mut octet = [0];
         let mut cx = Context::from_waker(Waker::noop());
         Pin::new(&mut self.stream).poll_read(&mut cx, &mut ReadBuf::new(&mut octet)).is_pending()
+    }
+
+    /// The same, asked of the kernel: what came since the runtime last looked counts.
+    pub(super) fn is_quiet_now(&mut self) -> bool {
+        let mut octet = [MaybeUninit::uninit()];
+        let peeked = SockRef::from(self.stream.tcp()).peek(&mut octet);
+        matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    }
+
+    /// Whether the endpoint's side has certainly received none of the last octets that were sent. To be asked
+    /// once the endpoint has ended the connection in order: its end carries an acknowledgement of all that had
+    /// come before (RFC 9293 §3.10.7.4), so what that leaves out came too late to be read by anybody.
+    pub(super) fn has_delivered_none_of(&self, octets: u64) -> bool {
+        let Ok(info) = get_tcp_info(self.stream.descriptor()) else { return false };
+        let sent = info.tcpi_bytes_sent.saturating_sub(info.tcpi_bytes_retrans);
+        // The kernel counts the acknowledgement of our SYN as one octet.
+        let acknowledged = info.tcpi_bytes_acked.saturating_sub(1);
+        sent.saturating_sub(acknowledged) >= octets
     }
 }
 
@@ -121,5 +142,64 @@ impl ServerCertVerifier for Unverified {
 
     fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
         provider().signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::net::{Shutdown, TcpListener};
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    const REQUEST: &[u8] = b"POST / HTTP/1.1\r\nHost: a.example\r\nContent-Length: 0\r\n\r\n";
+
+    /// A connection that has served a request, and the endpoint's side of it.
+    async fn used() -> (Connection, std::net::TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (mut endpoint, _) = listener.accept().unwrap();
+        stream.write_all(REQUEST).await.unwrap();
+        endpoint.read_exact(&mut [0; REQUEST.len()]).unwrap();
+        let stream = Transport::Plain(stream);
+        (Connection { stream, made: Instant::now(), served: 1, reused: true }, endpoint)
+    }
+
+    /// Sends another, reads the end, and asks.
+    async fn has_delivered_none(mut connection: Connection) -> bool {
+        connection.stream.write_all(REQUEST).await.unwrap();
+        assert_eq!(connection.stream.read(&mut [0]).await.unwrap(), 0);
+        connection.has_delivered_none_of(REQUEST.len() as u64)
+    }
+
+    #[tokio::test]
+    async fn what_came_after_the_endpoint_had_closed_was_read_by_nobody() {
+        let (connection, endpoint) = used().await;
+        drop(endpoint);
+        assert!(has_delivered_none(connection).await);
+    }
+
+    #[tokio::test]
+    async fn what_the_endpoint_could_still_read_it_may_have_read() {
+        let (connection, endpoint) = used().await;
+        endpoint.shutdown(Shutdown::Write).unwrap();
+        assert!(!has_delivered_none(connection).await);
+        let (mut connection, mut endpoint) = used().await;
+        connection.stream.write_all(REQUEST).await.unwrap();
+        endpoint.read_exact(&mut [0; REQUEST.len()]).unwrap();
+        drop(endpoint);
+        assert_eq!(connection.stream.read(&mut [0]).await.unwrap(), 0);
+        assert!(!connection.has_delivered_none_of(REQUEST.len() as u64));
+    }
+
+    #[tokio::test]
+    async fn the_kernel_knows_of_an_end_before_the_runtime_does() {
+        let (mut connection, endpoint) = used().await;
+        assert!(connection.is_quiet() && connection.is_quiet_now());
+        drop(endpoint);
+        // The runtime has had no turn in between.
+        assert!(!connection.is_quiet_now());
     }
 }

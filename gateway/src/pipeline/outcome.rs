@@ -17,6 +17,9 @@ pub struct Upstream {
     pub protocol: UpstreamProtocol,
     /// No pooled connection will do: the one before was stale, and there may be more of them.
     pub fresh: bool,
+    /// Whether the request may be sent a second time after the endpoint may have begun with it: its method is
+    /// idempotent, or the operator said so (`non_idempotent`; RFC 9110 §9.2.2).
+    pub repeatable: bool,
     /// For the connection and TLS; `None` is no limit. Already cut to what is left of the retry window.
     pub connect_timeout: Option<Duration>,
     /// Between two reads; `None` is no limit.
@@ -47,10 +50,10 @@ pub struct KeepAlive {
 pub struct Failure {
     /// What happened.
     pub kind: FailureKind,
-    /// The connection came from the pool and broke before a byte of the response: the endpoint had closed it
-    /// while idle, so the request was not processed.
+    /// The connection came from the pool and broke before a byte of the response: most likely the endpoint had
+    /// closed it while idle.
     pub stale: bool,
-    /// Any octet of the request may have reached the endpoint.
+    /// Any octet of the request may have reached the endpoint, which may have acted on it.
     pub sent: bool,
     /// The whole request body can be sent again (there is none, or all of it that was read is kept).
     pub replayable: bool,

@@ -49,6 +49,7 @@ impl Exchange {
             address: endpoint.address(),
             protocol: pool.protocol(),
             fresh: again,
+            repeatable: policy.may_repeat(),
             connect_timeout: [connect, left].into_iter().flatten().min(),
             read_timeout: resolve(timeouts.read, tuning.proxy_read_timeout),
             send_timeout: resolve(timeouts.send, tuning.proxy_send_timeout),
@@ -125,7 +126,8 @@ impl Exchange {
             return self.give_up(&failure, status);
         }
         let was_afresh = self.tries.all.last().is_some_and(|attempt| attempt.afresh);
-        if failure.stale && failure.replayable && !failure.response_started && !was_afresh {
+        let harmless = !failure.sent || self.tries.policy.is_some_and(|policy| policy.may_repeat());
+        if failure.stale && harmless && failure.replayable && !failure.response_started && !was_afresh {
             self.tries.afresh = endpoint;
             return Next::Retry;
         }

@@ -88,7 +88,8 @@ impl RetryPolicy {
         }
     }
 
-    fn may_repeat(&self) -> bool {
+    /// Whether a request that may have reached an endpoint may be sent again.
+    pub fn may_repeat(&self) -> bool {
         self.idempotent || self.on.non_idempotent
     }
 

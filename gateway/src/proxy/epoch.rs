@@ -38,10 +38,11 @@ impl Default for Epochs {
 }
 
 impl Epochs {
-    /// For one try. One that needs a new connection gets a number that is never used again.
+    /// For one try. One that needs a new connection gets a number that is never used again; so does a request
+    /// that may be sent only once, since Pingora cannot tell whether a connection that broke took it.
     pub(super) fn next(&self, upstream: &Upstream) -> Reuse {
-        let Upstream { address, protocol, fresh, keep_alive, in_flight, .. } = *upstream;
-        if fresh {
+        let Upstream { address, protocol, fresh, repeatable, keep_alive, in_flight, .. } = *upstream;
+        if fresh || !repeatable {
             let number = self.fresh.fetch_add(1, Relaxed);
             return Reuse { group: group(protocol, true, 0, number), keep: false };
         }
@@ -84,6 +85,7 @@ mod tests {
             address: "10.0.0.1:80".parse().unwrap(),
             protocol,
             fresh,
+            repeatable: true,
             connect_timeout: None,
             read_timeout: None,
             send_timeout: None,
@@ -118,10 +120,12 @@ mod tests {
 
     #[test]
     fn fresh_groups_are_never_met_again() {
-        let epochs = Epochs::default();
-        let fresh = upstream(UpstreamProtocol::Http, 100, true);
-        let (one, other) = (epochs.next(&fresh), epochs.next(&fresh));
-        assert_ne!(one.group, other.group);
-        assert!(!one.keep && !other.keep);
+        let once = Upstream { repeatable: false, ..upstream(UpstreamProtocol::Http, 100, false) };
+        for wanted in [upstream(UpstreamProtocol::Http, 100, true), once] {
+            let epochs = Epochs::default();
+            let (one, other) = (epochs.next(&wanted), epochs.next(&wanted));
+            assert_ne!(one.group, other.group);
+            assert!(!one.keep && !other.keep);
+        }
     }
 }

@@ -11,6 +11,7 @@ use rustix::net::sockopt::set_socket_linger;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::json;
 
+use super::await_until;
 use super::wire::{Message, Reader, Side};
 
 /// What a backend does with a request.
@@ -144,6 +145,13 @@ impl Backend {
     /// How many connections there were.
     pub(crate) fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::SeqCst)
+    }
+
+    /// Waits until every connection so far is closed.
+    pub(crate) fn await_closed(&self) {
+        await_until("every connection closed", || {
+            self.shared.open.lock().unwrap().iter().all(|stream| stream.strong_count() == 0)
+        });
     }
 
     /// Closes its connections, but goes on listening.

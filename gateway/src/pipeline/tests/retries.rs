@@ -117,7 +117,7 @@ fn a_stale_connection_is_replaced_without_counting() {
     let mut exchange = plane.forward(&get().method(Method::POST));
     let first = exchange.pick().unwrap();
     exchange.connected(first.address, true);
-    let stale = Failure { stale: true, ..failure(FailureKind::Broken) };
+    let stale = Failure { stale: true, sent: false, ..failure(FailureKind::Broken) };
     assert!(matches!(exchange.failed(stale), Next::Retry));
     let second = exchange.pick().unwrap();
     assert_eq!(second.address, first.address);
@@ -128,6 +128,19 @@ fn a_stale_connection_is_replaced_without_counting() {
     assert!(plane.lines()[0].contains(&format!("[] {} 5 ", first.address)), "{:?}", plane.lines());
     // The endpoint was not to blame.
     assert_eq!(plane.state.registry.health().ejected, 0);
+}
+
+#[test]
+fn a_post_that_a_stale_connection_may_have_taken_is_not_sent_again() {
+    let stale = Failure { stale: true, ..failure(FailureKind::Broken) };
+    for (method, again) in [(Method::POST, false), (Method::PATCH, false), (Method::PUT, true)] {
+        let plane = Plane::simple(&[1, 2]);
+        let mut exchange = plane.forward(&get().method(method.clone()));
+        assert_eq!(exchange.pick().unwrap().repeatable, again);
+        let next = exchange.failed(stale);
+        assert_eq!(matches!(next, Next::Retry), again, "{method}: {next:?}");
+        assert_eq!(plane.state.registry.health().ejected, 0, "the endpoint was not to blame");
+    }
 }
 
 #[test]

@@ -329,7 +329,7 @@ async fn a_stale_pooled_connection_never_shows() {
     let gateway = Gateway::to(&[backend.address]).await;
     let (mut client, _) = plain(&gateway).await;
     for count in 1..6 {
-        let (status, _, text) = ask(&mut client, Method::POST, URL, "hello").await.unwrap();
+        let (status, _, text) = ask(&mut client, Method::PUT, URL, "hello").await.unwrap();
         assert_eq!((status, text.as_str()), (200, "ok"), "{count}");
     }
 }
