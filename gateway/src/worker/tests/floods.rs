@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::backend::Backend;
 use super::client::PATIENCE;
 use super::frames::{
-    CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, Frames, HEADERS, PING, PROTOCOL_ERROR,
-    REFUSED_STREAM, RST_STREAM, SETTINGS, WINDOW_UPDATE, frame, get, request, reset,
+    CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, Frames, GOAWAY, HEADERS, PING,
+    PROTOCOL_ERROR, REFUSED_STREAM, RST_STREAM, SETTINGS, WINDOW_UPDATE, frame, get, request, reset,
 };
 use super::gateway::{Gateway, through_proxy};
 use super::http2::{ask, plain};
@@ -146,6 +146,46 @@ async fn more_streams_than_are_allowed_are_refused() {
     for _ in 0..4 {
         assert!(client.await_kind(HEADERS).await.is_some());
     }
+}
+
+#[tokio::test]
+async fn what_two_readers_could_understand_differently_is_refused() {
+    let backend = Backend::new().await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    let head = |flags, method, path, fields: &[(&str, &str)]| {
+        frame(HEADERS, END_HEADERS | flags, 1, &request(method, path, fields))
+    };
+    let length = [("content-length", "5")];
+    for octets in [
+        // Shorter and longer than its length, or with fields of a connection, or with more in it than is seen.
+        [head(0, "POST", "/x", &length), frame(DATA, END_STREAM, 1, b"hel")].concat(),
+        [head(0, "POST", "/x", &length), frame(DATA, 0, 1, b"hello, world")].concat(),
+        head(END_STREAM, "GET", "/x", &length),
+        head(0, "POST", "/x", &[("transfer-encoding", "chunked")]),
+        head(0, "POST", "/x", &[("connection", "close")]),
+        head(0, "POST", "/x", &[("te", "gzip")]),
+        head(END_STREAM, "GET", "/x", &[("X-A", "1")]),
+        head(END_STREAM, "GET", "/x\r\nX-A: 1", &[]),
+        head(END_STREAM, "GET", "/x y", &[]),
+        head(END_STREAM, "GET", "/x", &[("x-a", "1\r\nx-b: 2")]),
+    ] {
+        let mut client = Frames::connect(&gateway, &[]).await;
+        client.send(&octets).await;
+        let refused = loop {
+            let frame = client.next().await.expect("an error or an answer");
+            if [HEADERS, RST_STREAM, GOAWAY].contains(&frame.kind) {
+                break frame;
+            }
+        };
+        // 400 stands in the static table.
+        assert!(
+            refused.kind != HEADERS || refused.payload[0] == 0x8c,
+            "{refused:?} for {}",
+            octets.escape_ascii()
+        );
+    }
+    assert_eq!(gateway.client().await.get("/x").await.status, 200);
+    assert_eq!(backend.requests(), 1);
 }
 
 #[tokio::test]
