@@ -24,7 +24,7 @@ pub(crate) struct FieldList {
 /// Octets of text that a dropped list may leave to the next one.
 const KEPT_TEXT: usize = 16 * 1024;
 /// Lists whose memory is kept by a thread.
-const KEPT_LISTS: usize = 64;
+const KEPT_LISTS: usize = 256;
 
 thread_local! {
     static SPARE: RefCell<Vec<(Vec<u8>, Vec<Place>)>> = const { RefCell::new(Vec::new()) };
@@ -57,6 +57,13 @@ impl FieldList {
             value: (field.value.as_ptr().addr() - start) as u32,
             value_length: field.value.len() as u32,
         }));
+    }
+
+    /// Makes room for so many octets of names and values in so many fields, and for what the pipeline adds.
+    pub(crate) fn reserve(&mut self, octets: usize, fields: usize) {
+        const ADDED: usize = 16;
+        self.text.reserve(octets + (fields + ADDED) * 32);
+        self.places.reserve(fields + ADDED);
     }
 
     /// Adds a part of the head that is no field.

@@ -237,11 +237,12 @@ impl Http2 {
         match Head::http2(&parts, body.is_end_stream()) {
             Ok(head) => {
                 drop(parts);
-                tokio::spawn(async move {
+                // In a box, because the runtime moves a task about several times before and after it runs.
+                tokio::spawn(Box::pin(async move {
                     let cancelled = direct::serve_stream(&worker, &info, head, body, reply).await;
                     open.ended(cancelled);
                     drop((open, running));
-                });
+                }));
             }
             Err(fault) => {
                 tracing::debug!(client = %info.peer, %fault, "refused a request");

@@ -24,6 +24,7 @@ impl Head {
         }
         let framing = framing(&parts.headers, ends)?;
         let mut fields = FieldList::default();
+        fields.reserve(length(parts), parts.headers.len());
         fields.push_text(parts.method.as_str());
         fields.push_text(" ");
         let start = fields.text().len();
