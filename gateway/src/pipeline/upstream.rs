@@ -206,15 +206,22 @@ impl Exchange {
     }
 
     /// Takes the endpoint out for a while, if the connection to it is what failed. A slow or malformed answer
-    /// may be the fault of one request, and one client must not be able to empty a pool.
+    /// may be the fault of one request, and one client must not be able to empty a pool; nor must it be by what
+    /// it says in another protocol, where many an endpoint just closes what it has had enough of.
     fn blame(&self, failure: &Failure, endpoint: &Endpoint) {
         let connection = match failure.kind {
+            _ if self.has_switched() => false,
             FailureKind::Connect | FailureKind::ConnectTimeout | FailureKind::Broken => !failure.stale,
             _ => false,
         };
         if let Some(pool) = self.pool().filter(|_| connection) {
             pool.failed(endpoint, Instant::now());
         }
+    }
+
+    fn has_switched(&self) -> bool {
+        let status = self.tries.all.last().and_then(|attempt| attempt.status);
+        status == Some(StatusCode::SWITCHING_PROTOCOLS)
     }
 
     fn give_up(&self, failure: &Failure, status: StatusCode) -> Next {

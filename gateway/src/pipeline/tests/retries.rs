@@ -182,6 +182,17 @@ fn a_slow_or_malformed_answer_blames_no_endpoint() {
 }
 
 #[test]
+fn what_happens_in_another_protocol_blames_no_endpoint() {
+    let plane = Plane::simple(&[1, 2]);
+    let mut exchange = plane.forward(&get());
+    exchange.pick().unwrap();
+    exchange.upstream_response(StatusCode::SWITCHING_PROTOCOLS, true);
+    let begun = Failure { response_started: true, ..failure(FailureKind::Broken) };
+    assert!(matches!(exchange.failed(begun), Next::Abort));
+    assert_eq!(plane.state.registry.health().ejected, 0);
+}
+
+#[test]
 fn a_status_may_lead_to_another_endpoint_and_the_last_is_relayed() {
     let on = NextUpstream { http_503: true, ..NextUpstream::DEFAULT };
     let plane = with_retry(&[1, 2, 3], Retry { on: Some(on), tries: Some(2), ..Retry::default() });
