@@ -203,6 +203,10 @@ impl ProxyHttp for Proxy {
                 }
             }
         }
+        if response.status == StatusCode::SWITCHING_PROTOCOLS {
+            // No body is waited for any more. An idle connection is the endpoint's read timeout's business.
+            session.set_read_timeout(None);
+        }
         if let Some(link) = &ctx.link {
             link.responds(response.status, response.headers.contains_key(TRANSFER_ENCODING));
         }
