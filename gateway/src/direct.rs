@@ -3,15 +3,15 @@
 //! That is what nearly all requests are, and for them `HttpProxy` does much that is not needed: two tasks with a
 //! channel between them, clones of every head, buffers that are cold whenever they are used. This driver parses
 //! a head where it was read, lets the same pipeline judge and change it, and writes it on; bodies pass through
-//! one buffer of the worker. Whatever is another protocol (upgrades, HTTP/2 endpoints) is handed to `proxy`
-//! together with what the pipeline has begun. No policy knows which driver runs, and where the two differ, one
-//! of them has a bug.
+//! one buffer of the worker, and so does whatever an endpoint switches to. No policy knows which driver runs,
+//! and where the two differ, one of them has a bug.
 //!
 //! | file | what |
 //! |---|---|
 //! | `request`, `response` | heads: for the pipeline, strict reading, writing |
 //! | `tries`, `relay` | tries, and one try, both directions; `upload` and `download` are one each |
 //! | `near`, `http1`, `http2` | the client's side |
+//! | `tunnel` | both directions after a switch to another protocol |
 //! | `upstream`, `pool` | connections to endpoints |
 //! | `limits`, `alarm` | time |
 //! | `scratch`, `backlog` | memory |
@@ -31,6 +31,7 @@ mod scratch;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod trial;
 mod tries;
+pub(crate) mod tunnel;
 mod upload;
 mod upstream;
 
@@ -40,20 +41,20 @@ use bytes::Bytes;
 use h2::RecvStream;
 use h2::server::SendResponse;
 use http::Version;
-use sluice_config::UpstreamProtocol;
 
 use crate::connection::ConnectionInfo;
 use crate::connection::framing::Framing;
 use crate::connection::head::Head;
 use crate::connection::refusal::Refusal;
 use crate::connection::wire::Wire;
-use crate::pipeline::{Exchange, Verdict};
+use crate::pipeline::Exchange;
 use crate::worker::Worker;
 use alarm::Alarm;
 use http1::Http1;
 use http2::Http2;
 use near::Near;
 use tries::{Ended, Run};
+use tunnel::Tunnel;
 use upload::Upload;
 
 /// Which driver serves requests.
@@ -83,10 +84,10 @@ pub(crate) enum Served {
     /// It was answered. `framing` is what the client has still to send, `keep` what it was told of the
     /// connection.
     Whole { framing: Framing, keep: bool },
+    /// Another protocol goes on.
+    Switched(Box<Tunnel>),
     /// It broke off.
     Broken,
-    /// It is for `HttpProxy`: the pipeline has begun, and says "forward".
-    Begun(Box<Exchange>, Head),
 }
 
 impl Driver {
@@ -110,15 +111,13 @@ pub(crate) async fn serve(turn: Turn<'_>, head: Head) -> Served {
     let Turn { worker, info, wire, alarm, last } = turn;
     let (exchange, verdict) = Exchange::begin(&worker.state, info, &request::view(&head));
     let keep = !last && request::keeps_alive(&head);
-    let forward = matches!(verdict, Verdict::Forward);
-    if forward && (request::asks_for_upgrade(&head) || !speaks_http1(&exchange)) {
-        return Served::Begun(Box::new(exchange), head);
-    }
+    let upgrade = request::asks_for_upgrade(&head);
     let mut near = Http1::new(wire, &worker.drain, &head, keep);
     let upload = Upload::new(head.expects_continue && !near.is_spent());
-    let run = Run { worker, near: &mut near, alarm, exchange, head, upload };
+    let run = Run { worker, near: &mut near, alarm, exchange, head, upload, upgrade };
     match run.run(verdict).await {
         Ended::Whole => Served::Whole { framing: near.framing, keep: near.keep },
+        Ended::Switched(switched) => Served::Switched(near.into_tunnel(*switched)),
         Ended::Broken => Served::Broken,
     }
 }
@@ -134,10 +133,12 @@ pub(crate) async fn serve_stream(
     let (exchange, verdict) = Exchange::begin(&worker.state, info, &request::view(&head));
     let mut near = Http2::new(body, reply, head.framing);
     let upload = Upload::new(head.expects_continue && !near.is_spent());
-    let run = Run { worker, near: &mut near, alarm: &mut Alarm::default(), exchange, head, upload };
+    let alarm = &mut Alarm::default();
+    let run = Run { worker, near: &mut near, alarm, exchange, head, upload, upgrade: false };
     match run.run(verdict).await {
         Ended::Whole => false,
-        Ended::Broken => near.reset(),
+        // No stream asks for another protocol.
+        Ended::Broken | Ended::Switched(_) => near.reset(),
     }
 }
 
@@ -153,13 +154,4 @@ pub(crate) async fn refuse_stream(
     let (exchange, answer) = Exchange::refuse(&worker.state, info, request_line, length, status);
     let mut near = Http2::new(body, reply, Framing::NONE);
     tries::refuse(exchange, &answer, &mut near).await;
-}
-
-/// Whether this driver can speak to the endpoints that the request is for.
-fn speaks_http1(exchange: &Exchange) -> bool {
-    match exchange.protocol() {
-        Some(UpstreamProtocol::Http | UpstreamProtocol::HttpsUnverified) => true,
-        // Without a pool there is an answer, which either driver can write.
-        None => true,
-    }
 }

@@ -28,9 +28,9 @@ use super::refusal::{Refusal, refuse};
 use super::wire::Wire;
 use super::{ConnectionInfo, MAX_DRAIN};
 use crate::direct::alarm::Alarm;
+use crate::direct::tunnel::Tunnel;
 use crate::direct::{self, Served, Turn};
-use crate::drain::Phase;
-use crate::pipeline::Exchange;
+use crate::drain::{OpenRequest, Phase};
 use crate::proxy::Engine;
 use crate::worker::Worker;
 
@@ -67,6 +67,8 @@ struct Lent {
 enum Next {
     /// Goes on with the next request.
     Continue(Box<Wire>),
+    /// Goes on in another protocol. The request is under way until that ends.
+    Tunnel(Box<Wire>, Box<Tunnel>, OpenRequest),
     /// Ends the connection so that the client can read what was written last.
     Linger(Box<Wire>),
     /// Ends the connection.
@@ -124,6 +126,7 @@ impl Http1 {
             };
             wire = match next {
                 Next::Continue(wire) => wire,
+                Next::Tunnel(wire, tunnel, _open) => return tunnel.run(wire, &mut self.alarm).await,
                 // Rare and long: not part of what every idle connection keeps.
                 Next::Linger(wire) => return Box::pin(wire.linger(LINGER)).await,
                 Next::Close(wire) => return wire.close().await,
@@ -197,14 +200,13 @@ impl Http1 {
 
     /// Lets a driver serve one request.
     async fn request(&mut self, mut wire: Box<Wire>, head: Head) -> Next {
-        let _open = self.worker.drain.shared().request();
+        let open = self.worker.drain.shared().request();
         self.served += 1;
         let last = {
             let tuning = self.worker.state.tuning.load();
             self.served >= tuning.keep_alive_requests || tuning.keep_alive.is_zero()
         };
         wire.ahead.advance(head.length);
-        let (mut head, mut begun) = (head, None);
         if self.worker.driver.takes(&head) {
             let turn = Turn {
                 worker: &self.worker,
@@ -213,22 +215,19 @@ impl Http1 {
                 alarm: &mut self.alarm,
                 last,
             };
-            match direct::serve(turn, head).await {
-                Served::Whole { framing, keep } => return self.settle(wire, framing, keep).await,
-                Served::Broken => return Next::Drop,
-                Served::Begun(exchange, back) => (head, begun) = (back, Some(exchange)),
-            }
+            return match direct::serve(turn, head).await {
+                Served::Whole { framing, keep } => self.settle(wire, framing, keep).await,
+                Served::Switched(tunnel) => Next::Tunnel(wire, tunnel, open),
+                Served::Broken => Next::Drop,
+            };
         }
-        Box::pin(self.proxy(wire, head, last, begun)).await
+        Box::pin(self.proxy(wire, head, last)).await
     }
 
-    /// Lets Pingora serve one request, from where the pipeline has come with it.
-    async fn proxy(&mut self, wire: Box<Wire>, head: Head, last: bool, begun: Option<Box<Exchange>>) -> Next {
+    /// Lets Pingora serve one request.
+    async fn proxy(&mut self, wire: Box<Wire>, head: Head, last: bool) -> Next {
         let Lent { engine, link, digest } = self.lent();
         link.prepare(head.length, &head.framing, head.expects_continue, last);
-        if let Some(exchange) = begun {
-            link.hand_over(exchange);
-        }
         let request_line = Refusal::request_line(head.text());
         let text = BytesMut::from(head.text());
         let lease = Lease::new(wire, head.framing, link.clone(), digest);

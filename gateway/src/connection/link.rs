@@ -16,7 +16,6 @@ use pingora_http::ResponseHeader;
 use super::framing::Framing;
 use super::info::ConnectionInfo;
 use super::wire::Wire;
-use crate::pipeline::Exchange;
 
 /// Facts about a connection, as the proxy finds them in a session.
 #[derive(Debug)]
@@ -57,8 +56,6 @@ pub(crate) struct Link {
     /// The stream, once Pingora has let go of it. Held for a move only, never waited for: it is empty while
     /// Pingora has the stream, and whoever fills it has gone when the loop looks.
     home: Mutex<Option<Returned>>,
-    /// What the pipeline has begun with the request, if the connection asked it already.
-    exchange: Mutex<Option<Box<Exchange>>>,
 }
 
 /// A stream on its way back to the loop.
@@ -221,15 +218,6 @@ impl Link {
 
     pub(crate) fn head_length(&self) -> usize {
         self.head_length.load(Relaxed)
-    }
-
-    /// Leaves an exchange for the proxy to go on with.
-    pub(crate) fn hand_over(&self, exchange: Box<Exchange>) {
-        *self.exchange.lock().unwrap_or_else(PoisonError::into_inner) = Some(exchange);
-    }
-
-    pub(crate) fn take_over(&self) -> Option<Box<Exchange>> {
-        self.exchange.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     pub(crate) fn come_home(&self, returned: Returned) {

@@ -36,6 +36,19 @@ impl Backlog {
         self.taken
     }
 
+    /// Octets that it has room for.
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.octets.capacity()
+    }
+
+    /// Gives memory back before a long wait.
+    pub(super) fn rest(&mut self) {
+        if self.is_empty() {
+            (self.octets, self.sent) = (Vec::new(), 0);
+        }
+    }
+
     /// Adds to it.
     pub(super) fn push(&mut self, octets: &[u8]) {
         self.octets.extend_from_slice(octets);

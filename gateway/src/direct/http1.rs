@@ -13,6 +13,7 @@ use super::limits::{Limits, STALL};
 use super::near::{Near, Passed};
 use super::response::{Delivery, Response};
 use super::scratch;
+use super::tunnel::{Flow, Switched, Tunnel};
 use super::upload::Upload;
 use crate::connection::MAX_DRAIN;
 use crate::connection::answer::write_head;
@@ -49,6 +50,16 @@ impl<'c> Http1<'c> {
         let http_1_0 = head.version == Version::HTTP_10;
         let (backlog, flushed) = (Backlog::default(), false);
         Self { wire, drain, http_1_0, keep, framing: head.framing, sent: 0, body_sent: 0, backlog, flushed }
+    }
+
+    /// The connection once its endpoint has switched protocols.
+    pub(super) fn into_tunnel(self, switched: Switched) -> Box<Tunnel> {
+        let Self { wire, sent, body_sent, backlog, .. } = self;
+        let heads = (sent + backlog.len() as u64).saturating_sub(body_sent);
+        let tunnel = Tunnel::new(switched, &wire.ahead, Flow::after(backlog, body_sent), heads);
+        wire.ahead.clear();
+        wire.rest();
+        tunnel
     }
 
     /// Whether what the client has still to send can be read and dropped: it is little, and it will come.

@@ -44,6 +44,8 @@ pub(super) struct Relay<'r, N> {
 pub(super) enum End {
     /// The client has the whole response.
     Whole,
+    /// The endpoint has switched protocols, and the client is being told.
+    Switched,
     /// The response is not relayed; there is another try.
     Retry,
     /// It failed.
@@ -161,6 +163,11 @@ impl<N: Near> Relay<'_, N> {
             }
             self.interim(cx)?;
         }
+        let switches = self.download.response.switches();
+        if switches && !self.outgoing.upgrade {
+            // Nobody has asked for that.
+            return Err(FailureKind::InvalidHead);
+        }
         let status = self.download.response.status;
         match self.exchange.upstream_response(status, self.upload.is_replayable()) {
             Next::Relay => {}
@@ -173,13 +180,13 @@ impl<N: Near> Relay<'_, N> {
         self.limits.body.end();
         let passed = self.near.respond(cx, response, octets, self.upload)?;
         self.download.passed(passed, octets.len());
-        Ok(None)
+        Ok(switches.then_some(End::Switched))
     }
 
     /// `100 Continue` goes to a client that waits for it, others to every client.
     fn interim(&mut self, cx: &mut Context<'_>) -> Result<(), FailureKind> {
         let status = self.download.response.status;
-        if status == StatusCode::SWITCHING_PROTOCOLS || !self.download.count_interim() {
+        if !self.download.count_interim() {
             return Err(FailureKind::InvalidHead);
         }
         let wanted = status != StatusCode::CONTINUE || std::mem::take(&mut self.upload.awaits_continue);

@@ -96,6 +96,9 @@ impl Response {
             (None, Some(_)) => return Err(BadHead),
             (None, None) => Framing::Opaque,
         };
+        if self.switches() {
+            return Ok(Framing::Opaque);
+        }
         let bodiless = *method == Method::HEAD
             || self.status.is_informational()
             || matches!(self.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
@@ -104,18 +107,24 @@ impl Response {
 
     /// Whether more heads follow (RFC 9110 §15.2).
     pub(super) fn is_interim(&self) -> bool {
-        self.status.is_informational()
+        self.status.is_informational() && !self.switches()
+    }
+
+    /// Whether another protocol follows (RFC 9110 §15.2.2).
+    pub(super) fn switches(&self) -> bool {
+        self.status == StatusCode::SWITCHING_PROTOCOLS
     }
 
     /// Decides how the body goes to a client of HTTP/1.1, or of HTTP/1.0, which knows no chunks.
     pub(super) fn deliver(&mut self, http_1_0: bool) {
         self.delivery = match self.framing {
+            _ if self.switches() => Delivery::AsIs,
             Framing::Opaque if !http_1_0 => Delivery::Chunked,
             Framing::Opaque => Delivery::UntilClose,
             Framing::Chunked(_) if http_1_0 => Delivery::UntilClose,
             _ => Delivery::AsIs,
         };
-        if self.status == StatusCode::NO_CONTENT {
+        if self.status == StatusCode::NO_CONTENT || self.switches() {
             // Neither may stand there (RFC 9110 §8.6, RFC 9112 §6.1).
             self.fields.remove(&CONTENT_LENGTH);
             self.fields.remove(&TRANSFER_ENCODING);
@@ -134,7 +143,9 @@ impl Response {
         if self.delivery == Delivery::Chunked {
             line(out, b"Transfer-Encoding", b"chunked");
         }
-        write_connection(out, keep);
+        if !self.switches() {
+            write_connection(out, keep);
+        }
         out.extend_from_slice(b"\r\n");
     }
 
@@ -191,6 +202,8 @@ mod tests {
             ("HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n", Framing::NONE),
             ("HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", Framing::NONE),
             ("HTTP/1.1 103 Early Hints\r\n\r\n", Framing::NONE),
+            ("HTTP/1.1 101 Switching Protocols\r\n\r\n", Framing::Opaque),
+            ("HTTP/1.1 101 Switching Protocols\r\nContent-Length: 5\r\n\r\n", Framing::Opaque),
         ] {
             assert_eq!(framing(head), expected, "{head}");
         }
@@ -246,6 +259,19 @@ mod tests {
         assert!(out.ends_with(" GMT\r\nConnection: keep-alive\r\n\r\n"), "{out}");
         let endless = format!("HTTP/1.1 200 OK\r\nA: {}", "x".repeat(MAX_HEAD));
         assert!(read(&endless).is_err());
+    }
+
+    #[test]
+    fn the_head_before_another_protocol_frames_nothing() {
+        let head = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nContent-Length: 2\r\n\r\n";
+        let (mut response, length) = read(head).unwrap().unwrap();
+        assert!(length == head.len() && response.switches() && !response.is_interim());
+        response.deliver(false);
+        let mut out = Vec::new();
+        response.write(&mut out, false);
+        let out = String::from_utf8(out).unwrap();
+        assert!(out.starts_with("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nDate: "), "{out}");
+        assert!(out.ends_with(" GMT\r\n\r\n"), "{out}");
     }
 
     #[test]

@@ -12,10 +12,12 @@ use super::download::Download;
 use super::limits::Limits;
 use super::near::Near;
 use super::relay::{End, Relay};
+use super::tunnel::Switched;
 use super::upload::{Outgoing, Upload};
 use super::{pool, request, upstream};
 use crate::connection::head::Head;
-use crate::pipeline::{Answer, Exchange, Failure, FailureKind, Next, Outcome, Verdict};
+use crate::connection::transport::Transport;
+use crate::pipeline::{Answer, Exchange, Failure, FailureKind, Next, Outcome, Upstream, Verdict};
 use crate::worker::Worker;
 
 /// A request under way.
@@ -26,12 +28,16 @@ pub(super) struct Run<'r, N> {
     pub(super) exchange: Exchange,
     pub(super) head: Head,
     pub(super) upload: Upload,
+    /// The client asks for another protocol, and could get it.
+    pub(super) upgrade: bool,
 }
 
 /// How its tries ended.
 enum Tried {
     /// With a response that went out, at this time.
     Relayed(Instant),
+    /// With another protocol, spoken over this connection.
+    Switched(Transport, Upstream),
     /// With an answer of ours.
     Answer(Answer),
     /// With nothing that could be told to the client.
@@ -39,10 +45,12 @@ enum Tried {
 }
 
 /// What came of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum Ended {
     /// The client has a whole response.
     Whole,
+    /// Another protocol goes on.
+    Switched(Box<Switched>),
     /// It broke off.
     Broken,
 }
@@ -56,16 +64,20 @@ impl<N: Near> Run<'_, N> {
             Verdict::Forward => self.tries(&mut download).await,
         };
         let mut at = None;
-        let (status, ended) = match tried {
+        let (status, aborted) = match tried {
             Tried::Relayed(ended) => {
                 at = Some(ended);
-                (Some(download.response.status), Ended::Whole)
+                (Some(download.response.status), false)
+            }
+            Tried::Switched(endpoint, upstream) => {
+                let (exchange, up) = (self.exchange, self.upload.into_flow());
+                return Ended::Switched(Box::new(Switched { exchange, upstream, endpoint, up }));
             }
             Tried::Answer(answer) => match self.answer(&answer).await {
-                Ok(()) => (Some(answer.status), Ended::Whole),
-                Err(_) => (None, Ended::Broken),
+                Ok(()) => (Some(answer.status), false),
+                Err(_) => (None, true),
             },
-            Tried::Aborted => (download.started.then_some(download.response.status), Ended::Broken),
+            Tried::Aborted => (download.started.then_some(download.response.status), true),
         };
         let (bytes_sent, body_sent) = self.near.sent();
         self.exchange.end(Outcome {
@@ -74,15 +86,15 @@ impl<N: Near> Run<'_, N> {
             bytes_sent,
             body_received: self.upload.received,
             upstream_received: download.received,
-            aborted: ended == Ended::Broken,
+            aborted,
             ended: at,
         });
-        ended
+        if aborted { Ended::Broken } else { Ended::Whole }
     }
 
     /// Tries endpoints.
     async fn tries(&mut self, download: &mut Download) -> Tried {
-        let Self { worker, near, alarm, exchange, head, upload } = self;
+        let Self { worker, near, alarm, exchange, head, upload, upgrade } = self;
         let mut first = true;
         loop {
             let upstream = match exchange.pick() {
@@ -115,6 +127,7 @@ impl<N: Near> Run<'_, N> {
                 request::restore(head);
             }
             exchange.upstream_request(&mut head.fields);
+            let upgrade = *upgrade && request::asks_for_upgrade(head);
             let last = size == 0 || connection.served + 1 >= upstream.keep_alive.requests;
             download.begin();
             upload.begin();
@@ -126,7 +139,13 @@ impl<N: Near> Run<'_, N> {
                 download: &mut *download,
                 connection: &mut connection,
                 upstream: &upstream,
-                outgoing: Outgoing { head, last, client: body_timeout, endpoint: upstream.send_timeout },
+                outgoing: Outgoing {
+                    head,
+                    last,
+                    upgrade,
+                    client: body_timeout,
+                    endpoint: upstream.send_timeout,
+                },
                 limits: Limits::default(),
                 waited: false,
                 ended: false,
@@ -139,6 +158,7 @@ impl<N: Near> Run<'_, N> {
                     }
                     return Tried::Relayed(ended);
                 }
+                End::Switched => return Tried::Switched(connection.stream, upstream),
                 End::Retry => {}
                 End::Failed(failure) => {
                     if let Some(tried) = follow(exchange.failed(failure), failure.kind) {

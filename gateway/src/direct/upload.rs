@@ -9,6 +9,7 @@ use tokio::io::AsyncWrite;
 use super::backlog::Backlog;
 use super::limits::Limits;
 use super::near::Near;
+use super::tunnel::Flow;
 use super::{request, scratch};
 use crate::connection::head::Head;
 use crate::connection::transport::Transport;
@@ -51,6 +52,8 @@ pub(super) struct Outgoing<'r> {
     pub(super) head: &'r Head,
     /// The connection to the endpoint is not kept.
     pub(super) last: bool,
+    /// The endpoint may switch protocols: the client has asked for it, and so does the head.
+    pub(super) upgrade: bool,
     /// For the client's next octets.
     pub(super) client: Duration,
     /// For the endpoint to take some.
@@ -79,6 +82,11 @@ impl Upload {
         matches!(self.state, Sending::Head | Sending::More)
     }
 
+    /// The client's side of a connection once the endpoint has switched protocols.
+    pub(super) fn into_flow(self) -> Flow {
+        Flow::after(self.backlog, self.received)
+    }
+
     /// Octets of this try, head included, that the endpoint's socket has taken.
     pub(super) fn sent(&self) -> u64 {
         self.backlog.taken()
@@ -100,8 +108,10 @@ impl Upload {
     ) -> Result<(), FailureKind> {
         self.state = Sending::More;
         let Self { received, replay, lost, backlog, .. } = self;
+        // `Connection` names the upgrade then, and nothing besides.
+        let last = outgoing.last && !outgoing.upgrade;
         scratch::write(|out| {
-            request::write(outgoing.head, out, outgoing.last);
+            request::write(outgoing.head, out, last);
             out.extend_from_slice(replay);
             if !near.is_spent() {
                 let read = near.poll_body(cx, |_, octets, data| {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use http::StatusCode;
-use sluice_config::{Retry, Timeouts, UpstreamProtocol};
+use sluice_config::{Retry, Timeouts};
 
 use super::answer::Answer;
 use super::exchange::{Attempt, Exchange};
@@ -162,11 +162,6 @@ impl Exchange {
             return Next::Retry;
         }
         Next::Relay
-    }
-
-    /// What is spoken to the endpoints that the request goes to; `None` where there are none.
-    pub fn protocol(&self) -> Option<UpstreamProtocol> {
-        self.pool().map(|pool| pool.protocol())
     }
 
     fn pool(&self) -> Option<&Arc<Pool>> {

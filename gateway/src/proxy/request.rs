@@ -19,11 +19,6 @@ const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Takes the request into the pipeline.
 pub(super) fn begin(state: &Arc<State>, session: &Session, ctx: &mut Context) -> Result<Verdict> {
-    if let Some(begun) = ctx.link.as_ref().and_then(|link| link.take_over()) {
-        // The connection asked the pipeline, and found that the request is not for the direct driver.
-        ctx.exchange = Some(begun);
-        return Ok(Verdict::Forward);
-    }
     let connection = &client(session)?.info;
     let head = session.req_header();
     let target = std::str::from_utf8(head.raw_path()).unwrap_or_default();

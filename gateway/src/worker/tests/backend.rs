@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 use super::client::Client;
 
@@ -51,6 +53,29 @@ impl Backend {
             }
         });
         Self { address, connections, requests: Arc::default(), gate: Arc::new(Semaphore::new(0)), task }
+    }
+
+    /// The same over TLS, with a certificate that nobody has signed.
+    pub(super) async fn with_tls<F>(
+        script: impl Fn(TlsStream<TcpStream>) -> F + Clone + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let certificate = rcgen::CertificateParams::new(["other".into()]).unwrap().self_signed(&key).unwrap();
+        let config = rustls::ServerConfig::builder_with_provider(crate::tls::provider())
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.der().clone()], key.serialize_der().try_into().unwrap())
+            .unwrap();
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        Self::scripted(move |_, stream| {
+            let (acceptor, script) = (acceptor.clone(), script.clone());
+            async move { script(acceptor.accept(stream).await.unwrap()).await }
+        })
+        .await
     }
 
     pub(super) fn connections(&self) -> usize {

@@ -1,8 +1,19 @@
 //! WebSocket and every other upgrade.
 
-use super::backend::Backend;
-use super::client::Client;
-use super::gateway::Gateway;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sluice_config::UpstreamProtocol;
+use socket2::SockRef;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
+
+use super::backend::{Backend, request};
+use super::client::{Client, PATIENCE};
+use super::gateway::{Gateway, through_proxy};
+use super::tls::handshake;
 
 /// Switches protocols, then sends everything back in upper case.
 async fn shouting() -> Backend {
@@ -82,4 +93,400 @@ async fn the_end_of_an_endpoint_is_the_end_of_the_connection() {
     client.send(UPGRADE).await;
     assert_eq!(client.head().await.status, 101);
     assert_eq!(client.rest().await, "bye");
+}
+
+/// Switches protocols for every client and does then what a test says.
+async fn switching<F>(script: impl Fn(Client) -> F + Clone + Send + 'static) -> Backend
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    Backend::scripted(move |_, stream| {
+        let script = script.clone();
+        async move {
+            let mut client = Client::over(stream);
+            client.until("\r\n\r\n").await;
+            client
+                .send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: chat/2\r\n\r\n")
+                .await;
+            script(client).await;
+        }
+    })
+    .await
+}
+
+/// A client that speaks the other protocol.
+async fn upgraded(gateway: &Gateway) -> Client {
+    let mut client = gateway.client().await;
+    client.send(UPGRADE).await;
+    assert_eq!(client.head().await.status, 101);
+    client
+}
+
+#[tokio::test]
+async fn octets_are_counted_both_ways() {
+    let backend = shouting().await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    let mut client = gateway.client().await;
+    client.send(format!("{UPGRADE}one;")).await;
+    assert_eq!(client.head().await.status, 101);
+    assert_eq!(client.until("ONE;").await, "ready;ONE;");
+    client.send("two;").await;
+    assert_eq!(client.until(";").await, "TWO;");
+    drop(client);
+    let line = gateway.lines(1).await.remove(0);
+    assert!(line.contains("\" 101 14 "), "what the client got: {line}");
+    assert!(line.contains(&format!("\" {} ", UPGRADE.len() + 8)), "what it sent: {line}");
+    assert!(line.contains(&format!(" {} 14 ", backend.address)), "what the endpoint sent: {line}");
+}
+
+#[tokio::test]
+async fn the_end_of_a_client_is_passed_on() {
+    let backend = switching(|mut client| async move {
+        assert_eq!(client.rest().await, "question");
+        client.send("answer").await;
+    })
+    .await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    let mut client = upgraded(&gateway).await;
+    client.send("question").await;
+    client.stream.shutdown().await.unwrap();
+    if !through_proxy() {
+        // Through Pingora either end is the end of both.
+        assert_eq!(client.rest().await, "answer");
+    }
+    assert!(gateway.lines(1).await[0].contains("\" 101 "));
+}
+
+#[tokio::test]
+async fn the_end_of_an_endpoint_is_passed_on() {
+    let (heard, mut hears) = tokio::sync::mpsc::channel(1);
+    let backend = switching(move |mut client| {
+        let heard = heard.clone();
+        async move {
+            client.send("bye").await;
+            client.stream.shutdown().await.unwrap();
+            heard.send(client.rest().await).await.unwrap();
+        }
+    })
+    .await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    let mut client = upgraded(&gateway).await;
+    assert_eq!(client.rest().await, "bye");
+    if !through_proxy() {
+        client.send("and you").await;
+        drop(client);
+        assert_eq!(hears.recv().await.unwrap(), "and you");
+    }
+    assert!(gateway.lines(1).await[0].contains("\" 101 3 "));
+}
+
+/// Ends a connection with a reset.
+fn reset(client: Client) {
+    SockRef::from(&client.stream).set_linger(Some(Duration::ZERO)).unwrap();
+}
+
+#[tokio::test]
+async fn whoever_breaks_off_breaks_off_both_sides() {
+    let (ended, mut ends) = tokio::sync::mpsc::channel(1);
+    let backend = switching(move |mut client| {
+        let ended = ended.clone();
+        async move {
+            if client.until(";").await == "go;" {
+                return reset(client);
+            }
+            client.send("ready;").await;
+            ended.send(client.rest().await).await.unwrap();
+        }
+    })
+    .await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    let mut client = upgraded(&gateway).await;
+    client.send("go;").await;
+    client.ends().await;
+    let mut client = upgraded(&gateway).await;
+    client.send("stay;").await;
+    assert_eq!(client.until(";").await, "ready;");
+    reset(client);
+    assert_eq!(timeout(PATIENCE, ends.recv()).await.unwrap().unwrap(), "");
+    gateway.lines(2).await;
+    // Neither had anything to do with whether the endpoint is well.
+    assert_eq!(gateway.plane.state.registry.health().ejected, 0);
+}
+
+/// Writes until nothing is taken any more; gives how much that was.
+async fn fill(client: &mut Client) -> usize {
+    let (piece, mut taken) = (vec![b'x'; 64 * 1024], 0);
+    while let Ok(written) = timeout(Duration::from_millis(500), client.stream.write(&piece)).await {
+        taken += written.unwrap();
+    }
+    taken
+}
+
+/// More than the sockets on the way can hold, whatever the kernel gives them.
+const TOO_MUCH: usize = 64 * 1024 * 1024;
+
+#[tokio::test]
+async fn who_does_not_read_is_not_written_for() {
+    let (filled, mut fills) = tokio::sync::mpsc::channel(1);
+    let backend = switching(move |mut client| {
+        let filled = filled.clone();
+        async move {
+            filled.send(fill(&mut client).await).await.unwrap();
+        }
+    })
+    .await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    let mut client = upgraded(&gateway).await;
+    let sent = fills.recv().await.unwrap();
+    assert!(sent < TOO_MUCH, "{sent}");
+    assert_eq!(client.rest().await.len(), sent, "and nothing is lost");
+}
+
+#[tokio::test]
+async fn an_endpoint_that_does_not_read_is_not_written_for() {
+    let gate = Arc::new(Semaphore::new(0));
+    let opens = gate.clone();
+    let backend = switching(move |mut client| {
+        let gate = gate.clone();
+        async move {
+            gate.acquire().await.unwrap().forget();
+            let mut seen = 0;
+            while seen == 0 || !client.buf.ends_with(b";") {
+                client.buf.clear();
+                seen += client.read().await;
+            }
+            client.send(format!("{seen};")).await;
+            client.read().await;
+        }
+    })
+    .await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    let mut client = upgraded(&gateway).await;
+    let sent = fill(&mut client).await;
+    assert!(sent < TOO_MUCH, "{sent}");
+    opens.add_permits(1);
+    client.send(";").await;
+    assert_eq!(client.until(";").await, format!("{};", sent + 1), "and nothing is lost");
+}
+
+#[tokio::test]
+async fn an_endpoint_that_takes_nothing_ends_it_after_the_send_timeout() {
+    if through_proxy() {
+        // Pingora goes on reading from the endpoint, and ends it after the read timeout.
+        return;
+    }
+    let backend = switching(|client| async move {
+        sleep(PATIENCE).await;
+        drop(client);
+    })
+    .await;
+    let gateway =
+        Gateway::tuned(&[backend.address], |tuning| tuning.proxy_send_timeout = Duration::from_millis(300))
+            .await;
+    let mut client = upgraded(&gateway).await;
+    let piece = vec![b'x'; 64 * 1024];
+    let broken = async { while client.stream.write(&piece).await.is_ok() {} };
+    timeout(PATIENCE / 2, broken).await.expect("it ends");
+    assert!(gateway.lines(1).await[0].contains("\" 101 0 "));
+}
+
+#[tokio::test]
+async fn much_passes_both_ways_at_once() {
+    let backend = shouting().await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    let mut client = gateway.client().await;
+    let word = format!("{};", "hello".repeat(100_000));
+    client.send(format!("{UPGRADE}{word}")).await;
+    assert_eq!(client.head().await.status, 101);
+    assert_eq!(client.until(";").await, "ready;");
+    assert!(client.until(";").await == word.to_ascii_uppercase());
+}
+
+#[tokio::test]
+async fn a_refused_upgrade_leaves_both_connections_framed() {
+    let backend = Backend::scripted(|_, stream| async move {
+        let mut client = Client::over(stream);
+        while let Some((head, _)) = request(&mut client).await {
+            let status = if head.contains("upgrade: ") { "403 Forbidden" } else { "200 OK" };
+            client.send(format!("HTTP/1.1 {status}\r\nContent-Length: 2\r\n\r\nok")).await;
+        }
+    })
+    .await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    let mut client = gateway.client().await;
+    client.send(format!("{UPGRADE}GET /x HTTP/1.1\r\nHost: a.example\r\n\r\n")).await;
+    for status in [403, 200] {
+        let response = client.response().await;
+        assert_eq!((response.status, response.body.as_str()), (status, "ok"));
+        assert!(response.keeps_alive(), "{response:?}");
+    }
+    assert_eq!(backend.connections(), 1);
+}
+
+#[tokio::test]
+async fn an_upgraded_connection_serves_no_other_request() {
+    let backend = Backend::scripted(|_, stream| async move {
+        let mut client = Client::over(stream);
+        while let Some((head, _)) = request(&mut client).await {
+            match head.contains("connection: upgrade\r\n") {
+                true => {
+                    let head =
+                        "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n";
+                    client.send(head).await;
+                    assert_eq!(client.rest().await, "", "no request");
+                }
+                false => client.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await,
+            }
+        }
+    })
+    .await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    assert_eq!(gateway.client().await.get("/x").await.status, 200);
+    drop(upgraded(&gateway).await);
+    gateway.lines(2).await;
+    assert_eq!(gateway.client().await.get("/x").await.status, 200);
+    assert!(backend.connections() >= 2);
+}
+
+#[tokio::test]
+async fn an_upgrade_is_asked_for_where_no_connection_is_kept_too() {
+    let backend = Backend::scripted(|_, stream| async move {
+        let mut client = Client::over(stream);
+        let head = client.until("\r\n\r\n").await.to_ascii_lowercase();
+        client.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{head}", head.len())).await;
+        client.read().await;
+    })
+    .await;
+    let gateway =
+        Gateway::tuned(&[backend.address], |tuning| tuning.upstream_keepalive_connections = 0).await;
+    let mut client = gateway.client().await;
+    client.send(UPGRADE).await;
+    let body = client.response().await.body;
+    assert!(body.contains("\r\nconnection: upgrade\r\n") && !body.contains("close"), "{body}");
+}
+
+#[tokio::test]
+async fn silence_of_both_sides_ends_after_the_read_timeout() {
+    let backend = shouting().await;
+    let gateway = Gateway::tuned(&[backend.address], |tuning| {
+        tuning.proxy_read_timeout = Duration::from_secs(1);
+        tuning.client_body_timeout = Duration::from_millis(200);
+    })
+    .await;
+    let mut client = upgraded(&gateway).await;
+    assert_eq!(client.until(";").await, "ready;");
+    let began = Instant::now();
+    for _ in 0..3 {
+        sleep(Duration::from_millis(400)).await;
+        client.send("x;").await;
+        assert_eq!(client.until(";").await, "X;");
+    }
+    client.ends().await;
+    assert!(began.elapsed() >= Duration::from_millis(2200), "{:?}", began.elapsed());
+    assert!(gateway.lines(1).await[0].contains("\" 101 12 "));
+}
+
+#[tokio::test]
+async fn one_side_alone_keeps_it_going() {
+    let backend = switching(|mut client| async move {
+        // Silent, but there.
+        client.rest().await;
+    })
+    .await;
+    let gateway =
+        Gateway::tuned(&[backend.address], |tuning| tuning.proxy_read_timeout = Duration::from_secs(1)).await;
+    let mut client = upgraded(&gateway).await;
+    for _ in 0..5 {
+        sleep(Duration::from_millis(300)).await;
+        client.send("still here").await;
+    }
+    drop(client);
+    let line = gateway.lines(1).await.remove(0);
+    assert!(line.contains(&format!("\" {} ", UPGRADE.len() + 50)), "all of it was taken: {line}");
+}
+
+#[tokio::test]
+async fn an_upgrade_passes_through_tls_on_both_sides() {
+    let backend = Backend::with_tls(|stream| async move {
+        let mut client = Client::over(stream);
+        client.until("\r\n\r\n").await;
+        let head = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: chat/2\r\n\r\n";
+        client.send(format!("{head}ready;")).await;
+        let word = client.until(";").await;
+        client.send(word.to_ascii_uppercase()).await;
+        client.stream.shutdown().await.unwrap();
+        client.rest().await;
+    })
+    .await;
+    let gateway = Gateway::with(&[backend.address], UpstreamProtocol::HttpsUnverified, |_| ()).await;
+    let stream = handshake(&gateway, Some("a.example"), &[], &[&rustls::version::TLS13]).await;
+    let mut client = Client::over(stream);
+    client.send(UPGRADE).await;
+    assert_eq!(client.head().await.status, 101);
+    assert_eq!(client.until(";").await, "ready;");
+    let word = format!("{};", "hello".repeat(50_000));
+    client.send(&word).await;
+    assert!(client.until(";").await == word.to_ascii_uppercase());
+    let mut octet = [0];
+    assert_eq!(client.stream.read(&mut octet).await.unwrap(), 0, "TLS ends in order");
+}
+
+#[tokio::test]
+async fn an_upgrade_may_have_a_body() {
+    let backend = Backend::scripted(|_, stream| async move {
+        let mut client = Client::over(stream);
+        let (_, body) = request(&mut client).await.unwrap();
+        let head = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: chat/2\r\n\r\n";
+        client.send(format!("{head}{body};")).await;
+        let word = client.until(";").await;
+        client.send(word).await;
+        client.read().await;
+    })
+    .await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    for body in
+        ["Content-Length: 5\r\n\r\nhello", "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"]
+    {
+        let mut client = gateway.client().await;
+        client
+            .send(format!(
+                "POST /x HTTP/1.1\r\nHost: a.example\r\nConnection: upgrade\r\nUpgrade: chat/2\r\n{body}"
+            ))
+            .await;
+        assert_eq!(client.head().await.status, 101);
+        assert_eq!(client.until(";").await, "hello;");
+        client.send("more;").await;
+        assert_eq!(client.until(";").await, "more;");
+    }
+}
+
+#[tokio::test]
+async fn one_that_is_cut_off_is_logged() {
+    let backend = shouting().await;
+    let mut gateway = Gateway::to(&[backend.address]).await;
+    let mut client = upgraded(&gateway).await;
+    assert_eq!(client.until(";").await, "ready;");
+    gateway.drain.begin();
+    gateway.close();
+    assert!(!gateway.drain.ended(Duration::from_millis(10)).await);
+    gateway.stop();
+    client.ends().await;
+    let line = gateway.lines(1).await.remove(0);
+    // Through Pingora it is one that nobody has heard of again: 499.
+    assert!(through_proxy() || line.contains("\" 101 6 "), "{line}");
+}
+
+#[tokio::test]
+async fn a_client_may_upgrade_while_the_program_ends() {
+    let backend = shouting().await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    gateway.drain.begin();
+    let mut client = upgraded(&gateway).await;
+    assert_eq!(client.until(";").await, "ready;");
+    gateway.close();
+    client.send("on;").await;
+    assert_eq!(client.until(";").await, "ON;");
+    assert_eq!(gateway.drain.requests(), 1);
+    drop(client);
+    assert!(gateway.drain.ended(PATIENCE).await);
 }

@@ -214,26 +214,12 @@ async fn an_early_answer_reaches_a_client_that_still_sends() {
 
 #[tokio::test]
 async fn https_endpoints_are_not_verified_and_get_no_name() {
-    use std::sync::Arc;
-    let key = rcgen::KeyPair::generate().unwrap();
-    let certificate = rcgen::CertificateParams::new(["other".into()]).unwrap().self_signed(&key).unwrap();
-    let config = rustls::ServerConfig::builder_with_provider(crate::tls::provider())
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate.der().clone()], key.serialize_der().try_into().unwrap())
-        .unwrap();
-    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
-    let backend = Backend::scripted(move |_, stream| {
-        let acceptor = acceptor.clone();
-        async move {
-            let stream = acceptor.accept(stream).await.unwrap();
-            let name = format!("{:?}", stream.get_ref().1.server_name());
-            let mut client = Client::over(stream);
-            client.until("\r\n\r\n").await;
-            client.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{name}", name.len())).await;
-            client.read().await;
-        }
+    let backend = Backend::with_tls(|stream| async move {
+        let name = format!("{:?}", stream.get_ref().1.server_name());
+        let mut client = Client::over(stream);
+        client.until("\r\n\r\n").await;
+        client.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{name}", name.len())).await;
+        client.read().await;
     })
     .await;
     let protocol = sluice_config::UpstreamProtocol::HttpsUnverified;

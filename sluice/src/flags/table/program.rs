@@ -28,7 +28,7 @@ pub(super) const FLAGS: &[Flag] = &[
         Driver(To(|f| &mut f.gateway.driver)),
         "auto",
         "What serves HTTP/1 requests, for comparisons: proxy is Pingora's HttpProxy for all of them, direct is \
-         Sluice's own driver for all that do not switch protocols, auto leaves HTTP/1.0 to the proxy as well",
+         Sluice's own driver for all of them, auto leaves HTTP/1.0 to the proxy",
     ),
     flag(
         "shutdown-grace-period",
