@@ -6,7 +6,7 @@ OUT := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
 .PHONY: help build run test fmt fmt-check lint docs deny loadtest k6 tools tools-go tools-test bench bench-short bench-guard \
-  bench-docs bench-build
+  bench-docs bench-build build-pgo
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,10 @@ tools-test: tools-go
 
 build: tools ## the release binary, target/release/sluice
 	$(CARGO) build --locked --release -p sluice --bin sluice
+
+# Wants llvm-profdata and what the benchmark wants (docs/benchmarks.md).
+build-pgo: tools ## the release binary, optimised with a profile of itself: target/pgo/sluice
+	loadtest/build-pgo
 
 # Optimised enough to be judged, and built in half the time of a release.
 run: tools ## build, and serve examples/quickstart with demo backends

@@ -22,7 +22,7 @@ struct Arguments {
     /// Builds of Sluice, the first of which the document is about; by default the one next to this program.
     #[arg(long, value_name = "[NAME=]PATH[:FLAGS]")]
     sluice: Vec<Build>,
-    /// Others; by default all that are installed.
+    /// Others, or "none"; by default all that are installed.
     #[arg(long, value_delimiter = ',')]
     peers: Option<Vec<String>>,
     /// Kinds of traffic; by default all.
@@ -148,12 +148,16 @@ fn peers(arguments: &Arguments) -> anyhow::Result<(Vec<Peer>, Map<String, Value>
         peers.push(peer);
     }
     let names: Vec<&str> = Peer::OTHERS.iter().map(Peer::name).collect();
-    for wanted in arguments.peers.iter().flatten() {
+    let asked_for = arguments.peers.as_ref().map(|names| match names.as_slice() {
+        [none] if none == "none" => &[],
+        names => names,
+    });
+    for wanted in asked_for.into_iter().flatten() {
         let known = names.contains(&wanted.as_str());
         anyhow::ensure!(known, "there is no peer {wanted:?}; there are {}", names.join(", "));
     }
     for peer in Peer::OTHERS {
-        let asked = arguments.peers.as_ref().map(|names| names.iter().any(|name| name == peer.name()));
+        let asked = asked_for.map(|names| names.iter().any(|name| name == peer.name()));
         if asked == Some(false) {
             continue;
         }
