@@ -93,7 +93,9 @@ impl Registry {
         }
     }
 
-    /// Carries out the removals of a delta. Handles that are still held find no endpoints in a removed set.
+    /// Carries out the removals of a delta. A pool that is left finds no endpoints in a removed set. What no pool
+    /// refers to any more keeps those it had: only requests hold it that have found their route and not yet their
+    /// endpoint, and they were to go there.
     pub fn remove(&self, delta: &Delta) {
         let mut state = self.lock();
         let now = Instant::now();
@@ -109,9 +111,10 @@ impl Registry {
                 && let Entry::Occupied(mut entry) = state.sets.entry(key.clone())
             {
                 entry.get_mut().configured = false;
-                self.publish(entry.get_mut(), &[], now);
                 if entry.get().is_unused() {
                     entry.remove();
+                } else {
+                    self.publish(entry.get_mut(), &[], now);
                 }
             }
         }

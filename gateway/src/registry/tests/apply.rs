@@ -102,6 +102,19 @@ fn puts_are_applied_first_and_removals_only_when_asked_for() {
 }
 
 #[test]
+fn a_request_between_its_route_and_its_endpoint_survives_their_removal() {
+    let (fixture, pool) = Fixture::with_pool(Balance::RoundRobin, &[1]);
+    let delta = Delta {
+        endpoint_sets: vec![Change::Remove(set_key("web"))],
+        pools: vec![Change::Remove(pool.key().clone())],
+        ..Delta::default()
+    };
+    fixture.registry.remove(&delta);
+    assert_eq!(pick(&pool), 1, "it got 503, once in 40,000 under changes");
+    assert!(fixture.registry.endpoint_set(&set_key("web")).is_none(), "nothing is left");
+}
+
+#[test]
 fn the_description_tells_health_and_load() {
     let (fixture, pool) = Fixture::with_pool(Balance::Ring, &[1, 2, 3]);
     fixture.put_pool(Balance::RoundRobin, "another");
