@@ -19,6 +19,7 @@ use crate::direct::Driver;
 use crate::drain::{Drain, LocalDrain, Phase};
 use crate::proxy::{Engine, TrustAnchor, engine};
 use crate::state::State;
+use crate::telemetry::AccessLog;
 use crate::tls::{CertificateStore, install_provider};
 
 /// The worker threads.
@@ -74,7 +75,14 @@ impl Workers {
         let capacity = Capacity::of_process();
         let mut threads = Vec::with_capacity(count);
         for index in 0..count {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let log = state.telemetry.access_log.clone();
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .on_thread_park({
+                    let log = log.clone();
+                    move || log.pass_on()
+                })
+                .build()?;
             // Its sender lives as long as the process: Pingora takes a dropped one for a signal.
             let never = never();
             let pool = state.tuning.load().upstream_keepalive_connections;
@@ -91,7 +99,13 @@ impl Workers {
             });
             let run = worker.run(listeners.subscribe(), drain.subscribe(), stop.subscribe());
             let thread = thread::Builder::new().name(format!("worker-{index}"));
-            threads.push(thread.spawn(move || runtime.block_on(run))?);
+            threads.push(thread.spawn(move || {
+                AccessLog::gather();
+                runtime.block_on(run);
+                // Requests that are cut off end here.
+                drop(runtime);
+                log.pass_on();
+            })?);
         }
         Ok(Self { threads, stop })
     }

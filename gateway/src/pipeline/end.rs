@@ -75,6 +75,6 @@ impl Exchange {
             tries: &tries,
             request_id: self.request_id.as_ref().map_or(b"", |id| id.as_bytes()),
         });
-        self.state.telemetry.access_log.send(line);
+        self.state.telemetry.access_log.send(&line);
     }
 }

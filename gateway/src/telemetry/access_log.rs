@@ -1,18 +1,26 @@
 //! The access log: lines go through a bounded queue to one writer thread.
 //!
-//! A request never waits for whoever reads the log. When the queue is full the line is dropped and counted.
-//! The writer sleeps a few milliseconds between two batches, so that under load the threads that serve
-//! requests find it awake and pay no system call for a line.
+//! A request never waits for whoever reads the log. When the queue is full lines are dropped and counted.
+//! A thread that serves requests gathers the lines of one turn of its event loop in a buffer of its own, and passes
+//! them on before it waits for events: a line is not late for that, and a busy thread pays for the queue once per turn.
+//! The writer sleeps a few milliseconds between two batches, so that under load those threads find it awake and pay
+//! no system call.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::io::Write;
+use std::mem;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::time::{Duration, Instant};
 
-/// Lines that may wait.
+/// Batches that may wait.
 const QUEUE: usize = 8192;
+/// Octets that may wait.
+const WAITING: usize = 4 * 1024 * 1024;
+/// Octets that a thread gathers at most.
+const GATHERED: usize = 16 * 1024;
 /// Time for lines to gather into one write.
 const BATCH: Duration = Duration::from_millis(4);
 /// Octets written at once at most.
@@ -22,29 +30,55 @@ const CHUNK: usize = 64 * 1024;
 #[derive(Clone)]
 pub struct AccessLog {
     sender: Option<SyncSender<Entry>>,
-    dropped: Arc<AtomicU64>,
+    counts: Arc<Counts>,
+}
+
+#[derive(Default)]
+struct Counts {
+    /// Octets in the queue.
+    waiting: AtomicUsize,
+    dropped: AtomicU64,
 }
 
 enum Entry {
-    Line(Vec<u8>),
+    Lines(Lines),
     Flush(SyncSender<()>),
+}
+
+/// Lines one behind the other.
+#[derive(Default)]
+struct Lines {
+    octets: Vec<u8>,
+    count: u64,
+}
+
+/// What a thread has not passed on.
+#[derive(Default)]
+struct Gathered {
+    lines: Lines,
+    /// Somebody calls [`AccessLog::pass_on`] on this thread.
+    passes_on: bool,
+}
+
+thread_local! {
+    static GATHERED_HERE: RefCell<Gathered> = RefCell::default();
 }
 
 impl AccessLog {
     /// A log that goes to `output`. Fails when no thread can be started.
     pub fn to(output: impl Write + Send + 'static) -> std::io::Result<Self> {
         let (sender, receiver) = sync_channel(QUEUE);
-        let dropped = Arc::new(AtomicU64::new(0));
-        let count = dropped.clone();
+        let counts = Arc::<Counts>::default();
+        let shared = counts.clone();
         std::thread::Builder::new()
             .name("access-log".to_owned())
-            .spawn(move || write(&receiver, output, &count))?;
-        Ok(Self { sender: Some(sender), dropped })
+            .spawn(move || write(&receiver, output, &shared))?;
+        Ok(Self { sender: Some(sender), counts })
     }
 
     /// A log that nobody reads.
     pub fn none() -> Self {
-        Self { sender: None, dropped: Arc::default() }
+        Self { sender: None, counts: Arc::default() }
     }
 
     /// Whether lines go anywhere.
@@ -52,11 +86,41 @@ impl AccessLog {
         self.sender.is_some()
     }
 
+    /// From here on the lines of this thread are gathered until it calls [`pass_on`](Self::pass_on). It must do so
+    /// whenever it waits, and at its end.
+    pub fn gather() {
+        GATHERED_HERE.with_borrow_mut(|gathered| gathered.passes_on = true);
+    }
+
     /// Sends a line, its newline included. Never waits.
-    pub fn send(&self, line: Vec<u8>) {
+    pub fn send(&self, line: &[u8]) {
+        GATHERED_HERE.with_borrow_mut(|Gathered { lines, passes_on }| {
+            lines.octets.extend_from_slice(line);
+            lines.count += 1;
+            if !*passes_on || lines.octets.len() >= GATHERED {
+                self.queue(lines);
+            }
+        });
+    }
+
+    /// Sends what this thread has gathered. Never waits.
+    pub fn pass_on(&self) {
+        GATHERED_HERE.with_borrow_mut(|gathered| self.queue(&mut gathered.lines));
+    }
+
+    fn queue(&self, lines: &mut Lines) {
+        if lines.count == 0 {
+            return;
+        }
+        // The next turn will most likely have as much to say.
+        let next = Lines { octets: Vec::with_capacity(lines.octets.len()), count: 0 };
+        let lines = mem::replace(lines, next);
+        let (octets, count) = (lines.octets.len(), lines.count);
         let Some(sender) = &self.sender else { return };
-        if sender.try_send(Entry::Line(line)).is_err() {
-            self.dropped.fetch_add(1, Ordering::Relaxed);
+        let room = self.counts.waiting.fetch_add(octets, Ordering::Relaxed) < WAITING;
+        if !room || sender.try_send(Entry::Lines(lines)).is_err() {
+            self.counts.waiting.fetch_sub(octets, Ordering::Relaxed);
+            self.counts.dropped.fetch_add(count, Ordering::Relaxed);
         }
     }
 
@@ -77,7 +141,7 @@ impl AccessLog {
 
     /// Lines dropped so far.
     pub fn dropped(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
+        self.counts.dropped.load(Ordering::Relaxed)
     }
 }
 
@@ -88,14 +152,17 @@ impl fmt::Debug for AccessLog {
 }
 
 /// The writer: ends when the last sender is gone.
-fn write(receiver: &Receiver<Entry>, mut output: impl Write, dropped: &AtomicU64) {
-    let mut batch = Batch { bytes: Vec::with_capacity(CHUNK), lines: 0 };
+fn write(receiver: &Receiver<Entry>, mut output: impl Write, counts: &Counts) {
+    let mut batch = Lines { octets: Vec::with_capacity(CHUNK), count: 0 };
     while let Ok(mut entry) = receiver.recv() {
         loop {
             match entry {
-                Entry::Line(line) => batch.add(&line, &mut output, dropped),
+                Entry::Lines(lines) => {
+                    counts.waiting.fetch_sub(lines.octets.len(), Ordering::Relaxed);
+                    batch.add(&lines, &mut output, counts);
+                }
                 Entry::Flush(done) => {
-                    batch.flush(&mut output, dropped);
+                    batch.write(&mut output, counts);
                     // Whoever asked may have stopped waiting.
                     let _ = done.try_send(());
                 }
@@ -105,7 +172,7 @@ fn write(receiver: &Receiver<Entry>, mut output: impl Write, dropped: &AtomicU64
                 Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
             }
         }
-        batch.flush(&mut output, dropped);
+        batch.write(&mut output, counts);
         pause();
     }
 }
@@ -119,26 +186,22 @@ fn pause() {
     std::thread::sleep(BATCH);
 }
 
-struct Batch {
-    bytes: Vec<u8>,
-    lines: u64,
-}
-
-impl Batch {
-    fn add(&mut self, line: &[u8], output: &mut impl Write, dropped: &AtomicU64) {
-        if self.bytes.len() + line.len() > CHUNK {
-            self.flush(output, dropped);
+impl Lines {
+    /// Adds others, for one write with these if that is not too much.
+    fn add(&mut self, others: &Self, output: &mut impl Write, counts: &Counts) {
+        if self.octets.len() + others.octets.len() > CHUNK {
+            self.write(output, counts);
         }
-        self.bytes.extend_from_slice(line);
-        self.lines += 1;
+        self.octets.extend_from_slice(&others.octets);
+        self.count += others.count;
     }
 
-    fn flush(&mut self, output: &mut impl Write, dropped: &AtomicU64) {
-        if self.lines > 0 && output.write_all(&self.bytes).and_then(|()| output.flush()).is_err() {
-            dropped.fetch_add(self.lines, Ordering::Relaxed);
+    fn write(&mut self, output: &mut impl Write, counts: &Counts) {
+        if self.count > 0 && output.write_all(&self.octets).and_then(|()| output.flush()).is_err() {
+            counts.dropped.fetch_add(self.count, Ordering::Relaxed);
         }
-        self.bytes.clear();
-        self.lines = 0;
+        self.octets.clear();
+        self.count = 0;
     }
 }
 
@@ -167,7 +230,7 @@ mod tests {
         let output = Shared::default();
         let log = AccessLog::to(output.clone()).unwrap();
         for number in 0..1000 {
-            log.send(format!("{number}\n").into_bytes());
+            log.send(format!("{number}\n").as_bytes());
         }
         assert!(log.flush(Duration::from_secs(30)));
         let expected: String = (0..1000).map(|number| format!("{number}\n")).collect();
@@ -182,7 +245,7 @@ mod tests {
         let log = AccessLog::to(output.clone()).unwrap();
         let sent = 4 * QUEUE as u64;
         for _ in 0..sent {
-            log.send(b"line\n".to_vec());
+            log.send(b"line\n");
         }
         let dropped = log.dropped();
         assert!(dropped > 0, "nothing was dropped");
@@ -190,6 +253,27 @@ mod tests {
         assert!(log.flush(Duration::from_secs(30)));
         let written = output.0.lock().unwrap().len() as u64 / 5;
         assert_eq!(written + dropped, sent);
+    }
+
+    #[test]
+    fn a_thread_that_gathers_passes_its_lines_on_when_it_says_so_or_has_many() {
+        let output = Shared::default();
+        let log = AccessLog::to(output.clone()).unwrap();
+        let written = || {
+            assert!(log.flush(Duration::from_secs(30)));
+            output.0.lock().unwrap().len()
+        };
+        AccessLog::gather();
+        log.send(b"line\n");
+        assert_eq!(written(), 0);
+        log.pass_on();
+        assert_eq!(written(), 5);
+        for _ in 0..GATHERED / 5 + 1 {
+            log.send(b"line\n");
+        }
+        assert_eq!(written(), 5 + (GATHERED / 5 + 1) * 5);
+        log.pass_on();
+        assert_eq!((written(), log.dropped()), (5 + (GATHERED / 5 + 1) * 5, 0));
     }
 
     #[test]
@@ -204,7 +288,7 @@ mod tests {
             }
         }
         let log = AccessLog::to(Broken).unwrap();
-        log.send(b"line\n".to_vec());
+        log.send(b"line\n");
         assert!(log.flush(Duration::from_secs(30)));
         assert_eq!(log.dropped(), 1);
     }
