@@ -241,7 +241,7 @@ mod tests {
         let writer = tokio::spawn(async move { source.write_all(&vec![b'x'; ALL]).await });
         // Nobody reads, so that the sockets are full some time.
         poll_fn(|cx| match flow.poll(cx, &mut from, &mut to) {
-            Poll::Pending if flow.backlog.len() > 0 => Poll::Ready(()),
+            Poll::Pending if !flow.backlog.is_empty() => Poll::Ready(()),
             other => other.map(|ended| panic!("{ended:?}")),
         })
         .await;

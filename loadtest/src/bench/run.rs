@@ -138,7 +138,7 @@ async fn apply(load: Load, running: &Running, duration: Duration) -> anyhow::Res
         Load::Wrk(wrk) => wrk.run(&scene, duration),
         Load::H2load(h2load) => h2load.run(&scene, duration),
         Load::Paced { rate, .. } => {
-            let paced = Paced { rate, connections: 64, patience: PATIENCE, host: HOST };
+            let paced = Paced { rate, connections: 64, wait: PATIENCE, patience: PATIENCE, host: HOST };
             paced.run(scene.http, duration)
         }
         Load::Handshakes | Load::WebSocket | Load::Idle { .. } => unreachable!("they need no thread"),

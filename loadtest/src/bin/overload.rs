@@ -34,6 +34,9 @@ use tokio::time::timeout;
 
 /// Length of each load.
 const LENGTH: Duration = Duration::from_secs(5);
+/// How long a request waits for a connection before its client gives it up. Were it as long as its patience, there would
+/// only ever be time to send those whose answers come too late, however fast these are.
+const QUEUE: Duration = Duration::from_millis(100);
 /// A client gives up after this.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Goodput under three times the load, as a share of the peak.
@@ -153,7 +156,8 @@ async fn requests(report: &mut Report, gateway: &Running) -> anyhow::Result<()> 
     let peak = tokio::task::spawn_blocking(move || Wrk::get("/", 64).run(&scene, LENGTH)).await??;
     let peak = rate(&peak);
     // As many as are too many: enough threefold demand on as many connections as clients have.
-    let paced = Paced { rate: (3.0 * peak) as u32, connections: 1000, patience: PATIENCE, host: HOST };
+    let rate = (3.0 * peak) as u32;
+    let paced = Paced { rate, connections: 1000, wait: QUEUE, patience: PATIENCE, host: HOST };
     let address = gateway.scene.http;
     let probes = probe(gateway, LENGTH);
     let work = tokio::task::spawn_blocking(move || paced.run(address, LENGTH)).await??;

@@ -112,8 +112,13 @@ async fn cost(
 ) -> anyhow::Result<()> {
     let length = EDIT_EVERY * u32::try_from(arguments.edits)?;
     let load = (arguments.load > 0).then(|| {
-        let paced =
-            Paced { rate: arguments.load, connections: 32, patience: PATIENCE, host: "host-0.example" };
+        let paced = Paced {
+            rate: arguments.load,
+            connections: 32,
+            wait: PATIENCE,
+            patience: PATIENCE,
+            host: "host-0.example",
+        };
         let address = gateway.http;
         tokio::task::spawn_blocking(move || paced.run(address, length * 3))
     });

@@ -31,7 +31,9 @@ pub struct Paced {
     pub rate: u32,
     /// Connections. A request that is due while all of them wait for an answer waits too.
     pub connections: usize,
-    /// A request that has waited so long is given up: not sent, or its answer not counted.
+    /// A request that has waited so long for a connection is not sent.
+    pub wait: Duration,
+    /// An answer that comes so long after its request was due does not count.
     pub patience: Duration,
     /// Whom to ask.
     pub host: &'static str,
@@ -42,6 +44,7 @@ struct Pacer {
     connections: Vec<Connection>,
     idle: VecDeque<usize>,
     latencies: Latencies,
+    wait: Duration,
     patience: Duration,
     /// When the last request is due.
     end: Instant,
@@ -65,6 +68,7 @@ impl Paced {
             connections,
             idle: (0..self.connections).collect(),
             latencies: Latencies::new(),
+            wait: self.wait,
             patience: self.patience,
             end: started + duration,
             work: Work::default(),
@@ -95,7 +99,7 @@ impl Paced {
 impl Pacer {
     /// Sends what was due at a moment, or gives it up; false when it has to wait.
     fn request(&mut self, due: Instant) -> anyhow::Result<bool> {
-        if due.elapsed() > self.patience {
+        if due.elapsed() > self.wait {
             return Ok(true);
         }
         let Some(index) = self.idle.pop_front() else { return Ok(false) };
@@ -173,7 +177,8 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let pause = Duration::from_millis(400);
         let server = std::thread::spawn(move || serve(&listener, 10, pause));
-        let paced = Paced { rate: 100, connections: 1, patience: Duration::from_secs(60), host: "host" };
+        let minute = Duration::from_secs(60);
+        let paced = Paced { rate: 100, connections: 1, wait: minute, patience: minute, host: "host" };
         let work = paced.run(address, Duration::from_secs(1)).unwrap();
         server.join().unwrap().unwrap();
         assert_eq!((work.served, work.failed), (100, 0));
