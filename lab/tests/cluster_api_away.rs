@@ -91,9 +91,7 @@ fn expired_versions_recompute_nothing_and_lose_nothing() {
         let class = TestClass::web(cluster, 1).await?;
         cluster.apply(&class.ingress("gone", "gone.example", "web")).await?;
         cluster.apply(&class.ingress("late", "late.example", "web")).await?;
-        let (wire, kubeconfig) = cluster.lab.api_wire().await?;
-        let gateway = class.begin_gateway(cluster, &kubeconfig, &[])?;
-        gateway.ready(cluster).await?;
+        let (wire, gateway) = class.wired_gateway(cluster).await?;
         let before = computed(cluster, &gateway).await?;
         cluster.lab.expire_resource_versions().await?;
         is_away(cluster, &gateway, false).await?;
@@ -153,9 +151,7 @@ fn a_server_without_streaming_lists_is_listed_in_pages() {
 fn cut_connections_are_renewed_without_a_storm() {
     shared(async |cluster| {
         let class = TestClass::web(cluster, 1).await?;
-        let (wire, kubeconfig) = cluster.lab.api_wire().await?;
-        let gateway = class.begin_gateway(cluster, &kubeconfig, &[])?;
-        gateway.ready(cluster).await?;
+        let (wire, gateway) = class.wired_gateway(cluster).await?;
         for n in 0..5 {
             wire.cut();
             let host = format!("cut-{n}.example");
@@ -183,9 +179,7 @@ fn cut_connections_are_renewed_without_a_storm() {
 fn a_silent_peer_is_noticed_within_a_minute() {
     shared(async |cluster| {
         let class = TestClass::web(cluster, 1).await?;
-        let (wire, kubeconfig) = cluster.lab.api_wire().await?;
-        let gateway = class.begin_gateway(cluster, &kubeconfig, &[])?;
-        gateway.ready(cluster).await?;
+        let (wire, gateway) = class.wired_gateway(cluster).await?;
         let before = wire.taken();
         wire.set(Behaviour::Freeze);
         let frozen = Instant::now();

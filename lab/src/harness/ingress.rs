@@ -11,6 +11,7 @@ use k8s_openapi::api::networking::v1::Ingress;
 use serde_json::{Value, json};
 
 use super::{Cluster, GatewayProcess, deployment, graceful_deployment};
+use crate::wire::Wire;
 
 /// An IngressClass of one test.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,6 +84,17 @@ impl TestClass {
         let gateway = self.begin_gateway(cluster, &cluster.lab.kubeconfig(), arguments)?;
         gateway.ready(cluster).await?;
         Ok(gateway)
+    }
+
+    /// The same with a wire between it and the API server.
+    ///
+    /// # Errors
+    /// As [`Lab::api_wire`](crate::lab::Lab::api_wire) and [`GatewayProcess::start`].
+    pub async fn wired_gateway(&self, cluster: &Cluster) -> Result<(Wire, GatewayProcess)> {
+        let (wire, kubeconfig) = cluster.lab.api_wire().await?;
+        let gateway = self.begin_gateway(cluster, &kubeconfig, &[])?;
+        gateway.ready(cluster).await?;
+        Ok((wire, gateway))
     }
 
     /// A gateway of this class as a process with any kubeconfig, not waited for.

@@ -15,9 +15,7 @@ const HOST: &str = "web.example";
 fn a_gateway_cut_off_from_the_api_loses_no_request_and_catches_up() {
     shared(async |cluster| {
         let class = TestClass::graceful_web(cluster, 3, 3).await?;
-        let (wire, kubeconfig) = cluster.lab.api_wire().await?;
-        let gateway = class.begin_gateway(cluster, &kubeconfig, &[])?;
-        gateway.ready(cluster).await?;
+        let (wire, gateway) = class.wired_gateway(cluster).await?;
         cluster.served(gateway.http, HOST, 200).await?;
         let load = Load::new(cluster, gateway.http, [Target::new(HOST, "web")]).idempotent().start().await?;
         wire.set(Behaviour::Refuse);
@@ -43,9 +41,7 @@ fn a_gateway_cut_off_from_the_api_loses_no_request_and_catches_up() {
 fn a_relist_storm_loses_no_request_and_no_change() {
     shared(async |cluster| {
         let class = TestClass::graceful_web(cluster, 3, 3).await?;
-        let (wire, kubeconfig) = cluster.lab.api_wire().await?;
-        let gateway = class.begin_gateway(cluster, &kubeconfig, &[])?;
-        gateway.ready(cluster).await?;
+        let (wire, gateway) = class.wired_gateway(cluster).await?;
         cluster.served(gateway.http, HOST, 200).await?;
         let load = Load::new(cluster, gateway.http, [Target::new(HOST, "web")]).start().await?;
         for round in 0..15 {
