@@ -4,7 +4,7 @@
 //! or filter that cannot be carried out must never be skipped. After it nothing on the request path parses,
 //! formats or looks anything up by name.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use http::StatusCode;
 use sluice_config::{Action, Backend, Host, Origin, Policies, Rule, ServiceRef, WeightedBackend};
@@ -30,8 +30,10 @@ pub struct Route {
     pub edits: Option<Box<HeaderEdits>>,
     /// Whether some object asks for TLS on the host.
     pub host_has_tls: bool,
-    /// Meters of answers that no backend has a part in.
-    pub meters: Option<Arc<TargetMeters>>,
+    /// Meters of answers that no backend has a part in, once there has been one: most rules never have any.
+    meters: OnceLock<Arc<TargetMeters>>,
+    /// The host as the Ingress has it.
+    host: Arc<str>,
     /// Where the rule came from.
     pub origin: Arc<Origin>,
 }
@@ -150,7 +152,9 @@ impl Compiler<'_> {
             affinity: affinity.map(Box::new),
             edits: edits(&rule.filters).map_err(failed)?,
             host_has_tls,
-            meters: self.meters(rule, host, None),
+            // A version of this rule before this one may have some.
+            meters: self.known_meters(rule, host).map(OnceLock::from).unwrap_or_default(),
+            host: host.clone(),
             origin: rule.origin.clone(),
         })
     }
@@ -178,25 +182,30 @@ impl Compiler<'_> {
             digits: affinity::backend_digits(&name),
             name: name.into(),
             edits: edits(&backend.filters).map_err(failed)?,
-            meters: self.meters(rule, host, service),
+            meters: self.meters.map(|meters| meters.target(labels(&rule.origin, host, service))),
             sessions,
         })
     }
 
-    fn meters(
-        &self,
-        rule: &Rule,
-        host: &Arc<str>,
-        service: Option<&ServiceRef>,
-    ) -> Option<Arc<TargetMeters>> {
-        let object = &rule.origin.object.name;
-        Some(self.meters?.target(TargetLabels {
-            host: host.clone(),
-            path: rule.origin.path.clone(),
-            namespace: object.namespace.clone(),
-            ingress: object.name.clone(),
-            service: service.map(|service| service.name.clone()).unwrap_or_default(),
-        }))
+    fn known_meters(&self, rule: &Rule, host: &Arc<str>) -> Option<Arc<TargetMeters>> {
+        self.meters?.known_target(labels(&rule.origin, host, None))
+    }
+}
+
+fn labels(origin: &Origin, host: &Arc<str>, service: Option<&ServiceRef>) -> TargetLabels {
+    TargetLabels {
+        host: host.clone(),
+        path: origin.path.clone(),
+        namespace: origin.object.name.namespace.clone(),
+        ingress: origin.object.name.name.clone(),
+        service: service.map(|service| service.name.clone()).unwrap_or_default(),
+    }
+}
+
+impl Route {
+    /// Meters of answers that no backend has a part in.
+    pub fn meters(&self, meters: &Arc<RequestMeters>) -> &TargetMeters {
+        self.meters.get_or_init(|| meters.target(labels(&self.origin, &self.host, None)))
     }
 }
 

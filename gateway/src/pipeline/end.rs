@@ -49,8 +49,9 @@ impl Exchange {
 
     fn meters(&self) -> Option<&TargetMeters> {
         let target = self.target.as_ref().and_then(|target| target.meters.as_deref());
-        let rule = self.route.as_ref().and_then(|route| route.meters.as_deref());
-        target.or(rule).or(self.undefined_host.as_deref())
+        target
+            .or_else(|| Some(self.route.as_ref()?.meters(self.state.telemetry.requests()?)))
+            .or(self.undefined_host.as_deref())
     }
 
     fn write_line(&mut self, outcome: &Outcome, status: u16, time: Duration) {

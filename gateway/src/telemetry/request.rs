@@ -7,8 +7,9 @@
 //!
 //! Routes with equal labels share one `TargetMeters`, a new version of a route takes over the one of the old
 //! version, and when the last is dropped its figures go with it. So a counter survives every change of its
-//! Ingress but its end. There are two for every route, most of which never see a request: so they share the
-//! texts of the configuration, and their list is the empty one of all until there is something in it.
+//! Ingress but its end. There is one for every backend of a route, most of which never see a request: so they
+//! share the texts of the configuration, and their list is the empty one of all until there is something in it. That of
+//! answers that no backend has a part in is made with the first of them.
 
 mod collector;
 mod family;
@@ -69,9 +70,7 @@ impl RequestMeters {
 
     /// The meters of a target, shared by all that have its labels.
     pub fn target(self: &Arc<Self>, mut labels: TargetLabels) -> Arc<TargetMeters> {
-        if !self.per_host {
-            labels.host = Arc::default();
-        }
+        self.fit(&mut labels);
         let mut targets = self.lock();
         if let Some(target) = targets.get(&labels).and_then(Weak::upgrade) {
             return target;
@@ -80,6 +79,18 @@ impl RequestMeters {
         let target = Arc::new(TargetMeters::new(self.clone(), labels.clone()));
         targets.insert(labels, Arc::downgrade(&target));
         target
+    }
+
+    /// The meters of a target, if somebody has them.
+    pub fn known_target(&self, mut labels: TargetLabels) -> Option<Arc<TargetMeters>> {
+        self.fit(&mut labels);
+        self.lock().get(&labels)?.upgrade()
+    }
+
+    fn fit(&self, labels: &mut TargetLabels) {
+        if !self.per_host {
+            labels.host = Arc::default();
+        }
     }
 
     /// The meters of a host that no Ingress names; `None` unless they are asked for.

@@ -172,6 +172,19 @@ fn series_live_as_long_as_their_rule() {
 }
 
 #[test]
+fn a_change_keeps_the_counter_of_answers_that_no_backend_has_a_part_in() {
+    let mut plane = Plane::simple(&[1]);
+    for path in ["/", "/other"] {
+        plane.host(exact("a.example"), true, vec![rule("/", forward("web")), rule(path, forward("web"))]);
+        let (mut exchange, _) = plane.begin(&Request::get("a.example", "/"));
+        exchange.end(outcome(308));
+    }
+    let metrics = plane.metrics();
+    let requests = series(&metrics, "requests");
+    assert!(requests[0].contains("status=\"308\"") && requests[0].ends_with(" 2"), "{requests:?}");
+}
+
+#[test]
 fn unknown_hosts_are_recorded_only_when_asked_for() {
     let silent = Plane::simple(&[1]);
     let (mut exchange, _) = silent.begin(&Request::get("b.example", "/"));
