@@ -6,6 +6,7 @@ mod check;
 mod flags;
 mod limits;
 mod logging;
+mod memory;
 mod serve;
 mod show;
 mod source;

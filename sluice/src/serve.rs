@@ -22,6 +22,7 @@ use tokio::sync::mpsc;
 use crate::cgroup;
 use crate::flags::{GatewayFlags, ServeFlags};
 use crate::limits;
+use crate::memory;
 use crate::source::{Feedback, Source};
 
 /// How long the last lines of the access log may take to be written.
@@ -67,6 +68,7 @@ async fn run(flags: &ServeFlags) -> Result<()> {
         sluice_controller::run(controller, batches, apply, &mut observer);
     })?;
     tokio::spawn(tell(reports));
+    tokio::spawn(memory::give_back());
     tokio::select! {
         Some(message) = failed.recv() => bail!("{message}"),
         () = either(&mut terminate, &mut interrupt) => {}
