@@ -22,6 +22,9 @@ const SILENCE: Duration = Duration::from_secs(60);
 const DEAD_PEER: Duration = Duration::from_secs(30);
 const KEEPALIVE: Duration = Duration::from_secs(15);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+/// Octets of an answer that are read at a time. Left alone, each watch keeps as many as its longest list has ever filled,
+/// which is hundreds of KiB.
+const READ: usize = 32 * 1024;
 
 /// A client; to be called within a runtime.
 pub(super) fn client(config: &Config, contact: &Contact) -> Result<Client, AccessError> {
@@ -40,6 +43,7 @@ pub(super) fn client(config: &Config, contact: &Contact) -> Result<Client, Acces
     let http: legacy::Client<_, Body> = legacy::Client::builder(TokioExecutor::new())
         .pool_timer(TokioTimer::new())
         .pool_idle_timeout(DEAD_PEER)
+        .http1_max_buf_size(READ)
         .build(connector);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
