@@ -1,36 +1,63 @@
-//! A map whose values know their own keys. A map of keys and values would hold the name of every object once
-//! more, which is four fifths of an entry.
+//! A map whose values know their own keys. A map of keys and values would hold the key of every value once more,
+//! which is four fifths of an entry where keys are names and values are pointers.
+//!
+//! The crate `iddqd` has such maps too; its entries keep an index and the hash beside the value, which is as much
+//! as the key would be here.
 
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::Arc;
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
-use sluice_config::NamespacedName;
 
-/// Something that knows its name.
-pub(crate) trait Named {
-    /// Its name, which must not change.
-    fn name(&self) -> &NamespacedName;
+use crate::{EndpointSet, EndpointSetKey, Host, HostKey, Pool, PoolKey};
+
+/// Something that knows its key.
+pub trait Keyed {
+    /// What it is known by.
+    type Key: Hash + Eq;
+
+    /// Its key, which must not change while it is in a map.
+    fn key(&self) -> &Self::Key;
 }
 
-/// Values by their names.
-pub(crate) struct ByName<T> {
+impl<T: Keyed + ?Sized> Keyed for Arc<T> {
+    type Key = T::Key;
+
+    fn key(&self) -> &Self::Key {
+        (**self).key()
+    }
+}
+
+/// Values by their keys.
+pub struct ByKey<T> {
     hasher: RandomState,
-    table: HashTable<Arc<T>>,
+    table: HashTable<T>,
 }
 
-impl<T: Named> ByName<T> {
-    /// The value of that name.
-    pub(crate) fn get(&self, name: &NamespacedName) -> Option<&Arc<T>> {
-        self.table.find(self.hasher.hash_one(name), |value| value.name() == name)
+impl<T: Keyed> ByKey<T> {
+    /// The value of that key.
+    pub fn get(&self, key: &T::Key) -> Option<&T> {
+        self.table.find(self.hasher.hash_one(key), |value| value.key() == key)
+    }
+
+    /// The value of that key, to change anything but its key.
+    pub fn get_mut(&mut self, key: &T::Key) -> Option<&mut T> {
+        self.table.find_mut(self.hasher.hash_one(key), |value| value.key() == key)
+    }
+
+    /// The value of that key, which `make` makes where there is none. What it makes must have that key.
+    pub fn get_or_insert_with(&mut self, key: &T::Key, make: impl FnOnce() -> T) -> &mut T {
+        let hash = |value: &T| self.hasher.hash_one(value.key());
+        let hash_of_key = self.hasher.hash_one(key);
+        self.table.entry(hash_of_key, |value| value.key() == key, hash).or_insert_with(make).into_mut()
     }
 
     /// Puts a value in. Returns the one it replaces.
-    pub(crate) fn insert(&mut self, value: Arc<T>) -> Option<Arc<T>> {
-        let hash = |value: &Arc<T>| self.hasher.hash_one(value.name());
-        match self.table.entry(hash(&value), |other| other.name() == value.name(), hash) {
+    pub fn insert(&mut self, value: T) -> Option<T> {
+        let hash = |value: &T| self.hasher.hash_one(value.key());
+        match self.table.entry(hash(&value), |other| other.key() == value.key(), hash) {
             Entry::Occupied(mut old) => Some(std::mem::replace(old.get_mut(), value)),
             Entry::Vacant(place) => {
                 place.insert(value);
@@ -40,55 +67,87 @@ impl<T: Named> ByName<T> {
     }
 
     /// Takes a value out.
-    pub(crate) fn remove(&mut self, name: &NamespacedName) -> Option<Arc<T>> {
-        let found = self.table.find_entry(self.hasher.hash_one(name), |value| value.name() == name);
+    pub fn remove(&mut self, key: &T::Key) -> Option<T> {
+        let found = self.table.find_entry(self.hasher.hash_one(key), |value| value.key() == key);
         found.ok().map(|entry| entry.remove().0)
-    }
-
-    /// All values, in no order.
-    pub(crate) fn values(&self) -> impl Iterator<Item = &Arc<T>> {
-        self.table.iter()
     }
 }
 
-impl<T> Default for ByName<T> {
+impl<T> ByKey<T> {
+    /// All values, in no order.
+    pub fn values(&self) -> impl Iterator<Item = &T> {
+        self.table.iter()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+}
+
+impl<T> Default for ByKey<T> {
     fn default() -> Self {
         Self { hasher: RandomState::new(), table: HashTable::new() }
     }
 }
 
-impl<T> fmt::Debug for ByName<T> {
+impl<T> fmt::Debug for ByKey<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ByName").field("len", &self.table.len()).finish()
+        f.debug_struct("ByKey").field("len", &self.len()).finish()
     }
 }
+
+macro_rules! keyed {
+    ($($value:ty: $key:ty),*) => {
+        $(impl Keyed for $value {
+            type Key = $key;
+
+            fn key(&self) -> &$key {
+                &self.key
+            }
+        })*
+    };
+}
+
+keyed!(EndpointSet: EndpointSetKey, Host: HostKey, Pool: PoolKey);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[derive(Debug, PartialEq)]
-    struct Thing(NamespacedName, u32);
+    #[derive(Clone, Debug, PartialEq)]
+    struct Thing(String, u32);
 
-    impl Named for Thing {
-        fn name(&self) -> &NamespacedName {
+    impl Keyed for Thing {
+        type Key = String;
+
+        fn key(&self) -> &String {
             &self.0
         }
     }
 
     #[test]
-    fn a_value_is_found_replaced_and_removed_by_its_own_name() {
-        let thing =
-            |name: u32, version| Arc::new(Thing(NamespacedName::new("n", &name.to_string()), version));
-        let mut things = ByName::default();
+    fn a_value_is_found_replaced_and_removed_by_its_own_key() {
+        let thing = |name: u32, version| Thing(name.to_string(), version);
+        let mut things = ByKey::default();
         for name in 0..1000 {
             assert_eq!(things.insert(thing(name, 1)), None);
         }
+        let seven = "7".to_owned();
         assert_eq!(things.insert(thing(7, 2)), Some(thing(7, 1)));
-        assert_eq!(things.get(&thing(7, 0).0), Some(&thing(7, 2)));
-        assert_eq!(things.remove(&thing(7, 0).0), Some(thing(7, 2)));
-        assert_eq!(things.remove(&thing(7, 0).0), None);
-        assert_eq!(things.get(&thing(7, 0).0), None);
+        things.get_mut(&seven).unwrap().1 = 3;
+        assert_eq!(things.get(&seven), Some(&thing(7, 3)));
+        assert_eq!(things.get_or_insert_with(&seven, || thing(7, 4)), &thing(7, 3));
+        assert_eq!(things.remove(&seven), Some(thing(7, 3)));
+        assert_eq!(things.remove(&seven), None);
+        assert_eq!(things.get(&seven), None);
         assert_eq!(things.values().count(), 999);
+        assert_eq!(things.get_or_insert_with(&seven, || thing(7, 5)), &thing(7, 5));
+        assert_eq!(things.len(), 1000);
     }
 }

@@ -7,8 +7,9 @@
 //! Where to find things: what listens ([`listener`]), which hosts there are ([`host`]), what a request is
 //! matched against and what then happens ([`rule`], [`policy`]), where it goes ([`pool`], [`endpoint`]), which
 //! certificates are served ([`certificate`]), settings with one global value ([`tuning`]), and what is wrong
-//! with the input ([`problem`]).
+//! with the input ([`problem`]). Beside it stands the one map that both planes keep such data in ([`by_key`]).
 
+pub mod by_key;
 pub mod certificate;
 pub mod delta;
 pub mod endpoint;
@@ -23,6 +24,7 @@ pub mod rule;
 pub mod snapshot;
 pub mod tuning;
 
+pub use by_key::{ByKey, Keyed};
 pub use certificate::{Certificate, CertificateId, PrivateKey};
 pub use delta::{Change, Delta, Generation};
 pub use endpoint::{Endpoint, EndpointSet, EndpointSetKey};

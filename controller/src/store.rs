@@ -5,7 +5,6 @@
 //! are immutable and shared by `Arc`, so that a source may keep them too (to notice what did not change)
 //! without a second copy.
 
-mod by_name;
 mod config_map;
 mod endpoint_slice;
 mod ingress;
@@ -17,12 +16,10 @@ mod prune;
 mod secret;
 mod service;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use sluice_config::NamespacedName;
+use sluice_config::{ByKey, Keyed, NamespacedName};
 
-pub(crate) use by_name::{ByName, Named};
 pub use config_map::ConfigMap;
 pub use endpoint_slice::{AddressType, EndpointSlice, SliceEndpoint, SlicePort};
 pub use ingress::{Ingress, IngressBackend, IngressPath, IngressRule, IngressTls, PathType, PortRef};
@@ -37,14 +34,20 @@ pub use service::{Service, ServicePort, TargetPort};
 /// Everything that is known, by kind and key.
 #[derive(Default)]
 pub struct Store {
-    ingresses: ByName<Ingress>,
-    classes: ByName<IngressClass>,
-    services: ByName<Service>,
-    slices: ByName<EndpointSlice>,
-    secrets: ByName<Secret>,
-    config_maps: ByName<ConfigMap>,
-    namespaces: ByName<Namespace>,
-    slices_of: HashMap<NamespacedName, Vec<NamespacedName>>,
+    ingresses: ByKey<Arc<Ingress>>,
+    classes: ByKey<Arc<IngressClass>>,
+    services: ByKey<Arc<Service>>,
+    slices: ByKey<Arc<EndpointSlice>>,
+    secrets: ByKey<Arc<Secret>>,
+    config_maps: ByKey<Arc<ConfigMap>>,
+    namespaces: ByKey<Arc<Namespace>>,
+    slices_of: ByKey<SlicesOf>,
+}
+
+/// The EndpointSlices of a Service, of which nearly every one has one.
+struct SlicesOf {
+    first: Arc<EndpointSlice>,
+    others: Vec<Arc<EndpointSlice>>,
 }
 
 impl Store {
@@ -62,10 +65,7 @@ impl Store {
                 if let Some(old) = &old {
                     self.unlink_slice(old);
                 }
-                let names = self.slices_of.entry(new.service.clone()).or_default();
-                // Nearly every Service has one.
-                names.reserve_exact(1);
-                names.push(new.name.clone());
+                self.link_slice(new);
                 old.map(Object::EndpointSlice)
             }
         }
@@ -111,7 +111,8 @@ impl Store {
 
     /// The EndpointSlices that name this Service, in no order.
     pub fn slices_of(&self, service: &NamespacedName) -> impl Iterator<Item = &Arc<EndpointSlice>> {
-        self.slices_of.get(service).into_iter().flatten().filter_map(|name| self.slices.get(name))
+        let of = self.slices_of.get(service).into_iter();
+        of.flat_map(|of| std::iter::once(&of.first).chain(&of.others))
     }
 
     /// The Secret of that name.
@@ -129,24 +130,44 @@ impl Store {
         self.namespaces.get(name)
     }
 
+    fn link_slice(&mut self, slice: Arc<EndpointSlice>) {
+        match self.slices_of.get_mut(&slice.service) {
+            Some(of) => of.others.push(slice),
+            None => drop(self.slices_of.insert(SlicesOf { first: slice, others: Vec::new() })),
+        }
+    }
+
     fn unlink_slice(&mut self, slice: &EndpointSlice) {
-        if let Some(names) = self.slices_of.get_mut(&slice.service) {
-            names.retain(|name| *name != slice.name);
-            if names.is_empty() {
-                self.slices_of.remove(&slice.service);
-            }
+        let Some(of) = self.slices_of.get_mut(&slice.service) else { return };
+        of.others.retain(|other| other.name != slice.name);
+        if of.first.name != slice.name {
+            return;
+        }
+        match of.others.pop() {
+            Some(other) => of.first = other,
+            None => drop(self.slices_of.remove(&slice.service)),
         }
     }
 }
 
-macro_rules! named {
+impl Keyed for SlicesOf {
+    type Key = NamespacedName;
+
+    fn key(&self) -> &NamespacedName {
+        &self.first.service
+    }
+}
+
+macro_rules! keyed {
     ($($kind:ty),*) => {
-        $(impl Named for $kind {
-            fn name(&self) -> &NamespacedName {
+        $(impl Keyed for $kind {
+            type Key = NamespacedName;
+
+            fn key(&self) -> &NamespacedName {
                 &self.name
             }
         })*
     };
 }
 
-named!(ConfigMap, EndpointSlice, Ingress, IngressClass, Namespace, Secret, Service);
+keyed!(ConfigMap, EndpointSlice, Ingress, IngressClass, Namespace, Secret, Service);

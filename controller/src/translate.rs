@@ -36,15 +36,15 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use sluice_config::{
-    Delta, EndpointSet, EndpointSetKey, Host, HostPattern, NamespacedName, ObjectRef, Policies, Problem,
-    Snapshot,
+    ByKey, Delta, EndpointSet, EndpointSetKey, Host, HostPattern, Keyed, NamespacedName, ObjectRef, Policies,
+    Problem, Snapshot,
 };
 
 use crate::options::Options;
 use crate::problem::error;
 use crate::shared::Shared;
 use crate::source::{Event, References};
-use crate::store::{ByName, Object, Store};
+use crate::store::{Object, Store};
 use backend::Uses;
 use graph::{Graph, Key, Node};
 use ledger::Ledger;
@@ -95,8 +95,8 @@ pub struct Translation {
     /// How many Ingresses and flags name a certificate; its node exists while there is one.
     named_certificates: HashMap<NamespacedName, u32>,
     flags: flags::Output,
-    hosts: HashMap<HostPattern, HostNode>,
-    endpoints: HashMap<EndpointSetKey, Arc<EndpointSet>>,
+    hosts: ByKey<HostNode>,
+    endpoints: ByKey<Arc<EndpointSet>>,
     ledger: Ledger,
     problems: HashMap<Node, Box<[Problem]>>,
     problems_changed: bool,
@@ -107,6 +107,14 @@ pub struct Translation {
 struct HostNode {
     host: Arc<Host>,
     uses: Box<Uses>,
+}
+
+impl Keyed for HostNode {
+    type Key = HostPattern;
+
+    fn key(&self) -> &HostPattern {
+        &self.host.key.pattern
+    }
 }
 
 /// Nodes to recompute.
@@ -149,7 +157,7 @@ impl Translation {
         let (global, _) = tuning::Keys::default().read(None);
         let values = Values {
             global,
-            facts: ByName::default(),
+            facts: ByKey::default(),
             claims: HashMap::new(),
             classes_readable: true,
             certificates: HashMap::new(),
@@ -171,8 +179,8 @@ impl Translation {
             values,
             policies: Shared::default(),
             named_certificates,
-            hosts: HashMap::new(),
-            endpoints: HashMap::new(),
+            hosts: ByKey::default(),
+            endpoints: ByKey::default(),
             ledger: Ledger::default(),
             problems: HashMap::new(),
             problems_changed: false,
@@ -265,7 +273,7 @@ impl Translation {
             complete: false,
             tuning: self.flags.tuning.clone(),
             certificates: self.ledger.certificates(),
-            endpoint_sets: self.endpoints.iter().map(|(key, set)| (key.clone(), set.clone())).collect(),
+            endpoint_sets: self.endpoints.values().map(|set| (set.key.clone(), set.clone())).collect(),
             pools: self.ledger.pools(),
             hosts: self.hosts.values().map(|node| (node.host.key.clone(), node.host.clone())).collect(),
             groups: [(self.flags.group.id.clone(), self.flags.group.clone())].into(),

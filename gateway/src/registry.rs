@@ -20,14 +20,12 @@ mod sessions;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use sluice_config::{Balance, Change, Delta, EndpointSetKey, PoolKey, Report};
+use sluice_config::{Balance, ByKey, Change, Delta, EndpointSetKey, Keyed, PoolKey, Report};
 
 pub use description::{EndpointDescription, Health, HealthCounts, PoolDescription};
 pub use endpoint::{Endpoint, InFlight};
@@ -55,8 +53,8 @@ pub struct Registry {
 /// What only the applying of deltas and introspection need. Requests have handles and never come here.
 #[derive(Default)]
 struct State {
-    sets: HashMap<EndpointSetKey, SetEntry>,
-    pools: HashMap<PoolKey, Arc<Pool>>,
+    sets: ByKey<SetEntry>,
+    pools: ByKey<Arc<Pool>>,
 }
 
 /// A set with its book-keeping. It stays while it is configured or a pool is, so that handles stay good
@@ -108,13 +106,13 @@ impl Registry {
         }
         for change in &delta.endpoint_sets {
             if let Change::Remove(key) = change
-                && let Entry::Occupied(mut entry) = state.sets.entry(key.clone())
+                && let Some(entry) = state.sets.get_mut(key)
             {
-                entry.get_mut().configured = false;
-                if entry.get().is_unused() {
-                    entry.remove();
+                entry.configured = false;
+                if entry.is_unused() {
+                    state.sets.remove(key);
                 } else {
-                    self.publish(entry.get_mut(), &[], now);
+                    self.publish(entry, &[], now);
                 }
             }
         }
@@ -175,15 +173,11 @@ impl Registry {
             }
         }
         let pool = Arc::new(Pool::new(config.clone(), entry.members.set().clone()));
-        state.pools.insert(config.key.clone(), pool);
+        state.pools.insert(pool);
     }
 
-    fn set_entry<'s>(
-        &self,
-        sets: &'s mut HashMap<EndpointSetKey, SetEntry>,
-        key: &EndpointSetKey,
-    ) -> &'s mut SetEntry {
-        sets.entry(key.clone()).or_insert_with(|| SetEntry {
+    fn set_entry<'s>(&self, sets: &'s mut ByKey<SetEntry>, key: &EndpointSetKey) -> &'s mut SetEntry {
+        sets.get_or_insert_with(key, || SetEntry {
             members: Members::new(EndpointSet::new(key.clone(), self.reporter.clone())),
             configured: false,
             pools: 0,
@@ -220,10 +214,18 @@ impl SetEntry {
     }
 }
 
+impl Keyed for SetEntry {
+    type Key = EndpointSetKey;
+
+    fn key(&self) -> &EndpointSetKey {
+        self.members.set().key()
+    }
+}
+
 /// Takes a removed pool out of the books of its set.
-fn forget_pool(sets: &mut HashMap<EndpointSetKey, SetEntry>, pool: &Pool) {
-    let Entry::Occupied(mut entry) = sets.entry(pool.key().endpoints.clone()) else { return };
-    let books = entry.get_mut();
+fn forget_pool(sets: &mut ByKey<SetEntry>, pool: &Pool) {
+    let key = &pool.key().endpoints;
+    let Some(books) = sets.get_mut(key) else { return };
     books.pools -= 1;
     if pool.balance() == Balance::Ring {
         books.ring_pools -= 1;
@@ -232,6 +234,6 @@ fn forget_pool(sets: &mut HashMap<EndpointSetKey, SetEntry>, pool: &Pool) {
         }
     }
     if books.is_unused() {
-        entry.remove();
+        sets.remove(key);
     }
 }

@@ -27,6 +27,8 @@ impl Uses {
     pub(crate) fn pool(&mut self, pool: Pool) -> PoolKey {
         let key = pool.key.clone();
         if !self.pools.iter().any(|known| known.key == key) {
+            // Nearly every node has one.
+            self.pools.reserve_exact(1);
             self.pools.push(Arc::new(pool));
         }
         key

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use sluice_config::{
-    Balance, HostName, HostPattern, HttpsRedirect, NamespacedName, ObjectRef, Policies, Problem,
+    Balance, HostName, HostPattern, HttpsRedirect, Keyed, NamespacedName, ObjectRef, Policies, Problem,
     UpstreamProtocol,
 };
 
@@ -16,7 +16,7 @@ use super::selector::Selector;
 use super::view::View;
 use crate::problem::{error, warning};
 use crate::shared::Shared;
-use crate::store::{Ingress, Named, PathType};
+use crate::store::{Ingress, PathType};
 
 /// An Ingress that is served.
 #[derive(Debug, PartialEq, Eq)]
@@ -71,8 +71,10 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName, selector: Option<&
     (Some(facts), problems)
 }
 
-impl Named for Facts {
-    fn name(&self) -> &NamespacedName {
+impl Keyed for Facts {
+    type Key = NamespacedName;
+
+    fn key(&self) -> &NamespacedName {
         &self.ingress.name
     }
 }

@@ -5,10 +5,10 @@
 //! is kept as its hash of 64 bits alone: should two keys ever share one, a change of either recomputes the
 //! readers of both, which is wasted work and nothing else. Nodes are numbered and kept in full.
 
-use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, RandomState};
 
+use hashbrown::HashTable;
 use sluice_config::{EndpointSetKey, HostPattern, NamespacedName};
 
 use crate::source::References;
@@ -58,10 +58,8 @@ pub(crate) enum Node {
 #[derive(Default)]
 pub(crate) struct Graph {
     hasher: RandomState,
-    /// Numbers by hash of the node; the node itself stands in its edges.
-    nodes: HashMap<u64, u32>,
-    /// Nodes whose hash another one has already.
-    collided: HashMap<Node, u32>,
+    /// Numbers of nodes; the nodes themselves stand in their edges.
+    nodes: HashTable<u32>,
     /// By number of the node.
     edges: Vec<Edges>,
     free: Vec<u32>,
@@ -120,10 +118,10 @@ impl Graph {
 
     /// Forgets a node and its reads.
     pub(crate) fn forget(&mut self, node: &Node) {
-        let Some(number) = self.known(node) else { return };
-        if self.collided.remove(node).is_none() {
-            self.nodes.remove(&self.hasher.hash_one(node));
-        }
+        let Self { hasher, nodes, edges, .. } = self;
+        let found = nodes.find_entry(hasher.hash_one(node), |number| stands_at(edges, *number, node));
+        let Ok(entry) = found else { return };
+        let (number, _) = entry.remove();
         for key in std::mem::take(&mut self.edges[number as usize]).reads {
             self.unread(key, number);
         }
@@ -136,27 +134,22 @@ impl Graph {
         readers.iter().filter_map(|number| self.edges[*number as usize].node.as_ref())
     }
 
-    fn known(&self, node: &Node) -> Option<u32> {
-        let by_hash = self.nodes.get(&self.hasher.hash_one(node)).copied();
-        by_hash
-            .filter(|number| self.edges[*number as usize].node.as_ref() == Some(node))
-            .or_else(|| self.collided.get(node).copied())
-    }
-
     fn number(&mut self, node: &Node) -> u32 {
-        if let Some(number) = self.known(node) {
-            return number;
+        let Self { hasher, nodes, edges, free, .. } = self;
+        let hash = hasher.hash_one(node);
+        if let Some(number) = nodes.find(hash, |number| stands_at(edges, *number, node)) {
+            return *number;
         }
-        let number = self.free.pop().unwrap_or_else(|| {
-            self.edges.push(Edges::default());
+        let number = free.pop().unwrap_or_else(|| {
+            edges.push(Edges::default());
             // Nodes are bounded by memory long before 2^32 of them.
-            (self.edges.len() - 1) as u32
+            (edges.len() - 1) as u32
         });
-        self.edges[number as usize].node = Some(node.clone());
-        match self.nodes.entry(self.hasher.hash_one(node)) {
-            Entry::Vacant(place) => drop(place.insert(number)),
-            Entry::Occupied(_) => drop(self.collided.insert(node.clone(), number)),
-        }
+        edges[number as usize].node = Some(node.clone());
+        nodes.insert_unique(hash, number, |number| {
+            // Every number in the table stands for a node.
+            edges[*number as usize].node.as_ref().map_or(0, |node| hasher.hash_one(node))
+        });
         number
     }
 
@@ -186,6 +179,10 @@ impl Graph {
         }
         references
     }
+}
+
+fn stands_at(edges: &[Edges], number: u32, node: &Node) -> bool {
+    edges[number as usize].node.as_ref() == Some(node)
 }
 
 impl Readers {

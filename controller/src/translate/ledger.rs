@@ -4,22 +4,36 @@
 //! remembers, within one update, what was there before it, so that what comes and goes in between costs
 //! nothing.
 
-use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::sync::Arc;
 
-use sluice_config::{Certificate, CertificateId, Change, Delta, EndpointSet, EndpointSetKey, Pool, PoolKey};
+use sluice_config::{
+    ByKey, Certificate, CertificateId, Change, Delta, EndpointSet, EndpointSetKey, Keyed, Pool, PoolKey,
+};
 
 use super::backend::Uses;
 
 /// Users of pools, endpoint sets and certificates.
 #[derive(Default)]
 pub(crate) struct Ledger {
-    pools: HashMap<PoolKey, (u32, Arc<Pool>)>,
-    sets: HashMap<EndpointSetKey, u32>,
+    pools: ByKey<UsedPool>,
+    sets: ByKey<UsedSet>,
     certificates: HashMap<CertificateId, (u32, Option<Arc<Certificate>>)>,
     before: Before,
+}
+
+/// A pool and how many nodes use it.
+struct UsedPool {
+    users: u32,
+    pool: Arc<Pool>,
+}
+
+/// An endpoint set and how many pools use it. It is known by the first of them, used or not by now: that holds a
+/// pointer in place of a key.
+struct UsedSet {
+    users: u32,
+    pool: Arc<Pool>,
 }
 
 /// What the data plane has of everything that this update touched.
@@ -70,7 +84,7 @@ impl Ledger {
     /// Endpoint sets that are used now and were not, and that were used and are not.
     pub(crate) fn sets(&mut self) -> (Vec<EndpointSetKey>, Vec<EndpointSetKey>) {
         let turned = std::mem::take(&mut self.before.turned);
-        turned.into_iter().partition(|key| self.sets.contains_key(key))
+        turned.into_iter().partition(|key| self.sets.get(key).is_some())
     }
 
     /// Writes down what is different from before, and starts anew. Returns how many pools came or went.
@@ -78,7 +92,7 @@ impl Ledger {
         &mut self,
         delta: &mut Delta,
         certificate: impl Fn(&CertificateId) -> Option<Arc<Certificate>>,
-        sets: &HashMap<EndpointSetKey, Arc<EndpointSet>>,
+        sets: &ByKey<Arc<EndpointSet>>,
     ) -> usize {
         let before = std::mem::take(&mut self.before);
         delta.certificates = changes(before.certificates, |id| {
@@ -91,7 +105,7 @@ impl Ledger {
             sent
         });
         delta.endpoint_sets = changes(before.sets, |key| sets.get(key).cloned());
-        delta.pools = changes(before.pools, |key| self.pools.get(key).map(|(_, pool)| pool.clone()));
+        delta.pools = changes(before.pools, |key| self.pools.get(key).map(|used| used.pool.clone()));
         delta.pools.len()
     }
 
@@ -103,40 +117,57 @@ impl Ledger {
 
     /// All pools.
     pub(crate) fn pools(&self) -> BTreeMap<PoolKey, Arc<Pool>> {
-        self.pools.iter().map(|(key, (_, pool))| (key.clone(), pool.clone())).collect()
+        self.pools.values().map(|used| (used.pool.key.clone(), used.pool.clone())).collect()
     }
 }
 
 impl Ledger {
     fn use_pool(&mut self, pool: &Arc<Pool>) {
-        if let Some((users, _)) = self.pools.get_mut(&pool.key) {
-            *users += 1;
+        if let Some(used) = self.pools.get_mut(&pool.key) {
+            used.users += 1;
             return;
         }
         self.before.pools.entry(pool.key.clone()).or_insert(None);
-        self.pools.insert(pool.key.clone(), (1, pool.clone()));
-        let pools = self.sets.entry(pool.key.endpoints.clone()).or_default();
-        *pools += 1;
-        if *pools == 1 {
-            self.before.turned.push(pool.key.endpoints.clone());
+        self.pools.insert(UsedPool { users: 1, pool: pool.clone() });
+        let key = &pool.key.endpoints;
+        let set = self.sets.get_or_insert_with(key, || UsedSet { users: 0, pool: pool.clone() });
+        set.users += 1;
+        if set.users == 1 {
+            self.before.turned.push(key.clone());
         }
     }
 
     fn release_pool(&mut self, key: &PoolKey) {
-        let Entry::Occupied(mut pool) = self.pools.entry(key.clone()) else { return };
-        pool.get_mut().0 -= 1;
-        if pool.get().0 > 0 {
+        let Some(used) = self.pools.get_mut(key) else { return };
+        used.users -= 1;
+        if used.users > 0 {
             return;
         }
-        let (_, pool) = pool.remove();
-        self.before.pools.entry(key.clone()).or_insert(Some(pool));
-        if let Entry::Occupied(mut pools) = self.sets.entry(key.endpoints.clone()) {
-            *pools.get_mut() -= 1;
-            if *pools.get() == 0 {
-                pools.remove();
+        let pool = self.pools.remove(key).map(|used| used.pool);
+        self.before.pools.entry(key.clone()).or_insert(pool);
+        if let Some(set) = self.sets.get_mut(&key.endpoints) {
+            set.users -= 1;
+            if set.users == 0 {
+                self.sets.remove(&key.endpoints);
                 self.before.turned.push(key.endpoints.clone());
             }
         }
+    }
+}
+
+impl Keyed for UsedPool {
+    type Key = PoolKey;
+
+    fn key(&self) -> &PoolKey {
+        &self.pool.key
+    }
+}
+
+impl Keyed for UsedSet {
+    type Key = EndpointSetKey;
+
+    fn key(&self) -> &EndpointSetKey {
+        &self.pool.key.endpoints
     }
 }
 

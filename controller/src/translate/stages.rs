@@ -169,7 +169,7 @@ impl Translation {
                 Some(host) => {
                     self.record(node, reads, new.problems);
                     let uses = Box::new(new.uses.clone());
-                    let old = self.hosts.insert(pattern, HostNode { host: host.clone(), uses });
+                    let old = self.hosts.insert(HostNode { host: host.clone(), uses });
                     if old.as_ref().is_none_or(|old| *old.host != *host) {
                         delta.hosts.push(Change::Put(key, host));
                     }
@@ -207,7 +207,7 @@ impl Translation {
             let old = self.endpoints.get(&key);
             if old.is_none_or(|old| **old != *new) {
                 self.ledger.set_changes(&key, old.cloned());
-                self.endpoints.insert(key, new);
+                self.endpoints.insert(new);
             }
         }
     }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use sluice_config::{HostPattern, NamespacedName};
+use sluice_config::{ByKey, HostPattern, NamespacedName};
 
 use super::annotations::Gates;
 use super::certificate::Outcome;
@@ -13,8 +13,7 @@ use super::graph::Key;
 use super::tuning::Global;
 use crate::options::Options;
 use crate::store::{
-    ByName, ConfigMap, EndpointSlice, Ingress, IngressClass, Kind, Namespace, ObjectKey, Secret, Service,
-    Store,
+    ConfigMap, EndpointSlice, Ingress, IngressClass, Kind, Namespace, ObjectKey, Secret, Service, Store,
 };
 
 /// Values of nodes that other nodes read.
@@ -22,7 +21,7 @@ pub(crate) struct Values {
     /// Keys of the ConfigMap.
     pub(crate) global: Global,
     /// Ingresses that are served.
-    pub(crate) facts: ByName<Facts>,
+    pub(crate) facts: ByKey<Arc<Facts>>,
     /// Ingresses by the hosts they claim.
     pub(crate) claims: HashMap<HostPattern, Vec<NamespacedName>>,
     /// Whether IngressClasses can be read at all.

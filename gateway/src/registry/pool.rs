@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use sluice_config::{Balance, PoolKey, UpstreamProtocol};
+use sluice_config::{Balance, Keyed, PoolKey, UpstreamProtocol};
 
 use super::endpoint::Endpoint;
 use super::endpoint_set::EndpointSet;
@@ -84,5 +84,13 @@ impl Pool {
 
     fn has_ring(&self) -> bool {
         self.config.balance == Balance::Ring
+    }
+}
+
+impl Keyed for Pool {
+    type Key = PoolKey;
+
+    fn key(&self) -> &PoolKey {
+        &self.config.key
     }
 }

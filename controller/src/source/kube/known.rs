@@ -2,10 +2,11 @@
 //! anything: what it brings anew is passed on at once, what is as before is dropped here, and only when the
 //! list is whole is something taken for gone that it did not have.
 
-use std::collections::HashMap;
 use std::num::NonZero;
 
-use sluice_config::NamespacedName;
+use sluice_config::{ByKey, Keyed, NamespacedName};
+
+use crate::store::Object;
 
 /// A resource version. API servers compare them as numbers; one that is no number is never equal to any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,13 +15,14 @@ pub(super) struct Version(Option<NonZero<u64>>);
 /// The objects of one watch.
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    objects: HashMap<NamespacedName, Entry>,
+    objects: ByKey<Entry>,
     /// Counts lists; an entry carries the number of the last one that had it.
     list: u32,
 }
 
 #[derive(Debug)]
 struct Entry {
+    object: Object,
     version: Version,
     list: u32,
 }
@@ -38,6 +40,14 @@ impl Version {
     }
 }
 
+impl Keyed for Entry {
+    type Key = NamespacedName;
+
+    fn key(&self) -> &NamespacedName {
+        self.object.name()
+    }
+}
+
 impl Known {
     /// A list begins. An earlier one that did not come to its end counts for nothing.
     pub(super) fn begin(&mut self) {
@@ -45,19 +55,20 @@ impl Known {
     }
 
     /// There is an object of this version. False when that is no news: it is known, or something newer is.
-    pub(super) fn put(&mut self, name: &NamespacedName, version: Version) -> bool {
+    pub(super) fn put(&mut self, object: &Object, version: Version) -> bool {
         let list = self.list;
-        match self.objects.get_mut(name) {
+        match self.objects.get_mut(object.name()) {
             Some(entry) => {
                 entry.list = list;
                 let news = version.is_news_after(entry.version);
                 if news {
+                    entry.object = object.clone();
                     entry.version = version;
                 }
                 news
             }
             None => {
-                self.objects.insert(name.clone(), Entry { version, list });
+                self.objects.insert(Entry { object: object.clone(), version, list });
                 true
             }
         }
@@ -83,9 +94,9 @@ impl Known {
         let list = self.list;
         let gone: Vec<NamespacedName> = self
             .objects
-            .iter()
-            .filter(|(_, entry)| entry.list != list)
-            .map(|(name, _)| name.clone())
+            .values()
+            .filter(|entry| entry.list != list)
+            .map(|entry| entry.object.name().clone())
             .collect();
         for name in &gone {
             self.objects.remove(name);
@@ -96,10 +107,18 @@ impl Known {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::store::Service;
 
     fn name(name: &str) -> NamespacedName {
         NamespacedName::new("n", name)
+    }
+
+    fn object(object: &str) -> Object {
+        let spec = Service { name: name(object), external_name: None, ports: Box::default() };
+        Object::Service(Arc::new(spec))
     }
 
     fn version(number: u64) -> Version {
@@ -110,14 +129,14 @@ mod tests {
     fn a_second_list_brings_what_is_new_and_takes_what_is_gone_at_its_end() {
         let mut known = Known::default();
         known.begin();
-        assert!(known.put(&name("a"), version(1)) && known.put(&name("b"), version(2)));
+        assert!(known.put(&object("a"), version(1)) && known.put(&object("b"), version(2)));
         assert_eq!(known.done(), []);
         known.begin();
-        assert!(!known.put(&name("a"), version(1)), "unchanged");
+        assert!(!known.put(&object("a"), version(1)), "unchanged");
         // The list breaks off and begins anew: nothing is gone by that.
         known.begin();
-        assert!(known.put(&name("a"), version(5)));
-        assert!(known.put(&name("c"), version(4)));
+        assert!(known.put(&object("a"), version(5)));
+        assert!(known.put(&object("c"), version(4)));
         assert_eq!(known.done(), [name("b")]);
         assert_eq!(known.done(), []);
     }
@@ -125,9 +144,9 @@ mod tests {
     #[test]
     fn what_is_older_than_what_is_known_is_no_news_but_still_there() {
         let mut known = Known::default();
-        assert!(known.put(&name("a"), version(7)));
+        assert!(known.put(&object("a"), version(7)));
         known.begin();
-        assert!(!known.put(&name("a"), version(6)));
+        assert!(!known.put(&object("a"), version(6)));
         assert!(!known.gone(&name("a"), version(5)));
         assert_eq!(known.done(), []);
         assert!(known.gone(&name("a"), version(8)));
@@ -138,7 +157,7 @@ mod tests {
     fn versions_that_are_no_numbers_are_always_news() {
         let mut known = Known::default();
         let odd = Version::of(Some("x1"));
-        assert!(known.put(&name("a"), odd) && known.put(&name("a"), odd));
+        assert!(known.put(&object("a"), odd) && known.put(&object("a"), odd));
         assert!(known.gone(&name("a"), odd));
     }
 }

@@ -102,8 +102,7 @@ impl Reader {
         match news.what {
             What::Begin => watch.known.begin(),
             What::Put(object, version) => {
-                let name = object.name();
-                if (!is_secret || self.interest.tell(name)) && watch.known.put(name, version) {
+                if (!is_secret || self.interest.tell(object.name())) && watch.known.put(&object, version) {
                     self.events.push(Event::Put(object));
                 }
             }
@@ -135,7 +134,7 @@ impl Reader {
             What::Fetched(name, found) => {
                 if self.interest.answer(&name)
                     && let Some((object, version)) = found
-                    && watch.known.put(&name, version)
+                    && watch.known.put(&object, version)
                 {
                     self.events.push(Event::Put(object));
                 }
