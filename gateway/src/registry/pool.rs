@@ -15,11 +15,14 @@ use super::sessions::Sessions;
 pub struct Pool {
     config: Arc<sluice_config::Pool>,
     set: Arc<EndpointSet>,
+    // Those of the configuration, which is far away where there are thousands of pools.
+    protocol: UpstreamProtocol,
+    balance: Balance,
 }
 
 impl Pool {
     pub(super) fn new(config: Arc<sluice_config::Pool>, set: Arc<EndpointSet>) -> Self {
-        Self { config, set }
+        Self { protocol: config.protocol, balance: config.balance, config, set }
     }
 
     /// Identity.
@@ -29,12 +32,12 @@ impl Pool {
 
     /// What is spoken to the endpoints.
     pub fn protocol(&self) -> UpstreamProtocol {
-        self.config.protocol
+        self.protocol
     }
 
     /// How an endpoint is chosen.
     pub fn balance(&self) -> Balance {
-        self.config.balance
+        self.balance
     }
 
     /// The endpoints, shared with the other pools of the Service port.
@@ -83,7 +86,7 @@ impl Pool {
     }
 
     fn has_ring(&self) -> bool {
-        self.config.balance == Balance::Ring
+        self.balance == Balance::Ring
     }
 }
 

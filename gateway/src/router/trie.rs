@@ -8,23 +8,27 @@ use std::collections::HashMap;
 
 use smallvec::SmallVec;
 
-/// Positions of rules, ascending.
-type Positions = Vec<u32>;
+/// Positions of rules, ascending. Nearly always there is one.
+type Positions = SmallVec<[u32; 2]>;
 
 /// Lists of positions.
 pub(super) type Candidates<'t> = SmallVec<[&'t [u32]; 16]>;
 
 /// A tree of path elements. The nodes lie in one list and name each other by index: a path may have very many
 /// elements, and a tree of boxes that deep cannot be dropped without exhausting the stack.
+#[derive(Default)]
 pub(super) struct PathTrie {
-    /// The first is the root.
+    /// All there is of most hosts, hence not one of the list.
+    root: Node,
     nodes: Vec<Node>,
 }
 
 /// The path made of the elements from the root down to here, without and with a final slash.
 #[derive(Default)]
 struct Node {
-    children: HashMap<Box<str>, usize>,
+    /// Where in the list they are. Most nodes have none.
+    #[allow(clippy::box_collection, reason = "a word in place of six, for every host")]
+    children: Option<Box<HashMap<Box<str>, usize>>>,
     exact: Positions,
     exact_slash: Positions,
     prefix: Positions,
@@ -49,24 +53,32 @@ impl PathTrie {
     /// The node of a path, and whether the path has a final slash.
     fn node(&mut self, path: &str) -> Option<(&mut Node, bool)> {
         let mut rest = path.strip_prefix('/')?;
-        let mut node = 0;
+        let mut node = None;
         let mut slash = true;
         while !rest.is_empty() {
             let (element, tail) = split(rest);
-            node = self.child(node, element);
+            node = Some(self.child(node, element));
             slash = tail.is_some();
             rest = tail.unwrap_or_default();
         }
-        Some((&mut self.nodes[node], slash))
+        Some((self.at(node), slash))
     }
 
-    fn child(&mut self, parent: usize, element: &str) -> usize {
-        if let Some(child) = self.nodes[parent].children.get(element) {
-            return *child;
+    /// A node by its place in the list; the root has none.
+    fn at(&mut self, node: Option<usize>) -> &mut Node {
+        match node {
+            Some(node) => &mut self.nodes[node],
+            None => &mut self.root,
+        }
+    }
+
+    fn child(&mut self, parent: Option<usize>, element: &str) -> usize {
+        if let Some(child) = self.at(parent).child(element) {
+            return child;
         }
         let child = self.nodes.len();
         self.nodes.push(Node::default());
-        self.nodes[parent].children.insert(element.into(), child);
+        self.at(parent).children.get_or_insert_default().insert(element.into(), child);
         child
     }
 
@@ -79,7 +91,7 @@ impl PathTrie {
                 found.push(positions);
             }
         };
-        let mut node = &self.nodes[0];
+        let mut node = &self.root;
         let mut rest = path.strip_prefix('/');
         while let Some(path) = rest {
             add(&node.prefix_slash);
@@ -88,8 +100,8 @@ impl PathTrie {
                 break;
             }
             let (element, tail) = split(path);
-            let Some(child) = node.children.get(element) else { break };
-            node = &self.nodes[*child];
+            let Some(child) = node.child(element) else { break };
+            node = &self.nodes[child];
             add(&node.prefix);
             if tail.is_none() {
                 add(&node.exact);
@@ -100,9 +112,9 @@ impl PathTrie {
     }
 }
 
-impl Default for PathTrie {
-    fn default() -> Self {
-        Self { nodes: vec![Node::default()] }
+impl Node {
+    fn child(&self, element: &str) -> Option<usize> {
+        self.children.as_ref()?.get(element).copied()
     }
 }
 

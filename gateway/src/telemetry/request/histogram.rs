@@ -15,28 +15,59 @@ use prometheus::proto::{Bucket, Histogram};
 pub(super) struct Bounds(Vec<f64>);
 
 /// How many values were in which bucket.
-#[derive(Debug)]
-pub(super) struct Counts(Box<[AtomicU64]>);
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counts<'r>(&'r [AtomicU64]);
 
 /// Counts of times, and their sum.
-#[derive(Debug)]
-pub(super) struct Times {
-    counts: Counts,
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times<'r> {
+    counts: Counts<'r>,
     /// In microseconds: in nanoseconds, ten thousand sockets that stay open would fill it in three weeks.
-    sum: AtomicU64,
+    sum: &'r AtomicU64,
+}
+
+/// What is left of a row of atomics, to be shared out.
+pub(super) struct Row<'r>(&'r [AtomicU64]);
+
+impl<'r> Row<'r> {
+    pub(super) fn new(all: &'r [AtomicU64]) -> Self {
+        Self(all)
+    }
+
+    /// The next ones, as counts of a histogram with these bounds.
+    pub(super) fn counts(&mut self, bounds: &Bounds) -> Counts<'r> {
+        Counts(self.next(bounds.buckets()))
+    }
+
+    /// The next one, as a sum.
+    pub(super) fn sum(&mut self) -> &'r AtomicU64 {
+        &self.next(1)[0]
+    }
+
+    /// The next ones, as counts and their sum.
+    pub(super) fn times(&mut self, bounds: &Bounds) -> Times<'r> {
+        Times { counts: self.counts(bounds), sum: self.sum() }
+    }
+
+    fn next(&mut self, length: usize) -> &'r [AtomicU64] {
+        let (next, rest) = self.0.split_at(length);
+        self.0 = rest;
+        next
+    }
 }
 
 impl Bounds {
     pub(super) fn new(rising: Vec<f64>) -> Self {
         Self(rising)
     }
+
+    /// How many buckets there are, with the one without an upper bound.
+    pub(super) fn buckets(&self) -> usize {
+        self.0.len() + 1
+    }
 }
 
-impl Counts {
-    pub(super) fn new(bounds: &Bounds) -> Self {
-        Self((0..=bounds.0.len()).map(|_| AtomicU64::new(0)).collect())
-    }
-
+impl Counts<'_> {
     /// Counts a value. The bounds are those that it was made with, here and below.
     pub(super) fn add(&self, bounds: &Bounds, value: f64) {
         // There are about ten bounds, and most values are below the first few.
@@ -68,11 +99,7 @@ impl Counts {
     }
 }
 
-impl Times {
-    pub(super) fn new(bounds: &Bounds) -> Self {
-        Self { counts: Counts::new(bounds), sum: AtomicU64::new(0) }
-    }
-
+impl Times<'_> {
     pub(super) fn add(&self, bounds: &Bounds, time: Duration) {
         self.counts.add(bounds, time.as_secs_f64());
         let part = u64::from(time.subsec_nanos() + 500) / 1000;
@@ -97,6 +124,10 @@ mod tests {
 
     use super::*;
 
+    fn row(length: usize) -> Vec<AtomicU64> {
+        (0..length).map(|_| AtomicU64::new(0)).collect()
+    }
+
     proptest! {
         #[test]
         fn it_counts_as_the_library_does(
@@ -107,7 +138,8 @@ mod tests {
             let opts = HistogramOpts::new("x", "x").buckets(bounds.clone());
             let library = prometheus::Histogram::with_opts(opts).unwrap();
             let bounds = Bounds::new(bounds);
-            let ours = Counts::new(&bounds);
+            let row = row(bounds.buckets());
+            let ours = Row::new(&row).counts(&bounds);
             for value in &values {
                 library.observe(f64::from(*value));
                 ours.add(&bounds, f64::from(*value));
@@ -122,7 +154,8 @@ mod tests {
     #[test]
     fn times_are_summed_in_microseconds_and_a_bound_is_in_its_bucket() {
         let bounds = Bounds::new(vec![0.005, 0.01]);
-        let times = Times::new(&bounds);
+        let row = row(bounds.buckets() + 1);
+        let times = Row::new(&row).times(&bounds);
         times.add(&bounds, Duration::from_millis(5));
         times.add(&bounds, Duration::from_nanos(5_000_600));
         times.add(&bounds, Duration::from_secs(3));

@@ -1,13 +1,16 @@
 //! The figures of one (method, status) of one target.
+//!
+//! They stand in one row, in the order in which a request is recorded, because with thousands of targets most of them
+//! have left the processor's caches when their next request comes.
 
-use std::sync::OnceLock;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use prometheus::proto::{Counter, Metric};
 
 use super::family::{Families, Family};
-use super::histogram::{Counts, Times};
+use super::histogram::{Counts, Row, Times};
 
 /// What is recorded of a request.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,90 +29,88 @@ pub struct Sample {
     pub bytes_sent: u64,
 }
 
-/// Atomics, and nothing that says what they count: some of them are read for two metrics.
-#[derive(Debug)]
-pub(super) struct Series {
-    request: Times,
-    request_size: Counts,
-    request_octets: AtomicU64,
-    response_size: Counts,
-    bytes_sent: Counts,
-    response_octets: AtomicU64,
-    /// Made with the first request that had an endpoint.
-    upstream: OnceLock<Box<Upstream>>,
-}
+/// Atomics, and nothing that says what they count. Clones are the same series.
+#[derive(Clone, Debug)]
+pub(super) struct Series(Arc<[AtomicU64]>);
 
-#[derive(Debug)]
-struct Upstream {
-    connect: Times,
-    header: Times,
-    response: Times,
+/// The row by name.
+struct Parts<'r> {
+    request: Times<'r>,
+    request_size: Counts<'r>,
+    request_octets: &'r AtomicU64,
+    response_size: Counts<'r>,
+    bytes_sent: Counts<'r>,
+    /// Of the two before it.
+    response_octets: &'r AtomicU64,
+    connect: Times<'r>,
+    header: Times<'r>,
+    response: Times<'r>,
 }
 
 impl Series {
     pub(super) fn new(families: &Families) -> Self {
-        Self {
-            request: Times::new(&families.times),
-            request_size: Counts::new(&families.lengths),
-            request_octets: AtomicU64::new(0),
-            response_size: Counts::new(&families.lengths),
-            bytes_sent: Counts::new(&families.sizes),
-            response_octets: AtomicU64::new(0),
-            upstream: OnceLock::new(),
-        }
+        let Families { times, lengths, sizes, .. } = families;
+        let times = 4 * (times.buckets() + 1);
+        let others = 2 * lengths.buckets() + sizes.buckets() + 2;
+        Self((0..times + others).map(|_| AtomicU64::new(0)).collect())
     }
 
-    /// Records a request, in metrics that are not kept too: they are the exception.
+    /// Records a request.
     pub(super) fn record(&self, families: &Families, sample: &Sample) {
         let Families { times, lengths, sizes, .. } = families;
-        self.request.add(times, sample.request);
-        self.request_size.add(lengths, sample.request_size as f64);
-        self.request_octets.fetch_add(sample.request_size, Relaxed);
-        self.response_size.add(lengths, sample.bytes_sent as f64);
-        self.bytes_sent.add(sizes, sample.bytes_sent as f64);
-        self.response_octets.fetch_add(sample.bytes_sent, Relaxed);
+        let parts = self.parts(families);
+        parts.request.add(times, sample.request);
+        parts.request_size.add(lengths, sample.request_size as f64);
+        parts.request_octets.fetch_add(sample.request_size, Relaxed);
+        parts.response_size.add(lengths, sample.bytes_sent as f64);
+        parts.bytes_sent.add(sizes, sample.bytes_sent as f64);
+        parts.response_octets.fetch_add(sample.bytes_sent, Relaxed);
         let Sample { connect, header, response, .. } = *sample;
-        if connect.or(header).or(response).is_none() {
-            return;
-        }
-        let upstream = self.upstream.get_or_init(|| Box::new(Upstream::new(families)));
-        for (all, time) in
-            [(&upstream.connect, connect), (&upstream.header, header), (&upstream.response, response)]
-        {
+        for (all, time) in [(&parts.connect, connect), (&parts.header, header), (&parts.response, response)] {
             if let Some(time) = time {
                 all.add(times, time);
             }
         }
     }
 
-    /// The value of a family, without labels; `None` where no request had an endpoint.
+    /// The figures of a family, without labels. `None` where there is none yet: no backend had a part in it.
     pub(super) fn collect(&self, family: Family, families: &Families) -> Option<Metric> {
         let Families { times, lengths, sizes, .. } = families;
-        let upstream = self.upstream.get();
+        let parts = self.parts(families);
+        let of_backend = |all: Times<'_>| (all.total() > 0).then(|| all.collect(times));
         let mut metric = Metric::default();
         metric.set_histogram(match family {
             Family::Requests => {
                 let mut counter = Counter::default();
-                counter.set_value(self.request.total() as f64);
+                counter.set_value(parts.request.total() as f64);
                 metric.set_counter(counter);
                 return Some(metric);
             }
-            Family::Connect => upstream?.connect.collect(times),
-            Family::Header => upstream?.header.collect(times),
-            Family::Response => upstream?.response.collect(times),
-            Family::Request => self.request.collect(times),
-            Family::RequestSize => self.request_size.collect(lengths, octets(&self.request_octets)),
-            Family::ResponseSize => self.response_size.collect(lengths, octets(&self.response_octets)),
-            Family::BytesSent => self.bytes_sent.collect(sizes, octets(&self.response_octets)),
+            Family::Connect => of_backend(parts.connect)?,
+            Family::Header => of_backend(parts.header)?,
+            Family::Response => of_backend(parts.response)?,
+            Family::Request => parts.request.collect(times),
+            Family::RequestSize => parts.request_size.collect(lengths, octets(parts.request_octets)),
+            Family::ResponseSize => parts.response_size.collect(lengths, octets(parts.response_octets)),
+            Family::BytesSent => parts.bytes_sent.collect(sizes, octets(parts.response_octets)),
         });
         Some(metric)
     }
-}
 
-impl Upstream {
-    fn new(families: &Families) -> Self {
-        let times = || Times::new(&families.times);
-        Self { connect: times(), header: times(), response: times() }
+    fn parts(&self, families: &Families) -> Parts<'_> {
+        let Families { times, lengths, sizes, .. } = families;
+        let mut row = Row::new(&self.0);
+        Parts {
+            request: row.times(times),
+            request_size: row.counts(lengths),
+            request_octets: row.sum(),
+            response_size: row.counts(lengths),
+            bytes_sent: row.counts(sizes),
+            response_octets: row.sum(),
+            connect: row.times(times),
+            header: row.times(times),
+            response: row.times(times),
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
 use http::Method;
+use smallvec::SmallVec;
 
 use super::RequestMeters;
 use super::method::MethodLabel;
@@ -31,8 +32,8 @@ pub struct TargetMeters {
     cells: ArcSwap<Cells>,
 }
 
-/// Sorted by cell.
-pub(super) type Cells = Vec<(Cell, Arc<Series>)>;
+/// Sorted by cell. Most targets have one or two.
+pub(super) type Cells = SmallVec<[(Cell, Series); 2]>;
 
 /// The labels that a request decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,14 +71,12 @@ impl TargetMeters {
 
     /// Adds a cell, unless somebody else just did, and uses it.
     fn with_cell(&self, cell: Cell, record: impl FnOnce(&Series)) {
-        let series = Arc::new(Series::new(&self.meters.families));
+        let series = Series::new(&self.meters.families);
         self.cells.rcu(|cells| match cells.binary_search_by_key(&cell, |(cell, _)| *cell) {
             Ok(_) => cells.clone(),
             Err(at) => {
-                let mut more = Vec::with_capacity(cells.len() + 1);
-                more.extend_from_slice(&cells[..at]);
-                more.push((cell, series.clone()));
-                more.extend_from_slice(&cells[at..]);
+                let mut more = Cells::clone(cells);
+                more.insert(at, (cell, series.clone()));
                 Arc::new(more)
             }
         });
