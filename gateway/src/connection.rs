@@ -1,13 +1,15 @@
 //! The life of a client connection.
 //!
-//! [`Listeners`] bind the sockets; every worker accepts from all of them (`accept`). A connection does its TLS
-//! handshake (`handshake`), shows which protocol it speaks, and is served by the loop of that protocol
-//! (`http1`, `http2`) until it ends. Whoever reads from a connection goes through a `wire`, which keeps what
-//! was read ahead; Pingora gets a `lease` on it for one request. `head`, `framing` and `authority` are
-//! the checks that every HTTP/1 request passes before anything else sees it.
+//! [`Listeners`] bind the sockets; every worker accepts from all of them (`accept`), and what it accepts begins in an
+//! order that holds beyond its capacity too (`arrivals`). A connection does its TLS handshake (`handshake`), shows
+//! which protocol it speaks, and is served by the loop of that protocol (`http1`, `http2`) until it ends. Whoever
+//! reads from a connection goes through a `wire`, which keeps what was read ahead; Pingora gets a `lease` on it for
+//! one request. `head`, `framing` and `authority` are the checks that every HTTP/1 request passes before anything
+//! else sees it.
 
 pub(crate) mod accept;
 pub(crate) mod answer;
+mod arrivals;
 pub(crate) mod authority;
 mod bind;
 mod capacity;

@@ -92,7 +92,8 @@ impl Telemetry {
         self.connections.open.fetch_sub(1, Relaxed);
     }
 
-    /// A connection that was accepted is closed at once, because `max-worker-connections` is reached.
+    /// A connection that was accepted is closed before anything is read: `max-worker-connections` is reached, or it
+    /// has waited too long.
     pub fn connection_refused(&self) {
         self.connections.refused.fetch_add(1, Relaxed);
     }

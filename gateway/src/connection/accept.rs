@@ -3,11 +3,19 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use futures::FutureExt;
+use rustix::io::Errno;
+use sluice_config::BindProtocol;
+use socket2::SockRef;
+use tokio::io::Interest;
 use tokio::net::TcpStream;
-use tokio::sync::oneshot;
+use tokio::sync::oneshot::{self, error::TryRecvError};
+use tokio::task::{coop::unconstrained, yield_now};
 
+use super::arrivals::{Arrivals, Turn};
+use super::bind::BACKLOG;
 use super::listeners::{Entry, Listening};
 use super::serve;
 use crate::drain::OpenConnection;
@@ -15,6 +23,9 @@ use crate::worker::Worker;
 
 /// How long nothing is accepted when the process or the machine has no descriptors or memory left.
 const EXHAUSTED: Duration = Duration::from_millis(100);
+
+/// What the kernel gives.
+type Accepted = io::Result<(TcpStream, SocketAddr)>;
 
 /// Accepts until `stop` is dropped or sent to; then empties the queue and ends.
 pub(crate) async fn accept(
@@ -24,35 +35,178 @@ pub(crate) async fn accept(
 ) -> io::Result<()> {
     let Listening { socket, entry } = listening;
     let listener = tokio::net::TcpListener::from_std(socket.try_clone()?)?;
+    let mut acceptor =
+        Acceptor { entry, worker, socket: socket.clone(), arrivals: Arrivals::default(), backlog: BACKLOG };
     loop {
-        let accepted = tokio::select! {
-            biased;
-            accepted = listener.accept() => accepted,
-            _ = &mut stop => break,
-        };
-        match accepted {
-            Ok((stream, peer)) => admit(stream, peer, &entry, &worker),
-            Err(error) => pause(&error, &socket).await,
+        let mut first = None;
+        if acceptor.arrivals.is_behind() {
+            // Everybody else, and what the kernel has to tell.
+            yield_now().await;
+            if stop.try_recv() != Err(TryRecvError::Empty) {
+                break;
+            }
+        } else {
+            tokio::select! {
+                biased;
+                accepted = listener.accept() => first = Some(accepted),
+                _ = &mut stop => break,
+            }
+        }
+        // With a budget the runtime could say that there is nothing where there is.
+        let take = || first.take().or_else(|| unconstrained(listener.accept()).now_or_never());
+        if let Err(error) = acceptor.turn(take) {
+            acceptor.pause(&error).await;
         }
     }
     // The runtime's readiness may lag behind the kernel's queue: ask the kernel.
-    while let Ok((stream, peer)) = socket.accept() {
-        stream.set_nonblocking(true)?;
-        admit(TcpStream::from_std(stream)?, peer, &entry, &worker);
+    let turn = acceptor.arrivals.turn(Instant::now());
+    while let Some(Ok((stream, peer))) = take_now(&socket) {
+        acceptor.admit(turn, stream, peer);
     }
+    acceptor.end();
     Ok(())
 }
 
-fn admit(stream: TcpStream, peer: SocketAddr, entry: &Entry, worker: &Arc<Worker>) {
-    let limit = worker.capacity.within(worker.state.tuning.load().max_connections);
-    let Some(open) = worker.drain.shared().admit(limit) else {
-        worker.state.telemetry.connection_refused();
-        return;
+fn take_now(socket: &TcpListener) -> Option<Accepted> {
+    let ready = |(stream, peer): (std::net::TcpStream, _)| {
+        stream.set_nonblocking(true)?;
+        Ok((TcpStream::from_std(stream)?, peer))
     };
-    worker.state.telemetry.connection_opened();
-    let counted = Counted { worker: worker.clone(), _open: open };
-    let entry = entry.clone();
-    tokio::spawn(async move { serve(stream, peer, entry, &counted.worker).await });
+    match socket.accept().and_then(ready) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+        accepted => Some(accepted),
+    }
+}
+
+/// What begins the connections of a socket.
+struct Acceptor {
+    entry: Entry,
+    worker: Arc<Worker>,
+    socket: Arc<TcpListener>,
+    arrivals: Arrivals<Arrival>,
+    /// Connections that the kernel keeps, as it was told last.
+    backlog: u16,
+}
+
+/// A connection that was accepted.
+struct Arrival {
+    stream: TcpStream,
+    peer: SocketAddr,
+    open: OpenConnection,
+}
+
+impl Acceptor {
+    /// Takes what there is and begins as much of it as one turn of the loop may.
+    fn turn(&mut self, mut take: impl FnMut() -> Option<Accepted>) -> io::Result<()> {
+        let turn = self.arrivals.turn(Instant::now());
+        let mut left = turn.accepts();
+        let result = loop {
+            match take() {
+                Some(Ok((stream, peer))) => self.admit(turn, stream, peer),
+                Some(Err(error)) => break Err(error),
+                None => break Ok(()),
+            }
+            left -= 1;
+            if left == 0 {
+                break Ok(());
+            }
+        };
+        if turn.newest_first {
+            self.begin_newest(turn);
+        }
+        // What cannot be accepted is no sign of too much work.
+        self.arrivals.end(turn, left > 0);
+        self.keep(self.arrivals.backlog(turn));
+        result
+    }
+
+    fn admit(&mut self, turn: Turn, stream: TcpStream, peer: SocketAddr) {
+        let limit = self.worker.capacity.within(self.worker.state.tuning.load().max_connections);
+        let open = loop {
+            if let Some(open) = self.worker.drain.shared().admit(limit) {
+                break open;
+            }
+            self.worker.state.telemetry.connection_refused();
+            // Whoever has waited longest is the likeliest to have left.
+            if self.arrivals.oldest().is_none() {
+                return;
+            }
+        };
+        let arrival = Arrival { stream, peer, open };
+        match turn.newest_first {
+            true => self.arrivals.push(turn, arrival),
+            false => self.begin(arrival),
+        }
+    }
+
+    fn begin_newest(&mut self, turn: Turn) {
+        let mut left = turn.begins();
+        while left > 0
+            && let Some(arrival) = self.arrivals.newest()
+        {
+            if self.entry.protocol == BindProtocol::Https && has_left(&arrival.stream) {
+                self.worker.state.telemetry.connection_refused();
+                continue;
+            }
+            self.begin(arrival);
+            left -= 1;
+        }
+        while self.arrivals.stale(turn).is_some() {
+            self.worker.state.telemetry.connection_refused();
+        }
+    }
+
+    fn begin(&self, arrival: Arrival) {
+        let Arrival { stream, peer, open } = arrival;
+        self.worker.state.telemetry.connection_opened();
+        let counted = Counted { worker: self.worker.clone(), _open: open };
+        let entry = self.entry.clone();
+        tokio::spawn(async move { serve(stream, peer, entry, &counted.worker).await });
+    }
+
+    /// Tells the kernel how many connections to keep, when that has changed. One worker speaks for all: where one is
+    /// late nobody keeps up, or the queue would have been empty.
+    fn keep(&mut self, backlog: u16) {
+        if std::mem::replace(&mut self.backlog, backlog) == backlog {
+            return;
+        }
+        if let Err(error) = SockRef::from(&*self.socket).listen(backlog.into()) {
+            tracing::warn!(%error, "cannot set the backlog of a listening socket");
+        }
+    }
+
+    /// Begins all that waits, and leaves the socket as it was.
+    fn end(&mut self) {
+        while let Some(arrival) = self.arrivals.newest() {
+            self.begin(arrival);
+        }
+        self.keep(BACKLOG);
+    }
+
+    /// Most errors concern the connection that was about to be accepted; the next may be well. Without descriptors
+    /// it would fail at once and for ever, with the connection still in the queue.
+    async fn pause(&mut self, error: &io::Error) {
+        let exhausted = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+        if !exhausted.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error())) {
+            return;
+        }
+        if self.arrivals.oldest().is_some() {
+            return self.worker.state.telemetry.connection_refused();
+        }
+        tracing::warn!(
+            %error,
+            listener = ?self.socket.local_addr().ok(),
+            "cannot accept connections; raise the limit of open files or lower max-worker-connections"
+        );
+        tokio::time::sleep(EXHAUSTED).await;
+    }
+}
+
+/// Whether a client has closed its side, without which there is no TLS. As the runtime knows it: whoever waits has
+/// been there for a turn or two.
+fn has_left(stream: &TcpStream) -> bool {
+    let ready = stream.ready(Interest::READABLE).now_or_never();
+    ready.is_some_and(|ready| ready.is_ok_and(|ready| ready.is_read_closed()))
 }
 
 /// A connection in the counts, however it ends.
@@ -67,17 +221,23 @@ impl Drop for Counted {
     }
 }
 
-/// Most errors concern the connection that was about to be accepted; the next may be well. Without descriptors
-/// it would fail at once and for ever, with the connection still in the queue.
-async fn pause(error: &io::Error, socket: &TcpListener) {
-    use rustix::io::Errno;
-    let exhausted = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
-    if error.raw_os_error().is_some_and(|code| exhausted.iter().any(|errno| errno.raw_os_error() == code)) {
-        tracing::warn!(
-            %error,
-            listener = ?socket.local_addr().ok(),
-            "cannot accept connections; raise the limit of open files or lower max-worker-connections"
-        );
-        tokio::time::sleep(EXHAUSTED).await;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_client_that_has_closed_is_known_to_have_left() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let [stays, leaves] = [(), ()].map(|()| {
+            let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            (client, take_now(&listener).unwrap().unwrap().0)
+        });
+        use std::io::Write;
+        (&leaves.0).write_all(b"hello").unwrap();
+        drop(leaves.0);
+        while !has_left(&leaves.1) {
+            yield_now().await;
+        }
+        assert!(!has_left(&stays.1));
     }
 }

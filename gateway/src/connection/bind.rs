@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener};
 use sluice_config::Bind;
 
 /// Connections that the kernel keeps for us, if `net.core.somaxconn` lets it.
-const BACKLOG: i32 = 4096;
+pub(super) const BACKLOG: u16 = 4096;
 
 /// Binds and listens. `[::]` takes IPv6 only, so that `0.0.0.0` can stand beside it and peers keep their own
 /// form of address.
@@ -23,7 +23,7 @@ pub(super) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     // acknowledgement of the one before.
     socket.set_tcp_nodelay(true)?;
     socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
+    socket.listen(BACKLOG.into())?;
     Ok(socket.into())
 }
 

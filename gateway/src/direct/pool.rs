@@ -5,9 +5,13 @@
 //! on an idle connection; whether the endpoint has closed it is looked up when it is taken, and by a sweep now
 //! and then, which also ends those whose time is over. A connection is only ever taken for the same address
 //! spoken to in the same way, trust included.
+//!
+//! The pool may hold as many as its size says, or as many as were in use at a time lately, if these are more. With
+//! less room than that, a gateway that has more to do than it can would open and close a connection for every request
+//! for which there is no room, just when it has no time to spare.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -60,10 +64,24 @@ impl Hasher for OneWord {
 #[derive(Default)]
 struct Pool {
     /// In the order in which they were put back. Empty lists go with the next sweep.
-    idle: HashMap<Key, Vec<Idle>, BuildHasherDefault<OneWord>>,
+    idle: HashMap<Key, VecDeque<Idle>, BuildHasherDefault<OneWord>>,
     count: usize,
+    /// The size that is configured.
+    size: usize,
     sweeping: bool,
+    used: Used,
 }
+
+/// How many connections are in use at a time.
+#[derive(Default)]
+struct Used {
+    now: usize,
+    /// The most since the last sweep, and between the two before.
+    most: [usize; 2],
+}
+
+/// A connection in use, or on its way to be.
+pub(super) struct InUse(());
 
 struct Idle {
     connection: Connection,
@@ -79,6 +97,35 @@ thread_local! {
 impl Key {
     pub(super) fn of(upstream: &Upstream) -> Self {
         Self { address: upstream.address, protocol: upstream.protocol }
+    }
+}
+
+impl InUse {
+    pub(super) fn new() -> Self {
+        POOL.with_borrow_mut(|pool| pool.used.add());
+        Self(())
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        // With the thread goes the pool.
+        let _ = POOL.try_with(|pool| pool.borrow_mut().used.now -= 1);
+    }
+}
+
+impl Used {
+    fn add(&mut self) {
+        self.now += 1;
+        self.most[0] = self.most[0].max(self.now);
+    }
+
+    fn lately(&self) -> usize {
+        self.most[0].max(self.most[1])
+    }
+
+    fn sweep(&mut self) {
+        self.most = [self.now, self.most[0]];
     }
 }
 
@@ -132,7 +179,7 @@ impl Pool {
         let mut gone = Vec::new();
         let Some(list) = self.idle.get_mut(&Key::of(upstream)) else { return (None, gone) };
         let mut taken = None;
-        while let Some(mut idle) = list.pop() {
+        while let Some(mut idle) = list.pop_back() {
             self.count -= 1;
             let alive = idle.until > upstream.began && idle.connection.is_quiet();
             // What cannot be sent twice is worth a system call.
@@ -147,25 +194,82 @@ impl Pool {
     }
 
     fn put(&mut self, key: Key, idle: Idle, size: usize) -> Gone {
-        self.idle.entry(key).or_default().push(idle);
+        self.idle.entry(key).or_default().push_back(idle);
         self.count += 1;
+        self.size = size;
         let mut gone = Vec::new();
-        while self.count > size {
-            let lists = self.idle.values_mut().filter(|list| !list.is_empty());
-            let Some(oldest) = lists.min_by_key(|list| list[0].since) else { break };
-            gone.push(oldest.remove(0));
-            self.count -= 1;
-        }
+        self.shrink(&mut gone);
         gone
     }
 
     fn sweep(&mut self, now: Instant) -> Gone {
         let mut gone = Vec::new();
         self.idle.retain(|_, list| {
-            gone.extend(list.extract_if(.., |idle| idle.until <= now || !idle.connection.is_quiet()));
+            for _ in 0..list.len() {
+                let Some(mut idle) = list.pop_front() else { break };
+                match idle.until > now && idle.connection.is_quiet() {
+                    true => list.push_back(idle),
+                    false => gone.push(idle),
+                }
+            }
             !list.is_empty()
         });
         self.count -= gone.len();
+        self.used.sweep();
+        self.shrink(&mut gone);
         gone
+    }
+
+    /// Lets those go that have been idle longest, until there are no more than there is room for.
+    fn shrink(&mut self, gone: &mut Gone) {
+        let most = self.size.max(self.used.lately());
+        while self.count > most {
+            let lists = self.idle.values_mut().filter(|list| !list.is_empty());
+            let Some(oldest) = lists.min_by_key(|list| list.front().map(|idle| idle.since)) else { break };
+            gone.extend(oldest.pop_front());
+            self.count -= 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::upstream::tests::used;
+    use super::*;
+
+    const ROOM: usize = 1;
+
+    /// A pool after so many requests at a time, and the endpoint's side of their connections.
+    async fn after(requests: usize) -> (Pool, Vec<std::net::TcpStream>) {
+        let key = Key { address: ([127, 0, 0, 1], 80).into(), protocol: UpstreamProtocol::Http };
+        let (mut pool, mut endpoints) = (Pool::default(), Vec::new());
+        (0..requests).for_each(|_| pool.used.add());
+        for _ in 0..requests {
+            let (connection, endpoint) = used().await;
+            let since = Instant::now();
+            let idle = Idle { connection, since, until: since + Duration::from_secs(3600) };
+            assert!(pool.put(key, idle, ROOM).is_empty());
+            pool.used.now -= 1;
+            endpoints.push(endpoint);
+        }
+        (pool, endpoints)
+    }
+
+    #[tokio::test]
+    async fn requests_for_which_the_pool_has_no_room_opened_a_connection_each() {
+        let (mut pool, _endpoints) = after(4).await;
+        assert_eq!(pool.count, 4);
+        let gone = pool.sweep(Instant::now());
+        assert_eq!((pool.count, gone.len()), (4, 0), "there may be as many again");
+    }
+
+    #[tokio::test]
+    async fn what_has_not_been_used_lately_makes_no_room() {
+        let (mut pool, _endpoints) = after(4).await;
+        let most = [(), (), ()].map(|()| {
+            pool.sweep(Instant::now());
+            pool.count
+        });
+        assert_eq!(most, [4, ROOM, ROOM]);
     }
 }

@@ -11,10 +11,11 @@ use super::alarm::Alarm;
 use super::download::Download;
 use super::limits::Limits;
 use super::near::Near;
+use super::pool::{self, InUse};
 use super::relay::{End, Relay};
 use super::tunnel::Switched;
 use super::upload::{Outgoing, Upload};
-use super::{pool, request, upstream};
+use super::{request, upstream};
 use crate::connection::head::Head;
 use crate::connection::transport::Transport;
 use crate::pipeline::{Answer, Exchange, Failure, FailureKind, Next, Outcome, Upstream, Verdict};
@@ -105,6 +106,7 @@ impl<N: Near> Run<'_, N> {
                 let tuning = worker.state.tuning.load();
                 (tuning.upstream_keepalive_connections, tuning.client_body_timeout)
             };
+            let _in_use = InUse::new();
             let pooled = pool::take(&upstream);
             let mut connection = match pooled {
                 Some(connection) => connection,

@@ -146,7 +146,7 @@ impl ServerCertVerifier for Unverified {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::io::Read;
     use std::net::{Shutdown, TcpListener};
 
@@ -157,7 +157,7 @@ mod tests {
     const REQUEST: &[u8] = b"POST / HTTP/1.1\r\nHost: a.example\r\nContent-Length: 0\r\n\r\n";
 
     /// A connection that has served a request, and the endpoint's side of it.
-    async fn used() -> (Connection, std::net::TcpStream) {
+    pub(in crate::direct) async fn used() -> (Connection, std::net::TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (mut endpoint, _) = listener.accept().unwrap();

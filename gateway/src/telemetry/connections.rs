@@ -55,8 +55,8 @@ pub(super) fn register(
         ))?,
         refused: IntCounter::with_opts(Opts::new(
             "sluice_connections_refused_total",
-            "Client connections closed at once because max-worker-connections, or what the limit of open files \
-             carries, was reached.",
+            "Client connections closed before anything was read of them: max-worker-connections, or what the limit of \
+             open files carries, was reached, or there was more to do than time.",
         ))?,
     }))?;
     Ok(())

@@ -79,7 +79,8 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
         "upstream-keepalive-connections",
         Value::Count,
         "320",
-        "Idle connections to endpoints kept by one worker.",
+        "Idle connections to endpoints kept by one worker, or as many as were in use at a time lately, if these are \
+         more.",
         |text, settings: &mut Settings| {
             settings.tuning.upstream_keepalive_connections = value::int(text)?;
             Ok(())

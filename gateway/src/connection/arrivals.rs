@@ -1,0 +1,163 @@
+//! In which order a worker begins what it accepts.
+//!
+//! While it keeps up, in the order in which connections came, a few in each turn of its loop; what is left stays in
+//! the kernel's queue, where other workers find it. A worker that has not seen that queue empty for a while is beyond
+//! its capacity. First come, first served would then answer each client when it is about to give up or just has: all
+//! the work is done, and hardly any of it is of use to anybody. So whoever came last begins first, and is answered at
+//! once. The kernel is told to keep no more than can begin soon: those for whom there is no time cost nothing then,
+//! and try again by themselves, as TCP does.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use super::bind::BACKLOG;
+
+/// Connections that begin in one turn: few, for the sake of requests that wait beside a row of TLS handshakes.
+const TURN: u16 = 8;
+/// A worker that has not caught up for so long is beyond its capacity, and not in the middle of a burst.
+const LATE: Duration = Duration::from_millis(250);
+/// How long a connection may wait for its beginning: longer than most clients do.
+const STALE: Duration = Duration::from_secs(5);
+
+/// Connections that were accepted and have not begun, and how far behind their worker is.
+#[derive(Debug)]
+pub(super) struct Arrivals<C> {
+    /// The oldest in front.
+    waiting: VecDeque<(Instant, C)>,
+    /// Since when the worker has not caught up.
+    behind: Option<Instant>,
+}
+
+/// How a turn goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Turn {
+    now: Instant,
+    /// Who came last begins first. Otherwise each begins as it is accepted.
+    pub(super) newest_first: bool,
+}
+
+impl<C> Default for Arrivals<C> {
+    fn default() -> Self {
+        Self { waiting: VecDeque::new(), behind: None }
+    }
+}
+
+impl Turn {
+    /// Connections to accept: all, where the newest are wanted.
+    pub(super) fn accepts(self) -> u16 {
+        if self.newest_first { BACKLOG } else { TURN }
+    }
+
+    /// Connections to begin of those that wait.
+    pub(super) fn begins(self) -> u16 {
+        TURN
+    }
+}
+
+impl<C> Arrivals<C> {
+    /// Whether the last turn left something to do.
+    pub(super) fn is_behind(&self) -> bool {
+        self.behind.is_some()
+    }
+
+    /// Begins a turn.
+    pub(super) fn turn(&self, now: Instant) -> Turn {
+        let newest_first = self.behind.is_some_and(|since| now.duration_since(since) >= LATE);
+        Turn { now, newest_first }
+    }
+
+    /// Ends a turn; `emptied` says that nothing was left in the kernel.
+    pub(super) fn end(&mut self, turn: Turn, emptied: bool) {
+        self.behind = match emptied && self.waiting.is_empty() {
+            true => None,
+            false => Some(self.behind.unwrap_or(turn.now)),
+        };
+    }
+
+    /// Connections that the kernel should keep after a turn.
+    pub(super) fn backlog(&self, turn: Turn) -> u16 {
+        if turn.newest_first && self.is_behind() { TURN } else { BACKLOG }
+    }
+
+    /// Lets one wait.
+    pub(super) fn push(&mut self, turn: Turn, connection: C) {
+        self.waiting.push_back((turn.now, connection));
+    }
+
+    /// The one that came last.
+    pub(super) fn newest(&mut self) -> Option<C> {
+        self.waiting.pop_back().map(|(_, connection)| connection)
+    }
+
+    /// The one that has waited longest, to make room.
+    pub(super) fn oldest(&mut self) -> Option<C> {
+        self.waiting.pop_front().map(|(_, connection)| connection)
+    }
+
+    /// One that has waited too long.
+    pub(super) fn stale(&mut self, turn: Turn) -> Option<C> {
+        let stale = |(since, _): &mut (Instant, C)| turn.now.duration_since(*since) >= STALE;
+        self.waiting.pop_front_if(stale).map(|(_, connection)| connection)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_keeps_up_lets_nobody_wait() {
+        let mut arrivals = Arrivals::<u32>::default();
+        let start = Instant::now();
+        let turn = arrivals.turn(start);
+        assert!(!turn.newest_first);
+        arrivals.end(turn, true);
+        assert!(!arrivals.is_behind());
+        // A burst that takes some turns.
+        let turn = arrivals.turn(start + STALE);
+        arrivals.end(turn, false);
+        assert!(arrivals.is_behind());
+        let turn = arrivals.turn(start + STALE + LATE / 2);
+        assert!(!turn.newest_first);
+        arrivals.end(turn, true);
+        assert!(!arrivals.is_behind());
+    }
+
+    #[test]
+    fn beyond_capacity_the_newest_begin_until_nobody_waits() {
+        let mut arrivals = Arrivals::default();
+        let start = Instant::now();
+        arrivals.end(arrivals.turn(start), false);
+        arrivals.end(arrivals.turn(start + LATE / 2), false);
+        let turn = arrivals.turn(start + LATE);
+        assert!(turn.newest_first && turn.accepts() > turn.begins());
+        for connection in 1..=3 {
+            arrivals.push(turn, connection);
+        }
+        assert_eq!(arrivals.newest(), Some(3));
+        arrivals.end(turn, true);
+        assert!(arrivals.is_behind(), "two wait");
+        assert_eq!(arrivals.backlog(turn), TURN);
+        let turn = arrivals.turn(start + 2 * LATE);
+        assert!(turn.newest_first);
+        arrivals.push(turn, 4);
+        assert_eq!([arrivals.newest(), arrivals.newest(), arrivals.newest()], [Some(4), Some(2), Some(1)]);
+        arrivals.end(turn, true);
+        assert!(!arrivals.is_behind());
+        assert_eq!(arrivals.backlog(turn), BACKLOG);
+    }
+
+    #[test]
+    fn the_oldest_make_room_and_nobody_waits_for_ever() {
+        let mut arrivals = Arrivals::default();
+        let start = Instant::now();
+        arrivals.push(arrivals.turn(start), 1);
+        arrivals.push(arrivals.turn(start), 2);
+        arrivals.push(arrivals.turn(start + LATE), 3);
+        assert_eq!(arrivals.oldest(), Some(1));
+        assert_eq!(arrivals.stale(arrivals.turn(start + STALE / 2)), None);
+        let late = arrivals.turn(start + STALE);
+        assert_eq!([arrivals.stale(late), arrivals.stale(late)], [Some(2), None]);
+        assert_eq!(arrivals.newest(), Some(3));
+    }
+}
