@@ -3,6 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 use sluice_loadtest::arguments::Common;
@@ -16,6 +17,9 @@ use sluice_loadtest::report::{Bound, Report};
 
 /// The host that is asked.
 const HOST: &str = "idle.example";
+
+/// When memory counts as given back. An allocator keeps it for a moment, in case it is needed again.
+const SOON: Duration = Duration::from_secs(5);
 
 /// The cost of idle connections.
 #[derive(Parser)]
@@ -60,6 +64,7 @@ async fn idle(arguments: &Arguments) -> anyhow::Result<Report> {
             dead += u32::from(!matches!(connection.get("/").await, Ok(answer) if answer.status == 200));
         }
         drop(connections);
+        tokio::time::sleep(SOON).await;
         let after = still(|| gateway.resident()).await?;
         let taken = during.saturating_sub(before) as f64;
         let given_back = during.saturating_sub(after) as f64;

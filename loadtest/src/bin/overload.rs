@@ -34,6 +34,9 @@ use tokio::time::timeout;
 
 /// Length of each load.
 const LENGTH: Duration = Duration::from_secs(5);
+/// Connections that look for the peak of requests: more than the gateway can answer in one slice of its time, so that it
+/// never waits for them.
+const PEAK: u32 = 256;
 /// How long a request waits for a connection before its client gives it up. Were it as long as its patience, there would
 /// only ever be time to send those whose answers come too late, however fast these are.
 const QUEUE: Duration = Duration::from_millis(100);
@@ -153,7 +156,7 @@ fn probe(gateway: &Running, length: Duration) -> JoinHandle<(u32, f64)> {
 
 async fn requests(report: &mut Report, gateway: &Running) -> anyhow::Result<()> {
     let scene = gateway.scene.clone();
-    let peak = tokio::task::spawn_blocking(move || Wrk::get("/", 64).run(&scene, LENGTH)).await??;
+    let peak = tokio::task::spawn_blocking(move || Wrk::get("/", PEAK).run(&scene, LENGTH)).await??;
     let peak = rate(&peak);
     // As many as are too many: enough threefold demand on as many connections as clients have.
     let rate = (3.0 * peak) as u32;
