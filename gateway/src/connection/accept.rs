@@ -2,10 +2,12 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
+use pingora_core::protocols::l4::ext::get_tcp_info;
 use rustix::io::Errno;
 use sluice_config::BindProtocol;
 use socket2::SockRef;
@@ -59,7 +61,7 @@ pub(crate) async fn accept(
         }
     }
     // The runtime's readiness may lag behind the kernel's queue: ask the kernel.
-    let turn = acceptor.arrivals.turn(Instant::now());
+    let turn = acceptor.arrivals.turn(Instant::now(), || Duration::ZERO);
     while let Some(Ok((stream, peer))) = take_now(&socket) {
         acceptor.admit(turn, stream, peer);
     }
@@ -98,10 +100,14 @@ struct Arrival {
 impl Acceptor {
     /// Takes what there is and begins as much of it as one turn of the loop may.
     fn turn(&mut self, mut take: impl FnMut() -> Option<Accepted>) -> io::Result<()> {
-        let turn = self.arrivals.turn(Instant::now());
+        let mut first = take();
+        let turn = self.arrivals.turn(Instant::now(), || match &first {
+            Some(Ok((stream, _))) => waited(stream),
+            _ => Duration::ZERO,
+        });
         let mut left = turn.accepts();
         let result = loop {
-            match take() {
+            match first.take().or_else(&mut take) {
                 Some(Ok((stream, peer))) => self.admit(turn, stream, peer),
                 Some(Err(error)) => break Err(error),
                 None => break Ok(()),
@@ -116,7 +122,7 @@ impl Acceptor {
         }
         // What cannot be accepted is no sign of too much work.
         self.arrivals.end(turn, left > 0);
-        self.keep(self.arrivals.backlog(turn));
+        self.keep(self.arrivals.backlog());
         result
     }
 
@@ -202,6 +208,13 @@ impl Acceptor {
     }
 }
 
+/// How long a connection that was just accepted has been in the kernel's queue: since its client's last packet, of which
+/// most send one or two at once and then wait.
+fn waited(stream: &TcpStream) -> Duration {
+    let since = get_tcp_info(stream.as_raw_fd()).map_or(0, |info| info.tcpi_last_ack_recv);
+    Duration::from_millis(since.into())
+}
+
 /// Whether a client has closed its side, without which there is no TLS. As the runtime knows it: whoever waits has
 /// been there for a turn or two.
 fn has_left(stream: &TcpStream) -> bool {
@@ -239,5 +252,15 @@ mod tests {
             yield_now().await;
         }
         assert!(!has_left(&stays.1));
+    }
+
+    #[tokio::test]
+    async fn how_long_a_client_has_waited_is_known() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let _client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = take_now(&listener).unwrap().unwrap();
+        while waited(&stream) < Duration::from_millis(2) {
+            yield_now().await;
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! In which order a worker begins what it accepts.
 //!
 //! While it keeps up, in the order in which connections came, a few in each turn of its loop; what is left stays in
-//! the kernel's queue, where other workers find it. A worker that has not seen that queue empty for a while is beyond
-//! its capacity. First come, first served would then answer each client when it is about to give up or just has: all
+//! the kernel's queue, where other workers find it. A worker that has not seen that queue empty for a while, and
+//! finds connections in it that have waited as long, is beyond its capacity. First come, first served would then answer each client when it is about to give up or just has: all
 //! the work is done, and hardly any of it is of use to anybody. So whoever came last begins first, and is answered at
 //! once. The kernel is told to keep no more than can begin soon: those for whom there is no time cost nothing then,
 //! and try again by themselves, as TCP does.
@@ -14,7 +14,8 @@ use super::bind::BACKLOG;
 
 /// Connections that begin in one turn: few, for the sake of requests that wait beside a row of TLS handshakes.
 const TURN: u16 = 8;
-/// A worker that has not caught up for so long is beyond its capacity, and not in the middle of a burst.
+/// A worker that has not caught up for so long is beyond its capacity, and not in the middle of a burst; one whose queue
+/// takes less than that to pass is only busy.
 const LATE: Duration = Duration::from_millis(250);
 /// How long a connection may wait for its beginning: longer than most clients do.
 const STALE: Duration = Duration::from_secs(5);
@@ -26,6 +27,8 @@ pub(super) struct Arrivals<C> {
     waiting: VecDeque<(Instant, C)>,
     /// Since when the worker has not caught up.
     behind: Option<Instant>,
+    /// Whether it is beyond its capacity, until it has caught up.
+    late: bool,
 }
 
 /// How a turn goes.
@@ -38,7 +41,7 @@ pub(super) struct Turn {
 
 impl<C> Default for Arrivals<C> {
     fn default() -> Self {
-        Self { waiting: VecDeque::new(), behind: None }
+        Self { waiting: VecDeque::new(), behind: None, late: false }
     }
 }
 
@@ -60,23 +63,23 @@ impl<C> Arrivals<C> {
         self.behind.is_some()
     }
 
-    /// Begins a turn.
-    pub(super) fn turn(&self, now: Instant) -> Turn {
-        let newest_first = self.behind.is_some_and(|since| now.duration_since(since) >= LATE);
-        Turn { now, newest_first }
+    /// Begins a turn. `waited` says how long the first connection of the turn was in the kernel's queue.
+    pub(super) fn turn(&mut self, now: Instant, waited: impl FnOnce() -> Duration) -> Turn {
+        let behind = self.behind.is_some_and(|since| now.duration_since(since) >= LATE);
+        self.late |= behind && waited() >= LATE;
+        Turn { now, newest_first: self.late }
     }
 
     /// Ends a turn; `emptied` says that nothing was left in the kernel.
     pub(super) fn end(&mut self, turn: Turn, emptied: bool) {
-        self.behind = match emptied && self.waiting.is_empty() {
-            true => None,
-            false => Some(self.behind.unwrap_or(turn.now)),
-        };
+        let caught_up = emptied && self.waiting.is_empty();
+        self.behind = (!caught_up).then(|| self.behind.unwrap_or(turn.now));
+        self.late &= !caught_up;
     }
 
     /// Connections that the kernel should keep after a turn.
-    pub(super) fn backlog(&self, turn: Turn) -> u16 {
-        if turn.newest_first && self.is_behind() { TURN } else { BACKLOG }
+    pub(super) fn backlog(&self) -> u16 {
+        if self.late { TURN } else { BACKLOG }
     }
 
     /// Lets one wait.
@@ -105,19 +108,35 @@ impl<C> Arrivals<C> {
 mod tests {
     use super::*;
 
+    fn long() -> Duration {
+        LATE
+    }
+
+    #[test]
+    fn a_queue_that_passes_in_less_than_it_takes_to_be_late_keeps_its_order() {
+        let mut arrivals = Arrivals::<u32>::default();
+        let start = Instant::now();
+        for turns in 0..100 {
+            let turn = arrivals.turn(start + turns * LATE, || LATE / 2);
+            assert!(!turn.newest_first, "a row of clients that is always as long is no overload");
+            arrivals.end(turn, false);
+            assert_eq!(arrivals.backlog(), BACKLOG);
+        }
+    }
+
     #[test]
     fn who_keeps_up_lets_nobody_wait() {
         let mut arrivals = Arrivals::<u32>::default();
         let start = Instant::now();
-        let turn = arrivals.turn(start);
+        let turn = arrivals.turn(start, long);
         assert!(!turn.newest_first);
         arrivals.end(turn, true);
         assert!(!arrivals.is_behind());
         // A burst that takes some turns.
-        let turn = arrivals.turn(start + STALE);
+        let turn = arrivals.turn(start + STALE, long);
         arrivals.end(turn, false);
         assert!(arrivals.is_behind());
-        let turn = arrivals.turn(start + STALE + LATE / 2);
+        let turn = arrivals.turn(start + STALE + LATE / 2, long);
         assert!(!turn.newest_first);
         arrivals.end(turn, true);
         assert!(!arrivals.is_behind());
@@ -127,9 +146,11 @@ mod tests {
     fn beyond_capacity_the_newest_begin_until_nobody_waits() {
         let mut arrivals = Arrivals::default();
         let start = Instant::now();
-        arrivals.end(arrivals.turn(start), false);
-        arrivals.end(arrivals.turn(start + LATE / 2), false);
-        let turn = arrivals.turn(start + LATE);
+        let turn = arrivals.turn(start, long);
+        arrivals.end(turn, false);
+        let turn = arrivals.turn(start + LATE / 2, long);
+        arrivals.end(turn, false);
+        let turn = arrivals.turn(start + LATE, long);
         assert!(turn.newest_first && turn.accepts() > turn.begins());
         for connection in 1..=3 {
             arrivals.push(turn, connection);
@@ -137,26 +158,30 @@ mod tests {
         assert_eq!(arrivals.newest(), Some(3));
         arrivals.end(turn, true);
         assert!(arrivals.is_behind(), "two wait");
-        assert_eq!(arrivals.backlog(turn), TURN);
-        let turn = arrivals.turn(start + 2 * LATE);
+        assert_eq!(arrivals.backlog(), TURN);
+        let turn = arrivals.turn(start + 2 * LATE, || Duration::ZERO);
         assert!(turn.newest_first);
         arrivals.push(turn, 4);
         assert_eq!([arrivals.newest(), arrivals.newest(), arrivals.newest()], [Some(4), Some(2), Some(1)]);
         arrivals.end(turn, true);
         assert!(!arrivals.is_behind());
-        assert_eq!(arrivals.backlog(turn), BACKLOG);
+        assert_eq!(arrivals.backlog(), BACKLOG);
     }
 
     #[test]
     fn the_oldest_make_room_and_nobody_waits_for_ever() {
         let mut arrivals = Arrivals::default();
         let start = Instant::now();
-        arrivals.push(arrivals.turn(start), 1);
-        arrivals.push(arrivals.turn(start), 2);
-        arrivals.push(arrivals.turn(start + LATE), 3);
+        let turn = arrivals.turn(start, long);
+        arrivals.push(turn, 1);
+        let turn = arrivals.turn(start, long);
+        arrivals.push(turn, 2);
+        let turn = arrivals.turn(start + LATE, long);
+        arrivals.push(turn, 3);
         assert_eq!(arrivals.oldest(), Some(1));
-        assert_eq!(arrivals.stale(arrivals.turn(start + STALE / 2)), None);
-        let late = arrivals.turn(start + STALE);
+        let turn = arrivals.turn(start + STALE / 2, long);
+        assert_eq!(arrivals.stale(turn), None);
+        let late = arrivals.turn(start + STALE, long);
         assert_eq!([arrivals.stale(late), arrivals.stale(late)], [Some(2), None]);
         assert_eq!(arrivals.newest(), Some(3));
     }
