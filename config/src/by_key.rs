@@ -11,8 +11,6 @@ use std::sync::Arc;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
-use crate::{EndpointSet, EndpointSetKey, Host, HostKey, Pool, PoolKey};
-
 /// Something that knows its key.
 pub trait Keyed {
     /// What it is known by.
@@ -101,20 +99,6 @@ impl<T> fmt::Debug for ByKey<T> {
         f.debug_struct("ByKey").field("len", &self.len()).finish()
     }
 }
-
-macro_rules! keyed {
-    ($($value:ty: $key:ty),*) => {
-        $(impl Keyed for $value {
-            type Key = $key;
-
-            fn key(&self) -> &$key {
-                &self.key
-            }
-        })*
-    };
-}
-
-keyed!(EndpointSet: EndpointSetKey, Host: HostKey, Pool: PoolKey);
 
 #[cfg(test)]
 mod tests {

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::by_key::Keyed;
+
 /// Identity of an endpoint set: one Service port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct EndpointSetKey {
@@ -31,6 +33,14 @@ pub struct EndpointSet {
     pub key: EndpointSetKey,
     /// The members.
     pub endpoints: Vec<Endpoint>,
+}
+
+impl Keyed for EndpointSet {
+    type Key = EndpointSetKey;
+
+    fn key(&self) -> &EndpointSetKey {
+        &self.key
+    }
 }
 
 /// One address.

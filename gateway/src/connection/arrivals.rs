@@ -2,10 +2,10 @@
 //!
 //! While it keeps up, in the order in which connections came, a few in each turn of its loop; what is left stays in
 //! the kernel's queue, where other workers find it. A worker that has not seen that queue empty for a while, and
-//! finds connections in it that have waited as long, is beyond its capacity. First come, first served would then answer each client when it is about to give up or just has: all
-//! the work is done, and hardly any of it is of use to anybody. So whoever came last begins first, and is answered at
-//! once. The kernel is told to keep no more than can begin soon: those for whom there is no time cost nothing then,
-//! and try again by themselves, as TCP does.
+//! finds connections in it that have waited as long, is beyond its capacity. First come, first served would then answer
+//! each client when it is about to give up or just has: all the work is done, and hardly any of it is of use to anybody.
+//! So whoever came last begins first, and is answered at once. The kernel is told to keep no more than can begin soon:
+//! those for whom there is no time cost nothing then, and try again by themselves, as TCP does.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

@@ -55,7 +55,7 @@ impl Series {
         Self((0..times + others).map(|_| AtomicU64::new(0)).collect())
     }
 
-    /// Records a request.
+    /// Records a request, in metrics that are not kept too: they are the exception.
     pub(super) fn record(&self, families: &Families, sample: &Sample) {
         let Families { times, lengths, sizes, .. } = families;
         let parts = self.parts(families);
