@@ -3,11 +3,15 @@
 use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, RawFd};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use rustix::net::{SendFlags, send};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsStream;
+
+/// More follows: the end of the stream.
+const LAST: SendFlags = SendFlags::MORE.union(SendFlags::NOSIGNAL);
 
 /// TCP, or TLS on it. The latter in a box: rustls keeps over a kilobyte per connection.
 #[derive(Debug)]
@@ -46,6 +50,21 @@ impl Transport {
     /// Number of the socket.
     pub(crate) fn descriptor(&self) -> RawFd {
         self.tcp().as_raw_fd()
+    }
+
+    /// Writes the last octets before the connection is closed, at once: over TCP they wait for the end of the stream and
+    /// leave in one segment with it, which spares both kernels a packet. Behind TLS there is a goodbye to come.
+    pub(crate) fn poll_write_last(&mut self, cx: &mut Context<'_>, octets: &[u8]) -> Poll<io::Result<usize>> {
+        let Self::Plain(stream) = self else { return Pin::new(self).poll_write(cx, octets) };
+        loop {
+            ready!(stream.poll_write_ready(cx))?;
+            let sent = stream.try_io(Interest::WRITABLE, || Ok(send(&*stream, octets, LAST)?));
+            match sent {
+                // The runtime was wrong about it, and knows better now.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                sent => return Poll::Ready(sent),
+            }
+        }
     }
 }
 

@@ -75,8 +75,15 @@ impl<'c> Http1<'c> {
         Ok((taken.map_err(|_| FailureKind::Client)?, data))
     }
 
-    /// Writes `head` and `body` behind it; what the client does not take at once waits. Joins what is small.
-    fn send(&mut self, cx: &mut Context<'_>, head: &mut Vec<u8>, mut body: &[u8]) -> io::Result<()> {
+    /// Writes `head` and `body` behind it; what the client does not take at once waits. Joins what is small. `whole` says
+    /// that they end the response.
+    fn send(
+        &mut self,
+        cx: &mut Context<'_>,
+        head: &mut Vec<u8>,
+        mut body: &[u8],
+        whole: bool,
+    ) -> io::Result<()> {
         if !head.is_empty() && head.len() + body.len() <= JOIN {
             head.extend_from_slice(body);
             body = &[];
@@ -86,6 +93,7 @@ impl<'c> Http1<'c> {
         while self.backlog.is_empty() && head.len() + body.len() > 0 {
             let to = Pin::new(&mut self.wire.transport);
             let written = match (head, body) {
+                ([], only) | (only, []) if whole && !self.keep => to.get_mut().poll_write_last(cx, only),
                 ([], only) | (only, []) => to.poll_write(cx, only),
                 _ => to.poll_write_vectored(cx, &[IoSlice::new(head), IoSlice::new(body)]),
             };
@@ -140,7 +148,8 @@ impl<'c> Http1<'c> {
             }
         };
         self.body_sent += data as u64;
-        self.send(cx, out, body).map_err(gone)?;
+        let whole = response.framing.is_done();
+        self.send(cx, out, body, whole).map_err(gone)?;
         Ok(Passed { taken, data })
     }
 }
@@ -194,7 +203,7 @@ impl Near for Http1<'_> {
         }
         scratch::write(|out| {
             response.write_interim(out);
-            self.send(cx, out, &[])
+            self.send(cx, out, &[], false)
         })
         .map_err(gone)
     }
@@ -226,7 +235,7 @@ impl Near for Http1<'_> {
 
     fn end(&mut self, cx: &mut Context<'_>, response: &Response) -> Result<(), FailureKind> {
         match response.delivery {
-            Delivery::Chunked => self.send(cx, &mut b"0\r\n\r\n".to_vec(), &[]).map_err(gone),
+            Delivery::Chunked => self.send(cx, &mut b"0\r\n\r\n".to_vec(), &[], true).map_err(gone),
             Delivery::AsIs | Delivery::UntilClose => Ok(()),
         }
     }
@@ -243,7 +252,7 @@ impl Near for Http1<'_> {
         self.body_sent = body.len() as u64;
         let mut head = Vec::with_capacity(512 + body.len());
         write_head(answer, self.keep, &mut head);
-        self.send(cx, &mut head, body).map_err(gone)
+        self.send(cx, &mut head, body, true).map_err(gone)
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>, limits: &mut Limits) -> Poll<Result<(), FailureKind>> {
