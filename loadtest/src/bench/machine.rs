@@ -42,13 +42,21 @@ impl Cores {
     /// # Errors
     /// The system refuses.
     pub fn claim(self) -> anyhow::Result<()> {
-        let mut own = CpuSet::new();
-        own.set(self.load);
-        sched_setaffinity(None, &own).context("cannot move to one core")?;
+        stay_on(self.load)?;
         let limit = getrlimit(Resource::Nofile);
         setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })
             .context("cannot raise the limit of open files")
     }
+}
+
+/// Moves this thread, and with it all that it starts, to a core.
+///
+/// # Errors
+/// The system refuses.
+pub fn stay_on(core: usize) -> anyhow::Result<()> {
+    let mut only = CpuSet::new();
+    only.set(core);
+    sched_setaffinity(None, &only).context("cannot move to one core")
 }
 
 /// Processor, kernel and day, for those who read the figures later.

@@ -21,7 +21,7 @@ use sluice_loadtest::bench::load::Work;
 use sluice_loadtest::bench::load::handshakes::Handshakes;
 use sluice_loadtest::bench::load::paced::Paced;
 use sluice_loadtest::bench::load::wrk::Wrk;
-use sluice_loadtest::bench::machine::Cores;
+use sluice_loadtest::bench::machine::{Cores, stay_on};
 use sluice_loadtest::bench::origin::Origin;
 use sluice_loadtest::bench::peer::{Build, Peer};
 use sluice_loadtest::bench::scene::{HOST, Scene, Setting};
@@ -81,11 +81,11 @@ async fn overload(program: anyhow::Result<PathBuf>, cores: Cores) -> anyhow::Res
     let mut report = Report::default();
     let gateway = Running::start(&peer, scene()?, cores.proxy, &[]).await?;
     {
-        let _throttle = Throttle::start(&gateway, QUARTER)?;
+        let _throttle = Throttle::start(&gateway, cores.proxy, QUARTER)?;
         requests(&mut report, &gateway).await?;
     }
     {
-        let _throttle = Throttle::start(&gateway, TENTH)?;
+        let _throttle = Throttle::start(&gateway, cores.proxy, TENTH)?;
         handshakes(&mut report, &gateway).await?;
     }
     gateway.stop().await?;
@@ -104,11 +104,16 @@ struct Throttle {
 }
 
 impl Throttle {
-    fn start(gateway: &Running, [run, stand]: [Duration; 2]) -> anyhow::Result<Self> {
+    /// Its thread is on the gateway's core `core`, where it is let in at once: beside the load it would often be late, and
+    /// the gateway's share another one under every load.
+    fn start(gateway: &Running, core: usize, [run, stand]: [Duration; 2]) -> anyhow::Result<Self> {
         let process = gateway.process();
         let over = Arc::new(AtomicBool::new(false));
         let ending = over.clone();
         let thread = thread::Builder::new().spawn(move || {
+            if let Err(error) = stay_on(core) {
+                eprintln!("{error:#}: slices will be uneven");
+            }
             while !ending.load(Ordering::Relaxed) {
                 // A gateway that has ended shows in the figures.
                 let _ = kill_process(process, Signal::STOP);
