@@ -4,8 +4,9 @@
 //! the kernel's queue, where other workers find it. A worker that has not seen that queue empty for a while, and
 //! finds connections in it that have waited as long, is beyond its capacity. First come, first served would then answer
 //! each client when it is about to give up or just has: all the work is done, and hardly any of it is of use to anybody.
-//! So whoever came last begins first, and is answered at once. The kernel is told to keep no more than can begin soon:
-//! those for whom there is no time cost nothing then, and try again by themselves, as TCP does.
+//! So all that the queue has gathered is taken out of it and waits here, and whoever came last begins first. From then on
+//! the kernel is told to keep no more than can begin soon: those for whom there is no time cost nothing then, and try
+//! again by themselves, as TCP does. Who came before that begins when the queue is empty.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -17,6 +18,9 @@ const TURN: u16 = 8;
 /// A worker that has not caught up for so long is beyond its capacity, and not in the middle of a burst; one whose queue
 /// takes less than that to pass is only busy.
 const LATE: Duration = Duration::from_millis(250);
+/// Connections that the kernel keeps beyond capacity: more than begin while a CPU limit lets a process run, so that it
+/// does not stand still at the end of that, and few enough to begin soon.
+const QUEUE: u16 = 64;
 /// How long a connection may wait for its beginning: longer than most clients do.
 const STALE: Duration = Duration::from_secs(5);
 
@@ -37,6 +41,8 @@ pub(super) struct Turn {
     now: Instant,
     /// Who came last begins first. Otherwise each begins as it is accepted.
     pub(super) newest_first: bool,
+    /// It is the first turn that goes like that.
+    first: bool,
 }
 
 impl<C> Default for Arrivals<C> {
@@ -46,9 +52,10 @@ impl<C> Default for Arrivals<C> {
 }
 
 impl Turn {
-    /// Connections to accept: all, where the newest are wanted.
+    /// Connections to accept: all, to find the newest, and then as many as begin. An accept that comes to nothing is a
+    /// tenth of a TLS handshake.
     pub(super) fn accepts(self) -> u16 {
-        if self.newest_first { BACKLOG } else { TURN }
+        if self.first { BACKLOG } else { TURN }
     }
 
     /// Connections to begin of those that wait.
@@ -66,8 +73,9 @@ impl<C> Arrivals<C> {
     /// Begins a turn. `waited` says how long the first connection of the turn was in the kernel's queue.
     pub(super) fn turn(&mut self, now: Instant, waited: impl FnOnce() -> Duration) -> Turn {
         let behind = self.behind.is_some_and(|since| now.duration_since(since) >= LATE);
-        self.late |= behind && waited() >= LATE;
-        Turn { now, newest_first: self.late }
+        let first = !self.late && behind && waited() >= LATE;
+        self.late |= first;
+        Turn { now, newest_first: self.late, first }
     }
 
     /// Ends a turn; `emptied` says that nothing was left in the kernel.
@@ -79,7 +87,7 @@ impl<C> Arrivals<C> {
 
     /// Connections that the kernel should keep after a turn.
     pub(super) fn backlog(&self) -> u16 {
-        if self.late { TURN } else { BACKLOG }
+        if self.late { QUEUE } else { BACKLOG }
     }
 
     /// Lets one wait.
@@ -158,9 +166,10 @@ mod tests {
         assert_eq!(arrivals.newest(), Some(3));
         arrivals.end(turn, true);
         assert!(arrivals.is_behind(), "two wait");
-        assert_eq!(arrivals.backlog(), TURN);
+        assert_eq!(arrivals.backlog(), QUEUE);
         let turn = arrivals.turn(start + 2 * LATE, || Duration::ZERO);
         assert!(turn.newest_first);
+        assert_eq!(turn.accepts(), turn.begins(), "what the kernel keeps is young, and costs nothing there");
         arrivals.push(turn, 4);
         assert_eq!([arrivals.newest(), arrivals.newest(), arrivals.newest()], [Some(4), Some(2), Some(1)]);
         arrivals.end(turn, true);
