@@ -99,3 +99,32 @@ impl AsyncWrite for Transport {
         either!(self, stream => stream.poll_shutdown(cx))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use tokio::io::AsyncReadExt;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_last_octets_come_before_the_end() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let mut ours = Transport::Plain(listener.accept().await.unwrap().0);
+        let reader = tokio::spawn(async move {
+            let mut all = Vec::new();
+            client.read_to_end(&mut all).await.map(|_| all)
+        });
+        // More than the socket takes at once.
+        let octets: Vec<u8> = (0..8 * 1024 * 1024).map(|number: u32| number.to_le_bytes()[1]).collect();
+        let mut sent = 0;
+        while sent < octets.len() {
+            sent += poll_fn(|cx| ours.poll_write_last(cx, &octets[sent..])).await.unwrap();
+        }
+        drop(ours);
+        assert!(reader.await.unwrap().unwrap() == octets);
+    }
+}

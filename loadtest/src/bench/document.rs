@@ -102,10 +102,11 @@ impl Document<'_> {
         writeln!(text, "| | {} |\n|---|{}", names.join(" | "), "---|".repeat(columns.len()))
     }
 
-    /// Sluice, then the others that took part.
+    /// Sluice, its other builds, then the others that took part.
     fn columns(&self) -> Vec<&str> {
         let others = PEERS.into_iter().filter(|&peer| self.versions.contains_key(peer));
-        std::iter::once(self.own).chain(others).collect()
+        let builds = self.versions.keys().map(String::as_str).filter(|name| !PEERS.contains(name));
+        std::iter::once(self.own).chain(builds.filter(|&name| name != self.own)).chain(others).collect()
     }
 
     fn cpu(&self, text: &mut String) -> std::fmt::Result {
@@ -282,10 +283,32 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("- HTTP/1.1, 0.1 KiB: nginx (1.50)"), "{text}");
+        assert!(!text.contains("profiled"), "{text}");
         // A second writing replaces the first.
         document.write(folder.path()).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), text);
         let picture = fs::read_to_string(folder.path().join("benchmarks.svg")).unwrap();
         assert!(picture.contains(r#"class="own" x="330" y="58" width="225.0""#), "{picture}");
+    }
+
+    #[test]
+    fn another_build_has_a_column_of_its_own() {
+        let samples = [("sluice", 30), ("pgo", 25), ("nginx", 20), ("haproxy", 60)];
+        let summary = Summary::new(samples.map(|(name, cpu)| sample(0, name, cpu)).into());
+        let versions = json!({"sluice": "1", "pgo": "1", "nginx": "2", "haproxy": "3"});
+        let document = Document {
+            rungs: &rung::all(),
+            summary: &summary,
+            own: "sluice",
+            rounds: 1,
+            machine: &json!({}),
+            versions: versions.as_object().unwrap(),
+        };
+        let text = document.figures().unwrap();
+        assert!(text.contains("| | Sluice | Sluice, profiled | HAProxy | nginx, µs |"), "{text}");
+        assert!(
+            text.contains("| 1.50 (1.50 to 1.50) | 1.25 (1.25 to 1.25) | 3.00 (3.00 to 3.00) | 20.0 |"),
+            "{text}"
+        );
     }
 }

@@ -114,6 +114,7 @@ fn bars(rung: &Rung, summary: &Summary, own: &str) -> Vec<Bar> {
 pub(super) fn display(peer: &str) -> &str {
     match peer {
         "sluice" => "Sluice",
+        "pgo" => "Sluice, profiled",
         "haproxy" => "HAProxy",
         "envoy" => "Envoy",
         "vanilla" => "Pingora",
