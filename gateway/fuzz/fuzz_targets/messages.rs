@@ -1,4 +1,4 @@
-//! Requests and responses of HTTP/1, heads and bodies: `cargo +nightly fuzz run messages seeds/messages`.
+//! Requests and responses of HTTP/1, heads and bodies. CONTRIBUTING.md says how to run it.
 
 #![no_main]
 

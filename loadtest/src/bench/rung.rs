@@ -101,10 +101,10 @@ pub fn all() -> Vec<Rung> {
         field: Field::Sluice,
         ..rung(name, title, Load::Wrk(Wrk::get("/", 64)))
     };
-    let routes = |name, title, routes| Rung {
+    let routes = |name, title, routes, hosts| Rung {
         setting: Setting { routes, ..Setting::NORMAL },
         field: Field::Routing,
-        ..rung(name, title, Load::Wrk(Wrk { spread: true, ..Wrk::get("/", 64) }))
+        ..rung(name, title, Load::Wrk(Wrk { hosts, ..Wrk::get("/", 64) }))
     };
     let h2 = |streams| Load::H2load(H2load { connections: 10, streams });
     vec![
@@ -130,8 +130,9 @@ pub fn all() -> Vec<Rung> {
         rung("tls-1m", "TLS, HTTP/1.1, 1 MiB", Load::Wrk(Wrk { tls: true, ..Wrk::get("/1m", 32) })),
         rung("tls-handshake", "TLS, full handshake each", Load::Handshakes),
         rung("websocket", "WebSocket, echo of 100 octets", Load::WebSocket),
-        routes("routes-1", "1 route", 1),
-        routes("routes-10000", "10,000 routes, all asked", 10_000),
+        routes("routes-1", "1 route", 1, 1),
+        routes("routes-10000-1", "10,000 routes, 1 asked", 10_000, 1),
+        routes("routes-10000", "10,000 routes, 1,000 asked in turn", 10_000, 1000),
         Rung { seconds: 8, ..rung("fixed-5000", "5,000 requests/s", Load::Paced { rate: 5000, changes: 0 }) },
         Rung {
             seconds: 8,

@@ -10,8 +10,8 @@ use super::Work;
 use crate::bench::scene::{HOST, Scene, hosts};
 use crate::bench::tool;
 
-/// Hosts that are asked in turn when there are many.
-const SPREAD: usize = 1000;
+/// Requests that are made ready, to be sent in turn.
+const READY: usize = 1000;
 
 /// Which requests.
 #[derive(Clone, Copy, Debug)]
@@ -26,14 +26,14 @@ pub struct Wrk {
     pub close: bool,
     /// Octets to send with each; a GET when there are none.
     pub body: usize,
-    /// Ask all hosts in turn.
-    pub spread: bool,
+    /// Hosts to ask in turn, out of all that there are, a thousand at most; 0 asks the usual one, without a script.
+    pub hosts: usize,
 }
 
 impl Wrk {
     /// GETs of a path over kept connections in the clear.
     pub const fn get(path: &'static str, connections: u32) -> Self {
-        Self { tls: false, connections, path, close: false, body: 0, spread: false }
+        Self { tls: false, connections, path, close: false, body: 0, hosts: 0 }
     }
 
     /// Runs it.
@@ -66,15 +66,15 @@ impl Wrk {
             write!(script, "wrk.method = \"POST\"\nwrk.body = string.rep(\"x\", {})\n", self.body)
                 .expect("a String takes any text");
         }
-        if self.spread {
+        if self.hosts > 0 {
             let hosts = hosts(routes);
-            let step = hosts.len().div_ceil(SPREAD);
+            let step = hosts.len().div_ceil(self.hosts);
             let some: Vec<&String> = hosts.iter().step_by(step).collect();
             write!(
                 script,
                 "local hosts = {{ {} }}\nlocal requests, turn = {{}}, 0\nfunction init()\n  \
-                 for i = 1, {SPREAD} do\n    wrk.headers[\"Host\"] = hosts[(i - 1) % #hosts + 1]\n    \
-                 requests[i] = wrk.format()\n  end\nend\nfunction request()\n  turn = turn % {SPREAD} + 1\n  \
+                 for i = 1, {READY} do\n    wrk.headers[\"Host\"] = hosts[(i - 1) % #hosts + 1]\n    \
+                 requests[i] = wrk.format()\n  end\nend\nfunction request()\n  turn = turn % {READY} + 1\n  \
                  return requests[turn]\nend\n",
                 some.iter().map(|host| format!("\"{host}\"")).collect::<Vec<_>>().join(", ")
             )
