@@ -1,7 +1,7 @@
 //! Backends: small HTTP/1.1 servers on loopback that tell what they were asked, or misbehave as told.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::thread::JoinHandle;
@@ -107,7 +107,7 @@ impl Backend {
     }
 
     fn start(name: &str, handler: Box<Handler>, tls: Option<Arc<ServerConfig>>, keep_alive: usize) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, super::ports::reserve())).unwrap();
+        let listener = super::ports::listen();
         let address = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
             name: name.to_owned(),

@@ -12,6 +12,17 @@ static TAKEN: LazyLock<Mutex<HashSet<u16>>> = LazyLock::new(Mutex::default);
 
 /// A port that is free now and that no other test of this process gets.
 pub(crate) fn reserve() -> u16 {
+    choose(Some)
+}
+
+/// A listener on such a port of 127.0.0.1. A port that was free a moment ago need not be: a program that another test is
+/// just starting holds all sockets that this process has open, until it is that program.
+pub(crate) fn listen() -> TcpListener {
+    choose(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok())
+}
+
+/// What `take` makes of the first free port that it takes.
+fn choose<T>(mut take: impl FnMut(u16) -> Option<T>) -> T {
     let mut taken = TAKEN.lock().unwrap();
     let width = usize::from(RANGE.end - RANGE.start);
     let start = std::process::id() as usize * 97 + taken.len() * 7;
@@ -21,10 +32,23 @@ pub(crate) fn reserve() -> u16 {
             TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok()
                 && TcpListener::bind((Ipv6Addr::LOCALHOST, port)).is_ok()
         };
-        if !taken.contains(&port) && free() {
+        if !taken.contains(&port)
+            && free()
+            && let Some(took) = take(port)
+        {
             taken.insert(port);
-            return port;
+            return took;
         }
     }
     panic!("no free port in {RANGE:?}");
+}
+
+#[test]
+fn a_port_that_is_lost_before_it_is_used_is_passed_over() {
+    let mut offered = Vec::new();
+    let got = choose(|port| {
+        offered.push(port);
+        (offered.len() > 1).then_some(port)
+    });
+    assert!(got != offered[0] && offered.len() == 2, "{got} of {offered:?}");
 }
