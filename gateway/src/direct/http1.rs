@@ -91,11 +91,11 @@ impl<'c> Http1<'c> {
         let mut head = &head[..];
         self.flushed = false;
         while self.backlog.is_empty() && head.len() + body.len() > 0 {
-            let to = Pin::new(&mut self.wire.transport);
+            let to = &mut self.wire.transport;
             let written = match (head, body) {
-                ([], only) | (only, []) if whole && !self.keep => to.get_mut().poll_write_last(cx, only),
-                ([], only) | (only, []) => to.poll_write(cx, only),
-                _ => to.poll_write_vectored(cx, &[IoSlice::new(head), IoSlice::new(body)]),
+                ([], only) | (only, []) if whole && !self.keep => to.poll_write_last(cx, only),
+                ([], only) | (only, []) => Pin::new(to).poll_write(cx, only),
+                _ => Pin::new(to).poll_write_vectored(cx, &[IoSlice::new(head), IoSlice::new(body)]),
             };
             match written {
                 Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
