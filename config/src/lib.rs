@@ -43,4 +43,4 @@ pub use rule::{
     WeightedBackend,
 };
 pub use snapshot::Snapshot;
-pub use tuning::{Hsts, Tuning};
+pub use tuning::{HeaderBuffers, Hsts, Tuning};

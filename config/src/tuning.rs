@@ -24,10 +24,14 @@ pub struct Tuning {
     pub keep_alive_requests: u32,
     /// Client connections that are open at once, over all workers; 0 is no limit but the file limit.
     pub max_connections: usize,
-    /// Octets of the request line; more is 414. Half of `large-client-header-buffers`.
-    pub max_request_line: usize,
-    /// Octets of the whole head; more is 400, as nginx has it. The other half.
-    pub max_request_head: usize,
+    /// How long a request head and each line of it may be (`large-client-header-buffers`).
+    pub large_client_header_buffers: HeaderBuffers,
+    /// Field names with `_` are as good as others (`enable-underscores-in-headers`); without it they count as
+    /// odd ones, for which the next field says what happens.
+    pub underscores_in_headers: bool,
+    /// Fields with odd names (other than letters, digits and `-`) are dropped; without it they are passed on
+    /// (`ignore-invalid-headers`).
+    pub ignore_invalid_headers: bool,
     /// HTTP/2 on the TLS ports (`use-http2`).
     pub use_http2: bool,
     /// Streams of one HTTP/2 connection (`http2-max-concurrent-streams`).
@@ -83,6 +87,22 @@ pub struct Tuning {
     pub default_backend: Option<(PoolKey, ServiceRef)>,
 }
 
+/// Buffers for a request head as nginx counts them: a line fits in one buffer, the whole head in all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeaderBuffers {
+    /// How many.
+    pub count: usize,
+    /// Bytes of one: a longer request line is 414, a longer field line is 400.
+    pub size: usize,
+}
+
+impl HeaderBuffers {
+    /// Bytes of all together: a longer head is 400.
+    pub fn total(self) -> usize {
+        self.count.saturating_mul(self.size)
+    }
+}
+
 /// HTTP Strict Transport Security (RFC 6797).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hsts {
@@ -102,8 +122,9 @@ impl Default for Tuning {
             keep_alive: Duration::from_secs(75),
             keep_alive_requests: 1000,
             max_connections: 16384,
-            max_request_line: 8 * 1024,
-            max_request_head: 32 * 1024,
+            large_client_header_buffers: HeaderBuffers { count: 4, size: 8 * 1024 },
+            underscores_in_headers: false,
+            ignore_invalid_headers: true,
             use_http2: true,
             http2_max_concurrent_streams: 128,
             proxy_connect_timeout: Duration::from_secs(5),

@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use sluice_config::NextUpstream;
+use sluice_config::{HeaderBuffers, NextUpstream};
 
 /// The type of a setting.
 #[derive(Clone, Copy, Debug)]
@@ -137,14 +137,14 @@ pub fn positive(text: &str) -> Result<u32, String> {
 
 /// A number of buffers and the octets of one. Together they stay below 16 MiB, so that a slip cannot let a
 /// single request head take the memory of the program.
-pub fn buffers(text: &str) -> Result<(usize, usize), String> {
+pub fn buffers(text: &str) -> Result<HeaderBuffers, String> {
     let mut words = text.split_whitespace();
-    let (number, octets) = (words.next().map(int::<usize>), words.next().map(size));
-    if let (Some(Ok(number @ 1..)), Some(Ok(octets @ 1..)), None) = (number, octets, words.next())
-        && let Ok(octets) = usize::try_from(octets)
-        && number.checked_mul(octets).is_some_and(|all| all <= 16 << 20)
+    let (count, octets) = (words.next().map(int::<usize>), words.next().map(self::size));
+    if let (Some(Ok(count @ 1..)), Some(Ok(octets @ 1..)), None) = (count, octets, words.next())
+        && let Ok(size) = usize::try_from(octets)
+        && count.checked_mul(size).is_some_and(|all| all <= 16 << 20)
     {
-        return Ok((number, octets));
+        return Ok(HeaderBuffers { count, size });
     }
     Err("must be a number and a size such as 4 8k, together at most 16m".into())
 }

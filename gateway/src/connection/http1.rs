@@ -165,7 +165,8 @@ impl Http1 {
     /// Reads a head under one deadline, from its first octet on.
     async fn read_head(&mut self, wire: &mut Wire) -> Result<Head, NoHead> {
         let tuning = self.worker.state.tuning.load();
-        let limits = Limits { request_line: tuning.max_request_line, head: tuning.max_request_head };
+        let buffers = tuning.large_client_header_buffers;
+        let limits = Limits { request_line: buffers.size, head: buffers.total() };
         let deadline = tuning.client_header_timeout;
         drop(tuning);
         let mut scanner = Scanner::default();

@@ -182,7 +182,9 @@ impl Http2 {
         let mut options = Builder::new();
         options
             .max_concurrent_streams(tuning.http2_max_concurrent_streams)
-            .max_header_list_size(u32::try_from(tuning.max_request_head).unwrap_or(u32::MAX))
+            .max_header_list_size(
+                u32::try_from(tuning.large_client_header_buffers.total()).unwrap_or(u32::MAX),
+            )
             .initial_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_send_buffer_size(SEND_BUFFER)

@@ -132,19 +132,25 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
         NotYet::Harmless,
         "Names allowed in custom-headers ConfigMaps.",
     ),
-    Setting::not_yet(
+    Setting::served(
         "enable-underscores-in-headers",
         Value::Bool,
         "false",
-        NotYet::ChangesAnswers,
-        "Accept header names with _.",
+        "Pass request fields on whose names have _; without it they count as invalid.",
+        |text, settings: &mut Settings| {
+            settings.tuning.underscores_in_headers = value::bool(text)?;
+            Ok(())
+        },
     ),
-    Setting::not_yet(
+    Setting::served(
         "ignore-invalid-headers",
         Value::Bool,
         "true",
-        NotYet::Harmless,
-        "Drop malformed header names silently.",
+        "Drop request fields whose names have other characters than letters, digits and -.",
+        |text, settings: &mut Settings| {
+            settings.tuning.ignore_invalid_headers = value::bool(text)?;
+            Ok(())
+        },
     ),
     Setting::not_yet(
         "proxy-cookie-path",

@@ -24,11 +24,9 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
         "large-client-header-buffers",
         Value::Buffers,
         "4 8k",
-        "Number and size of buffers: a request line over one size is 414, a head over all 400.",
+        "Number and size of buffers: a request line over one size is 414, a field over one or a head over all 400.",
         |text, settings: &mut Settings| {
-            let (number, size) = value::buffers(text)?;
-            settings.tuning.max_request_line = size;
-            settings.tuning.max_request_head = number * size;
+            settings.tuning.large_client_header_buffers = value::buffers(text)?;
             Ok(())
         },
     ),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sluice_config::{NamespacedName, Severity};
+use sluice_config::{HeaderBuffers, NamespacedName, Severity};
 
 use super::*;
 
@@ -49,6 +49,8 @@ fn served_keys_are_typed() {
         ("hsts-preload", "true"),
         ("worker-shutdown-timeout", "10s"),
         ("large-client-header-buffers", "2 16k"),
+        ("enable-underscores-in-headers", "true"),
+        ("ignore-invalid-headers", "false"),
         ("retry-non-idempotent", "true"),
         ("disable-access-log", "true"),
         ("http-redirect-code", "301"),
@@ -61,7 +63,8 @@ fn served_keys_are_typed() {
     assert_eq!(tuning.keep_alive, Duration::ZERO);
     assert!(tuning.hsts.unwrap().preload);
     assert_eq!(tuning.worker_shutdown_timeout, Duration::from_secs(10));
-    assert_eq!((tuning.max_request_line, tuning.max_request_head), (16 << 10, 32 << 10));
+    assert_eq!(tuning.large_client_header_buffers, HeaderBuffers { count: 2, size: 16 << 10 });
+    assert!(tuning.underscores_in_headers && !tuning.ignore_invalid_headers);
     assert!(tuning.next_upstream.non_idempotent && tuning.next_upstream.error);
     assert!(!tuning.access_log);
     assert_eq!(tuning.http_redirect_code, 301);

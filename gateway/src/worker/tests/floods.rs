@@ -95,7 +95,8 @@ async fn a_head_without_end() {
 #[tokio::test]
 async fn a_head_that_is_too_large() {
     let backend = Backend::new().await;
-    let gateway = Gateway::tuned(&[backend.address], |tuning| tuning.max_request_head = 8 * 1024).await;
+    let gateway =
+        Gateway::tuned(&[backend.address], |tuning| tuning.large_client_header_buffers.count = 1).await;
     let mut client = Frames::connect(&gateway, &[]).await;
     let long = "a".repeat(120);
     let fields: Vec<(&str, &str)> = (0..110).map(|_| ("x-a", &long[..])).collect();
