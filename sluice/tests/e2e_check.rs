@@ -41,3 +41,32 @@ fn problems_depend_on_the_flags() {
     let (status, text) = check(&folder, &["--configmap", "ingress-nginx/missing"]);
     assert!(text.contains("ingress-nginx/missing"), "{status:?}: {text}");
 }
+
+#[test]
+fn the_exit_code_is_0_for_warnings_1_for_errors_and_2_when_there_is_nothing_to_check() {
+    let backend = Backend::echo("shop");
+    let with = |name: &str, value: &str| {
+        let ingress = Ingress::new("noted").path("a.example", "/", "shop").annotation(name, value);
+        Folder::with(site("shop", "shop.example", &[&backend]) + &ingress.text())
+    };
+    let (status, text) = check(&with("enable-access-log", "false"), &[]);
+    assert!(status == Some(0) && text.contains("warning: "), "{status:?}: {text}");
+    let (status, text) = check(&with("proxy-read-timeout", "long"), &[]);
+    assert!(status == Some(1) && text.contains("error: "), "{status:?}: {text}");
+    assert_eq!(run(&["check", "--manifests", "/nonexistent"]).status.code(), Some(2));
+    assert_eq!(run(&["check"]).status.code(), Some(2));
+    let help = String::from_utf8(run(&["--help"]).stdout).unwrap();
+    assert!(help.contains("exits with 1 when one is an error, with 0 otherwise"), "{help}");
+}
+
+#[test]
+fn a_protection_that_is_not_served_is_not_said_to_be_fixed_by_removing_it() {
+    let backend = Backend::echo("shop");
+    let ingress = Ingress::new("inside").path("a.example", "/", "shop");
+    let ingress = ingress.annotation("whitelist-source-range", "10.0.0.0/8");
+    let (_, text) = check(&Folder::with(site("shop", "shop.example", &[&backend]) + &ingress.text()), &[]);
+    assert!(
+        text.contains("leave it until Sluice serves it") && !text.contains("; remove the annotation"),
+        "{text}"
+    );
+}

@@ -160,6 +160,24 @@ pub fn parse(ingress: &Ingress, prefix: &str, validate: bool, gates: &Gates) -> 
     reader.parsed
 }
 
+/// What becomes of an Ingress whose annotations are refused.
+const LEFT_OUT: &str = "the Ingress is left out and its routes answer 404";
+
+/// How to fix an annotation that is not served. Where it protects, to remove it would open the routes.
+fn without<S>(support: &Support<S>) -> &'static str {
+    match support {
+        Support::NotYet(NotYet::Protects) => {
+            "leave it until Sluice serves it, because without it the routes are open to everybody; to serve them now, \
+             protect them by other means first (in the application, with a NetworkPolicy), then remove the annotation"
+        }
+        Support::NotYet(NotYet::ChangesAnswers) => {
+            "remove the annotation only if the routes may be served without what it asks for; if it protects them, do \
+             that by other means first"
+        }
+        _ => "remove the annotation if the routes may be served without it",
+    }
+}
+
 struct Reader<'a> {
     object: &'a ObjectRef,
     prefix: &'a str,
@@ -174,7 +192,7 @@ impl Reader<'_> {
             self.drop(
                 name,
                 format!("{text:?} contains the word {word:?}, which annotation-value-word-blocklist forbids"),
-                "take the word out of the value or out of the list in the ConfigMap",
+                "take the word out of the value or, if it is harmless, out of the list in the ConfigMap",
             );
             return;
         }
@@ -183,7 +201,13 @@ impl Reader<'_> {
             self.drop(
                 name,
                 format!("has the risk {risk}, and annotations-risk-level in the ConfigMap is {level}"),
-                "remove the annotation",
+                &match &entry.support {
+                    Support::Served(_) => format!(
+                        "set annotations-risk-level to {risk}, or remove the annotation if the routes may be served \
+                         without it"
+                    ),
+                    support => without(support).to_owned(),
+                },
             );
             return;
         }
@@ -198,7 +222,10 @@ impl Reader<'_> {
             Support::Served(apply) => match apply(text, &mut self.parsed.settings) {
                 Ok(()) => {}
                 Err(Fault::Invalid(reason)) => self.invalid(name, text, &reason, entry, false),
-                Err(Fault::NotYet) => self.deny(name, format!("the value {text:?} is not implemented yet")),
+                Err(Fault::NotYet) => {
+                    let reason = format!("the value {text:?} is not implemented yet");
+                    self.deny(name, reason, "give it a value that is served, see docs/annotations.md");
+                }
             },
             Support::NotYet(_) | Support::NoEffect(_) if entry.is_idle(text) => {}
             Support::NotYet(NotYet::Harmless) => {
@@ -207,11 +234,11 @@ impl Reader<'_> {
             }
             Support::NotYet(NotYet::StandsAside) => self.drop(
                 name,
-                "is not implemented yet, so this Ingress is left out and takes no request".to_owned(),
+                "is not implemented yet".to_owned(),
                 "remove the annotation to serve the Ingress as an ordinary one",
             ),
             Support::NotYet(NotYet::Protects | NotYet::ChangesAnswers) => {
-                self.deny(name, "the annotation is not implemented yet".to_owned());
+                self.deny(name, "the annotation is not implemented yet".to_owned(), without(&entry.support));
             }
             Support::NoEffect(reason) => {
                 self.warn(name, format!("{text:?} has no effect: {reason}"), "remove the annotation");
@@ -241,26 +268,23 @@ impl Reader<'_> {
             let problem = error(self.object, self.field(name), message, "correct the value");
             self.parsed.problems.push(problem);
         } else if self.validate {
-            self.drop(name, format!("{message}; the Ingress is not served"), "correct the value");
+            self.drop(name, message, "correct the value");
         } else {
-            self.deny(name, message);
+            self.deny(name, message, "correct the value");
         }
     }
 
+    /// The Ingress is left out, which each of these problems has to say.
     fn drop(&mut self, name: &str, message: String, remedy: &str) {
+        let message = format!("{message}; {LEFT_OUT}");
         self.parsed.problems.push(error(self.object, self.field(name), message, remedy));
         self.parsed.verdict = Verdict::Drop;
     }
 
-    fn deny(&mut self, name: &str, reason: String) {
+    fn deny(&mut self, name: &str, reason: String, remedy: &str) {
         let field = self.field(name);
         let message = format!("{reason}; the routes of this Ingress answer 503");
-        self.parsed.problems.push(error(
-            self.object,
-            field.clone(),
-            message,
-            "remove the annotation or correct its value",
-        ));
+        self.parsed.problems.push(error(self.object, field.clone(), message, remedy));
         if self.parsed.verdict == Verdict::Serve {
             let reason = format!("{} {field}: {reason}", self.object).into();
             self.parsed.verdict = Verdict::Deny(Deny { status: 503, reason });

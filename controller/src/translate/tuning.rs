@@ -198,13 +198,16 @@ impl Reader {
                 let message = format!(
                     "{text:?} protects every route, and the key is not implemented yet; all routes answer 503"
                 );
-                self.error(entry.name, message, "remove the key, if the routes may stand open without it");
+                let remedy = "leave it until Sluice serves it, because without it the routes are open to everybody; to \
+                              serve them now, protect them by other means first, then remove the key";
+                self.error(entry.name, message, remedy);
                 let reason = format!("{} data[{}] is not implemented yet", self.object, entry.name);
                 self.closed.get_or_insert(reason.into());
             }
             Support::NotYet(NotYet::ChangesAnswers | NotYet::StandsAside) => {
-                let message = format!("{text:?} is refused: the key is not implemented yet");
-                self.error(entry.name, message, "remove the key");
+                let message = format!("{text:?} has no effect: the key is not implemented yet");
+                let remedy = "remove the key, or accept that answers are other than it asks for";
+                self.error(entry.name, message, remedy);
             }
             Support::NoEffect(reason) => {
                 self.warn(entry.name, format!("{text:?} has no effect: {reason}"), "remove the key");

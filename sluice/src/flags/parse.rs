@@ -241,7 +241,7 @@ fn program() -> clap::Command {
         .about("Serve a cluster or a folder of manifests (the default subcommand)")
         .args(arguments(|_| true));
     let check = clap::Command::new("check")
-        .about("Print every problem of a folder of manifests; exit 1 when there is one")
+        .about("Print every problem of a folder of manifests; exits with 1 when one is an error, with 0 otherwise")
         .args(arguments(|_| true));
     let shows = View::ALL.map(|view| {
         clap::Command::new(view.name()).about(view.about()).args(arguments(|flag| flag.name == ADMIN)).arg(

@@ -134,7 +134,10 @@ fn a_flag_without_effect_says_so_and_what_to_do() {
     let (_, warnings) = serve("--publish-service a/b --enable-metrics");
     assert_eq!(
         warnings,
-        ["flag --publish-service has no effect: with --manifests no status is written; remove this flag"]
+        [
+            "flag --publish-service has no effect: Sluice writes no Ingress status yet; point DNS at the address of its \
+          Service yourself"
+        ]
     );
 }
 

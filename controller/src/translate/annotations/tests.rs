@@ -153,3 +153,36 @@ fn the_newer_name_wins_over_its_alias() {
     assert!(parsed.problems.iter().any(|problem| problem.field.contains("whitelist")
         && problem.message.contains("allowlist-source-range is given too")));
 }
+
+#[test]
+fn how_to_fix_a_protection_that_is_not_served_never_opens_the_route() {
+    for (name, value) in
+        [("whitelist-source-range", "10.0.0.0/8"), ("auth-url", "http://auth"), ("limit-rps", "5")]
+    {
+        let parsed = read(&[(name, value)]);
+        let remedy = &parsed.problems[0].remedy;
+        assert!(
+            remedy.starts_with("leave it until") && remedy.contains("open to everybody"),
+            "{name}: {remedy}"
+        );
+    }
+    let strict = Gates { risk: Risk::Low, ..Gates::default() };
+    let parsed = parse(&ingress(&[("auth-url", "http://auth")]), "p", true, &strict);
+    assert!(parsed.problems[0].remedy.starts_with("leave it until"), "{}", parsed.problems[0]);
+}
+
+#[test]
+fn every_problem_that_leaves_the_ingress_out_says_so() {
+    let gates = Gates { risk: Risk::Low, blocked_words: vec!["evil".into()], ..Gates::default() };
+    for (name, value) in [
+        ("affinity-mode", "balanced"),
+        ("session-cookie-samesite", "evil"),
+        ("force-ssl-redirect", "banana"),
+        ("canary", "true"),
+    ] {
+        let parsed = parse(&ingress(&[(name, value)]), "p", true, &gates);
+        assert_eq!(parsed.verdict, Verdict::Drop, "{name}");
+        let message = &parsed.problems[0].message;
+        assert!(message.ends_with("the Ingress is left out and its routes answer 404"), "{name}: {message}");
+    }
+}

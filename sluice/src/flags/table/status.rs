@@ -1,13 +1,15 @@
-//! What is written back to a cluster: with a folder of manifests, nothing.
+//! What is written back to a cluster: nothing yet, and from a folder of manifests there is nowhere to write to.
 
 use super::super::value::Place::Nowhere;
 use super::super::value::Value::{Bool, Duration, Int, List, Object, Text};
 use super::{Flag, flag};
 
 /// Why flags about Ingress status do nothing.
-const NO_STATUS: &str = "with --manifests no status is written; remove this flag";
+const NO_STATUS: &str =
+    "Sluice writes no Ingress status yet; point DNS at the address of its Service yourself";
 /// Why flags about leader election do nothing.
-const NO_ELECTION: &str = "with --manifests there is nothing to elect a leader for; remove this flag";
+const NO_ELECTION: &str =
+    "Sluice writes nothing to the cluster yet, so there is no leader to elect; remove this flag";
 
 pub(super) const FLAGS: &[Flag] = &[
     flag("update-status", Bool(Nowhere(NO_STATUS)), "true", "Write Ingress.status.loadBalancer"),
@@ -26,7 +28,7 @@ pub(super) const FLAGS: &[Flag] = &[
     flag("disable-leader-election", Bool(Nowhere(NO_ELECTION)), "false", "Every replica writes"),
     flag(
         "disable-sync-events",
-        Bool(Nowhere("with --manifests no Events are written; remove this flag")),
+        Bool(Nowhere("Sluice writes no Events yet; its log and `sluice problems` have what they would say")),
         "false",
         "Write no Sync Events",
     ),
