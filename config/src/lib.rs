@@ -7,7 +7,8 @@
 //! Where to find things: what listens ([`listener`]), which hosts there are ([`host`]), what a request is
 //! matched against and what then happens ([`rule`], [`policy`]), where it goes ([`pool`], [`endpoint`]), which
 //! certificates are served ([`certificate`]), settings with one global value ([`tuning`]), and what is wrong
-//! with the input ([`problem`]). Beside it stands the one map that both planes keep such data in ([`by_key`]).
+//! with the input ([`problem`]). Beside it stand the one map that both planes keep such data in ([`by_key`]), and
+//! how what others wrote is shown to people ([`text`]).
 
 pub mod by_key;
 pub mod certificate;
@@ -22,6 +23,7 @@ pub mod problem;
 pub mod report;
 pub mod rule;
 pub mod snapshot;
+pub mod text;
 pub mod tuning;
 
 pub use by_key::{ByKey, Keyed};

@@ -1,6 +1,15 @@
 //! Short hands for making [`Problem`]s: every one names the object, the field, what is wrong and what to do.
+//!
+//! All of these may repeat what others wrote, and go to logs, terminals and metrics. So each part is made one line of
+//! bounded length here, where every problem passes.
 
-use sluice_config::{ObjectRef, Problem, Severity};
+use sluice_config::text::one_line;
+use sluice_config::{NamespacedName, ObjectRef, Problem, Severity};
+
+/// Bytes of a name or field.
+const NAME: usize = 320;
+/// Bytes of what is wrong, or of how to fix it.
+const MESSAGE: usize = 1200;
 
 /// Something is not served as the object asks.
 pub(crate) fn error(
@@ -30,10 +39,44 @@ fn problem(
     remedy: impl Into<String>,
 ) -> Problem {
     Problem {
-        object: object.clone(),
-        field: field.into(),
+        object: shown(object),
+        field: line(field.into(), NAME),
         severity,
-        message: message.into(),
-        remedy: remedy.into(),
+        message: line(message.into(), MESSAGE),
+        remedy: line(remedy.into(), MESSAGE),
+    }
+}
+
+/// A name is as it stands nearly always: then it is not copied.
+fn shown(object: &ObjectRef) -> ObjectRef {
+    let part = |text: &std::sync::Arc<str>| match one_line(text, NAME) {
+        std::borrow::Cow::Borrowed(_) => text.clone(),
+        std::borrow::Cow::Owned(line) => line.into(),
+    };
+    let NamespacedName { namespace, name } = &object.name;
+    ObjectRef {
+        kind: object.kind.clone(),
+        name: NamespacedName { namespace: part(namespace), name: part(name) },
+    }
+}
+
+fn line(text: String, limit: usize) -> String {
+    match one_line(&text, limit) {
+        std::borrow::Cow::Borrowed(_) => text,
+        std::borrow::Cow::Owned(line) => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_part_of_a_problem_forges_a_line_or_fills_the_log() {
+        let odd = format!("x\n2026-01-01 ERROR forged\u{1b}[2J{}", "y".repeat(1 << 20));
+        let problem = error(&ObjectRef::new("File", &odd, &odd), odd.as_str(), odd.as_str(), odd.as_str());
+        let text = problem.to_string();
+        assert!(text.chars().all(sluice_config::text::is_plain), "{text}");
+        assert!(text.len() < 2 * (MESSAGE + 2 * NAME), "{}", text.len());
     }
 }

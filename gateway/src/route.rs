@@ -180,7 +180,7 @@ impl Compiler<'_> {
         Ok(Target {
             to,
             digits: affinity::backend_digits(&name),
-            name: name.into(),
+            name: crate::telemetry::log_name(&name).into(),
             edits: edits(&backend.filters).map_err(failed)?,
             meters: self.meters.map(|meters| meters.target(labels(&rule.origin, host, service))),
             sessions,

@@ -1,8 +1,13 @@
 //! The program log: `tracing` to standard error. Standard output belongs to the access log.
 
+use std::fmt;
 use std::io::IsTerminal;
 
+use sluice_config::text::one_line;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::field::MakeExt;
+use tracing_subscriber::fmt::FormatFields;
+use tracing_subscriber::fmt::format::{Writer, debug_fn};
 
 /// Environment variable that replaces the level from `--v` by filters per module.
 const FILTER: &str = "RUST_LOG";
@@ -24,6 +29,7 @@ pub(crate) fn start(verbosity: i64) -> anyhow::Result<()> {
     };
     tracing_subscriber::fmt()
         .with_env_filter(discreet(filter)?)
+        .fmt_fields(fields())
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         .try_init()
@@ -33,6 +39,31 @@ pub(crate) fn start(verbosity: i64) -> anyhow::Result<()> {
 /// The same filter without what must never be logged.
 fn discreet(filter: EnvFilter) -> anyhow::Result<EnvFilter> {
     SILENT.iter().try_fold(filter, |filter, directive| Ok(filter.add_directive(directive.parse()?)))
+}
+
+/// Bytes of one field of a line. More is never worth reading, and would bury the lines around it.
+const FIELD: usize = 4096;
+
+/// Fields of a line, the message among them, as text that cannot end the line or steer a terminal, whatever others
+/// have written into it.
+fn fields() -> impl for<'writer> FormatFields<'writer> + 'static {
+    debug_fn(|writer, field, value| match field.name() {
+        "message" => shown(writer, format_args!("{value:?}")),
+        // What the bridge from the crate `log` adds.
+        name if name.starts_with("log.") => Ok(()),
+        name => {
+            write!(writer, "{}=", name.trim_start_matches("r#"))?;
+            shown(writer, format_args!("{value:?}"))
+        }
+    })
+    .delimited(" ")
+}
+
+fn shown(writer: &mut Writer<'_>, value: fmt::Arguments<'_>) -> fmt::Result {
+    match value.as_str() {
+        Some(text) => writer.write_str(&one_line(text, FIELD)),
+        None => writer.write_str(&one_line(&value.to_string(), FIELD)),
+    }
 }
 
 /// Levels for klog's verbosity; ingress-nginx's chart runs with 2.
@@ -69,18 +100,24 @@ mod tests {
     }
 
     fn logged(verbosity: i64) -> String {
-        let lines = Lines::default();
-        let writer = lines.clone();
-        let log = tracing_subscriber::fmt()
-            .with_env_filter(discreet(EnvFilter::new(directives(verbosity))).unwrap())
-            .with_writer(move || writer.clone())
-            .finish();
-        tracing::subscriber::with_default(log, || {
+        written(verbosity, || {
             tracing::error!(target: "pingora_proxy::proxy_h1", "of pingora");
             tracing::error!(target: "kube_client::client", "a Secret that could not be read");
             tracing::info!(target: "sluice_gateway::connection", "of sluice");
             tracing::debug!(target: "sluice_gateway::connection", "details");
-        });
+        })
+    }
+
+    fn written(verbosity: i64, log: impl FnOnce()) -> String {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_env_filter(discreet(EnvFilter::new(directives(verbosity))).unwrap())
+            .fmt_fields(fields())
+            .with_ansi(false)
+            .with_writer(move || writer.clone())
+            .finish();
+        tracing::subscriber::with_default(subscriber, log);
         let bytes = lines.0.lock().unwrap().clone();
         String::from_utf8(bytes).unwrap()
     }
@@ -99,6 +136,20 @@ mod tests {
         for verbosity in [0, 3, 5] {
             assert!(!logged(verbosity).contains("Secret"), "{verbosity}");
         }
+    }
+
+    #[test]
+    fn nobody_forges_a_line_or_fills_the_log() {
+        let odd = "x\n2026-01-01T00:00:00Z ERROR forged \u{1b}[2J";
+        let long = "y".repeat(1 << 20);
+        let text = written(0, || {
+            tracing::info!(target: "sluice", name = odd, shown = %odd, debug = ?odd, "{odd}");
+            tracing::info!(target: "sluice", %long, "{long}");
+            tracing::info!(target: "sluice", number = 7, "plain");
+        });
+        assert_eq!(text.lines().count(), 3, "{text}");
+        assert!(text.len() < 4 * FIELD && text.chars().all(|c| c == '\n' || !c.is_control()), "{text}");
+        assert!(text.ends_with(" plain number=7\n"), "{text}");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use k8s_openapi::api::discovery::v1 as discovery;
 use k8s_openapi::api::networking::v1 as networking;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use sluice_config::NamespacedName;
+use sluice_config::text::one_line;
 
 use super::names::Names;
 use super::object::Object;
@@ -28,6 +29,16 @@ pub enum PruneError {
     /// It has no name.
     #[error("metadata.name is missing: give the object a name")]
     NoName,
+    /// It has one that no API server takes.
+    #[error("{field} {text:?} is no name that Kubernetes takes: {rule}")]
+    BadName {
+        /// `metadata.name` or `metadata.namespace`.
+        field: &'static str,
+        /// Its value, cut.
+        text: Box<str>,
+        /// What it must be.
+        rule: &'static str,
+    },
 }
 
 impl Prune {
@@ -116,11 +127,64 @@ impl Prune {
             None | Some("") => "default",
             Some(namespace) => namespace,
         };
+        valid("metadata.name", name, SUBDOMAIN, 253, true)?;
+        if !namespace.is_empty() {
+            valid("metadata.namespace", namespace, LABEL, 63, false)?;
+        }
         Ok(NamespacedName { namespace: self.names.share(namespace), name: name.into() })
     }
+}
+
+const SUBDOMAIN: &str =
+    "write at most 253 lower-case letters, digits, - and ., with a letter or digit at both ends of each part";
+const LABEL: &str = "write at most 63 lower-case letters, digits and -, with a letter or digit at both ends";
+
+/// Holds a name against Kubernetes' rule. An API server has done so already; a folder takes what is written in it, and
+/// a name with a line break in it would forge lines in every log that the object is named in.
+fn valid(
+    field: &'static str,
+    text: &str,
+    rule: &'static str,
+    longest: usize,
+    dots: bool,
+) -> Result<(), PruneError> {
+    let alphanumeric = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    let part = |part: &[u8]| {
+        part.first().is_some_and(alphanumeric)
+            && part.last().is_some_and(alphanumeric)
+            && part.iter().all(|b| alphanumeric(b) || *b == b'-')
+    };
+    let good = text.len() <= longest && text.as_bytes().split(|b| dots && *b == b'.').all(part);
+    let text = || one_line(text, 300).into();
+    if good { Ok(()) } else { Err(PruneError::BadName { field, text: text(), rule }) }
 }
 
 /// Creation time in Unix seconds, as Kubernetes records it.
 pub(super) fn created(time: Option<&Time>) -> Option<i64> {
     time.map(|time| time.0.as_second())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_that_an_api_server_takes() {
+        let prune = Prune::new(&Options::default());
+        let named = |namespace: &str, name: &str| {
+            let (name, namespace) = (Some(name.to_owned()), Some(namespace.to_owned()));
+            prune.name_of(&ObjectMeta { name, namespace, ..ObjectMeta::default() }, true)
+        };
+        for good in ["a", "a-b.c-1", "0", &"a".repeat(253)] {
+            assert!(named("shop", good).is_ok(), "{good}");
+        }
+        for bad in ["A", "a_b", "-a", "a-", "a..b", ".a", "a b", "a\nb", "a/b", "\u{e4}", &"a".repeat(254)] {
+            assert!(named("shop", bad).is_err(), "{bad:?}");
+        }
+        for bad in ["a.b", "a\nERROR", "Shop", &"a".repeat(64)] {
+            let error = named(bad, "a").unwrap_err().to_string();
+            assert!(error.starts_with("metadata.namespace ") && !error.contains('\n'), "{error}");
+        }
+        assert!(named("shop", &"\n".repeat(1 << 20)).unwrap_err().to_string().len() < 1000);
+    }
 }

@@ -194,6 +194,19 @@ fn escape(to: &mut Vec<u8>, text: &[u8]) {
     to.extend_from_slice(rest);
 }
 
+/// A name for between the brackets of a line. It is made of names of objects, which a folder of manifests does not
+/// hold to any rule: what could end the brackets or the line becomes `\xXX`.
+pub fn log_name(text: &str) -> String {
+    let mut name = Vec::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b' ' | b'[' | b']' => name.extend_from_slice(format!("\\x{byte:02X}").as_bytes()),
+            _ => escape(&mut name, &[byte]),
+        }
+    }
+    String::from_utf8(name).expect("what is escaped is ASCII")
+}
+
 fn seconds(to: &mut Vec<u8>, time: Duration) {
     let mut number = itoa::Buffer::new();
     to.extend_from_slice(number.format(time.as_secs()).as_bytes());
@@ -293,6 +306,12 @@ mod tests {
              \"curl/8.5 \\x22x\\x22\" 321 1.240 [shop-web-80] [] 10.0.0.1:80, [fd00::2]:80 0, 5 \
              0.001, 1.234 502, 200 0123456789abcdef0123456789abcdef\n"
         );
+    }
+
+    #[test]
+    fn a_name_cannot_end_its_brackets_or_the_line() {
+        assert_eq!(log_name("shop-web-80"), "shop-web-80");
+        assert_eq!(log_name("a] [\n\u{e4}"), "a\\x5D\\x20\\x5B\\x0A\\xC3\\xA4");
     }
 
     #[test]

@@ -1,10 +1,17 @@
 //! Lines of cells as aligned text.
 
+use sluice_config::text::one_line;
+
+/// Bytes of a cell that are printed. What is in it was written by others, and a terminal obeys it.
+const CELL: usize = 2048;
+
 /// Columns as wide as their widest cell; the first line is the heading.
 pub(super) fn render(lines: &[Vec<String>]) -> String {
     if lines.len() < 2 {
         return "none\n".to_owned();
     }
+    let shown = |line: &Vec<String>| line.iter().map(|cell| one_line(cell, CELL).into_owned()).collect();
+    let lines: Vec<Vec<String>> = lines.iter().map(shown).collect();
     let widths: Vec<usize> = (0..lines[0].len())
         .map(|column| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0))
         .collect();
@@ -27,6 +34,12 @@ mod tests {
         let lines = [["HOST", "PATH"], ["shop.example", "/"], ["a", "/long"]];
         let lines = lines.map(|line| line.map(str::to_owned).to_vec());
         assert_eq!(render(&lines), "HOST          PATH\nshop.example  /\na             /long\n");
+    }
+
+    #[test]
+    fn what_others_wrote_cannot_forge_a_line_or_steer_the_terminal() {
+        let text = render(&[vec!["PATH".to_owned()], vec!["/\nshop.example \u{1b}[2J".to_owned()]]);
+        assert_eq!(text, "PATH\n/\\nshop.example \\u{1b}[2J\n");
     }
 
     #[test]

@@ -1,0 +1,76 @@
+//! How text that others wrote is shown to people.
+//!
+//! Names and values of objects end in logs, messages and terminals. There, a line break would forge a line, an escape
+//! sequence would rewrite the screen, a sign that turns the direction of writing would show something else than there
+//! is, and a value of a megabyte would bury everything around it.
+
+use std::borrow::Cow;
+use std::fmt::{self, Write};
+
+/// Whether a character may stand in a line as it is: it neither ends the line, nor hides or reorders what is around it.
+pub fn is_plain(character: char) -> bool {
+    let reorders = matches!(character,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    !(character.is_control() || reorders || matches!(character, '\u{2028}' | '\u{2029}' | '\u{feff}'))
+}
+
+/// The text as one line of about `limit` bytes at most: what is not plain is escaped, and of a longer text both ends
+/// are kept, because what is wrong with a value stands behind it.
+pub fn one_line(text: &str, limit: usize) -> Cow<'_, str> {
+    let short = shortened(text, limit);
+    if short.chars().all(is_plain) {
+        return short;
+    }
+    let mut line = String::with_capacity(short.len() + 16);
+    // A String takes any text.
+    let _ = Plain(&mut line).write_str(&short);
+    // A character becomes up to ten.
+    Cow::Owned(shortened(&line, limit).into_owned())
+}
+
+fn shortened(text: &str, limit: usize) -> Cow<'_, str> {
+    if text.len() <= limit {
+        return Cow::Borrowed(text);
+    }
+    let head = text.floor_char_boundary(limit / 3 * 2);
+    let tail = text.ceil_char_boundary(text.len() - limit / 3);
+    Cow::Owned(format!("{}[... {} bytes ...]{}", &text[..head], tail - head, &text[tail..]))
+}
+
+/// Writes on what it is given, with whatever is not plain escaped.
+pub struct Plain<W>(pub W);
+
+impl<W: Write> Write for Plain<W> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let mut rest = text;
+        while let Some(at) = rest.find(|character| !is_plain(character)) {
+            self.0.write_str(&rest[..at])?;
+            let mut after = rest[at..].chars();
+            after.next().into_iter().try_for_each(|odd| write!(self.0, "{}", odd.escape_default()))?;
+            rest = after.as_str();
+        }
+        self.0.write_str(rest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_one_line_whatever_is_in_it() {
+        assert_eq!(one_line("shop.example", 100), "shop.example");
+        assert!(matches!(one_line("grüße", 100), Cow::Borrowed("grüße")));
+        assert_eq!(one_line("a\nERROR\r\t\u{1b}[2J\u{9b}", 100), "a\\nERROR\\r\\t\\u{1b}[2J\\u{9b}");
+        assert_eq!(one_line("a\u{2028}b\u{202e}c", 100), "a\\u{2028}b\\u{202e}c");
+    }
+
+    #[test]
+    fn of_a_long_text_both_ends_are_kept() {
+        let text = format!("begin{}end", "ä".repeat(1_000_000));
+        let line = one_line(&text, 300);
+        assert!(line.starts_with("beginä") && line.ends_with("äend") && line.contains("[... 1999"), "{line}");
+        assert!(line.len() < 340, "{}", line.len());
+        assert!(one_line(&"\n".repeat(1_000_000), 300).len() < 340);
+    }
+}
