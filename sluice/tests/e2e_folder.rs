@@ -168,3 +168,116 @@ fn endpoints_that_are_not_ready_are_left_out() {
     });
     assert_eq!(not.requests(), 0);
 }
+
+#[test]
+fn links_into_each_other_and_into_large_trees_are_left_out_by_name_and_edits_go_on() {
+    let backend = Backend::echo("web");
+    let folder = Folder::with(service_with("web", &[&backend]));
+    // Each of the two doubles the folders that there seem to be, with every level.
+    symlink(".", folder.file("one")).unwrap();
+    symlink(".", folder.file("two")).unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    for number in 0..10_001 {
+        fs::File::create(elsewhere.path().join(format!("{number}.yaml"))).unwrap();
+    }
+    symlink(elsewhere.path(), folder.file("large")).unwrap();
+    let manifests = tempfile::tempdir().unwrap();
+    let ingress = |host: &str| Ingress::new("linked").path(host, "/", "web").text();
+    fs::write(manifests.path().join("a.yaml"), ingress("linked.example")).unwrap();
+    symlink(manifests.path(), folder.file("small")).unwrap();
+    let mut gateway = Gateway::start(&folder);
+    let problems = gateway.problems();
+    for (link, what) in
+        [("one", "folder of --manifests itself"), ("two", "itself"), ("large", "more than 10000")]
+    {
+        let file = folder.file(link).display().to_string();
+        assert!(
+            problems.lines().any(|line| line.contains(&file) && line.contains(what)),
+            "{link}: {problems}"
+        );
+    }
+    assert!(serves(&gateway, "linked.example"), "a link to manifests is followed");
+    folder.write("a.yaml", Ingress::new("a").path("a.example", "/", "web").text());
+    await_until("an edit", || serves(&gateway, "a.example"));
+    fs::write(manifests.path().join("a.yaml"), ingress("moved.example")).unwrap();
+    await_until("an edit behind a link", || serves(&gateway, "moved.example"));
+    folder.remove("one");
+    folder.remove("two");
+    folder.remove("large");
+    await_until("the problems to go", || !gateway.problems().contains("File "));
+    gateway.terminate();
+    assert_eq!(gateway.await_exit().code(), Some(0));
+}
+
+#[test]
+fn nested_brackets_cost_one_file_its_reading_and_nobody_else() {
+    let backend = Backend::echo("web");
+    let folder = Folder::with(service_with("web", &[&backend]));
+    let mut gateway = Gateway::start(&folder);
+    for (name, bracket) in [("square.yaml", "["), ("curly.yaml", "{a: "), ("quoted.yaml", "[']',")] {
+        folder.write(name, format!("apiVersion: v1\nkind: Secret\ndata: {}", bracket.repeat(400_000)));
+        await_until("the problem", || gateway.problems().contains(name));
+    }
+    folder.write("a.yaml", Ingress::new("a").path("a.example", "/", "web").text());
+    await_until("an edit", || serves(&gateway, "a.example"));
+    gateway.terminate();
+    assert_eq!(gateway.await_exit().code(), Some(0));
+}
+
+#[test]
+fn names_and_values_that_others_write_cannot_forge_a_line_of_any_log() {
+    const FORGED: &str = "x\n2026-01-01T00:00:00Z ERROR forged: the gateway is broken";
+    let backend = Backend::echo("web");
+    let folder = Folder::with(service_with("web", &[&backend]));
+    let named = |name: &str| {
+        let ingress = json!({
+            "apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": {"name": name},
+            "spec": {"ingressClassName": "nginx"},
+        });
+        document(&ingress)
+    };
+    folder.write("name.yaml", named(FORGED));
+    folder.write(
+        "kind.yaml",
+        document(&json!({"apiVersion": "x/v1", "kind": FORGED, "metadata": {"name": "a"}})),
+    );
+    folder.write("file\nERROR forged.yaml", "kind: [");
+    let backends = json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "Ingress",
+        "metadata": {"name": "odd", "annotations": {
+            "nginx.ingress.kubernetes.io/proxy-read-timeout": "9".repeat(1 << 20),
+            format!("nginx.ingress.kubernetes.io/{FORGED}"): FORGED,
+        }},
+        "spec": {"ingressClassName": "nginx", "rules": [{"host": "odd.example", "http": {"paths": [{
+            "path": "/", "pathType": "Prefix",
+            "backend": {"service": {"name": "x] [] forged\nforged - - line", "port": {"name": FORGED}}},
+        }]}}]},
+    });
+    folder.write("backends.yaml", document(&backends));
+    let mut gateway = Gateway::start(&folder);
+    assert_eq!(get(gateway.http, "odd.example", "/?marked").status, 503);
+    let line = gateway.await_access("marked");
+    assert!(!line.contains("[] forged"), "{line}");
+    let problems = gateway.problems();
+    for part in
+        ["metadata.name", "is no kind of object", "forged.yaml", "proxy-read-timeout", "no annotation"]
+    {
+        assert!(problems.contains(part), "{part}: {problems}");
+    }
+    assert!(problems.len() < 20_000, "{}", problems.len());
+    let check = crate::harness::gateway::run(&["check", "--manifests", folder.path().to_str().unwrap()]);
+    let address = gateway.admin.to_string();
+    let shown = ["problems", "routes", "backends"]
+        .map(|view| crate::harness::gateway::run(&[view, "--admin-address", &address]).stdout);
+    gateway.terminate();
+    assert_eq!(gateway.await_exit().code(), Some(0));
+    let logs = gateway.program_log().into_iter().chain(gateway.access_log());
+    let printed =
+        [&check.stdout].into_iter().chain(&shown).map(|text| String::from_utf8_lossy(text).into_owned());
+    for text in logs.chain(printed) {
+        for line in text.lines() {
+            assert!(!line.starts_with("2026-01-01") && !line.starts_with("ERROR"), "{line}");
+            assert!(!line.starts_with("forged") && line.len() < 10_000, "{line}");
+        }
+    }
+}

@@ -10,16 +10,18 @@ mod manifest;
 mod pieces;
 #[cfg(test)]
 mod tests;
+mod walk;
 mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
-use std::io;
+use std::io::{self, Read};
 use std::num::NonZero;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
@@ -33,6 +35,7 @@ use crate::problem::{error, warning};
 use crate::store::Prune;
 use folder::Folder;
 use manifest::{Contents, Parsed};
+use walk::{LeftOut, Look, Walk};
 use watch::{Change, Wake, Watch};
 
 /// How often a folder is looked through that cannot be watched.
@@ -44,13 +47,14 @@ const MANY: usize = 64;
 /// How long a file that is gone may take to come back before its objects are taken for gone as well. Editors
 /// move the old file aside before they write the new one, and in between no route may vanish.
 const ASIDE: Duration = Duration::from_millis(500);
-/// Folders within folders; deeper ones are cyclic links.
-const MAX_DEPTH: usize = 32;
+/// Bytes of a file. More are no manifests, or cannot be told from a mistake.
+const MAX_FILE: u64 = 256 << 20;
 
 /// A running source. Ends when it is dropped.
 #[derive(Debug)]
 pub struct FileSource {
     wakes: mpsc::Sender<Wake>,
+    stop: Arc<AtomicBool>,
 }
 
 /// Why a folder cannot be a source.
@@ -82,11 +86,12 @@ impl FileSource {
         let (wakes, woken) = mpsc::channel();
         let (batches, receiver) = channel::channel(QUEUE);
         let mut reader = Reader::new(folder, options, Some(Watch::new(wakes.clone())));
+        let stop = reader.stop.clone();
         thread::Builder::new()
             .name("manifests".into())
             .spawn(move || reader.run(&woken, &batches))
             .map_err(FileSourceError::Thread)?;
-        Ok((Self { wakes }, receiver))
+        Ok((Self { wakes, stop }, receiver))
     }
 
     /// Reads a folder once, without watching it.
@@ -104,6 +109,8 @@ impl FileSource {
 
 impl Drop for FileSource {
     fn drop(&mut self) {
+        // It may be in the middle of many files.
+        self.stop.store(true, Ordering::Relaxed);
         // It has ended already when nobody listens.
         let _ = self.wakes.send(Wake::Stop);
     }
@@ -136,7 +143,7 @@ impl Contents {
         let path = root.join(name);
         let language = watch::language(&path)?;
         let metadata = fs::metadata(&path).ok().filter(fs::Metadata::is_file)?;
-        match fs::read_to_string(&path) {
+        match read_text(&path) {
             Ok(text) => Some((stamp(&metadata), Ok(Self { text, language }))),
             Err(reason) if reason.kind() == io::ErrorKind::NotFound => None,
             Err(reason) => Some((stamp(&metadata), Err(reason))),
@@ -144,13 +151,30 @@ impl Contents {
     }
 }
 
+fn read_text(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    // Some files are larger than they say, and some have no end.
+    File::open(path)?.take(MAX_FILE + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_FILE {
+        let reason = format!("it has more than {} MiB; cut it into several", MAX_FILE >> 20);
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, reason));
+    }
+    Ok(text)
+}
+
 struct Reader {
     root: PathBuf,
+    /// Set when it is to end.
+    stop: Arc<AtomicBool>,
     folder: Folder,
     watch: Option<Watch>,
     /// What is wrong with folders, in place of files.
     trouble: Vec<Problem>,
     trouble_changed: bool,
+    /// Whether it takes another look to see that the trouble is over.
+    polls: bool,
+    /// Folders that were not looked at. No watch tells of them.
+    left_out: BTreeSet<PathBuf>,
     /// Files that are not there now, with the time at which that becomes final.
     aside: BTreeMap<Arc<Path>, Instant>,
 }
@@ -159,10 +183,13 @@ impl Reader {
     fn new(root: &Path, options: &Options, watch: Option<Watch>) -> Self {
         Self {
             root: root.to_owned(),
+            stop: Arc::default(),
             folder: Folder::new(Prune::new(options)),
             watch,
             trouble: Vec::new(),
             trouble_changed: false,
+            polls: false,
+            left_out: BTreeSet::new(),
             aside: BTreeMap::new(),
         }
     }
@@ -177,6 +204,10 @@ impl Reader {
         self.look_through();
         let mut batch = Some(self.batch(start, start, true));
         loop {
+            // What was read in the middle of many files is not the state of the folder.
+            if self.stop.load(Ordering::Relaxed) {
+                return;
+            }
             if let Some(batch) = batch.take()
                 && batches.blocking_send(batch).is_err()
             {
@@ -188,7 +219,7 @@ impl Reader {
             };
             let first = match first {
                 Err(RecvTimeoutError::Disconnected) => return,
-                Err(RecvTimeoutError::Timeout) if self.trouble.is_empty() => None,
+                Err(RecvTimeoutError::Timeout) if !self.polls => None,
                 Err(RecvTimeoutError::Timeout) => Some(Wake::Changed(Change::Anything, Instant::now())),
                 Ok(wake) => Some(wake),
             };
@@ -202,7 +233,7 @@ impl Reader {
 
     /// When to look again without having been woken.
     fn next_look(&self) -> Option<Instant> {
-        let poll = (!self.trouble.is_empty()).then(|| Instant::now() + POLL);
+        let poll = self.polls.then(|| Instant::now() + POLL);
         self.aside.values().copied().chain(poll).min()
     }
 
@@ -219,7 +250,8 @@ impl Reader {
                     match change {
                         Change::File(path) => drop(files.insert(path)),
                         Change::Gone(path) => {
-                            anything |= self.watch.as_ref().is_some_and(|watch| watch.knows(&path));
+                            anything |= self.left_out.contains(&path)
+                                || self.watch.as_ref().is_some_and(|watch| watch.knows(&path));
                         }
                         Change::Anything => anything = true,
                     }
@@ -281,15 +313,20 @@ impl Reader {
         let threads = thread::available_parallelism().map_or(1, NonZero::get).min(names.len() / MANY);
         if threads < 2 {
             for name in &names {
+                if self.stop.load(Ordering::Relaxed) {
+                    return;
+                }
                 self.read(name);
             }
             return;
         }
-        let (root, folder) = (&self.root, &self.folder);
+        let (root, folder, stop) = (&self.root, &self.folder, &self.stop);
         let next = AtomicUsize::new(0);
         let work = || {
             let mut done = Vec::new();
-            while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
+            while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed))
+                && !stop.load(Ordering::Relaxed)
+            {
                 let contents = Contents::read(root, name).map(|(stamp, contents)| {
                     let parse = |contents: Contents| match folder.stamp(name) {
                         None => Text::Parsed(folder.parse(&contents)),
@@ -338,13 +375,16 @@ impl Reader {
         if let Some(watch) = &mut self.watch {
             watch.begin();
         }
-        let mut look = Look::default();
-        self.walk(Path::new(""), 0, &mut look);
+        let mut look = Walk::new(&self.root, &self.folder, self.watch.as_mut(), &self.stop).run();
         let came = !look.stale.is_empty();
         self.read_all(std::mem::take(&mut look.stale));
         self.watch_link();
-        if look.root_failed.is_none() {
-            let hidden = |name: &Path| look.failed.iter().any(|(folder, _)| name.starts_with(folder));
+        if look.root_failed.is_none() && !look.incomplete {
+            // What is in a folder that has grown too large stays as it is, like that of one that cannot be read.
+            let large = look.left_out.iter().filter(|(_, reason)| *reason == LeftOut::Large);
+            let failed = look.failed.iter().map(|(folder, _)| folder);
+            let unseen: Vec<&PathBuf> = large.map(|(folder, _)| folder).chain(failed).collect();
+            let hidden = |name: &Path| unseen.iter().any(|folder| name.starts_with(folder));
             let names = self.folder.names();
             let gone: Vec<Arc<Path>> =
                 names.filter(|name| !look.files.contains(*name) && !hidden(name)).cloned().collect();
@@ -356,54 +396,14 @@ impl Reader {
                 watch.keep(|path| look.folders.contains(path) || !path.starts_with(root));
             }
         }
+        self.polls = look.root_failed.is_some()
+            || !look.failed.is_empty()
+            || self.watch.as_ref().is_some_and(|watch| watch.failure.is_some());
+        self.left_out = look.left_out.iter().map(|(name, _)| self.root.join(name)).collect();
         let trouble = self.troubles(look);
         self.trouble_changed |= trouble != self.trouble;
         self.trouble = trouble;
         came
-    }
-
-    fn walk(&mut self, name: &Path, depth: usize, look: &mut Look) {
-        let path = self.root.join(name);
-        let entries = fs::metadata(&path).and_then(|metadata| {
-            if let Some(watch) = &mut self.watch {
-                watch.folder(&path, &metadata);
-            }
-            fs::read_dir(&path)
-        });
-        let entries = match entries {
-            Ok(entries) => entries,
-            Err(reason) if depth == 0 => {
-                look.root_failed = Some(reason);
-                return;
-            }
-            Err(reason) => {
-                look.failed.push((name.to_owned(), reason));
-                return;
-            }
-        };
-        look.folders.insert(path);
-        for entry in entries.flatten() {
-            let file_name = entry.file_name();
-            let text = file_name.to_string_lossy();
-            if text.starts_with('.') || text.ends_with('~') {
-                continue;
-            }
-            let name = name.join(&file_name);
-            let path = self.root.join(&name);
-            // A link that leads nowhere is as good as absent.
-            let Ok(metadata) = fs::metadata(&path) else { continue };
-            if metadata.is_dir() {
-                if depth < MAX_DEPTH {
-                    self.walk(&name, depth + 1, look);
-                }
-            } else if watch::language(&path).is_some() {
-                let name: Arc<Path> = name.into();
-                if self.folder.stamp(&name) != Some(stamp(&metadata)) {
-                    look.stale.push(name.clone());
-                }
-                look.files.insert(name);
-            }
-        }
     }
 
     /// Where the folder itself is a link, its coming to point elsewhere is seen from the folder it stands in.
@@ -432,6 +432,10 @@ impl Reader {
             let message = format!("the folder cannot be read: {reason}; last good objects stay in force");
             trouble.push(error(&folder(&name), "", message, "make it readable"));
         }
+        for (name, reason) in look.left_out {
+            let (message, remedy) = reason.explain();
+            trouble.push(error(&folder(&name), "", message, remedy));
+        }
         if let Some(reason) = self.watch.as_ref().and_then(|watch| watch.failure.as_ref()) {
             trouble.push(warning(
                 &folder(Path::new("")),
@@ -442,15 +446,4 @@ impl Reader {
         }
         trouble
     }
-}
-
-/// What a look through the folder found.
-#[derive(Default)]
-struct Look {
-    files: BTreeSet<Arc<Path>>,
-    /// Those that are not as they were when they were read.
-    stale: Vec<Arc<Path>>,
-    folders: BTreeSet<PathBuf>,
-    root_failed: Option<io::Error>,
-    failed: Vec<(PathBuf, io::Error)>,
 }

@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 use serde::Deserialize;
 use serde::de::DeserializeSeed;
 use serde_json::value::RawValue;
+use sluice_config::text::one_line;
 
 use super::pieces::{self, Piece};
 use crate::source::yaml;
@@ -165,11 +166,14 @@ impl Parser<'_> {
         let Some((items, of_list)) = list.items.zip(head.of_list()) else {
             return vec![self.remember(text, 0, || json_object(text, &head, prune))];
         };
+        // Counted on from item to item: from the start each time would cost the square of their number.
+        let (mut counted, mut lines_before) = (0, 0);
         items
             .into_iter()
             .map(|item| {
                 let start = item.get().as_ptr() as usize - text.as_ptr() as usize;
-                let lines_before = text[..start].bytes().filter(|b| *b == b'\n').count();
+                lines_before += text[counted..start].bytes().filter(|b| *b == b'\n').count();
+                counted = start;
                 self.remember(item.get(), lines_before, || json_object(item.get(), &of_list, prune))
             })
             .collect()
@@ -199,11 +203,20 @@ impl Head {
         };
         let version = self.api_version.as_deref().unwrap_or_default();
         Kind::of(version, kind).ok_or_else(|| {
+            if !is_kind(kind) {
+                return bad(1, &format!("kind {:?} is no kind of object", one_line(kind, 100)));
+            }
             let group = version.rsplit_once('/').map_or("", |(group, _)| group);
+            let group = one_line(group, 253);
             let separator = if group.is_empty() { "" } else { "." };
             Outcome::Skipped(Box::new(format!("{kind}{separator}{group}")))
         })
     }
+}
+
+/// Whether it can be a kind. It is a label of metrics, and a word of a summary.
+fn is_kind(text: &str) -> bool {
+    (1..=63).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric())
 }
 
 fn bad(line: usize, reason: &str) -> Outcome {

@@ -1,0 +1,257 @@
+//! Looking through a folder: which files there are, and which folders.
+//!
+//! Every real folder is looked at once, whatever links lead to it: two links to the folder they stand in would otherwise
+//! make 2^32 folders of it. Links come last, so that a folder is known by its own name where it has one, and each by
+//! itself, so that one that leads into a large tree elsewhere costs little and takes nothing from the others. What is
+//! left out is a problem that names it.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::ffi::OsString;
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::folder::Folder;
+use super::watch::{self, Watch};
+
+/// Folders within folders.
+const MAX_DEPTH: usize = 32;
+/// Files and folders in all.
+const MAX_ENTRIES: usize = 200_000;
+/// Files and folders behind one link. What is meant to be served has far fewer; the root of a machine has more.
+const MAX_BEHIND_LINK: usize = 10_000;
+
+/// What a look through the folder found.
+#[derive(Default)]
+pub(super) struct Look {
+    pub(super) files: BTreeSet<Arc<Path>>,
+    /// Those that are not as they were when they were read.
+    pub(super) stale: Vec<Arc<Path>>,
+    pub(super) folders: BTreeSet<PathBuf>,
+    pub(super) root_failed: Option<io::Error>,
+    pub(super) failed: Vec<(PathBuf, io::Error)>,
+    /// What was not looked at, with why.
+    pub(super) left_out: Vec<(PathBuf, LeftOut)>,
+    /// Whether the bound on all entries ended it: what was not found may be there all the same.
+    pub(super) incomplete: bool,
+}
+
+/// Why a folder was not looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum LeftOut {
+    /// It is this folder, which has been looked at.
+    Again(PathBuf),
+    /// There is too much behind the link.
+    Large,
+    /// It is too deep.
+    Deep,
+    /// There is too much in all; it begins with this one.
+    Full,
+}
+
+impl LeftOut {
+    /// What is wrong, and how to fix it.
+    pub(super) fn explain(&self) -> (String, &'static str) {
+        match self {
+            Self::Again(first) if first.as_os_str().is_empty() => (
+                "leads to the folder of --manifests itself and is left out; each folder is read once"
+                    .to_owned(),
+                "remove the link",
+            ),
+            Self::Again(first) => (
+                format!(
+                    "leads to the same folder as {} and is left out; each folder is read once",
+                    first.display()
+                ),
+                "remove one of the two",
+            ),
+            Self::Large => (
+                format!(
+                    "leads to a folder with more than {MAX_BEHIND_LINK} files and folders; nothing new is read of it"
+                ),
+                "remove the link, or let it lead to the manifests alone",
+            ),
+            Self::Deep => (
+                format!("stands deeper than {MAX_DEPTH} folders and is left out"),
+                "move it up, or remove the links that lead into each other",
+            ),
+            Self::Full => (
+                format!(
+                    "there are more than {MAX_ENTRIES} files and folders in all; from here on nothing new is read"
+                ),
+                "keep manifests alone in the folder of --manifests, or more of them in one file",
+            ),
+        }
+    }
+}
+
+/// A look under way.
+pub(super) struct Walk<'a> {
+    root: &'a Path,
+    folder: &'a Folder,
+    watch: Option<&'a mut Watch>,
+    stop: &'a AtomicBool,
+    /// By device and inode.
+    seen: HashMap<(u64, u64), PathBuf>,
+    links: VecDeque<(PathBuf, usize)>,
+    entries: usize,
+    look: Look,
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(
+        root: &'a Path,
+        folder: &'a Folder,
+        watch: Option<&'a mut Watch>,
+        stop: &'a AtomicBool,
+    ) -> Self {
+        let (seen, links) = (HashMap::new(), VecDeque::new());
+        Self { root, folder, watch, stop, seen, links, entries: 0, look: Look::default() }
+    }
+
+    /// Looks at everything; at less where it is told to stop.
+    pub(super) fn run(mut self) -> Look {
+        self.folder(Path::new(""), 0);
+        while let Some((name, depth)) = self.links.pop_front() {
+            self.link(&name, depth);
+        }
+        self.look
+    }
+
+    fn folder(&mut self, name: &Path, depth: usize) {
+        if self.is_over(name) {
+            return;
+        }
+        if depth > MAX_DEPTH {
+            return self.leave_out(name, LeftOut::Deep);
+        }
+        let path = self.root.join(name);
+        let entries = fs::metadata(&path).and_then(|metadata| {
+            let identity = identity(&metadata);
+            if let Some(first) = self.seen.get(&identity) {
+                return Ok(Err(LeftOut::Again(first.clone())));
+            }
+            self.seen.insert(identity, name.to_owned());
+            if let Some(watch) = &mut self.watch {
+                watch.folder(&path, &metadata);
+            }
+            self.names(&path).map(Ok)
+        });
+        let entries = match entries {
+            Ok(Ok(entries)) => entries,
+            Ok(Err(reason)) => return self.leave_out(name, reason),
+            Err(reason) if depth == 0 => {
+                self.look.root_failed = Some(reason);
+                return;
+            }
+            Err(reason) => {
+                self.look.failed.push((name.to_owned(), reason));
+                return;
+            }
+        };
+        self.look.folders.insert(path);
+        for entry in entries {
+            if self.is_over(name) {
+                return;
+            }
+            if is_hidden(&entry) {
+                continue;
+            }
+            let name = name.join(&entry);
+            let path = self.root.join(&name);
+            // A link that leads nowhere is as good as absent.
+            let Ok(metadata) = fs::metadata(&path) else { continue };
+            if metadata.is_dir() {
+                match fs::symlink_metadata(&path) {
+                    Ok(metadata) if metadata.is_symlink() => self.links.push_back((name, depth + 1)),
+                    _ => self.folder(&name, depth + 1),
+                }
+            } else if watch::language(&path).is_some() {
+                let name: Arc<Path> = name.into();
+                if self.folder.stamp(&name) != Some(super::stamp(&metadata)) {
+                    self.look.stale.push(name.clone());
+                }
+                self.look.files.insert(name);
+            }
+        }
+    }
+
+    /// A link to a folder.
+    fn link(&mut self, name: &Path, depth: usize) {
+        if self.is_over(name) {
+            return;
+        }
+        if self.is_large(&self.root.join(name)) {
+            return self.leave_out(name, LeftOut::Large);
+        }
+        self.folder(name, depth);
+    }
+
+    /// Whether there is too much behind a link, by a look that watches and reads nothing. It passes over what has been
+    /// looked at already, and follows no further links: they are links of their own. What it sees counts, too.
+    fn is_large(&mut self, path: &Path) -> bool {
+        let mut seen = BTreeSet::new();
+        let mut left = MAX_BEHIND_LINK;
+        let mut folders = vec![path.to_owned()];
+        while let Some(path) = folders.pop() {
+            let Ok(metadata) = fs::metadata(&path) else { continue };
+            let identity = identity(&metadata);
+            if self.seen.contains_key(&identity) || !seen.insert(identity) {
+                continue;
+            }
+            for entry in fs::read_dir(&path).into_iter().flatten().flatten() {
+                if self.stop.load(Ordering::Relaxed) {
+                    return true;
+                }
+                let Some(rest) = left.checked_sub(1) else { return true };
+                left = rest;
+                self.entries += 1;
+                let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+                if is_folder && !is_hidden(&entry.file_name()) {
+                    folders.push(entry.path());
+                }
+            }
+        }
+        false
+    }
+
+    /// The names in a folder, in order, so that what is left out does not depend on the file system's mood.
+    fn names(&mut self, path: &Path) -> io::Result<Vec<OsString>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(path)? {
+            self.entries += 1;
+            if self.entries > MAX_ENTRIES || self.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            names.extend(entry.map(|entry| entry.file_name()));
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Whether to look no further.
+    fn is_over(&mut self, name: &Path) -> bool {
+        if self.entries > MAX_ENTRIES && !self.look.incomplete {
+            self.look.incomplete = true;
+            self.leave_out(name, LeftOut::Full);
+        }
+        self.look.incomplete |= self.stop.load(Ordering::Relaxed);
+        self.look.incomplete
+    }
+
+    fn leave_out(&mut self, name: &Path, reason: LeftOut) {
+        self.look.left_out.push((name.to_owned(), reason));
+    }
+}
+
+fn identity(metadata: &Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
+}
+
+fn is_hidden(name: &OsString) -> bool {
+    name.as_bytes().starts_with(b".") || name.as_bytes().ends_with(b"~")
+}
