@@ -38,6 +38,12 @@ pub enum Report {
         /// For how long.
         duration: Duration,
     },
+    /// A part of the data plane has ended that should run for as long as the process does. What it did is not done any
+    /// more: the process should be started anew.
+    Died {
+        /// Which one, as `worker-0`.
+        part: String,
+    },
 }
 
 /// A part of a delta that the data plane could not use.

@@ -71,21 +71,24 @@ pub fn read(path: &Path) -> Result<Snapshot, SnapshotError> {
 }
 
 impl SnapshotWriter {
-    /// Starts to follow, with nothing known.
+    /// Starts to follow, with nothing known. `token` is dropped when the thread ends, which it should not before this
+    /// is dropped.
     ///
     /// # Errors
     /// When there is no thread to be had.
-    pub fn start(path: PathBuf) -> io::Result<Self> {
+    pub fn start(path: PathBuf, token: impl Send + 'static) -> io::Result<Self> {
         let (deltas, received) = mpsc::channel();
-        let thread =
-            thread::Builder::new().name("snapshot".into()).spawn(move || follow(&path, &received))?;
+        let thread = thread::Builder::new().name("snapshot".into()).spawn(move || {
+            follow(&path, &received);
+            drop(token);
+        })?;
         Ok(Self { deltas: Some(deltas), thread: Some(thread) })
     }
 
     /// This delta is in force.
     pub fn applied(&self, delta: Delta) {
         if let Some(deltas) = &self.deltas {
-            // A thread that has panicked has said so.
+            // A thread that has panicked has said so, and its token ends the program.
             let _ = deltas.send(delta);
         }
     }
@@ -180,11 +183,11 @@ mod tests {
     fn the_state_is_written_when_it_is_complete_and_read_back() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("snapshot.json");
-        let writer = SnapshotWriter::start(path.clone()).unwrap();
+        let writer = SnapshotWriter::start(path.clone(), ()).unwrap();
         writer.applied(delta("a", false));
         drop(writer);
         assert!(matches!(read(&path), Err(SnapshotError::None)), "incomplete");
-        let writer = SnapshotWriter::start(path.clone()).unwrap();
+        let writer = SnapshotWriter::start(path.clone(), ()).unwrap();
         writer.applied(delta("a", false));
         writer.applied(delta("b", true));
         drop(writer);

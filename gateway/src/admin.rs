@@ -16,6 +16,7 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 
 use crate::state::State;
+use crate::vital::Vital;
 
 /// Where to listen.
 #[derive(Clone, Debug)]
@@ -78,8 +79,16 @@ pub async fn serve(state: Arc<State>, options: Options) -> Result<Addresses, Adm
         Addresses { health: local(&health, "--healthz-port")?, admin: local(&admin, "--admin-address")? };
     let health_path: Arc<str> = options.health_path.into();
     let for_health = state.clone();
-    tokio::spawn(server::run(health, move |path: &str| health::answer(&for_health, &health_path, path)));
-    tokio::spawn(server::run(admin, move |path: &str| introspection::answer(&state, path)));
+    let vital = Vital::new(&state.reporter, "health and metrics");
+    tokio::spawn(async move {
+        let _vital = vital;
+        server::run(health, move |path: &str| health::answer(&for_health, &health_path, path)).await;
+    });
+    let vital = Vital::new(&state.reporter, "introspection");
+    tokio::spawn(async move {
+        let _vital = vital;
+        server::run(admin, move |path: &str| introspection::answer(&state, path)).await;
+    });
     Ok(addresses)
 }
 

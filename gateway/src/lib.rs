@@ -19,4 +19,5 @@ pub mod router;
 pub mod state;
 pub mod telemetry;
 pub mod tls;
+mod vital;
 pub mod worker;

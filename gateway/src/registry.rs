@@ -69,7 +69,7 @@ struct SetEntry {
 impl Registry {
     /// An empty registry.
     pub fn new(reporter: Reporter) -> Self {
-        Self { state: Mutex::default(), rings: Rings::default(), published: AtomicU64::new(0), reporter }
+        Self { state: Mutex::default(), rings: Rings::new(&reporter), published: AtomicU64::new(0), reporter }
     }
 
     /// Takes in the endpoint sets and pools that are new or changed. What is to go stays until

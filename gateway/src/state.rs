@@ -32,6 +32,8 @@ pub struct State {
     pub telemetry: Arc<Telemetry>,
     /// Whether traffic should be sent here.
     pub readiness: Readiness,
+    /// Where it is told what no delta asked for.
+    pub(crate) reporter: Reporter,
     /// The configuration in force, as it was sent; for introspection and metrics.
     pub configuration: ArcSwap<Configuration>,
     /// What is wrong with the input now ([`set_problems`](Self::set_problems)).
@@ -89,7 +91,8 @@ impl State {
             routes: ArcSwap::default(),
             tuning: ArcSwap::default(),
             globals: ArcSwap::from_pointee(Globals::new(Arc::default(), None)),
-            registry: Registry::new(reporter),
+            registry: Registry::new(reporter.clone()),
+            reporter,
             telemetry,
             readiness: Readiness::default(),
             configuration: ArcSwap::default(),

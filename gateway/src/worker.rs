@@ -21,6 +21,7 @@ use crate::proxy::{Engine, TrustAnchor, engine};
 use crate::state::State;
 use crate::telemetry::AccessLog;
 use crate::tls::{CertificateStore, install_provider};
+use crate::vital::Vital;
 
 /// The worker threads.
 #[derive(Debug)]
@@ -99,7 +100,9 @@ impl Workers {
             });
             let run = worker.run(listeners.subscribe(), drain.subscribe(), stop.subscribe());
             let thread = thread::Builder::new().name(format!("worker-{index}"));
+            let vital = Vital::new(&state.reporter, format!("worker-{index}"));
             threads.push(thread.spawn(move || {
+                let _vital = vital;
                 AccessLog::gather();
                 runtime.block_on(run);
                 // Requests that are cut off end here.
@@ -184,9 +187,11 @@ impl Worker {
                 let (stop, stopped) = oneshot::channel();
                 let (worker, accepted) = (self.clone(), listening.clone());
                 let hold = self.drain.shared().hold();
+                let vital = Vital::new(&self.state.reporter, "accepting connections");
                 tokio::spawn(async move {
                     if let Err(error) = accept(accepted, worker, stopped).await {
                         tracing::error!(%error, "stopped to accept connections from a socket");
+                        vital.died();
                     }
                     drop(hold);
                 });

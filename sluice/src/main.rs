@@ -10,10 +10,12 @@ mod memory;
 mod serve;
 mod show;
 mod source;
+mod vital;
 
 use std::process::ExitCode;
 
 use flags::{Command, ServeFlags};
+use sluice_config::text::one_line;
 
 #[cfg(feature = "mimalloc")]
 #[global_allocator]
@@ -42,17 +44,22 @@ fn main() -> ExitCode {
     }
 }
 
+/// Exit status for a program that ends because a part of it has.
+const DIED: u8 = 1;
+
 /// Runs the gateway until it is told to end.
 fn serve(flags: ServeFlags) -> ExitCode {
     if let Err(error) = logging::start(flags.verbosity) {
         return fail(&error, USAGE);
     }
+    vital::log_panics();
     if let Err(error) = limits::raise_open_files() {
         tracing::warn!(%error, "cannot raise the limit of open files; raise it with ulimit -n");
     }
     match serve::serve(flags) {
         Ok(()) => ExitCode::SUCCESS,
-        // Whatever fails here fails at the start and is for whoever wrote the command line.
+        Err(error) if error.is::<vital::Died>() => fail(&error, DIED),
+        // Whatever else fails here fails at the start and is for whoever wrote the command line.
         Err(error) => fail(&format_args!("{error:#}"), USAGE),
     }
 }
@@ -71,7 +78,7 @@ fn check(flags: ServeFlags) -> ExitCode {
 
 /// One line on standard error, and a status.
 fn fail(error: &dyn std::fmt::Display, status: u8) -> ExitCode {
-    eprintln!("sluice: {error}");
+    eprintln!("sluice: {}", one_line(&error.to_string(), 8192));
     ExitCode::from(status)
 }
 

@@ -24,14 +24,19 @@ use crate::flags::{GatewayFlags, ServeFlags};
 use crate::limits;
 use crate::memory;
 use crate::source::{Feedback, Source};
+use crate::vital::{self, Died, Vitals};
 
+/// How long the control plane may take to end: it writes the snapshot for the last time.
+const CONTROL: Duration = Duration::from_secs(10);
+/// Between two looks at whether it has.
+const LOOK: Duration = Duration::from_millis(5);
 /// How long the last lines of the access log may take to be written.
 const FLUSH: Duration = Duration::from_secs(2);
 
 /// Runs the gateway until SIGTERM or SIGINT, or until a port turns out to be taken at the start.
 ///
 /// # Errors
-/// Something that is needed from the start cannot be had.
+/// Something that is needed from the start cannot be had, or a part of the program has [died](Died).
 pub(crate) fn serve(flags: ServeFlags) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(run(&flags))
@@ -40,7 +45,9 @@ pub(crate) fn serve(flags: ServeFlags) -> Result<()> {
 async fn run(flags: &ServeFlags) -> Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let log = AccessLog::to(std::io::stdout()).context("cannot start the thread of the access log")?;
+    let (vitals, mut ended) = Vitals::new();
+    let log = AccessLog::watched(std::io::stdout(), vitals.token("the thread that writes the access log"))
+        .context("cannot start the thread of the access log")?;
     let telemetry = Arc::new(Telemetry::new(metrics(flags), log)?);
     let (source, options, batches) = Source::start(flags).await?;
     if let Some(contact) = source.contact() {
@@ -53,12 +60,23 @@ async fn run(flags: &ServeFlags) -> Result<()> {
     admin::serve(plane.state().clone(), admin_options(&flags.gateway)).await?;
     let (fatal, mut failed) = mpsc::unbounded_channel();
     let controller = Controller::new(options);
-    let snapshot = flags.cluster.snapshot_file.clone().map(SnapshotWriter::start).transpose()?;
+    let snapshot = match &flags.cluster.snapshot_file {
+        Some(file) => {
+            let token = vitals.token("the thread that writes --snapshot-file");
+            Some(SnapshotWriter::start(file.clone(), token)?)
+        }
+        None => None,
+    };
     let for_control = plane.clone();
     let mut observer = Observer { state: plane.state().clone(), feedback: source.feedback(flags) };
+    let token = vitals.token("the thread of the control plane");
     let control = thread::Builder::new().name("control".into()).spawn(move || {
         let mut start = true;
-        let apply = |delta| {
+        let apply = |delta: Delta| {
+            // Not with the first one, which everybody waits for.
+            if delta.generation.0 > 2 {
+                vital::inject_fault("control");
+            }
             let report = apply(&for_control, &delta, std::mem::take(&mut start), &fatal);
             if let Some(snapshot) = &snapshot {
                 snapshot.applied(delta);
@@ -66,12 +84,17 @@ async fn run(flags: &ServeFlags) -> Result<()> {
             report
         };
         sluice_controller::run(controller, batches, apply, &mut observer);
+        token.because_of("the thread that reads the configuration");
     })?;
-    tokio::spawn(tell(reports));
-    tokio::spawn(memory::give_back());
-    tokio::select! {
+    vitals.spawn("the task that tells what the data plane says", tell(reports, vitals.clone()));
+    vitals.spawn("the task that gives memory back", memory::give_back());
+    let died = tokio::select! {
         Some(message) = failed.recv() => bail!("{message}"),
-        () = either(&mut terminate, &mut interrupt) => {}
+        () = either(&mut terminate, &mut interrupt) => None,
+        Some(part) = ended.recv() => Some(part),
+    };
+    if let Some(part) = died {
+        tracing::error!("{}", Died(part.to_owned()));
     }
     let grace = flags.gateway.shutdown_grace_period;
     tracing::info!(
@@ -86,10 +109,19 @@ async fn run(flags: &ServeFlags) -> Result<()> {
     }
     tokio::time::sleep(flags.gateway.post_shutdown_grace_period).await;
     drop(source);
-    // It ends when the source has; a panic there was printed and cannot be mended now.
-    let _ = control.join();
+    // It ends when the source has. A panic there was told, and cannot be mended now.
+    let over = async {
+        while !control.is_finished() {
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    tokio::select! {
+        () = over => {}
+        () = tokio::time::sleep(CONTROL) => tracing::warn!(limit = ?CONTROL, "the control plane does not end; going without it"),
+        () = either(&mut terminate, &mut interrupt) => {}
+    }
     plane.state().telemetry.access_log.flush(FLUSH);
-    Ok(())
+    died.map_or(Ok(()), |part| Err(Died(part.to_owned()).into()))
 }
 
 async fn either(one: &mut Signal, other: &mut Signal) {
@@ -105,7 +137,7 @@ fn apply(plane: &DataPlane, delta: &Delta, start: bool, fatal: &mpsc::UnboundedS
     let (acknowledged, others) = plane.apply(delta);
     let results = others.into_iter().flat_map(|report| match report {
         Report::Binds { results, .. } => results,
-        Report::Applied { .. } | Report::EndpointEjected { .. } => Vec::new(),
+        Report::Applied { .. } | Report::EndpointEjected { .. } | Report::Died { .. } => Vec::new(),
     });
     let (failed, bound): (Vec<_>, Vec<_>) = results.partition(|result| result.error.is_some());
     if start && let Some(BindResult { error: Some(error), .. }) = failed.first() {
@@ -122,11 +154,18 @@ fn apply(plane: &DataPlane, delta: &Delta, start: bool, fatal: &mpsc::UnboundedS
     acknowledged
 }
 
-/// Logs what the data plane says unasked.
-async fn tell(mut reports: mpsc::UnboundedReceiver<Report>) {
+/// Logs what the data plane says unasked, and ends the program when a part of it has died.
+async fn tell(mut reports: mpsc::UnboundedReceiver<Report>, vitals: Vitals) {
     while let Some(report) = reports.recv().await {
-        if let Report::EndpointEjected { set, address, duration } = report {
-            tracing::warn!(%set, %address, ?duration, "an endpoint is out: connections to it fail");
+        match report {
+            Report::EndpointEjected { set, address, duration } => {
+                tracing::warn!(%set, %address, ?duration, "an endpoint is out: connections to it fail");
+            }
+            Report::Died { part } => {
+                tracing::error!(part, "a part of the data plane has ended");
+                drop(vitals.token("a part of the data plane"));
+            }
+            Report::Applied { .. } | Report::Binds { .. } => {}
         }
     }
 }

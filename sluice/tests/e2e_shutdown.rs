@@ -52,6 +52,26 @@ fn a_running_request_ends_well_and_new_connections_are_refused_meanwhile() {
 }
 
 #[test]
+fn a_control_plane_that_dies_ends_the_program_with_a_message_and_a_failure() {
+    let gate = Gate::default();
+    let backend = slow(&gate);
+    let folder = Folder::with(site("shop", HOST, &[&backend]));
+    let mut gateway = Gateway::with_environment(&folder, "SLUICE_PANIC", "control");
+    let mut running = Connection::plain(gateway.http);
+    running.send(format!("GET /slow HTTP/1.1\r\nHost: {HOST}\r\n\r\n"));
+    await_until("the request to reach its backend", || backend.requests() == 1);
+    // The thread of the control plane panics when it applies this.
+    folder.write("more.yaml", site("more", "more.example", &[&backend]));
+    await_until("the readiness to go", || gateway.health() != Some(200));
+    gate.open();
+    assert_eq!(running.response().status, 200, "running requests finish");
+    assert_eq!(gateway.await_exit().code(), Some(1));
+    let log = gateway.program_log().join("\n");
+    assert!(log.contains("the thread of the control plane has ended, which must not happen"), "{log}");
+    assert!(log.contains("panicked: fault injection"), "{log}");
+}
+
+#[test]
 fn during_the_grace_period_new_connections_are_served_and_told_to_close() {
     let backend = Backend::echo("shop");
     let folder = Folder::with(site("shop", HOST, &[&backend]));

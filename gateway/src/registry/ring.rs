@@ -16,8 +16,10 @@ use pingora_core::protocols::l4::socket::SocketAddr as PingoraAddr;
 use pingora_load_balancing::selection::{BackendIter, BackendSelection, Consistent};
 use pingora_load_balancing::{Backend, Extensions};
 
+use super::Reporter;
 use super::endpoint::Endpoint;
 use super::endpoint_set::{EndpointSet, Generation};
+use crate::vital::Vital;
 
 /// Sets up to this size get their ring at once: building it takes less than half a millisecond.
 const BUILT_AT_ONCE: usize = 64;
@@ -99,13 +101,17 @@ impl EndpointSet {
 }
 
 /// Builds rings, the big ones on a thread that is started with the first of them and ends with this.
-#[derive(Default)]
 pub(super) struct Rings {
     queue: OnceLock<Option<Sender<Arc<EndpointSet>>>>,
     built: Arc<AtomicU64>,
+    reporter: Reporter,
 }
 
 impl Rings {
+    pub(super) fn new(reporter: &Reporter) -> Self {
+        Self { queue: OnceLock::new(), built: Arc::default(), reporter: reporter.clone() }
+    }
+
     /// From now on the set has a ring.
     pub(super) fn want(&self, set: &EndpointSet) {
         set.ring_wanted.store(true, Ordering::Release);
@@ -135,7 +141,9 @@ impl Rings {
         let start = || {
             let (sender, sets) = mpsc::channel::<Arc<EndpointSet>>();
             let built = self.built.clone();
+            let vital = Vital::new(&self.reporter, "sluice-rings");
             let work = move || {
+                let _vital = vital;
                 for set in sets {
                     set.ring_queued.swap(false, Ordering::AcqRel);
                     set.build_ring(&built);

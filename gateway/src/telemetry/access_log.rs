@@ -67,12 +67,18 @@ thread_local! {
 impl AccessLog {
     /// A log that goes to `output`. Fails when no thread can be started.
     pub fn to(output: impl Write + Send + 'static) -> std::io::Result<Self> {
+        Self::watched(output, ())
+    }
+
+    /// The same; `token` is dropped when the thread that writes ends, which it should not while there is a sender.
+    pub fn watched(output: impl Write + Send + 'static, token: impl Send + 'static) -> std::io::Result<Self> {
         let (sender, receiver) = sync_channel(QUEUE);
         let counts = Arc::<Counts>::default();
         let shared = counts.clone();
-        std::thread::Builder::new()
-            .name("access-log".to_owned())
-            .spawn(move || write(&receiver, output, &shared))?;
+        std::thread::Builder::new().name("access-log".to_owned()).spawn(move || {
+            write(&receiver, output, &shared);
+            drop(token);
+        })?;
         Ok(Self { sender: Some(sender), counts })
     }
 
@@ -274,6 +280,24 @@ mod tests {
         assert_eq!(written(), 5 + (GATHERED / 5 + 1) * 5);
         log.pass_on();
         assert_eq!((written(), log.dropped()), (5 + (GATHERED / 5 + 1) * 5, 0));
+    }
+
+    #[test]
+    fn the_death_of_the_writer_does_not_go_unnoticed() {
+        struct Panics;
+        impl Write for Panics {
+            fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+                panic!("on purpose");
+            }
+            fn flush(&mut self) -> std::io::Result<()> {
+                Ok(())
+            }
+        }
+        let (token, told) = std::sync::mpsc::channel::<()>();
+        let log = AccessLog::watched(Panics, token).unwrap();
+        log.send(b"line\n");
+        let told = told.recv_timeout(Duration::from_secs(30));
+        assert_eq!(told, Err(std::sync::mpsc::RecvTimeoutError::Disconnected));
     }
 
     #[test]

@@ -49,6 +49,16 @@ impl Gateway {
         Self::starts(folder, flags, || Command::new(PROGRAM))
     }
 
+    /// Serves a folder with an environment variable more, and is ready.
+    #[track_caller]
+    pub(crate) fn with_environment(folder: &Folder, name: &str, value: &str) -> Self {
+        Self::starts(folder, &[], || {
+            let mut command = Command::new(PROGRAM);
+            command.env(name, value);
+            command
+        })
+    }
+
     /// Serves a folder with so many open files, and is ready.
     #[track_caller]
     pub(crate) fn with_descriptors(folder: &Folder, limit: usize) -> Self {

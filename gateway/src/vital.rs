@@ -1,0 +1,58 @@
+//! What must run for as long as the process does: workers, accepting, the servers of health and introspection.
+//!
+//! Other tasks serve one connection, and a panic in one of them costs that connection. One of these would leave a gateway
+//! that looks well and serves less than it seems, so it is told as [`Report::Died`].
+
+use sluice_config::Report;
+
+use crate::registry::Reporter;
+
+/// Held by what must not end. Tells when it is dropped by a panic.
+pub(crate) struct Vital {
+    part: String,
+    report: Reporter,
+}
+
+impl Vital {
+    pub(crate) fn new(report: &Reporter, part: impl Into<String>) -> Self {
+        Self { part: part.into(), report: report.clone() }
+    }
+
+    /// Its holder has ended without a panic, and should not have.
+    pub(crate) fn died(&self) {
+        (self.report)(Report::Died { part: self.part.clone() });
+    }
+}
+
+impl Drop for Vital {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.died();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_is_told_and_an_orderly_end_is_not() {
+        let told: Arc<Mutex<Vec<Report>>> = Arc::default();
+        let reports = told.clone();
+        let reporter: Reporter = Arc::new(move |report| reports.lock().unwrap().push(report));
+        let task = |part: &str, panics: bool| {
+            let vital = Vital::new(&reporter, part);
+            tokio::spawn(async move {
+                let _vital = vital;
+                tokio::task::yield_now().await;
+                assert!(!panics, "on purpose");
+            })
+        };
+        task("well", false).await.unwrap();
+        task("ill", true).await.unwrap_err();
+        assert_eq!(*told.lock().unwrap(), [Report::Died { part: "ill".into() }]);
+    }
+}
