@@ -6,6 +6,11 @@ pub enum PolicyError {
     /// No header can have this name.
     #[error("header name `{0}` is not one (RFC 9110 section 5.1); correct it")]
     HeaderName(String),
+    /// A rule may not change this header.
+    #[error(
+        "header `{0}` belongs to the gateway: it is about the connection, the length of the message or where it goes; remove it from the changes of this rule"
+    )]
+    OwnHeader(String),
     /// No header can have this value.
     #[error("value of header `{0}` holds a control character; correct it")]
     HeaderValue(String),

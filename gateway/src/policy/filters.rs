@@ -1,4 +1,8 @@
 //! Header changes of Gateway API (`RequestHeaderModifier`, `ResponseHeaderModifier`), compiled to header types.
+//!
+//! They come last and win, so no rule may name a field that says where a message ends, what becomes of its
+//! connection, where it goes or how often it has been here: whoever could would make us and an endpoint read two
+//! different messages. [`EditableName`] has no such value. `Host` has a setting of its own.
 
 use http::{HeaderName, HeaderValue};
 use sluice_config::Filter;
@@ -16,10 +20,33 @@ pub struct HeaderEdits {
 
 #[derive(Clone, Debug)]
 struct Edit {
-    set: Vec<(HeaderName, HeaderValue)>,
-    add: Vec<(HeaderName, HeaderValue)>,
-    remove: Vec<HeaderName>,
+    set: Vec<(EditableName, HeaderValue)>,
+    add: Vec<(EditableName, HeaderValue)>,
+    remove: Vec<EditableName>,
 }
+
+/// The name of a field that a rule may change.
+#[derive(Clone, Debug)]
+struct EditableName(HeaderName);
+
+/// Names that no rule may change, in lower case and in order: framing (RFC 9112 §6), what concerns one connection
+/// (RFC 9110 §7.6.1), the conversation about a body (§10.1.1), routing, and the count that ends loops.
+const OWN: [&str; 14] = [
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "http2-settings",
+    "keep-alive",
+    "max-forwards",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "via",
+    "x-sluice-hops",
+];
 
 impl HeaderEdits {
     /// Compiles all filters. Fails on one that is not known here: a filter is never skipped.
@@ -53,30 +80,37 @@ impl Edit {
         let field = |(header, text): &(std::sync::Arc<str>, std::sync::Arc<str>)| {
             let value =
                 HeaderValue::from_str(text).map_err(|_| PolicyError::HeaderValue(header.to_string()))?;
-            Ok((name(header)?, value))
+            Ok((EditableName::new(header)?, value))
         };
         Ok(Self {
             set: set.iter().map(field).collect::<Result<_, _>>()?,
             add: add.iter().map(field).collect::<Result<_, _>>()?,
-            remove: remove.iter().map(|header| name(header)).collect::<Result<_, _>>()?,
+            remove: remove.iter().map(|header| EditableName::new(header)).collect::<Result<_, _>>()?,
         })
     }
 
     fn apply(&self, head: &mut impl FieldsMut) {
-        for (name, value) in &self.set {
+        for (EditableName(name), value) in &self.set {
             head.set(name, value);
         }
-        for (name, value) in &self.add {
+        for (EditableName(name), value) in &self.add {
             head.append(name, value);
         }
-        for name in &self.remove {
+        for EditableName(name) in &self.remove {
             head.remove(name);
         }
     }
 }
 
-fn name(text: &str) -> Result<HeaderName, PolicyError> {
-    HeaderName::from_bytes(text.as_bytes()).map_err(|_| PolicyError::HeaderName(text.to_owned()))
+impl EditableName {
+    fn new(text: &str) -> Result<Self, PolicyError> {
+        let name = HeaderName::from_bytes(text.as_bytes());
+        let name = name.map_err(|_| PolicyError::HeaderName(text.to_owned()))?;
+        match OWN.contains(&name.as_str()) {
+            true => Err(PolicyError::OwnHeader(text.to_owned())),
+            false => Ok(Self(name)),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -118,5 +152,25 @@ mod tests {
         let changes = HeaderChanges { set: vec![("a".into(), "b\n".into())], ..HeaderChanges::default() };
         let error = HeaderEdits::compile(&[Filter::ResponseHeaders(changes)]).unwrap_err();
         assert_eq!(error, PolicyError::HeaderValue("a".into()));
+    }
+
+    #[test]
+    fn changes_could_name_the_length_of_a_message() {
+        type Change = fn(&str) -> HeaderChanges;
+        let changes: [Change; 3] = [
+            |name| HeaderChanges { set: vec![(name.into(), "1".into())], ..HeaderChanges::default() },
+            |name| HeaderChanges { add: vec![(name.into(), "1".into())], ..HeaderChanges::default() },
+            |name| HeaderChanges { remove: vec![name.into()], ..HeaderChanges::default() },
+        ];
+        for name in OWN.into_iter().chain(["Content-Length", "TRANSFER-ENCODING", "Host"]) {
+            for change in changes {
+                for filter in [Filter::RequestHeaders(change(name)), Filter::ResponseHeaders(change(name))] {
+                    let error = HeaderEdits::compile(&[filter]).unwrap_err();
+                    assert_eq!(error, PolicyError::OwnHeader(name.to_owned()));
+                }
+            }
+        }
+        let fine = changes[0]("x-content-length");
+        assert!(HeaderEdits::compile(&[Filter::RequestHeaders(fine)]).is_ok());
     }
 }
