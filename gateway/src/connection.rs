@@ -13,6 +13,7 @@ mod arrivals;
 pub(crate) mod authority;
 mod bind;
 mod capacity;
+pub(crate) mod field_names;
 pub(crate) mod fields;
 pub(crate) mod framing;
 mod handshake;
@@ -24,6 +25,7 @@ mod lease;
 pub(crate) mod link;
 mod listeners;
 pub(crate) mod refusal;
+pub(crate) mod trailers;
 pub(crate) mod transport;
 pub(crate) mod wire;
 

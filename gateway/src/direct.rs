@@ -43,6 +43,7 @@ use h2::server::SendResponse;
 use http::Version;
 
 use crate::connection::ConnectionInfo;
+use crate::connection::field_names::FieldNames;
 use crate::connection::framing::Framing;
 use crate::connection::head::Head;
 use crate::connection::refusal::Refusal;
@@ -131,7 +132,7 @@ pub(crate) async fn serve_stream(
     reply: SendResponse<Bytes>,
 ) -> bool {
     let (exchange, verdict) = Exchange::begin(&worker.state, info, &request::view(&head));
-    let mut near = Http2::new(body, reply, head.framing);
+    let mut near = Http2::new(body, reply, head.framing, head.names);
     let upload = Upload::new(head.expects_continue && !near.is_spent());
     let alarm = &mut Alarm::default();
     let run = Run { worker, near: &mut near, alarm, exchange, head, upload, upgrade: false };
@@ -152,6 +153,6 @@ pub(crate) async fn refuse_stream(
 ) {
     let Refusal { request_line, length, status } = refusal;
     let (exchange, answer) = Exchange::refuse(&worker.state, info, request_line, length, status);
-    let mut near = Http2::new(body, reply, Framing::NONE);
+    let mut near = Http2::new(body, reply, Framing::NONE, FieldNames::ANY);
     tries::refuse(exchange, &answer, &mut near).await;
 }

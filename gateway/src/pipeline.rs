@@ -28,7 +28,8 @@
 //! 5. **The redirect to https**, before everything that a client could learn over http.
 //! 6. **Fixed answers**, then the draw of a backend by weight. A backend that is not valid keeps its share and
 //!    answers with its status; no weight at all is 500.
-//! 7. **Forward.** Each try picks an endpoint; no endpoint is 503. What goes out loses the fields of the
+//! 7. **Forward**, unless the request has come through so many gateways that it must be going round: 508. Each try
+//!    picks an endpoint; no endpoint is 503. What goes out loses the fields of the
 //!    client's connection first, then gets ours, so that no client can remove one of ours by naming it in
 //!    `Connection`; changes that a rule asks for come last and win.
 //!

@@ -39,6 +39,7 @@ pub(crate) use engine::{Engine, TrustAnchor, engine};
 
 use crate::drain::Drain;
 use crate::pipeline::{Next, Outcome, Verdict};
+use crate::policy::hop_by_hop;
 use crate::state::State;
 use context::Context;
 use epoch::Epochs;
@@ -157,7 +158,9 @@ impl ProxyHttp for Proxy {
             Some(next) => next,
             None => {
                 let replayable = !session.as_ref().retry_buffer_truncated();
-                ctx.failed(failure::while_proxying(&error, reused, replayable, context::responded(session)))
+                let malformed = ctx.link.as_ref().is_some_and(|link| link.is_malformed());
+                let responded = context::responded(session);
+                ctx.failed(failure::while_proxying(&error, malformed, reused, replayable, responded))
             }
         };
         ctx.follow(next, error)
@@ -174,6 +177,11 @@ impl ProxyHttp for Proxy {
         }
         if response.status == StatusCode::SWITCHING_PROTOCOLS && !session.is_upgrade_req() {
             return Err(Error::explain(ErrorType::InvalidHTTPHeader, "101 that nobody asked for").into_up());
+        }
+        if hop_by_hop::has_too_many_options(response) {
+            return Err(
+                Error::explain(ErrorType::InvalidHTTPHeader, "too many options in Connection").into_up()
+            );
         }
         let replayable = !session.as_ref().retry_buffer_truncated();
         match ctx.exchange()?.upstream_response(response.status, replayable) {

@@ -19,6 +19,9 @@ pub(crate) struct FieldList {
     /// A bit for every length that a name has (modulo 64): most names that are asked for are not there, and this
     /// says so without a look at any.
     lengths: u64,
+    /// What was kept to go back to: places, and where the text ended.
+    kept: Vec<Place>,
+    kept_text: usize,
 }
 
 /// Octets of text that a dropped list may leave to the next one.
@@ -27,7 +30,7 @@ const KEPT_TEXT: usize = 16 * 1024;
 const KEPT_LISTS: usize = 256;
 
 thread_local! {
-    static SPARE: RefCell<Vec<(Vec<u8>, Vec<Place>)>> = const { RefCell::new(Vec::new()) };
+    static SPARE: RefCell<Vec<(Vec<u8>, Vec<Place>, Vec<Place>)>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Where a field is. Heads are far shorter than 4 GiB.
@@ -44,10 +47,6 @@ impl FieldList {
     pub(crate) fn read(&mut self, text: &[u8], fields: &[httparse::Header<'_>]) {
         self.text.clear();
         self.text.extend_from_slice(text);
-        self.set_places(text, fields);
-    }
-
-    fn set_places(&mut self, text: &[u8], fields: &[httparse::Header<'_>]) {
         let start = text.as_ptr().addr();
         self.places.clear();
         self.lengths = fields.iter().fold(0, |all, field| all | bit(field.name.len()));
@@ -84,10 +83,24 @@ impl FieldList {
         });
     }
 
+    /// Remembers the fields as they are.
+    pub(crate) fn keep(&mut self) {
+        self.kept.clone_from(&self.places);
+        self.kept_text = self.text.len();
+    }
+
+    /// Goes back to what was kept.
+    pub(crate) fn restore(&mut self) {
+        self.places.clone_from(&self.kept);
+        self.text.truncate(self.kept_text);
+        self.lengths = self.places.iter().fold(0, |all, place| all | bit(place.name_length as usize));
+    }
+
     /// Empties it.
     pub(crate) fn clear(&mut self) {
         self.text.clear();
         self.places.clear();
+        self.kept.clear();
         self.lengths = 0;
     }
 
@@ -116,27 +129,22 @@ impl FieldList {
         &self.text[place.value as usize..][..place.value_length as usize]
     }
 
-    fn is(&self, place: &Place, name: &[u8]) -> bool {
-        place.name_length as usize == name.len() && self.name(place).eq_ignore_ascii_case(name)
-    }
-
     /// The places of a name; none without a look where no name is as long.
     fn places(&self, name: &[u8]) -> impl DoubleEndedIterator<Item = &Place> {
         let places = match self.lengths & bit(name.len()) {
             0 => &[],
             _ => &self.places[..],
         };
-        places.iter().filter(move |place| self.is(place, name))
+        places.iter().filter(move |place| place.is(&self.text, name))
     }
 
     fn remove_from(&mut self, start: usize, name: &[u8]) {
-        let mut index = start;
-        while index < self.places.len() {
-            match self.is(&self.places[index], name) {
-                true => drop(self.places.remove(index)),
-                false => index += 1,
-            }
-        }
+        let (text, mut index) = (&self.text, 0);
+        // One pass, however many there are.
+        self.places.retain(|place| {
+            index += 1;
+            index <= start || !place.is(text, name)
+        });
     }
 
     fn add(&mut self, octets: &[u8]) -> (u32, u32) {
@@ -148,8 +156,8 @@ impl FieldList {
 
 impl Default for FieldList {
     fn default() -> Self {
-        let (text, places) = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
-        Self { text, places, lengths: 0 }
+        let (text, places, kept) = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
+        Self { text, places, lengths: 0, kept, kept_text: 0 }
     }
 }
 
@@ -159,7 +167,7 @@ impl Drop for FieldList {
             return;
         }
         self.clear();
-        let memory = (mem::take(&mut self.text), mem::take(&mut self.places));
+        let memory = (mem::take(&mut self.text), mem::take(&mut self.places), mem::take(&mut self.kept));
         // At the end of a thread there is nothing left to keep it in.
         let _ = SPARE.try_with(|spare| {
             let mut spare = spare.borrow_mut();
@@ -167,6 +175,14 @@ impl Drop for FieldList {
                 spare.push(memory);
             }
         });
+    }
+}
+
+impl Place {
+    /// Whether it has this name.
+    fn is(&self, text: &[u8], name: &[u8]) -> bool {
+        self.name_length as usize == name.len()
+            && text[self.name as usize..][..name.len()].eq_ignore_ascii_case(name)
     }
 }
 
@@ -199,7 +215,7 @@ impl FieldsMut for FieldList {
         if self.lengths & bit(text.len()) == 0 {
             return self.append(name, value);
         }
-        let Some(at) = self.places.iter().position(|place| self.is(place, text)) else {
+        let Some(at) = self.places.iter().position(|place| place.is(&self.text, text)) else {
             return self.append(name, value);
         };
         (self.places[at].value, self.places[at].value_length) = self.add(value.as_bytes());
@@ -258,6 +274,31 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn what_was_kept_comes_back_whatever_was_done(
+            start in prop::collection::vec((0_usize..4, 0_u8..9), 0..8),
+            steps in prop::collection::vec((0_u8..3, 0_usize..4, 0_u8..9), 0..12),
+        ) {
+            let names = ["a", "bb", "x-c", "d"];
+            let text: String = start.iter().map(|(name, value)| format!("{}: {value}\r\n", names[*name])).collect();
+            let mut list = list(&(text + "\r\n"));
+            list.keep();
+            let before = (written(&list), list.lengths);
+            for _ in 0..2 {
+                for (step, name, value) in &steps {
+                    let (name, value) =
+                        (HeaderName::from_static(names[*name]), HeaderValue::from(u16::from(*value)));
+                    match step {
+                        0 => list.set(&name, &value),
+                        1 => list.append(&name, &value),
+                        _ => list.remove(&name),
+                    };
+                }
+                list.restore();
+                prop_assert_eq!(&(written(&list), list.lengths), &before);
+            }
+        }
+
         #[test]
         fn it_does_what_a_map_does(
             start in prop::collection::vec((0_usize..4, 0_u8..9), 0..8),

@@ -1,7 +1,8 @@
 //! The strict reading of an HTTP/1 request head (RFC 9112 §2 to §7), before anything else sees it.
 //!
 //! Everything that two readers could understand differently is refused: bare line ends, folded lines, spaces
-//! around field names, several hosts, several or doubtful lengths, transfer codings other than `chunked`.
+//! around field names, several hosts, several or doubtful lengths, transfer codings other than `chunked`. Fields
+//! whose names are not served are dropped here, so that nobody who comes later can forget to.
 //! What comes out is a head in origin form with exactly one authority, so that Pingora, the pipeline and the
 //! endpoint all read the same request.
 
@@ -13,18 +14,24 @@ use std::ops::Range;
 use bytes::{BufMut, BytesMut};
 use http::{Method, StatusCode, Version};
 
+use sluice_config::Tuning;
+
 use super::authority::is_authority;
+use super::field_names::FieldNames;
 use super::fields::FieldList;
 use super::framing::Framing;
+use crate::policy::hop_by_hop;
 
 /// Fields in a head. Pingora's own limit, met here so that our page is the answer.
 pub(crate) const MAX_FIELDS: usize = 256;
 
-/// Octets that a head may have.
+/// Bytes that a head may have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// The request line; more is 414.
     pub(crate) request_line: usize,
+    /// The line of one field; more is 400.
+    pub(crate) field_line: usize,
     /// All of it; more is 400.
     pub(crate) head: usize,
 }
@@ -33,7 +40,7 @@ pub(crate) struct Limits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{status}: {reason}")]
 pub(crate) struct Fault {
-    /// The answer's status.
+    /// The answer's status; 431 is answered with 400 and a page of its own, as with nginx.
     pub(crate) status: StatusCode,
     /// For the program log.
     pub(crate) reason: &'static str,
@@ -60,8 +67,10 @@ pub(crate) struct Head {
     pub(crate) method: Method,
     /// Path and query, in the text of the fields.
     target: Range<usize>,
-    /// The fields, with the text of the head in origin form (RFC 9112 §3.2.1).
+    /// The fields that are served, with the text of the head in origin form (RFC 9112 §3.2.1).
     pub(crate) fields: FieldList,
+    /// Which names are served, for the trailers of the request.
+    pub(crate) names: FieldNames,
     /// Octets of the head as it was sent.
     pub(crate) length: usize,
     /// Octets of the head in origin form.
@@ -71,6 +80,21 @@ pub(crate) struct Head {
 impl Fault {
     const fn bad(reason: &'static str) -> Self {
         Self { status: StatusCode::BAD_REQUEST, reason }
+    }
+
+    const TOO_LONG_LINE: Self =
+        Self { status: StatusCode::URI_TOO_LONG, reason: "the request line is too long" };
+    const TOO_LONG_FIELD: Self =
+        Self { status: StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, reason: "a field line is too long" };
+    const TOO_LARGE: Self =
+        Self { status: StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, reason: "the head is too large" };
+}
+
+impl Limits {
+    /// What the operator allows.
+    pub(crate) fn of(tuning: &Tuning) -> Self {
+        let buffers = tuning.large_client_header_buffers;
+        Self { request_line: buffers.size, field_line: buffers.size, head: buffers.total() }
     }
 }
 
@@ -94,16 +118,11 @@ impl Scanner {
             if end == 0 || bytes[end - 1] != b'\r' {
                 return Err(Fault::bad("a line ends without a carriage return"));
             }
-            if self.lines == 0 && end + 1 > limits.request_line {
-                return Err(Fault {
-                    status: StatusCode::URI_TOO_LONG,
-                    reason: "the request line is too long",
-                });
-            }
+            self.check_line(end + 1, limits)?;
             self.position = end + 1;
             if end - 1 == self.line_start {
                 return match self.position > limits.head {
-                    true => Err(Fault::bad("the head is too large")),
+                    true => Err(Fault::TOO_LARGE),
                     false => Ok(Some(self.position)),
                 };
             }
@@ -111,19 +130,26 @@ impl Scanner {
             self.line_start = self.position;
         }
         self.position = bytes.len();
-        if self.lines == 0 && bytes.len() > limits.request_line {
-            return Err(Fault { status: StatusCode::URI_TOO_LONG, reason: "the request line is too long" });
-        }
+        self.check_line(bytes.len(), limits)?;
         match bytes.len() > limits.head {
-            true => Err(Fault::bad("the head is too large")),
+            true => Err(Fault::TOO_LARGE),
             false => Ok(None),
+        }
+    }
+
+    /// Checks the length of the line that goes on to `end`.
+    fn check_line(&self, end: usize, limits: &Limits) -> Result<(), Fault> {
+        match (self.lines, end - self.line_start) {
+            (0, length) if length > limits.request_line => Err(Fault::TOO_LONG_LINE),
+            (1.., length) if length > limits.field_line => Err(Fault::TOO_LONG_FIELD),
+            _ => Ok(()),
         }
     }
 }
 
 impl Head {
     /// Reads a complete head.
-    pub(crate) fn read(bytes: &[u8]) -> Result<Self, Fault> {
+    pub(crate) fn read(bytes: &[u8], names: FieldNames) -> Result<Self, Fault> {
         let mut fields = [const { MaybeUninit::uninit() }; MAX_FIELDS];
         let mut request = httparse::Request::new(&mut []);
         match request.parse_with_uninit_headers(bytes, &mut fields) {
@@ -142,9 +168,17 @@ impl Head {
         }
         let fields = Fields::read(request.headers)?;
         fields.check_host(minor)?;
-        if let Target::Absolute { authority, rest } = Target::read(method, target)? {
-            let head = Self::read(&rewrite(method, authority, rest, minor, request.headers))?;
-            return Ok(Self { length: bytes.len(), ..head });
+        let rewrite = match Target::read(method, target)? {
+            Target::Absolute { authority, rest } => Some((Some(authority), rest)),
+            Target::Origin if request.headers.iter().any(|field| names.drops(field.name.as_bytes())) => {
+                Some((None, target))
+            }
+            Target::Origin => None,
+        };
+        if let Some((authority, target)) = rewrite {
+            let text = self::rewrite(method, authority, target, minor, request.headers, names);
+            let head = Self::read(&text, FieldNames::ANY)?;
+            return Ok(Self { length: bytes.len(), names, ..head });
         }
         let start = target.as_ptr().addr() - bytes.as_ptr().addr();
         let mut list = FieldList::default();
@@ -156,6 +190,7 @@ impl Head {
             method: Method::from_bytes(method.as_bytes()).map_err(|_| Fault::bad("not a method"))?,
             target: start..start + target.len(),
             fields: list,
+            names,
             length: bytes.len(),
             origin_length: bytes.len(),
         })
@@ -179,6 +214,8 @@ struct Fields<'a> {
     content_length: Option<&'a [u8]>,
     transfer_encoding: Option<&'a [u8]>,
     expects_continue: bool,
+    /// Options in `Connection`.
+    options: usize,
 }
 
 impl<'a> Fields<'a> {
@@ -197,11 +234,18 @@ impl<'a> Fields<'a> {
                     fields.expects_continue |= field.value.eq_ignore_ascii_case(b"100-continue");
                     continue;
                 }
+                10 if field.name.eq_ignore_ascii_case("connection") => {
+                    fields.options += hop_by_hop::count_options(field.value);
+                    continue;
+                }
                 _ => continue,
             };
             if slot.replace(field.value).is_some() {
                 return Err(Fault::bad(fault));
             }
+        }
+        if fields.options > hop_by_hop::MAX_OPTIONS {
+            return Err(Fault::bad("too many options in Connection"));
         }
         Ok(fields)
     }
@@ -275,11 +319,13 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Whether a target is in origin or asterisk form and for a method that is not a tunnel's. Holds for `:path`
-/// of HTTP/2 too.
+/// Whether a target is in origin or asterisk form and for a method that is served: a tunnel is not ours to open
+/// (CONNECT), and TRACE shows a script of a page what its browser adds to a request. Holds for `:path` of HTTP/2
+/// too.
 pub(crate) fn check_target(method: &str, target: &str) -> Result<(), Fault> {
-    if method == "CONNECT" {
-        return Err(Fault { status: StatusCode::METHOD_NOT_ALLOWED, reason: "CONNECT" });
+    // Methods are case-sensitive, but not to everybody behind us.
+    if ["CONNECT", "TRACE"].iter().any(|refused| method.eq_ignore_ascii_case(refused)) {
+        return Err(Fault { status: StatusCode::METHOD_NOT_ALLOWED, reason: "CONNECT or TRACE" });
     }
     match target.starts_with('/') && is_target_text(target) || target == "*" && method == "OPTIONS" {
         true => Ok(()),
@@ -299,28 +345,34 @@ fn without_scheme(target: &str) -> Option<&str> {
     })
 }
 
-/// The same head in origin form: the target's authority becomes the Host field (RFC 9112 §3.2.2).
+/// The same head without the fields that are not served, and in origin form: the target's authority, where there is
+/// one, becomes the Host field (RFC 9112 §3.2.2).
 fn rewrite(
     method: &str,
-    authority: &str,
-    rest: &str,
+    authority: Option<&str>,
+    target: &str,
     minor: u8,
     fields: &[httparse::Header<'_>],
+    names: FieldNames,
 ) -> BytesMut {
-    let path = match rest.as_bytes().first() {
+    let path = match target.as_bytes().first() {
         None if method == "OPTIONS" => "*",
         None | Some(b'?') => "/",
         Some(_) => "",
     };
     let size: usize = fields.iter().map(|field| field.name.len() + field.value.len() + 4).sum();
-    let mut head = BytesMut::with_capacity(size + method.len() + authority.len() + rest.len() + 32);
-    for part in
-        [method, " ", path, rest, " HTTP/1.", if minor == 0 { "0" } else { "1" }, "\r\nHost: ", authority]
-    {
+    let host = authority.map_or(0, str::len);
+    let mut head = BytesMut::with_capacity(size + method.len() + host + target.len() + 32);
+    for part in [method, " ", path, target, " HTTP/1.", if minor == 0 { "0" } else { "1" }, "\r\n"] {
         head.put_slice(part.as_bytes());
     }
-    head.put_slice(b"\r\n");
-    for field in fields.iter().filter(|field| !field.name.eq_ignore_ascii_case("host")) {
+    if let Some(authority) = authority {
+        for part in ["Host: ", authority, "\r\n"] {
+            head.put_slice(part.as_bytes());
+        }
+    }
+    let replaced = |name: &str| authority.is_some() && name.eq_ignore_ascii_case("host");
+    for field in fields.iter().filter(|field| !replaced(field.name) && !names.drops(field.name.as_bytes())) {
         head.put_slice(field.name.as_bytes());
         head.put_slice(b": ");
         head.put_slice(field.value);

@@ -19,6 +19,7 @@ use pingora_core::protocols::raw_connect::ProxyDigest;
 use tokio::sync::futures::Notified;
 use tokio::time::{Instant, timeout, timeout_at};
 
+use super::field_names::FieldNames;
 use super::framing::Framing;
 use super::head::{Fault, Head, Limits, Scanner};
 use super::http2::Http2;
@@ -165,8 +166,7 @@ impl Http1 {
     /// Reads a head under one deadline, from its first octet on.
     async fn read_head(&mut self, wire: &mut Wire) -> Result<Head, NoHead> {
         let tuning = self.worker.state.tuning.load();
-        let buffers = tuning.large_client_header_buffers;
-        let limits = Limits { request_line: buffers.size, head: buffers.total() };
+        let (limits, names) = (Limits::of(&tuning), FieldNames::of(&tuning));
         let deadline = tuning.client_header_timeout;
         drop(tuning);
         let mut scanner = Scanner::default();
@@ -180,7 +180,7 @@ impl Http1 {
             }
             let is_empty_line = matches!(&wire.ahead[..], [] | [b'\r']);
             if !is_empty_line && let Some(length) = scanner.scan(&wire.ahead, &limits)? {
-                return Ok(Head::read(&wire.ahead[..length])?);
+                return Ok(Head::read(&wire.ahead[..length], names)?);
             }
             let until = *until.get_or_insert_with(|| Instant::now() + deadline);
             let read = poll_fn(|cx| match wire.poll_fill(cx) {

@@ -32,9 +32,10 @@ use pingora_core::protocols::raw_connect::ProxyDigest;
 use tokio::time::{Instant, timeout};
 
 use super::ConnectionInfo;
+use super::field_names::FieldNames;
 use super::framing::Framing;
-use super::head::Head;
 use super::head::http2::{length, target};
+use super::head::{Head, Limits, MAX_FIELDS};
 use super::lease::Lease;
 use super::link::{Client, Link};
 use super::refusal::Refusal;
@@ -182,9 +183,7 @@ impl Http2 {
         let mut options = Builder::new();
         options
             .max_concurrent_streams(tuning.http2_max_concurrent_streams)
-            .max_header_list_size(
-                u32::try_from(tuning.large_client_header_buffers.total()).unwrap_or(u32::MAX),
-            )
+            .max_header_list_size(head_list(&Limits::of(&tuning)))
             .initial_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_send_buffer_size(SEND_BUFFER)
@@ -236,7 +235,11 @@ impl Http2 {
         let (parts, body) = request.into_parts();
         let (open, worker, info) = (self.streams.open(), self.worker.clone(), self.info.clone());
         let running = worker.drain.shared().request();
-        match Head::http2(&parts, body.is_end_stream()) {
+        let (limits, names) = {
+            let tuning = worker.state.tuning.load();
+            (Limits::of(&tuning), FieldNames::of(&tuning))
+        };
+        match Head::http2(&parts, body.is_end_stream(), &limits, names) {
             Ok(head) => {
                 drop(parts);
                 // In a box, because the runtime moves a task about several times before and after it runs.
@@ -277,6 +280,14 @@ impl Http2 {
         self.farewell = true;
         connection.graceful_shutdown();
     }
+}
+
+/// Bytes of a head, as HTTP/2 counts them (RFC 9113 §6.5.2: 32 more for each field), that `h2` lets through. What is
+/// too large by the limits of HTTP/1 is to be answered by us, with our page and a log line; `h2` answers by itself
+/// (431) where a head is more than twice as large.
+fn head_list(limits: &Limits) -> u32 {
+    let bytes = limits.head.saturating_mul(2).saturating_add(MAX_FIELDS * 32);
+    u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
 /// The next stream; `None` when the connection has ended.

@@ -81,7 +81,7 @@ impl Lease {
     fn read_ahead(&mut self, buf: &mut ReadBuf<'_>) -> io::Result<()> {
         let Some(wire) = self.wire.as_deref_mut() else { return Ok(()) };
         let offered = wire.ahead.len().min(buf.remaining());
-        let taken = self.framing.take(&wire.ahead[..offered]).map_err(invalid)?;
+        let taken = self.framing.take(&wire.ahead[..offered]).map_err(|bad| invalid(&self.link, bad))?;
         buf.put_slice(&wire.ahead[..taken]);
         wire.ahead.advance(taken);
         Ok(())
@@ -94,7 +94,7 @@ impl Lease {
         let Some(wire) = self.wire.as_deref_mut() else { return Poll::Ready(Ok(())) };
         ready!(Pin::new(&mut wire.transport).poll_read(cx, buf))?;
         let read = &buf.filled()[before..];
-        let taken = self.framing.take(read).map_err(invalid)?;
+        let taken = self.framing.take(read).map_err(|bad| invalid(&self.link, bad))?;
         if taken < read.len() {
             wire.ahead.extend_from_slice(&read[taken..]);
             buf.set_filled(before + taken);
@@ -167,7 +167,9 @@ impl Lease {
     }
 }
 
-fn invalid(error: super::framing::BadChunk) -> io::Error {
+/// Pingora is told of a read that failed, and the proxy why.
+fn invalid(link: &Link, error: super::framing::BadChunk) -> io::Error {
+    link.set_malformed();
     io::Error::new(io::ErrorKind::InvalidData, error)
 }
 

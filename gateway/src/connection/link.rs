@@ -47,6 +47,8 @@ pub(crate) struct Link {
     last: AtomicBool,
     /// The client waits for `100 Continue`.
     awaits_continue: AtomicBool,
+    /// The request's body is not what its head says.
+    malformed: AtomicBool,
     /// Octets of the request body that were not read yet; [`UNKNOWN`] when nobody knows.
     unread: AtomicU64,
     /// Octets written for this request.
@@ -103,6 +105,7 @@ impl Link {
         for cell in [&self.began, &self.upgraded, &self.keep, &self.whole, &self.chunked, &self.head_waits] {
             cell.store(false, Relaxed);
         }
+        self.malformed.store(false, Relaxed);
         self.follows.store(Follows::Nothing as u8, Relaxed);
         self.last.store(last, Relaxed);
         self.awaits_continue.store(awaits_continue && !framing.is_done(), Relaxed);
@@ -192,6 +195,14 @@ impl Link {
 
     pub(crate) fn is_whole(&self) -> bool {
         self.whole.load(Relaxed)
+    }
+
+    pub(crate) fn set_malformed(&self) {
+        self.malformed.store(true, Relaxed);
+    }
+
+    pub(crate) fn is_malformed(&self) -> bool {
+        self.malformed.load(Relaxed)
     }
 
     pub(crate) fn is_last(&self) -> bool {

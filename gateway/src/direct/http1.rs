@@ -17,8 +17,10 @@ use super::tunnel::{Flow, Switched, Tunnel};
 use super::upload::Upload;
 use crate::connection::MAX_DRAIN;
 use crate::connection::answer::write_head;
-use crate::connection::framing::Framing;
+use crate::connection::field_names::FieldNames;
+use crate::connection::framing::{Framing, Taken};
 use crate::connection::head::Head;
+use crate::connection::trailers::Section;
 use crate::connection::wire::Wire;
 use crate::drain::LocalDrain;
 use crate::pipeline::{Answer, FailureKind};
@@ -37,6 +39,11 @@ pub(super) struct Http1<'c> {
     pub(super) keep: bool,
     /// What the client has still to send.
     pub(super) framing: Framing,
+    /// The names of trailers that the client may send, and the trailers of its request.
+    names: FieldNames,
+    request_trailers: Section,
+    /// The trailers of the response.
+    trailers: Section,
     /// Octets written.
     sent: u64,
     /// Octets of the body written, free of their coding.
@@ -47,9 +54,20 @@ pub(super) struct Http1<'c> {
 
 impl<'c> Http1<'c> {
     pub(super) fn new(wire: &'c mut Wire, drain: &'c LocalDrain, head: &Head, keep: bool) -> Self {
-        let http_1_0 = head.version == Version::HTTP_10;
-        let (backlog, flushed) = (Backlog::default(), false);
-        Self { wire, drain, http_1_0, keep, framing: head.framing, sent: 0, body_sent: 0, backlog, flushed }
+        Self {
+            wire,
+            drain,
+            http_1_0: head.version == Version::HTTP_10,
+            keep,
+            framing: head.framing,
+            names: head.names,
+            request_trailers: Section::default(),
+            trailers: Section::default(),
+            sent: 0,
+            body_sent: 0,
+            backlog: Backlog::default(),
+            flushed: false,
+        }
     }
 
     /// The connection once its endpoint has switched protocols.
@@ -66,13 +84,6 @@ impl<'c> Http1<'c> {
     fn can_drain(&self, upload: &Upload) -> bool {
         let left = self.framing.left();
         left == Some(0) || left.is_some_and(|left| left <= MAX_DRAIN) && !upload.awaits_continue
-    }
-
-    /// Octets of the body in what was read, and octets of content in them.
-    fn count(framing: &mut Framing, octets: &[u8]) -> Result<(usize, usize), FailureKind> {
-        let mut data = 0;
-        let taken = framing.read(octets, |piece| data += piece.len());
-        Ok((taken.map_err(|_| FailureKind::Client)?, data))
     }
 
     /// Writes `head` and `body` behind it; what the client does not take at once waits. Joins what is small. `whole` says
@@ -125,9 +136,16 @@ impl<'c> Http1<'c> {
         let framing = &mut response.framing;
         let (taken, body) = match response.delivery {
             Delivery::AsIs => {
-                let taken = framing.read(octets, |piece| data += piece.len());
-                let taken = taken.map_err(|_| FailureKind::Broken)?;
-                (taken, &octets[..taken])
+                let trailers = &mut self.trailers;
+                let read = framing.read_all(octets, |piece| data += piece.len(), |byte| trailers.push(byte));
+                let Taken { whole, raw } = read.map_err(|_| FailureKind::Broken)?;
+                if framing.is_done() && !trailers.is_empty() {
+                    out.extend_from_slice(&octets[..raw]);
+                    trailers.write(FieldNames::ANY, out);
+                    (whole, &[][..])
+                } else {
+                    (whole, &octets[..raw])
+                }
             }
             Delivery::UntilClose => {
                 let taken = framing.read(octets, |piece| {
@@ -164,23 +182,35 @@ impl Near for Http1<'_> {
         cx: &mut Context<'_>,
         pass: impl FnOnce(&mut Context<'_>, &[u8], usize),
     ) -> Poll<Result<(), FailureKind>> {
-        let Self { wire, framing, .. } = self;
+        let Self { wire, framing, names, request_trailers, .. } = self;
+        let read = |octets: &[u8], cx: &mut Context<'_>| {
+            let mut data = 0;
+            let read =
+                framing.read_all(octets, |piece| data += piece.len(), |byte| request_trailers.push(byte));
+            let Taken { whole, raw } = read.map_err(|_| FailureKind::ClientMalformed)?;
+            if framing.is_done() && !request_trailers.is_empty() {
+                let mut out = octets[..raw].to_vec();
+                request_trailers.write(*names, &mut out);
+                pass(cx, &out, data);
+            } else {
+                pass(cx, &octets[..raw], data);
+            }
+            Ok(whole)
+        };
         if !wire.ahead.is_empty() {
-            let (taken, data) = Self::count(framing, &wire.ahead)?;
-            pass(cx, &wire.ahead[..taken], data);
+            let taken = read(&wire.ahead, cx)?;
             wire.ahead.advance(taken);
             return Poll::Ready(Ok(()));
         }
         scratch::read(|buffer| {
             let mut buf = ReadBuf::new(buffer);
-            let read = ready!(Pin::new(&mut wire.transport).poll_read(cx, &mut buf));
-            if read.is_err() || buf.filled().is_empty() {
+            let polled = ready!(Pin::new(&mut wire.transport).poll_read(cx, &mut buf));
+            if polled.is_err() || buf.filled().is_empty() {
                 return Poll::Ready(Err(FailureKind::Client));
             }
             let octets = buf.filled();
-            let (taken, data) = Self::count(framing, octets)?;
+            let taken = read(octets, cx)?;
             wire.ahead.extend_from_slice(&octets[taken..]);
-            pass(cx, &octets[..taken], data);
             Poll::Ready(Ok(()))
         })
     }

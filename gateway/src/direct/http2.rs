@@ -21,8 +21,10 @@ use super::near::{Near, Passed};
 use super::response::Response;
 use super::scratch;
 use super::upload::Upload;
+use crate::connection::field_names::FieldNames;
 use crate::connection::fields::line;
-use crate::connection::framing::{Framing, is_refused_trailer};
+use crate::connection::framing::{Framing, Taken};
+use crate::connection::trailers::{self, Section};
 use crate::pipeline::{Answer, FailureKind};
 use crate::policy::hop_by_hop;
 
@@ -31,6 +33,8 @@ pub(super) struct Http2 {
     body: RecvStream,
     /// What the client has still to send, as the endpoint sees it.
     framing: Framing,
+    /// The names of trailers that it may send.
+    names: FieldNames,
     /// Octets of the body that were given out and wait to be taken.
     unreleased: usize,
     reply: SendResponse<Bytes>,
@@ -42,23 +46,29 @@ pub(super) struct Http2 {
     trailers: Option<HeaderMap>,
     complete: bool,
     /// What has come of a trailer section.
-    section: Vec<u8>,
+    section: Section,
     head_sent: u64,
     body_sent: u64,
 }
 
 impl Http2 {
-    pub(super) fn new(body: RecvStream, reply: SendResponse<Bytes>, framing: Framing) -> Self {
+    pub(super) fn new(
+        body: RecvStream,
+        reply: SendResponse<Bytes>,
+        framing: Framing,
+        names: FieldNames,
+    ) -> Self {
         Self {
             body,
             framing,
+            names,
             unreleased: 0,
             reply,
             stream: None,
             rest: Bytes::new(),
             trailers: None,
             complete: false,
-            section: Vec::new(),
+            section: Section::default(),
             head_sent: 0,
             body_sent: 0,
         }
@@ -112,22 +122,7 @@ impl Http2 {
             None => Ok(()),
         }
     }
-
-    /// The trailer section in the form of the protocol.
-    fn end_section(&mut self) -> Result<(), FailureKind> {
-        let mut fields = [httparse::EMPTY_HEADER; MAX_TRAILERS];
-        let parsed = httparse::parse_headers(&self.section, &mut fields);
-        let Ok(httparse::Status::Complete((_, fields))) = parsed else { return Err(FailureKind::Broken) };
-        if !fields.is_empty() {
-            let fields = fields.iter().map(|field| (field.name.as_bytes(), field.value));
-            self.trailers = Some(map(fields, 0));
-        }
-        Ok(())
-    }
 }
-
-/// Trailers of a response.
-const MAX_TRAILERS: usize = 64;
 
 impl Near for Http2 {
     fn is_spent(&self) -> bool {
@@ -166,20 +161,18 @@ impl Near for Http2 {
                 pass(cx, out, data.len());
             }),
             (_, None) => {
-                let trailers = ready!(self.body.poll_trailers(cx)).map_err(gone)?;
+                let fields = ready!(self.body.poll_trailers(cx)).map_err(gone)?;
                 scratch::write(|out| {
                     out.extend_from_slice(b"0\r\n");
-                    for (name, value) in trailers.iter().flatten() {
-                        if is_refused_trailer(name.as_str().as_bytes()) {
-                            return Err(FailureKind::Client);
+                    for (name, value) in fields.iter().flatten() {
+                        if trailers::passes(name.as_str().as_bytes(), self.names) {
+                            line(out, name.as_str().as_bytes(), value.as_bytes().trim_ascii());
                         }
-                        line(out, name.as_str().as_bytes(), value.as_bytes());
                     }
                     out.extend_from_slice(b"\r\n");
                     self.framing = Framing::NONE;
                     pass(cx, out, 0);
-                    Ok(())
-                })?;
+                });
             }
         }
         Poll::Ready(Ok(()))
@@ -236,11 +229,13 @@ impl Near for Http2 {
             },
             |trailer| section.push(trailer),
         );
-        let passed = Passed { taken: taken.map_err(|_| FailureKind::Broken)?, data: data.len() };
+        let Taken { whole, .. } = taken.map_err(|_| FailureKind::Broken)?;
+        let passed = Passed { taken: whole, data: data.len() };
         self.rest = data.freeze();
         self.complete = response.framing.is_done();
-        if self.complete && !self.section.is_empty() {
-            self.end_section()?;
+        if self.complete {
+            let trailers = map(self.section.fields(FieldNames::ANY), 0);
+            self.trailers = Some(trailers).filter(|trailers| !trailers.is_empty());
         }
         self.deliver()?;
         Ok(passed)

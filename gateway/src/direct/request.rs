@@ -1,12 +1,10 @@
 //! The request head: as the pipeline sees it, and as an endpoint gets it.
 
-use std::mem::MaybeUninit;
-
 use http::Version;
 use http::header::{HOST, HeaderName};
 
 use crate::connection::fields::line;
-use crate::connection::head::{Head, MAX_FIELDS};
+use crate::connection::head::Head;
 use crate::pipeline::{Fields, RequestHead};
 use crate::policy::hop_by_hop;
 
@@ -34,17 +32,6 @@ pub(super) fn keeps_alive(head: &Head) -> bool {
 /// Whether it asks for another protocol.
 pub(super) fn asks_for_upgrade(head: &Head) -> bool {
     head.version == Version::HTTP_11 && hop_by_hop::asks_for_upgrade(&head.fields)
-}
-
-/// Takes back what the pipeline has changed, for another try.
-pub(super) fn restore(head: &mut Head) {
-    let text = head.text().to_vec();
-    let mut fields = [const { MaybeUninit::uninit() }; MAX_FIELDS];
-    let mut request = httparse::Request::new(&mut []);
-    // It has been read before.
-    if request.parse_with_uninit_headers(&text, &mut fields).is_ok() {
-        head.fields.read(&text, request.headers);
-    }
 }
 
 /// Writes the head for an endpoint. `last` says that the connection to it is not kept.

@@ -77,6 +77,9 @@ impl Response {
         self.status = StatusCode::from_u16(code).map_err(|_| BadHead)?;
         self.reason = start..start + reason.len();
         self.fields.read(head, response.headers);
+        if hop_by_hop::has_too_many_options(&self.fields) {
+            return Err(BadHead);
+        }
         self.keeps_alive = minor == 1 && !hop_by_hop::names(&self.fields, &CLOSE);
         self.framing = self.body(minor, method)?;
         Ok(Some(length))
@@ -236,6 +239,7 @@ mod tests {
             "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
             "HTTP/1.1 204 No Content\r\nContent-Length: x\r\n\r\n",
             "HTTP/2.0 200 OK\r\n\r\n",
+            &format!("HTTP/1.1 200 OK\r\nConnection: {}\r\n\r\n", "a,".repeat(1000)),
             "HTTP/1.1 20 OK\r\n\r\n",
             "HTTP/1.1 099 OK\r\n\r\n",
             "ICY 200 OK\r\n\r\n",

@@ -117,7 +117,7 @@ impl<N: Near> Run<'_, N> {
                         let replayable = upload.is_replayable();
                         let failure =
                             Failure { kind, stale: false, sent: false, replayable, response_started: false };
-                        match follow(exchange.failed(failure), kind) {
+                        match follow(exchange.failed(failure)) {
                             Some(tried) => return tried,
                             None => continue,
                         }
@@ -125,8 +125,10 @@ impl<N: Near> Run<'_, N> {
                 },
             };
             exchange.connected(upstream.address, connection.reused);
-            if !std::mem::take(&mut first) {
-                request::restore(head);
+            // Every attempt begins with the head as it was received.
+            match std::mem::take(&mut first) {
+                true => head.fields.keep(),
+                false => head.fields.restore(),
             }
             exchange.upstream_request(&mut head.fields);
             let upgrade = *upgrade && request::asks_for_upgrade(head);
@@ -163,7 +165,7 @@ impl<N: Near> Run<'_, N> {
                 End::Switched => return Tried::Switched(connection.stream, upstream),
                 End::Retry => {}
                 End::Failed(failure) => {
-                    if let Some(tried) = follow(exchange.failed(failure), failure.kind) {
+                    if let Some(tried) = follow(exchange.failed(failure)) {
                         return tried;
                     }
                 }
@@ -214,14 +216,10 @@ async fn send(
 }
 
 /// What the pipeline says to a failed try; `None` is another one.
-fn follow(next: Next, kind: FailureKind) -> Option<Tried> {
+fn follow(next: Next) -> Option<Tried> {
     match next {
         Next::Retry => None,
-        // Who let us wait for a body would do so again.
-        Next::Answer(answer) => Some(Tried::Answer(Answer {
-            close: answer.close || kind == FailureKind::ClientTimeout,
-            ..answer
-        })),
+        Next::Answer(answer) => Some(Tried::Answer(answer)),
         Next::Relay | Next::Abort => Some(Tried::Aborted),
     }
 }

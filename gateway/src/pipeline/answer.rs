@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, SERVER, STRICT_TRANSPORT_SECURITY};
 
-use super::page::page;
+use super::page::{page, page_of_large_head};
 
 /// The `Server` field of answers that no endpoint gave.
 pub(super) const PRODUCT: HeaderValue = HeaderValue::from_static("sluice");
@@ -33,6 +33,11 @@ impl Answer {
     /// The standard page for a status. `hsts` is there on https.
     pub(super) fn page(status: StatusCode, hsts: Option<&HeaderValue>) -> Self {
         Self::with_body(status, page(status), hsts)
+    }
+
+    /// The answer to a head, or a line of it, that is longer than it may be.
+    pub(super) fn head_too_large(hsts: Option<&HeaderValue>) -> Self {
+        Self::with_body(StatusCode::BAD_REQUEST, page_of_large_head(), hsts)
     }
 
     /// A status and nothing to read.

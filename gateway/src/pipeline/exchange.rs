@@ -33,6 +33,8 @@ pub struct Exchange {
     /// Octets of the request head.
     pub(super) head_length: usize,
     pub(super) client: IpAddr,
+    /// Gateways that the request has come through before this one.
+    pub(super) hops: u8,
     pub(super) authority: HeaderValue,
     pub(super) request_id: Option<HeaderValue>,
     /// `None` when the request is not logged.

@@ -80,6 +80,8 @@ pub enum FailureKind {
     Client,
     /// The client took longer than the body timeout between two reads: 408.
     ClientTimeout,
+    /// The client's body is not in the coding that its head names: 400.
+    ClientMalformed,
 }
 
 /// What the driver does after a failure or a response head.

@@ -36,6 +36,15 @@ pub(super) fn page(status: StatusCode) -> Bytes {
     PAGES.get(&status).cloned().unwrap_or_else(|| render(status))
 }
 
+/// The page for a head that is too large: 400 to programs, and to people what to look for.
+pub(super) fn page_of_large_head() -> Bytes {
+    Bytes::from_static(
+        b"<html>\r\n<head><title>400 Request Header Or Cookie Too Large</title></head>\r\n<body>\r\n\
+          <center><h1>400 Bad Request</h1></center>\r\n\
+          <center>Request Header Or Cookie Too Large</center>\r\n</body>\r\n</html>\r\n",
+    )
+}
+
 fn phrase(status: StatusCode) -> Option<&'static str> {
     let own = PHRASES.iter().find(|(code, _)| *code == status.as_u16()).map(|(_, phrase)| *phrase);
     own.or_else(|| status.canonical_reason())

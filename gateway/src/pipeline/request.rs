@@ -14,7 +14,7 @@ use super::head::RequestHead;
 use super::session::BoundSession;
 use crate::connection::ConnectionInfo;
 use crate::policy::redirect::Source;
-use crate::policy::{RedirectTo, forwarded, https_redirect};
+use crate::policy::{RedirectTo, forwarded, hops, https_redirect};
 use crate::route::{Backends, Destination, Route, RouteAction};
 use crate::router::{RequestView, host_of, normalise};
 use crate::state::{Globals, State};
@@ -50,6 +50,7 @@ impl Exchange {
             version: head.version,
             head_length: head.length,
             client,
+            hops: hops::count(head.headers),
             authority: authority(head),
             request_id: forwarded::request_id(head.headers, &globals.tuning),
             line: None,
@@ -61,12 +62,16 @@ impl Exchange {
             tries: Tries::default(),
             ended: false,
         };
-        let verdict = exchange.decide(head, &globals);
+        let verdict = match exchange.decide(head, &globals) {
+            // Sent on, it would come back for ever, or until nobody has a connection left.
+            Verdict::Forward if exchange.hops >= hops::MAX => exchange.refused(StatusCode::LOOP_DETECTED),
+            verdict => verdict,
+        };
         (exchange, verdict)
     }
 
     /// Takes a request in that could not be read: malformed (400), too slow (408), too long a request line
-    /// (414), too large a head (400). `request_line` is what was read of the first line, for the log.
+    /// (414), too large a head (431, answered with 400 and nginx's words). `request_line` is what was read of the first line, for the log.
     pub fn refuse(
         state: &Arc<State>,
         connection: &Arc<ConnectionInfo>,
@@ -75,7 +80,6 @@ impl Exchange {
         status: StatusCode,
     ) -> (Self, Answer) {
         state.telemetry.request_began();
-        state.telemetry.request_refused(status);
         let client = connection.peer.ip().to_canonical();
         let exchange = Self {
             state: state.clone(),
@@ -85,6 +89,7 @@ impl Exchange {
             version: Version::HTTP_11,
             head_length: length,
             client,
+            hops: 0,
             authority: HeaderValue::from_static(""),
             request_id: None,
             line: logs(state, &state.globals.load()).then(|| LogLine::refused(client, request_line)),
@@ -96,8 +101,14 @@ impl Exchange {
             tries: Tries::default(),
             ended: false,
         };
-        let answer = Answer { close: true, ..exchange.answer(status) };
-        (exchange, answer)
+        let answer = match status {
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => {
+                Answer::head_too_large(exchange.hsts(&exchange.globals()))
+            }
+            status => exchange.answer(status),
+        };
+        exchange.state.telemetry.request_refused(answer.status);
+        (exchange, Answer { close: true, ..answer })
     }
 
     fn decide<F: Fields>(&mut self, head: &RequestHead<'_, F>, globals: &Globals) -> Verdict {
@@ -175,7 +186,8 @@ impl Exchange {
             let host = host_of_url(forwarded::access_host(head.authority, head.headers, tuning));
             let status = StatusCode::from_u16(tuning.http_redirect_code);
             let status = status.unwrap_or(StatusCode::PERMANENT_REDIRECT);
-            return self.redirect_to(status, https_redirect::location(host, head.target), globals);
+            let location = https_redirect::location(host, head.target);
+            return self.redirect_to(status, host, location, globals);
         }
         match &route.action {
             RouteAction::Forward(backends) => self.forward(route, backends, head, globals),
@@ -227,19 +239,27 @@ impl Exchange {
         head: &RequestHead<'_, F>,
         globals: &Globals,
     ) -> Verdict {
-        let location = redirect.location(&Source {
+        let source = Source {
             scheme: self.connection.scheme(),
             host: host_of_url(head.authority),
             declared_port: self.connection.declared_port,
             target: head.target,
-        });
-        self.redirect_to(redirect.status, location, globals)
+        };
+        let location = redirect.location(&source);
+        self.redirect_to(redirect.status, redirect.host(&source), location, globals)
     }
 
-    fn redirect_to(&self, status: StatusCode, location: String, globals: &Globals) -> Verdict {
+    /// A request of HTTP/1.0 may have no host. There is no URL to send its client to then, and what a redirect is to
+    /// keep from being answered must not be answered either.
+    fn redirect_to(&self, status: StatusCode, host: &str, location: String, globals: &Globals) -> Verdict {
         match HeaderValue::try_from(location) {
-            Ok(location) => Verdict::Answer(Answer::redirect(status, location, self.hsts(globals))),
-            Err(_) => self.refused(StatusCode::BAD_REQUEST),
+            Ok(location) if !host.is_empty() => {
+                Verdict::Answer(Answer::redirect(status, location, self.hsts(globals)))
+            }
+            _ => {
+                self.state.telemetry.request_refused(StatusCode::BAD_REQUEST);
+                self.refused(StatusCode::BAD_REQUEST)
+            }
         }
     }
 

@@ -15,7 +15,7 @@ use super::outcome::{Failure, FailureKind, KeepAlive, Next, Upstream};
 use super::session::{self, Choice};
 use crate::policy::retry::Progress;
 use crate::policy::timeouts::resolve;
-use crate::policy::{Forwarding, RetryPolicy, hop_by_hop};
+use crate::policy::{Forwarding, RetryPolicy, hop_by_hop, hops};
 use crate::registry::{Endpoint, PickError, PickRequest, Pool};
 use crate::route::Destination;
 
@@ -84,7 +84,8 @@ impl Exchange {
     }
 
     /// Changes the request head for the endpoint: hop-by-hop fields out (RFC 9110 §7.6.1, an upgrade kept),
-    /// forwarding fields in, then the rule's changes. The same for every try.
+    /// forwarding fields and the count of gateways in, then the rule's changes. `head` is as the client sent it for
+    /// every attempt: what an earlier one was given is no part of it.
     pub fn upstream_request(&mut self, head: &mut impl FieldsMut) {
         hop_by_hop::request(head, self.version);
         let forwarding = Forwarding {
@@ -95,6 +96,7 @@ impl Exchange {
             tuning: &self.globals().tuning,
         };
         forwarding.apply(head);
+        hops::apply(head, self.hops);
         for edits in self.edits() {
             edits.request(head);
         }
@@ -116,14 +118,22 @@ impl Exchange {
                 StatusCode::GATEWAY_TIMEOUT
             }
             FailureKind::ClientTimeout => StatusCode::REQUEST_TIMEOUT,
+            FailureKind::ClientMalformed => StatusCode::BAD_REQUEST,
             FailureKind::Client => {
                 self.tries.in_flight = None;
                 return Next::Abort;
             }
         };
         let endpoint = self.tries.in_flight.take().map(|on_its_way| on_its_way.endpoint().clone());
-        if failure.kind == FailureKind::ClientTimeout {
-            return self.give_up(&failure, status);
+        if matches!(failure.kind, FailureKind::ClientTimeout | FailureKind::ClientMalformed) {
+            if failure.kind == FailureKind::ClientMalformed {
+                self.state.telemetry.request_refused(status);
+            }
+            return match self.give_up(&failure, status) {
+                // Who let us wait would do so again, and behind what cannot be read no request can be found.
+                Next::Answer(answer) => Next::Answer(Answer { close: true, ..answer }),
+                next => next,
+            };
         }
         let was_afresh = self.tries.all.last().is_some_and(|attempt| attempt.afresh);
         let harmless = !failure.sent || self.tries.policy.is_some_and(|policy| policy.may_repeat());

@@ -11,6 +11,7 @@ use http::header::{HOST, HeaderName, HeaderValue};
 use sluice_config::Tuning;
 
 use crate::connection::ConnectionInfo;
+use crate::connection::authority::is_authority;
 use crate::connection::info::address;
 use crate::pipeline::{Fields, FieldsMut};
 
@@ -65,9 +66,10 @@ pub fn access_scheme<'h>(connection: &ConnectionInfo, headers: &'h impl Fields, 
     trusted(headers, &X_FORWARDED_PROTO, tuning).unwrap_or(connection.scheme().as_bytes())
 }
 
-/// The host that the client used, for redirects: a trusted `X-Forwarded-Host`, else the authority.
+/// The host that the client used, for redirects: a trusted `X-Forwarded-Host` that is one, else the authority.
 pub fn access_host<'h>(authority: &'h str, headers: &'h impl Fields, tuning: &Tuning) -> &'h str {
     trusted(headers, &X_FORWARDED_HOST, tuning)
+        .filter(|value| is_authority(value))
         .and_then(|value| str::from_utf8(value).ok())
         .unwrap_or(authority)
 }

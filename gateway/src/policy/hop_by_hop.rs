@@ -3,6 +3,9 @@
 //!
 //! `Content-Length` and `Transfer-Encoding` are the drivers' business and cannot be dropped by naming them in
 //! `Connection`, nor can `Host`: otherwise a client could change the framing between us and an endpoint.
+//!
+//! Every option of `Connection` is looked up among the fields, for each attempt. Nobody has a use for more than a
+//! few, so whoever reads a head refuses one with more than [`MAX_OPTIONS`].
 
 use http::header::{
     CONNECTION, CONTENT_LENGTH, HOST, HeaderName, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE,
@@ -15,6 +18,19 @@ use crate::pipeline::{Fields, FieldsMut};
 static KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 static PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 static HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
+
+/// Options that `Connection` may hold, over all its lines.
+pub const MAX_OPTIONS: usize = 64;
+
+/// Options in one line of `Connection`, empty ones included.
+pub fn count_options(line: &[u8]) -> usize {
+    line.iter().filter(|byte| **byte == b',').count() + 1
+}
+
+/// Whether `Connection` holds more than it may.
+pub fn has_too_many_options(head: &impl Fields) -> bool {
+    head.lines(&CONNECTION).map(count_options).sum::<usize>() > MAX_OPTIONS
+}
 
 /// Clears a request head on its way to an endpoint. An upgrade that the client asks for is asked for again,
 /// but for HTTP/2 (RFC 7540's `h2c`, withdrawn by RFC 9113): it would hand the connection past every rule.
@@ -117,6 +133,18 @@ mod tests {
         ]);
         request(&mut map, Version::HTTP_11);
         assert_eq!(map, head(&[("x-other", "2")]));
+    }
+
+    #[test]
+    fn options_are_counted_over_all_lines() {
+        let mut map = HeaderMap::new();
+        assert!(!has_too_many_options(&map));
+        for (options, excessive) in [(32, false), (32, false), (1, true)] {
+            map.append(CONNECTION, HeaderValue::from_str(&vec!["a"; options].join(", ")).unwrap());
+            assert_eq!(has_too_many_options(&map), excessive);
+        }
+        let commas = head(&[("connection", ",,,")]);
+        assert_eq!(commas.get(CONNECTION).map(|line| count_options(line.as_bytes())), Some(4));
     }
 
     #[test]

@@ -48,12 +48,17 @@ impl RedirectTo {
         })
     }
 
+    /// The host that the Location names; empty where neither the redirect nor the request has one.
+    pub fn host<'a>(&'a self, source: &Source<'a>) -> &'a str {
+        self.host.as_deref().unwrap_or(source.host)
+    }
+
     /// The absolute Location. Without a port of its own it names the well-known one of its own scheme, else
     /// the listener's; 80 of http and 443 of https are left out (Gateway API, `HTTPRequestRedirectFilter`).
     /// The slash that nginx appends comes without a port (`port_in_redirect off`).
     pub fn location(&self, source: &Source<'_>) -> String {
         let scheme = self.scheme.as_deref().unwrap_or(source.scheme);
-        let host = self.host.as_deref().unwrap_or(source.host);
+        let host = self.host(source);
         let well_known = if scheme == "https" { 443 } else { 80 };
         let inherited = match (&self.scheme, &self.path) {
             (Some(_), _) | (_, RedirectPath::AppendSlash) => well_known,

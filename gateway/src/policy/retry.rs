@@ -60,7 +60,7 @@ impl RetryPolicy {
                 self.on.timeout
             }
             FailureKind::InvalidHead => self.on.invalid_header,
-            FailureKind::Client | FailureKind::ClientTimeout => false,
+            FailureKind::Client | FailureKind::ClientTimeout | FailureKind::ClientMalformed => false,
         };
         wanted
             && failure.replayable
@@ -131,6 +131,7 @@ mod tests {
             (InvalidHead, false),
             (Client, false),
             (ClientTimeout, false),
+            (ClientMalformed, false),
         ] {
             assert_eq!(policy.after_failure(&failure(kind), &progress(1)), again, "{kind:?}");
         }

@@ -18,14 +18,16 @@ pub(super) fn to_connect(error: &Error, response_started: bool) -> Failure {
     Failure { kind, stale: false, sent: false, replayable: true, response_started }
 }
 
-/// A connection broke, or one of the two sides misbehaved.
+/// A connection broke, or one of the two sides misbehaved. `malformed` says that the client's body did.
 pub(super) fn while_proxying(
     error: &Error,
+    malformed: bool,
     reused: bool,
     replayable: bool,
     response_started: bool,
 ) -> Failure {
     let kind = match (error.esource(), error.etype()) {
+        (ErrorSource::Downstream, _) if malformed => FailureKind::ClientMalformed,
         (ErrorSource::Downstream, ErrorType::ReadTimedout) => FailureKind::ClientTimeout,
         (ErrorSource::Downstream, _) => FailureKind::Client,
         (_, ErrorType::ReadTimedout) => FailureKind::ReadTimeout,
@@ -77,11 +79,11 @@ mod tests {
     #[tokio::test]
     async fn only_an_untouched_pooled_connection_is_stale() {
         let error = error_after(b"").await;
-        assert!(while_proxying(&error, true, true, false).stale);
-        assert!(!while_proxying(&error, false, true, false).stale);
+        assert!(while_proxying(&error, false, true, true, false).stale);
+        assert!(!while_proxying(&error, false, false, true, false).stale);
         let error = error_after(b"HTTP/1.1 2").await;
-        assert!(!while_proxying(&error, true, true, false).stale);
-        assert_eq!(while_proxying(&error, true, true, false).kind, FailureKind::Broken);
+        assert!(!while_proxying(&error, false, true, true, false).stale);
+        assert_eq!(while_proxying(&error, false, true, true, false).kind, FailureKind::Broken);
     }
 
     #[tokio::test]
@@ -91,8 +93,8 @@ mod tests {
         let mut session = HttpSession::new(Box::new(client));
         let request = RequestHeader::build("GET", b"/", None).unwrap();
         let error = session.write_request_header(Box::new(request)).await.unwrap_err().into_up();
-        assert!(while_proxying(&error, true, true, false).stale);
-        assert!(!while_proxying(&error, false, true, false).stale);
+        assert!(while_proxying(&error, false, true, true, false).stale);
+        assert!(!while_proxying(&error, false, false, true, false).stale);
     }
 
     #[test]
@@ -108,7 +110,7 @@ mod tests {
             (down(ErrorType::ConnectionClosed), FailureKind::Client),
             (down(ErrorType::WriteTimedout), FailureKind::Client),
         ] {
-            assert_eq!(while_proxying(&error, false, true, false).kind, kind);
+            assert_eq!(while_proxying(&error, false, false, true, false).kind, kind);
         }
         assert_eq!(to_connect(&up(ErrorType::ConnectTimedout), false).kind, FailureKind::ConnectTimeout);
         assert_eq!(to_connect(&up(ErrorType::ConnectRefused), false).kind, FailureKind::Connect);

@@ -3,22 +3,28 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::HOST;
+use http::header::{HOST, HeaderName};
 use http::{HeaderMap, StatusCode, Version};
+use pingora_http::RequestHeader;
 use pingora_proxy::Session;
 
 use super::Result;
 use super::context::{Context, client};
 use crate::connection::authority::is_authority;
-use crate::connection::head::check_target;
+use crate::connection::field_names::FieldNames;
+use crate::connection::head::http2::check_size;
+use crate::connection::head::{Limits, check_target};
 use crate::pipeline::{Exchange, RequestHead, Verdict};
 use crate::state::State;
 
 /// How long the client may let a part of the response wait (nginx's `send_timeout`).
 const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Takes the request into the pipeline.
-pub(super) fn begin(state: &Arc<State>, session: &Session, ctx: &mut Context) -> Result<Verdict> {
+/// Takes the request into the pipeline, without the fields whose names are not served.
+pub(super) fn begin(state: &Arc<State>, session: &mut Session, ctx: &mut Context) -> Result<Verdict> {
+    if ctx.link.is_none() {
+        drop_odd_names(session.req_header_mut(), FieldNames::of(&state.tuning.load()));
+    }
     let connection = &client(session)?.info;
     let head = session.req_header();
     let target = std::str::from_utf8(head.raw_path()).unwrap_or_default();
@@ -30,7 +36,7 @@ pub(super) fn begin(state: &Arc<State>, session: &Session, ctx: &mut Context) ->
         Some(link) => link.head_length(),
         None => target.len() + authority.len() + usize::try_from(fields_length(&head.headers)).unwrap_or(0),
     };
-    if let Some(status) = fault(head.method.as_str(), target, authority, head.version) {
+    if let Some(status) = fault(head, target, authority, &Limits::of(&state.tuning.load())) {
         let line = format!("{} {target} {:?}", head.method, head.version);
         let (exchange, answer) = Exchange::refuse(state, connection, line.as_bytes(), length, status);
         ctx.exchange = Some(Box::new(exchange));
@@ -51,12 +57,27 @@ pub(super) fn begin(state: &Arc<State>, session: &Session, ctx: &mut Context) ->
 
 /// HTTP/2 heads have passed no check of ours yet. HTTP/1 heads have; once more costs little and holds whatever
 /// Pingora made of them.
-fn fault(method: &str, target: &str, authority: &str, version: Version) -> Option<StatusCode> {
-    if let Err(fault) = check_target(method, target) {
+fn fault(head: &RequestHeader, target: &str, authority: &str, limits: &Limits) -> Option<StatusCode> {
+    if let Err(fault) = check_target(head.method.as_str(), target) {
         return Some(fault.status);
     }
-    let named = is_authority(authority.as_bytes()) || authority.is_empty() && version == Version::HTTP_10;
+    if head.version == Version::HTTP_2
+        && let Err(fault) = check_size(&head.method, target, authority, &head.headers, limits)
+    {
+        return Some(fault.status);
+    }
+    let named =
+        is_authority(authority.as_bytes()) || authority.is_empty() && head.version == Version::HTTP_10;
     (!named).then_some(StatusCode::BAD_REQUEST)
+}
+
+/// Of HTTP/1 they were dropped when the head was read.
+fn drop_odd_names(head: &mut RequestHeader, names: FieldNames) {
+    let is_odd = |name: &&HeaderName| names.drops(name.as_str().as_bytes());
+    let odd: Vec<HeaderName> = head.headers.keys().filter(is_odd).cloned().collect();
+    for name in odd {
+        head.remove_header(&name);
+    }
 }
 
 /// Sets the limits of a request.

@@ -8,20 +8,24 @@ use http::header::{CONTENT_LENGTH, COOKIE, EXPECT, HOST};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Version};
 
-use super::{Fault, Head, MAX_FIELDS, check_target, content_length};
+use super::{Fault, Head, Limits, MAX_FIELDS, check_target, content_length};
 use crate::connection::authority::is_authority;
+use crate::connection::field_names::FieldNames;
 use crate::connection::fields::FieldList;
 use crate::connection::framing::Framing;
 
 impl Head {
     /// Reads a head. `ends` says that there is no body.
-    pub(crate) fn http2(parts: &Parts, ends: bool) -> Result<Self, Fault> {
+    pub(crate) fn http2(
+        parts: &Parts,
+        ends: bool,
+        limits: &Limits,
+        names: FieldNames,
+    ) -> Result<Self, Fault> {
         let target = target(parts);
         check_target(parts.method.as_str(), target)?;
         let authority = authority(parts)?;
-        if parts.headers.len() > MAX_FIELDS {
-            return Err(Fault::bad("too many fields"));
-        }
+        check_size(&parts.method, target, authority, &parts.headers, limits)?;
         let framing = framing(&parts.headers, ends)?;
         let mut fields = FieldList::default();
         fields.reserve(length(parts), parts.headers.len());
@@ -32,7 +36,7 @@ impl Head {
         fields.push_text(" HTTP/1.1\r\n");
         fields.push_line(b"host", authority.as_bytes());
         for (name, value) in &parts.headers {
-            if *name != HOST && *name != COOKIE {
+            if *name != HOST && *name != COOKIE && !names.drops(name.as_str().as_bytes()) {
                 fields.push_line(name.as_str().as_bytes(), value.as_bytes());
             }
         }
@@ -51,8 +55,40 @@ impl Head {
             target: start..start + target.len(),
             origin_length: fields.text().len(),
             fields,
+            names,
             length: length(parts),
         })
+    }
+}
+
+/// Holds a head to the limits of HTTP/1, as nginx does since 1.19.7: lengths are those of the lines that an endpoint
+/// would get.
+pub(crate) fn check_size(
+    method: &Method,
+    target: &str,
+    authority: &str,
+    fields: &HeaderMap,
+    limits: &Limits,
+) -> Result<(), Fault> {
+    let request_line = method.as_str().len() + target.len() + " ".len() + " HTTP/1.1\r\n".len();
+    if request_line > limits.request_line {
+        return Err(Fault::TOO_LONG_LINE);
+    }
+    if fields.len() > MAX_FIELDS {
+        return Err(Fault::bad("too many fields"));
+    }
+    const AROUND: usize = ": \r\n".len();
+    let host = HOST.as_str().len() + authority.len() + AROUND;
+    let (mut longest, mut all) = (host, host);
+    for (name, value) in fields {
+        let line = name.as_str().len() + value.len() + AROUND;
+        longest = longest.max(line);
+        all += line;
+    }
+    match () {
+        () if longest > limits.field_line => Err(Fault::TOO_LONG_FIELD),
+        () if request_line + all > limits.head => Err(Fault::TOO_LARGE),
+        () => Ok(()),
     }
 }
 
@@ -135,8 +171,10 @@ mod tests {
 
     use super::*;
 
+    const LIMITS: Limits = Limits { request_line: 8 * 1024, field_line: 8 * 1024, head: 32 * 1024 };
+
     fn read(request: http::request::Builder, ends: bool) -> Result<Head, Fault> {
-        Head::http2(&request.body(()).unwrap().into_parts().0, ends)
+        Head::http2(&request.body(()).unwrap().into_parts().0, ends, &LIMITS, FieldNames::PLAIN)
     }
 
     #[test]
@@ -154,7 +192,7 @@ mod tests {
         assert_eq!(str::from_utf8(head.text()), Ok(text));
         assert_eq!((head.framing, head.expects_continue, head.target()), (Framing::CHUNKED, true, "/x?y"));
         // The checks of HTTP/1 find it as good.
-        let again = Head::read(head.text()).unwrap();
+        let again = Head::read(head.text(), FieldNames::PLAIN).unwrap();
         assert_eq!((again.framing, again.target()), (head.framing, head.target()));
     }
 
@@ -188,8 +226,28 @@ mod tests {
         ] {
             assert!(read(bad, true).is_err());
         }
-        let connect = read(Request::connect("a.example:443"), true).unwrap_err();
-        assert_eq!(connect.status.as_u16(), 405);
+        for refused in
+            [Request::connect("a.example:443"), Request::builder().method("TRACE").uri("http://a.example/")]
+        {
+            assert_eq!(read(refused, true).unwrap_err().status.as_u16(), 405);
+        }
+    }
+
+    #[test]
+    fn lines_have_the_limits_of_http1() {
+        let status = |request: http::request::Builder| match read(request, true) {
+            Ok(_) => 200,
+            Err(fault) => fault.status.as_u16(),
+        };
+        let field = |length| Request::get("http://a.example/").header("x", "y".repeat(length));
+        assert_eq!((status(field(8 * 1024 - 5)), status(field(8 * 1024 - 4))), (200, 431));
+        let path = |length| Request::get(format!("http://a.example/{}", "y".repeat(length)));
+        assert_eq!((status(path(8 * 1024 - 16)), status(path(8 * 1024 - 15))), (200, 414));
+        let whole = |count| {
+            (0..count)
+                .fold(Request::get("http://a.example/"), |request, _| request.header("x", "y".repeat(8000)))
+        };
+        assert_eq!((status(whole(4)), status(whole(5))), (200, 431));
     }
 
     proptest! {
@@ -199,7 +257,7 @@ mod tests {
             method in "GET|POST|OPTIONS|X-A",
             target in "(/[!-~\u{e4}]{0,12}|\\*)",
             host in prop::option::of("[a-c@: ]{1,3}"),
-            fields in prop::collection::vec(("(cookie|host|x-a|content-length|expect|te)", "[ -~]{0,8}|[0-9]{1,3}"), 0..6),
+            fields in prop::collection::vec(("(cookie|host|x-a|x_a|x.b|content-length|expect|te)", "[ -~]{0,8}|[0-9]{1,3}"), 0..6),
             ends in any::<bool>(),
         ) {
             let uri = match host {
@@ -212,13 +270,14 @@ mod tests {
             }
             let Ok(request) = request.body(()) else { return Ok(()) };
             let (parts, ()) = request.into_parts();
-            let Ok(head) = Head::http2(&parts, ends) else { return Ok(()) };
-            let again = Head::read(head.text()).expect("a head of HTTP/1");
+            let Ok(head) = Head::http2(&parts, ends, &LIMITS, FieldNames::PLAIN) else { return Ok(()) };
+            let again = Head::read(head.text(), FieldNames::PLAIN).expect("a head of HTTP/1");
             prop_assert_eq!(again.framing, head.framing);
             prop_assert_eq!(again.target(), head.target());
             prop_assert_eq!(again.method, head.method);
             prop_assert_eq!(again.expects_continue, head.expects_continue);
             prop_assert_eq!(again.fields.iter().count(), head.fields.iter().count());
+            prop_assert!(!head.fields.iter().any(|(name, _)| FieldNames::PLAIN.drops(name)));
         }
     }
 }

@@ -4,12 +4,12 @@ use proptest::prelude::*;
 
 use super::*;
 
-const LIMITS: Limits = Limits { request_line: 8 * 1024, head: 32 * 1024 };
+const LIMITS: Limits = Limits { request_line: 8 * 1024, field_line: 8 * 1024, head: 32 * 1024 };
 
 /// Scans and reads as the connection does.
 fn read(bytes: &[u8]) -> Result<Head, Fault> {
     match Scanner::default().scan(bytes, &LIMITS)? {
-        Some(length) => Head::read(&bytes[..length]),
+        Some(length) => Head::read(&bytes[..length], FieldNames::PLAIN),
         None => Err(Fault::bad("incomplete")),
     }
 }
@@ -141,6 +141,45 @@ fn bad_heads() {
     assert!(read(b"GET /\xff HTTP/1.1\r\nHost: a\r\n\r\n").is_err(), "no UTF-8");
     assert_eq!(status("CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n"), 405);
     assert_eq!(status("CONNECT / HTTP/1.1\r\nHost: a\r\n\r\n"), 405);
+    for method in ["TRACE", "trace", "Connect"] {
+        assert_eq!(status(&format!("{method} / HTTP/1.1\r\nHost: a\r\n\r\n")), 405, "{method}");
+        assert_eq!(status(&format!("{method} http://a/ HTTP/1.1\r\nHost: a\r\n\r\n")), 405, "{method}");
+    }
+    assert_eq!(status("TRACES / HTTP/1.1\r\nHost: a\r\n\r\n"), 200);
+}
+
+#[test]
+fn connection_may_hold_so_many_options() {
+    let lines = |options: usize, lines: usize| {
+        format!(
+            "GET / HTTP/1.1\r\nHost: a\r\n{}\r\n",
+            ["Connection: ", &"a,".repeat(options), "\r\n"].concat().repeat(lines)
+        )
+    };
+    assert_eq!(status(&lines(63, 1)), 200);
+    assert_eq!(status(&lines(64, 1)), 400);
+    assert_eq!(status(&lines(0, 64)), 200);
+    assert_eq!(status(&lines(31, 3)), 400, "over all lines");
+    assert_eq!(
+        status(&format!("GET / HTTP/1.1\r\nHost: a\r\nConnection: {}\r\n\r\n", ",".repeat(5000))),
+        400
+    );
+}
+
+#[test]
+fn fields_with_odd_names_are_dropped_from_the_text_too() {
+    let sent = "POST /x?y HTTP/1.1\r\nhOsT: a\r\nX_Forwarded_For: 1\r\nX-A:  1 \r\na.b: 2\r\n\
+                Content_Length: 9\r\nContent-Length: 3\r\n\r\n";
+    let head = read(sent.as_bytes()).unwrap();
+    let text = "POST /x?y HTTP/1.1\r\nhOsT: a\r\nX-A: 1\r\nContent-Length: 3\r\n\r\n";
+    assert_eq!(str::from_utf8(head.text()), Ok(text));
+    assert_eq!((head.length, head.target(), head.framing), (sent.len(), "/x?y", Framing::Length(3)));
+    assert_eq!(head.names, FieldNames::PLAIN);
+    let all = Head::read(sent.as_bytes(), FieldNames::ANY).unwrap();
+    assert_eq!(str::from_utf8(all.text()), Ok(sent));
+    let absolute = "GET http://b/ HTTP/1.1\r\nHost: a\r\nx_y: 1\r\n\r\n";
+    let head = read(absolute.as_bytes()).unwrap();
+    assert_eq!(str::from_utf8(head.text()), Ok("GET / HTTP/1.1\r\nHost: b\r\n\r\n"));
 }
 
 #[test]
@@ -150,14 +189,23 @@ fn sizes() {
     assert_eq!(status(&line(8 * 1024 + 1)), 414);
     let unfinished = format!("GET /{}", "a".repeat(9 * 1024));
     assert_eq!(status(&unfinished), 414);
+    let field = |length: usize| format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "a".repeat(length - 5));
+    assert_eq!(status(&field(8 * 1024)), 200);
+    assert_eq!(status(&field(8 * 1024 + 1)), 431);
+    let unfinished = format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}", "a".repeat(9 * 1024));
+    assert_eq!(status(&unfinished), 431);
     let head = |length: usize| {
-        let start = "GET / HTTP/1.1\r\nHost: a\r\nX: ";
-        format!("{start}{}\r\n\r\n", "a".repeat(length - start.len() - 4))
+        let mut head = "GET / HTTP/1.1\r\nHost: a\r\n".to_owned();
+        while head.len() < length - 8 * 1024 {
+            head += &format!("X: {}\r\n", "a".repeat(4096));
+        }
+        let left = length - head.len() - "X: \r\n\r\n".len();
+        head + "X: " + &"a".repeat(left) + "\r\n\r\n"
     };
     assert_eq!(status(&head(32 * 1024)), 200);
-    assert_eq!(status(&head(32 * 1024 + 1)), 400);
-    let unfinished = format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}", "a".repeat(40 * 1024));
-    assert_eq!(status(&unfinished), 400);
+    assert_eq!(status(&head(32 * 1024 + 1)), 431);
+    let unfinished = &head(48 * 1024)[..40 * 1024];
+    assert_eq!(status(unfinished), 431);
     let fields = |count: usize| format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "X: 1\r\n".repeat(count - 1));
     assert_eq!(status(&fields(256)), 200);
     assert_eq!(status(&fields(257)), 400);
@@ -225,6 +273,8 @@ fn edit() -> impl Strategy<Value = (Vec<u8>, usize)> {
         b"Host: b\r\n",
         b"Content-Length: 3\r\n",
         b"Transfer-Encoding: chunked\r\n",
+        b"\r\nX_A: 1\r\nx.b: 2\r\n",
+        b"_",
         b"http://c",
         b"//",
         b"?",
@@ -241,7 +291,7 @@ proptest! {
     #[test]
     fn pingora_agrees(bytes in mutated()) {
         let Ok(Some(length)) = Scanner::default().scan(&bytes, &LIMITS) else { return Ok(()) };
-        let Ok(head) = Head::read(&bytes[..length]) else { return Ok(()) };
+        let Ok(head) = Head::read(&bytes[..length], FieldNames::PLAIN) else { return Ok(()) };
         let text = BytesMut::from(head.text());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let read = runtime.block_on(async {
@@ -257,6 +307,7 @@ proptest! {
         prop_assert_eq!(session.is_body_empty(), head.framing.is_done());
         let fields = &session.req_header().headers;
         prop_assert!(fields.get_all("host").iter().count() <= 1);
+        prop_assert!(!fields.keys().any(|name| FieldNames::PLAIN.drops(name.as_str().as_bytes())));
         prop_assert_eq!(fields.contains_key("transfer-encoding"), head.framing == Framing::CHUNKED);
         prop_assert!(session.req_header().raw_path().first().is_some_and(|byte| b"/*".contains(byte)));
     }

@@ -27,7 +27,7 @@ impl Pair {
         let request = Request::get("http://a.example/").body(()).unwrap();
         let (response, _) = sender.send_request(request, true).unwrap();
         let (request, reply) = connection.accept().await.unwrap().unwrap();
-        let near = Http2::new(request.into_body(), reply, Framing::NONE);
+        let near = Http2::new(request.into_body(), reply, Framing::NONE, FieldNames::ANY);
         let server = tokio::spawn(async move { while connection.accept().await.is_some() {} });
         Self { near, response, _sender: sender, _tasks: [client, server] }
     }

@@ -72,6 +72,17 @@ fn every_try_sends_the_same() {
 }
 
 #[test]
+fn no_client_can_have_the_count_of_gateways_removed() {
+    let plane = Plane::simple(&[1]);
+    let request = Request::get("a.example", "/");
+    assert_eq!(sent(&plane, &request)["x-sluice-hops"], "1");
+    let named = request.with("connection", "x-sluice-hops").with("x-sluice-hops", "15");
+    assert_eq!(sent(&plane, &named)["x-sluice-hops"], "16");
+    let often = named.with("x-sluice-hops", "0");
+    assert_eq!(sent(&plane, &often).get_all("x-sluice-hops").iter().collect::<Vec<_>>(), ["16"]);
+}
+
+#[test]
 fn a_websocket_keeps_its_upgrade() {
     let plane = Plane::simple(&[1]);
     let request = Request::get("a.example", "/").with("connection", "Upgrade").with("upgrade", "websocket");

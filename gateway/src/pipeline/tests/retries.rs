@@ -70,6 +70,7 @@ fn failures_have_the_status_of_nginx() {
         (FailureKind::SendTimeout, 504),
         (FailureKind::InvalidHead, 502),
         (FailureKind::ClientTimeout, 408),
+        (FailureKind::ClientMalformed, 400),
     ] {
         let mut exchange = with_retry(&[1], own.clone()).forward(&get());
         exchange.pick().unwrap();

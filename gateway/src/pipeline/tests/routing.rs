@@ -195,6 +195,44 @@ fn a_host_with_tls_redirects_http() {
 }
 
 #[test]
+fn a_request_without_host_was_redirected_to_a_url_without_host() {
+    let mut plane = Plane::simple(&[1]);
+    let force = HttpsRedirect { force: Some(true), ..HttpsRedirect::default() };
+    let policies = Policies { https_redirect: force, ..Policies::default() };
+    let rules = vec![
+        Rule { policies: policies.into(), ..rule("/secure", forward("web")) },
+        rule("/slash", slash_redirect()),
+        rule("/", forward("web")),
+    ];
+    assert_eq!(plane.host(HostPattern::Any, true, rules), []);
+    for target in ["/secure", "/slash"] {
+        let answer = plane.answer(&Request::get("", target));
+        assert_eq!(answer.status, 400, "{target}: {answer:?}");
+        assert_eq!(field(&answer, "location"), None);
+        assert!(field(&plane.answer(&Request::get("b.example", target)), "location").is_some(), "{target}");
+    }
+    // A trusted proxy may say what is no host.
+    plane.tune(|tuning| tuning.use_forwarded_headers = true);
+    for (named, location) in [("c.example", "https://c.example/secure"), ("c/d", "https://b.example/secure")]
+    {
+        let request = Request::get("b.example", "/secure").with("x-forwarded-host", named);
+        assert_eq!(field(&plane.answer(&request), "location"), Some(location));
+    }
+}
+
+#[test]
+fn a_request_that_has_come_through_too_many_gateways_is_508() {
+    let plane = Plane::simple(&[1]);
+    let request = |hops: &str| Request::get("a.example", "/").with("x-sluice-hops", hops);
+    plane.forward(&request("15"));
+    for hops in ["16", "17", "300"] {
+        assert_eq!(plane.answer(&request(hops)).status, StatusCode::LOOP_DETECTED, "{hops}");
+    }
+    let nowhere = Request::get("b.example", "/").with("x-sluice-hops", "99");
+    assert_eq!(plane.answer(&nowhere).status, 404, "who gets no further has not come round");
+}
+
+#[test]
 fn a_host_that_cannot_be_compiled_keeps_its_last_good_version() {
     let mut plane = Plane::simple(&[1]);
     let hash = plane.state.configuration.load().hash();

@@ -94,21 +94,31 @@ async fn an_answer_before_a_long_body_ends_the_connection_but_can_be_read() {
 }
 
 #[tokio::test]
-async fn a_broken_chunk_ends_the_connection_and_never_becomes_a_request() {
+async fn a_broken_chunk_is_400_ends_the_connection_and_never_becomes_a_request() {
     let backend = Backend::new().await;
     let gateway = Gateway::to(&[backend.address]).await;
-    let mut client = gateway.client().await;
-    client
-        .send(
-            "POST /x HTTP/1.1\r\nHost: a.example\r\nTransfer-Encoding: chunked\r\n\r\n\
-             5 \r\nhello\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: a.example\r\n\r\n",
-        )
-        .await;
-    let rest = client.rest().await;
-    assert!(!rest.contains("smuggled"), "{rest}");
-    let lines = gateway.lines(1).await;
-    assert!(lines[0].contains("\"POST /x HTTP/1.1\""), "{lines:?}");
+    let head = "POST /x HTTP/1.1\r\nHost: a.example\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let smuggled = "0\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: a.example\r\n\r\n";
+    let bodies = ["5 \r\nhello\r\n", "5\r\nhello\r\nx\r\n", "0\r\nno colon\r\n\r\n", "ffffffffffffffff\r\n"];
+    for (count, body) in bodies.into_iter().enumerate() {
+        let mut client = gateway.client().await;
+        // With its head, and behind it.
+        if count % 2 == 0 {
+            client.send([head, body, smuggled].concat()).await;
+        } else {
+            client.send(head).await;
+            client.send([body, smuggled].concat()).await;
+        }
+        let response = client.response().await;
+        assert_eq!(response.status, 400, "{body:?} {response:?}");
+        assert!(response.body.contains("400 Bad Request") && !response.keeps_alive(), "{response:?}");
+        client.ends().await;
+        let lines = gateway.lines(count + 1).await;
+        assert!(lines[count].contains("\"POST /x HTTP/1.1\" 400"), "{lines:?}");
+    }
     assert_eq!(backend.requests(), 0);
+    let metrics = gateway.plane.metrics();
+    assert!(metrics.contains("sluice_requests_refused_total{status=\"400\"} 4"), "{metrics}");
 }
 
 #[tokio::test]

@@ -102,6 +102,7 @@ async fn a_head_that_is_too_large() {
     let fields: Vec<(&str, &str)> = (0..110).map(|_| ("x-a", &long[..])).collect();
     client.send(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &request("GET", "/x", &fields))).await;
     assert_eq!(client.await_kind(HEADERS).await.map(|frame| frame.stream), Some(1));
+    assert_eq!(client.await_kind(DATA).await.map(|frame| frame.stream), Some(1), "our page");
     client.send(&frame(HEADERS, END_HEADERS | END_STREAM, 3, &request("GET", "/x", &fields[..9]))).await;
     assert_eq!(client.await_kind(DATA).await.map(|frame| frame.stream), Some(3), "the connection goes on");
     assert_eq!(backend.requests(), 1);

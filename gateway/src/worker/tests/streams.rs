@@ -118,7 +118,7 @@ async fn trailers_pass() {
             let mut client = Client::over(stream);
             tell.send(client.until("\r\n0\r\nx-sum: 1\r\n\r\n").await).unwrap();
             client
-                .send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-Sum: 2\r\nX-More: 3\r\n\r\n")
+                .send("HTTP/1.1 200 OK\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-Sum: 2\r\nX-More: 3\r\n\r\n")
                 .await;
             client.read().await;
         }
@@ -136,13 +136,77 @@ async fn trailers_pass() {
     assert_eq!((text.as_str(), trailers.len()), ("ok", 2));
     assert!(trailers["x-sum"] == "2" && trailers["x-more"] == "3");
     assert!(told.recv().await.unwrap().contains("5\r\nhello\r\n0\r\n"));
-    // One that would tell the endpoint who the client is.
+    // One that would tell the endpoint who the client is ended the request; now it is left out.
     let (response, mut send) = client.send_request(Request::post(URL).body(()).unwrap(), false).unwrap();
     send.send_data("hello".into(), false).unwrap();
     let mut trailers = HeaderMap::new();
-    trailers.insert("x-real-ip", http::HeaderValue::from_static("10.0.0.1"));
+    for (name, value) in [("x-real-ip", "10.0.0.1"), ("x_real_ip", "10.0.0.1"), ("x-sum", "1")] {
+        trailers.insert(name, http::HeaderValue::from_static(value));
+    }
     send.send_trailers(trailers).unwrap();
-    assert!(response.await.is_err());
+    assert_eq!(body(response.await.unwrap()).await.unwrap().0, "ok");
+    assert!(told.recv().await.unwrap().ends_with("5\r\nhello\r\n0\r\nx-sum: 1\r\n\r\n"));
+}
+
+#[tokio::test]
+async fn a_trailer_named_like_a_request_field_killed_a_complete_answer() {
+    let many = "X-Many: 1\r\n".repeat(100);
+    let answer = format!(
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nCookie: a\r\nX-Sum: 2\r\n{many}Host: b\r\n\r\n"
+    );
+    let backend = answering(Box::leak(answer.into_boxed_str()).as_bytes()).await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    let (mut client, _) = plain(&gateway).await;
+    let (response, _) = client.send_request(Request::get(URL).body(()).unwrap(), true).unwrap();
+    let (text, trailers) = body(response.await.unwrap()).await.unwrap();
+    assert_eq!(text, "ok");
+    if !through_proxy() {
+        let trailers = trailers.unwrap();
+        assert_eq!(trailers["x-sum"], "2");
+        assert_eq!(trailers.len(), 101, "more than 64 killed it, too");
+    }
+}
+
+#[tokio::test]
+async fn a_full_head_lost_its_host_on_a_retry() {
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let backend = Backend::scripted(move |number, stream| {
+        let tell = tell.clone();
+        async move {
+            let mut client = Client::over(stream);
+            let Some((head, _)) = request(&mut client).await else { return };
+            tell.send(head).unwrap();
+            if number % 2 == 1 {
+                client.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok").await;
+            }
+        }
+    })
+    .await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    let (mut client, _) = plain(&gateway).await;
+    for fields in [254, 3] {
+        let mut request = Request::get(URL).header("x-forwarded-for", "192.0.2.1").header("cookie", "a=1");
+        for _ in 0..fields {
+            request = request.header("x", "1");
+        }
+        let (response, _) = client.send_request(request.body(()).unwrap(), true).unwrap();
+        assert_eq!(body(response.await.unwrap()).await.unwrap().0, "ok");
+        let mut heads = Vec::new();
+        for _ in 0..2 {
+            let head = told.recv().await.unwrap();
+            let mut lines: Vec<String> = head.lines().map(str::to_owned).collect();
+            // Only what the driver itself says of the connection to the endpoint may differ.
+            lines.retain(|line| !line.starts_with("connection: "));
+            lines[1..].sort();
+            heads.push(lines);
+        }
+        assert_eq!(heads[0], heads[1], "the second attempt sent something else");
+        for line in ["host: a.example", "x-original-forwarded-for: 192.0.2.1", "x-forwarded-for: 127.0.0.1"] {
+            let name = line.split_inclusive(' ').next().unwrap();
+            let found: Vec<_> = heads[1].iter().filter(|found| found.starts_with(name)).collect();
+            assert_eq!(found, [line]);
+        }
+    }
 }
 
 #[tokio::test]

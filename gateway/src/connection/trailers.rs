@@ -1,0 +1,181 @@
+//! The trailer section of a body (RFC 9110 §6.5): what passes of it.
+//!
+//! Trailers come behind our checks, and some readers mix them with the head's fields. So one that means something
+//! only in a head, or that would tell an endpoint who its client is, is dropped; the message around it is as good
+//! as it was, and its other trailers pass. Trailers of a request are held to the same names as the fields of its
+//! head.
+
+use super::field_names::FieldNames;
+use super::framing::is_token;
+
+/// Trailers that are about framing, routing, authentication, the form of the content or how a request is served
+/// (RFC 9110 §6.5.1), or that name a connection's own fields (§7.6.1). In lower case, in order.
+const DROPPED: [&str; 44] = [
+    "age",
+    "authorization",
+    "cache-control",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-range",
+    "content-type",
+    "cookie",
+    "date",
+    "expect",
+    "expires",
+    "forwarded",
+    "host",
+    "http2-settings",
+    "if-match",
+    "if-modified-since",
+    "if-none-match",
+    "if-range",
+    "if-unmodified-since",
+    "keep-alive",
+    "location",
+    "max-forwards",
+    "pragma",
+    "proxy",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "range",
+    "retry-after",
+    "set-cookie",
+    "strict-transport-security",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "vary",
+    "via",
+    "warning",
+    "www-authenticate",
+    "x-real-ip",
+    "x-request-id",
+    "x-scheme",
+    "x-sluice-hops",
+];
+/// Trailers that would tell an endpoint who its client is.
+const DROPPED_PREFIXES: [&str; 2] = ["x-forwarded-", "x-original-"];
+
+/// Whether a trailer passes.
+pub(crate) fn passes(name: &[u8], names: FieldNames) -> bool {
+    if name.is_empty() || !name.iter().all(|byte| is_token(*byte)) || names.drops(name) {
+        return false;
+    }
+    // Whoever takes an underscore for a hyphen in a head does so in a trailer.
+    let plain = |byte: &u8| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
+    let name: Vec<u8> = name.iter().map(plain).collect();
+    DROPPED.binary_search_by(|dropped| dropped.as_bytes().cmp(&name)).is_err()
+        && !DROPPED_PREFIXES.iter().any(|prefix| name.starts_with(prefix.as_bytes()))
+}
+
+/// A trailer section of HTTP/1 while it is read: all of it is there before any of it is judged. How long it may be
+/// is the business of [`Framing`](super::framing::Framing), which also sees to its grammar.
+#[derive(Debug, Default)]
+pub(crate) struct Section(Vec<u8>);
+
+impl Section {
+    /// Takes the next byte.
+    pub(crate) fn push(&mut self, byte: u8) {
+        self.0.push(byte);
+    }
+
+    /// Whether there is none: the body ends with its last chunk.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The trailers that pass.
+    pub(crate) fn fields(&self, names: FieldNames) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let fields = self.0.split(|byte| *byte == b'\n').filter_map(|line| {
+            let colon = memchr::memchr(b':', line)?;
+            Some((&line[..colon], line[colon + 1..].trim_ascii()))
+        });
+        fields.filter(move |(name, _)| passes(name, names))
+    }
+
+    /// Writes those that pass, and the empty line that ends the section.
+    pub(crate) fn write(&self, names: FieldNames, out: &mut Vec<u8>) {
+        for (name, value) in self.fields(names) {
+            super::fields::line(out, name, value);
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::connection::framing::{Framing, Taken};
+
+    #[test]
+    fn the_list_is_in_order() {
+        assert!(DROPPED.is_sorted());
+    }
+
+    #[test]
+    fn what_belongs_in_a_head_is_dropped_whatever_its_case() {
+        for name in
+            ["Content-Length", "HOST", "x-Forwarded-For", "X-Original-URI", "Via", "X-Sluice-Hops", "te"]
+        {
+            assert!(!passes(name.as_bytes(), FieldNames::ANY), "{name}");
+        }
+        for name in ["X_Forwarded_For", "x_real-ip", "a b", "", "a\"b"] {
+            assert!(!passes(name.as_bytes(), FieldNames::ANY), "{name}");
+        }
+        for name in ["grpc-status", "Server-Timing", "ETag", "Digest", "x-sum"] {
+            assert!(passes(name.as_bytes(), FieldNames::PLAIN), "{name}");
+        }
+        assert!(passes(b"checksum_md5.bin", FieldNames::ANY), "metadata of gRPC");
+        assert!(!passes(b"checksum_md5.bin", FieldNames::PLAIN));
+    }
+
+    proptest! {
+        /// However the section is cut: the body reads as before, and of the trailers exactly those that pass are
+        /// written, as a body that its next reader takes whole.
+        #[test]
+        fn a_body_stays_one_and_loses_only_what_does_not_pass(
+            trailers in prop::collection::vec(
+                ("(x-sum|x_sum|Host|content-length|X-Forwarded-For|via|grpc-status|a~b)", "[ -~\t]{0,12}"),
+                0..6,
+            ),
+            cuts in prop::collection::vec(1usize..9, 1..60),
+            rest in "[a-z]{0,5}",
+        ) {
+            let mut stream = b"3\r\nabc\r\n0\r\n".to_vec();
+            for (name, value) in &trailers {
+                crate::connection::fields::line(&mut stream, name.as_bytes(), value.as_bytes());
+            }
+            stream.extend(b"\r\n");
+            let end = stream.len();
+            stream.extend(rest.bytes());
+            let (mut framing, mut section, mut out) = (Framing::CHUNKED, Section::default(), Vec::new());
+            let (mut at, mut cuts) = (0, cuts.iter().cycle());
+            while !framing.is_done() {
+                let until = (at + cuts.next().unwrap()).min(stream.len());
+                let Taken { whole, raw } =
+                    framing.read_all(&stream[at..until], |_| (), |byte| section.push(byte)).unwrap();
+                out.extend_from_slice(&stream[at..at + raw]);
+                at += whole;
+            }
+            prop_assert_eq!(at, end);
+            prop_assert_eq!(section.is_empty(), trailers.is_empty());
+            if !section.is_empty() {
+                section.write(FieldNames::PLAIN, &mut out);
+            }
+            let mut expected = b"3\r\nabc\r\n0\r\n".to_vec();
+            for (name, value) in &trailers {
+                if ["x-sum", "grpc-status"].contains(&name.as_str()) {
+                    crate::connection::fields::line(&mut expected, name.as_bytes(), value.trim().as_bytes());
+                }
+            }
+            expected.extend(b"\r\n");
+            prop_assert_eq!(String::from_utf8(out.clone()), String::from_utf8(expected));
+            prop_assert_eq!({ Framing::CHUNKED }.take(&out), Ok(out.len()));
+        }
+    }
+}
