@@ -21,6 +21,7 @@ mod e2e_metrics;
 mod e2e_overload;
 mod e2e_paths;
 mod e2e_redirects;
+mod e2e_requests;
 mod e2e_retry;
 mod e2e_settings;
 mod e2e_shutdown;
