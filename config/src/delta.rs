@@ -1,4 +1,8 @@
 //! The only way into the data plane.
+//!
+//! A receiver understands all of a delta or refuses it: a field or variant that it does not know may be the one that
+//! closes a route. So whoever reads one that another version may have written holds what it understood against what
+//! came, as the control plane does with its snapshot file.
 
 use std::fmt;
 use std::sync::Arc;

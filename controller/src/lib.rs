@@ -17,6 +17,7 @@ pub mod source;
 mod stand_in;
 pub mod store;
 pub mod translate;
+mod understood;
 
 pub use check::{CheckReport, check};
 pub use controller::{Controller, Stats, Update};

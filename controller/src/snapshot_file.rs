@@ -3,6 +3,9 @@
 //! A thread of its own follows every delta and writes the whole state a few seconds later, so that the control
 //! plane never waits for a disk. The file holds the private keys of certificates: nobody but its owner can read
 //! it, at any moment.
+//!
+//! It says which version wrote it, of which cluster it is, and when the API last confirmed it; from time to time it is
+//! written for that alone. It is used only where all of this fits and all that is in it is understood.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Write};
@@ -12,13 +15,22 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use sluice_config::{Delta, Generation, Snapshot};
 
+use crate::source::kube::Cluster;
+use crate::understood;
+
 /// The least time between two writes.
 const INTERVAL: Duration = Duration::from_secs(5);
-/// Counts up when a state can no longer be read as one of another version.
-const FORMAT: u32 = 1;
+/// After as long as this the file is written anew, so that it says since when the state is known to be right.
+const REFRESH: Duration = Duration::from_secs(3600);
+/// By how much clocks of machines differ.
+const SKEW: Duration = Duration::from_secs(300);
+/// Counts up when files of earlier versions can no longer be read.
+const FORMAT: u32 = 2;
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Follows the configuration and writes it. Ends, with a last write, when it is dropped.
 #[derive(Debug)]
@@ -27,47 +39,142 @@ pub struct SnapshotWriter {
     thread: Option<thread::JoinHandle<()>>,
 }
 
-/// Why a file gives no configuration.
+/// What a writer has to know.
+pub struct Settings<C> {
+    /// The file.
+    pub path: PathBuf,
+    /// Which cluster the configuration comes from.
+    pub cluster: Cluster,
+    /// When the API last answered; `None` while what is served is itself an earlier configuration.
+    pub known: C,
+    /// How old a configuration may be to be used; zero for any age.
+    pub max_age: Duration,
+}
+
+/// What a configuration must be to be used.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Which cluster it comes from.
+    pub cluster: Cluster,
+    /// How old it may be; zero for any age.
+    pub max_age: Duration,
+}
+
+/// Why a file gives no configuration. Says how to fix it.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
     /// There is none.
-    #[error("there is no file yet")]
+    #[error("there is no file yet; it is written when the configuration has been read once")]
     None,
     /// It cannot be read.
-    #[error("it cannot be read: {0}")]
+    #[error("it cannot be read: {0}; make it readable for the user that Sluice runs as")]
     Unreadable(#[from] io::Error),
-    /// What it holds is no configuration of this version of Sluice.
-    #[error("it holds no configuration that this version of Sluice can use ({0})")]
-    Corrupt(String),
+    /// It is not what was written.
+    #[error("it is damaged ({0}); remove it, it is written anew when the API answers")]
+    Damaged(String),
+    /// It holds something that this version does not know.
+    #[error(
+        "it was written by Sluice {program}, and this is {VERSION}, to which not all of it says something ({what}); start \
+         a version that knows it, or remove the file"
+    )]
+    NotUnderstood {
+        /// The version that wrote it.
+        program: String,
+        /// What is not understood.
+        what: String,
+    },
+    /// It is of another cluster.
+    #[error(
+        "it is of another cluster ({theirs}, and this one is {ours}); give each cluster a file of its own with \
+         --snapshot-file, or remove it if the cluster has got a new address or authority"
+    )]
+    OtherCluster {
+        /// The file's.
+        theirs: Box<Cluster>,
+        /// The one that is to be served.
+        ours: Box<Cluster>,
+    },
+    /// It is too old.
+    #[error(
+        "what it holds was last known to be right at {at}, and --snapshot-max-age is {} s; raise that to use it all the \
+         same",
+        .max_age.as_secs()
+    )]
+    Old {
+        /// When that was.
+        at: Timestamp,
+        /// How old it may be.
+        max_age: Duration,
+    },
+    /// It comes from the future.
+    #[error("it was written at {0}, which is still to come; set the clock of the machine")]
+    Future(Timestamp),
+}
+
+/// What a file says of itself, whatever else is in it.
+#[derive(Deserialize)]
+struct Head {
+    format: u32,
+    #[serde(default)]
+    program: String,
 }
 
 /// What is in the file: the state as the delta that leads to it, because keys of JSON's maps are texts alone.
 #[derive(Deserialize, Serialize)]
 struct Contents {
     format: u32,
+    /// The version that wrote it, for messages.
+    program: String,
+    /// In Unix seconds, when it was last known to be right.
+    known_at: i64,
+    cluster: Cluster,
     delta: Delta,
 }
 
-/// Reads a file that [`SnapshotWriter`] has written.
+/// Reads a file that [`SnapshotWriter`] has written, and says when it was last known to be right.
 ///
 /// # Errors
 /// See [`SnapshotError`].
-pub fn read(path: &Path) -> Result<Snapshot, SnapshotError> {
+pub fn read(path: &Path, wanted: &Wanted) -> Result<(Snapshot, Timestamp), SnapshotError> {
     let file = File::open(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => SnapshotError::None,
         _ => error.into(),
     })?;
-    let corrupt = |reason: String| SnapshotError::Corrupt(reason);
     // What is wrong is not repeated from the file: it holds keys.
-    let read: Contents = serde_json::from_reader(BufReader::new(file)).map_err(|error| {
-        corrupt(format!("{:?} at line {}, column {}", error.classify(), error.line(), error.column()))
-    })?;
-    if read.format != FORMAT || !read.delta.complete {
-        return Err(corrupt(format!("format {}", read.format)));
+    let damaged = |error: serde_json::Error| {
+        let place = format!("line {}, column {}", error.line(), error.column());
+        SnapshotError::Damaged(format!("{:?} at {place}", error.classify()))
+    };
+    let value: serde_json::Value = serde_json::from_reader(BufReader::new(file)).map_err(damaged)?;
+    let Ok(Head { format, program }) = Head::deserialize(&value) else {
+        return Err(SnapshotError::Damaged("it does not say its format".to_owned()));
+    };
+    let not_understood = |what| SnapshotError::NotUnderstood { program: program.clone(), what };
+    if format != FORMAT {
+        return Err(not_understood(format!("format {format} in place of {FORMAT}")));
+    }
+    let read: Contents = understood::read(value).map_err(not_understood)?;
+    if read.cluster != wanted.cluster {
+        let (theirs, ours) = (read.cluster.into(), wanted.cluster.clone().into());
+        return Err(SnapshotError::OtherCluster { theirs, ours });
+    }
+    let at = Timestamp::from_second(read.known_at)
+        .map_err(|_| SnapshotError::Damaged("its time is none".to_owned()))?;
+    if !wanted.max_age.is_zero() {
+        let age = Timestamp::now().duration_since(at);
+        if age.is_negative() && age.unsigned_abs() > SKEW {
+            return Err(SnapshotError::Future(at));
+        }
+        if age.is_positive() && age.unsigned_abs() > wanted.max_age {
+            return Err(SnapshotError::Old { at, max_age: wanted.max_age });
+        }
+    }
+    if !read.delta.complete {
+        return Err(SnapshotError::Damaged("it is not whole".to_owned()));
     }
     let mut snapshot = Snapshot::default();
     snapshot.apply(&read.delta);
-    Ok(snapshot)
+    Ok((snapshot, at))
 }
 
 impl SnapshotWriter {
@@ -76,10 +183,13 @@ impl SnapshotWriter {
     ///
     /// # Errors
     /// When there is no thread to be had.
-    pub fn start(path: PathBuf, token: impl Send + 'static) -> io::Result<Self> {
+    pub fn start<C>(settings: Settings<C>, token: impl Send + 'static) -> io::Result<Self>
+    where
+        C: Fn() -> Option<Timestamp> + Send + 'static,
+    {
         let (deltas, received) = mpsc::channel();
         let thread = thread::Builder::new().name("snapshot".into()).spawn(move || {
-            follow(&path, &received);
+            follow(&settings, &received);
             drop(token);
         })?;
         Ok(Self { deltas: Some(deltas), thread: Some(thread) })
@@ -104,28 +214,40 @@ impl Drop for SnapshotWriter {
     }
 }
 
-fn follow(path: &Path, deltas: &mpsc::Receiver<Delta>) {
+fn follow<C: Fn() -> Option<Timestamp>>(settings: &Settings<C>, deltas: &mpsc::Receiver<Delta>) {
+    let path = settings.path.display();
+    // Several times within the age at which it is not used any more.
+    let refresh = match settings.max_age {
+        Duration::ZERO => REFRESH,
+        age => REFRESH.min(age / 4).max(INTERVAL),
+    };
     let mut state = Snapshot::default();
     let mut stale = false;
-    let mut next = Instant::now();
+    let mut earliest = Instant::now();
+    let mut next = earliest;
+    let mut written = None;
     let mut failed = false;
     loop {
-        let received = match stale {
+        let received = match state.complete {
             true => deltas.recv_timeout(next.saturating_duration_since(Instant::now())),
             false => deltas.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
         let end = match received {
             Ok(delta) => {
                 state.apply(&delta);
-                stale |= state.complete;
+                if state.complete && !stale {
+                    stale = true;
+                    next = earliest;
+                }
                 continue;
             }
             Err(RecvTimeoutError::Timeout) => false,
             Err(RecvTimeoutError::Disconnected) => true,
         };
-        if stale {
-            let outcome = write(path, &state);
-            let path = path.display();
+        // An earlier configuration that stands in gets no new time: the file is what it was read from.
+        let known = (settings.known)();
+        if state.complete && (stale || known > written) && known.is_some() {
+            let outcome = write(&settings.path, &settings.cluster, known.unwrap_or_default(), &state);
             match &outcome {
                 Ok(()) if failed => tracing::info!(%path, "the snapshot is written again"),
                 Err(error) if !failed => tracing::error!(
@@ -135,16 +257,19 @@ fn follow(path: &Path, deltas: &mpsc::Receiver<Delta>) {
             }
             failed = outcome.is_err();
             stale = failed;
-            next = Instant::now() + INTERVAL;
+            written = known;
         }
         if end {
             return;
         }
+        let now = Instant::now();
+        earliest = now + INTERVAL;
+        next = if stale { earliest } else { now + refresh };
     }
 }
 
 /// Writes beside the file and puts it in its place when it is whole.
-fn write(path: &Path, snapshot: &Snapshot) -> io::Result<()> {
+fn write(path: &Path, cluster: &Cluster, known_at: Timestamp, snapshot: &Snapshot) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
     let beside = path.with_file_name(name);
@@ -155,10 +280,14 @@ fn write(path: &Path, snapshot: &Snapshot) -> io::Result<()> {
     }
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
     let mut output = BufWriter::new(file);
-    serde_json::to_writer(
-        &mut output,
-        &Contents { format: FORMAT, delta: snapshot.to_delta(Generation::default()) },
-    )?;
+    let contents = Contents {
+        format: FORMAT,
+        program: VERSION.to_owned(),
+        known_at: known_at.as_second(),
+        cluster: cluster.clone(),
+        delta: snapshot.to_delta(Generation::default()),
+    };
+    serde_json::to_writer(&mut output, &contents)?;
     output.flush()?;
     output.get_ref().sync_all()?;
     fs::rename(&beside, path)
@@ -179,36 +308,105 @@ mod tests {
         Delta { complete, endpoint_sets: vec![Change::Put(key, set)], ..Delta::default() }
     }
 
+    fn cluster(server: &str) -> Cluster {
+        Cluster { server: server.into(), authority: None }
+    }
+
+    fn wanted() -> Wanted {
+        Wanted { cluster: cluster("https://a"), max_age: Duration::from_secs(3600) }
+    }
+
+    fn writer(path: &Path, known: Option<Timestamp>) -> SnapshotWriter {
+        let Wanted { cluster, max_age } = wanted();
+        let settings = Settings { path: path.to_owned(), cluster, known: move || known, max_age };
+        SnapshotWriter::start(settings, ()).unwrap()
+    }
+
+    /// A file with a state that was known to be right at this time, then changed.
+    fn file(at: Timestamp, change: impl FnOnce(&mut serde_json::Value)) -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("snapshot.json");
+        writer(&path, Some(at)).applied(delta("a", true));
+        let mut value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        change(&mut value);
+        fs::write(&path, value.to_string()).unwrap();
+        (folder, path)
+    }
+
     #[test]
     fn the_state_is_written_when_it_is_complete_and_read_back() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("snapshot.json");
-        let writer = SnapshotWriter::start(path.clone(), ()).unwrap();
-        writer.applied(delta("a", false));
-        drop(writer);
-        assert!(matches!(read(&path), Err(SnapshotError::None)), "incomplete");
-        let writer = SnapshotWriter::start(path.clone(), ()).unwrap();
-        writer.applied(delta("a", false));
-        writer.applied(delta("b", true));
-        drop(writer);
-        let snapshot = read(&path).unwrap();
+        writer(&path, Some(Timestamp::now())).applied(delta("a", false));
+        assert!(matches!(read(&path, &wanted()), Err(SnapshotError::None)), "incomplete");
+        let now = Timestamp::now();
+        let follows = writer(&path, Some(now));
+        follows.applied(delta("a", false));
+        follows.applied(delta("b", true));
+        drop(follows);
+        let (snapshot, at) = read(&path, &wanted()).unwrap();
         assert_eq!((snapshot.complete, snapshot.endpoint_sets.len()), (true, 2));
+        assert!(at.duration_since(now).unsigned_abs() <= Duration::from_secs(1));
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
+    }
+
+    #[test]
+    fn an_earlier_configuration_that_stands_in_gets_no_new_time() {
+        let (_folder, path) = file(Timestamp::now(), |_| ());
+        let before = fs::read(&path).unwrap();
+        writer(&path, None).applied(delta("b", true));
+        assert_eq!(fs::read(&path).unwrap(), before);
     }
 
     #[test]
     fn a_damaged_file_says_so_without_what_it_holds() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("snapshot.json");
-        for text in ["", "{\"format\":1,\"delta\":\"secret\"}", "{\"format\":1,", "[\"secret\"]"] {
+        for text in ["", "{\"format\":2,\"delta\":\"secret\"}", "{\"format\":2,", "[\"secret\"]"] {
             fs::write(&path, text).unwrap();
-            let error = read(&path).unwrap_err();
-            assert!(matches!(error, SnapshotError::Corrupt(_)), "{error}");
-            assert!(!error.to_string().contains("secret"), "{error}");
+            let error = read(&path, &wanted()).unwrap_err();
+            let damaged = matches!(error, SnapshotError::Damaged(_) | SnapshotError::NotUnderstood { .. });
+            assert!(damaged && !error.to_string().contains("secret"), "{error}");
         }
-        let written = Contents { format: 2, delta: delta("a", true) };
-        fs::write(&path, serde_json::to_string(&written).unwrap()).unwrap();
-        assert!(read(&path).unwrap_err().to_string().contains("format 2"));
+    }
+
+    #[test]
+    fn what_a_newer_version_wrote_is_refused_where_it_is_not_understood() {
+        let refused = |change: fn(&mut serde_json::Value)| {
+            let (_folder, path) = file(Timestamp::now(), change);
+            read(&path, &wanted()).unwrap_err().to_string()
+        };
+        let field = refused(|value| {
+            value["program"] = "9.8.7".into();
+            value["delta"]["tuning"]["allow_nobody"] = true.into();
+        });
+        assert!(field.contains("Sluice 9.8.7") && field.contains("delta.tuning.allow_nobody"), "{field}");
+        let deep = refused(|value| value["delta"]["endpoint_sets"][0]["Put"][1]["weight"] = 3.into());
+        assert!(deep.contains("delta.endpoint_sets.0.Put.1.weight"), "{deep}");
+        assert!(refused(|value| value["format"] = 3.into()).contains("format 3 in place of 2"));
+        let variant = refused(|value| {
+            value["delta"]["endpoint_sets"][0] = serde_json::json!({"Patch": ["secret"]});
+        });
+        assert!(variant.contains("not known") && !variant.contains("secret"), "{variant}");
+    }
+
+    #[test]
+    fn what_is_of_another_cluster_or_too_old_is_refused_and_says_how_to_fix_it() {
+        let now = Timestamp::now();
+        let ago = |seconds: i64| now - jiff::SignedDuration::from_secs(seconds);
+        let outcome = |at, wanted: &Wanted| {
+            let (_folder, path) = file(at, |_| ());
+            read(&path, wanted).map(|_| ()).map_err(|error| error.to_string())
+        };
+        assert_eq!(outcome(ago(3000), &wanted()), Ok(()));
+        let old = outcome(ago(4000), &wanted()).unwrap_err();
+        assert!(old.contains("--snapshot-max-age is 3600 s"), "{old}");
+        assert_eq!(outcome(ago(4000), &Wanted { max_age: Duration::ZERO, ..wanted() }), Ok(()));
+        assert_eq!(outcome(ago(-100), &wanted()), Ok(()), "clocks differ a little");
+        assert!(outcome(ago(-4000), &wanted()).unwrap_err().contains("set the clock"));
+        let other = Wanted { cluster: cluster("https://b"), ..wanted() };
+        let other = outcome(now, &other).unwrap_err();
+        assert!(other.contains("https://a") && other.contains("https://b"), "{other}");
     }
 }

@@ -9,7 +9,6 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use sluice_config::{BindResult, Delta, Problem, Report, Snapshot};
 use sluice_controller::run::Applied;
-use sluice_controller::snapshot_file::SnapshotWriter;
 use sluice_controller::source::References;
 use sluice_controller::{Controller, Observe};
 use sluice_gateway::admin;
@@ -60,15 +59,10 @@ async fn run(flags: &ServeFlags) -> Result<()> {
     admin::serve(plane.state().clone(), admin_options(&flags.gateway)).await?;
     let (fatal, mut failed) = mpsc::unbounded_channel();
     let controller = Controller::new(options);
-    let snapshot = match &flags.cluster.snapshot_file {
-        Some(file) => {
-            let token = vitals.token("the thread that writes --snapshot-file");
-            Some(SnapshotWriter::start(file.clone(), token)?)
-        }
-        None => None,
-    };
+    let feedback = source.feedback(flags);
+    let snapshot = source.snapshots(&feedback, vitals.token("the thread that writes --snapshot-file"))?;
     let for_control = plane.clone();
-    let mut observer = Observer { state: plane.state().clone(), feedback: source.feedback(flags) };
+    let mut observer = Observer { state: plane.state().clone(), feedback };
     let token = vitals.token("the thread of the control plane");
     let control = thread::Builder::new().name("control".into()).spawn(move || {
         let mut start = true;
@@ -178,6 +172,7 @@ struct Observer {
 
 impl Observe for Observer {
     fn applied(&mut self, applied: &Applied) {
+        self.feedback.is_complete();
         for (node, count) in applied.stats.by_kind() {
             self.state.telemetry.nodes_recomputed(node, count as u64);
         }

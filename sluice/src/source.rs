@@ -1,13 +1,15 @@
 //! Where the configuration comes from: a folder, or a cluster.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
 use jiff::Timestamp;
 use sluice_config::Snapshot;
 use sluice_controller::Options;
-use sluice_controller::snapshot_file::{self, SnapshotError};
+use sluice_controller::snapshot_file::{self, Settings, SnapshotError, SnapshotWriter, Wanted};
 use sluice_controller::source::files::FileSource;
 use sluice_controller::source::kube::{Access, ContactState, KubeSource};
 use sluice_controller::source::{Batch, References};
@@ -15,6 +17,7 @@ use sluice_gateway::telemetry::SourceContact;
 use tokio::sync::{mpsc, watch};
 
 use crate::flags::{ClusterFlags, ServeFlags};
+use crate::vital::Token;
 
 /// A running source. Ends when it is dropped.
 pub(crate) enum Source {
@@ -28,7 +31,9 @@ pub(crate) enum Source {
 #[derive(Default)]
 pub(crate) struct Feedback {
     references: Option<mpsc::UnboundedSender<References>>,
-    snapshot: Option<PathBuf>,
+    snapshot: Option<(PathBuf, Wanted)>,
+    /// Whether the source itself has given a complete state.
+    complete: Arc<AtomicBool>,
 }
 
 impl Source {
@@ -60,9 +65,32 @@ impl Source {
             Self::Files(_) => Feedback::default(),
             Self::Cluster(source) => Feedback {
                 references: Some(source.references()),
-                snapshot: flags.cluster.snapshot_file.clone(),
+                snapshot: flags.cluster.snapshot_file.clone().map(|path| {
+                    let (cluster, max_age) = (source.cluster().clone(), flags.cluster.snapshot_max_age);
+                    (path, Wanted { cluster, max_age })
+                }),
+                complete: Arc::default(),
             },
         }
+    }
+
+    /// What keeps `--snapshot-file`, where there is one.
+    ///
+    /// # Errors
+    /// There is no thread to be had.
+    pub(crate) fn snapshots(
+        &self,
+        feedback: &Feedback,
+        token: Token,
+    ) -> std::io::Result<Option<SnapshotWriter>> {
+        let (Self::Cluster(source), Some((path, wanted))) = (self, &feedback.snapshot) else {
+            token.is_not_needed();
+            return Ok(None);
+        };
+        let (contact, complete) = (source.contact(), feedback.complete.clone());
+        let known = move || complete.load(Ordering::Relaxed).then(|| contact.borrow().last_answer).flatten();
+        let Wanted { cluster, max_age } = wanted.clone();
+        SnapshotWriter::start(Settings { path: path.clone(), cluster, known, max_age }, token).map(Some)
     }
 
     /// Whether it is reached, for metrics; none where that is not a question.
@@ -91,13 +119,18 @@ impl Feedback {
         }
     }
 
+    /// What is served comes from the source itself.
+    pub(crate) fn is_complete(&self) {
+        self.complete.store(true, Ordering::Relaxed);
+    }
+
     /// What may be served while the API is away.
     pub(crate) fn stand_in(&self) -> Option<Snapshot> {
-        let path = self.snapshot.as_ref()?;
-        match snapshot_file::read(path) {
-            Ok(snapshot) => {
+        let (path, wanted) = self.snapshot.as_ref()?;
+        match snapshot_file::read(path, wanted) {
+            Ok((snapshot, at)) => {
                 tracing::warn!(
-                    path = %path.display(), hosts = snapshot.hosts.len(),
+                    path = %path.display(), hosts = snapshot.hosts.len(), confirmed = %at,
                     "the Kubernetes API is away; serving the last configuration from --snapshot-file"
                 );
                 Some(snapshot)

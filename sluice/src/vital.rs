@@ -54,6 +54,14 @@ impl Token {
     }
 }
 
+impl Token {
+    /// There is nobody to hold it.
+    pub(crate) fn is_not_needed(self) {
+        // Not dropped. It is a name and a share of a channel that lives as long as the program.
+        std::mem::forget(self);
+    }
+}
+
 impl Drop for Token {
     fn drop(&mut self) {
         // Nobody listens any more when the end has begun.

@@ -25,5 +25,6 @@ mod e2e_requests;
 mod e2e_retry;
 mod e2e_settings;
 mod e2e_shutdown;
+mod e2e_snapshot;
 mod e2e_tls;
 mod e2e_upgrade;

@@ -10,6 +10,7 @@
 mod access;
 mod backoff;
 mod client;
+mod cluster;
 mod contact;
 mod fault;
 mod gate;
@@ -29,6 +30,7 @@ use super::{Batch, References};
 use crate::options::Options;
 use crate::store::Prune;
 pub use access::{Access, AccessError};
+pub use cluster::Cluster;
 use contact::Contact;
 pub use contact::{Away, ContactState};
 use reader::Reader;
@@ -44,6 +46,7 @@ const FETCHES: usize = 8;
 pub struct KubeSource {
     references: mpsc::UnboundedSender<References>,
     contact: watch::Receiver<ContactState>,
+    cluster: Cluster,
     /// Tells the thread to end by being dropped.
     _stop: watch::Sender<()>,
 }
@@ -67,15 +70,18 @@ impl KubeSource {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let work = async move {
             let (sender, news) = mpsc::channel(reader::MANY);
-            let client = match access.config().await.and_then(|config| client::client(&config, &contact)) {
-                Ok(client) => client,
+            let made = access.config().await.and_then(|config| {
+                client::client(&config, &contact).map(|client| (client, Cluster::of(&config)))
+            });
+            let (client, cluster) = match made {
+                Ok(made) => made,
                 Err(error) => {
                     // Nobody waits for it when the program ends meanwhile.
                     let _ = started.send(Err(error));
                     return;
                 }
             };
-            let _ = started.send(Ok(()));
+            let _ = started.send(Ok(cluster));
             let fetches = Arc::new(Semaphore::new(FETCHES));
             let watcher = |(number, scope)| Watcher {
                 fetches: fetches.clone(),
@@ -90,16 +96,21 @@ impl KubeSource {
             Reader::new(watchers, contact.subscribe()).run(news, referred, batches, stopped).await;
         };
         thread::Builder::new().name("kubernetes".into()).spawn(move || runtime.block_on(work))?;
-        match outcome.await {
+        let cluster = match outcome.await {
             Ok(outcome) => outcome?,
             Err(_) => return Err(std::io::Error::other("the thread of the Kubernetes API ended").into()),
-        }
-        Ok((Self { references, contact: seen, _stop: stop }, receiver))
+        };
+        Ok((Self { references, contact: seen, cluster, _stop: stop }, receiver))
     }
 
     /// Where the source is told which Secrets are referred to.
     pub fn references(&self) -> mpsc::UnboundedSender<References> {
         self.references.clone()
+    }
+
+    /// Which cluster it is.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
     }
 
     /// Whether the API answers.

@@ -35,6 +35,8 @@ pub(crate) struct ClusterFlags {
     pub(crate) certificate_authority: Option<PathBuf>,
     /// `--snapshot-file`.
     pub(crate) snapshot_file: Option<PathBuf>,
+    /// `--snapshot-max-age`; zero for any age.
+    pub(crate) snapshot_max_age: Duration,
 }
 
 /// Flags of the data plane that are not part of `Tuning`: they hold for the life of the process.

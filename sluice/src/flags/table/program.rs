@@ -1,7 +1,7 @@
 //! Sluice's own flags, and those about the life of the process.
 
 use super::super::value::Place::To;
-use super::super::value::Value::{Address, Bool, Driver, File, Seconds};
+use super::super::value::Value::{Address, Bool, Driver, Duration, File, Seconds};
 use super::{Flag, flag};
 
 pub(super) const FLAGS: &[Flag] = &[
@@ -16,6 +16,13 @@ pub(super) const FLAGS: &[Flag] = &[
         File(To(|f| &mut f.cluster.snapshot_file)),
         "",
         "File the last configuration is kept in, private keys included, and served from when the API is away at the start",
+    ),
+    flag(
+        "snapshot-max-age",
+        Duration(To(|f| &mut f.cluster.snapshot_max_age)),
+        "24h",
+        "How long ago the API may last have confirmed what is in --snapshot-file for that to be served: the addresses \
+         of Pods are given to others; 0 for any time",
     ),
     flag(
         "admin-address",

@@ -1,0 +1,89 @@
+//! Reading what another version may have written: all of it is understood, or it is refused.
+//!
+//! A field that is not known would otherwise be read as if it were not there, and it may be the one that closes a route.
+//! So what was read is written again and held against the original: whatever is not there the second time was not
+//! understood. No type has to say so of itself, and none can forget to.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use sluice_config::text::one_line;
+
+/// Reads a value.
+///
+/// # Errors
+/// What is not understood, without anything of it but names of fields: values may be secret.
+pub(crate) fn read<T: DeserializeOwned + Serialize>(original: Value) -> Result<T, String> {
+    let read = T::deserialize(&original).map_err(|error| {
+        let text = error.to_string();
+        match text.starts_with("missing field") {
+            true => one_line(&text, 200).into_owned(),
+            false => "a value of a kind that is not known".to_owned(),
+        }
+    })?;
+    let again = serde_json::to_value(&read).map_err(|_| "what cannot be written again".to_owned())?;
+    match lost(&original, &again) {
+        Some(path) => Err(format!("{}, which is not known", one_line(&path, 200))),
+        None => Ok(read),
+    }
+}
+
+/// Where the first thing stands that is in `original` and not in `again`.
+fn lost(original: &Value, again: &Value) -> Option<String> {
+    let inside = |name: String, deeper: Option<String>| {
+        deeper.map(|path| if path.is_empty() { name.clone() } else { format!("{name}.{path}") })
+    };
+    match (original, again) {
+        (Value::Object(original), Value::Object(again)) => original.iter().find_map(|(name, value)| {
+            inside(name.clone(), again.get(name).map_or(Some(String::new()), |again| lost(value, again)))
+        }),
+        (Value::Array(original), Value::Array(again)) if original.len() == again.len() => {
+            let mut pairs = original.iter().zip(again).enumerate();
+            pairs.find_map(|(index, (value, again))| inside(index.to_string(), lost(value, again)))
+        }
+        _ => (original != again).then(String::new),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Debug, PartialEq, Deserialize, Serialize)]
+    struct Inner {
+        name: String,
+        #[serde(default)]
+        later: bool,
+    }
+
+    #[derive(Debug, PartialEq, Deserialize, Serialize)]
+    struct Outer {
+        list: Vec<Inner>,
+        pair: (u8, Option<u8>),
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused_at_any_depth_and_what_is_missing_may_have_a_default() {
+        let good = json!({"list": [{"name": "a"}], "pair": [1, null]});
+        let read: Outer = super::read(good.clone()).unwrap();
+        assert_eq!(read.list[0], Inner { name: "a".into(), later: false });
+        let with = |change: fn(&mut Value)| {
+            let mut value = good.clone();
+            change(&mut value);
+            super::read::<Outer>(value).unwrap_err()
+        };
+        assert_eq!(with(|value| value["new"] = json!(null)), "new, which is not known");
+        assert_eq!(
+            with(|value| value["list"][0]["closed"] = json!(true)),
+            "list.0.closed, which is not known"
+        );
+        assert!(
+            with(|value| drop(value["list"][0].as_object_mut().unwrap().remove("name"))).contains("`name`")
+        );
+        let secret = with(|value| value["pair"] = json!("secret"));
+        assert!(!secret.contains("secret"), "{secret}");
+    }
+}
