@@ -12,6 +12,7 @@ use std::time::Instant;
 use serde::Serialize;
 use sluice_config::{Change, Delta, PoolKey, Refusal, Report};
 
+use crate::bounds::bounded;
 use crate::route::{Compiler, Target};
 use crate::state::{Configuration, Globals, State};
 
@@ -53,7 +54,7 @@ pub fn apply(state: &State, delta: &Delta, certificates: &dyn Certificates) -> R
 fn apply_tuning(state: &State, delta: &Delta, configuration: &mut Configuration) {
     if let Some(tuning) = &delta.tuning {
         configuration.tuning_hash = digest(&"tuning", &**tuning);
-        state.tuning.store(tuning.clone());
+        state.tuning.store(bounded(tuning));
     }
     let put = |change: &Change<PoolKey, _>| matches!(change, Change::Put(..));
     if delta.tuning.is_some() || changes_default_backend(state, delta, put) {

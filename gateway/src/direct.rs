@@ -12,12 +12,13 @@
 //! | `tries`, `relay` | tries, and one try, both directions; `upload` and `download` are one each |
 //! | `near`, `http1`, `http2` | the client's side |
 //! | `tunnel` | both directions after a switch to another protocol |
-//! | `upstream`, `pool` | connections to endpoints |
+//! | `connect`, `pool`, `upstream` | connections to endpoints |
 //! | `limits`, `alarm` | time |
 //! | `scratch`, `backlog` | memory |
 
 pub(crate) mod alarm;
 mod backlog;
+mod connect;
 mod download;
 mod http1;
 mod http2;

@@ -6,8 +6,10 @@
 
 pub mod admin;
 pub mod apply;
+mod bounds;
 pub mod connection;
 pub mod data_plane;
+mod descriptors;
 pub mod direct;
 pub mod drain;
 pub mod pipeline;

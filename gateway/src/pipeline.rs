@@ -54,4 +54,4 @@ pub use answer::Answer;
 pub use exchange::{Exchange, Verdict};
 pub use fields::{Fields, FieldsMut};
 pub use head::RequestHead;
-pub use outcome::{Failure, FailureKind, KeepAlive, Next, Outcome, Upstream};
+pub use outcome::{Failure, FailureKind, KeepAlive, MOST_INTERIM, Next, Outcome, Upstream};

@@ -19,6 +19,7 @@ mod engine;
 mod epoch;
 mod failure;
 mod fields;
+mod l4;
 mod peer;
 mod request;
 
@@ -34,15 +35,19 @@ use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error, ErrorType};
 use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, Session};
+use tokio::task::yield_now;
+use tokio::time::{Instant, sleep};
 
 pub(crate) use engine::{Engine, TrustAnchor, engine};
 
+use crate::descriptors::{PATIENCE, PAUSE, Waiting};
 use crate::drain::Drain;
-use crate::pipeline::{Next, Outcome, Verdict};
+use crate::pipeline::{FailureKind, Next, Outcome, Verdict};
 use crate::policy::hop_by_hop;
 use crate::state::State;
 use context::Context;
 use epoch::Epochs;
+use l4::{Connector, Stage};
 
 type Result<T> = pingora_core::Result<T>;
 
@@ -65,6 +70,24 @@ impl Proxy {
             session.set_keepalive(None);
         }
     }
+}
+
+/// Waits until the endpoint of this attempt may have one more request. False when it may not in time.
+async fn await_room(ctx: &mut Context) -> Result<bool> {
+    let mut waiting = None;
+    while ctx.exchange()?.is_crowded() {
+        if ctx.waited_since.get_or_insert_with(Instant::now).elapsed() >= PATIENCE {
+            return Ok(false);
+        }
+        if waiting.is_none() {
+            waiting = Waiting::begin();
+        }
+        if waiting.is_none() || ctx.has_left() {
+            return Ok(false);
+        }
+        sleep(PAUSE).await;
+    }
+    Ok(true)
 }
 
 #[async_trait]
@@ -94,15 +117,32 @@ impl ProxyHttp for Proxy {
     }
 
     async fn upstream_peer(&self, _session: &mut Session, ctx: &mut Context) -> Result<Box<HttpPeer>> {
-        match ctx.exchange()?.pick() {
-            Ok(upstream) => {
+        if ctx.connector.is_some() {
+            // Another attempt. A refusal may come without a wait: others have their turn, and the end of the program its.
+            yield_now().await;
+            if ctx.has_left() {
+                ctx.failed(failure::before_connecting(FailureKind::Client));
+                return Err(Error::new(l4::LEFT));
+            }
+        }
+        loop {
+            let upstream = match ctx.exchange()?.pick() {
+                Ok(upstream) => upstream,
+                Err(answer) => {
+                    ctx.answer = Some(answer);
+                    return Error::e_explain(ErrorType::InternalError, "no endpoint");
+                }
+            };
+            if await_room(ctx).await? {
                 let reuse = self.epochs.next(&upstream);
                 ctx.upstream_close = !reuse.keep;
-                Ok(Box::new(peer::peer(&upstream, reuse)))
+                let connector = Connector::new(self.drain.clone(), ctx.link.clone());
+                ctx.connector = Some(connector.clone());
+                return Ok(Box::new(peer::peer(&upstream, reuse, connector)));
             }
-            Err(answer) => {
-                ctx.answer = Some(answer);
-                Error::e_explain(ErrorType::InternalError, "no endpoint")
+            match ctx.failed(failure::before_connecting(FailureKind::Shortage)) {
+                Next::Retry => {}
+                next => return Err(ctx.follow(next, Error::new(l4::NO_ROOM))),
             }
         }
     }
@@ -142,7 +182,8 @@ impl ProxyHttp for Proxy {
         ctx: &mut Context,
         error: Box<Error>,
     ) -> Box<Error> {
-        let next = ctx.failed(failure::to_connect(&error, context::responded(session)));
+        let stage = ctx.connector.as_ref().map_or(Stage::Waiting, |connector| connector.stage());
+        let next = ctx.failed(failure::to_connect(&error, stage, context::responded(session)));
         ctx.follow(next, error)
     }
 
@@ -173,7 +214,13 @@ impl ProxyHttp for Proxy {
         ctx: &mut Context,
     ) -> Result<()> {
         if context::is_interim(response.status) {
-            return Ok(());
+            return match ctx.count_interim() {
+                true => Ok(()),
+                false => {
+                    Err(Error::explain(ErrorType::InvalidHTTPHeader, "interim responses without end")
+                        .into_up())
+                }
+            };
         }
         if response.status == StatusCode::SWITCHING_PROTOCOLS && !session.is_upgrade_req() {
             return Err(Error::explain(ErrorType::InvalidHTTPHeader, "101 that nobody asked for").into_up());

@@ -15,6 +15,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::connection::accept::accept;
 use crate::connection::{Capacity, ListenerSet, Listeners, Listening, SocketKey};
+use crate::descriptors::Shares;
 use crate::direct::Driver;
 use crate::drain::{Drain, LocalDrain, Phase};
 use crate::proxy::{Engine, TrustAnchor, engine};
@@ -37,6 +38,8 @@ pub(crate) struct Worker {
     pub(crate) drain: LocalDrain,
     pub(crate) capacity: Capacity,
     pub(crate) driver: Driver,
+    /// Idle connections to endpoints that there is room for.
+    pub(crate) idle: usize,
     /// Pingora's own sign of the end, which never comes: the end is our business.
     pub(crate) never: ShutdownWatch,
     engine: ArcSwap<SizedEngine>,
@@ -74,6 +77,7 @@ impl Workers {
         let trust = TrustAnchor::new()?;
         let stop = watch::Sender::new(false);
         let capacity = Capacity::of_process();
+        let idle = Shares::of_process().idle(count);
         let mut threads = Vec::with_capacity(count);
         for index in 0..count {
             let log = state.telemetry.access_log.clone();
@@ -86,7 +90,7 @@ impl Workers {
                 .build()?;
             // Its sender lives as long as the process: Pingora takes a dropped one for a signal.
             let never = never();
-            let pool = state.tuning.load().upstream_keepalive_connections;
+            let pool = pool_size(state, idle);
             let engine = SizedEngine { pool, engine: engine(state, drain, pool, &trust) };
             let worker = Arc::new(Worker {
                 state: state.clone(),
@@ -94,6 +98,7 @@ impl Workers {
                 drain: LocalDrain::new(drain.clone()),
                 capacity,
                 driver,
+                idle,
                 never,
                 engine: ArcSwap::from_pointee(engine),
                 trust: trust.clone(),
@@ -124,6 +129,12 @@ impl Workers {
     }
 }
 
+/// Idle connections of a worker's proxy. Pingora reserves room for them all at once, so there is a bound.
+fn pool_size(state: &State, idle: usize) -> usize {
+    const MOST: usize = 4096;
+    state.tuning.load().upstream_keepalive_connections.min(idle).min(MOST)
+}
+
 fn never() -> ShutdownWatch {
     static NEVER: std::sync::LazyLock<watch::Sender<bool>> =
         std::sync::LazyLock::new(|| watch::Sender::new(false));
@@ -133,7 +144,7 @@ fn never() -> ShutdownWatch {
 impl Worker {
     /// The proxy for a new connection. Its pool has the size that is configured now.
     pub(crate) fn engine(&self) -> Arc<Engine> {
-        let pool = self.state.tuning.load().upstream_keepalive_connections;
+        let pool = pool_size(&self.state, self.idle);
         let current = self.engine.load();
         if current.pool == pool {
             return current.engine.clone();

@@ -6,6 +6,8 @@
 
 use rustix::process::{Resource, getrlimit};
 
+use crate::descriptors::Shares;
+
 /// Descriptors that are kept for listeners, probes, scrapes, logs, files, and the pool of idle connections.
 const RESERVE: u64 = 128;
 
@@ -27,9 +29,11 @@ impl Capacity {
         }))
     }
 
-    /// The number of connections to admit where `configured` are allowed; 0 is no limit in both.
+    /// The number of connections to admit where `configured` are allowed; 0 is no limit in both. What connections to
+    /// endpoints have taken of the clients' share is not there to be given.
     pub(crate) fn within(self, configured: usize) -> usize {
-        match (self.0, configured) {
+        let now = Shares::of_process().clients_now();
+        match (self.0.map(|most| most.min(now)), configured) {
             (None, configured) => configured,
             (Some(most), 0) => most,
             (Some(most), configured) => most.min(configured),

@@ -229,6 +229,7 @@ impl Http1 {
     async fn proxy(&mut self, wire: Box<Wire>, head: Head, last: bool) -> Next {
         let Lent { engine, link, digest } = self.lent();
         link.prepare(head.length, &head.framing, head.expects_continue, last);
+        link.set_descriptor(wire.transport.descriptor());
         let request_line = Refusal::request_line(head.text());
         let text = BytesMut::from(head.text());
         let lease = Lease::new(wire, head.framing, link.clone(), digest);

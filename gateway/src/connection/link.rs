@@ -5,7 +5,8 @@
 //! [`Link`] have one writer at a time; they are atomics because Pingora's futures must be `Send`.
 
 use std::any::Any;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::BytesMut;
@@ -15,6 +16,7 @@ use pingora_http::ResponseHeader;
 
 use super::framing::Framing;
 use super::info::ConnectionInfo;
+use super::transport::has_left;
 use super::wire::Wire;
 
 /// Facts about a connection, as the proxy finds them in a session.
@@ -55,6 +57,8 @@ pub(crate) struct Link {
     sent: AtomicU64,
     /// Octets of the request head.
     head_length: AtomicUsize,
+    /// The client's socket.
+    descriptor: AtomicI32,
     /// The stream, once Pingora has let go of it. Held for a move only, never waited for: it is empty while
     /// Pingora has the stream, and whoever fills it has gone when the loop looks.
     home: Mutex<Option<Returned>>,
@@ -229,6 +233,16 @@ impl Link {
 
     pub(crate) fn head_length(&self) -> usize {
         self.head_length.load(Relaxed)
+    }
+
+    /// Says which socket is the client's, for as long as the stream is lent.
+    pub(crate) fn set_descriptor(&self, descriptor: RawFd) {
+        self.descriptor.store(descriptor, Relaxed);
+    }
+
+    /// Whether the client has left, as far as the kernel knows: Pingora does not look while it connects.
+    pub(crate) fn has_left(&self) -> bool {
+        has_left(self.descriptor.load(Relaxed))
     }
 
     pub(crate) fn come_home(&self, returned: Returned) {

@@ -5,6 +5,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use pingora_core::protocols::l4::ext::get_tcp_info;
 use rustix::net::{SendFlags, send};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
@@ -66,6 +67,13 @@ impl Transport {
             }
         }
     }
+}
+
+/// Whether the other side of a TCP connection has closed it, as far as the kernel knows: whatever it has sent before and
+/// nobody has read yet.
+pub(crate) fn has_left(descriptor: RawFd) -> bool {
+    const ESTABLISHED: u8 = 1;
+    get_tcp_info(descriptor).is_ok_and(|info| info.tcpi_state != ESTABLISHED)
 }
 
 impl AsyncRead for Transport {

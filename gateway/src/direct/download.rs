@@ -2,9 +2,7 @@
 
 use super::near::Passed;
 use super::response::Response;
-
-/// Interim responses before a final one.
-const MAX_INTERIM: u32 = 32;
+use crate::pipeline::MOST_INTERIM;
 
 /// The response of one exchange, over all its tries.
 #[derive(Debug, Default)]
@@ -47,7 +45,7 @@ impl Download {
     /// Counts an interim response; false when there are too many.
     pub(super) fn count_interim(&mut self) -> bool {
         self.interims += 1;
-        self.interims <= MAX_INTERIM
+        self.interims <= MOST_INTERIM
     }
 
     /// Counts what was passed on of so many octets. What does not belong to the body is dropped, and with it,

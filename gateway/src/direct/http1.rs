@@ -21,6 +21,7 @@ use crate::connection::field_names::FieldNames;
 use crate::connection::framing::{Framing, Taken};
 use crate::connection::head::Head;
 use crate::connection::trailers::Section;
+use crate::connection::transport::has_left;
 use crate::connection::wire::Wire;
 use crate::drain::LocalDrain;
 use crate::pipeline::{Answer, FailureKind};
@@ -138,7 +139,7 @@ impl<'c> Http1<'c> {
             Delivery::AsIs => {
                 let trailers = &mut self.trailers;
                 let read = framing.read_all(octets, |piece| data += piece.len(), |byte| trailers.push(byte));
-                let Taken { whole, raw } = read.map_err(|_| FailureKind::Broken)?;
+                let Taken { whole, raw } = read.map_err(|_| FailureKind::InvalidHead)?;
                 if framing.is_done() && !trailers.is_empty() {
                     out.extend_from_slice(&octets[..raw]);
                     trailers.write(FieldNames::ANY, out);
@@ -152,7 +153,7 @@ impl<'c> Http1<'c> {
                     data += piece.len();
                     out.extend_from_slice(piece);
                 });
-                (taken.map_err(|_| FailureKind::Broken)?, &[][..])
+                (taken.map_err(|_| FailureKind::InvalidHead)?, &[][..])
             }
             Delivery::Chunked => {
                 if !octets.is_empty() {
@@ -226,6 +227,10 @@ impl Near for Http1<'_> {
         Poll::Pending
     }
 
+    fn has_left(&self) -> bool {
+        has_left(self.wire.transport.descriptor())
+    }
+
     fn interim(&mut self, cx: &mut Context<'_>, response: &mut Response) -> Result<(), FailureKind> {
         if self.http_1_0 {
             // It has no interim responses (RFC 9110 §15.2).
@@ -248,6 +253,8 @@ impl Near for Http1<'_> {
         response.deliver(self.http_1_0);
         let ends_here = response.delivery == Delivery::UntilClose;
         self.keep &= !ends_here && !self.drain.is_draining() && self.can_drain(upload);
+        // An attempt before this one may have left something.
+        self.trailers = Section::default();
         scratch::write(|out| {
             response.write(out, self.keep);
             self.pass_behind(cx, response, out, octets)

@@ -122,6 +122,30 @@ impl Http2 {
             None => Ok(()),
         }
     }
+
+    /// Reads a piece of the response body, which then is the rest, with the trailers behind it.
+    fn read(&mut self, response: &mut Response, octets: &[u8]) -> Result<Passed, FailureKind> {
+        let mut data = BytesMut::new();
+        let section = &mut self.section;
+        let taken = response.framing.read_all(
+            octets,
+            |piece| {
+                if data.is_empty() {
+                    data.reserve(octets.len());
+                }
+                data.extend_from_slice(piece);
+            },
+            |trailer| section.push(trailer),
+        );
+        let Taken { whole, .. } = taken.map_err(|_| FailureKind::InvalidHead)?;
+        let passed = Passed { taken: whole, data: data.len() };
+        self.rest = data.freeze();
+        if response.framing.is_done() {
+            let trailers = map(self.section.fields(FieldNames::ANY), 0);
+            self.trailers = Some(trailers).filter(|trailers| !trailers.is_empty());
+        }
+        Ok(passed)
+    }
 }
 
 impl Near for Http2 {
@@ -187,6 +211,11 @@ impl Near for Http2 {
         reset.map(|_| ())
     }
 
+    /// It would say so.
+    fn has_left(&self) -> bool {
+        false
+    }
+
     fn interim(&mut self, _: &mut Context<'_>, response: &mut Response) -> Result<(), FailureKind> {
         hop_by_hop::response(&mut response.fields, response.status);
         let head = head(response.status, map(response.fields.iter(), 0));
@@ -195,7 +224,7 @@ impl Near for Http2 {
 
     fn respond(
         &mut self,
-        cx: &mut Context<'_>,
+        _: &mut Context<'_>,
         response: &mut Response,
         octets: &[u8],
         _: &Upload,
@@ -203,12 +232,17 @@ impl Near for Http2 {
         response.deliver(false);
         let mut fields = map(response.fields.iter(), 1);
         fields.insert(DATE, get_cached_date());
-        let complete = response.framing.is_done();
-        self.send_head(response.status, fields, complete)?;
-        match complete {
-            true => Ok(Passed { taken: 0, data: 0 }),
-            false => self.pass(cx, response, octets),
+        if response.framing.is_done() {
+            self.send_head(response.status, fields, true)?;
+            return Ok(Passed { taken: 0, data: 0 });
         }
+        // Before the head, which cannot be taken back. An attempt before this one may have left something.
+        self.section = Section::default();
+        let passed = self.read(response, octets)?;
+        self.send_head(response.status, fields, false)?;
+        self.complete = response.framing.is_done();
+        self.deliver()?;
+        Ok(passed)
     }
 
     fn pass(
@@ -217,26 +251,8 @@ impl Near for Http2 {
         response: &mut Response,
         octets: &[u8],
     ) -> Result<Passed, FailureKind> {
-        let mut data = BytesMut::new();
-        let section = &mut self.section;
-        let taken = response.framing.read_all(
-            octets,
-            |piece| {
-                if data.is_empty() {
-                    data.reserve(octets.len());
-                }
-                data.extend_from_slice(piece);
-            },
-            |trailer| section.push(trailer),
-        );
-        let Taken { whole, .. } = taken.map_err(|_| FailureKind::Broken)?;
-        let passed = Passed { taken: whole, data: data.len() };
-        self.rest = data.freeze();
+        let passed = self.read(response, octets)?;
         self.complete = response.framing.is_done();
-        if self.complete {
-            let trailers = map(self.section.fields(FieldNames::ANY), 0);
-            self.trailers = Some(trailers).filter(|trailers| !trailers.is_empty());
-        }
         self.deliver()?;
         Ok(passed)
     }

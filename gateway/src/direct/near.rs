@@ -24,10 +24,15 @@ pub(super) trait Near {
     /// Ready when the client has gone away. `uploading` says that its body is still being read.
     fn poll_gone(&mut self, cx: &mut Context<'_>, uploading: bool) -> Poll<()>;
 
+    /// Whether the client has left, as far as the kernel knows, whatever has not been read of what it sent. For when
+    /// nothing more is read from it.
+    fn has_left(&self) -> bool;
+
     /// Passes on an interim response.
     fn interim(&mut self, cx: &mut Context<'_>, response: &mut Response) -> Result<(), FailureKind>;
 
-    /// Begins the final response with its head and with what is there of the body.
+    /// Begins the final response with its head and with what is there of the body. If that cannot be read, the client
+    /// gets nothing.
     fn respond(
         &mut self,
         cx: &mut Context<'_>,

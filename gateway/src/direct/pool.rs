@@ -138,6 +138,11 @@ pub(super) fn take(upstream: &Upstream) -> Option<Connection> {
     taken
 }
 
+/// Ends the connection that has been idle longest: there is no room for one that is needed.
+pub(super) fn let_go() {
+    let _gone = POOL.with_borrow_mut(Pool::let_go);
+}
+
 /// Puts a connection back after a request, if it may serve another.
 pub(super) fn put(mut connection: Connection, upstream: &Upstream, size: usize, now: Instant) {
     connection.served += 1;
@@ -224,11 +229,17 @@ impl Pool {
     fn shrink(&mut self, gone: &mut Gone) {
         let most = self.size.max(self.used.lately());
         while self.count > most {
-            let lists = self.idle.values_mut().filter(|list| !list.is_empty());
-            let Some(oldest) = lists.min_by_key(|list| list.front().map(|idle| idle.since)) else { break };
-            gone.extend(oldest.pop_front());
-            self.count -= 1;
+            let Some(oldest) = self.let_go() else { break };
+            gone.push(oldest);
         }
+    }
+
+    /// The one that has been idle longest.
+    fn let_go(&mut self) -> Option<Idle> {
+        let lists = self.idle.values_mut().filter(|list| !list.is_empty());
+        let oldest = lists.min_by_key(|list| list.front().map(|idle| idle.since))?.pop_front()?;
+        self.count -= 1;
+        Some(oldest)
     }
 }
 

@@ -175,10 +175,12 @@ impl<N: Near> Relay<'_, N> {
         }
         let response = &mut self.download.response;
         self.exchange.response(status, &mut response.fields);
-        self.download.state = Receiving::Body;
-        self.download.started = true;
         self.limits.body.end();
-        let passed = self.near.respond(cx, response, octets, self.upload)?;
+        let passed = self.near.respond(cx, response, octets, self.upload);
+        // Of what cannot be read nothing was passed on, so that there can still be an answer.
+        self.download.started = !matches!(passed, Err(FailureKind::InvalidHead));
+        let passed = passed?;
+        self.download.state = Receiving::Body;
         self.download.passed(passed, octets.len());
         Ok(switches.then_some(End::Switched))
     }
@@ -200,7 +202,7 @@ impl<N: Near> Relay<'_, N> {
         let response_started = self.download.started;
         let stale = kind == FailureKind::Broken && self.connection.reused && !self.download.heard;
         let replayable = self.upload.is_replayable();
-        let sent = !stale || !self.is_untouched();
+        let sent = kind != FailureKind::Broken || self.download.heard || !self.is_untouched();
         End::Failed(Failure { kind, stale, sent, replayable, response_started })
     }
 

@@ -6,6 +6,7 @@ use std::task::Poll;
 use std::time::Instant;
 
 use http::{Method, StatusCode};
+use tokio::task::yield_now;
 
 use super::alarm::Alarm;
 use super::download::Download;
@@ -15,9 +16,9 @@ use super::pool::{self, InUse};
 use super::relay::{End, Relay};
 use super::tunnel::Switched;
 use super::upload::{Outgoing, Upload};
-use super::{request, upstream};
+use super::upstream::Connection;
+use super::{connect, request};
 use crate::connection::head::Head;
-use crate::connection::transport::Transport;
 use crate::pipeline::{Answer, Exchange, Failure, FailureKind, Next, Outcome, Upstream, Verdict};
 use crate::worker::Worker;
 
@@ -38,7 +39,7 @@ enum Tried {
     /// With a response that went out, at this time.
     Relayed(Instant),
     /// With another protocol, spoken over this connection.
-    Switched(Transport, Upstream),
+    Switched(Connection, Upstream),
     /// With an answer of ours.
     Answer(Answer),
     /// With nothing that could be told to the client.
@@ -97,6 +98,7 @@ impl<N: Near> Run<'_, N> {
     async fn tries(&mut self, download: &mut Download) -> Tried {
         let Self { worker, near, alarm, exchange, head, upload, upgrade } = self;
         let mut first = true;
+        let mut waited_since = None;
         loop {
             let upstream = match exchange.pick() {
                 Ok(upstream) => upstream,
@@ -104,25 +106,35 @@ impl<N: Near> Run<'_, N> {
             };
             let (size, body_timeout) = {
                 let tuning = worker.state.tuning.load();
-                (tuning.upstream_keepalive_connections, tuning.client_body_timeout)
+                (tuning.upstream_keepalive_connections.min(worker.idle), tuning.client_body_timeout)
             };
             let _in_use = InUse::new();
             let pooled = pool::take(&upstream);
             let mut connection = match pooled {
                 Some(connection) => connection,
                 // In a box: rare and large.
-                None => match Box::pin(upstream::connect(&upstream)).await {
-                    Ok(connection) => connection,
-                    Err(kind) => {
-                        let replayable = upload.is_replayable();
-                        let failure =
-                            Failure { kind, stale: false, sent: false, replayable, response_started: false };
-                        match follow(exchange.failed(failure)) {
-                            Some(tried) => return tried,
-                            None => continue,
+                None => {
+                    let room = Room { worker, exchange };
+                    let connecting = connect::connection(&upstream, *near, &room, &mut waited_since);
+                    match Box::pin(connecting).await {
+                        Ok(connection) => connection,
+                        Err(kind) => {
+                            let failure = Failure {
+                                kind,
+                                stale: false,
+                                sent: false,
+                                replayable: upload.is_replayable(),
+                                response_started: false,
+                            };
+                            if let Some(tried) = follow(exchange.failed(failure)) {
+                                return tried;
+                            }
+                            // A refusal may come without a wait. Others have their turn, and the end of the program its.
+                            yield_now().await;
+                            continue;
                         }
                     }
-                },
+                }
             };
             exchange.connected(upstream.address, connection.reused);
             // Every attempt begins with the head as it was received.
@@ -162,7 +174,7 @@ impl<N: Near> Run<'_, N> {
                     }
                     return Tried::Relayed(ended);
                 }
-                End::Switched => return Tried::Switched(connection.stream, upstream),
+                End::Switched => return Tried::Switched(connection, upstream),
                 End::Retry => {}
                 End::Failed(failure) => {
                     if let Some(tried) = follow(exchange.failed(failure)) {
@@ -177,6 +189,22 @@ impl<N: Near> Run<'_, N> {
         let Self { near, alarm, head, upload, .. } = self;
         let bare = head.method == Method::HEAD || answer.status == StatusCode::NO_CONTENT;
         send(answer, bare, *near, alarm, upload).await
+    }
+}
+
+/// Room for one more connection of an exchange.
+struct Room<'r> {
+    worker: &'r Worker,
+    exchange: &'r Exchange,
+}
+
+impl connect::Room for Room<'_> {
+    fn clients(&self) -> usize {
+        self.worker.drain.shared().connections()
+    }
+
+    fn is_crowded(&self) -> bool {
+        self.exchange.is_crowded()
     }
 }
 

@@ -20,8 +20,10 @@ use super::alarm::Alarm;
 use super::backlog::Backlog;
 use super::limits::{Limit, Limits, STALL};
 use super::scratch;
+use super::upstream::Connection;
 use crate::connection::transport::Transport;
 use crate::connection::wire::Wire;
+use crate::descriptors::Place;
 use crate::pipeline::{Exchange, Outcome, Upstream};
 
 /// Both directions, between a response head with status 101 and the end. Its own end is that of the exchange,
@@ -30,6 +32,7 @@ use crate::pipeline::{Exchange, Outcome, Upstream};
 pub(crate) struct Tunnel {
     exchange: Exchange,
     endpoint: Transport,
+    _place: Place,
     up: Flow,
     down: Flow,
     /// Octets of heads that went to the client, or wait for it.
@@ -72,7 +75,7 @@ enum Flowing {
 pub(super) struct Switched {
     pub(super) exchange: Exchange,
     pub(super) upstream: Upstream,
-    pub(super) endpoint: Transport,
+    pub(super) endpoint: Connection,
     /// The request, as far as it has come.
     pub(super) up: Flow,
 }
@@ -81,10 +84,11 @@ impl Tunnel {
     /// A tunnel behind a response. The client has sent `ahead` behind its request.
     pub(super) fn new(switched: Switched, ahead: &[u8], down: Flow, heads: u64) -> Box<Self> {
         let Switched { exchange, upstream, endpoint, mut up } = switched;
+        let Connection { stream: endpoint, place: _place, .. } = endpoint;
         up.push(ahead);
         let (idle, patience) = (upstream.read_timeout, upstream.send_timeout);
         let (limits, whole) = (Limits::default(), false);
-        Box::new(Self { exchange, endpoint, up, down, heads, limits, idle, patience, whole })
+        Box::new(Self { exchange, endpoint, _place, up, down, heads, limits, idle, patience, whole })
     }
 
     /// Relays until both sides have ended, or one breaks off, or a limit is over.

@@ -172,6 +172,15 @@ impl Upload {
             let read = self.poll_read(cx, near, to);
             if read.is_pending() {
                 limits.body.begin(Some(outgoing.client));
+                // What TLS has not written yet would wait for the client's next octets.
+                match Pin::new(&mut *to).poll_flush(cx) {
+                    Poll::Pending => limits.send.begin(outgoing.endpoint),
+                    Poll::Ready(Ok(())) => limits.send.end(),
+                    Poll::Ready(Err(_)) => {
+                        self.state = Sending::Broken;
+                        return Poll::Ready(Ok(()));
+                    }
+                }
             }
             ready!(read)?;
             limits.body.end();
@@ -203,3 +212,6 @@ fn keep(replay: &mut Vec<u8>, lost: &mut bool, octets: &[u8]) {
         replay.extend_from_slice(octets);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! Connections to endpoints: made from an address, with TLS where the protocol says so.
+//! Connections to endpoints, and what can be told about them.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -12,14 +12,11 @@ use rustls::ClientConfig;
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use sluice_config::UpstreamProtocol;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, ReadBuf};
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
 
 use crate::connection::transport::Transport;
-use crate::pipeline::{FailureKind, Upstream};
+use crate::descriptors::Place;
 use crate::tls::provider;
 
 /// A connection to an endpoint.
@@ -31,6 +28,8 @@ pub(super) struct Connection {
     pub(super) served: u32,
     /// It came from the pool.
     pub(super) reused: bool,
+    /// Its place among the descriptors.
+    pub(super) place: Place,
 }
 
 impl Connection {
@@ -61,39 +60,8 @@ impl Connection {
     }
 }
 
-/// A new connection to an endpoint.
-pub(super) async fn connect(upstream: &Upstream) -> Result<Connection, FailureKind> {
-    let connect = open(upstream);
-    let opened = match upstream.connect_timeout {
-        Some(limit) => match tokio::time::timeout(limit, connect).await {
-            Ok(opened) => opened,
-            Err(_) => return Err(FailureKind::ConnectTimeout),
-        },
-        None => connect.await,
-    };
-    let stream = opened.map_err(|error| {
-        tracing::debug!(address = %upstream.address, %error, "cannot connect to an endpoint");
-        FailureKind::Connect
-    })?;
-    Ok(Connection { stream, made: Instant::now(), served: 0, reused: false })
-}
-
-async fn open(upstream: &Upstream) -> io::Result<Transport> {
-    let stream = TcpStream::connect(upstream.address).await?;
-    stream.set_nodelay(true)?;
-    match upstream.protocol {
-        UpstreamProtocol::Http => Ok(Transport::Plain(stream)),
-        UpstreamProtocol::HttpsUnverified => {
-            // An address is never sent as SNI (RFC 6066 §3), as with ingress-nginx.
-            let name = ServerName::IpAddress(upstream.address.ip().into());
-            let stream = TlsConnector::from(UNVERIFIED.clone()).connect(name, stream).await?;
-            Ok(Transport::Tls(Box::new(stream.into())))
-        }
-    }
-}
-
 /// Takes any certificate. Sessions are not resumed, because they would be kept by address alone.
-static UNVERIFIED: LazyLock<Arc<ClientConfig>> = LazyLock::new(|| {
+pub(super) static UNVERIFIED: LazyLock<Arc<ClientConfig>> = LazyLock::new(|| {
     let mut config = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(rustls::ALL_VERSIONS)
         // Our provider has suites for both versions.
@@ -151,6 +119,7 @@ pub(super) mod tests {
     use std::net::{Shutdown, TcpListener};
 
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
 
     use super::*;
 
@@ -164,7 +133,8 @@ pub(super) mod tests {
         stream.write_all(REQUEST).await.unwrap();
         endpoint.read_exact(&mut [0; REQUEST.len()]).unwrap();
         let stream = Transport::Plain(stream);
-        (Connection { stream, made: Instant::now(), served: 1, reused: true }, endpoint)
+        let place = Place::for_open();
+        (Connection { stream, made: Instant::now(), served: 1, reused: true, place }, endpoint)
     }
 
     /// Sends another, reads the end, and asks.

@@ -66,6 +66,8 @@ pub(super) struct Tries {
     pub(super) afresh: Option<Arc<Endpoint>>,
     /// When the first began.
     pub(super) first: Option<Instant>,
+    /// The present one has less than the connect timeout, because the window of the attempts is about to close.
+    pub(super) hurried: bool,
 }
 
 /// One try.

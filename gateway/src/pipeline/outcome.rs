@@ -8,6 +8,9 @@ use sluice_config::UpstreamProtocol;
 
 use super::answer::Answer;
 
+/// Interim responses before a final one, over all attempts of a request. An endpoint could send them for ever.
+pub const MOST_INTERIM: u32 = 32;
+
 /// Where and how to try.
 #[derive(Clone, Debug)]
 pub struct Upstream {
@@ -53,7 +56,7 @@ pub struct Failure {
     /// The connection came from the pool and broke before a byte of the response: most likely the endpoint had
     /// closed it while idle.
     pub stale: bool,
-    /// Any octet of the request may have reached the endpoint, which may have acted on it.
+    /// Any octet of the request may have reached the endpoint, which may have acted on it, or failed because of it.
     pub sent: bool,
     /// The whole request body can be sent again (there is none, or all of it that was read is kept).
     pub replayable: bool,
@@ -64,17 +67,24 @@ pub struct Failure {
 /// How a try failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
-    /// The connection was refused, unreachable or reset while connecting; or the TLS handshake failed.
+    /// The connection was refused, unreachable or reset while connecting.
     Connect,
     /// Connecting took longer than the connect timeout.
     ConnectTimeout,
+    /// The endpoint took the connection, but no TLS came about on it.
+    Handshake,
+    /// The endpoint took the connection, but TLS took longer than what the connect timeout left.
+    HandshakeTimeout,
+    /// We have no descriptor, port or memory for a connection: a fault of our own.
+    Shortage,
     /// The connection broke before the response head was complete.
     Broken,
     /// The endpoint took longer than the read timeout.
     ReadTimeout,
     /// The endpoint took longer than the send timeout to take the request.
     SendTimeout,
-    /// The response head is not HTTP, or its framing is ambiguous (RFC 9112 §6.3).
+    /// The response head is not HTTP, or its framing is ambiguous (RFC 9112 §6.3); or what came with the head cannot
+    /// be read as a body in that framing.
     InvalidHead,
     /// The client went away or broke its own request: not the endpoint's fault.
     Client,

@@ -44,13 +44,15 @@ impl Exchange {
         let timeouts = route.map_or(&DEFAULT_TIMEOUTS, |route| &route.policies.timeouts);
         let connect = resolve(timeouts.connect, tuning.proxy_connect_timeout);
         // The first try has the whole window; what is left of it must not be nothing.
-        let left = policy.time_left(first).filter(|left| !left.is_zero());
+        let left = Some(policy.time_left(first)).filter(|left| !left.is_zero());
+        let connect_timeout = [connect, left].into_iter().flatten().min();
+        self.tries.hurried = connect_timeout != connect;
         let upstream = Upstream {
             address: endpoint.address(),
             protocol: pool.protocol(),
             fresh: again,
             repeatable: policy.may_repeat(),
-            connect_timeout: [connect, left].into_iter().flatten().min(),
+            connect_timeout,
             read_timeout: resolve(timeouts.read, tuning.proxy_read_timeout),
             send_timeout: resolve(timeouts.send, tuning.proxy_send_timeout),
             keep_alive: KeepAlive {
@@ -83,6 +85,11 @@ impl Exchange {
         Ok(upstream)
     }
 
+    /// Whether as many requests are on their way to the endpoint of this attempt as may be.
+    pub fn is_crowded(&self) -> bool {
+        self.tries.in_flight.as_ref().is_some_and(|on_its_way| on_its_way.endpoint().is_crowded())
+    }
+
     /// Changes the request head for the endpoint: hop-by-hop fields out (RFC 9110 §7.6.1, an upgrade kept),
     /// forwarding fields and the count of gateways in, then the rule's changes. `head` is as the client sent it for
     /// every attempt: what an earlier one was given is no part of it.
@@ -113,10 +120,15 @@ impl Exchange {
     /// The try failed.
     pub fn failed(&mut self, failure: Failure) -> Next {
         let status = match failure.kind {
-            FailureKind::Connect | FailureKind::Broken | FailureKind::InvalidHead => StatusCode::BAD_GATEWAY,
-            FailureKind::ConnectTimeout | FailureKind::ReadTimeout | FailureKind::SendTimeout => {
-                StatusCode::GATEWAY_TIMEOUT
-            }
+            FailureKind::Connect
+            | FailureKind::Handshake
+            | FailureKind::Broken
+            | FailureKind::InvalidHead => StatusCode::BAD_GATEWAY,
+            FailureKind::ConnectTimeout
+            | FailureKind::HandshakeTimeout
+            | FailureKind::ReadTimeout
+            | FailureKind::SendTimeout => StatusCode::GATEWAY_TIMEOUT,
+            FailureKind::Shortage => StatusCode::SERVICE_UNAVAILABLE,
             FailureKind::ClientTimeout => StatusCode::REQUEST_TIMEOUT,
             FailureKind::ClientMalformed => StatusCode::BAD_REQUEST,
             FailureKind::Client => {
@@ -210,23 +222,21 @@ impl Exchange {
         }
     }
 
-    /// Takes the endpoint out for a while, if the connection to it is what failed. A slow or malformed answer
-    /// may be the fault of one request, and one client must not be able to empty a pool; nor must it be by what
-    /// it says in another protocol, where many an endpoint just closes what it has had enough of.
+    /// Ejects the endpoint, if it does not take connections. Only what no single request can provoke counts, because
+    /// a client must not be able to empty a pool: not a slow or malformed answer, nor a connection that breaks once the
+    /// endpoint may have seen anything of the request, nor a connect timeout that earlier attempts have cut short. TLS
+    /// that fails does not count either: which protocol is spoken is a setting of one route, and the endpoint is
+    /// everybody's.
     fn blame(&self, failure: &Failure, endpoint: &Endpoint) {
         let connection = match failure.kind {
-            _ if self.has_switched() => false,
-            FailureKind::Connect | FailureKind::ConnectTimeout | FailureKind::Broken => !failure.stale,
+            FailureKind::Connect => true,
+            FailureKind::ConnectTimeout => !self.tries.hurried,
+            FailureKind::Broken => !failure.stale && !failure.sent,
             _ => false,
         };
         if let Some(pool) = self.pool().filter(|_| connection) {
             pool.failed(endpoint, Instant::now());
         }
-    }
-
-    fn has_switched(&self) -> bool {
-        let status = self.tries.all.last().and_then(|attempt| attempt.status);
-        status == Some(StatusCode::SWITCHING_PROTOCOLS)
     }
 
     fn give_up(&self, failure: &Failure, status: StatusCode) -> Next {

@@ -11,12 +11,19 @@ use sluice_config::{NextUpstream, Retry, Tuning};
 use super::timeouts::resolve_optional;
 use crate::pipeline::{Failure, FailureKind};
 
+/// Attempts of one request, whatever `proxy-next-upstream-tries` says. An endpoint that takes no connections is ejected,
+/// so that more of them would only ask again what has just been answered.
+pub const MOST_ATTEMPTS: u32 = 16;
+
+/// How long after the first attempt another may begin where nobody sets `proxy-next-upstream-timeout`.
+const LONGEST_WINDOW: Duration = Duration::from_secs(600);
+
 /// The rule's settings met with the global ones, for one request.
 #[derive(Clone, Copy, Debug)]
 pub struct RetryPolicy {
     on: NextUpstream,
     tries: u32,
-    window: Option<Duration>,
+    window: Duration,
     idempotent: bool,
 }
 
@@ -42,23 +49,26 @@ impl RetryPolicy {
                 ..on
             },
             tries: own.tries.unwrap_or(tuning.next_upstream_tries),
-            window: resolve_optional(own.timeout, tuning.next_upstream_timeout),
+            window: resolve_optional(own.timeout, tuning.next_upstream_timeout).unwrap_or(LONGEST_WINDOW),
             idempotent: !matches!(method.as_str(), "POST" | "LOCK" | "PATCH"),
         }
     }
 
-    /// What is left of the time in which tries may begin; `None` is no limit.
-    pub fn time_left(&self, first: Instant) -> Option<Duration> {
-        self.window.map(|window| window.saturating_sub(first.elapsed()))
+    /// What is left of the time in which attempts may begin.
+    pub fn time_left(&self, first: Instant) -> Duration {
+        self.window.saturating_sub(first.elapsed())
     }
 
     /// Whether a try that brought no response head is followed by another.
     pub fn after_failure(&self, failure: &Failure, progress: &Progress) -> bool {
         let wanted = match failure.kind {
-            FailureKind::Connect | FailureKind::Broken => self.on.error,
-            FailureKind::ConnectTimeout | FailureKind::ReadTimeout | FailureKind::SendTimeout => {
-                self.on.timeout
+            FailureKind::Connect | FailureKind::Handshake | FailureKind::Broken | FailureKind::Shortage => {
+                self.on.error
             }
+            FailureKind::ConnectTimeout
+            | FailureKind::HandshakeTimeout
+            | FailureKind::ReadTimeout
+            | FailureKind::SendTimeout => self.on.timeout,
             FailureKind::InvalidHead => self.on.invalid_header,
             FailureKind::Client | FailureKind::ClientTimeout | FailureKind::ClientMalformed => false,
         };
@@ -98,7 +108,7 @@ impl RetryPolicy {
             0 => u32::try_from(progress.endpoints).unwrap_or(u32::MAX),
             tries => tries,
         };
-        progress.tries < limit && self.time_left(progress.first).is_none_or(|left| !left.is_zero())
+        progress.tries < limit.min(MOST_ATTEMPTS) && !self.time_left(progress.first).is_zero()
     }
 }
 
@@ -174,6 +184,20 @@ mod tests {
         let own = Retry { timeout: Timeout::After(Duration::ZERO), ..Retry::default() };
         let policy = RetryPolicy::new(&own, &Tuning::default(), &GET);
         assert!(!policy.after_failure(&failure(FailureKind::Connect), &progress(1)));
+    }
+
+    #[test]
+    fn attempts_have_an_end_whatever_is_configured() {
+        for tries in [0, u32::MAX] {
+            let own = Retry { tries: Some(tries), ..Retry::default() };
+            let policy = RetryPolicy::new(&own, &Tuning::default(), &GET);
+            let many = |tries| Progress { endpoints: usize::MAX, ..progress(tries) };
+            assert!(policy.after_failure(&failure(FailureKind::Connect), &many(MOST_ATTEMPTS - 1)));
+            assert!(!policy.after_failure(&failure(FailureKind::Connect), &many(MOST_ATTEMPTS)));
+            let long_ago = Instant::now().checked_sub(LONGEST_WINDOW).unwrap();
+            let late = Progress { first: long_ago, ..many(1) };
+            assert!(!policy.after_failure(&failure(FailureKind::Connect), &late));
+        }
     }
 
     #[test]

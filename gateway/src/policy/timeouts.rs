@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use sluice_config::Timeout;
 
+use crate::bounds::LONGEST;
+
 /// The limit in force: the rule's, or the global one where it has none. `None` is no limit.
 pub fn resolve(own: Timeout, global: Duration) -> Option<Duration> {
     resolve_optional(own, Some(global))
@@ -14,7 +16,7 @@ pub fn resolve_optional(own: Timeout, global: Option<Duration>) -> Option<Durati
     match own {
         Timeout::Inherit => global,
         Timeout::Off => None,
-        Timeout::After(limit) => Some(limit),
+        Timeout::After(limit) => Some(limit.min(LONGEST)),
     }
 }
 
@@ -29,5 +31,6 @@ mod tests {
         assert_eq!(resolve(Timeout::Off, global), None);
         assert_eq!(resolve(Timeout::After(Duration::from_secs(1)), global), Some(Duration::from_secs(1)));
         assert_eq!(resolve_optional(Timeout::Inherit, None), None);
+        assert_eq!(resolve(Timeout::After(Duration::MAX), global), Some(LONGEST));
     }
 }

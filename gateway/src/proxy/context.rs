@@ -5,10 +5,12 @@ use std::sync::Arc;
 use http::StatusCode;
 use pingora_core::{Error, ErrorType};
 use pingora_proxy::Session;
+use tokio::time::Instant;
 
 use super::Result;
+use super::l4::Connector;
 use crate::connection::link::{Client, Link};
-use crate::pipeline::{Answer, Exchange, Failure, Next};
+use crate::pipeline::{Answer, Exchange, Failure, MOST_INTERIM, Next};
 
 /// The state of one request in Pingora's phases.
 #[derive(Default)]
@@ -25,6 +27,12 @@ pub(crate) struct Context {
     pub(super) upstream_close: bool,
     /// An answer of our own went out whole.
     pub(super) answered: bool,
+    /// Interim responses so far.
+    interims: u32,
+    /// What makes the connection of the present attempt, where Pingora has none.
+    pub(super) connector: Option<Arc<Connector>>,
+    /// When the request first had to wait for room.
+    pub(super) waited_since: Option<Instant>,
 }
 
 impl Context {
@@ -43,6 +51,17 @@ impl Context {
         self.exchange.as_deref_mut().ok_or_else(|| {
             Error::explain(ErrorType::InternalError, "a phase before the request was taken in")
         })
+    }
+
+    /// Counts an interim response; false when there are too many.
+    pub(super) fn count_interim(&mut self) -> bool {
+        self.interims += 1;
+        self.interims <= MOST_INTERIM
+    }
+
+    /// Whether the client has left. One of HTTP/2 takes its stream back, of which Pingora does not tell.
+    pub(super) fn has_left(&self) -> bool {
+        self.link.as_ref().is_some_and(|link| link.has_left())
     }
 
     pub(super) fn failed(&mut self, failure: Failure) -> Next {

@@ -11,6 +11,7 @@ use pingora_proxy::{HttpProxy, http_proxy};
 
 use super::Proxy;
 use crate::drain::Drain;
+use crate::policy::retry::MOST_ATTEMPTS;
 use crate::state::State;
 
 /// Pingora's proxy with our phases.
@@ -52,8 +53,8 @@ pub(crate) fn engine(
         threads: 1,
         upstream_keepalive_pool_size: pool,
         ca_file: Some(trust.path()),
-        // Tries are counted per route, in the pipeline.
-        max_retries: usize::MAX,
+        // Attempts are counted per route, in the pipeline. Any of them may meet a stale connection first.
+        max_retries: 2 * MOST_ATTEMPTS as usize,
         ..ServerConf::default()
     };
     let mut engine = http_proxy(&Arc::new(conf), Proxy::new(state.clone(), drain.clone()));

@@ -2,6 +2,7 @@
 
 use pingora_core::{Error, ErrorSource, ErrorType};
 
+use super::l4::{LEFT, NO_ROOM, Stage};
 use crate::pipeline::{Failure, FailureKind};
 
 /// Pingora's words for a connection that ended before any octet of the response was in. Its error types do not
@@ -9,13 +10,25 @@ use crate::pipeline::{Failure, FailureKind};
 /// change.
 const NOTHING_READ: &str = "bytes already read: 0";
 
-/// No connection came about.
-pub(super) fn to_connect(error: &Error, response_started: bool) -> Failure {
-    let kind = match error.etype() {
-        ErrorType::ConnectTimedout | ErrorType::TLSHandshakeTimedout => FailureKind::ConnectTimeout,
-        _ => FailureKind::Connect,
+/// No connection came about. `stage` is how far it had come.
+pub(super) fn to_connect(error: &Error, stage: Stage, response_started: bool) -> Failure {
+    let kind = match (error.etype(), stage) {
+        (etype, _) if *etype == LEFT => FailureKind::Client,
+        (etype, _) if *etype == NO_ROOM => FailureKind::Shortage,
+        (_, Stage::Waiting) => FailureKind::Shortage,
+        (ErrorType::ConnectTimedout, Stage::Tcp) => FailureKind::ConnectTimeout,
+        (_, Stage::Tcp) => FailureKind::Connect,
+        (ErrorType::ConnectTimedout | ErrorType::TLSHandshakeTimedout, Stage::Tls) => {
+            FailureKind::HandshakeTimeout
+        }
+        (_, Stage::Tls) => FailureKind::Handshake,
     };
-    Failure { kind, stale: false, sent: false, replayable: true, response_started }
+    Failure { response_started, ..before_connecting(kind) }
+}
+
+/// Something failed before there was an attempt to connect.
+pub(super) fn before_connecting(kind: FailureKind) -> Failure {
+    Failure { kind, stale: false, sent: false, replayable: true, response_started: false }
 }
 
 /// A connection broke, or one of the two sides misbehaved. `malformed` says that the client's body did.
@@ -112,8 +125,17 @@ mod tests {
         ] {
             assert_eq!(while_proxying(&error, false, false, true, false).kind, kind);
         }
-        assert_eq!(to_connect(&up(ErrorType::ConnectTimedout), false).kind, FailureKind::ConnectTimeout);
-        assert_eq!(to_connect(&up(ErrorType::ConnectRefused), false).kind, FailureKind::Connect);
-        assert_eq!(to_connect(&up(ErrorType::TLSHandshakeFailure), false).kind, FailureKind::Connect);
+        for (etype, stage, kind) in [
+            (ErrorType::ConnectTimedout, Stage::Tcp, FailureKind::ConnectTimeout),
+            (ErrorType::ConnectError, Stage::Tcp, FailureKind::Connect),
+            (ErrorType::TLSHandshakeFailure, Stage::Tls, FailureKind::Handshake),
+            (ErrorType::TLSHandshakeTimedout, Stage::Tls, FailureKind::HandshakeTimeout),
+            (ErrorType::ConnectTimedout, Stage::Tls, FailureKind::HandshakeTimeout),
+            (ErrorType::ConnectTimedout, Stage::Waiting, FailureKind::Shortage),
+            (NO_ROOM, Stage::Tcp, FailureKind::Shortage),
+            (LEFT, Stage::Tcp, FailureKind::Client),
+        ] {
+            assert_eq!(to_connect(&up(etype.clone()), stage, false).kind, kind, "{etype:?} {stage:?}");
+        }
     }
 }

@@ -1,13 +1,16 @@
 //! From the pipeline's choice of an endpoint to Pingora's peer.
 
+use std::sync::Arc;
+
 use pingora_core::upstreams::peer::{HttpPeer, HttpUpstreamRequestPolicy};
 use sluice_config::UpstreamProtocol;
 
 use super::epoch::Reuse;
+use super::l4::{Connector, counted};
 use crate::pipeline::Upstream;
 
 /// The peer for one try. From an address, never from a name: Pingora would resolve it, blocking.
-pub(super) fn peer(upstream: &Upstream, reuse: Reuse) -> HttpPeer {
+pub(super) fn peer(upstream: &Upstream, reuse: Reuse, connector: Arc<Connector>) -> HttpPeer {
     let mut peer = match upstream.protocol {
         UpstreamProtocol::Http => HttpPeer::new(upstream.address, false, String::new()),
         UpstreamProtocol::HttpsUnverified => {
@@ -21,6 +24,8 @@ pub(super) fn peer(upstream: &Upstream, reuse: Reuse) -> HttpPeer {
     };
     peer.group_key = reuse.group;
     let options = &mut peer.options;
+    options.custom_l4 = Some(connector);
+    options.tracer = Some(counted());
     options.connection_timeout = upstream.connect_timeout;
     options.total_connection_timeout = upstream.connect_timeout;
     options.read_timeout = upstream.read_timeout;

@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
+use crate::descriptors::Shares;
+
 /// How long the first failure takes an endpoint out, before jitter.
 const FIRST_EJECTION: Duration = Duration::from_secs(1);
 
@@ -143,6 +145,17 @@ impl Endpoint {
     /// Requests on their way.
     pub fn in_flight(&self) -> u32 {
         self.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// Whether more requests are on their way than one endpoint may have. One that has only now been counted in may be
+    /// the one too many.
+    pub fn is_crowded(&self) -> bool {
+        self.in_flight() > Shares::of_process().endpoint
+    }
+
+    /// Whether there is room for one more request.
+    pub(super) fn has_room(&self) -> bool {
+        self.in_flight() < Shares::of_process().endpoint
     }
 
     /// Counts a request as on its way for as long as the guard lives.

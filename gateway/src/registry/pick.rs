@@ -1,8 +1,8 @@
 //! Which endpoint a try of a request gets.
 //!
 //! In this order: the session's own endpoint; with a key, the first good one on the ring; else the next in
-//! turn that is good, where good means neither tried by this request nor out; one that is back after a failure
-//! takes a single request on trial first. If every one is tried or out,
+//! turn that is good, where good means neither tried by this request nor out, nor with as many requests as one
+//! endpoint may have; one that is back after a failure takes a single request on trial first. If every one is tried or out,
 //! health is ignored, because a gateway that refuses to try cannot find out that an endpoint is back; and if
 //! every one has been tried, there is nothing new to offer.
 
@@ -45,7 +45,7 @@ impl PickRequest<'_> {
     }
 
     fn is_good(&self, endpoint: &Endpoint) -> bool {
-        self.is_new(endpoint) && endpoint.admits(self.now)
+        self.is_new(endpoint) && endpoint.has_room() && endpoint.admits(self.now)
     }
 }
 

@@ -5,6 +5,7 @@ mod bodies;
 mod client;
 mod direct;
 mod end;
+mod endpoints;
 mod floods;
 mod frames;
 mod gateway;

@@ -69,6 +69,9 @@ fn failures_have_the_status_of_nginx() {
         (FailureKind::ReadTimeout, 504),
         (FailureKind::SendTimeout, 504),
         (FailureKind::InvalidHead, 502),
+        (FailureKind::Handshake, 502),
+        (FailureKind::HandshakeTimeout, 504),
+        (FailureKind::Shortage, 503),
         (FailureKind::ClientTimeout, 408),
         (FailureKind::ClientMalformed, 400),
     ] {
@@ -172,14 +175,42 @@ fn a_failed_connection_takes_the_endpoint_out() {
 #[test]
 fn a_slow_or_malformed_answer_blames_no_endpoint() {
     let plane = Plane::simple(&[1, 2]);
-    for kind in
-        [FailureKind::ReadTimeout, FailureKind::SendTimeout, FailureKind::InvalidHead, FailureKind::Client]
-    {
+    for kind in [
+        FailureKind::ReadTimeout,
+        FailureKind::SendTimeout,
+        FailureKind::InvalidHead,
+        FailureKind::Client,
+        FailureKind::Broken,
+        FailureKind::Handshake,
+        FailureKind::HandshakeTimeout,
+        FailureKind::Shortage,
+    ] {
         let mut exchange = plane.forward(&get());
         exchange.pick().unwrap();
         exchange.failed(failure(kind));
     }
     assert_eq!(plane.state.registry.health().ejected, 0);
+}
+
+#[test]
+fn a_connect_timeout_that_earlier_attempts_have_cut_short_blames_no_endpoint() {
+    for (window, ejected) in [(Timeout::After(Duration::from_secs(1)), 0), (Timeout::Inherit, 1)] {
+        let plane = with_retry(&[1, 2], Retry { timeout: window, ..Retry::default() });
+        let mut exchange = plane.forward(&get());
+        exchange.pick().unwrap();
+        exchange.failed(failure(FailureKind::ConnectTimeout));
+        assert_eq!(plane.state.registry.health().ejected, ejected, "{window:?}");
+    }
+}
+
+#[test]
+fn a_connection_that_breaks_before_the_endpoint_has_seen_the_request_blames_it() {
+    let plane = Plane::simple(&[1, 2]);
+    let mut exchange = plane.forward(&get().method(Method::POST));
+    exchange.pick().unwrap();
+    let unseen = Failure { sent: false, ..failure(FailureKind::Broken) };
+    assert!(matches!(exchange.failed(unseen), Next::Retry), "nobody has acted on it");
+    assert_eq!(plane.state.registry.health().ejected, 1);
 }
 
 #[test]

@@ -1,0 +1,206 @@
+//! Who may have how many of the descriptors that the process is allowed.
+//!
+//! One request needs one for its client, or a share of one where a client of HTTP/2 sends many requests over its
+//! connection, and one for its endpoint. So without a bound of their own connections to endpoints take what clients
+//! left, and a silent endpoint with a few clients of HTTP/2 takes everything: no client is accepted then, no probe is
+//! answered, and connections to healthy endpoints fail.
+//!
+//! | who | gets at most |
+//! |---|---|
+//! | listeners, probes, scrapes, logs, files | 128, or an eighth, always kept for them |
+//! | clients | three quarters of all, and what connections to endpoints leave of the rest |
+//! | connections to endpoints | half of what is not kept |
+//! | requests to one endpoint | three quarters of that, so that a silent one leaves some to the others |
+//! | idle connections of all workers | half of it: what one worker keeps, another cannot have |
+//!
+//! What does not fit waits for [`PATIENCE`] in case something ends meanwhile, and then gets 503.
+
+use std::io;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
+
+/// Descriptors that are kept for everything but clients and endpoints.
+const RESERVE: u64 = 128;
+
+/// How long a request waits for room.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Between two looks for room.
+pub(crate) const PAUSE: Duration = Duration::from_millis(20);
+
+/// Requests that wait for room at once.
+const MOST_WAITING: usize = 64;
+
+/// Connections to endpoints that are open or being opened, idle ones included.
+static OPEN: AtomicUsize = AtomicUsize::new(0);
+
+static WAITING: AtomicUsize = AtomicUsize::new(0);
+
+static SHARES: LazyLock<Shares> = LazyLock::new(|| Shares::of(getrlimit(Resource::Nofile).current));
+
+/// How many descriptors each party may have. `usize::MAX` is no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shares {
+    /// Clients and endpoints together.
+    pub(crate) both: usize,
+    /// Clients.
+    pub(crate) clients: usize,
+    /// Connections to endpoints.
+    pub(crate) endpoints: usize,
+    /// Requests on their way to one endpoint.
+    pub(crate) endpoint: u32,
+}
+
+/// A place for a connection to an endpoint, for as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Place(());
+
+/// A request that waits for room.
+pub(crate) struct Waiting(());
+
+impl Shares {
+    /// By the limit that was in force when the first one asked.
+    pub(crate) fn of_process() -> &'static Self {
+        &SHARES
+    }
+
+    /// `None` is no limit.
+    pub(crate) fn of(descriptors: Option<u64>) -> Self {
+        let Some(all) = descriptors else {
+            let none = usize::MAX;
+            return Self { both: none, clients: none, endpoints: none, endpoint: u32::MAX };
+        };
+        let size = |share: u64| usize::try_from(share.max(1)).unwrap_or(usize::MAX);
+        let both = all - RESERVE.min(all / 8);
+        let endpoint = (both / 8 * 3).max(1);
+        Self {
+            both: size(both),
+            clients: size((all / 4 * 3).min(all.saturating_sub(RESERVE))),
+            endpoints: size(both / 2),
+            endpoint: u32::try_from(endpoint).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// Client connections that may be open now.
+    pub(crate) fn clients_now(&self) -> usize {
+        self.clients.min(self.both.saturating_sub(OPEN.load(Relaxed))).max(1)
+    }
+
+    /// Idle connections to endpoints that each of so many workers may keep.
+    pub(crate) fn idle(&self, workers: usize) -> usize {
+        (self.endpoints / 2 / workers.max(1)).max(1)
+    }
+}
+
+impl Place {
+    /// A place, if there is one beside so many client connections.
+    pub(crate) fn take(clients: usize) -> Option<Self> {
+        let shares = Shares::of_process();
+        let most = shares.endpoints.min(shares.both.saturating_sub(clients)).max(1);
+        let next = |open: usize| (open < most).then_some(open + 1);
+        OPEN.fetch_update(Relaxed, Relaxed, next).is_ok().then(|| Self(()))
+    }
+
+    /// A place for a connection that is open already.
+    #[cfg(test)]
+    pub(crate) fn for_open() -> Self {
+        opened();
+        Self(())
+    }
+}
+
+/// Counts a connection that keeps no [`Place`] itself.
+pub(crate) fn opened() {
+    OPEN.fetch_add(1, Relaxed);
+}
+
+/// Such a connection has ended.
+pub(crate) fn closed() {
+    OPEN.fetch_sub(1, Relaxed);
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        closed();
+    }
+}
+
+impl Waiting {
+    /// Lets a request wait, unless too many do. Those would be on their way to nobody all the same.
+    pub(crate) fn begin() -> Option<Self> {
+        let next = |waiting: usize| (waiting < MOST_WAITING).then_some(waiting + 1);
+        WAITING.fetch_update(Relaxed, Relaxed, next).is_ok().then(|| Self(()))
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        WAITING.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Why no connection could be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lack {
+    /// Of descriptors or memory. May pass soon, when something else ends.
+    Passing,
+    /// Of ports of our own towards this endpoint. Lasts for a minute or so.
+    Ports,
+}
+
+impl Lack {
+    /// What the system says we lack; `None` where it is the endpoint or the network that fails.
+    pub(crate) fn of(error: &io::Error) -> Option<Self> {
+        let says = |errno: Errno| error.raw_os_error() == Some(errno.raw_os_error());
+        if [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM].into_iter().any(says) {
+            return Some(Self::Passing);
+        }
+        // `EAGAIN` of `connect` (2): no routing cache entry or no port.
+        (says(Errno::ADDRNOTAVAIL) || says(Errno::AGAIN)).then_some(Self::Ports)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everybody_has_a_share_and_the_reserve_is_kept() {
+        let shares = Shares::of(Some(1024));
+        assert_eq!(shares, Shares { both: 896, clients: 768, endpoints: 448, endpoint: 336 });
+        assert_eq!(Shares::of(Some(256)), Shares { both: 224, clients: 128, endpoints: 112, endpoint: 84 });
+        assert_eq!(shares.idle(2), 112);
+        assert_eq!(Shares::of(None).endpoints, usize::MAX);
+        for all in [0, 1, 20, 64, 1 << 20, u64::MAX] {
+            let shares = Shares::of(Some(all));
+            assert!(
+                shares.clients >= 1 && shares.endpoints >= 1 && shares.endpoint >= 1,
+                "{all}: {shares:?}"
+            );
+            assert!(shares.idle(64) >= 1 && shares.clients_now() >= 1, "{all}: {shares:?}");
+        }
+    }
+
+    #[test]
+    fn a_lack_of_our_own_is_told_from_a_failing_endpoint() {
+        for errno in [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM] {
+            assert_eq!(Lack::of(&errno.into()), Some(Lack::Passing), "{errno}");
+        }
+        assert_eq!(Lack::of(&Errno::ADDRNOTAVAIL.into()), Some(Lack::Ports));
+        for errno in [Errno::CONNREFUSED, Errno::CONNRESET, Errno::HOSTUNREACH, Errno::NETUNREACH] {
+            assert_eq!(Lack::of(&errno.into()), None, "{errno}");
+        }
+    }
+
+    #[test]
+    fn no_more_wait_than_there_is_patience_for() {
+        let all: Vec<_> = std::iter::from_fn(Waiting::begin).collect();
+        assert!(all.len() <= MOST_WAITING && Waiting::begin().is_none());
+        drop(all);
+        assert!(Waiting::begin().is_some());
+    }
+}

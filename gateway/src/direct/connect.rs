@@ -1,0 +1,159 @@
+//! A connection for an attempt: from the pool, or a new one where there is room for it.
+//!
+//! The client is listened to meanwhile: an endpoint that does not take connections must not keep those who have given
+//! up, each with a descriptor, for the connect timeout of every attempt.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::pin;
+use std::task::{Context, Poll, ready};
+
+use rustls::pki_types::ServerName;
+use sluice_config::UpstreamProtocol;
+use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep, sleep};
+use tokio_rustls::TlsConnector;
+
+use super::near::Near;
+use super::pool;
+use super::upstream::{Connection, UNVERIFIED};
+use crate::connection::transport::Transport;
+use crate::descriptors::{Lack, PATIENCE, PAUSE, Place, Waiting};
+use crate::pipeline::{FailureKind, Upstream};
+
+/// Between two looks whether a client has left whose request body fills the buffer.
+const LOOK: std::time::Duration = std::time::Duration::from_millis(100);
+
+/// How far a new connection has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The endpoint has not taken it.
+    Tcp,
+    /// It has, and TLS is to come.
+    Tls,
+}
+
+/// What there is to know about room.
+pub(super) trait Room {
+    /// Connections of clients.
+    fn clients(&self) -> usize;
+    /// Whether as many requests are on their way to the endpoint as may be.
+    fn is_crowded(&self) -> bool;
+}
+
+/// A connection to the endpoint. `waited_since` is when the request first had to wait for room, in any attempt.
+pub(super) async fn connection(
+    upstream: &Upstream,
+    near: &mut impl Near,
+    room: &impl Room,
+    waited_since: &mut Option<Instant>,
+) -> Result<Connection, FailureKind> {
+    let mut obtain = pin!(obtain(upstream, room, waited_since));
+    let mut look = None;
+    poll_fn(|cx| {
+        if let Poll::Ready(obtained) = obtain.as_mut().poll(cx) {
+            return Poll::Ready(obtained);
+        }
+        match near.poll_gone(cx, false).is_ready() || poll_left(cx, near, &mut look).is_ready() {
+            true => Poll::Ready(Err(FailureKind::Client)),
+            false => Poll::Pending,
+        }
+    })
+    .await
+}
+
+/// Whether the client has left behind a body that is not read yet.
+fn poll_left(
+    cx: &mut Context<'_>,
+    near: &impl Near,
+    look: &mut Option<std::pin::Pin<Box<Sleep>>>,
+) -> Poll<()> {
+    while !near.is_spent() {
+        ready!(look.get_or_insert_with(|| Box::pin(sleep(LOOK))).as_mut().poll(cx));
+        if near.has_left() {
+            return Poll::Ready(());
+        }
+        *look = None;
+    }
+    Poll::Pending
+}
+
+async fn obtain(
+    upstream: &Upstream,
+    room: &impl Room,
+    waited_since: &mut Option<Instant>,
+) -> Result<Connection, FailureKind> {
+    let mut waiting = None;
+    loop {
+        let place = match room.is_crowded() {
+            true => None,
+            // What is idle gives way to what is needed.
+            false => Place::take(room.clients()).or_else(|| {
+                pool::let_go();
+                Place::take(room.clients())
+            }),
+        };
+        if let Some(place) = place {
+            match connect(upstream, place).await {
+                Err(Trouble::Lack(Lack::Passing)) => pool::let_go(),
+                Err(Trouble::Lack(Lack::Ports)) => return Err(FailureKind::Shortage),
+                Err(Trouble::Failed(kind)) => return Err(kind),
+                Ok(connection) => return Ok(connection),
+            }
+        }
+        if waited_since.get_or_insert_with(Instant::now).elapsed() >= PATIENCE {
+            return Err(FailureKind::Shortage);
+        }
+        if waiting.is_none() {
+            waiting = Some(Waiting::begin().ok_or(FailureKind::Shortage)?);
+        }
+        sleep(PAUSE).await;
+        if let Some(connection) = pool::take(upstream) {
+            return Ok(connection);
+        }
+    }
+}
+
+/// Why there is no new connection.
+enum Trouble {
+    Lack(Lack),
+    Failed(FailureKind),
+}
+
+async fn connect(upstream: &Upstream, place: Place) -> Result<Connection, Trouble> {
+    let mut stage = Stage::Tcp;
+    let open = open(upstream, &mut stage);
+    let opened = match upstream.connect_timeout {
+        Some(limit) => tokio::time::timeout(limit, open).await.ok(),
+        None => Some(open.await),
+    };
+    let failed = |tcp, tls| Trouble::Failed(if stage == Stage::Tcp { tcp } else { tls });
+    match opened {
+        Some(Ok(stream)) => {
+            Ok(Connection { stream, place, made: std::time::Instant::now(), served: 0, reused: false })
+        }
+        Some(Err(error)) => {
+            tracing::debug!(address = %upstream.address, %error, "cannot connect to an endpoint");
+            match Lack::of(&error) {
+                Some(lack) => Err(Trouble::Lack(lack)),
+                None => Err(failed(FailureKind::Connect, FailureKind::Handshake)),
+            }
+        }
+        None => Err(failed(FailureKind::ConnectTimeout, FailureKind::HandshakeTimeout)),
+    }
+}
+
+async fn open(upstream: &Upstream, stage: &mut Stage) -> io::Result<Transport> {
+    let stream = TcpStream::connect(upstream.address).await?;
+    *stage = Stage::Tls;
+    stream.set_nodelay(true)?;
+    match upstream.protocol {
+        UpstreamProtocol::Http => Ok(Transport::Plain(stream)),
+        UpstreamProtocol::HttpsUnverified => {
+            // An address is never sent as SNI (RFC 6066 §3), as with ingress-nginx.
+            let name = ServerName::IpAddress(upstream.address.ip().into());
+            let stream = TlsConnector::from(UNVERIFIED.clone()).connect(name, stream).await?;
+            Ok(Transport::Tls(Box::new(stream.into())))
+        }
+    }
+}
