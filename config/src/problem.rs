@@ -42,6 +42,10 @@ impl fmt::Display for Severity {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}: {}: {}; {}", self.severity, self.object, self.field, self.message, self.remedy)
+        write!(f, "{}: {}: ", self.severity, self.object)?;
+        if !self.field.is_empty() {
+            write!(f, "{}: ", self.field)?;
+        }
+        write!(f, "{}; {}", self.message, self.remedy)
     }
 }

@@ -79,4 +79,15 @@ mod tests {
         assert!(text.chars().all(sluice_config::text::is_plain), "{text}");
         assert!(text.len() < 2 * (MESSAGE + 2 * NAME), "{}", text.len());
     }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_becomes_one_bounded_line(text in "(\\PC|\\pC){0,300}", repeat in 1..40_usize) {
+            let problem = warning(&ObjectRef::new("Ingress", "a", &text), &text, text.repeat(repeat), &text);
+            for part in [&*problem.object.name.name, &problem.field, &problem.message, &problem.remedy] {
+                proptest::prop_assert!(part.chars().all(sluice_config::text::is_plain));
+                proptest::prop_assert!(part.len() < MESSAGE + 60);
+            }
+        }
+    }
 }

@@ -35,8 +35,9 @@ fn render(report: &CheckReport) -> String {
             writeln!(text, "{}", problem.object).expect("a String takes any text");
             last = Some(&problem.object);
         }
+        let separator = if problem.field.is_empty() { "" } else { ": " };
         let (severity, field) = (problem.severity, &problem.field);
-        writeln!(text, "  {severity}: {field}: {}; {}", problem.message, problem.remedy)
+        writeln!(text, "  {severity}: {field}{separator}{}; {}", problem.message, problem.remedy)
             .expect("a String takes any text");
     }
     let counts = &report.counts;

@@ -9,6 +9,7 @@
 
 mod access;
 mod backoff;
+mod canary;
 mod client;
 mod cluster;
 mod contact;
@@ -30,6 +31,7 @@ use super::{Batch, References};
 use crate::options::Options;
 use crate::store::Prune;
 pub use access::{Access, AccessError};
+use canary::Canary;
 pub use cluster::Cluster;
 use contact::Contact;
 pub use contact::{Away, ContactState};
@@ -83,6 +85,7 @@ impl KubeSource {
             };
             let _ = started.send(Ok(cluster));
             let fetches = Arc::new(Semaphore::new(FETCHES));
+            let canary = Canary::default();
             let watcher = |(number, scope)| Watcher {
                 fetches: fetches.clone(),
                 client: client.clone(),
@@ -91,9 +94,14 @@ impl KubeSource {
                 news: sender.clone(),
                 number,
                 scope,
+                _canary: canary.clone(),
             };
             let watchers = scopes.into_iter().enumerate().map(watcher).collect();
-            Reader::new(watchers, contact.subscribe()).run(news, referred, batches, stopped).await;
+            let reader = Reader::new(watchers, contact.subscribe());
+            tokio::select! {
+                () = reader.run(news, referred, batches, stopped) => {}
+                () = canary.panicked() => tracing::error!("a watch of the Kubernetes API has panicked"),
+            }
         };
         thread::Builder::new().name("kubernetes".into()).spawn(move || runtime.block_on(work))?;
         let cluster = match outcome.await {

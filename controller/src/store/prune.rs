@@ -30,11 +30,11 @@ pub enum PruneError {
     #[error("metadata.name is missing: give the object a name")]
     NoName,
     /// It has one that no API server takes.
-    #[error("{field} {text:?} is no name that Kubernetes takes: {rule}")]
+    #[error("{field} \"{text}\" is no name that Kubernetes takes: {rule}")]
     BadName {
         /// `metadata.name` or `metadata.namespace`.
         field: &'static str,
-        /// Its value, cut.
+        /// Its value, as one line.
         text: Box<str>,
         /// What it must be.
         rule: &'static str,

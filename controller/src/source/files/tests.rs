@@ -219,6 +219,66 @@ fn a_mounted_configmap_is_followed_through_its_links() {
 }
 
 #[test]
+fn a_mounted_folder_behind_a_link_is_followed_through_the_swap() {
+    let folder = TempDir::new().unwrap();
+    let version = |name: &str, port: u16| {
+        fs::create_dir_all(folder.path().join(name).join("sub")).unwrap();
+        fs::write(folder.path().join(name).join("sub/a.yaml"), service("a", port)).unwrap();
+    };
+    version("..v1", 1);
+    symlink("..v1", folder.path().join("..data")).unwrap();
+    symlink("..data/sub", folder.path().join("sub")).unwrap();
+    let path = folder.path().to_owned();
+    version("..v2", 2);
+    let mut watched = Watched::at(folder, &path);
+    assert_eq!(watched.port("a"), Some(1));
+    symlink("..v2", watched.path("..data_tmp")).unwrap();
+    fs::rename(watched.path("..data_tmp"), watched.path("..data")).unwrap();
+    fs::remove_dir_all(watched.path("..v1")).unwrap();
+    watched.until(|watched| watched.port("a") == Some(2));
+    watched.write("sub/a.yaml", &service("a", 3));
+    watched.until(|watched| watched.port("a") == Some(3));
+    assert_eq!(watched.texts(), [""; 0]);
+}
+
+#[test]
+fn every_real_folder_is_read_once_under_its_own_name() {
+    let folder = TempDir::new().unwrap();
+    fs::create_dir_all(folder.path().join("real/deeper")).unwrap();
+    fs::write(folder.path().join("real/deeper/a.yaml"), service("a", 1)).unwrap();
+    // It sorts before what it leads to.
+    symlink("real", folder.path().join("alias")).unwrap();
+    symlink("../..", folder.path().join("real/deeper/up")).unwrap();
+    let path = folder.path().to_owned();
+    let mut watched = Watched::at(folder, &path);
+    assert_eq!(watched.port("a"), Some(1));
+    let texts = watched.texts();
+    let names = |text: &str, link: &str| text.contains(&format!("{}: ", watched.path(link).display()));
+    assert_eq!(texts.len(), 2, "{texts:?}");
+    assert!(names(&texts[0], "alias") && texts[0].contains("the same folder as real"), "{texts:?}");
+    assert!(names(&texts[1], "real/deeper/up") && texts[1].contains("--manifests itself"), "{texts:?}");
+    fs::remove_file(watched.path("alias")).unwrap();
+    fs::remove_file(watched.path("real/deeper/up")).unwrap();
+    watched.until(|watched| watched.problems.is_empty());
+    watched.write("real/deeper/a.yaml", &service("a", 2));
+    watched.until(|watched| watched.port("a") == Some(2));
+}
+
+#[test]
+fn a_source_that_is_dropped_ends_in_the_middle_of_many_files() {
+    let folder = TempDir::new().unwrap();
+    for number in 0..2000 {
+        fs::write(folder.path().join(format!("{number}.yaml")), service(&format!("s{number}"), 1)).unwrap();
+    }
+    let (source, mut batches) = FileSource::start(folder.path(), &Options::default()).unwrap();
+    drop(source);
+    // What was read up to here is not the state of the folder, and is not sent as such.
+    while let Some(batch) = batches.blocking_recv() {
+        assert_eq!(batch.events.len(), 2000);
+    }
+}
+
+#[test]
 fn a_folder_that_is_a_link_is_followed_when_it_leads_elsewhere() {
     let folder = TempDir::new().unwrap();
     for (name, port) in [("r1", 1), ("r2", 2)] {

@@ -20,6 +20,7 @@ use tokio::sync::Semaphore;
 use tokio::sync::mpsc::Sender;
 
 use super::backoff;
+use super::canary::Canary;
 use super::contact::Contact;
 use super::fault::Fault;
 use super::known::Version;
@@ -78,6 +79,7 @@ pub(super) struct Watcher {
     pub(super) fetches: Arc<Semaphore>,
     pub(super) number: usize,
     pub(super) scope: Scope,
+    pub(super) _canary: Canary,
 }
 
 impl Watcher {
