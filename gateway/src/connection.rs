@@ -19,7 +19,7 @@ pub(crate) mod framing;
 mod handshake;
 pub(crate) mod head;
 mod http1;
-mod http2;
+pub(crate) mod http2;
 pub mod info;
 mod lease;
 pub(crate) mod link;
@@ -31,6 +31,7 @@ pub(crate) mod wire;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use sluice_config::BindProtocol;
 use tokio::net::TcpStream;
@@ -50,6 +51,11 @@ use wire::Wire;
 /// Octets of a request body that are read and dropped, so that the connection can go on after an answer that
 /// came before the body's end.
 pub(crate) const MAX_DRAIN: u64 = 64 * 1024;
+
+/// How long a client may go on sending after it has been answered for the last time.
+pub(crate) const LINGER: Duration = Duration::from_secs(5);
+/// The same as [`MAX_DRAIN`] for a stream of HTTP/2, which holds up no other request meanwhile.
+pub(crate) const MAX_SETTLED: u64 = 1024 * 1024;
 
 /// Serves one connection until it ends.
 async fn serve(stream: TcpStream, peer: SocketAddr, entry: Entry, worker: &Arc<Worker>) {

@@ -47,6 +47,7 @@ use crate::connection::ConnectionInfo;
 use crate::connection::field_names::FieldNames;
 use crate::connection::framing::Framing;
 use crate::connection::head::Head;
+use crate::connection::http2::OpenStream;
 use crate::connection::refusal::Refusal;
 use crate::connection::wire::Wire;
 use crate::pipeline::Exchange;
@@ -118,29 +119,34 @@ pub(crate) async fn serve(turn: Turn<'_>, head: Head) -> Served {
     let upload = Upload::new(head.expects_continue && !near.is_spent());
     let run = Run { worker, near: &mut near, alarm, exchange, head, upload, upgrade };
     match run.run(verdict).await {
-        Ended::Whole => Served::Whole { framing: near.framing, keep: near.keep },
+        Ended::Whole { .. } => Served::Whole { framing: near.framing, keep: near.keep },
         Ended::Switched(switched) => Served::Switched(near.into_tunnel(*switched)),
-        Ended::Broken => Served::Broken,
+        Ended::Broken { .. } => Served::Broken,
     }
 }
 
-/// Serves one stream of HTTP/2. Says whether the client took it back.
+/// Serves one stream of HTTP/2.
 pub(crate) async fn serve_stream(
     worker: &Worker,
     info: &Arc<ConnectionInfo>,
     head: Head,
     body: RecvStream,
     reply: SendResponse<Bytes>,
-) -> bool {
+    open: &OpenStream,
+) {
     let (exchange, verdict) = Exchange::begin(&worker.state, info, &request::view(&head));
-    let mut near = Http2::new(body, reply, head.framing, head.names);
+    let mut near = Http2::new(body, reply, head.framing, head.names, open);
     let upload = Upload::new(head.expects_continue && !near.is_spent());
     let alarm = &mut Alarm::default();
     let run = Run { worker, near: &mut near, alarm, exchange, head, upload, upgrade: false };
     match run.run(verdict).await {
-        Ended::Whole => false,
+        Ended::Whole { drains } => {
+            open.ended(false);
+            near.settle(drains, worker).await;
+        }
         // No stream asks for another protocol.
-        Ended::Broken | Ended::Switched(_) => near.reset(),
+        Ended::Broken { asked } => open.ended(near.reset() && asked),
+        Ended::Switched(_) => open.ended(near.reset()),
     }
 }
 
@@ -151,9 +157,11 @@ pub(crate) async fn refuse_stream(
     refusal: Refusal<'_>,
     body: RecvStream,
     reply: SendResponse<Bytes>,
+    open: &OpenStream,
 ) {
     let Refusal { request_line, length, status } = refusal;
     let (exchange, answer) = Exchange::refuse(&worker.state, info, request_line, length, status);
-    let mut near = Http2::new(body, reply, Framing::NONE, FieldNames::ANY);
+    let mut near = Http2::new(body, reply, Framing::NONE, FieldNames::ANY, open);
     tries::refuse(exchange, &answer, &mut near).await;
+    near.settle(true, worker).await;
 }

@@ -32,7 +32,7 @@ use http::{StatusCode, Version};
 use pingora_core::modules::http::HttpModules;
 use pingora_core::protocols::Digest;
 use pingora_core::upstreams::peer::HttpPeer;
-use pingora_core::{Error, ErrorType};
+use pingora_core::{Error, ErrorSource, ErrorType};
 use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, Session};
 use tokio::task::yield_now;
@@ -317,6 +317,12 @@ impl ProxyHttp for Proxy {
             aborted: !whole,
             ended: None,
         });
+        let Some(streams) = &ctx.streams else { return };
+        let by_client = error.is_some_and(|error| *error.esource() == ErrorSource::Downstream);
+        streams.ended(!whole && by_client);
+        if whole {
+            request::drain(&self.state, session).await;
+        }
     }
 
     /// The access log and the metrics tell. Pingora would write an error for every client that went away.

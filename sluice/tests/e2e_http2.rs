@@ -134,6 +134,68 @@ fn it_can_be_switched_off() {
     assert_eq!(chosen.as_deref(), Some(&b"http/1.1"[..]));
 }
 
+/// A gateway in front of `shop`, with one key in its ConfigMap.
+fn configured(backend: &Backend, key: &str, value: &str) -> (Folder, Gateway) {
+    let folder = folder(backend);
+    folder.write("config.yaml", config_map("ingress-nginx/controller", &[(key, value)]));
+    let gateway = Gateway::with(&folder, &["--configmap", "ingress-nginx/controller"]);
+    (folder, gateway)
+}
+
+#[test]
+fn a_connection_gets_its_first_request_served_with_keep_alive_0() {
+    let backend = Backend::echo("shop");
+    let (_folder, gateway) = configured(&backend, "keep-alive", "0");
+    run(async {
+        for _ in 0..10 {
+            let mut connection = Connection::tls(gateway.https, HOST).await;
+            let request = http::Request::post(URL).body(()).unwrap();
+            let response = connection.send(request, "hello").await.expect("a response");
+            assert_eq!(json(response.body())["body"], "hello");
+            let outcome = (&mut connection.driver).await.unwrap();
+            assert!(outcome.is_ok(), "the connection ended with {outcome:?} in place of GOAWAY");
+        }
+    });
+}
+
+#[test]
+fn keep_alive_requests_end_a_connection_and_no_request() {
+    let backend = Backend::echo("shop");
+    let (_folder, gateway) = configured(&backend, "keep-alive-requests", "3");
+    run(async {
+        let mut connection = Connection::tls(gateway.https, HOST).await;
+        // More at a time than a connection is for.
+        let all = futures::future::join_all((0..6).map(|_| connection.get(URL))).await;
+        assert!(all.iter().all(|response| response.as_ref().is_ok_and(|one| one.status() == 200)), "{all:?}");
+        let outcome = (&mut connection.driver).await.unwrap();
+        assert!(outcome.is_ok(), "the connection ended with {outcome:?} in place of GOAWAY");
+    });
+}
+
+#[test]
+fn prior_knowledge_is_refused_where_it_is_switched_off() {
+    let backend = Backend::echo("shop");
+    let (_folder, gateway) = configured(&backend, "use-http2", "false");
+    let mut client = crate::harness::Connection::plain(gateway.http);
+    client.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0");
+    assert_eq!(client.response().status, 400);
+}
+
+#[test]
+fn an_answer_of_ours_to_an_upload_on_its_way_is_no_reset() {
+    let backend = Backend::echo("shop");
+    let gateway = Gateway::start(&folder(&backend));
+    run(async {
+        let connection = Connection::tls(gateway.https, HOST).await;
+        for _ in 0..20 {
+            let request = http::Request::post("https://unknown.example/").body(()).unwrap();
+            let body = "x".repeat(50_000);
+            let response = connection.send(request, &body).await.expect("a response and no reset");
+            assert_eq!(response.status(), 404);
+        }
+    });
+}
+
 #[test]
 fn prior_knowledge_is_understood_on_the_plain_port() {
     let backend = Backend::echo("shop");

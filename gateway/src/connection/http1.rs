@@ -27,7 +27,7 @@ use super::lease::Lease;
 use super::link::{Client, Link, Returned};
 use super::refusal::{Refusal, refuse};
 use super::wire::Wire;
-use super::{ConnectionInfo, MAX_DRAIN};
+use super::{ConnectionInfo, LINGER, MAX_DRAIN};
 use crate::direct::alarm::Alarm;
 use crate::direct::tunnel::Tunnel;
 use crate::direct::{self, Served, Turn};
@@ -42,9 +42,6 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const LAST_FIRST: Duration = Duration::from_secs(1);
 /// How long a connection that is idle then may send its next one.
 const LAST_NEXT: Duration = Duration::from_millis(100);
-
-/// How long a client may go on sending after it has been answered for the last time.
-const LINGER: Duration = Duration::from_secs(5);
 
 /// A connection that speaks HTTP/1.
 pub(super) struct Http1 {
@@ -95,7 +92,7 @@ impl Http1 {
         let Self { worker, info, lent, .. } = self;
         let make = || {
             let link = Arc::new(Link::default());
-            let digest = Client::digest(info.clone(), Some(link.clone()));
+            let digest = Client::digest(info.clone(), Some(link.clone()), None);
             Box::new(Lent { engine: worker.engine(), link, digest })
         };
         Lent::clone(lent.get_or_insert_with(make))
@@ -109,7 +106,11 @@ impl Http1 {
             if wire.ahead.is_empty() && !self.wait(&mut wire, &worker, &mut ear).await {
                 return wire.close().await;
             }
-            if self.served == 0 && self.info.tls.is_none() && wire.ahead.starts_with(b"P") {
+            if self.served == 0
+                && self.info.tls.is_none()
+                && wire.ahead.starts_with(b"P")
+                && worker.state.tuning.load().use_http2
+            {
                 match Box::pin(speaks_http2(&mut wire, &worker)).await {
                     Some(true) => {
                         let http2 = Http2::new(worker.clone(), worker.engine(), self.info.clone());

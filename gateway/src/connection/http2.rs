@@ -9,8 +9,11 @@
 //!
 //! What a client can make us hold or do is bounded by the connection: streams at a time, octets of heads and of
 //! bodies that wait, requests taken back, requests that are malformed. `h2` bounds the frames that cost nothing to
-//! send (CONTINUATION, small DATA, resets of either side before a stream was accepted).
+//! send (CONTINUATION, small DATA, resets of either side before a stream was accepted). What may happen now and then
+//! is bounded as a rate (`rate`), so that a connection that lives for days does not end of it.
 
+mod frames;
+mod rate;
 mod streams;
 
 use std::future::{Future, poll_fn};
@@ -33,7 +36,6 @@ use tokio::time::{Instant, timeout};
 
 use super::ConnectionInfo;
 use super::field_names::FieldNames;
-use super::framing::Framing;
 use super::head::http2::{length, target};
 use super::head::{Head, Limits, MAX_FIELDS};
 use super::lease::Lease;
@@ -46,19 +48,25 @@ use crate::drain::Phase;
 use crate::pipeline::{Exchange, Outcome};
 use crate::proxy::Engine;
 use crate::worker::Worker;
-use streams::Streams;
+pub(crate) use frames::Frames;
+use rate::Rate;
+pub(crate) use streams::{OpenStream, Streams};
 
-/// Octets of a stream, and of all streams of a connection, that may wait for an endpoint.
+/// Octets of a stream that may wait for an endpoint.
 const STREAM_WINDOW: u32 = 256 * 1024;
+/// The same for all streams of a connection, without those whose endpoints take nothing: for each of these the
+/// connection gets the window of a stream more, so that they do not use up what the others need.
 const CONNECTION_WINDOW: u32 = 1024 * 1024;
-/// Streams that a client may reset at a time (CVE-2023-44487), and make us reset (CVE-2025-8671).
+/// The same where Pingora serves the streams, which does not tell how they fare: 31 of them may be stalled.
+const PROXY_WINDOW: u32 = 32 * STREAM_WINDOW;
+/// Streams that a client may reset at a time before anybody has looked at them (CVE-2023-44487).
 const RESETS: usize = 20;
-const OWN_RESETS: usize = 64;
-/// Streams of a connection that may be malformed.
-const MALFORMED: usize = 32;
-/// Requests that a client may take back before they are answered, less those that it let be answered. Every one
-/// costs a connection to an endpoint. A browser that leaves a page takes back what it waits for, once.
-const CANCELLED: usize = 500;
+/// Streams that a client may make `h2` reset (CVE-2025-8671), over the life of a connection, because `h2` counts no
+/// other way. What such a stream has cost, if an endpoint was asked, counts as taken back besides.
+const OWN_RESETS: usize = 1024;
+/// Requests that may be malformed at a time, and then one for each of these.
+const MALFORMED: u32 = 100;
+const MALFORMED_LEAK: Duration = Duration::from_millis(100);
 /// Octets of a response that may wait for the socket, per stream.
 const SEND_BUFFER: usize = 64 * 1024;
 /// How long a client may take to answer the last PING of a connection that ends, and then to close its side.
@@ -72,9 +80,13 @@ pub(super) struct Http2 {
     engine: Arc<Engine>,
     info: Arc<ConnectionInfo>,
     streams: Arc<Streams>,
+    /// Requests that have come.
+    served: u32,
     /// Whether the client was told that the connection ends.
     farewell: bool,
-    malformed: usize,
+    /// Streams that the connection's window makes up for.
+    made_up: usize,
+    malformed: Rate,
 }
 
 /// What a connection does next.
@@ -85,6 +97,8 @@ pub(super) struct Http2 {
 enum Event {
     /// Serves a stream.
     Accepted(Accepted),
+    /// Looks at its window.
+    Stalled,
     /// Tells the client that it ends.
     Farewell,
     /// Ends.
@@ -107,14 +121,15 @@ enum Accepted {
 
 impl Http2 {
     pub(super) fn new(worker: Arc<Worker>, engine: Arc<Engine>, info: Arc<ConnectionInfo>) -> Self {
-        Self { worker, engine, info, streams: Arc::default(), farewell: false, malformed: 0 }
+        let (streams, malformed) = (Arc::default(), Rate::new(MALFORMED, MALFORMED_LEAK));
+        Self { worker, engine, info, streams, served: 0, farewell: false, made_up: 0, malformed }
     }
 
     /// Serves streams until the connection ends, and gives the client time to say its own farewell.
     pub(super) async fn serve(self, wire: Box<Wire>) {
-        let digest = Client::digest(self.info.clone(), None);
+        let digest = Client::digest(self.info.clone(), None, Some(self.streams.clone()));
         let link = Link::opaque();
-        let lease = Lease::new(wire, Framing::Opaque, link.clone(), digest.clone());
+        let lease = Lease::of_frames(wire, Frames::new(), link.clone(), digest.clone());
         self.run(lease, digest).await;
         if let Some(back) = link.take_home() {
             back.wire.linger(FAREWELL).await;
@@ -134,6 +149,7 @@ impl Http2 {
         };
         let (mut alarm, mut ear, mut idle_since) = (Alarm::default(), pin!(None), None);
         loop {
+            self.make_up(&mut connection);
             let event = {
                 let mut accepting = pin!(accept(worker.driver, &mut connection, &digest));
                 poll_fn(|cx| {
@@ -146,7 +162,11 @@ impl Http2 {
                     if reached && !self.farewell {
                         return Poll::Ready(Event::Farewell);
                     }
-                    self.poll_idle(cx, &mut alarm, &mut idle_since).map(|()| match self.farewell {
+                    let idle = self.poll_idle(cx, &mut alarm, &mut idle_since);
+                    if self.streams.stalled() != self.made_up {
+                        return Poll::Ready(Event::Stalled);
+                    }
+                    idle.map(|()| match self.farewell {
                         true => Event::End,
                         false => Event::Farewell,
                     })
@@ -155,6 +175,7 @@ impl Http2 {
             };
             match event {
                 Event::Accepted(accepted) => self.stream(accepted, &mut connection),
+                Event::Stalled => {}
                 Event::Farewell => {
                     idle_since = None;
                     self.say_farewell(&mut connection);
@@ -170,22 +191,42 @@ impl Http2 {
             *since = None;
             return Poll::Pending;
         }
+        let tuning = self.worker.state.tuning.load();
         let patience = match self.worker.drain.shared().phase() {
             Phase::Closing => FAREWELL,
-            _ => self.worker.state.tuning.load().keep_alive,
+            // Requests that were sent before the client heard the farewell are on their way.
+            _ if self.farewell => tuning.keep_alive.max(FAREWELL),
+            // As with HTTP/1, nothing has been kept alive yet.
+            _ if self.served == 0 => tuning.client_header_timeout,
+            _ => tuning.keep_alive,
         };
+        drop(tuning);
         let since = *since.get_or_insert_with(Instant::now);
         alarm.poll(cx, since + patience)
     }
 
+    /// Opens the connection's window by what stalled streams hold of it.
+    fn make_up(&mut self, connection: &mut Connection) {
+        let stalled = self.streams.stalled();
+        if stalled != self.made_up && self.worker.driver.takes_http2() {
+            self.made_up = stalled;
+            let more = u32::try_from(stalled).unwrap_or(u32::MAX).saturating_mul(STREAM_WINDOW);
+            connection.set_target_window_size(CONNECTION_WINDOW.saturating_add(more).min(i32::MAX as u32));
+        }
+    }
+
     fn options(&self) -> (Builder, Duration) {
         let tuning = self.worker.state.tuning.load();
+        let window = match self.worker.driver.takes_http2() {
+            true => CONNECTION_WINDOW,
+            false => PROXY_WINDOW,
+        };
         let mut options = Builder::new();
         options
             .max_concurrent_streams(tuning.http2_max_concurrent_streams)
             .max_header_list_size(head_list(&Limits::of(&tuning)))
             .initial_window_size(STREAM_WINDOW)
-            .initial_connection_window_size(CONNECTION_WINDOW)
+            .initial_connection_window_size(window)
             .max_send_buffer_size(SEND_BUFFER)
             .max_pending_accept_reset_streams(RESETS)
             .max_local_error_reset_streams(Some(OWN_RESETS));
@@ -193,18 +234,20 @@ impl Http2 {
     }
 
     fn stream(&mut self, accepted: Accepted, connection: &mut Connection) {
+        self.served = self.served.saturating_add(1);
+        let (most, last) = {
+            let tuning = self.worker.state.tuning.load();
+            (tuning.http2_max_concurrent_streams as usize, self.served >= tuning.keep_alive_requests)
+        };
+        // It took back requests faster than they can be let go of.
+        let refused = self.streams.under_way() >= 2 * most;
+        if !refused && self.streams.are_cancelled_too_often() {
+            return connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+        }
         match accepted {
-            Accepted::Stream(request, mut reply) => {
-                let most = self.worker.state.tuning.load().http2_max_concurrent_streams as usize;
-                if self.streams.under_way() >= 2 * most {
-                    // It took back requests faster than they can be let go of.
-                    return reply.send_reset(Reason::REFUSED_STREAM);
-                }
-                if self.streams.cancelled() >= CANCELLED {
-                    return connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
-                }
-                self.serve_stream(request, reply, connection);
-            }
+            Accepted::Stream(_, mut reply) if refused => reply.send_reset(Reason::REFUSED_STREAM),
+            Accepted::Session(mut session) if refused => session.shutdown_with_reason(Reason::REFUSED_STREAM),
+            Accepted::Stream(request, reply) => self.serve_stream(request, reply, connection),
             Accepted::Session(session) => {
                 let open = self.streams.open();
                 let (engine, worker) = (self.engine.clone(), self.worker.clone());
@@ -217,10 +260,10 @@ impl Http2 {
                 let (mut exchange, answer) =
                     Exchange::refuse(&self.worker.state, &self.info, b"", 0, StatusCode::BAD_REQUEST);
                 exchange.end(Outcome { status: Some(answer.status), ..Outcome::default() });
-                return self.count_malformed(connection);
+                self.count_malformed(connection);
             }
         }
-        if self.worker.drain.is_draining() && !self.farewell {
+        if (last || self.worker.drain.is_draining()) && !self.farewell {
             self.say_farewell(connection);
         }
     }
@@ -244,8 +287,7 @@ impl Http2 {
                 drop(parts);
                 // In a box, because the runtime moves a task about several times before and after it runs.
                 tokio::spawn(Box::pin(async move {
-                    let cancelled = direct::serve_stream(&worker, &info, head, body, reply).await;
-                    open.ended(cancelled);
+                    direct::serve_stream(&worker, &info, head, body, reply, &open).await;
                     drop((open, running));
                 }));
             }
@@ -258,7 +300,7 @@ impl Http2 {
                         length: length(&parts),
                         status: fault.status,
                     };
-                    direct::refuse_stream(&worker, &info, refusal, body, reply).await;
+                    direct::refuse_stream(&worker, &info, refusal, body, reply, &open).await;
                     drop((open, running));
                 });
                 if fault.status == StatusCode::BAD_REQUEST {
@@ -269,8 +311,8 @@ impl Http2 {
     }
 
     fn count_malformed(&mut self, connection: &mut Connection) {
-        self.malformed += 1;
-        if self.malformed == MALFORMED {
+        self.malformed.count();
+        if self.malformed.is_exceeded() {
             connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
         }
     }

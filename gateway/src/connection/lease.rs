@@ -26,6 +26,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::time::Sleep;
 
 use super::framing::Framing;
+use super::http2::Frames;
 use super::link::{Follows, Link, Returned};
 use super::wire::Wire;
 
@@ -45,8 +46,8 @@ pub(crate) struct Lease {
     /// `None` only while it is dropped.
     wire: Option<Box<Wire>>,
     framing: Framing,
-    /// Lent for a whole connection of HTTP/2.
-    whole: bool,
+    /// Lent for a whole connection of HTTP/2, whose frames are looked at as they pass.
+    frames: Option<Box<Frames>>,
     /// Written but not sent.
     out: BytesMut,
     link: Arc<Link>,
@@ -58,8 +59,19 @@ pub(crate) struct Lease {
 impl Lease {
     /// Lends a wire for as much of it as `framing` says.
     pub(crate) fn new(wire: Box<Wire>, framing: Framing, link: Arc<Link>, digest: Arc<ProxyDigest>) -> Self {
-        let whole = framing == Framing::Opaque;
-        Self { wire: Some(wire), framing, whole, out: BytesMut::new(), link, digest, stalled: None }
+        Self { wire: Some(wire), framing, frames: None, out: BytesMut::new(), link, digest, stalled: None }
+    }
+
+    /// Lends a wire for a whole connection of HTTP/2.
+    pub(crate) fn of_frames(
+        wire: Box<Wire>,
+        frames: Frames,
+        link: Arc<Link>,
+        digest: Arc<ProxyDigest>,
+    ) -> Self {
+        let mut lease = Self::new(wire, Framing::Opaque, link, digest);
+        lease.frames = Some(Box::new(frames));
+        lease
     }
 
     fn wire(&mut self) -> io::Result<&mut Wire> {
@@ -99,6 +111,16 @@ impl Lease {
             wire.ahead.extend_from_slice(&read[taken..]);
             buf.set_filled(before + taken);
         }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_read_message(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.wire()?.ahead.is_empty() {
+            ready!(self.poll_read_body(cx, buf))?;
+        } else {
+            self.read_ahead(buf)?;
+        }
+        self.link.set_unread(&self.framing);
         Poll::Ready(Ok(()))
     }
 
@@ -189,16 +211,12 @@ impl AsyncRead for Lease {
         if lease.framing.is_done() {
             return lease.poll_gone(cx);
         }
-        if lease.wire()?.ahead.is_empty() {
-            ready!(lease.poll_read_body(cx, buf))?;
-        } else {
-            lease.read_ahead(buf)?;
-        }
-        lease.link.set_unread(&lease.framing);
-        Poll::Ready(Ok(()))
+        let Self { wire: Some(wire), frames: Some(frames), .. } = lease else {
+            return lease.poll_read_message(cx, buf);
+        };
+        frames.poll_read(cx, &mut **wire, buf)
     }
 }
-
 impl AsyncWrite for Lease {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.poll_write_vectored(cx, &[IoSlice::new(buf)])
@@ -214,7 +232,7 @@ impl AsyncWrite for Lease {
         if !lease.link.began() {
             return Poll::Ready(Ok(octets));
         }
-        let join = if lease.whole { JOIN_FRAMES } else { JOIN };
+        let join = if lease.frames.is_some() { JOIN_FRAMES } else { JOIN };
         let taken = if lease.out.len() + octets <= join {
             bufs.iter().for_each(|buf| lease.out.extend_from_slice(buf));
             octets
@@ -228,7 +246,7 @@ impl AsyncWrite for Lease {
     /// If so, `h2` would send every piece of a body of more than 256 octets by itself; if not, it joins those of
     /// up to 1024 with their neighbours.
     fn is_write_vectored(&self) -> bool {
-        !self.whole
+        self.frames.is_none()
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

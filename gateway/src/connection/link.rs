@@ -15,6 +15,7 @@ use pingora_core::protocols::raw_connect::ProxyDigest;
 use pingora_http::ResponseHeader;
 
 use super::framing::Framing;
+use super::http2::Streams;
 use super::info::ConnectionInfo;
 use super::transport::has_left;
 use super::wire::Wire;
@@ -26,6 +27,8 @@ pub(crate) struct Client {
     pub(crate) info: Arc<ConnectionInfo>,
     /// The other end of the HTTP/1 loop; `None` for HTTP/2.
     pub(crate) http1: Option<Arc<Link>>,
+    /// The streams of the connection; `None` for HTTP/1.
+    pub(crate) http2: Option<Arc<Streams>>,
 }
 
 /// The cells shared by the HTTP/1 loop, the stream it lends to Pingora and the proxy.
@@ -91,8 +94,12 @@ pub(crate) enum Follows {
 
 impl Client {
     /// The digest that carries it through Pingora.
-    pub(crate) fn digest(info: Arc<ConnectionInfo>, http1: Option<Arc<Link>>) -> Arc<ProxyDigest> {
-        let client: Box<dyn Any + Send + Sync> = Box::new(Self { info, http1 });
+    pub(crate) fn digest(
+        info: Arc<ConnectionInfo>,
+        http1: Option<Arc<Link>>,
+        http2: Option<Arc<Streams>>,
+    ) -> Arc<ProxyDigest> {
+        let client: Box<dyn Any + Send + Sync> = Box::new(Self { info, http1, http2 });
         let response = ResponseHeader::from(http::Response::new(()).into_parts().0);
         Arc::new(ProxyDigest::new(Box::new(response), Some(client)))
     }

@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 
 use super::transport::Transport;
@@ -99,5 +99,19 @@ impl Wire {
         };
         // Late, or gone already: either way there is nobody to wait for.
         let _ = tokio::time::timeout(patience, close).await;
+    }
+}
+
+/// Gives what was read ahead first.
+impl AsyncRead for Wire {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let wire = self.get_mut();
+        if wire.ahead.is_empty() {
+            return Pin::new(&mut wire.transport).poll_read(cx, buf);
+        }
+        let taken = wire.ahead.len().min(buf.remaining());
+        buf.put_slice(&wire.ahead[..taken]);
+        wire.ahead.advance(taken);
+        Poll::Ready(Ok(()))
     }
 }

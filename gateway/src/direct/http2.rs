@@ -15,6 +15,7 @@ use h2::{Reason, RecvStream, SendStream};
 use http::StatusCode;
 use http::header::{CONTENT_LENGTH, DATE, HeaderMap, HeaderName, HeaderValue};
 use pingora_core::protocols::http::date::get_cached_date;
+use tokio::time::timeout;
 
 use super::limits::{Limits, STALL};
 use super::near::{Near, Passed};
@@ -24,12 +25,17 @@ use super::upload::Upload;
 use crate::connection::field_names::FieldNames;
 use crate::connection::fields::line;
 use crate::connection::framing::{Framing, Taken};
+use crate::connection::head::http2::is_sound;
+use crate::connection::http2::OpenStream;
 use crate::connection::trailers::{self, Section};
+use crate::connection::{LINGER, MAX_SETTLED};
 use crate::pipeline::{Answer, FailureKind};
 use crate::policy::hop_by_hop;
+use crate::worker::Worker;
 
 /// One stream.
-pub(super) struct Http2 {
+pub(super) struct Http2<'c> {
+    open: &'c OpenStream,
     body: RecvStream,
     /// What the client has still to send, as the endpoint sees it.
     framing: Framing,
@@ -51,14 +57,16 @@ pub(super) struct Http2 {
     body_sent: u64,
 }
 
-impl Http2 {
+impl<'c> Http2<'c> {
     pub(super) fn new(
         body: RecvStream,
         reply: SendResponse<Bytes>,
         framing: Framing,
         names: FieldNames,
+        open: &'c OpenStream,
     ) -> Self {
         Self {
+            open,
             body,
             framing,
             names,
@@ -85,6 +93,31 @@ impl Http2 {
             None => self.reply.send_reset(Reason::INTERNAL_ERROR),
         }
         false
+    }
+
+    /// After the response: reads and drops what the client has still to send, if that is not too much and will come
+    /// (`drains`). A stream that is dropped before its request is complete ends with RST_STREAM(NO_ERROR), which RFC
+    /// 9113 §8.1 allows, and which some clients take for a failure (curl before 8).
+    pub(super) async fn settle(&mut self, drains: bool, worker: &Worker) {
+        let too_much = matches!(self.framing, Framing::Length(left) if left > MAX_SETTLED);
+        if !drains || too_much || self.body.is_end_stream() {
+            return;
+        }
+        let most = worker.state.tuning.load().client_body_timeout;
+        let drop_rest = async {
+            let mut dropped = 0;
+            while dropped <= MAX_SETTLED {
+                let next = timeout(LINGER, self.body.data()).await;
+                let Ok(Some(Ok(data))) = next else { return };
+                dropped += data.len() as u64;
+                let taken = mem::take(&mut self.unreleased) + data.len();
+                if self.body.flow_control().release_capacity(taken).is_err() {
+                    return;
+                }
+            }
+        };
+        // In a box: rare. Late or not, there is nothing left to say.
+        let _ = Box::pin(timeout(most, drop_rest)).await;
     }
 
     /// Sends a final head. `complete` says that there is no body.
@@ -148,7 +181,7 @@ impl Http2 {
     }
 }
 
-impl Near for Http2 {
+impl Near for Http2<'_> {
     fn is_spent(&self) -> bool {
         self.framing.is_done()
     }
@@ -189,17 +222,25 @@ impl Near for Http2 {
                 scratch::write(|out| {
                     out.extend_from_slice(b"0\r\n");
                     for (name, value) in fields.iter().flatten() {
+                        if !is_sound(name, value, self.names) {
+                            return Err(FailureKind::Client);
+                        }
                         if trailers::passes(name.as_str().as_bytes(), self.names) {
-                            line(out, name.as_str().as_bytes(), value.as_bytes().trim_ascii());
+                            line(out, name.as_str().as_bytes(), value.as_bytes());
                         }
                     }
                     out.extend_from_slice(b"\r\n");
                     self.framing = Framing::NONE;
                     pass(cx, out, 0);
-                });
+                    Ok(())
+                })?;
             }
         }
         Poll::Ready(Ok(()))
+    }
+
+    fn set_stalled(&mut self, stalled: bool) {
+        self.open.set_stalled(stalled);
     }
 
     /// The client can take its request back at any time.

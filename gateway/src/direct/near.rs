@@ -52,6 +52,9 @@ pub(super) trait Near {
     /// The body is complete, because the endpoint's connection ended.
     fn end(&mut self, cx: &mut Context<'_>, response: &Response) -> Result<(), FailureKind>;
 
+    /// The endpoint takes nothing of the body, or takes some again.
+    fn set_stalled(&mut self, _: bool) {}
+
     /// Begins an answer of our own; `bare` is one without its body.
     fn answer(
         &mut self,

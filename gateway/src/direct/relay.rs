@@ -58,6 +58,7 @@ impl<N: Near> Relay<'_, N> {
         if self.upload.is_sending() {
             let Self { upload, near, connection, limits, outgoing, .. } = self;
             let polled = upload.poll(cx, *near, &mut connection.stream, limits, outgoing);
+            near.set_stalled(upload.is_stalled());
             if let Poll::Ready(Err(kind)) = polled {
                 return Poll::Ready(self.failed(kind));
             }

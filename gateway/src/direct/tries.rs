@@ -49,12 +49,13 @@ enum Tried {
 /// What came of it.
 #[derive(Debug)]
 pub(super) enum Ended {
-    /// The client has a whole response.
-    Whole,
+    /// The client has a whole response. If it is still sending its request, and `drains` says so, the rest of that
+    /// will come by itself.
+    Whole { drains: bool },
     /// Another protocol goes on.
     Switched(Box<Switched>),
-    /// It broke off.
-    Broken,
+    /// It broke off. `asked` says that an endpoint was busy with it.
+    Broken { asked: bool },
 }
 
 impl<N: Near> Run<'_, N> {
@@ -65,6 +66,7 @@ impl<N: Near> Run<'_, N> {
             Verdict::Answer(answer) => Tried::Answer(answer),
             Verdict::Forward => self.tries(&mut download).await,
         };
+        let asked = matches!(tried, Tried::Aborted);
         let mut at = None;
         let (status, aborted) = match tried {
             Tried::Relayed(ended) => {
@@ -91,7 +93,10 @@ impl<N: Near> Run<'_, N> {
             aborted,
             ended: at,
         });
-        if aborted { Ended::Broken } else { Ended::Whole }
+        match aborted {
+            true => Ended::Broken { asked },
+            false => Ended::Whole { drains: !self.upload.awaits_continue },
+        }
     }
 
     /// Tries endpoints.
@@ -110,6 +115,8 @@ impl<N: Near> Run<'_, N> {
             };
             let _in_use = InUse::new();
             let pooled = pool::take(&upstream);
+            // What the client sends meanwhile waits.
+            near.set_stalled(pooled.is_none() && !near.is_spent());
             let mut connection = match pooled {
                 Some(connection) => connection,
                 // In a box: rare and large.

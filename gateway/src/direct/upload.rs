@@ -82,6 +82,11 @@ impl Upload {
         matches!(self.state, Sending::Head | Sending::More)
     }
 
+    /// Whether the endpoint has yet to take some of what was sent.
+    pub(super) fn is_stalled(&self) -> bool {
+        !self.backlog.is_empty()
+    }
+
     /// The client's side of a connection once the endpoint has switched protocols.
     pub(super) fn into_flow(self) -> Flow {
         Flow::after(self.backlog, self.received)

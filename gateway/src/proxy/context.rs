@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::Result;
 use super::l4::Connector;
+use crate::connection::http2::Streams;
 use crate::connection::link::{Client, Link};
 use crate::pipeline::{Answer, Exchange, Failure, MOST_INTERIM, Next};
 
@@ -19,6 +20,8 @@ pub(crate) struct Context {
     pub(super) exchange: Option<Box<Exchange>>,
     /// The HTTP/1 connection; `None` for HTTP/2.
     pub(super) link: Option<Arc<Link>>,
+    /// The streams of an HTTP/2 connection; `None` for HTTP/1.
+    pub(super) streams: Option<Arc<Streams>>,
     /// What `fail_to_proxy` shall send.
     pub(super) answer: Option<Answer>,
     /// What the pipeline said to a response head that is not relayed.
@@ -43,6 +46,7 @@ impl Context {
             link.begin();
             self.link = Some(link.clone());
         }
+        self.streams = client.http2.clone();
         Ok(())
     }
 

@@ -3,17 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{HOST, HeaderName};
+use http::header::{CONTENT_LENGTH, COOKIE, EXPECT, HOST, HeaderName, HeaderValue};
 use http::{HeaderMap, StatusCode, Version};
 use pingora_http::RequestHeader;
 use pingora_proxy::Session;
+use tokio::time::timeout;
 
 use super::Result;
 use super::context::{Context, client};
 use crate::connection::authority::is_authority;
 use crate::connection::field_names::FieldNames;
-use crate::connection::head::http2::check_size;
-use crate::connection::head::{Limits, check_target};
+use crate::connection::head::http2::{check_size, is_sound};
+use crate::connection::head::{Limits, check_target, content_length};
+use crate::connection::{LINGER, MAX_SETTLED};
 use crate::pipeline::{Exchange, RequestHead, Verdict};
 use crate::state::State;
 
@@ -22,8 +24,11 @@ const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Takes the request into the pipeline, without the fields whose names are not served.
 pub(super) fn begin(state: &Arc<State>, session: &mut Session, ctx: &mut Context) -> Result<Verdict> {
+    let mut sound = true;
     if ctx.link.is_none() {
-        drop_odd_names(session.req_header_mut(), FieldNames::of(&state.tuning.load()));
+        let names = FieldNames::of(&state.tuning.load());
+        sound = are_sound(session.req_header(), names);
+        drop_odd_names(session.req_header_mut(), names);
     }
     let connection = &client(session)?.info;
     let head = session.req_header();
@@ -36,7 +41,8 @@ pub(super) fn begin(state: &Arc<State>, session: &mut Session, ctx: &mut Context
         Some(link) => link.head_length(),
         None => target.len() + authority.len() + usize::try_from(fields_length(&head.headers)).unwrap_or(0),
     };
-    if let Some(status) = fault(head, target, authority, &Limits::of(&state.tuning.load())) {
+    let status = fault(head, target, authority, &Limits::of(&state.tuning.load()));
+    if let Some(status) = status.or_else(|| (!sound).then_some(StatusCode::BAD_REQUEST)) {
         let line = format!("{} {target} {:?}", head.method, head.version);
         let (exchange, answer) = Exchange::refuse(state, connection, line.as_bytes(), length, status);
         ctx.exchange = Some(Box::new(exchange));
@@ -80,8 +86,51 @@ fn drop_odd_names(head: &mut RequestHeader, names: FieldNames) {
     }
 }
 
+/// Whether fields are as [`Head::http2`](crate::connection::head::Head::http2) takes them.
+fn are_sound(head: &RequestHeader, names: FieldNames) -> bool {
+    head.headers.iter().all(|(name, value)| is_sound(name, value, names))
+        && head.headers.get_all(CONTENT_LENGTH).iter().count() <= 1
+}
+
+/// After the response to an HTTP/2 request: reads and drops what the client has still to send, if that is little and will
+/// come, because some clients take the reset of the stream for a failure (`direct/http2.rs` does the same).
+pub(super) async fn drain(state: &State, session: &mut Session) {
+    if session.is_body_done() || session.req_header().headers.contains_key(EXPECT) {
+        return;
+    }
+    let most = state.tuning.load().client_body_timeout;
+    let length = session.req_header().headers.get(CONTENT_LENGTH);
+    let length = length.and_then(|digits| content_length(digits.as_bytes())).unwrap_or(0);
+    if length.saturating_sub(session.body_bytes_read() as u64) > MAX_SETTLED {
+        return;
+    }
+    let drop_rest = async {
+        let mut dropped = 0;
+        while dropped <= MAX_SETTLED {
+            let read = timeout(LINGER, session.downstream_session.read_request_body()).await;
+            let Ok(Ok(Some(data))) = read else { return };
+            dropped += data.len() as u64;
+        }
+    };
+    // Late or not, there is nothing left to say.
+    let _ = timeout(most, drop_rest).await;
+}
+
+/// One field of what an HTTP/2 client may have split for the sake of compression (RFC 9113 §8.2.3).
+fn join_cookies(head: &mut RequestHeader) {
+    if head.version != Version::HTTP_2 || head.headers.get_all(COOKIE).iter().nth(1).is_none() {
+        return;
+    }
+    let crumbs: Vec<&[u8]> = head.headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
+    // Values with a separator between them are a value.
+    if let Ok(whole) = HeaderValue::from_bytes(&crumbs.join(&b"; "[..])) {
+        let _ = head.insert_header(COOKIE, whole);
+    }
+}
+
 /// Sets the limits of a request.
 pub(super) fn prepare(state: &State, session: &mut Session) {
+    join_cookies(session.req_header_mut());
     let patience = Some(state.tuning.load().client_body_timeout);
     session.set_read_timeout(patience);
     session.set_total_drain_timeout(patience);

@@ -138,7 +138,7 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
         "use-http2",
         Value::Bool,
         "true",
-        "HTTP/2 on the TLS ports.",
+        "HTTP/2, on the TLS ports and by prior knowledge on the plain ones.",
         |text, settings: &mut Settings| {
             settings.tuning.use_http2 = value::bool(text)?;
             Ok(())

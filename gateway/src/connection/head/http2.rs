@@ -4,7 +4,7 @@
 //! `h2` has seen to the order and the number of pseudo-header fields, to names in lower case, to the fields of
 //! connections and to the length of bodies. The rest are the rules of HTTP/1.
 
-use http::header::{CONTENT_LENGTH, COOKIE, EXPECT, HOST};
+use http::header::{CONTENT_LENGTH, COOKIE, EXPECT, HOST, HeaderName};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Version};
 
@@ -26,6 +26,9 @@ impl Head {
         check_target(parts.method.as_str(), target)?;
         let authority = authority(parts)?;
         check_size(&parts.method, target, authority, &parts.headers, limits)?;
+        if !parts.headers.iter().all(|(name, value)| is_sound(name, value, names)) {
+            return Err(Fault::bad("a field that HTTP/1 cannot have"));
+        }
         let framing = framing(&parts.headers, ends)?;
         let mut fields = FieldList::default();
         fields.reserve(length(parts), parts.headers.len());
@@ -90,6 +93,14 @@ pub(crate) fn check_size(
         () if request_line + all > limits.head => Err(Fault::TOO_LARGE),
         () => Ok(()),
     }
+}
+
+/// Whether a field that `h2` has passed is one for HTTP/1 as well, or is dropped for its name. The crate's names are
+/// tokens but for a quotation mark, its values may begin and end with blanks (RFC 9113 §8.2.1).
+pub(crate) fn is_sound(name: &HeaderName, value: &HeaderValue, names: FieldNames) -> bool {
+    let name = name.as_str().as_bytes();
+    (!name.contains(&b'"') || names.drops(name))
+        && !matches!(value.as_bytes(), [b' ' | b'\t', ..] | [.., b' ' | b'\t'])
 }
 
 /// Path and query, or where a tunnel should lead.
@@ -194,6 +205,31 @@ mod tests {
         // The checks of HTTP/1 find it as good.
         let again = Head::read(head.text(), FieldNames::PLAIN).unwrap();
         assert_eq!((again.framing, again.target()), (head.framing, head.target()));
+    }
+
+    #[test]
+    fn fields_are_tokens_with_values_that_are_not_padded() {
+        for byte in 0..=u8::MAX {
+            let Ok(name) = HeaderName::from_lowercase(&[b'x', byte]) else { continue };
+            let is_token = byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+            assert_eq!(
+                is_sound(&name, &HeaderValue::from_static("1"), FieldNames::ANY),
+                is_token,
+                "{name:?}"
+            );
+        }
+        for (value, sound) in [
+            ("", true),
+            ("a b", true),
+            (" a", false),
+            ("a ", false),
+            ("\ta", false),
+            ("a\t", false),
+            (" ", false),
+        ] {
+            let request = Request::get("http://a.example/").header("x-a", value);
+            assert_eq!(read(request, true).is_ok(), sound, "{value:?}");
+        }
     }
 
     #[test]

@@ -1,30 +1,64 @@
 //! The streams of a connection that are under way, and how those before them ended.
 
+use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::task::Context;
+use std::time::Duration;
 
 use futures::task::AtomicWaker;
 
-/// Counts streams.
-#[derive(Debug, Default)]
-pub(super) struct Streams {
+use super::rate::Rate;
+
+/// Requests that a client may take back at a time while an endpoint is busy with them, less those that it let be
+/// answered. Each of them costs a connection to an endpoint. A browser that leaves a page takes back what it waits
+/// for, once.
+const CANCELLED: u32 = 500;
+/// From then on it may take back one for each of these. Long polls of many users, behind a CDN, stay below.
+const CANCELLED_LEAK: Duration = Duration::from_millis(10);
+/// Streams of a worker whose endpoints take nothing and that are made up for: 64 MiB with [`super::STREAM_WINDOW`].
+const MADE_UP_FOR: usize = 256;
+
+thread_local! {
+    /// Streams of this worker that are made up for.
+    static MADE_UP: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Counts streams. All streams of a connection are served by one thread.
+#[derive(Debug)]
+pub(crate) struct Streams {
     open: AtomicUsize,
-    /// Those that their clients took back, less those that were answered.
-    cancelled: AtomicUsize,
+    /// Those whose endpoints take nothing, as far as they are made up for.
+    stalled: AtomicUsize,
+    /// Those that their clients took back.
+    cancelled: Rate,
     /// The connection, which waits for the last one to end.
     connection: AtomicWaker,
 }
 
 /// A stream under way.
 #[derive(Debug)]
-pub(super) struct OpenStream(Arc<Streams>);
+pub(crate) struct OpenStream {
+    streams: Arc<Streams>,
+    stalled: AtomicBool,
+}
+
+impl Default for Streams {
+    fn default() -> Self {
+        Self {
+            open: AtomicUsize::new(0),
+            stalled: AtomicUsize::new(0),
+            cancelled: Rate::new(CANCELLED, CANCELLED_LEAK),
+            connection: AtomicWaker::new(),
+        }
+    }
+}
 
 impl Streams {
     /// Begins one.
-    pub(super) fn open(self: &Arc<Self>) -> OpenStream {
+    pub(crate) fn open(self: &Arc<Self>) -> OpenStream {
         self.open.fetch_add(1, Relaxed);
-        OpenStream(self.clone())
+        OpenStream { streams: self.clone(), stalled: AtomicBool::new(false) }
     }
 
     /// How many are under way.
@@ -32,12 +66,26 @@ impl Streams {
         self.open.load(Relaxed)
     }
 
-    /// How many were taken back, less those that were answered.
-    pub(super) fn cancelled(&self) -> usize {
-        self.cancelled.load(Relaxed)
+    /// How many hold a window that the others are to get in its place.
+    pub(super) fn stalled(&self) -> usize {
+        self.stalled.load(Relaxed)
     }
 
-    /// Whether none is under way. If there are some, the caller is woken when the last one ends.
+    /// Counts how one ended that an endpoint was asked.
+    pub(crate) fn ended(&self, cancelled: bool) {
+        match cancelled {
+            true => self.cancelled.count(),
+            false => self.cancelled.forgive(),
+        }
+    }
+
+    /// Whether too many were taken back.
+    pub(super) fn are_cancelled_too_often(&self) -> bool {
+        self.cancelled.is_exceeded()
+    }
+
+    /// Whether none is under way. If there are some, the caller is woken when the last one ends, and when others
+    /// are stalled than before.
     pub(super) fn poll_none(&self, cx: &mut Context<'_>) -> bool {
         if self.under_way() == 0 {
             return true;
@@ -48,18 +96,57 @@ impl Streams {
 }
 
 impl OpenStream {
-    /// Counts how it ended. All streams of a connection are served by one thread.
-    pub(super) fn ended(&self, cancelled: bool) {
-        let before = self.0.cancelled.load(Relaxed);
-        let now = if cancelled { before + 1 } else { before.saturating_sub(1) };
-        self.0.cancelled.store(now, Relaxed);
+    /// Counts how it ended.
+    pub(crate) fn ended(&self, cancelled: bool) {
+        self.streams.ended(cancelled);
+    }
+
+    /// Its endpoint takes nothing of its body, or takes some again.
+    pub(crate) fn set_stalled(&self, stalled: bool) {
+        if self.stalled.load(Relaxed) == stalled || stalled && MADE_UP.get() >= MADE_UP_FOR {
+            return;
+        }
+        self.stalled.store(stalled, Relaxed);
+        match stalled {
+            true => {
+                MADE_UP.set(MADE_UP.get() + 1);
+                self.streams.stalled.fetch_add(1, Relaxed);
+            }
+            false => {
+                MADE_UP.set(MADE_UP.get().saturating_sub(1));
+                self.streams.stalled.fetch_sub(1, Relaxed);
+            }
+        }
+        self.streams.connection.wake();
     }
 }
 
 impl Drop for OpenStream {
     fn drop(&mut self) {
-        if self.0.open.fetch_sub(1, Relaxed) == 1 {
-            self.0.connection.wake();
+        self.set_stalled(false);
+        if self.streams.open.fetch_sub(1, Relaxed) == 1 {
+            self.streams.connection.wake();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_makes_up_for_so_many_and_no_more() {
+        let streams = Arc::<Streams>::default();
+        let open: Vec<OpenStream> = (0..=MADE_UP_FOR).map(|_| streams.open()).collect();
+        for stream in &open {
+            stream.set_stalled(true);
+            stream.set_stalled(true);
+        }
+        assert_eq!((streams.stalled(), MADE_UP.get()), (MADE_UP_FOR, MADE_UP_FOR));
+        open[0].set_stalled(false);
+        open[MADE_UP_FOR].set_stalled(true);
+        assert_eq!(streams.stalled(), MADE_UP_FOR, "it gets the place of another");
+        drop(open);
+        assert_eq!((streams.stalled(), MADE_UP.get(), streams.under_way()), (0, 0, 0));
     }
 }

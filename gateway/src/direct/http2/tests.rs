@@ -1,15 +1,18 @@
+use std::sync::Arc;
+
 use h2::client;
 use http::Request;
 use tokio::task::JoinHandle;
 
 use super::*;
+use crate::connection::http2::Streams;
 
 /// Octets that the client takes before it has looked at any.
 const WINDOW: u32 = 100;
 
 /// Both ends of one stream.
 struct Pair {
-    near: Http2,
+    near: Http2<'static>,
     response: client::ResponseFuture,
     _sender: client::SendRequest<Bytes>,
     _tasks: [JoinHandle<()>; 2],
@@ -27,7 +30,8 @@ impl Pair {
         let request = Request::get("http://a.example/").body(()).unwrap();
         let (response, _) = sender.send_request(request, true).unwrap();
         let (request, reply) = connection.accept().await.unwrap().unwrap();
-        let near = Http2::new(request.into_body(), reply, Framing::NONE, FieldNames::ANY);
+        let open = Box::leak(Box::new(Arc::<Streams>::default().open()));
+        let near = Http2::new(request.into_body(), reply, Framing::NONE, FieldNames::ANY, open);
         let server = tokio::spawn(async move { while connection.accept().await.is_some() {} });
         Self { near, response, _sender: sender, _tasks: [client, server] }
     }

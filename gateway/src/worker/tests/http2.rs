@@ -1,14 +1,18 @@
 //! HTTP/2: by ALPN and by prior knowledge, its limits and its end.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use h2::client::{SendRequest, handshake};
 use http::{Method, Request};
+use sluice_config::Tuning;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
 use super::backend::Backend;
 use super::client::{Client, PATIENCE};
+use super::frames::{DATA, END_HEADERS, END_STREAM, Frames, HEADERS, frame, request};
 use super::gateway::Gateway;
 use super::tls;
 
@@ -159,10 +163,20 @@ async fn the_end_of_the_program() {
     assert!(gateway.drain.ended(PATIENCE).await);
 }
 
+/// Times that a test can wait for.
+fn hasty(tuning: &mut Tuning) {
+    tuning.keep_alive = Duration::from_millis(50);
+    tuning.client_header_timeout = Duration::from_secs(1);
+}
+
 #[tokio::test]
 async fn idle_connections_end() {
-    let gateway =
-        Gateway::tuned(&[], |tuning| tuning.keep_alive = std::time::Duration::from_millis(50)).await;
+    let backend = Backend::new().await;
+    let gateway = Gateway::tuned(&[backend.address], hasty).await;
+    let (mut client, ended) = plain(&gateway).await;
+    assert_eq!(get(&mut client, "http://a.example/x").await.0, 200);
+    tokio::time::timeout(PATIENCE, ended).await.unwrap().unwrap().unwrap();
+    // One that has nothing to ask.
     let (_client, ended) = plain(&gateway).await;
     tokio::time::timeout(PATIENCE, ended).await.unwrap().unwrap().unwrap();
     while gateway.drain.connections() > 0 {
@@ -173,5 +187,138 @@ async fn idle_connections_end() {
     mute.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await;
     while mute.read().await > 0 {
         mute.buf.clear();
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_is_not_kept_alive_gets_its_first_request_served() {
+    let backend = Backend::new().await;
+    let gateway = Gateway::tuned(&[backend.address], |tuning| tuning.keep_alive = Duration::ZERO).await;
+    for _ in 0..20 {
+        let (mut client, ended) = plain(&gateway).await;
+        // Whatever has time to happen before the request.
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        let mut other = client.clone();
+        let (one, two) = tokio::join!(
+            ask(&mut client, Method::POST, "http://a.example/x", "hello"),
+            ask(&mut other, Method::GET, "http://a.example/x", "")
+        );
+        assert_eq!((one.unwrap().0, two.unwrap().0), (200, 200));
+        tokio::time::timeout(PATIENCE, ended).await.unwrap().unwrap().expect("GOAWAY, without an error");
+    }
+}
+
+#[tokio::test]
+async fn so_many_requests_and_then_goaway() {
+    let backend = Backend::new().await;
+    let gateway = Gateway::tuned(&[backend.address], |tuning| tuning.keep_alive_requests = 5).await;
+    let (mut client, ended) = plain(&gateway).await;
+    for _ in 0..5 {
+        assert_eq!(get(&mut client, "http://a.example/x").await.0, 200);
+    }
+    tokio::time::timeout(PATIENCE, ended).await.unwrap().unwrap().expect("GOAWAY, without an error");
+    // More at a time than a connection is for: those that were on their way are served.
+    let (client, ended) = plain(&gateway).await;
+    let asked = (0..20).map(|_| {
+        let mut client = client.clone();
+        async move { ask(&mut client, Method::GET, "http://a.example/x", "").await }
+    });
+    let answers = futures::future::join_all(asked).await;
+    assert!(answers.iter().all(|answer| answer.as_ref().is_ok_and(|answer| answer.0 == 200)), "{answers:?}");
+    tokio::time::timeout(PATIENCE, ended).await.unwrap().unwrap().expect("GOAWAY, without an error");
+}
+
+#[tokio::test]
+async fn prior_knowledge_is_no_use_where_http2_is_off() {
+    let gateway = Gateway::tuned(&[], |tuning| tuning.use_http2 = false).await;
+    let mut client = gateway.client().await;
+    client.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await;
+    let response = client.response().await;
+    assert_eq!(response.status, 400);
+    let lines = gateway.lines(1).await;
+    assert!(lines[0].contains("\"PRI * HTTP/2.0\" 400"), "{lines:?}");
+}
+
+/// Begins a POST, and sends the rest of its body when the whole response is there. Gives the status and the stream.
+async fn answered_early(
+    client: &mut SendRequest<Bytes>,
+    uri: &str,
+    length: usize,
+) -> (u16, h2::SendStream<Bytes>) {
+    let request = Request::post(uri).header("content-length", length).body(()).unwrap();
+    let (response, mut send) = client.send_request(request, false).unwrap();
+    send.send_data(vec![b'x'; length / 2].into(), false).unwrap();
+    let response = tokio::time::timeout(PATIENCE, response).await.expect("in time").unwrap();
+    let status = response.status().as_u16();
+    let mut body = response.into_body();
+    while let Some(piece) = body.data().await {
+        body.flow_control().release_capacity(piece.unwrap().len()).unwrap();
+    }
+    // It may be reset by now.
+    let _ = send.send_data(vec![b'x'; length - length / 2].into(), true);
+    (status, send)
+}
+
+/// That the whole body is taken, and no reset comes.
+async fn is_taken(client: &mut SendRequest<Bytes>, mut send: h2::SendStream<Bytes>) {
+    // Answered behind whatever becomes of the stream.
+    let _ = ask(client, Method::GET, "http://unknown.example/", "").await.unwrap();
+    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    let reset = send.poll_reset(&mut cx);
+    assert!(!matches!(reset, std::task::Poll::Ready(Ok(_))), "{reset:?}");
+}
+
+#[tokio::test]
+async fn an_answer_of_ours_does_not_reset_a_small_upload() {
+    let gateway = Gateway::to(&[]).await;
+    let (mut client, _) = plain(&gateway).await;
+    for (uri, status) in [("http://unknown.example/", 404), ("http://a.example/x", 503)] {
+        let (seen, send) = answered_early(&mut client, uri, 40_000).await;
+        assert_eq!(seen, status);
+        is_taken(&mut client, send).await;
+        // More than is read for nothing.
+        let (seen, mut send) = answered_early(&mut client, uri, 10_000_000).await;
+        let reset = std::future::poll_fn(|cx| send.poll_reset(cx));
+        let reset = tokio::time::timeout(PATIENCE, reset).await.expect("in time");
+        assert_eq!((seen, reset.unwrap()), (status, h2::Reason::NO_ERROR));
+    }
+}
+
+#[tokio::test]
+async fn an_answer_of_an_endpoint_does_not_reset_a_small_upload() {
+    let backend = Backend::scripted(|_, stream| async move {
+        let mut client = Client::over(stream);
+        client.until("\r\n\r\n").await;
+        client.send("HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\n\r\nno").await;
+        while client.read().await > 0 {
+            client.buf.clear();
+        }
+    })
+    .await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    let (mut client, _) = plain(&gateway).await;
+    let (status, send) = answered_early(&mut client, "http://a.example/x", 40_000).await;
+    assert_eq!(status, 413);
+    is_taken(&mut client, send).await;
+}
+
+#[tokio::test]
+async fn names_that_http1_cannot_have_reach_no_endpoint() {
+    for ignored in [true, false] {
+        let backend = Backend::new().await;
+        let gateway =
+            Gateway::tuned(&[backend.address], |tuning| tuning.ignore_invalid_headers = ignored).await;
+        let mut client = Frames::connect(&gateway, &[]).await;
+        let fields = request("GET", "/x", &[("x-\"a\"", "1"), ("x-b", "2")]);
+        client.send(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &fields)).await;
+        let status = client.await_kind(HEADERS).await.unwrap().payload[0];
+        if ignored {
+            let body = String::from_utf8(client.await_kind(DATA).await.unwrap().payload).unwrap();
+            assert!(body.contains("x-b: 2") && !body.contains('"'), "{body}");
+        } else {
+            assert_eq!((status, backend.requests()), (0x8c, 0), "400 stands in the static table");
+        }
     }
 }

@@ -100,9 +100,7 @@ async fn endpoints_are_told_one_cookie() {
     let request = Request::get(URL).header("cookie", "a=1").header("x-b", "2").header("cookie", "c=3");
     let (response, _) = client.send_request(request.body(()).unwrap(), true).unwrap();
     let (text, _) = body(response.await.unwrap()).await.unwrap();
-    if !through_proxy() {
-        assert!(text.contains("\r\ncookie: a=1; c=3\r\n"), "{text}");
-    }
+    assert!(text.contains("\r\ncookie: a=1; c=3\r\n"), "{text}");
 }
 
 #[tokio::test]
@@ -336,7 +334,7 @@ async fn an_answer_that_comes_early_ends_the_upload() {
     .await;
     let gateway = Gateway::to(&[backend.address]).await;
     let (mut client, _) = plain(&gateway).await;
-    let request = Request::post(URL).header("content-length", 1_000_000).body(()).unwrap();
+    let request = Request::post(URL).header("content-length", 10_000_000).body(()).unwrap();
     let (response, mut send) = client.send_request(request, false).unwrap();
     send.send_data("hello".into(), false).unwrap();
     let response = response.await.unwrap();
