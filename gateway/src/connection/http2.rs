@@ -10,9 +10,11 @@
 //! What a client can make us hold or do is bounded by the connection: streams at a time, octets of heads and of
 //! bodies that wait, requests taken back, requests that are malformed. `h2` bounds the frames that cost nothing to
 //! send (CONTINUATION, small DATA, resets of either side before a stream was accepted). What may happen now and then
-//! is bounded as a rate (`rate`), so that a connection that lives for days does not end of it.
+//! is bounded as a rate (`rate`), so that a connection that lives for days does not end of it. What `h2`
+//! would end a connection for, although it concerns one stream at most, never reaches it (`frames`, `hpack`).
 
 mod frames;
+mod hpack;
 mod rate;
 mod streams;
 

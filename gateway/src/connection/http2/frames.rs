@@ -1,16 +1,19 @@
 //! The frames of a connection, as they pass on their way to `h2`.
 //!
-//! `h2` ends a connection with its 101st DATA frame that is empty and does not end its stream, however long it has
-//! lived. Such a frame means nothing, but some clients send one whenever they flush. So it is dropped here while
-//! they are few; those that come faster are left to `h2`.
+//! `h2` ends a connection for two things that concern one stream at most, and takes no orders about either. One is its
+//! 101st DATA frame that is empty and does not end its stream, however long it has lived. Such a frame means nothing,
+//! but some clients send one whenever they flush: it is dropped here while they are few, and those that come faster are
+//! left to `h2`. The other is a field that `h2` cannot read (`hpack`).
 
 use std::io;
+use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, ReadBuf};
 
+use super::hpack;
 use super::rate::Rate;
 
 /// Empty frames at a time, and then one for each of these.
@@ -19,33 +22,57 @@ const EMPTY_LEAK: Duration = Duration::from_millis(10);
 
 /// Octets of a connection before its first frame (RFC 9113 §3.4).
 const PREFACE: usize = 24;
-/// Octets of a frame before its payload (RFC 9113 §4.1).
+/// Octets of a frame before its payload (RFC 9113 §4.1), and of the longest payload that we allow.
 const HEAD: usize = 9;
+const MAX_PAYLOAD: usize = 16 * 1024;
+/// Octets of a priority in HEADERS (RFC 9113 §6.2).
+const PRIORITY_LENGTH: usize = 5;
+
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const CONTINUATION: u8 = 9;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 const PADDED: u8 = 8;
+const PRIORITY: u8 = 32;
 
 /// Where in its frames a connection is.
 #[derive(Debug)]
 pub(crate) struct Frames {
-    /// Octets of the present payload that have not come yet.
+    /// Octets of the present payload that have not come yet and that pass as they are.
     payload: usize,
-    /// A frame's head that came in pieces, how much of it has come, and how much of it was passed on.
-    head: [u8; HEAD],
-    come: usize,
+    /// What has come of a frame that has to be whole before it passes, and how long that is.
+    partial: Vec<u8>,
+    whole: usize,
+    /// What passes next, and how much of it has passed.
+    out: Vec<u8>,
     passed: usize,
     /// More of a field block has to follow at once (RFC 9113 §4.3).
     in_block: bool,
     empty: Rate,
 }
 
+/// What becomes of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Course {
+    Drop,
+    /// Passes as it is.
+    Pass,
+    /// Is looked at first.
+    Look,
+}
+
 impl Frames {
     pub(crate) fn new() -> Self {
-        let empty = Rate::new(EMPTY, EMPTY_LEAK);
-        Self { payload: PREFACE, head: [0; HEAD], come: 0, passed: 0, in_block: false, empty }
+        Self {
+            payload: PREFACE,
+            partial: Vec::new(),
+            whole: HEAD,
+            out: Vec::new(),
+            passed: 0,
+            in_block: false,
+            empty: Rate::new(EMPTY, EMPTY_LEAK),
+        }
     }
 
     /// Reads what `h2` is to see. As with any reader, nothing at all is the end.
@@ -56,25 +83,28 @@ impl Frames {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         loop {
-            if self.come == HEAD {
-                let piece = (HEAD - self.passed).min(buf.remaining());
-                buf.put_slice(&self.head[self.passed..][..piece]);
+            if self.passed < self.out.len() {
+                let piece = (self.out.len() - self.passed).min(buf.remaining());
+                buf.put_slice(&self.out[self.passed..][..piece]);
                 self.passed += piece;
-                if self.passed == HEAD {
-                    (self.come, self.passed) = (0, 0);
+                if self.passed == self.out.len() {
+                    (self.out, self.passed) = (Vec::new(), 0);
                 }
                 return Poll::Ready(Ok(()));
             }
-            if self.come > 0 {
-                let mut rest = ReadBuf::new(&mut self.head[self.come..]);
+            if !self.partial.is_empty() {
+                let mut space = [0; 1024];
+                let missing = (self.whole - self.partial.len()).min(space.len());
+                let mut rest = ReadBuf::new(&mut space[..missing]);
                 ready!(Pin::new(&mut from).poll_read(cx, &mut rest))?;
-                match rest.filled().len() {
-                    0 => return Poll::Ready(Ok(())),
-                    read => self.come += read,
+                if rest.filled().is_empty() {
+                    return Poll::Ready(Ok(()));
                 }
-                if self.come == HEAD && !self.passes(self.head) {
-                    self.come = 0;
-                }
+                let mut octets = mem::take(&mut self.partial);
+                octets.extend_from_slice(rest.filled());
+                let kept = self.pass(&mut octets);
+                octets.truncate(kept);
+                self.out.splice(..0, octets);
                 continue;
             }
             let before = buf.filled().len();
@@ -88,50 +118,115 @@ impl Frames {
         }
     }
 
-    /// Moves what passes to the front. Gives how much that is.
+    /// Moves what passes to the front, as far as nothing has to be put in its place. Gives how much that is; what comes
+    /// behind it is in `out`.
     fn pass(&mut self, octets: &mut [u8]) -> usize {
         let (mut at, mut kept) = (0, 0);
         while at < octets.len() {
-            let piece = if self.payload > 0 {
-                let piece = self.payload.min(octets.len() - at);
-                self.payload -= piece;
-                piece
-            } else if let Some(head) = octets[at..].first_chunk::<HEAD>().copied() {
-                if !self.passes(head) {
-                    at += HEAD;
-                    continue;
-                }
-                HEAD
+            let rest = &octets[at..];
+            let length = if self.payload > 0 {
+                let length = self.payload.min(rest.len());
+                self.payload -= length;
+                length
             } else {
-                self.come = octets.len() - at;
-                self.head[..self.come].copy_from_slice(&octets[at..]);
-                break;
+                let Some(head) = rest.first_chunk::<HEAD>().copied() else {
+                    return self.keep_partial(rest, HEAD, kept);
+                };
+                let payload = length_of(head);
+                match self.course(head) {
+                    Course::Drop => {
+                        at += HEAD;
+                        continue;
+                    }
+                    Course::Pass => {
+                        self.settle(head);
+                        self.payload = payload;
+                        HEAD
+                    }
+                    Course::Look => {
+                        let Some(frame) = rest.get(..HEAD + payload) else {
+                            return self.keep_partial(rest, HEAD + payload, kept);
+                        };
+                        self.settle(head);
+                        if let Some(repaired) = repair(frame) {
+                            self.out.extend_from_slice(&repaired);
+                            at += HEAD + payload;
+                            continue;
+                        }
+                        HEAD + payload
+                    }
+                }
             };
-            if kept < at {
-                octets.copy_within(at..at + piece, kept);
+            if self.out.is_empty() {
+                if kept < at {
+                    octets.copy_within(at..at + length, kept);
+                }
+                kept += length;
+            } else {
+                self.out.extend_from_slice(&octets[at..at + length]);
             }
-            (at, kept) = (at + piece, kept + piece);
+            at += length;
         }
         kept
     }
 
-    /// Whether the frame that begins with this passes. If so, its payload comes next.
-    fn passes(&mut self, head: [u8; HEAD]) -> bool {
-        let [a, b, c, kind, flags, stream @ ..] = head;
-        let length = u32::from_be_bytes([0, a, b, c]) as usize;
+    fn keep_partial(&mut self, rest: &[u8], whole: usize, kept: usize) -> usize {
+        self.partial = rest.to_vec();
+        self.whole = whole;
+        kept
+    }
+
+    fn course(&mut self, head: [u8; HEAD]) -> Course {
+        let [.., kind, flags, a, b, c, d] = head;
+        let length = length_of(head);
+        let looked_at = kind == HEADERS && flags & END_HEADERS != 0 && length <= MAX_PAYLOAD;
+        if looked_at && !self.in_block {
+            return Course::Look;
+        }
         let is_empty = kind == DATA
             && length == 0
             && flags & (END_STREAM | PADDED) == 0
-            && u32::from_be_bytes(stream) << 1 != 0
+            && u32::from_be_bytes([a, b, c, d]) << 1 != 0
             && !self.in_block;
         if is_empty && !self.empty.is_exceeded() {
             self.empty.count();
-            return false;
+            return Course::Drop;
         }
-        self.in_block = matches!(kind, HEADERS | CONTINUATION) && flags & END_HEADERS == 0;
-        self.payload = length;
-        true
+        Course::Pass
     }
+
+    /// Notes what the frame that passes means for the next one.
+    fn settle(&mut self, head: [u8; HEAD]) {
+        let [.., kind, flags, _, _, _, _] = head;
+        self.in_block = matches!(kind, HEADERS | CONTINUATION) && flags & END_HEADERS == 0;
+    }
+}
+
+fn length_of([a, b, c, ..]: [u8; HEAD]) -> usize {
+    u32::from_be_bytes([0, a, b, c]) as usize
+}
+
+/// HEADERS with other fields; `None` where it passes as it is.
+fn repair(frame: &[u8]) -> Option<Vec<u8>> {
+    let (head, payload) = frame.split_first_chunk::<HEAD>()?;
+    let [.., kind, flags, _, _, _, _] = *head;
+    let (padding, payload) = match flags & PADDED {
+        0 => (0, payload),
+        _ => payload.split_first().map(|(padding, payload)| (usize::from(*padding), payload))?,
+    };
+    let priority = if flags & PRIORITY == 0 { 0 } else { PRIORITY_LENGTH };
+    let block = payload.get(priority..payload.len().checked_sub(padding)?)?;
+    let block = hpack::repair(block)?;
+    let length = u32::try_from(priority + block.len()).ok()?;
+    if length as usize > MAX_PAYLOAD {
+        return None;
+    }
+    let mut repaired = length.to_be_bytes()[1..].to_vec();
+    repaired.extend([kind, flags & !PADDED]);
+    repaired.extend(&head[5..]);
+    repaired.extend(&payload[..priority]);
+    repaired.extend(block);
+    Some(repaired)
 }
 
 #[cfg(test)]
@@ -142,12 +237,11 @@ mod tests {
 
     use super::*;
 
-    fn frame(kind: u8, flags: u8, stream: u32, length: usize) -> Vec<u8> {
-        let mut frame = (length as u32).to_be_bytes()[1..].to_vec();
+    fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+        let mut frame = (payload.len() as u32).to_be_bytes()[1..].to_vec();
         frame.extend([kind, flags]);
         frame.extend(stream.to_be_bytes());
-        // Looks like empty frames.
-        frame.resize(HEAD + length, 0);
+        frame.extend(payload);
         frame
     }
 
@@ -176,40 +270,73 @@ mod tests {
     fn empty_frames_are_dropped_unless_they_mean_something() {
         let mut frames = Frames::new();
         frames.payload = 0;
-        let passed = |frames: &mut Frames, kind, flags, stream, length| {
-            let mut octets = frame(kind, flags, stream, length);
+        let passed = |frames: &mut Frames, kind, flags, stream, payload: &[u8]| {
+            let mut octets = frame(kind, flags, stream, payload);
             frames.pass(&mut octets) > 0
         };
-        assert!(!passed(&mut frames, DATA, 0, 1, 0));
-        assert!(passed(&mut frames, DATA, END_STREAM, 1, 0), "the end of a stream");
-        assert!(passed(&mut frames, DATA, 0, 1, 1));
-        assert!(passed(&mut frames, DATA, PADDED, 1, 0), "an error");
-        assert!(passed(&mut frames, DATA, 0, 0, 0), "an error");
-        assert!(passed(&mut frames, CONTINUATION, 0, 1, 0));
-        assert!(passed(&mut frames, DATA, 0, 1, 0), "an error within a field block");
-        assert!(!passed(&mut frames, DATA, 0, 1, 0));
-        let few = (0..10 * EMPTY).position(|_| passed(&mut frames, DATA, 0, 1, 0));
+        assert!(!passed(&mut frames, DATA, 0, 1, b""));
+        assert!(passed(&mut frames, DATA, END_STREAM, 1, b""), "the end of a stream");
+        assert!(passed(&mut frames, DATA, 0, 1, b"x"));
+        assert!(passed(&mut frames, DATA, PADDED, 1, b""), "an error");
+        assert!(passed(&mut frames, DATA, 0, 0, b""), "an error");
+        assert!(passed(&mut frames, CONTINUATION, 0, 1, b""));
+        assert!(passed(&mut frames, DATA, 0, 1, b""), "an error within a field block");
+        assert!(!passed(&mut frames, DATA, 0, 1, b""));
+        let few = (0..10 * EMPTY).position(|_| passed(&mut frames, DATA, 0, 1, b""));
         assert!(few.is_some_and(|few| few >= EMPTY as usize - 5), "{few:?}: a flood is left to h2");
+    }
+
+    /// `X: 1`, and what it becomes.
+    const BAD: &[u8] = b"\0\x01X\x011";
+    const REPAIRED: &[u8] = b"\0\x01x\x01 ";
+
+    #[test]
+    fn heads_keep_what_is_around_their_fields() {
+        let priority = b"\x80\0\0\0\x01";
+        for (flags, before, after) in [
+            (0, &b""[..], &b""[..]),
+            (PADDED, b"\x03", b"\0\0\0"),
+            (PRIORITY, priority, b""),
+            (PADDED | PRIORITY, b"\x01\x80\0\0\0\x01", b"\0"),
+        ] {
+            let bad = frame(HEADERS, END_HEADERS | flags, 5, &[before, BAD, after].concat());
+            let kept = if flags & PRIORITY == 0 { &b""[..] } else { priority };
+            let expected = frame(HEADERS, END_HEADERS | flags & !PADDED, 5, &[kept, REPAIRED].concat());
+            assert_eq!(repair(&bad), Some(expected));
+        }
+        for odd in [&b""[..], b"\xff", b"\x05\0\0\0\0"] {
+            assert_eq!(repair(&frame(HEADERS, END_HEADERS | PADDED | PRIORITY, 5, odd)), None, "an error");
+        }
     }
 
     proptest! {
         #[test]
         fn however_octets_are_cut_all_frames_but_empty_ones_pass(
             kinds in prop::collection::vec((0_u8..10, prop::sample::select(vec![0, 1, 4, 5]), 0_u32..3, prop::sample::select(vec![0, 0, 1, 9, 30])), 0..12),
+            bad in prop::collection::vec(any::<bool>(), 12),
             cut in 1_usize..80,
             room in 1_usize..80,
         ) {
             let mut all = vec![b'P'; PREFACE];
             let mut expected = all.clone();
             let mut in_block = false;
-            for (kind, flags, stream, length) in kinds {
-                let octets = frame(kind, flags, stream, length);
-                all.extend(&octets);
+            for ((kind, flags, stream, length), bad) in kinds.into_iter().zip(bad) {
+                // Payloads that look like empty frames.
+                let mut octets = frame(kind, flags, stream, &vec![0; length]);
                 let dropped = kind == DATA && length == 0 && flags & 1 == 0 && stream > 0 && !in_block;
-                if !dropped {
-                    expected.extend(&octets);
-                    in_block = matches!(kind, HEADERS | CONTINUATION) && flags & 4 == 0;
+                let looked_at = kind == HEADERS && flags & END_HEADERS != 0 && !in_block;
+                if looked_at && bad {
+                    octets = frame(kind, flags, stream, BAD);
                 }
+                all.extend(&octets);
+                if dropped {
+                    continue;
+                }
+                match looked_at {
+                    true => expected.extend(repair(&octets).unwrap_or(octets)),
+                    false => expected.extend(&octets),
+                }
+                in_block = matches!(kind, HEADERS | CONTINUATION) && flags & 4 == 0;
             }
             prop_assert_eq!(read(&all, cut, room), expected);
         }

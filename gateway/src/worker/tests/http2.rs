@@ -12,7 +12,9 @@ use tokio::task::JoinHandle;
 
 use super::backend::Backend;
 use super::client::{Client, PATIENCE};
-use super::frames::{DATA, END_HEADERS, END_STREAM, Frames, HEADERS, frame, request};
+use super::frames::{
+    DATA, END_HEADERS, END_STREAM, Frames, GOAWAY, HEADERS, PROTOCOL_ERROR, RST_STREAM, frame, request,
+};
 use super::gateway::Gateway;
 use super::tls;
 
@@ -321,4 +323,59 @@ async fn names_that_http1_cannot_have_reach_no_endpoint() {
             assert_eq!((status, backend.requests()), (0x8c, 0), "400 stands in the static table");
         }
     }
+}
+
+#[tokio::test]
+async fn a_request_that_cannot_be_read_leaves_the_connection_to_the_others() {
+    let backend = Backend::new().await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    let mut client = Frames::connect(&gateway, &[]).await;
+    let field = |kind: u8, name: &[u8], value: &[u8]| {
+        let texts = [&[name.len() as u8][..], name, &[value.len() as u8], value].concat();
+        [&[kind][..], &texts].concat()
+    };
+    let named = |first: u8, value: &[u8]| [&[first, value.len() as u8][..], value].concat();
+    // One that goes into the table, and the request that it belongs to is under way all the time.
+    let kept = [request("GET", "/wait", &[]), field(0x40, b"x-kept", b"kept")].concat();
+    client.send(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &kept)).await;
+    let whole = request("GET", "/x", &[]);
+    let bad = [
+        [whole.clone(), field(0, b"X-A", b"1")].concat(),
+        [whole.clone(), field(0x40, b"X-Indexed", b"1")].concat(),
+        [whole.clone(), field(0x10, b"x-a", b"1\r\nx-b: 2")].concat(),
+        [whole.clone(), field(0x40, b"x-a", b"\0")].concat(),
+        [whole.clone(), field(0, b":other", b"1")].concat(),
+        // `accept` and a method by number, and a path that is no text.
+        [whole.clone(), named(0x40 | 19, b"a\x7f")].concat(),
+        [&[0x86][..], &named(0x40 | 2, b"G T"), &named(4, b"/"), &named(1, b"a.example")].concat(),
+        [&[0x86][..], &named(2, b"GET"), &named(0x40 | 4, b"/\xff"), &named(1, b"a.example")].concat(),
+    ];
+    for (stream, block) in (3..).step_by(2).zip(&bad) {
+        client.send(&frame(HEADERS, END_HEADERS | END_STREAM, stream, block)).await;
+        let refused = loop {
+            let frame = client.next().await.expect("the connection goes on");
+            if [HEADERS, RST_STREAM, GOAWAY].contains(&frame.kind) {
+                break frame;
+            }
+        };
+        assert_eq!(refused.stream, stream, "{refused:?}");
+        let is_400 = refused.kind == HEADERS && refused.payload[0] == 0x8c;
+        assert!(is_400 || refused.kind == RST_STREAM && refused.error() == PROTOCOL_ERROR, "{refused:?}");
+    }
+    // Both sides know the same table: behind the five bad fields that went into it is the one before.
+    let last = [request("GET", "/x", &[]), vec![0x80 | (62 + 5)]].concat();
+    client.send(&frame(HEADERS, END_HEADERS | END_STREAM, 101, &last)).await;
+    let body = String::from_utf8(client.await_kind(DATA).await.unwrap().payload).unwrap();
+    while backend.requests() < 2 {
+        tokio::task::yield_now().await;
+    }
+    assert!(body.contains("x-kept: kept"), "{body}");
+    backend.gate.add_permits(1);
+    loop {
+        let frame = client.await_kind(HEADERS).await.expect("an answer");
+        if frame.stream == 1 {
+            break;
+        }
+    }
+    assert_eq!(backend.requests(), 2, "none of the others reached the endpoint");
 }

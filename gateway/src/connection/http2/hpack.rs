@@ -1,0 +1,451 @@
+//! Fields that `h2` cannot read.
+//!
+//! A field name with capital letters, or a value with a control character, makes one request malformed, which is an
+//! error of its stream (RFC 9113 §8.1.1). To `h2` it is an error of the compression, after which the whole connection
+//! has to end, with the requests of everybody else behind the same load balancer. So such a field is replaced, before
+//! `h2` sees it, by one that `h2` reads and that no request may have either: its value begins with a blank
+//! (RFC 9113 §8.2.1). Both take the same room in the table of fields that later requests refer to (RFC 7541 §4.1), so
+//! that the two sides of the connection stay in step.
+
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use http::{Method, StatusCode};
+
+/// Ones in a row that no Huffman code without a character of [`is_odd`] has, whatever its neighbours.
+const ODD_ONES: u32 = 10;
+/// Characters of `:method` and `:status`.
+const PSEUDO_NAME: usize = 7;
+
+/// What a field may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// A field.
+    Field,
+    /// `:authority`, `:path`, `:scheme`, `:protocol`.
+    Text,
+    Method,
+    Status,
+    /// Nothing: its name is none.
+    Bad,
+}
+
+/// A string, as it is written.
+#[derive(Clone, Copy, Debug)]
+struct Text<'b> {
+    octets: &'b [u8],
+    huffman: bool,
+}
+
+/// The block without fields that `h2` cannot read; `None` if there are none, or if it is no field block at all.
+pub(super) fn repair(block: &[u8]) -> Option<Vec<u8>> {
+    let mut repaired: Option<Vec<u8>> = None;
+    let mut at = 0;
+    while at < block.len() {
+        let start = at;
+        let (prefix, literal) = match block[at] {
+            0x80.. => (7, false),
+            0x40..=0x7f => (6, true),
+            0x20..=0x3f => (5, false),
+            _ => (4, true),
+        };
+        let index = integer(block, &mut at, prefix)?;
+        let field = match literal {
+            true => literal_field(block, &mut at, index, prefix == 6)?,
+            false => None,
+        };
+        match (field, &mut repaired) {
+            (Some(field), Some(repaired)) => repaired.extend(field),
+            (Some(field), None) => repaired = Some([&block[..start], &field].concat()),
+            (None, Some(repaired)) => repaired.extend(&block[start..at]),
+            (None, None) => {}
+        }
+    }
+    repaired
+}
+
+/// Reads a field that is written out. Gives what it is to be replaced by, if it is bad.
+#[expect(clippy::option_option, reason = "no field block at all, nothing to replace, or something")]
+fn literal_field(block: &[u8], at: &mut usize, index: usize, indexed: bool) -> Option<Option<Vec<u8>>> {
+    let name = if index == 0 { Some(Text::read(block, at)?.decode()?) } else { None };
+    let value = Text::read(block, at)?;
+    let kind = match (&name, index) {
+        (Some(name), _) => Kind::named(name),
+        (None, 1 | 4..=7) => Kind::Text,
+        (None, 2 | 3) => Kind::Method,
+        (None, 8..=14) => Kind::Status,
+        (None, _) => Kind::Field,
+    };
+    if !kind.may_refuse(value) {
+        return Some(None);
+    }
+    let value = value.decode()?;
+    if kind.takes(&value) {
+        return Some(None);
+    }
+    let mut field = Vec::new();
+    match (&name, kind) {
+        // Whatever its name is, a value of blanks has it refused.
+        (None, Kind::Field | Kind::Text) => {
+            put_integer(&mut field, if indexed { (6, 0x40) } else { (4, 0) }, index);
+            put_blanks(&mut field, value.len());
+        }
+        _ => {
+            let name = name.as_ref().map_or(PSEUDO_NAME, |name| name.len());
+            let room = name + value.len();
+            // An empty name with an empty value: as long as one with no characters.
+            if room < 2 {
+                return None;
+            }
+            field.extend([if indexed { 0x40 } else { 0 }, 1, b'x']);
+            put_blanks(&mut field, room - 1);
+        }
+    }
+    Some(Some(field))
+}
+
+impl Kind {
+    fn named(name: &[u8]) -> Self {
+        match name {
+            b":authority" | b":path" | b":scheme" | b":protocol" => Self::Text,
+            b":method" => Self::Method,
+            b":status" => Self::Status,
+            [] | [b':', ..] => Self::Bad,
+            name if name.iter().all(|byte| is_in_names(*byte)) => Self::Field,
+            _ => Self::Bad,
+        }
+    }
+
+    /// Whether it has to be looked at closely.
+    fn may_refuse(self, value: Text<'_>) -> bool {
+        match self {
+            Self::Field | Self::Text => value.may_be_odd(),
+            Self::Method | Self::Status | Self::Bad => true,
+        }
+    }
+
+    fn takes(self, value: &[u8]) -> bool {
+        match self {
+            Self::Field => !value.iter().any(|byte| is_control(*byte)),
+            Self::Text => str::from_utf8(value).is_ok(),
+            Self::Method => Method::from_bytes(value).is_ok(),
+            Self::Status => StatusCode::from_bytes(value).is_ok(),
+            Self::Bad => false,
+        }
+    }
+}
+
+impl<'b> Text<'b> {
+    fn read(block: &'b [u8], at: &mut usize) -> Option<Self> {
+        let huffman = block.get(*at)? & 0x80 != 0;
+        let length = integer(block, at, 7)?;
+        let octets = block.get(*at..)?.get(..length)?;
+        *at += length;
+        Some(Self { octets, huffman })
+    }
+
+    fn decode(self) -> Option<Cow<'b, [u8]>> {
+        match self.huffman {
+            true => HUFFMAN.decode(self.octets).map(Cow::Owned),
+            false => Some(Cow::Borrowed(self.octets)),
+        }
+    }
+
+    /// Whether there may be a control character in it, or one beyond ASCII.
+    fn may_be_odd(self) -> bool {
+        if !self.huffman {
+            return self.octets.iter().any(|byte| is_odd(*byte));
+        }
+        let mut ones = 0;
+        self.octets.iter().any(|byte| {
+            let longest = ones + byte.leading_ones();
+            ones = if *byte == 0xff { longest } else { byte.trailing_ones() };
+            longest >= ODD_ONES
+        })
+    }
+}
+
+fn is_control(byte: u8) -> bool {
+    byte < b' ' && byte != b'\t' || byte == 0x7f
+}
+
+fn is_odd(byte: u8) -> bool {
+    is_control(byte) || byte >= 0x80
+}
+
+/// Characters of names that `h2` reads; [`is_sound`](crate::connection::head::http2::is_sound) is stricter.
+fn is_in_names(byte: u8) -> bool {
+    byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"!\"#$%&'*+-.^_`|~".contains(&byte)
+}
+
+/// RFC 7541 §5.1, as far as `h2` reads it.
+fn integer(block: &[u8], at: &mut usize, prefix: u32) -> Option<usize> {
+    let most = (1_usize << prefix) - 1;
+    let mut value = usize::from(*block.get(*at)?) & most;
+    *at += 1;
+    if value < most {
+        return Some(value);
+    }
+    for shift in [0, 7, 14, 21] {
+        let byte = *block.get(*at)?;
+        *at += 1;
+        value += usize::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+fn put_integer(out: &mut Vec<u8>, (prefix, bits): (u32, u8), value: usize) {
+    let most = (1_usize << prefix) - 1;
+    // All casts are of what was just cut to size.
+    if value < most {
+        return out.push(bits | value as u8);
+    }
+    out.push(bits | most as u8);
+    let mut rest = value - most;
+    while rest >= 0x80 {
+        out.push(rest as u8 | 0x80);
+        rest >>= 7;
+    }
+    out.push(rest as u8);
+}
+
+fn put_blanks(out: &mut Vec<u8>, count: usize) {
+    put_integer(out, (7, 0), count);
+    out.resize(out.len() + count, b' ');
+}
+
+/// The code of RFC 7541, Appendix B. It is canonical: codes of one length are in the order of their characters, and
+/// follow those of the length before.
+struct Huffman {
+    /// By length: the first code, and where its character stands in `characters`.
+    lengths: [(u32, usize, usize); MAX_LENGTH + 1],
+    characters: Vec<u8>,
+}
+
+/// Bits of the longest code.
+const MAX_LENGTH: usize = 30;
+
+static HUFFMAN: LazyLock<Huffman> = LazyLock::new(Huffman::new);
+
+impl Huffman {
+    fn new() -> Self {
+        let (mut lengths, mut characters) = ([(0, 0, 0); MAX_LENGTH + 1], Vec::with_capacity(256));
+        let mut next = 0;
+        for (length, place) in lengths.iter_mut().enumerate() {
+            next <<= 1;
+            let begin = characters.len();
+            characters
+                .extend((0..=u8::MAX).filter(|byte| usize::from(LENGTHS[usize::from(*byte)]) == length));
+            let count = characters.len() - begin;
+            *place = (next, begin, count);
+            next += count as u32;
+        }
+        Self { lengths, characters }
+    }
+
+    /// `None` if it is no code, or ends with more than the rest of an octet, or other than with ones.
+    fn decode(&self, octets: &[u8]) -> Option<Vec<u8>> {
+        let mut out = Vec::with_capacity(octets.len() * 2);
+        let (mut code, mut length) = (0_u32, 0);
+        for octet in octets {
+            for bit in (0..8).rev() {
+                code = code << 1 | u32::from(octet >> bit & 1);
+                length += 1;
+                let (first, begin, count) = *self.lengths.get(length)?;
+                let place = code.wrapping_sub(first) as usize;
+                if place < count {
+                    out.push(self.characters[begin + place]);
+                    (code, length) = (0, 0);
+                }
+            }
+        }
+        (length < 8 && code + 1 == 1 << length).then_some(out)
+    }
+}
+
+/// Bits of the code of each character.
+#[rustfmt::skip]
+const LENGTHS: [u8; 256] = [
+    13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28,
+    28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28,
+    6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6,
+    5, 5, 5, 6, 6, 6, 6, 6, 6, 6, 7, 8, 15, 6, 12, 10,
+    13, 6, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7,
+    7, 7, 7, 7, 7, 7, 7, 7, 8, 7, 8, 13, 19, 13, 14, 6,
+    15, 5, 6, 5, 6, 5, 6, 6, 6, 5, 7, 7, 6, 6, 6, 5,
+    6, 7, 6, 5, 5, 6, 7, 7, 7, 7, 7, 15, 11, 14, 13, 28,
+    20, 22, 20, 20, 22, 22, 22, 23, 22, 23, 23, 23, 23, 23, 24, 23,
+    24, 24, 22, 23, 24, 23, 23, 23, 23, 21, 22, 23, 22, 23, 23, 24,
+    22, 21, 20, 22, 22, 23, 23, 21, 23, 22, 22, 24, 21, 22, 23, 23,
+    21, 21, 22, 21, 23, 22, 23, 23, 20, 22, 22, 22, 23, 22, 22, 23,
+    26, 26, 20, 19, 22, 23, 22, 25, 26, 26, 26, 27, 27, 26, 24, 25,
+    19, 21, 26, 27, 27, 26, 27, 24, 21, 21, 26, 26, 28, 27, 27, 27,
+    20, 24, 20, 21, 22, 21, 21, 23, 22, 22, 25, 25, 24, 24, 26, 23,
+    26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27, 26,
+];
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A string in the code.
+    fn code(text: &[u8]) -> Vec<u8> {
+        let mut bits = Vec::new();
+        for byte in text {
+            let length = usize::from(LENGTHS[usize::from(*byte)]);
+            let (first, begin, count) = HUFFMAN.lengths[length];
+            let place = HUFFMAN.characters[begin..begin + count].iter().position(|one| one == byte).unwrap();
+            let code = first + place as u32;
+            bits.extend((0..length).rev().map(|bit| code >> bit & 1 == 1));
+        }
+        while bits.len() % 8 > 0 {
+            bits.push(true);
+        }
+        bits.chunks(8).map(|octet| octet.iter().fold(0, |octet, bit| octet << 1 | u8::from(*bit))).collect()
+    }
+
+    fn put_text(out: &mut Vec<u8>, text: &[u8], huffman: bool) {
+        let (octets, bit) = if huffman { (code(text), 0x80) } else { (text.to_vec(), 0) };
+        put_integer(out, (7, bit), octets.len());
+        out.extend(octets);
+    }
+
+    /// A field as it is written: with the index of its name, or its name.
+    fn field(indexed: bool, name: Result<usize, &[u8]>, value: &[u8], huffman: bool) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_integer(&mut out, if indexed { (6, 0x40) } else { (4, 0x10) }, name.unwrap_or(0));
+        if let Err(name) = name {
+            put_text(&mut out, name, huffman);
+        }
+        put_text(&mut out, value, huffman);
+        out
+    }
+
+    #[test]
+    fn the_code_is_the_one_of_the_rfc() {
+        // RFC 7541, C.4.1 and C.6.1.
+        for (text, octets) in [
+            (
+                &b"www.example.com"[..],
+                &[0xf1, 0xe3, 0xc2, 0xe5, 0xf2, 0x3a, 0x6b, 0xa0, 0xab, 0x90, 0xf4, 0xff][..],
+            ),
+            (b"private", &[0xae, 0xc3, 0x77, 0x1a, 0x4b]),
+            (b"\0\xff", &[0xff, 0xc7, 0xff, 0xff, 0xdd]),
+        ] {
+            assert_eq!(code(text).escape_ascii().to_string(), octets.escape_ascii().to_string());
+            assert_eq!(HUFFMAN.decode(octets).as_deref(), Some(text));
+        }
+        assert_eq!(HUFFMAN.decode(&[0xff; 4]), None, "the end of the string within it");
+        assert_eq!(HUFFMAN.decode(&[0x00, 0xff]), None, "more than the rest of an octet");
+        assert_eq!(HUFFMAN.decode(&[0x00]), None, "other than ones");
+    }
+
+    #[test]
+    fn what_is_bad_is_replaced_and_nothing_else() {
+        for huffman in [false, true] {
+            for (name, value, good) in [
+                (Err(&b"x-a"[..]), &b"1"[..], true),
+                (Err(b"x-\"a\""), b"1", true),
+                (Err(b"x-a"), b"\tb\xc3\xff ", true),
+                (Err(b":path"), b"/\xc3\xa4", true),
+                (Err(b":method"), b"GET", true),
+                (Ok(2), b"PATCH", true),
+                (Ok(4), b"/x", true),
+                (Ok(32), b"a=1", true),
+                (Ok(70), b"\xff", true),
+                (Err(b"X-A"), b"1", false),
+                (Err(b"x a"), b"1", false),
+                (Err(b":x"), b"1", false),
+                (Err(b""), b"12", false),
+                (Err(b"x-a"), b"1\r\nx-b: 2", false),
+                (Err(b"x-a"), b"\0", false),
+                (Err(b":path"), b"/\xff", false),
+                (Err(b":method"), b"G T", false),
+                (Err(b":status"), b"x", false),
+                (Ok(2), b"G\0T", false),
+                (Ok(4), b"/\xe4", false),
+                (Ok(8), b"2000", false),
+                (Ok(32), b"a=\x7f", false),
+                (Ok(70), b"\n", false),
+            ] {
+                for indexed in [false, true] {
+                    let bad = field(indexed, name, value, huffman);
+                    let block = [&[0x82][..], &bad, &[0x84]].concat();
+                    let repaired = repair(&block);
+                    assert_eq!(repaired.is_none(), good, "{name:?} {value:?}");
+                    let Some(repaired) = repaired else { continue };
+                    assert!(repaired.starts_with(&[0x82]) && repaired.ends_with(&[0x84]));
+                    assert_eq!(repair(&repaired), None);
+                    assert_eq!(rooms(&repaired), rooms(&block), "{name:?} {value:?}");
+                }
+            }
+        }
+    }
+
+    /// The names of fields that go into the table, where they are known by number, and the room that they take.
+    fn rooms(block: &[u8]) -> Option<Vec<usize>> {
+        let (mut rooms, mut at) = (Vec::new(), 0);
+        while at < block.len() {
+            let (prefix, literal) = match block[at] {
+                0x80.. => (7, false),
+                0x40..=0x7f => (6, true),
+                0x20..=0x3f => (5, false),
+                _ => (4, true),
+            };
+            let index = integer(block, &mut at, prefix)?;
+            if literal {
+                let name = match index {
+                    0 => Text::read(block, &mut at)?.decode()?.len(),
+                    2 | 3 | 8..=14 => PSEUDO_NAME,
+                    // Stays what it was.
+                    index => 1000 * index,
+                };
+                let value = Text::read(block, &mut at)?.decode()?.len();
+                if prefix == 6 {
+                    rooms.push(name + value);
+                }
+            }
+        }
+        Some(rooms)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(1000))]
+
+        #[test]
+        fn both_sides_stay_in_step(
+            fields in prop::collection::vec(
+                (any::<bool>(), 0_usize..80, "[a-cA-C:]{1,4}", prop::collection::vec(any::<u8>(), 0..40), any::<bool>()),
+                0..6,
+            ),
+        ) {
+            let fields = fields.iter().map(|(indexed, index, name, value, huffman)| match index {
+                0..20 => field(*indexed, Err(name.as_bytes()), value, *huffman),
+                index => field(*indexed, Ok(index - 19), value, *huffman),
+            });
+            let block = fields.collect::<Vec<_>>().concat();
+            let repaired = repair(&block).unwrap_or_else(|| block.clone());
+            prop_assert_eq!(repair(&repaired), None);
+            prop_assert_eq!(rooms(&repaired), rooms(&block));
+        }
+
+        #[test]
+        fn text_comes_out_as_it_went_in(text in prop::collection::vec(any::<u8>(), 0..60)) {
+            let octets = code(&text);
+            prop_assert_eq!(HUFFMAN.decode(&octets), Some(text.clone()));
+            let odd = Text { octets: &octets, huffman: true };
+            prop_assert!(odd.may_be_odd() || !text.iter().any(|byte| is_odd(*byte)));
+        }
+
+        #[test]
+        fn nothing_upsets_it(block in prop::collection::vec(any::<u8>(), 0..200)) {
+            let repaired = repair(&block);
+            prop_assert!(repaired.is_none_or(|repaired| repair(&repaired).is_none()));
+        }
+    }
+}
