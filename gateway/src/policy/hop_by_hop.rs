@@ -111,8 +111,11 @@ fn options(head: &impl Fields) -> impl Iterator<Item = &[u8]> {
 #[cfg(test)]
 mod tests {
     use http::HeaderMap;
+    use proptest::prelude::*;
 
     use super::*;
+    use crate::connection::field_names::FieldNames;
+    use crate::connection::head::Head;
 
     fn head(fields: &[(&'static str, &'static str)]) -> HeaderMap {
         let pair = |(name, value): &(&'static str, &'static str)| {
@@ -186,5 +189,48 @@ mod tests {
         assert_eq!(map, head(&[("x-b", "2")]));
         response(&mut switched, StatusCode::SWITCHING_PROTOCOLS);
         assert_eq!(switched, head(&[("connection", "upgrade"), ("upgrade", "h2"), ("x-b", "2")]));
+    }
+
+    proptest! {
+        /// However `Connection` is written: a head that is taken has no more options than it may, loses every field
+        /// that it names and no other, whichever way a driver keeps it.
+        #[test]
+        fn what_connection_names_goes_and_nothing_else(
+            lines in prop::collection::vec(
+                prop::collection::vec("[ \t]{0,2}(X-[A-D]|x-[a-d]|Host|Content-Length|close|a b|)[ \t]{0,2}", 0..40),
+                0..4,
+            ),
+            fields in prop::collection::vec("x-[a-f]", 0..8),
+        ) {
+            let lines: Vec<String> = lines.iter().map(|options| options.join(",")).collect();
+            let mut text = "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n".to_owned();
+            fields.iter().for_each(|name| text += &format!("{name}: 1\r\n"));
+            lines.iter().for_each(|line| text += &format!("connection: {line}\r\n"));
+            text += "\r\n";
+            let options: usize = lines.iter().map(|line| line.trim().split(',').count()).sum();
+            let head = Head::read(text.as_bytes(), FieldNames::PLAIN);
+            prop_assert_eq!(head.is_ok(), options <= MAX_OPTIONS);
+            let Ok(mut head) = head else { return Ok(()) };
+            let mut map: HeaderMap = head.fields.iter().fold(HeaderMap::new(), |mut map, (name, value)| {
+                let name = HeaderName::from_bytes(name).unwrap();
+                HeaderMap::append(&mut map, name, HeaderValue::from_bytes(value).unwrap());
+                map
+            });
+            let named = |name: &str| {
+                lines.iter().any(|line| line.split(',').any(|option| option.trim().eq_ignore_ascii_case(name)))
+            };
+            let mut expected: Vec<&str> =
+                fields.iter().map(String::as_str).filter(|name| !named(name)).chain(["content-length", "host"]).collect();
+            expected.sort_unstable();
+            request(&mut head.fields, Version::HTTP_11);
+            request(&mut map, Version::HTTP_11);
+            let lower = |(name, _): (&[u8], &[u8])| String::from_utf8(name.to_ascii_lowercase()).unwrap();
+            let mut left: Vec<String> = head.fields.iter().map(lower).collect();
+            left.sort_unstable();
+            prop_assert_eq!(&left, &expected);
+            let mut left: Vec<&str> = map.iter().map(|(name, _)| name.as_str()).collect();
+            left.sort_unstable();
+            prop_assert_eq!(&left, &expected);
+        }
     }
 }
