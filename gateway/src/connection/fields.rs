@@ -29,8 +29,11 @@ const KEPT_TEXT: usize = 16 * 1024;
 /// Lists whose memory is kept by a thread.
 const KEPT_LISTS: usize = 256;
 
+/// What a list gives back: text, places, and those that were kept.
+type Memory = (Vec<u8>, Vec<Place>, Vec<Place>);
+
 thread_local! {
-    static SPARE: RefCell<Vec<(Vec<u8>, Vec<Place>, Vec<Place>)>> = const { RefCell::new(Vec::new()) };
+    static SPARE: RefCell<Vec<Memory>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Where a field is. Heads are far shorter than 4 GiB.
