@@ -2,7 +2,7 @@
 //!
 //! They come last and win, so no rule may name a field that says where a message ends, what becomes of its
 //! connection, where it goes or how often it has been here: whoever could would make us and an endpoint read two
-//! different messages. [`EditableName`] has no such value. `Host` has a setting of its own.
+//! different messages. `EditableName` has no such value. `Host` has a setting of its own.
 
 use http::{HeaderName, HeaderValue};
 use sluice_config::Filter;
