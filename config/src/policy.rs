@@ -129,8 +129,8 @@ pub struct CookieAffinity {
     pub path: Arc<str>,
     /// `session-cookie-domain`.
     pub domain: Option<Arc<str>>,
-    /// `session-cookie-secure`; `None` sets the attribute when the request came over https.
-    pub secure: Option<bool>,
+    /// `session-cookie-secure`: the attribute is set on answers over http too; over https it always is.
+    pub secure: bool,
     /// `session-cookie-samesite`.
     pub same_site: Option<SameSite>,
     /// `session-cookie-expires`, seconds from now.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use sluice_config::{Problem, Severity};
+use sluice_config::{Host, Problem, Severity};
 
 use crate::controller::Controller;
 use crate::options::Options;
@@ -30,6 +30,8 @@ pub struct Counts {
     pub hosts: usize,
     /// Rules of all hosts.
     pub rules: usize,
+    /// How many of these are closed: what they cover is served by nobody.
+    pub closed: usize,
     /// Pools.
     pub pools: usize,
     /// Endpoints of all Service ports in use.
@@ -70,11 +72,16 @@ pub fn check(folder: &Path, options: Options) -> Result<CheckReport, FileSourceE
             skipped: batch.skipped.unwrap_or_default(),
             hosts: snapshot.hosts.len(),
             rules: snapshot.hosts.values().map(|host| host.rules.len()).sum(),
+            closed: snapshot.hosts.values().map(|host| closed_rules(host)).sum(),
             pools: snapshot.pools.len(),
             endpoints: snapshot.endpoint_sets.values().map(|set| set.endpoints.len()).sum(),
             certificates: snapshot.certificates.len(),
         },
     })
+}
+
+fn closed_rules(host: &Host) -> usize {
+    host.rules.iter().filter(|rule| rule.policies.deny.is_some()).count()
 }
 
 #[cfg(test)]

@@ -48,7 +48,11 @@ impl Refusals {
                 ("certificate", Some((namespace, name))) => ObjectRef::new("Secret", namespace, name),
                 _ => ObjectRef::new(part, "", name),
             };
-            let message = format!("refused by the data plane: {reason}; what it had before stays in force");
+            let fate = match part {
+                "host" => "every path of the host answers 503",
+                _ => "what it had before stays in force",
+            };
+            let message = format!("refused by the data plane: {reason}; {fate}");
             error(&object, "", message, "correct the object; it is tried again when it changes")
         })
     }

@@ -12,8 +12,14 @@ fn the_list_of_annotations_is_that_of_the_table() {
         "annotations.md",
         "# Annotations\n\nMade from the tables in `controller/src/translate/annotations/`. The prefix is \
          `nginx.ingress.kubernetes.io/` unless\n`--annotations-prefix` says otherwise. What is not served yet fails \
-         closed where it protects or changes answers: its routes\nanswer 503, and `sluice check` says why and what \
-         to do; what is harmless warns.\n\n",
+         closed where it protects or changes answers: its routes\nanswer 503, whatever `annotations-risk-level` \
+         says, and `sluice check` says why and what to do; what is harmless warns.\n\nAn invalid value rejects the \
+         Ingress: all its routes answer 404 until it is corrected (503 with\n`--enable-annotation-validation=false`). \
+         So does a value with a word of `annotation-value-word-blocklist`, and an annotation that\nis served but has \
+         a higher risk than `annotations-risk-level` allows. Where the table says that an invalid value is ignored,\n\
+         the Ingress stays served with the default, and a problem says so.\n\nA closed Ingress keeps its hosts and \
+         paths, and the oldest Ingress still wins: nothing that it covers is served by a\nbroader path, a wildcard \
+         host or the catch-all.\n\n",
         &annotations::markdown_table(),
     );
 }

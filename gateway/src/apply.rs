@@ -2,15 +2,19 @@
 //!
 //! The order keeps every reference good at every moment: certificates, endpoint sets and pools come before the
 //! hosts that name them, removals go last. Requests see each host change whole, by one swap of a table that
-//! shares all hosts that did not change, so a delta costs what it changes. A part that cannot be used is
-//! refused with a reason and its last good version stays; the rest of the delta goes on.
+//! shares all hosts that did not change, so a delta costs what it changes. A part that cannot be used is refused
+//! with a reason, and the rest of the delta goes on. A certificate keeps its last good version. A host does not: that
+//! would lack whatever protection the new one has, and hold pools that are gone. It is closed whole.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Instant;
 
 use serde::Serialize;
-use sluice_config::{Change, Delta, PoolKey, Refusal, Report};
+use sluice_config::{
+    Action, Change, Delta, Deny, Host, Match, ObjectRef, Origin, PathMatch, Policies, PoolKey, Refusal,
+    Report, Rule,
+};
 
 use crate::bounds::bounded;
 use crate::route::{Compiler, Target};
@@ -86,7 +90,7 @@ fn apply_hosts(state: &State, delta: &Delta, configuration: &mut Configuration, 
     }
     let compiler = Compiler { registry: &state.registry, meters: state.telemetry.requests() };
     let mut table = (**state.routes.load()).clone();
-    let replace = |key, host: Option<&Arc<sluice_config::Host>>, configuration: &mut Configuration| {
+    let replace = |key, host: Option<&Arc<Host>>, configuration: &mut Configuration| {
         let old = match host {
             Some(host) => configuration.hosts.insert(Clone::clone(key), host.clone()),
             None => configuration.hosts.remove(key),
@@ -102,8 +106,17 @@ fn apply_hosts(state: &State, delta: &Delta, configuration: &mut Configuration, 
                     table.put_host(key, Arc::new(compiled));
                     replace(key, Some(host), configuration);
                 }
-                Err(error) => refused
-                    .push(Refusal { subject: format!("host {}", key.pattern), reason: error.to_string() }),
+                Err(error) => {
+                    let reason = error.to_string();
+                    let closed = Arc::new(closed(host, &reason));
+                    match compiler.host(&closed) {
+                        Ok(compiled) => drop(table.put_host(key, Arc::new(compiled))),
+                        // A fixed status on one path always compiles; without it the host is unknown.
+                        Err(_) => drop(table.remove_host(key)),
+                    }
+                    replace(key, Some(&closed), configuration);
+                    refused.push(Refusal { subject: format!("host {}", key.pattern), reason });
+                }
             }
         }
     }
@@ -127,6 +140,30 @@ fn apply_hosts(state: &State, delta: &Delta, configuration: &mut Configuration, 
     }
     state.routes.store(Arc::new(table));
 }
+
+/// A host in place of one that cannot be used: every path of it answers 503. It keeps its TLS.
+fn closed(host: &Host, reason: &str) -> Host {
+    let origin = host.rules.first().map(|rule| Origin { path: "/".into(), ..(*rule.origin).clone() });
+    let origin = origin.unwrap_or_else(|| Origin {
+        object: ObjectRef::new("Host", "", &host.key.pattern.to_string()),
+        rule: 0,
+        match_index: 0,
+        rule_name: None,
+        path: "/".into(),
+    });
+    let deny = Some(Deny { status: CLOSED, reason: reason.into() });
+    let rule = Rule {
+        matches: Match::path(PathMatch::Prefix("/".into())),
+        action: Action::Answer(CLOSED),
+        policies: Arc::new(Policies { deny, ..Policies::default() }),
+        filters: Vec::new(),
+        origin: Arc::new(origin),
+    };
+    Host { key: host.key.clone(), tls: host.tls.clone(), rules: vec![rule], fall_through: false }
+}
+
+/// Status of every path of a host that cannot be used.
+const CLOSED: u16 = 503;
 
 /// Keeps the books of certificates. What was refused leaves the version before it in force.
 fn apply_certificates(delta: &Delta, configuration: &mut Configuration, refused: &[Refusal]) {

@@ -1,7 +1,7 @@
 //! A rule, compiled: pool handles in place of keys, header values in place of texts, metric labels resolved.
 //!
-//! Compiling may fail, and then the whole host is refused and its last good version stays in force: a policy
-//! or filter that cannot be carried out must never be skipped. After it nothing on the request path parses,
+//! Compiling may fail, and then the whole host is refused and closed: a policy or filter that cannot be carried out
+//! must never be skipped. After it nothing on the request path parses,
 //! formats or looks anything up by name.
 
 use std::sync::{Arc, OnceLock};

@@ -52,9 +52,13 @@ fn render(report: &CheckReport) -> String {
         writeln!(text, "not served and skipped: {}", kinds(&counts.skipped))
             .expect("a String takes any text");
     }
+    let closed = match counts.closed {
+        0 => String::new(),
+        closed => format!(" ({closed} of them closed)"),
+    };
     writeln!(
         text,
-        "served: {} hosts, {} rules, {} pools, {} endpoints, {} certificates; {} problems",
+        "served: {} hosts, {} rules{closed}, {} pools, {} endpoints, {} certificates; {} problems",
         counts.hosts,
         counts.rules,
         counts.pools,

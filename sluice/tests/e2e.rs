@@ -8,6 +8,7 @@ mod e2e_admin;
 mod e2e_affinity;
 mod e2e_check;
 mod e2e_classes;
+mod e2e_closed;
 mod e2e_conflicts;
 mod e2e_default_backend;
 mod e2e_errors;

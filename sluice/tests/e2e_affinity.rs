@@ -148,6 +148,52 @@ fn without_annotations_the_path_is_the_rules_and_secure_follows_the_scheme() {
 }
 
 #[test]
+fn a_bad_cookie_setting_is_ignored_and_the_ingress_stays_served() {
+    let ingress = sticky(&[
+        ("session-cookie-expires", "1h"),
+        ("session-cookie-name", "a=b"),
+        ("session-cookie-path", "/; Domain=evil"),
+        ("session-cookie-samesite", "loose"),
+    ]);
+    let backends = backends();
+    let (_folder, gateway) = start(&ingress, &backends);
+    let response = get(gateway.http, HOST, "/");
+    let field = response.header("set-cookie").unwrap();
+    assert!(field.starts_with("INGRESSCOOKIE=") && field.contains("Path=/;"), "{field}");
+    assert!(!field.contains("Expires") && !field.contains("evil") && !field.contains("SameSite"), "{field}");
+    let problems = gateway.problems();
+    for part in ["session-cookie-expires", "\"1h\"", "session-cookie-name", "session-cookie-path"] {
+        assert!(problems.contains(part), "{part}: {problems}");
+    }
+}
+
+#[test]
+fn a_cookie_over_https_is_secure_whatever_the_annotation_says() {
+    let certificate = TestCertificate::new(&[HOST]);
+    let ingress =
+        sticky(&[("session-cookie-secure", "false"), ("ssl-redirect", "false")]).tls(&[HOST], "tls");
+    let backends = backends();
+    let (folder, gateway) = start(&ingress, &backends);
+    folder.write("tls.yaml", certificate.secret("tls"));
+    let secure = crate::harness::get_tls(gateway.https, HOST, "/");
+    assert!(secure.header("set-cookie").unwrap().contains("; Secure"), "{:?}", secure.headers());
+    let plain = get(gateway.http, HOST, "/");
+    assert!(!plain.header("set-cookie").unwrap().contains("; Secure"), "{:?}", plain.headers());
+}
+
+#[test]
+fn a_path_that_no_cookie_can_have_does_not_close_its_host() {
+    let ingress = sticky(&[]).typed_path(HOST, "/a;b", "ImplementationSpecific", "sticky");
+    let backends = backends();
+    let (_folder, gateway) = start(&ingress, &backends);
+    for path in ["/", "/a;b"] {
+        let response = get(gateway.http, HOST, path);
+        assert_eq!(response.status, 200, "{path}");
+        assert!(response.header("set-cookie").unwrap().contains("Path=/;"), "{:?}", response.headers());
+    }
+}
+
+#[test]
 fn a_dead_pinned_endpoint_keeps_its_session_unless_told_to_change() {
     for (change, status) in [("false", 502), ("true", 200)] {
         let mut backends = backends();

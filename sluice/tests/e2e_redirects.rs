@@ -120,3 +120,19 @@ fn https_answers_carry_hsts_in_place_of_the_backends() {
     folder.write("config.yaml", config_map("ingress-nginx/controller", &[("hsts", "false")]));
     await_until("the backend's own field", || hsts(&get_tls(gateway.https, HOST, "/")) == ["max-age=1"]);
 }
+
+#[test]
+fn hosts_that_no_tls_entry_names_are_redirected_too_and_get_the_default_certificate() {
+    let backend = Backend::echo("web");
+    let ingress = ingress().path("other.example", "/", "web").path("*.wild.example", "/", "web");
+    let gateway = Gateway::start(&folder(&ingress, true, &backend));
+    for host in [HOST, "other.example", "a.wild.example"] {
+        let response = get(gateway.http, host, "/x");
+        assert_eq!(response.status, 308, "{host}");
+        assert_eq!(response.header("location"), Some(&*format!("https://{host}/x")));
+        assert_eq!(get_tls(gateway.https, host, "/x").backend(), "web");
+    }
+    let problems = gateway.problems();
+    assert!(problems.contains("other.example") && problems.contains("default certificate"), "{problems}");
+    assert!(!problems.contains("host shop.example"), "{problems}");
+}

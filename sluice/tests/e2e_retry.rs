@@ -108,6 +108,43 @@ fn connections_that_went_stale_in_the_pool_never_surface() {
 }
 
 #[test]
+fn off_is_no_retry_of_any_kind() {
+    let closing = ["a", "b", "c"].map(|name| Backend::with(name, |_| Reply::Close));
+    let gateway = start(&[("proxy-next-upstream", "off")], &closing.each_ref());
+    assert_eq!(get(gateway.http, HOST, "/").status, 502);
+    assert_eq!(closing.iter().map(Backend::requests).sum::<usize>(), 1);
+}
+
+#[test]
+fn off_does_not_repeat_a_request_that_a_pooled_connection_may_have_taken() {
+    // Answers the first request of a connection, and closes when it has read the second.
+    let first = std::sync::atomic::AtomicBool::new(true);
+    let backend = Backend::with("pooled", move |_| {
+        if first.swap(false, std::sync::atomic::Ordering::Relaxed) {
+            Reply::status(200)
+        } else {
+            Reply::Close
+        }
+    });
+    let gateway = start(&[("proxy-next-upstream", "off")], &[&backend]);
+    let mut client = Connection::plain(gateway.http);
+    assert_eq!(client.get(HOST, "/").status, 200);
+    assert_eq!(client.get(HOST, "/").status, 502);
+    assert_eq!(backend.requests(), 2, "one for each, and no second attempt over a new connection");
+}
+
+#[test]
+fn a_condition_that_is_none_leaves_the_default_and_a_problem() {
+    let good = Backend::echo("good");
+    let gateway = start(&[("proxy-next-upstream", "error http_599")], &[&dead(), &good]);
+    for _ in 0..4 {
+        assert_eq!(get(gateway.http, HOST, "/").backend(), "good");
+    }
+    let problems = gateway.problems();
+    assert!(problems.contains("http_599") && problems.contains("the default is used"), "{problems}");
+}
+
+#[test]
 fn pooled_connections_are_used_again() {
     let backend = Backend::echo("pooled");
     let gateway = start(&[], &[&backend]);

@@ -122,3 +122,39 @@ fn timeouts_apply_live_and_annotations_come_first() {
     assert_eq!(get(gateway.http, HOST, "/slow").status, 504);
     gate.open();
 }
+
+#[test]
+fn a_number_out_of_range_keeps_the_last_good_one_and_the_problem_names_the_range() {
+    let backend = Backend::echo("shop");
+    let (folder, gateway) = start(&backend);
+    let largest = [
+        "upstream-keepalive-connections",
+        "proxy-next-upstream-tries",
+        "proxy-read-timeout",
+        "proxy-connect-timeout",
+        "keep-alive",
+        "keep-alive-requests",
+        "http2-max-concurrent-streams",
+        "client-header-timeout",
+        "worker-shutdown-timeout",
+    ];
+    let all = |value: &'static str| largest.map(|key| (key, value));
+    folder.write("config.yaml", config_map(NAME, &all("9223372036854775807")));
+    await_until("the problems", || {
+        let problems = gateway.problems();
+        largest.iter().all(|key| problems.contains(&format!("data[{key}]")))
+            && problems.matches(" from ").count() >= largest.len()
+    });
+    assert_eq!(get(gateway.http, HOST, "/").status, 200);
+    // The largest that are in range can be used: no time is one that cannot be added to a moment.
+    let mut good = all("2147483647");
+    good[0].1 = "1048576";
+    good[1].1 = "1000";
+    good[6].1 = "65535";
+    folder.write("config.yaml", config_map(NAME, &good));
+    await_until("the problems to vanish", || gateway.problems().is_empty());
+    let mut connection = Connection::plain(gateway.http);
+    for _ in 0..3 {
+        assert_eq!(connection.get(HOST, "/").status, 200);
+    }
+}

@@ -1,9 +1,10 @@
 //! Annotations of an Ingress: the table, and what the annotations of one Ingress amount to.
 //!
-//! One file per family, each with its entries and the types it fills in. An invalid value drops the Ingress
-//! (404 on its routes), also when an earlier version of it was served: what is served is then a function of
-//! the objects alone, and does not depend on which versions of them were seen. The exceptions are settings
-//! whose default is safe (`OnInvalid::Default`) and settings without effect on requests.
+//! One file per family, each with its entries and the types it fills in. An invalid value rejects the Ingress:
+//! it keeps its hosts and paths, which answer 404, so that what it was to protect is not served by a broader
+//! rule. That holds also when an earlier version of it was served: what is served is then a function of the
+//! objects alone, and does not depend on which versions of them were seen. The exceptions are settings whose
+//! default is safe (`OnInvalid::Default`) and settings without effect on requests.
 
 mod access;
 mod affinity;
@@ -121,11 +122,18 @@ impl Default for Gates {
 pub enum Verdict {
     /// It is served.
     Serve,
-    /// Its routes are closed.
-    Deny(Deny),
-    /// It is left out.
-    Drop,
+    /// It keeps its hosts and paths, and they are closed: with 404 where the Ingress is rejected, with 503 where
+    /// something that it asks for cannot be done.
+    Close(Deny),
+    /// It claims nothing.
+    StandAside,
 }
+
+/// Status of the routes of an Ingress that is rejected.
+pub(crate) const REJECTED: u16 = 404;
+
+/// Status of routes that ask for something which cannot be done.
+const UNABLE: u16 = 503;
 
 /// What the annotations of an Ingress amount to.
 pub struct Parsed {
@@ -160,9 +168,6 @@ pub fn parse(ingress: &Ingress, prefix: &str, validate: bool, gates: &Gates) -> 
     reader.parsed
 }
 
-/// What becomes of an Ingress whose annotations are refused.
-const LEFT_OUT: &str = "the Ingress is left out and its routes answer 404";
-
 /// How to fix an annotation that is not served. Where it protects, to remove it would open the routes.
 fn without<S>(support: &Support<S>) -> &'static str {
     match support {
@@ -189,31 +194,33 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn known(&mut self, name: &str, text: &str, entry: &Setting<Settings>) {
         if let Some(word) = self.gates.blocked_words.iter().find(|word| text.contains(&***word)) {
-            self.drop(
+            self.close(
                 name,
+                REJECTED,
                 format!("{text:?} contains the word {word:?}, which annotation-value-word-blocklist forbids"),
                 "take the word out of the value or, if it is harmless, out of the list in the ConfigMap",
             );
             return;
         }
-        if entry.risk > self.gates.risk {
+        // What is not served closes the routes in its own way below, whoever may use it.
+        let is_served = matches!(entry.support, Support::Served(_) | Support::NoEffect(_));
+        let is_harmless = matches!(entry.support, Support::NotYet(NotYet::Harmless));
+        if entry.risk > self.gates.risk && (is_served || is_harmless) {
             let (risk, level) = (entry.risk.as_str(), self.gates.risk.as_str());
-            self.drop(
+            self.close(
                 name,
+                REJECTED,
                 format!("has the risk {risk}, and annotations-risk-level in the ConfigMap is {level}"),
-                &match &entry.support {
-                    Support::Served(_) => format!(
-                        "set annotations-risk-level to {risk}, or remove the annotation if the routes may be served \
-                         without it"
-                    ),
-                    support => without(support).to_owned(),
-                },
+                &format!(
+                    "set annotations-risk-level to {risk}, or remove the annotation if the routes may be served \
+                     without it"
+                ),
             );
             return;
         }
         let harmless = matches!(entry.support, Support::NotYet(NotYet::Harmless) | Support::NoEffect(_));
         if let Err(reason) = entry.value.check(text)
-            && (self.validate || harmless)
+            && (self.validate || harmless || entry.value.is_number())
         {
             self.invalid(name, text, &reason, entry, harmless);
             return;
@@ -224,7 +231,12 @@ impl Reader<'_> {
                 Err(Fault::Invalid(reason)) => self.invalid(name, text, &reason, entry, false),
                 Err(Fault::NotYet) => {
                     let reason = format!("the value {text:?} is not implemented yet");
-                    self.deny(name, reason, "give it a value that is served, see docs/annotations.md");
+                    self.close(
+                        name,
+                        UNABLE,
+                        reason,
+                        "give it a value that is served, see docs/annotations.md",
+                    );
                 }
             },
             Support::NotYet(_) | Support::NoEffect(_) if entry.is_idle(text) => {}
@@ -232,13 +244,15 @@ impl Reader<'_> {
                 let message = format!("{text:?} is ignored: the annotation is not implemented yet");
                 self.warn(name, message, "remove it, or accept that it has no effect for now");
             }
-            Support::NotYet(NotYet::StandsAside) => self.drop(
-                name,
-                "is not implemented yet".to_owned(),
-                "remove the annotation to serve the Ingress as an ordinary one",
-            ),
+            Support::NotYet(NotYet::StandsAside) => {
+                let message = "is not implemented yet, so this Ingress is left out and takes no request";
+                let remedy = "remove the annotation to serve the Ingress as an ordinary one";
+                self.parsed.problems.push(error(self.object, self.field(name), message, remedy));
+                self.parsed.verdict = Verdict::StandAside;
+            }
             Support::NotYet(NotYet::Protects | NotYet::ChangesAnswers) => {
-                self.deny(name, "the annotation is not implemented yet".to_owned(), without(&entry.support));
+                let reason = "the annotation is not implemented yet".to_owned();
+                self.close(name, UNABLE, reason, without(&entry.support));
             }
             Support::NoEffect(reason) => {
                 self.warn(name, format!("{text:?} has no effect: {reason}"), "remove the annotation");
@@ -264,30 +278,32 @@ impl Reader<'_> {
         if harmless {
             self.warn(name, message, "correct the value");
         } else if entry.on_invalid == OnInvalid::Default {
-            let message = format!("{message}; the default is used");
+            let message = format!("{message}; it is ignored, and the default is used");
             let problem = error(self.object, self.field(name), message, "correct the value");
             self.parsed.problems.push(problem);
-        } else if self.validate {
-            self.drop(name, message, "correct the value");
         } else {
-            self.deny(name, message, "correct the value");
+            let status = if self.validate { REJECTED } else { UNABLE };
+            self.close(name, status, message, "correct the value");
         }
     }
 
-    /// The Ingress is left out, which each of these problems has to say.
-    fn drop(&mut self, name: &str, message: String, remedy: &str) {
-        let message = format!("{message}; {LEFT_OUT}");
-        self.parsed.problems.push(error(self.object, self.field(name), message, remedy));
-        self.parsed.verdict = Verdict::Drop;
-    }
-
-    fn deny(&mut self, name: &str, reason: String, remedy: &str) {
+    /// The routes are closed, which each of these problems has to say.
+    fn close(&mut self, name: &str, status: u16, reason: String, remedy: &str) {
         let field = self.field(name);
-        let message = format!("{reason}; the routes of this Ingress answer 503");
+        let fate = match status {
+            REJECTED => "the Ingress is rejected, and all its routes answer 404",
+            _ => "the routes of this Ingress answer 503",
+        };
+        let message = format!("{reason}; {fate}");
         self.parsed.problems.push(error(self.object, field.clone(), message, remedy));
-        if self.parsed.verdict == Verdict::Serve {
+        let graver = match &self.parsed.verdict {
+            Verdict::Serve => true,
+            Verdict::Close(deny) => deny.status == UNABLE && status == REJECTED,
+            Verdict::StandAside => false,
+        };
+        if graver {
             let reason = format!("{} {field}: {reason}", self.object).into();
-            self.parsed.verdict = Verdict::Deny(Deny { status: 503, reason });
+            self.parsed.verdict = Verdict::Close(Deny { status, reason });
         }
     }
 

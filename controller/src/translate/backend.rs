@@ -68,24 +68,15 @@ pub(crate) struct Reference<'a> {
 }
 
 impl Reference<'_> {
-    /// Looks the Service and its port up. What cannot be found answers 503; `None` is a reference to
-    /// something else than a Service, whose path is left out.
-    pub(crate) fn resolve(
-        &self,
-        view: &View<'_>,
-        uses: &mut Uses,
-        problems: &mut Vec<Problem>,
-    ) -> Option<Backend> {
+    /// Looks the Service and its port up. What cannot be found, or is no Service, answers 503.
+    pub(crate) fn resolve(&self, view: &View<'_>, uses: &mut Uses, problems: &mut Vec<Problem>) -> Backend {
         let (name, port) = match self.backend {
             IngressBackend::Service { name, port } => (name, port),
             IngressBackend::Resource => {
-                problems.push(error(
-                    self.object,
-                    format!("{}.resource", (self.field)()),
-                    "a resource backend is not served, and its path is left out",
-                    "name a Service",
-                ));
-                return None;
+                let reason = "a resource backend is not served; its requests get 503";
+                let field = format!("{}.resource", (self.field)());
+                problems.push(error(self.object, field, reason, "name a Service"));
+                return Backend::Invalid { status: 503, service: None, reason: reason.into() };
             }
             IngressBackend::Missing => {
                 let reason = "no Service is named; its requests get 503";
@@ -95,7 +86,7 @@ impl Reference<'_> {
                     reason,
                     "name a Service and one of its ports",
                 ));
-                return Some(Backend::Invalid { status: 503, service: None, reason: reason.into() });
+                return Backend::Invalid { status: 503, service: None, reason: reason.into() };
             }
         };
         let id = NamespacedName { namespace: self.object.name.namespace.clone(), name: (**name).into() };
@@ -119,14 +110,14 @@ impl Reference<'_> {
                     port: found.port.name.clone(),
                 };
                 let pool = uses.pool(pool(key, self.protocol, self.balance));
-                Some(Backend::Pool { pool, service: shown })
+                Backend::Pool { pool, service: shown }
             }
             Err(fault) => {
                 let field = format!("{}.service.{}", (self.field)(), fault.field());
                 let message = format!("{fault}; its requests get 503");
                 problems.push(error(self.object, field, message, fault.remedy()));
                 let reason = fault.to_string().into();
-                Some(Backend::Invalid { status: 503, service: Some(shown), reason })
+                Backend::Invalid { status: 503, service: Some(shown), reason }
             }
         }
     }

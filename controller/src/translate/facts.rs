@@ -1,37 +1,49 @@
 //! What one Ingress asks for: the hosts it claims and the policies of its rules. Reads the Ingress, its class
 //! and the gates for annotations, and nothing of other Ingresses, so that one cannot break another here.
 
+mod names;
+
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use sluice_config::{
-    Balance, HostName, HostPattern, HttpsRedirect, Keyed, NamespacedName, ObjectRef, Policies, Problem,
+    Balance, Deny, HostPattern, HttpsRedirect, Keyed, NamespacedName, ObjectRef, Policies, Problem,
     UpstreamProtocol,
 };
 
-use super::annotations::{self, Affinity, Gates, Verdict};
+use super::annotations::{self, Affinity, Gates, REJECTED, Verdict};
 use super::class::{self, Selection};
 use super::selector::Selector;
 use super::view::View;
 use crate::problem::{error, warning};
 use crate::shared::Shared;
-use crate::store::{Ingress, PathType};
+use crate::store::{Ingress, IngressBackend, PathType};
+use crate::translate::value;
 
-/// An Ingress that is served.
+/// An Ingress that is ours. One that is rejected, or asks for what cannot be done, keeps its claims: its
+/// policies deny every request, so that nothing it covers is served by a broader rule.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Facts {
     /// The object.
     pub(crate) ingress: Arc<Ingress>,
     /// The hosts it claims, each with its rules by index.
-    pub(crate) hosts: Box<[(HostPattern, Box<[u32]>)]>,
+    hosts: Box<[(HostPattern, Box<[u32]>)]>,
+    /// Further names of a closed Ingress (`server-alias`, `from-to-www-redirect`): closed where nobody has a
+    /// rule for them.
+    aliases: Box<[HostPattern]>,
+    /// Rules whose host no Ingress may have but requests can: closed under the host that they can only mean.
+    misnamed: Box<[u32]>,
     /// What is spoken to its endpoints.
     pub(crate) protocol: UpstreamProtocol,
+    /// Whether the paths are meant as regular expressions, which is not served yet.
+    pub(crate) regex: bool,
+    has_default_backend: bool,
     policies: Arc<Policies>,
     affinity: Option<Box<Affinity>>,
 }
 
-/// What the node gives: nothing when the Ingress is not served.
+/// What the node gives: nothing when the Ingress is not ours, or claims nothing.
 pub(crate) type Output = (Option<Facts>, Vec<Problem>);
 
 /// Computes the node.
@@ -42,21 +54,36 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName, selector: Option<&
         Selection::Ours => {}
     }
     let object = ObjectRef { kind: "Ingress".into(), name: name.clone() };
-    if view.options.disable_catch_all && ingress.default_backend.is_some() {
-        let message = "--disable-catch-all is set, so an Ingress with a default backend is not served at all";
-        let remedy = "remove spec.defaultBackend, or the flag";
-        return (None, vec![error(&object, "spec.defaultBackend", message, remedy)]);
-    }
     let gates = view.gates();
     let (prefix, validate) = (&view.options.annotations_prefix, view.options.enable_annotation_validation);
     let parsed = annotations::parse(ingress, prefix, validate, gates);
     let mut problems = parsed.problems;
-    let deny = match parsed.verdict {
-        Verdict::Drop => return (None, problems),
-        Verdict::Deny(deny) => Some(deny),
+    let mut deny = match parsed.verdict {
+        Verdict::StandAside => return (None, problems),
+        Verdict::Close(deny) => Some(deny),
         Verdict::Serve => None,
     };
-    let hosts = claims(ingress, &object, gates, &mut problems);
+    let mut has_default_backend = ingress.default_backend.is_some();
+    if view.options.disable_catch_all && has_default_backend {
+        // Its rules are closed. The catch-all is none of its claims: nobody may have that with this flag.
+        has_default_backend = false;
+        let reason = "--disable-catch-all is set, so an Ingress with a default backend is rejected";
+        let message = format!("{reason}; all routes of this Ingress answer {REJECTED}");
+        let remedy = "remove spec.defaultBackend, or the flag";
+        problems.push(error(&object, "spec.defaultBackend", message, remedy));
+        deny =
+            Some(Deny { status: REJECTED, reason: format!("{object} spec.defaultBackend: {reason}").into() });
+    }
+    let mut claims = Claims::read(ingress, &object, gates, &mut problems);
+    if ingress.rules.is_empty() && has_default_backend {
+        claims.hosts.push((HostPattern::Any, Vec::new()));
+    }
+    let on = |name| ingress.annotation(name).is_some_and(|text| value::bool(text) == Ok(true));
+    let regex = deny.is_some() && (on("use-regex") || ingress.annotation("rewrite-target").is_some());
+    let aliases = match &deny {
+        Some(_) => names::aliases(ingress, on("from-to-www-redirect"), &claims.hosts),
+        None => Box::default(),
+    };
     let settings = parsed.settings;
     let policies = Policies {
         deny,
@@ -67,7 +94,17 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName, selector: Option<&
     };
     let policies = Arc::new(policies);
     let affinity = settings.affinity.depends_on_path().then(|| Box::new(settings.affinity));
-    let facts = Facts { ingress: ingress.clone(), hosts, protocol: settings.protocol, policies, affinity };
+    let facts = Facts {
+        ingress: ingress.clone(),
+        hosts: claims.hosts.into_iter().map(|(host, rules)| (host, rules.into())).collect(),
+        aliases,
+        misnamed: claims.misnamed.into(),
+        protocol: settings.protocol,
+        regex,
+        has_default_backend,
+        policies,
+        affinity,
+    };
     (Some(facts), problems)
 }
 
@@ -83,6 +120,41 @@ impl Facts {
     /// Most Ingresses ask for the same few things, or for nothing: they hold one copy of it.
     pub(crate) fn share(&mut self, policies: &mut Shared<Policies>) {
         self.policies = policies.keep(self.policies.clone());
+    }
+
+    /// All hosts that it claims, those that it may yet have to leave to others included.
+    pub(crate) fn claims(&self) -> impl Iterator<Item = &HostPattern> {
+        self.hosts.iter().map(|(host, _)| host).chain(&self.aliases)
+    }
+
+    /// Whether it has a rule for a host, or its default backend there, rather than a further name.
+    pub(crate) fn names(&self, pattern: &HostPattern) -> bool {
+        self.hosts.iter().any(|(host, _)| host == pattern)
+    }
+
+    /// Why all its routes are closed, if they are.
+    pub(crate) fn closed(&self) -> Option<&Deny> {
+        self.policies.deny.as_ref()
+    }
+
+    /// `spec.defaultBackend`, unless it may have none.
+    pub(crate) fn default_backend(&self) -> Option<&IngressBackend> {
+        self.ingress.default_backend.as_ref().filter(|_| self.has_default_backend)
+    }
+
+    /// Whether the host of a rule is none that an Ingress may have.
+    pub(crate) fn is_misnamed(&self, rule: u32) -> bool {
+        self.misnamed.contains(&rule)
+    }
+
+    /// The policies of a rule that is closed by itself, with the reason `field: reason`.
+    pub(crate) fn policies_of_closed(&self, field: &str, reason: &str) -> Arc<Policies> {
+        if self.closed().is_some() {
+            return self.policies.clone();
+        }
+        let reason = format!("Ingress {} {field}: {reason}", self.ingress.name).into();
+        let deny = Some(Deny { status: REJECTED, reason });
+        Arc::new(Policies { deny, ..(*self.policies).clone() })
     }
 
     /// The policies of a rule with this path.
@@ -133,101 +205,58 @@ impl Facts {
     }
 }
 
-fn claims(
-    ingress: &Ingress,
-    object: &ObjectRef,
-    gates: &Gates,
-    problems: &mut Vec<Problem>,
-) -> Box<[(HostPattern, Box<[u32]>)]> {
-    let mut hosts: Vec<(HostPattern, Vec<u32>)> = Vec::new();
-    for (index, rule) in (0u32..).zip(&ingress.rules) {
-        let pattern = match rule.host.as_deref().map(host_pattern) {
-            None => HostPattern::Any,
-            Some(Ok(pattern)) => pattern,
-            Some(Err(reason)) => {
-                let host = rule.host.as_deref().unwrap_or_default();
-                problems.push(error(
-                    object,
-                    format!("spec.rules[{index}].host"),
-                    format!("{host:?} {reason}; the rule is left out"),
-                    "write a DNS name such as shop.example, or *.shop.example for one more label",
-                ));
-                continue;
+/// What the rules of an Ingress claim.
+#[derive(Default)]
+struct Claims {
+    hosts: Vec<(HostPattern, Vec<u32>)>,
+    misnamed: Vec<u32>,
+}
+
+impl Claims {
+    fn read(ingress: &Ingress, object: &ObjectRef, gates: &Gates, problems: &mut Vec<Problem>) -> Self {
+        let mut claims = Self::default();
+        for (index, rule) in (0u32..).zip(&ingress.rules) {
+            let host = rule.host.as_deref().unwrap_or_default();
+            let pattern = match rule.host.as_deref().map(names::host_pattern) {
+                None => HostPattern::Any,
+                Some(Ok(pattern)) => pattern,
+                Some(Err(reason)) => {
+                    let meant = names::meant_by(host);
+                    let fate = match &meant {
+                        Some(meant) => format!("its paths answer {REJECTED} on host {meant}"),
+                        None => "the rule is left out".to_owned(),
+                    };
+                    let remedy =
+                        "write a DNS name such as shop.example, or *.shop.example for one more label";
+                    let field = format!("spec.rules[{index}].host");
+                    problems.push(error(object, field, format!("{host:?} {reason}; {fate}"), remedy));
+                    let Some(meant) = meant else { continue };
+                    claims.misnamed.push(index);
+                    meant
+                }
+            };
+            if gates.strict_paths {
+                let unusual = rule.paths.iter().flatten().enumerate().filter(|(_, path)| {
+                    path.path_type != PathType::ImplementationSpecific && !is_plain(&path.path)
+                });
+                for (at, path) in unusual {
+                    problems.push(warning(
+                        object,
+                        format!("spec.rules[{index}].http.paths[{at}].path"),
+                        format!("{:?} has characters beyond letters, digits and . _ - /", path.path),
+                        "it is compared as it stands with decoded request paths; check that this is meant",
+                    ));
+                }
             }
-        };
-        if gates.strict_paths {
-            let unusual = rule.paths.iter().flatten().enumerate().filter(|(_, path)| {
-                path.path_type != PathType::ImplementationSpecific && !is_plain(&path.path)
-            });
-            for (at, path) in unusual {
-                problems.push(warning(
-                    object,
-                    format!("spec.rules[{index}].http.paths[{at}].path"),
-                    format!("{:?} has characters beyond letters, digits and . _ - /", path.path),
-                    "it is compared as it stands with decoded request paths; check that this is meant",
-                ));
+            match claims.hosts.iter_mut().find(|(host, _)| *host == pattern) {
+                Some((_, rules)) => rules.push(index),
+                None => claims.hosts.push((pattern, vec![index])),
             }
         }
-        match hosts.iter_mut().find(|(host, _)| *host == pattern) {
-            Some((_, rules)) => rules.push(index),
-            None => hosts.push((pattern, vec![index])),
-        }
+        claims
     }
-    if ingress.rules.is_empty() && ingress.default_backend.is_some() {
-        hosts.push((HostPattern::Any, Vec::new()));
-    }
-    hosts.into_iter().map(|(host, rules)| (host, rules.into())).collect()
 }
 
 fn is_plain(path: &str) -> bool {
     path.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-/".contains(&b))
-}
-
-/// Reads `spec.rules[].host`.
-fn host_pattern(text: &str) -> Result<HostPattern, &'static str> {
-    let (name, wildcard) = match text.strip_prefix("*.") {
-        Some(rest) => (rest, true),
-        None => (text, false),
-    };
-    let name = name.strip_suffix('.').unwrap_or(name);
-    if name.contains('*') {
-        return Err("has a * that is not its whole first label");
-    }
-    if name.parse::<std::net::IpAddr>().is_ok() {
-        return Err("is an IP address");
-    }
-    if name.contains(':') {
-        return Err("has a port, which a host name cannot have");
-    }
-    let label = |label: &str| {
-        let good = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
-        !label.is_empty()
-            && label.len() <= 63
-            && label.bytes().all(good)
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-    };
-    if name.len() > 253 || !name.split('.').all(label) {
-        return Err("is no DNS name");
-    }
-    let name = HostName::new(name);
-    Ok(if wildcard { HostPattern::OneLabel(name) } else { HostPattern::Exact(name) })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn hosts_are_exact_names_or_one_label_wildcards() {
-        let exact = |name| Ok(HostPattern::Exact(HostName::new(name)));
-        assert_eq!(host_pattern("Shop.Example."), exact("shop.example"));
-        assert_eq!(host_pattern("a_b.example"), exact("a_b.example"));
-        assert_eq!(host_pattern("*.Shop.example"), Ok(HostPattern::OneLabel(HostName::new("shop.example"))));
-        for bad in
-            ["*", "*.", "a.*.b", "*a.b", "1.2.3.4", "::1", "a:80", "a..b", "-a.b", "a b", "é.example", "."]
-        {
-            assert!(host_pattern(bad).is_err(), "{bad:?}");
-        }
-    }
 }

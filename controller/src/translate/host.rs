@@ -1,7 +1,9 @@
 //! Everything that is served for one host, from the facts of all Ingresses that claim it.
 //!
-//! The oldest Ingress wins a path that two of them ask for. The order of the rules is decided here and
-//! nowhere else: exact paths first, then the longest path, and of one path Exact before Prefix.
+//! The oldest Ingress wins a path that two of them ask for, also when it is closed. The order of the rules is
+//! decided here and nowhere else: exact paths first, then the longest path, and of one path Exact before Prefix.
+//! What is closed is claimed as widely as it can have been meant: paths as regular expressions where an Ingress
+//! asks for them, further names of a host where nobody has a rule for them.
 
 mod paths;
 mod tls;
@@ -13,11 +15,13 @@ use sluice_config::{
     Policies, Problem, Rule, WeightedBackend,
 };
 
+use super::annotations::REJECTED;
 use super::backend::{Reference, Uses};
 use super::facts::Facts;
 use super::view::View;
 use crate::problem::error;
-use paths::Table;
+use crate::store::IngressPath;
+use paths::{Place, Table};
 
 /// What the node gives; no host when nobody claims it.
 #[derive(Debug, Default)]
@@ -41,6 +45,10 @@ pub(crate) fn key(pattern: &HostPattern) -> HostKey {
 pub(crate) fn compute(view: &View<'_>, pattern: &HostPattern) -> Output {
     let mut claimants: Vec<&Arc<Facts>> =
         view.claims(pattern).iter().filter_map(|name| view.facts(name)).collect();
+    // A further name is closed only where it is nobody's own.
+    if claimants.iter().any(|facts| facts.names(pattern)) {
+        claimants.retain(|facts| facts.names(pattern));
+    }
     if claimants.is_empty() {
         return Output::default();
     }
@@ -71,46 +79,72 @@ impl Builder<'_, '_> {
     /// The rules that Ingresses spell out, in order.
     fn paths(&mut self, pattern: &HostPattern, claimants: &[&Arc<Facts>]) -> Vec<Rule> {
         let mut table = Table::default();
+        // One Ingress that asks for regular expressions makes all paths of the host such.
+        let regex = claimants.iter().any(|facts| facts.regex);
         for facts in claimants {
-            let object = object_ref(facts);
+            let regex = regex && facts.closed().is_some();
             for &rule in facts.rules_of(pattern) {
                 let paths = facts.ingress.rules[rule as usize].paths.as_deref().unwrap_or_default();
                 for (index, path) in (0u32..).zip(paths) {
-                    let field = || format!("spec.rules[{rule}].http.paths[{index}]");
-                    if !path.path.starts_with('/') {
-                        self.problems.push(error(
-                            &object,
-                            format!("{}.path", field()),
-                            format!("{:?} does not begin with a slash, and is left out", path.path),
-                            "begin the path with a slash",
-                        ));
-                        continue;
-                    }
-                    if let Some(winner) = table.taken(path) {
-                        let message = format!(
-                            "{:?} of host {pattern} already belongs to {winner}, and is left out",
-                            path.path
-                        );
-                        let remedy = "remove one of the two, or give it another host or path";
-                        self.problems.push(error(&object, format!("{}.path", field()), message, remedy));
-                        continue;
-                    }
-                    let reference = Reference {
-                        object: &object,
-                        field: &|| format!("{}.backend", field()),
-                        backend: &path.backend,
-                        protocol: facts.protocol,
-                        balance: facts.balance(),
-                    };
-                    let resolved = reference.resolve(self.view, &mut self.uses, &mut self.problems);
-                    let Some(backend) = resolved else { continue };
-                    let text: Arc<str> = (*path.path).into();
-                    let origin = origin(facts, rule, index, text);
-                    table.put(path, forward(backend), facts.policies(&path.path), origin);
+                    self.path(&mut table, pattern, facts, (rule, index), path, regex);
                 }
             }
         }
         table.into_rules()
+    }
+
+    fn path(
+        &mut self,
+        table: &mut Table,
+        pattern: &HostPattern,
+        facts: &Facts,
+        (rule, index): (u32, u32),
+        path: &IngressPath,
+        regex: bool,
+    ) {
+        let object = object_ref(facts);
+        let field = || format!("spec.rules[{rule}].http.paths[{index}]");
+        let (text, fault) = meant_path(&path.path, regex);
+        if let Some((reason, remedy)) = fault {
+            let message =
+                format!("{:?} {reason}; {text} answers {REJECTED} until it is corrected", path.path);
+            self.problems.push(error(&object, format!("{}.path", field()), message, remedy));
+        }
+        let (place, matches) = if regex {
+            (Place::regex(text.clone()), paths::regex_match(&text))
+        } else {
+            let place = Place::plain(text.clone(), path.path_type);
+            let matches = place.to_match();
+            (place, matches)
+        };
+        if let Some(winner) = table.taken(&place) {
+            let origin = &winner.origin;
+            let is_closed = if winner.policies.deny.is_some() { " and is closed" } else { "" };
+            let message = format!(
+                "{:?} of host {pattern} already belongs to {} (spec.rules[{}].http.paths[{}]){is_closed}, and is \
+                 left out",
+                path.path, origin.object, origin.rule, origin.match_index
+            );
+            let remedy = "remove one of the two, or give it another host or path";
+            self.problems.push(error(&object, format!("{}.path", field()), message, remedy));
+            return;
+        }
+        let reference = Reference {
+            object: &object,
+            field: &|| format!("{}.backend", field()),
+            backend: &path.backend,
+            protocol: facts.protocol,
+            balance: facts.balance(),
+        };
+        let backend = reference.resolve(self.view, &mut self.uses, &mut self.problems);
+        let policies = match fault {
+            Some((reason, _)) => facts.policies_of_closed(&format!("{}.path", field()), reason),
+            None if facts.is_misnamed(rule) => {
+                facts.policies_of_closed(&format!("spec.rules[{rule}].host"), MISNAMED)
+            }
+            None => facts.policies(&path.path),
+        };
+        table.put(place, matches, forward(backend), policies, origin(facts, rule, index, text));
     }
 
     /// The rule for whatever no path takes: the default backend of the oldest Ingress that has one, else the
@@ -121,10 +155,10 @@ impl Builder<'_, '_> {
         }
         let mut found: Option<(Rule, &Facts)> = None;
         for facts in claimants {
-            let Some(backend) = &facts.ingress.default_backend else { continue };
+            let Some(backend) = facts.default_backend() else { continue };
             let object = object_ref(facts);
             if let Some((_, winner)) = &found {
-                if winner.ingress.default_backend != facts.ingress.default_backend
+                if winner.default_backend() != facts.default_backend()
                     || winner.ingress.name.namespace != facts.ingress.name.namespace
                 {
                     let message = format!(
@@ -143,24 +177,56 @@ impl Builder<'_, '_> {
                 protocol: facts.protocol,
                 balance: facts.balance(),
             };
-            let resolved = reference.resolve(self.view, &mut self.uses, &mut self.problems);
-            let Some(backend) = resolved else { continue };
-            let policies =
-                if facts.ingress.rules.is_empty() { facts.catch_all_policies() } else { facts.policies("/") };
+            let backend = reference.resolve(self.view, &mut self.uses, &mut self.problems);
+            let policies = match facts.ingress.rules.is_empty() {
+                true => facts.catch_all_policies(),
+                false => policies_of_rest(facts, pattern),
+            };
             found = Some((rest_rule(forward(backend), policies, facts), facts));
         }
         if let Some((rule, _)) = found {
             return Some(rule);
         }
-        // Claimants are never empty here: a host without them is not built.
-        let first = claimants.first()?;
+        // Nobody asks for what is left, so that it is closed only with the whole host. Claimants are never empty
+        // here: a host without them is not built.
+        let first = claimants.iter().find(|facts| facts.closed().is_none()).or(claimants.first())?;
         let policies = match pattern {
             HostPattern::Any => first.catch_all_policies(),
-            _ => first.policies("/"),
+            _ => policies_of_rest(first, pattern),
         };
         Some(rest_rule(forward(Backend::Default), policies, first))
     }
 }
+
+/// The path that is claimed for what an Ingress says, and what is wrong with that, with how to fix it.
+fn meant_path(path: &str, regex: bool) -> (Arc<str>, Option<(&'static str, &'static str)>) {
+    if !path.starts_with('/') {
+        let fault = ("does not begin with a slash", "begin the path with a slash");
+        return (format!("/{path}").into(), Some(fault));
+    }
+    match paths::reachable(path).filter(|_| !regex) {
+        Some(other) => {
+            let remedy = "write the path as it is after its slashes are merged and its dots resolved";
+            (other.into(), Some(("is a path that no request is ever looked up by", remedy)))
+        }
+        None => (path.into(), None),
+    }
+}
+
+/// The policies for what no path of a host takes.
+fn policies_of_rest(facts: &Facts, pattern: &HostPattern) -> Arc<Policies> {
+    match facts.rules_of(pattern) {
+        // The host is none that an Ingress may have: it is closed whole.
+        [first, others @ ..]
+            if facts.is_misnamed(*first) && others.iter().all(|rule| facts.is_misnamed(*rule)) =>
+        {
+            facts.policies_of_closed(&format!("spec.rules[{first}].host"), MISNAMED)
+        }
+        _ => facts.policies("/"),
+    }
+}
+
+const MISNAMED: &str = "is no host of an Ingress";
 
 fn rest_rule(action: Action, policies: Arc<Policies>, facts: &Facts) -> Rule {
     let path: Arc<str> = "/".into();

@@ -112,9 +112,9 @@ pub enum NotYet {
 /// What an invalid value does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnInvalid {
-    /// The whole Ingress is not served (404), as with ingress-nginx's validation. With
-    /// `--enable-annotation-validation=false` its routes are closed (503).
-    Drop,
+    /// The Ingress is rejected, and all its routes answer 404. With `--enable-annotation-validation=false` they
+    /// answer 503.
+    Reject,
     /// The default is used.
     Default,
 }
@@ -137,7 +137,7 @@ impl<S> Setting<S> {
             scope: Scope::Global,
             risk: Risk::Low,
             support,
-            on_invalid: OnInvalid::Drop,
+            on_invalid: OnInvalid::Reject,
             doc,
         }
     }
@@ -235,6 +235,9 @@ pub fn markdown<S>(families: &'static [&'static [Setting<S>]]) -> String {
     text.push_str("|---|---|---|---|---|---|---|\n");
     for entry in entries(families) {
         let support = match &entry.support {
+            Support::Served(_) if entry.on_invalid == OnInvalid::Default => {
+                "served; an invalid value is ignored".to_owned()
+            }
             Support::Served(_) => "served".to_owned(),
             Support::NotYet(NotYet::Harmless) => "not yet; ignored with a warning".to_owned(),
             Support::NotYet(NotYet::Protects) => "not yet; routes answer 503".to_owned(),

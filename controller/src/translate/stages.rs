@@ -57,11 +57,11 @@ impl Translation {
                 Some(new) => self.values.facts.insert(new),
                 None => self.values.facts.remove(&name),
             };
-            for (pattern, _) in new.iter().flat_map(|facts| &facts.hosts) {
+            for pattern in new.iter().flat_map(|facts| facts.claims()) {
                 self.claim(pattern, &name);
             }
-            for (pattern, _) in old.iter().flat_map(|facts| &facts.hosts) {
-                let kept = new.iter().flat_map(|facts| &facts.hosts).any(|(other, _)| other == pattern);
+            for pattern in old.iter().flat_map(|facts| facts.claims()) {
+                let kept = new.iter().flat_map(|facts| facts.claims()).any(|other| other == pattern);
                 if !kept {
                     self.unclaim(pattern, &name);
                 }

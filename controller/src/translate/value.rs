@@ -2,9 +2,17 @@
 //! Go's `strconv` reads them, times as nginx does, because that is what the texts were written for.
 
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use sluice_config::{HeaderBuffers, NextUpstream};
+
+/// The largest number of anything: what nginx takes for one on all platforms. As seconds it is 68 years, which
+/// can be added to any moment without an overflow.
+const LARGEST: u32 = i32::MAX as u32;
+
+/// How many attempts a request may have. More than there are endpoints is of no use.
+pub const ATTEMPTS: Value = Value::Within(0, 1000);
 
 /// The type of a setting.
 #[derive(Clone, Copy, Debug)]
@@ -13,12 +21,14 @@ pub enum Value {
     Bool,
     /// `on` or `off`.
     Switch,
-    /// A whole number.
+    /// A whole number, as large as ingress-nginx and nginx read one everywhere.
     Int,
     /// A whole number, not negative.
     Count,
     /// A whole number from 1.
     Positive,
+    /// A whole number between these two.
+    Within(i64, i64),
     /// A number of buffers and the size of one, as nginx writes it: `4 8k`.
     Buffers,
     /// Seconds, a whole number from 1.
@@ -51,14 +61,15 @@ impl Value {
         match self {
             Self::Bool => "true or false".into(),
             Self::Switch => "on or off".into(),
-            Self::Int => "a whole number".into(),
-            Self::Count => "a whole number from 0".into(),
-            Self::Positive => "a whole number from 1".into(),
-            Self::Buffers => "a number and a size such as 4 8k".into(),
-            Self::Seconds => "whole seconds from 1, without a unit".into(),
-            Self::Size => "octets with an optional b, k, m or g".into(),
-            Self::Time => "a time such as 240s or 1h30m".into(),
-            Self::Float => "a number".into(),
+            Self::Int | Self::Count | Self::Positive | Self::Within(..) => {
+                let range = self.range();
+                format!("a whole number from {} to {}", range.start(), range.end())
+            }
+            Self::Buffers => "a number and a size such as 4 8k, together at most 16m".into(),
+            Self::Seconds => format!("whole seconds from 1 to {LARGEST}, without a unit"),
+            Self::Size => "bytes with an optional b, k, m or g, at most 8191g".into(),
+            Self::Time => format!("a time such as 240s or 1h30m, from 0 to {LARGEST}s"),
+            Self::Float => "a number from 0 to 1".into(),
             Self::Text => "text".into(),
             Self::List => "texts between commas".into(),
             Self::OneOf(options) => format!("one of {}", options.join(", ")),
@@ -80,14 +91,14 @@ impl Value {
         let good = match self {
             Self::Bool => bool(text).is_ok(),
             Self::Switch => matches!(text, "on" | "off"),
-            Self::Int => int::<i64>(text).is_ok(),
-            Self::Count => int::<u64>(text).is_ok(),
-            Self::Positive => positive(text).is_ok(),
+            Self::Int | Self::Count | Self::Positive | Self::Within(..) => {
+                int::<i64>(text).is_ok_and(|number| self.range().contains(&number))
+            }
             Self::Buffers => buffers(text).is_ok(),
             Self::Seconds => seconds(text).is_ok(),
             Self::Size => size(text).is_ok(),
             Self::Time => time(text).is_ok(),
-            Self::Float => text.parse::<f64>().is_ok(),
+            Self::Float => text.parse().is_ok_and(|number: f64| (0.0..=1.0).contains(&number)),
             Self::Text | Self::List => !text.contains(['\r', '\n']),
             Self::OneOf(options) => one_of(options, text).is_ok(),
             Self::Words(options) => text.split_whitespace().all(|word| options.contains(&word)),
@@ -100,11 +111,33 @@ impl Value {
         if good { Ok(()) } else { Err(format!("must be {}", self.describe())) }
     }
 
+    /// Whether it is a number, a size or a time: then its range holds whether or not texts are validated.
+    pub fn is_number(&self) -> bool {
+        match self {
+            Self::Int | Self::Count | Self::Positive | Self::Within(..) | Self::Seconds => true,
+            Self::Buffers | Self::Size | Self::Time | Self::Float => true,
+            Self::Bool | Self::Switch | Self::Text | Self::List | Self::OneOf(_) => false,
+            Self::Words(_) | Self::NextUpstream | Self::Addresses | Self::ObjectName => false,
+        }
+    }
+
+    /// The range of a whole number.
+    fn range(&self) -> RangeInclusive<i64> {
+        match *self {
+            Self::Count => 0..=LARGEST.into(),
+            Self::Positive => 1..=LARGEST.into(),
+            Self::Within(first, last) => first..=last,
+            _ => i32::MIN.into()..=LARGEST.into(),
+        }
+    }
+
     /// Whether two texts mean the same.
     pub fn same(&self, a: &str, b: &str) -> bool {
         match self {
             Self::Bool => matches!((bool(a), bool(b)), (Ok(a), Ok(b)) if a == b),
-            Self::Int => matches!((int::<i64>(a), int::<i64>(b)), (Ok(a), Ok(b)) if a == b),
+            Self::Int | Self::Count | Self::Positive | Self::Within(..) => {
+                matches!((int::<i64>(a), int::<i64>(b)), (Ok(a), Ok(b)) if a == b)
+            }
             Self::Size => matches!((size(a), size(b)), (Ok(a), Ok(b)) if a == b),
             _ => a.trim().eq_ignore_ascii_case(b),
         }
@@ -130,11 +163,6 @@ pub fn int<T: std::str::FromStr>(text: &str) -> Result<T, String> {
     text.trim().parse().map_err(|_| "must be a whole number in range".into())
 }
 
-/// A whole number from 1.
-pub fn positive(text: &str) -> Result<u32, String> {
-    int(text).ok().filter(|number| *number > 0).ok_or_else(|| "must be a whole number from 1".into())
-}
-
 /// A number of buffers and the octets of one. Together they stay below 16 MiB, so that a slip cannot let a
 /// single request head take the memory of the program.
 pub fn buffers(text: &str) -> Result<HeaderBuffers, String> {
@@ -146,14 +174,14 @@ pub fn buffers(text: &str) -> Result<HeaderBuffers, String> {
     {
         return Ok(HeaderBuffers { count, size });
     }
-    Err("must be a number and a size such as 4 8k, together at most 16m".into())
+    Err(format!("must be {}", Value::Buffers.describe()))
 }
 
 /// Whole seconds from 1.
 pub fn seconds(text: &str) -> Result<Duration, String> {
     match int::<u32>(text) {
-        Ok(seconds) if seconds > 0 => Ok(Duration::from_secs(seconds.into())),
-        _ => Err("must be whole seconds from 1, without a unit".into()),
+        Ok(seconds @ 1..=LARGEST) => Ok(Duration::from_secs(seconds.into())),
+        _ => Err(format!("must be {}", Value::Seconds.describe())),
     }
 }
 
@@ -175,12 +203,13 @@ pub fn size(text: &str) -> Result<u64, String> {
     let number = if digits.bytes().all(|b| b.is_ascii_digit()) { digits.parse::<u64>().ok() } else { None };
     number
         .and_then(|number| number.checked_mul(1 << shift))
-        .ok_or_else(|| "must be octets with an optional b, k, m or g".into())
+        .filter(|bytes| *bytes < 8192 << 30)
+        .ok_or_else(|| format!("must be {}", Value::Size.describe()))
 }
 
 /// nginx's times.
 pub fn time(text: &str) -> Result<Duration, String> {
-    let bad = || "must be a time such as 240s or 1h30m".to_owned();
+    let bad = || format!("must be {}", Value::Time.describe());
     let mut total = Duration::ZERO;
     let mut rest = text.trim();
     if rest.is_empty() {
@@ -203,7 +232,7 @@ pub fn time(text: &str) -> Result<Duration, String> {
         total = part.and_then(|part| total.checked_add(part)).ok_or_else(bad)?;
         rest = tail[letters..].trim_start();
     }
-    Ok(total)
+    if total > Duration::from_secs(LARGEST.into()) { Err(bad()) } else { Ok(total) }
 }
 
 /// The option that `text` spells, in any case.
@@ -266,7 +295,7 @@ mod tests {
         assert_eq!(time("1h30m").unwrap(), Duration::from_secs(5400));
         assert_eq!(time("1m 500ms").unwrap(), Duration::from_millis(60_500));
         assert_eq!(time("7").unwrap(), Duration::from_secs(7));
-        for bad in ["", "s", "5x", "-1", "1.5s", "99999999999999h"] {
+        for bad in ["", "s", "5x", "-1", "1.5s", "99999999999999h", "596524h"] {
             assert!(time(bad).is_err(), "{bad:?}");
         }
     }
@@ -282,6 +311,28 @@ mod tests {
         assert_eq!(list(" a, ,b,").collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(addresses("127.0.0.1, [::1]").unwrap().len(), 2);
         assert!(addresses("localhost").is_err());
+    }
+
+    #[test]
+    fn ranges_are_kept_and_named() {
+        for (value, good, bad) in [
+            (Value::Within(1, 9), &["1", "9"][..], &["0", "10", "-1", "1.0", ""][..]),
+            (Value::Count, &["0", "2147483647"], &["-1", "2147483648", "9223372036854775807"]),
+            (Value::Positive, &["1"], &["0", "4294967295", "99999999999999999999"]),
+            (Value::Int, &["-1", "-2147483648"], &["-2147483649", "2147483648"]),
+            (Value::Seconds, &["1", "2147483647"], &["0", "2147483648", "1s"]),
+            (Value::Float, &["0", "0.5", "1"], &["1.1", "-0.1", "NaN", "inf"]),
+            (Value::Size, &["0", "8191g"], &["8192g", "18446744073709551615"]),
+            (Value::Buffers, &["4 8k", "1 16m"], &["0 8k", "4 0", "2 16m", "18446744073709551615 8k"]),
+        ] {
+            for text in good {
+                assert_eq!(value.check(text), Ok(()), "{value:?} {text:?}");
+            }
+            for text in bad {
+                assert_eq!(value.check(text), Err(format!("must be {}", value.describe())), "{text:?}");
+            }
+        }
+        assert_eq!(Value::Within(1, 9).describe(), "a whole number from 1 to 9");
     }
 
     #[test]

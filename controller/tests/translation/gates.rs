@@ -54,8 +54,8 @@ fn gates_for_annotations_apply_live() {
     world.put([annotated("shop", risky, paths("shop.example", &["/"]))]);
     assert!(world.host("shop.example").is_some());
     world.put([config_map(json!({"annotations-risk-level": "Low"}))]);
-    assert!(world.host("shop.example").is_none());
+    assert_eq!(world.rules("shop.example"), ["/ -> web:http (http,round-robin) denied 404"]);
     assert!(world.texts()[0].contains("annotations-risk-level"), "{:?}", world.texts());
     world.put([config_map(json!({"annotations-risk-level": "Medium"}))]);
-    assert!(world.host("shop.example").is_some());
+    assert_eq!(world.rules("shop.example"), ["/ -> web:http (http,round-robin)"]);
 }

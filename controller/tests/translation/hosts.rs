@@ -101,7 +101,10 @@ fn wildcards_and_bad_hosts() {
     }
     world.put([ingress("shop", spec)]);
     assert_eq!(world.rules("*.shop.example"), [format!("/ -> {WEB}")]);
-    assert_eq!(world.mirror.hosts.len(), 1);
+    for meant in ["a", "10.0.0.1"] {
+        assert_eq!(world.rules(meant), ["/ -> default denied 404"], "{meant}");
+    }
+    assert_eq!(world.mirror.hosts.len(), 3);
     let fields: Vec<String> = world.problems().into_iter().map(|problem| problem.field).collect();
     assert_eq!(fields, ["spec.rules[1].host", "spec.rules[2].host", "spec.rules[3].host"]);
 }
@@ -152,12 +155,13 @@ fn a_rule_without_host_or_without_paths() {
 }
 
 #[test]
-fn disable_catch_all_leaves_out_whatever_has_a_default_backend() {
+fn disable_catch_all_closes_whatever_has_a_default_backend() {
     let mut world = World::ready(Options { disable_catch_all: true, ..Options::default() });
     let mut spec = paths("shop.example", &["/a"]);
     spec["defaultBackend"] = backend("web", json!({"name": "http"}));
     world.put([ingress("shop", spec)]);
-    assert!(world.mirror.hosts.is_empty());
+    assert_eq!(world.rules("shop.example")[0], format!("/a -> {WEB} denied 404"));
+    assert_eq!(world.mirror.hosts.len(), 1);
     assert_eq!(world.problems()[0].field, "spec.defaultBackend");
 }
 
@@ -180,9 +184,7 @@ fn the_program_s_default_backend_is_the_first_port_of_its_service() {
 #[test]
 fn a_broken_ingress_harms_no_other() {
     let mut world = world();
-    let good = ingress("good", paths("shop.example", &["/good"]));
-    world.put([good]);
-    let alone = world.rules("shop.example");
+    world.put([created(ingress("good", paths("shop.example", &["/good"])), 1)]);
     let broken: Vec<Value> = vec![
         annotated(
             "z1",
@@ -210,10 +212,13 @@ fn a_broken_ingress_harms_no_other() {
             {"path": "/", "pathType": "Prefix", "backend": {"resource": {"kind": "Bucket", "name": "b"}}}]}}]}),
         ),
     ];
-    let count = broken.len();
-    world.put(broken);
-    assert_eq!(world.rules("shop.example"), alone);
-    assert_eq!(world.problems().len(), count, "{:?}", world.texts());
+    world.put(broken.into_iter().map(|object| created(object, 2)));
+    assert_eq!(
+        world.rules("shop.example"),
+        [format!("/no-slash -> {WEB} denied 404"), format!("/good -> {WEB}"), "/ -> 503".into()]
+    );
+    // One for each, and the conflicts of z1 and z2.
+    assert_eq!(world.problems().len(), 6 + 3, "{:?}", world.texts());
     let denied = annotated(
         "a",
         json!({"nginx.ingress.kubernetes.io/auth-url": "http://x"}),
@@ -222,12 +227,17 @@ fn a_broken_ingress_harms_no_other() {
     world.put([denied]);
     assert_eq!(
         world.rules("shop.example"),
-        [format!("/closed -> {WEB} denied 503"), format!("/good -> {WEB}"), "/ -> default".into()]
+        [
+            format!("/no-slash -> {WEB} denied 404"),
+            format!("/closed -> {WEB} denied 503"),
+            format!("/good -> {WEB}"),
+            "/ -> 503".into(),
+        ]
     );
 }
 
 #[test]
-fn an_invalid_update_takes_the_routes_away_and_a_valid_one_brings_them_back() {
+fn an_invalid_update_closes_the_routes_and_a_valid_one_opens_them_again() {
     let mut world = world();
     let good = ingress("shop", paths("shop.example", &["/"]));
     world.put([good.clone()]);
@@ -236,7 +246,7 @@ fn an_invalid_update_takes_the_routes_away_and_a_valid_one_brings_them_back() {
         json!({"nginx.ingress.kubernetes.io/ssl-redirect": "maybe"}),
         paths("shop.example", &["/"]),
     )]);
-    assert!(world.host("shop.example").is_none());
+    assert_eq!(world.rules("shop.example"), [format!("/ -> {WEB} denied 404")]);
     assert!(world.texts()[0].contains("\"maybe\" must be true or false"));
     world.put([good]);
     assert_eq!(world.rules("shop.example"), [format!("/ -> {WEB}")]);

@@ -1,6 +1,7 @@
 //! Objects in, configuration and problems out: the translation from its outside.
 
 mod classes;
+mod closed;
 mod counters;
 mod gates;
 mod hosts;

@@ -15,8 +15,8 @@ use sluice_controller::{Controller, Options};
 
 use crate::support::*;
 
-const HOSTS: [&str; 5] = ["a.example", "b.example", "*.example", "x.b.example", "bad host"];
-const PATHS: [&str; 8] = ["/", "=/", "/a", "=/a", "/a/", "/a/b", "nonsense", "=/a/b/"];
+const HOSTS: [&str; 6] = ["a.example", "b.example", "*.example", "x.b.example", "bad host", "b.example:80"];
+const PATHS: [&str; 10] = ["/", "=/", "/a", "=/a", "/a/", "/a/b", "nonsense", "=/a/b/", "/a//b", "/(?!x)"];
 const SERVICES: [&str; 4] = ["s0", "s1", "s2", "absent"];
 const SECRETS: [&str; 3] = ["t0", "t1", "t2"];
 const INGRESSES: [&str; 6] = ["i0", "i1", "i2", "i3", "i4", "i5"];
@@ -50,6 +50,9 @@ fn annotations() -> impl Strategy<Value = Value> {
         ("proxy-read-timeout", "x"),
         ("whitelist-source-range", "10.0.0.0/8"),
         ("canary", "true"),
+        ("server-alias", "a.example,x.b.example,y.example"),
+        ("from-to-www-redirect", "true"),
+        ("rewrite-target", "/$1"),
         ("affinity-mode", "persistent"),
         ("proxy-buffering", "on"),
         ("unknown", "1"),

@@ -1,7 +1,7 @@
 //! Which certificate a host gets, and what is said where it gets none.
 
 use serde_json::json;
-use sluice_config::{HostTls, NamespacedName};
+use sluice_config::{HostTls, NamespacedName, Severity};
 use sluice_controller::Options;
 use sluice_controller::store::Kind;
 
@@ -35,9 +35,11 @@ fn the_entry_that_names_the_host_else_the_certificate_that_fits() {
     assert_eq!(tls(&world, "shop.example"), found);
     assert_eq!(tls(&world, "*.wild.example"), found);
     assert_eq!(tls(&world, "a.wild.example"), found);
-    assert_eq!(tls(&world, "plain.example"), None, "no entry is for this host");
+    assert_eq!(tls(&world, "plain.example"), Some(None), "it has TLS, if only with the default certificate");
     assert_eq!(tls(&world, "none.example"), Some(None));
-    assert_eq!(world.problems(), []);
+    let [problem] = &world.problems()[..] else { panic!("{:?}", world.texts()) };
+    assert_eq!((problem.severity, &*problem.field), (Severity::Warning, "spec.tls"));
+    assert!(problem.message.contains("plain.example"), "{problem}");
     assert_eq!(world.mirror.certificates.len(), 1, "only what is used is sent");
 }
 
@@ -84,6 +86,9 @@ fn the_oldest_ingress_with_a_section_for_the_host_decides() {
         created(secured("second", "shop.example", entry("two")), 2),
         created(secured("third", "shop.example", entry("one")), 3),
     ]);
+    assert_eq!(tls(&world, "shop.example"), Some(Some("default/two".into())));
+    let elsewhere = json!([{"hosts": ["else.example"], "secretName": "one"}]);
+    world.put([tls_secret("one", &pair(&["else.example"])), secured("zero", "shop.example", elsewhere)]);
     assert_eq!(tls(&world, "shop.example"), Some(Some("default/two".into())));
 }
 

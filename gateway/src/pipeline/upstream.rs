@@ -51,7 +51,8 @@ impl Exchange {
             address: endpoint.address(),
             protocol: pool.protocol(),
             fresh: again,
-            repeatable: policy.may_repeat(),
+            // What goes nowhere a second time should not go over a connection that may be closed.
+            repeatable: policy.may_repeat() && policy.after_stale(),
             connect_timeout,
             read_timeout: resolve(timeouts.read, tuning.proxy_read_timeout),
             send_timeout: resolve(timeouts.send, tuning.proxy_send_timeout),
@@ -149,7 +150,14 @@ impl Exchange {
         }
         let was_afresh = self.tries.all.last().is_some_and(|attempt| attempt.afresh);
         let harmless = !failure.sent || self.tries.policy.is_some_and(|policy| policy.may_repeat());
-        if failure.stale && harmless && failure.replayable && !failure.response_started && !was_afresh {
+        let wanted = self.tries.policy.is_some_and(|policy| policy.after_stale());
+        if failure.stale
+            && wanted
+            && harmless
+            && failure.replayable
+            && !failure.response_started
+            && !was_afresh
+        {
             self.tries.afresh = endpoint;
             return Next::Retry;
         }

@@ -26,7 +26,7 @@ pub struct Affinity {
     /// Whether a failed try moves the session.
     pub change_on_failure: bool,
     name: Box<str>,
-    secure: Option<bool>,
+    secure: bool,
     expires: Option<i64>,
     before_secure: Box<str>,
     after_secure: Box<str>,
@@ -116,7 +116,7 @@ impl Affinity {
             value.push_str(&cookie_time(now, seconds));
         }
         value.push_str(&self.before_secure);
-        if self.secure.unwrap_or(https) {
+        if self.secure || https {
             value.push_str("; Secure");
         }
         value.push_str(&self.after_secure);
@@ -173,7 +173,7 @@ mod tests {
             name: "INGRESSCOOKIE".into(),
             path: "/".into(),
             domain: None,
-            secure: None,
+            secure: false,
             same_site: None,
             expires: None,
             max_age: None,
@@ -221,9 +221,9 @@ mod tests {
     }
 
     #[test]
-    fn secure_follows_the_scheme_unless_set() {
+    fn a_cookie_over_https_is_always_secure() {
         for (secure, https, expected) in
-            [(None, false, false), (None, true, true), (Some(true), false, true), (Some(false), true, false)]
+            [(false, false, false), (false, true, true), (true, false, true), (true, true, true)]
         {
             let affinity = Affinity::compile(&CookieAffinity { secure, ..policy() }).unwrap();
             let value = affinity.set_cookie("k", BACKEND, https, at(0)).unwrap();

@@ -98,6 +98,13 @@ impl RetryPolicy {
         }
     }
 
+    /// Whether a request may go again, to the same endpoint over a new connection, because the pooled one that it
+    /// was sent over had been closed. That is no attempt, but it is a retry after an error: where errors are no
+    /// condition (`off` above all), nginx answers 502, and so do we.
+    pub fn after_stale(&self) -> bool {
+        self.on.error
+    }
+
     /// Whether a request that may have reached an endpoint may be sent again.
     pub fn may_repeat(&self) -> bool {
         self.idempotent || self.on.non_idempotent

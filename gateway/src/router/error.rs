@@ -1,6 +1,6 @@
 //! Why a host cannot be compiled.
 
-/// A match of a host that the router cannot use. The host's last good version stays in force.
+/// A match of a host that the router cannot use. The whole host is closed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RouterError {
     /// A regular expression is malformed or too large when compiled.

@@ -205,8 +205,12 @@ fn int(text: &str) -> Result<i64, Expected> {
     text.parse().map_err(|_| "a whole number")
 }
 
+/// 68 years, as for times in the ConfigMap: they can be added to any moment without an overflow.
+const LARGEST_SECONDS: u64 = i32::MAX as u64;
+
 fn seconds(text: &str) -> Result<Duration, Expected> {
-    text.parse().map(Duration::from_secs).map_err(|_| "a whole number of seconds")
+    let seconds = text.parse().ok().filter(|seconds| *seconds <= LARGEST_SECONDS);
+    seconds.map(Duration::from_secs).ok_or("a whole number of seconds from 0 to 2147483647")
 }
 
 fn float(text: &str) -> Result<f64, Expected> {
@@ -233,7 +237,7 @@ fn driver(text: &str) -> Result<Driver, Expected> {
 
 /// Go's `time.ParseDuration`, without negative values: numbers with units, or a bare `0`.
 fn duration(text: &str) -> Result<Duration, Expected> {
-    const EXPECTED: Expected = "a duration such as 30s, 5m or 1h30m";
+    const EXPECTED: Expected = "a duration such as 30s, 5m or 1h30m, at most 596523h";
     const UNITS: [(&str, f64); 8] = [
         ("ns", 1e-9),
         ("us", 1e-6),
@@ -261,7 +265,8 @@ fn duration(text: &str) -> Result<Duration, Expected> {
         total += number.parse::<f64>().map_err(|_| EXPECTED)? * scale;
         rest = tail;
     }
-    Duration::try_from_secs_f64(total).map_err(|_| EXPECTED)
+    let total = Duration::try_from_secs_f64(total).map_err(|_| EXPECTED)?;
+    if total.as_secs() > LARGEST_SECONDS { Err(EXPECTED) } else { Ok(total) }
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Sticky sessions by cookie.
+//! Sticky sessions by cookie. A setting that cannot be used is ignored with a problem, as in ingress-nginx: the
+//! Ingress stays served, with the default in its place.
 
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ impl Default for Affinity {
             name: "INGRESSCOOKIE".into(),
             path: "/".into(),
             domain: None,
-            secure: None,
+            secure: false,
             same_site: None,
             expires: None,
             max_age: None,
@@ -49,7 +50,8 @@ impl Affinity {
 
     /// The policy of a rule with this path.
     pub fn for_path(&self, path: &str) -> Option<CookieAffinity> {
-        let path = self.path.clone().unwrap_or_else(|| path.into());
+        // A path that no cookie can have must not cost the Ingress its sessions, nor its host its routes.
+        let path = self.path.clone().unwrap_or_else(|| attribute(path).unwrap_or("/").into());
         self.enabled.then(|| CookieAffinity { path, ..self.cookie.clone() })
     }
 }
@@ -68,7 +70,8 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
             Ok(())
         },
     )
-    .ingress(Risk::Low),
+    .ingress(Risk::Low)
+    .invalid_means_default(),
     Setting::served(
         "affinity-mode",
         Value::OneOf(MODES),
@@ -82,7 +85,8 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
             Ok(())
         },
     )
-    .ingress(Risk::Medium),
+    .ingress(Risk::Medium)
+    .invalid_means_default(),
     Setting::not_yet(
         "affinity-canary-behavior",
         Value::OneOf(&["sticky", "legacy"]),
@@ -101,7 +105,8 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
             Ok(())
         },
     )
-    .ingress(Risk::Medium),
+    .ingress(Risk::Medium)
+    .invalid_means_default(),
     Setting::served(
         "session-cookie-path",
         Value::Text,
@@ -112,7 +117,8 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
             Ok(())
         },
     )
-    .ingress(Risk::Medium),
+    .ingress(Risk::Medium)
+    .invalid_means_default(),
     Setting::served(
         "session-cookie-domain",
         Value::Text,
@@ -123,18 +129,20 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
             Ok(())
         },
     )
-    .ingress(Risk::Medium),
+    .ingress(Risk::Medium)
+    .invalid_means_default(),
     Setting::served(
         "session-cookie-secure",
         Value::Bool,
-        "",
-        "Secure attribute of the cookie; by default on answers over https.",
+        "false",
+        "Secure attribute of the cookie on answers over http too; over https it is always there.",
         |text, settings: &mut Settings| {
-            settings.affinity.cookie.secure = Some(value::bool(text)?);
+            settings.affinity.cookie.secure = value::bool(text)?;
             Ok(())
         },
     )
-    .ingress(Risk::Low),
+    .ingress(Risk::Low)
+    .invalid_means_default(),
     Setting::served(
         "session-cookie-samesite",
         Value::OneOf(SAME_SITE),
@@ -149,7 +157,8 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
             Ok(())
         },
     )
-    .ingress(Risk::Low),
+    .ingress(Risk::Low)
+    .invalid_means_default(),
     Setting::not_yet(
         "session-cookie-conditional-samesite-none",
         Value::Bool,
@@ -168,7 +177,8 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
             Ok(())
         },
     )
-    .ingress(Risk::Medium),
+    .ingress(Risk::Medium)
+    .invalid_means_default(),
     Setting::served(
         "session-cookie-max-age",
         Value::Int,
@@ -179,7 +189,8 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
             Ok(())
         },
     )
-    .ingress(Risk::Medium),
+    .ingress(Risk::Medium)
+    .invalid_means_default(),
     Setting::served(
         "session-cookie-change-on-failure",
         Value::Bool,
@@ -190,7 +201,8 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
             Ok(())
         },
     )
-    .ingress(Risk::Low),
+    .ingress(Risk::Low)
+    .invalid_means_default(),
 ];
 
 /// A token (RFC 6265 §4.1.1).

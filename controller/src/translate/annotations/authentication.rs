@@ -101,7 +101,7 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
     .location(Risk::Medium),
     Setting::not_yet(
         "auth-keepalive",
-        Value::Int,
+        Value::Count,
         "0",
         NotYet::Harmless,
         "Idle connections kept to the auth service.",
@@ -109,7 +109,7 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
     .location(Risk::Low),
     Setting::not_yet(
         "auth-keepalive-requests",
-        Value::Int,
+        Value::Count,
         "1000",
         NotYet::Harmless,
         "Requests per kept connection to the auth service.",
@@ -125,7 +125,7 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
     .location(Risk::Low),
     Setting::not_yet(
         "auth-keepalive-timeout",
-        Value::Int,
+        Value::Count,
         "60",
         NotYet::Harmless,
         "Idle seconds of kept connections to the auth service.",
@@ -163,7 +163,7 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
         "Verification mode.",
     )
     .location(Risk::Medium),
-    Setting::not_yet("auth-tls-verify-depth", Value::Int, "1", NotYet::Harmless, "Max chain length.")
+    Setting::not_yet("auth-tls-verify-depth", Value::Count, "1", NotYet::Harmless, "Max chain length.")
         .location(Risk::Low),
     Setting::not_yet(
         "auth-tls-error-page",

@@ -42,7 +42,7 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
     .location(Risk::Low),
     Setting::no_effect(
         "proxy-buffers-number",
-        Value::Int,
+        Value::Positive,
         "4",
         "bodies are streamed in bounded memory",
         "Number of response buffers.",

@@ -32,7 +32,7 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
     .location(Risk::Low),
     Setting::not_yet(
         "upstream-hash-by-subset-size",
-        Value::Int,
+        Value::Positive,
         "3",
         NotYet::Harmless,
         "Endpoints per group.",

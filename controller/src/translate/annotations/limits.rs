@@ -7,21 +7,21 @@ use crate::translate::value::Value;
 pub(super) static SETTINGS: &[Setting<Settings>] = &[
     Setting::not_yet(
         "limit-connections",
-        Value::Int,
+        Value::Count,
         "0",
         NotYet::Protects,
         "Concurrent connections per client key.",
     )
     .location(Risk::Low),
-    Setting::not_yet("limit-rps", Value::Int, "0", NotYet::Protects, "Requests per second per client key.")
+    Setting::not_yet("limit-rps", Value::Count, "0", NotYet::Protects, "Requests per second per client key.")
         .location(Risk::Low),
-    Setting::not_yet("limit-rpm", Value::Int, "0", NotYet::Protects, "Requests per minute per client key.")
+    Setting::not_yet("limit-rpm", Value::Count, "0", NotYet::Protects, "Requests per minute per client key.")
         .location(Risk::Low),
-    Setting::not_yet("limit-rate", Value::Int, "0", NotYet::Protects, "Response bandwidth per connection.")
+    Setting::not_yet("limit-rate", Value::Count, "0", NotYet::Protects, "Response bandwidth per connection.")
         .location(Risk::Low),
     Setting::not_yet(
         "limit-rate-after",
-        Value::Int,
+        Value::Count,
         "0",
         NotYet::Harmless,
         "Bytes before limit-rate applies.",
@@ -29,7 +29,7 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
     .location(Risk::Low),
     Setting::not_yet(
         "limit-burst-multiplier",
-        Value::Int,
+        Value::Count,
         "5",
         NotYet::Harmless,
         "Burst as a multiple of the limit.",

@@ -15,7 +15,7 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
     .location(Risk::Medium),
     Setting::not_yet(
         "permanent-redirect-code",
-        Value::Int,
+        Value::Within(300, 308),
         "301",
         NotYet::Harmless,
         "Code of permanent-redirect, 300 to 308.",
@@ -31,7 +31,7 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
     .location(Risk::Medium),
     Setting::not_yet(
         "temporal-redirect-code",
-        Value::Int,
+        Value::Within(300, 307),
         "302",
         NotYet::Harmless,
         "Code of temporal-redirect, 300 to 307.",

@@ -18,10 +18,11 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
         },
     )
     .location(Risk::Medium)
-    .falls_back_to("proxy-next-upstream"),
+    .falls_back_to("proxy-next-upstream")
+    .invalid_means_default(),
     Setting::served(
         "proxy-next-upstream-tries",
-        Value::Count,
+        value::ATTEMPTS,
         "3",
         "Tries in all, the first included; 0 is one per endpoint.",
         |text, settings: &mut Settings| {

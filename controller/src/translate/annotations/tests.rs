@@ -31,6 +31,14 @@ fn read_unvalidated(annotations: &[(&str, &str)]) -> Parsed {
     parse(&ingress(annotations), "nginx.ingress.kubernetes.io", false, &Gates::default())
 }
 
+fn status(parsed: &Parsed) -> Option<u16> {
+    match &parsed.verdict {
+        Verdict::Close(deny) => Some(deny.status),
+        Verdict::Serve => None,
+        Verdict::StandAside => panic!("stands aside"),
+    }
+}
+
 #[test]
 fn all_annotations_are_there_once_with_words_for_people() {
     let names: Vec<&str> = setting::entries(FAMILIES).map(|entry| entry.name).collect();
@@ -85,16 +93,78 @@ fn served_annotations_are_typed() {
 }
 
 #[test]
-fn a_cookie_path_that_would_inject_an_attribute_drops_the_ingress() {
-    assert_eq!(read(&[("session-cookie-path", "/; Domain=evil")]).verdict, Verdict::Drop);
-    assert_eq!(read(&[("session-cookie-name", "a=b")]).verdict, Verdict::Drop);
+fn a_bad_cookie_setting_is_ignored_with_a_problem() {
+    for (name, value) in [
+        ("affinity-mode", "sometimes"),
+        ("session-cookie-path", "/; Domain=evil"),
+        ("session-cookie-name", "a=b"),
+        ("session-cookie-domain", "a b"),
+        ("session-cookie-secure", "yes"),
+        ("session-cookie-samesite", "loose"),
+        ("session-cookie-expires", "1h"),
+        ("session-cookie-max-age", "99999999999"),
+        ("session-cookie-change-on-failure", "no"),
+    ] {
+        for read in [read, read_unvalidated] {
+            let good = read(&[("affinity", "cookie")]);
+            let parsed = read(&[("affinity", "cookie"), (name, value)]);
+            assert_eq!(parsed.verdict, Verdict::Serve, "{name}");
+            assert_eq!(parsed.settings, good.settings, "{name}");
+            assert_eq!(parsed.problems.len(), 1, "{name}");
+            assert_eq!(parsed.problems[0].severity, Severity::Error, "{name}");
+        }
+    }
+    assert!(!read(&[("affinity", "ip")]).settings.affinity.is_enabled());
+    assert_eq!(read(&[("affinity", "ip")]).verdict, Verdict::Serve);
+}
+
+#[test]
+fn a_path_that_no_cookie_can_have_gives_the_cookie_the_root() {
+    let affinity = read(&[("affinity", "cookie")]).settings.affinity;
+    for path in ["/a;b", "/caf\u{e9}", "/a b", "/a,b"] {
+        assert_eq!(&*affinity.for_path(path).unwrap().path, "/", "{path}");
+    }
+}
+
+#[test]
+fn a_condition_that_is_none_leaves_the_default_and_off_leaves_nothing() {
+    let parsed = read(&[("proxy-next-upstream", "error http_599")]);
+    assert_eq!((parsed.verdict, parsed.settings.retry.on), (Verdict::Serve, None));
+    assert!(parsed.problems[0].message.contains("http_599"), "{}", parsed.problems[0]);
+    let off = read(&[("proxy-next-upstream", "off")]);
+    assert_eq!(off.settings.retry.on, Some(sluice_config::NextUpstream::default()));
+}
+
+#[test]
+fn numbers_have_ranges_also_without_validation() {
+    for (name, value) in [
+        ("proxy-read-timeout", "2147483648"),
+        ("proxy-connect-timeout", "0"),
+        ("proxy-next-upstream-tries", "4294967295"),
+        ("proxy-next-upstream-timeout", "18446744073709551615"),
+        ("session-cookie-expires", "9223372036854775807"),
+    ] {
+        for read in [read, read_unvalidated] {
+            let parsed = read(&[(name, value)]);
+            assert_eq!((parsed.verdict, &parsed.settings), (Verdict::Serve, &Settings::default()), "{name}");
+            let message = &parsed.problems[0].message;
+            assert!(message.contains(" from ") && message.contains(" to "), "{name}: {message}");
+        }
+    }
+    assert_eq!(status(&read(&[("limit-rps", "-1")])), Some(404));
+    assert_eq!(status(&read_unvalidated(&[("limit-rps", "-1")])), Some(503));
 }
 
 #[test]
 fn invalid_values_never_open() {
-    assert_eq!(read(&[("force-ssl-redirect", "banana")]).verdict, Verdict::Drop);
-    assert!(matches!(read_unvalidated(&[("force-ssl-redirect", "banana")]).verdict, Verdict::Deny(_)));
-    assert!(matches!(read_unvalidated(&[("whitelist-source-range", "banana\n")]).verdict, Verdict::Deny(_)));
+    assert_eq!(status(&read(&[("force-ssl-redirect", "banana")])), Some(404));
+    assert_eq!(status(&read_unvalidated(&[("force-ssl-redirect", "banana")])), Some(503));
+    assert_eq!(status(&read_unvalidated(&[("whitelist-source-range", "banana\n")])), Some(503));
+    for order in
+        [["force-ssl-redirect", "whitelist-source-range"], ["ssl-redirect", "allowlist-source-range"]]
+    {
+        assert_eq!(status(&read(&order.map(|name| (name, "10.0.0.0/8")))), Some(404), "{order:?}");
+    }
     let parsed = read(&[("proxy-read-timeout", "60s")]);
     assert_eq!(parsed.verdict, Verdict::Serve);
     assert_eq!(parsed.settings.timeouts.read, Timeout::Inherit);
@@ -113,7 +183,7 @@ fn known_annotations_that_are_not_implemented_fail_closed() {
         ("backend-protocol", "GRPC"),
     ] {
         let parsed = read(&[(name, value)]);
-        assert!(matches!(parsed.verdict, Verdict::Deny(_)), "{name}");
+        assert_eq!(status(&parsed), Some(503), "{name}");
         assert_eq!(parsed.problems[0].severity, Severity::Error, "{name}");
         assert!(parsed.problems[0].field.ends_with(&format!("/{name}]")), "{}", parsed.problems[0]);
     }
@@ -125,17 +195,21 @@ fn known_annotations_that_are_not_implemented_fail_closed() {
     assert_eq!(harmless.verdict, Verdict::Serve);
     assert!(harmless.problems.iter().all(|problem| problem.severity == Severity::Warning));
     assert_eq!(harmless.problems.len(), 2);
-    assert_eq!(read(&[("canary", "true")]).verdict, Verdict::Drop);
+    assert_eq!(read(&[("canary", "true")]).verdict, Verdict::StandAside);
+    assert_eq!(read(&[("canary", "true"), ("ssl-redirect", "maybe")]).verdict, Verdict::StandAside);
+    let unclear = read(&[("canary", "maybe")]);
+    assert_eq!((unclear.verdict, unclear.problems.len()), (Verdict::Serve, 1), "an ordinary Ingress");
 }
 
 #[test]
-fn gates_drop_what_they_forbid() {
-    assert_eq!(read(&[("configuration-snippet", "return 200;")]).verdict, Verdict::Drop);
+fn gates_reject_what_they_forbid() {
+    // docs/annotations.md says so: what is never carried out answers 503, whoever may use it.
+    assert_eq!(status(&read(&[("configuration-snippet", "return 200;")])), Some(503));
     let gates = Gates { risk: Risk::Low, blocked_words: vec!["evil".into()], ..Gates::default() };
-    let gated = |name, value| parse(&ingress(&[(name, value)]), "p", true, &gates).verdict;
-    assert_eq!(gated("affinity-mode", "balanced"), Verdict::Drop);
-    assert_eq!(gated("affinity", "cookie"), Verdict::Serve);
-    assert_eq!(gated("session-cookie-samesite", "evil"), Verdict::Drop);
+    let gated = |name, value| status(&parse(&ingress(&[(name, value)]), "p", true, &gates));
+    assert_eq!(gated("affinity-mode", "balanced"), Some(404));
+    assert_eq!(gated("affinity", "cookie"), None);
+    assert_eq!(gated("session-cookie-samesite", "evil"), Some(404));
 }
 
 #[test]
@@ -172,17 +246,17 @@ fn how_to_fix_a_protection_that_is_not_served_never_opens_the_route() {
 }
 
 #[test]
-fn every_problem_that_leaves_the_ingress_out_says_so() {
+fn every_problem_that_rejects_the_ingress_says_so() {
     let gates = Gates { risk: Risk::Low, blocked_words: vec!["evil".into()], ..Gates::default() };
-    for (name, value) in [
-        ("affinity-mode", "balanced"),
-        ("session-cookie-samesite", "evil"),
-        ("force-ssl-redirect", "banana"),
-        ("canary", "true"),
-    ] {
+    for (name, value) in
+        [("affinity-mode", "balanced"), ("session-cookie-samesite", "evil"), ("force-ssl-redirect", "banana")]
+    {
         let parsed = parse(&ingress(&[(name, value)]), "p", true, &gates);
-        assert_eq!(parsed.verdict, Verdict::Drop, "{name}");
+        assert_eq!(status(&parsed), Some(404), "{name}");
         let message = &parsed.problems[0].message;
-        assert!(message.ends_with("the Ingress is left out and its routes answer 404"), "{name}: {message}");
+        assert!(
+            message.ends_with("the Ingress is rejected, and all its routes answer 404"),
+            "{name}: {message}"
+        );
     }
 }

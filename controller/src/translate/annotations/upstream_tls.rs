@@ -71,6 +71,6 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
         "Verify endpoint certificate against ca.crt.",
     )
     .ingress(Risk::Low),
-    Setting::not_yet("proxy-ssl-verify-depth", Value::Int, "1", NotYet::Harmless, "Chain length.")
+    Setting::not_yet("proxy-ssl-verify-depth", Value::Count, "1", NotYet::Harmless, "Chain length.")
         .ingress(Risk::Low),
 ];

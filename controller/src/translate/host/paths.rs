@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use sluice_config::{Action, Match, Origin, PathMatch, Policies, Redirect, RedirectPath, Rule};
 
-use crate::store::{IngressPath, PathType};
+use crate::store::PathType;
 
 /// Where a path stands: exact ones first, then the longest.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+pub(super) struct Place {
     kind: PathKind,
     length: std::cmp::Reverse<usize>,
     path: Arc<str>,
@@ -18,7 +18,7 @@ struct Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum PathKind {
     Exact,
-    /// Also what is ImplementationSpecific.
+    /// Also what is ImplementationSpecific, and regular expressions.
     Prefix,
 }
 
@@ -28,22 +28,21 @@ pub(super) struct Table(BTreeMap<Place, Rule>);
 
 impl Table {
     /// Who has this path already.
-    pub(super) fn taken(&self, path: &IngressPath) -> Option<String> {
-        let origin = &self.0.get(&Place::of(path))?.origin;
-        Some(format!("{} (spec.rules[{}].http.paths[{}])", origin.object, origin.rule, origin.match_index))
+    pub(super) fn taken(&self, place: &Place) -> Option<&Rule> {
+        self.0.get(place)
     }
 
     /// Takes a path.
     pub(super) fn put(
         &mut self,
-        path: &IngressPath,
+        place: Place,
+        path: PathMatch,
         action: Action,
         policies: Arc<Policies>,
         origin: Arc<Origin>,
     ) {
-        let place = Place { path: origin.path.clone(), ..Place::of(path) };
-        let matches = Match::path(place.to_match());
-        self.0.insert(place, Rule { matches, action, policies, filters: Vec::new(), origin });
+        let rule = Rule { matches: Match::path(path), action, policies, filters: Vec::new(), origin };
+        self.0.insert(place, rule);
     }
 
     /// The rules in order, with nginx's answer to `/foo` where only `/foo/` is there.
@@ -52,7 +51,8 @@ impl Table {
             .0
             .iter()
             .filter_map(|(place, rule)| {
-                let bare = place.path.strip_suffix('/').filter(|bare| !bare.is_empty())?;
+                let PathMatch::Prefix(path) = &rule.matches.path else { return None };
+                let bare = path.strip_suffix('/').filter(|bare| !bare.is_empty())?;
                 let exact = Place::new(PathKind::Exact, bare.into());
                 let prefix = Place::new(PathKind::Prefix, bare.into());
                 let free = !self.0.contains_key(&exact) && !self.0.contains_key(&prefix);
@@ -65,24 +65,90 @@ impl Table {
 }
 
 impl Place {
-    fn of(path: &IngressPath) -> Self {
-        let kind = match path.path_type {
+    /// Of a path as it stands.
+    pub(super) fn plain(path: Arc<str>, path_type: PathType) -> Self {
+        let kind = match path_type {
             PathType::Exact => PathKind::Exact,
             PathType::Prefix | PathType::ImplementationSpecific => PathKind::Prefix,
         };
-        Self::new(kind, (*path.path).into())
+        Self::new(kind, path)
+    }
+
+    /// Of a path that is a regular expression: by its length among the prefixes, as in ingress-nginx.
+    pub(super) fn regex(path: Arc<str>) -> Self {
+        Self::new(PathKind::Prefix, path)
     }
 
     fn new(kind: PathKind, path: Arc<str>) -> Self {
         Self { kind, length: std::cmp::Reverse(path.len()), path }
     }
 
-    fn to_match(&self) -> PathMatch {
+    /// The match for the path as it stands.
+    pub(super) fn to_match(&self) -> PathMatch {
         match self.kind {
             PathKind::Exact => PathMatch::Exact(self.path.clone()),
             PathKind::Prefix => PathMatch::Prefix(self.path.clone()),
         }
     }
+}
+
+/// The match for a path as a regular expression, as ingress-nginx reads it: from the beginning of the path,
+/// without regard to case. Where ours cannot read it, what stands before its first special character counts,
+/// so that it covers too much rather than too little.
+pub(super) fn regex_match(path: &str) -> PathMatch {
+    let whole = format!("(?i)^{path}");
+    // A limit well below that of the data plane, which holds for what a host's expressions come to together.
+    if regex::RegexBuilder::new(&whole).size_limit(REGEX_LIMIT).build().is_ok() {
+        return PathMatch::Regex(whole.into());
+    }
+    if has_alternatives(path) {
+        return PathMatch::Regex("^".into());
+    }
+    let special = |c: char| !(c.is_alphanumeric() || "/-_~.%".contains(c));
+    let plain = path.split_once(special).map_or(path, |(plain, _)| plain);
+    // What is repeated by `?` or `*` need not be there.
+    let plain = match path[plain.len()..].starts_with(['?', '*', '{']) {
+        true => &plain[..plain.char_indices().last().map_or(0, |(at, _)| at)],
+        false => plain,
+    };
+    PathMatch::Regex(format!("(?i)^{}", regex::escape(plain)).into())
+}
+
+/// Whether an expression has a `|` outside of its groups: then what it begins with says nothing of the rest.
+fn has_alternatives(path: &str) -> bool {
+    let (mut depth, mut escaped) = (0_i32, false);
+    for c in path.chars() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            '|' if depth <= 0 => return true,
+            _ => {}
+        }
+    }
+    false
+}
+
+const REGEX_LIMIT: usize = 256 << 10;
+
+/// The path that requests for this one are compared by, where that is another: they come with slashes merged
+/// and dot segments removed, so that no request ever has it as it stands.
+pub(super) fn reachable(path: &str) -> Option<String> {
+    let mut segments: Vec<&str> = Vec::new();
+    let mut all = path.split('/').skip(1).peekable();
+    let mut is_folder = false;
+    while let Some(segment) = all.next() {
+        is_folder = matches!(segment, "" | "." | "..");
+        match segment {
+            "" | "." => {}
+            ".." => drop(segments.pop()),
+            other => segments.push(other),
+        }
+    }
+    let end = if is_folder && !segments.is_empty() { "/" } else { "" };
+    let reached = format!("/{}{end}", segments.join("/"));
+    (reached != path).then_some(reached)
 }
 
 fn append_slash(bare: &str, rule: &Rule) -> Rule {
@@ -100,4 +166,62 @@ fn append_slash(bare: &str, rule: &Rule) -> Rule {
 /// Whether a rule is `/` with everything below it.
 pub(super) fn takes_everything(rule: &Rule) -> bool {
     matches!(&rule.matches.path, PathMatch::Prefix(path) if **path == *"/")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn text(path: &str) -> String {
+        match regex_match(path) {
+            PathMatch::Regex(text) => text.to_string(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_regular_expression_that_cannot_be_read_covers_what_it_begins_with() {
+        assert_eq!(text("/admin(/|$)(.*)"), "(?i)^/admin(/|$)(.*)");
+        assert_eq!(text("/admin/(?!public)"), "(?i)^/admin/");
+        assert_eq!(text("/admin?(?!x)"), "(?i)^/admi");
+        assert_eq!(text("/a.b[("), "(?i)^/a\\.b");
+        assert_eq!(text("/a|/b(?!x)"), "^");
+        assert_eq!(text("/x{1000}{1000}{1000}"), "(?i)^/");
+    }
+
+    #[test]
+    fn what_no_request_can_have_is_reached_by_another_path() {
+        for (path, other) in [
+            ("/a//b", Some("/a/b")),
+            ("//", Some("/")),
+            ("/a/./b", Some("/a/b")),
+            ("/a/../b", Some("/b")),
+            ("/a/..", Some("/")),
+            ("/a/.", Some("/a/")),
+            ("/..", Some("/")),
+            ("/", None),
+            ("/a", None),
+            ("/a/", None),
+            ("/.well-known/x..y", None),
+        ] {
+            assert_eq!(reachable(path).as_deref(), other, "{path}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_reached_is_reached_by_itself(path in "/[a.x/]{0,12}") {
+            let reached = reachable(&path).unwrap_or(path);
+            prop_assert!(reached.starts_with('/'));
+            prop_assert_eq!(reachable(&reached), None);
+        }
+
+        #[test]
+        fn every_path_gives_an_expression_that_compiles(path in "/\\PC{0,40}") {
+            let compiled = regex::Regex::new(&text(&path));
+            prop_assert!(compiled.is_ok());
+        }
+    }
 }

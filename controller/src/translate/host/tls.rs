@@ -4,22 +4,37 @@ use std::sync::Arc;
 
 use sluice_config::{HostPattern, HostTls, ObjectRef, Problem};
 
-use crate::problem::error;
+use crate::problem::{error, warning};
 use crate::store::IngressTls;
 use crate::translate::certificate::{self, Outcome};
 use crate::translate::facts::Facts;
 use crate::translate::view::View;
 
-/// The TLS section of the oldest Ingress that has one for the host. Within it, the entry that names the host
-/// counts, else one whose certificate is valid for it, else one that names no host at all. A certificate that
-/// is missing, bad or for other hosts leaves the default one, and the host still has TLS.
+/// The TLS section of the oldest Ingress that has an entry for the host. Within it, the entry that names the host
+/// counts, else one whose certificate is valid for it, else one that names no host at all. Where no Ingress has
+/// such an entry but one has any, the host has TLS with the default certificate, as in ingress-nginx, so that the
+/// redirect to https holds for it too. A certificate that is missing, bad or for other hosts leaves the default one
+/// as well.
 pub(super) fn choose(
     view: &View<'_>,
     pattern: &HostPattern,
     claimants: &[&Arc<Facts>],
     problems: &mut Vec<Problem>,
 ) -> Option<HostTls> {
-    claimants.iter().find_map(|facts| Section { view, pattern, facts }.choose(problems))
+    let found = claimants.iter().find_map(|facts| Section { view, pattern, facts }.choose(problems));
+    found.or_else(|| {
+        let facts = claimants.iter().find(|facts| !facts.ingress.tls.is_empty())?;
+        let object = ObjectRef { kind: "Ingress".into(), name: facts.ingress.name.clone() };
+        if *pattern != HostPattern::Any {
+            problems.push(warning(
+                &object,
+                "spec.tls",
+                format!("no entry is for host {pattern}, which gets the default certificate"),
+                "name the host in an entry of spec.tls whose Secret has a certificate for it",
+            ));
+        }
+        Some(HostTls { certificate: None })
+    })
 }
 
 struct Section<'a, 'v> {

@@ -5,10 +5,16 @@ use crate::translate::setting::{NotYet, Setting};
 use crate::translate::value::Value;
 
 pub(super) static SETTINGS: &[Setting<Settings>] = &[
-    Setting::not_yet("limit-req-status-code", Value::Int, "503", NotYet::Harmless, "Status for rate excess."),
+    Setting::not_yet(
+        "limit-req-status-code",
+        Value::Within(400, 599),
+        "503",
+        NotYet::Harmless,
+        "Status for rate excess.",
+    ),
     Setting::not_yet(
         "limit-conn-status-code",
-        Value::Int,
+        Value::Within(400, 599),
         "503",
         NotYet::Harmless,
         "Status for connection excess.",

@@ -6,10 +6,10 @@ use crate::translate::value::Value;
 
 pub(super) static SETTINGS: &[Setting<Settings>] = &[
     Setting::not_yet("use-gzip", Value::Bool, "false", NotYet::Harmless, "Compress responses with gzip."),
-    Setting::not_yet("gzip-level", Value::Int, "1", NotYet::Harmless, "Level, 1 to 9."),
+    Setting::not_yet("gzip-level", Value::Within(1, 9), "1", NotYet::Harmless, "Level, 1 to 9."),
     Setting::not_yet(
         "gzip-min-length",
-        Value::Int,
+        Value::Count,
         "256",
         NotYet::Harmless,
         "Octets from which a response is compressed.",
@@ -23,10 +23,10 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
         NotYet::Harmless,
         "Compress responses with brotli.",
     ),
-    Setting::not_yet("brotli-level", Value::Int, "4", NotYet::Harmless, "Level, 0 to 11."),
+    Setting::not_yet("brotli-level", Value::Within(0, 11), "4", NotYet::Harmless, "Level, 0 to 11."),
     Setting::not_yet(
         "brotli-min-length",
-        Value::Int,
+        Value::Count,
         "20",
         NotYet::Harmless,
         "Octets from which a response is compressed.",

@@ -211,14 +211,14 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
     ),
     Setting::no_effect(
         "proxy-headers-hash-max-size",
-        Value::Int,
+        Value::Count,
         "512",
         "there is no nginx underneath",
         "Tuning of nginx itself.",
     ),
     Setting::no_effect(
         "proxy-headers-hash-bucket-size",
-        Value::Int,
+        Value::Count,
         "64",
         "there is no nginx underneath",
         "Tuning of nginx itself.",

@@ -46,7 +46,7 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
     ),
     Setting::no_effect(
         "proxy-buffers-number",
-        Value::Int,
+        Value::Positive,
         "4",
         "bodies are streamed in bounded memory",
         "Response buffers.",
@@ -79,14 +79,14 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
         "bodies are streamed in bounded memory",
         "Octets of a response that may go to disk.",
     ),
-    Setting::not_yet("grpc-buffer-size-kb", Value::Int, "0", NotYet::Harmless, "gRPC response buffer."),
+    Setting::not_yet("grpc-buffer-size-kb", Value::Count, "0", NotYet::Harmless, "gRPC response buffer."),
     Setting::served(
         "http2-max-concurrent-streams",
-        Value::Positive,
+        Value::Within(1, 65_535),
         "128",
         "Streams of one HTTP/2 connection.",
         |text, settings: &mut Settings| {
-            settings.tuning.http2_max_concurrent_streams = value::positive(text)?;
+            settings.tuning.http2_max_concurrent_streams = value::int(text)?;
             Ok(())
         },
     ),
@@ -106,7 +106,7 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
     ),
     Setting::no_effect(
         "http2-max-requests",
-        Value::Int,
+        Value::Count,
         "0",
         "superseded by keep-alive-requests",
         "Requests on one connection.",
@@ -123,21 +123,21 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
     ),
     Setting::no_effect(
         "max-worker-open-files",
-        Value::Int,
+        Value::Count,
         "0",
         "the limit of the process is raised as far as it goes",
         "Files that may be open; 0 chooses.",
     ),
     Setting::not_yet(
         "limit-rate",
-        Value::Int,
+        Value::Count,
         "0",
         NotYet::ChangesAnswers,
         "Kilobytes a second of one response.",
     ),
     Setting::not_yet(
         "limit-rate-after",
-        Value::Int,
+        Value::Count,
         "0",
         NotYet::Harmless,
         "Kilobytes before limit-rate applies.",

@@ -110,7 +110,7 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
     ),
     Setting::not_yet("enable-syslog", Value::Bool, "false", NotYet::Harmless, "Log to syslog."),
     Setting::not_yet("syslog-host", Value::Text, "", NotYet::Harmless, "Target of syslog."),
-    Setting::not_yet("syslog-port", Value::Int, "514", NotYet::Harmless, "Its port."),
+    Setting::not_yet("syslog-port", Value::Within(1, 65535), "514", NotYet::Harmless, "Its port."),
     Setting::no_effect(
         "debug-connections",
         Value::List,

@@ -35,7 +35,7 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
     Setting::not_yet("use-geoip2", Value::Bool, "false", NotYet::Harmless, "Location of clients."),
     Setting::not_yet(
         "geoip2-autoreload-in-minutes",
-        Value::Int,
+        Value::Count,
         "0",
         NotYet::Harmless,
         "How often the location database is read again.",

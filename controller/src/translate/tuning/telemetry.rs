@@ -24,7 +24,7 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
     Setting::not_yet("otlp-collector-host", Value::Text, "", NotYet::Harmless, "Host of the OTLP collector."),
     Setting::not_yet(
         "otlp-collector-port",
-        Value::Int,
+        Value::Within(1, 65535),
         "4317",
         NotYet::Harmless,
         "Port of the OTLP collector.",
@@ -59,21 +59,21 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
     ),
     Setting::not_yet(
         "otel-max-queuesize",
-        Value::Int,
+        Value::Count,
         "2048",
         NotYet::Harmless,
         "Spans that wait to be exported.",
     ),
     Setting::not_yet(
         "otel-schedule-delay-millis",
-        Value::Int,
+        Value::Count,
         "5000",
         NotYet::Harmless,
         "Milliseconds between two exports.",
     ),
     Setting::not_yet(
         "otel-max-export-batch-size",
-        Value::Int,
+        Value::Count,
         "512",
         NotYet::Harmless,
         "Spans of one export.",

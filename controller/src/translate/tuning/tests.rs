@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use proptest::prelude::*;
 use sluice_config::{HeaderBuffers, NamespacedName, Severity};
 
 use super::*;
+use crate::translate::annotations;
 
 fn map(data: &[(&str, &str)]) -> ConfigMap {
     let mut sorted: Vec<(Box<str>, Box<str>)> =
@@ -85,7 +87,7 @@ fn a_bad_value_keeps_the_last_good_one_until_the_key_goes() {
         assert_eq!(
             problems[0].to_string(),
             "error: ConfigMap ingress-nginx/controller: data[proxy-read-timeout]: the value \"7s\" must be whole \
-             seconds from 1, without a unit; \"7\" stays in force; correct the value"
+             seconds from 1 to 2147483647, without a unit; \"7\" stays in force; correct the value"
         );
     }
     assert_eq!(seconds(&keys.read(Some(&map(&[]))).0), 60);
@@ -110,4 +112,58 @@ fn an_unknown_key_is_named_with_the_nearest_known_one() {
     let (_, problems) = read(&[("keepalive", "75")]);
     assert_eq!(problems[0].severity, Severity::Warning);
     assert_eq!(problems[0].remedy, "did you mean keep-alive?");
+}
+
+#[test]
+fn no_number_of_a_key_or_an_annotation_is_without_a_range() {
+    let keys = setting::entries(FAMILIES).map(|entry| (entry.name, entry.value));
+    let annotations = setting::entries(annotations::FAMILIES).map(|entry| (entry.name, entry.value));
+    for (name, value) in keys.chain(annotations).filter(|(_, value)| value.is_number()) {
+        for text in ["9223372036854775807", "18446744073709551615", "-9223372036854775808", "1e400"] {
+            assert!(value.check(text).is_err(), "{name}: {text}");
+        }
+    }
+}
+
+#[test]
+fn a_number_out_of_range_keeps_the_default_and_the_problem_names_the_range() {
+    for (key, value, range) in [
+        ("upstream-keepalive-connections", "9223372036854775807", "from 0 to 1048576"),
+        ("upstream-keepalive-connections", "1000000000", "from 0 to 1048576"),
+        ("proxy-next-upstream-tries", "4294967295", "from 0 to 1000"),
+        ("http2-max-concurrent-streams", "0", "from 1 to 65535"),
+        ("keep-alive", "4294967295", "from 0 to 2147483647"),
+        ("worker-shutdown-timeout", "4294967295d", "from 0 to 2147483647s"),
+        ("large-client-header-buffers", "4294967295 8k", "at most 16m"),
+        ("gzip-level", "10", "from 1 to 9"),
+        ("limit-req-status-code", "200", "from 400 to 599"),
+    ] {
+        let (global, problems) = read(&[(key, value)]);
+        assert_eq!(global.tuning, Tuning::default(), "{key}");
+        assert!(problems[0].message.contains(range), "{}", problems[0]);
+    }
+}
+
+proptest! {
+    /// Whatever stands in a key, nothing panics, and no time is one that cannot be added to a moment.
+    #[test]
+    fn any_text_of_any_key_gives_settings_that_can_be_used(
+        at in 0..setting::entries(FAMILIES).count(),
+        text in prop_oneof!["-?[0-9]{1,20}[a-z]?", "[0-9]{1,4} [0-9]{1,20}[bkmg]?", "\\PC{0,12}"],
+    ) {
+        let entry = setting::entries(FAMILIES).nth(at).unwrap();
+        let (global, problems) = read(&[(entry.name, &text)]);
+        let tuning = global.tuning;
+        let times = [
+            tuning.client_header_timeout, tuning.client_body_timeout, tuning.keep_alive,
+            tuning.proxy_connect_timeout, tuning.proxy_read_timeout, tuning.proxy_send_timeout,
+            tuning.next_upstream_timeout.unwrap_or_default(), tuning.upstream_keepalive_timeout,
+            tuning.upstream_keepalive_time, tuning.worker_shutdown_timeout,
+        ];
+        for time in times {
+            prop_assert!(time <= Duration::from_secs(i32::MAX as u64), "{}: {}", entry.name, text);
+        }
+        prop_assert!(tuning.large_client_header_buffers.total() <= 16 << 20);
+        prop_assert!(problems.len() <= 1);
+    }
 }

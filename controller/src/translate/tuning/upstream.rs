@@ -24,7 +24,7 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
     ),
     Setting::served(
         "proxy-next-upstream-tries",
-        Value::Count,
+        value::ATTEMPTS,
         "3",
         "Tries in all, the first included; 0 is one per endpoint.",
         |text, settings: &mut Settings| {
@@ -60,7 +60,13 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
         NotYet::Harmless,
         "Try another endpoint for TCP.",
     ),
-    Setting::not_yet("proxy-stream-next-upstream-tries", Value::Int, "3", NotYet::Harmless, "Tries for TCP."),
+    Setting::not_yet(
+        "proxy-stream-next-upstream-tries",
+        Value::Count,
+        "3",
+        NotYet::Harmless,
+        "Tries for TCP.",
+    ),
     Setting::not_yet(
         "proxy-stream-next-upstream-timeout",
         Value::Time,
@@ -70,14 +76,14 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
     ),
     Setting::not_yet(
         "proxy-stream-responses",
-        Value::Int,
+        Value::Count,
         "1",
         NotYet::Harmless,
         "Datagrams expected per UDP request.",
     ),
     Setting::served(
         "upstream-keepalive-connections",
-        Value::Count,
+        Value::Within(0, 1_048_576),
         "320",
         "Idle connections to endpoints kept by one worker, or as many as were in use at a time lately, if these are \
          more.",
@@ -112,7 +118,7 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
         "10000",
         "Requests on one connection to an endpoint.",
         |text, settings: &mut Settings| {
-            settings.tuning.upstream_keepalive_requests = value::positive(text)?;
+            settings.tuning.upstream_keepalive_requests = value::int(text)?;
             Ok(())
         },
     ),
@@ -122,7 +128,7 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
         "1000",
         "Requests on one client connection.",
         |text, settings: &mut Settings| {
-            settings.tuning.keep_alive_requests = value::positive(text)?;
+            settings.tuning.keep_alive_requests = value::int(text)?;
             Ok(())
         },
     ),

@@ -135,6 +135,23 @@ fn a_stale_connection_is_replaced_without_counting() {
 }
 
 #[test]
+fn off_is_no_retry_of_any_kind() {
+    for on in [NextUpstream::default(), NextUpstream { timeout: true, ..NextUpstream::default() }] {
+        for stale in [
+            Failure { stale: true, sent: false, ..failure(FailureKind::Broken) },
+            Failure { stale: true, ..failure(FailureKind::Broken) },
+            failure(FailureKind::Connect),
+        ] {
+            let plane = with_retry(&[1, 2], Retry { on: Some(on), ..Retry::default() });
+            let mut exchange = plane.forward(&get());
+            let upstream = exchange.pick().unwrap();
+            assert!(!upstream.repeatable, "it should not go over a connection that may be closed");
+            assert_eq!(status_of(exchange.failed(stale)), StatusCode::BAD_GATEWAY);
+        }
+    }
+}
+
+#[test]
 fn a_post_that_a_stale_connection_may_have_taken_is_not_sent_again() {
     let stale = Failure { stale: true, ..failure(FailureKind::Broken) };
     for (method, again) in [(Method::POST, false), (Method::PATCH, false), (Method::PUT, true)] {

@@ -233,21 +233,32 @@ fn a_request_that_has_come_through_too_many_gateways_is_508() {
 }
 
 #[test]
-fn a_host_that_cannot_be_compiled_keeps_its_last_good_version() {
+fn a_host_that_cannot_be_compiled_is_closed_whole_and_serves_nothing_of_before() {
     let mut plane = Plane::simple(&[1]);
+    plane.forward(&Request::get("a.example", "/"));
     let hash = plane.state.configuration.load().hash();
     let refused = plane.host(exact("a.example"), false, vec![rule("/", forward("unknown"))]);
     assert_eq!(refused.len(), 1);
     assert_eq!(refused[0].subject, "host a.example");
     assert!(refused[0].reason.contains("Ingress shop/web"), "{}", refused[0].reason);
-    plane.forward(&Request::get("a.example", "/"));
-    assert_eq!(plane.state.configuration.load().hash(), hash);
+    for path in ["/", "/x", "/a/b?c"] {
+        assert_eq!(
+            plane.answer(&Request::get("a.example", path)).status,
+            StatusCode::SERVICE_UNAVAILABLE,
+            "{path}"
+        );
+    }
+    let closed = plane.state.configuration.load().hash();
+    assert_ne!(closed, hash, "what is in force is another state, which introspection shows");
+    let shown = plane.state.configuration.load().hosts.values().next().unwrap().clone();
+    assert!(shown.rules[0].policies.deny.as_ref().unwrap().reason.contains("unknown"), "{shown:?}");
     let loaded = plane.metrics();
     assert!(loaded.lines().any(|line| {
         line.starts_with("nginx_ingress_controller_config_last_reload_successful{") && line.ends_with(" 0")
     }));
-    plane.host(exact("b.example"), false, vec![rule("/", forward("web"))]);
-    assert_ne!(plane.state.configuration.load().hash(), hash);
+    plane.host(exact("a.example"), false, vec![rule("/", forward("web"))]);
+    plane.forward(&Request::get("a.example", "/"));
+    assert_ne!(plane.state.configuration.load().hash(), closed);
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn affinity(mode: AffinityMode) -> CookieAffinity {
         name: "route".into(),
         path: "/".into(),
         domain: None,
-        secure: None,
+        secure: false,
         same_site: None,
         expires: None,
         max_age: None,

@@ -1,0 +1,117 @@
+//! Host names of an Ingress: those of its rules, those that a rule can only mean, and further ones.
+
+use sluice_config::{HostName, HostPattern};
+
+use crate::store::Ingress;
+use crate::translate::value;
+
+/// Reads `spec.rules[].host`.
+pub(super) fn host_pattern(text: &str) -> Result<HostPattern, &'static str> {
+    let (name, wildcard) = match text.strip_prefix("*.") {
+        Some(rest) => (rest, true),
+        None => (text, false),
+    };
+    let name = name.strip_suffix('.').unwrap_or(name);
+    if name.contains('*') {
+        return Err("has a * that is not its whole first label");
+    }
+    if is_address(name) {
+        return Err("is an IP address");
+    }
+    if name.contains(':') {
+        return Err("has a port, which a host name cannot have");
+    }
+    if !is_dns_name(name) {
+        return Err("is no DNS name");
+    }
+    let name = HostName::new(name);
+    Ok(if wildcard { HostPattern::OneLabel(name) } else { HostPattern::Exact(name) })
+}
+
+/// The host of the requests that the author of a host which is none can only have meant: the one without the
+/// port, or the address, since requests do come for addresses. An API server refuses such hosts; files do not.
+pub(super) fn meant_by(text: &str) -> Option<HostPattern> {
+    let address = text.trim_start_matches('[').trim_end_matches(']');
+    if is_address(address) {
+        let name = if address.contains(':') { format!("[{address}]") } else { address.to_owned() };
+        return Some(HostPattern::Exact(HostName::new(&name)));
+    }
+    let (host, port) = text.rsplit_once(':')?;
+    if !port.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    host_pattern(host).ok().or_else(|| meant_by(host))
+}
+
+/// Further names that requests for a closed Ingress may come under.
+pub(super) fn aliases(ingress: &Ingress, www: bool, hosts: &[(HostPattern, Vec<u32>)]) -> Box<[HostPattern]> {
+    let mut found: Vec<HostPattern> = Vec::new();
+    let named = ingress.annotation("server-alias").into_iter().flat_map(value::list);
+    found.extend(named.filter_map(|name| host_pattern(name).ok()));
+    for (host, _) in hosts.iter().filter(|_| www) {
+        if let HostPattern::Exact(name) = host {
+            let sibling = match name.as_str().strip_prefix("www.") {
+                Some(bare) => bare.to_owned(),
+                None => format!("www.{}", name.as_str()),
+            };
+            found.extend(host_pattern(&sibling));
+        }
+    }
+    found.retain(|alias| hosts.iter().all(|(host, _)| host != alias));
+    found.sort();
+    found.dedup();
+    found.into()
+}
+
+fn is_address(text: &str) -> bool {
+    text.parse::<std::net::IpAddr>().is_ok()
+}
+
+fn is_dns_name(name: &str) -> bool {
+    let label = |label: &str| {
+        let good = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
+        !label.is_empty()
+            && label.len() <= 63
+            && label.bytes().all(good)
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    name.len() <= 253 && name.split('.').all(label)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_exact_names_or_one_label_wildcards() {
+        let exact = |name| Ok(HostPattern::Exact(HostName::new(name)));
+        assert_eq!(host_pattern("Shop.Example."), exact("shop.example"));
+        assert_eq!(host_pattern("a_b.example"), exact("a_b.example"));
+        assert_eq!(host_pattern("*.Shop.example"), Ok(HostPattern::OneLabel(HostName::new("shop.example"))));
+        for bad in
+            ["*", "*.", "a.*.b", "*a.b", "1.2.3.4", "::1", "a:80", "a..b", "-a.b", "a b", "é.example", "."]
+        {
+            assert!(host_pattern(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_host_with_a_port_and_an_address_mean_what_requests_can_ask_for() {
+        let exact = |name| Some(HostPattern::Exact(HostName::new(name)));
+        for (text, meant) in [
+            ("Shop.example:8443", exact("shop.example")),
+            ("*.shop.example:443", Some(HostPattern::OneLabel(HostName::new("shop.example")))),
+            ("1.2.3.4", exact("1.2.3.4")),
+            ("1.2.3.4:80", exact("1.2.3.4")),
+            ("::1", exact("[::1]")),
+            ("[::1]:80", exact("[::1]")),
+            ("*", None),
+            ("a b:80", None),
+            ("a.*.b", None),
+            ("a:b", None),
+        ] {
+            assert_eq!(meant_by(text), meant, "{text}");
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! What is closed keeps its claims: nothing it covers is served by a broader rule, a wildcard or the catch-all.
+
+use proptest::prelude::*;
+use proptest::sample::select;
+use serde_json::{Value, json};
+use sluice_config::{Action, Backend, HostTls, Rule};
+use sluice_controller::Options;
+use sluice_controller::store::Kind;
+
+use crate::support::*;
+
+const WEB: &str = "web:http (http,round-robin)";
+const PREFIX: &str = "nginx.ingress.kubernetes.io";
+
+fn world() -> World {
+    World::ready(Options::default())
+}
+
+fn with(name: &str, annotations: &[(&str, &str)], spec: Value) -> Value {
+    let annotations: serde_json::Map<String, Value> =
+        annotations.iter().map(|(name, value)| (format!("{PREFIX}/{name}"), json!(value))).collect();
+    annotated(name, Value::Object(annotations), spec)
+}
+
+/// Of class `nginx`, with an annotation that rejects it.
+fn rejected(name: &str, spec: Value) -> Value {
+    with(name, &[("ssl-redirect", "maybe")], spec)
+}
+
+fn regex_to(host: &str, paths: &[&str]) -> Value {
+    let mut spec = crate::support::paths(host, paths);
+    for path in spec["rules"][0]["http"]["paths"].as_array_mut().unwrap() {
+        path["pathType"] = "ImplementationSpecific".into();
+    }
+    spec
+}
+
+#[test]
+fn a_rejected_ingress_does_not_leave_its_paths_to_a_broader_rule() {
+    let mut world = world();
+    world.put([
+        ingress("shop", paths("shop.example", &["/"])),
+        rejected("admin", paths("shop.example", &["/admin", "=/exact"])),
+        with("snippet", &[("configuration-snippet", "deny all;")], paths("shop.example", &["/hidden"])),
+        with(
+            "both",
+            &[("whitelist-source-range", "10.0.0.0/8"), ("ssl-redirect", "maybe")],
+            paths("shop.example", &["/private"]),
+        ),
+    ]);
+    assert_eq!(
+        world.rules("shop.example"),
+        [
+            format!("=/exact -> {WEB} denied 404"),
+            format!("/private -> {WEB} denied 404"),
+            format!("/hidden -> {WEB} denied 503"),
+            format!("/admin -> {WEB} denied 404"),
+            format!("/ -> {WEB}"),
+        ]
+    );
+    let texts = world.texts();
+    assert!(
+        texts.iter().any(|text| text.contains("default/admin") && text.contains("answer 404")),
+        "{texts:?}"
+    );
+}
+
+#[test]
+fn a_rejected_ingress_does_not_leave_its_host_to_a_wildcard_or_the_catch_all() {
+    let mut world = world();
+    world.put([
+        ingress("wild", paths("*.example", &["/"])),
+        ingress("all", json!({"defaultBackend": backend("web", json!({"number": 80}))})),
+        rejected("exact", paths("a.example", &["/x"])),
+        rejected("bare", json!({"rules": [{"host": "b.example"}]})),
+    ]);
+    assert_eq!(
+        world.rules("a.example"),
+        [format!("/x -> {WEB} denied 404"), "/ -> default denied 404".into()]
+    );
+    assert_eq!(world.rules("b.example"), ["/ -> default denied 404"]);
+    assert_eq!(world.rules("*.example"), [format!("/ -> {WEB}")]);
+    assert_eq!(world.rules("_"), [format!("/ -> {WEB}")]);
+}
+
+#[test]
+fn the_oldest_wins_also_when_it_is_rejected_and_a_younger_one_harms_nobody() {
+    let mut world = world();
+    world.put([
+        created(rejected("old", paths("shop.example", &["/a"])), 1),
+        created(ingress("good", paths("shop.example", &["/a", "/b"])), 2),
+        created(rejected("young", paths("shop.example", &["/b", "/c"])), 3),
+    ]);
+    assert_eq!(
+        world.rules("shop.example"),
+        [
+            format!("/a -> {WEB} denied 404"),
+            format!("/b -> {WEB}"),
+            format!("/c -> {WEB} denied 404"),
+            "/ -> default".into(),
+        ]
+    );
+    let texts = world.texts();
+    let loser = texts.iter().find(|text| text.contains("default/good")).unwrap();
+    assert!(loser.contains("default/old (spec.rules[0].http.paths[0]) and is closed"), "{loser}");
+    world.delete(Kind::Ingress, "old");
+    assert_eq!(world.rules("shop.example")[0], format!("/a -> {WEB}"));
+}
+
+#[test]
+fn a_default_backend_that_is_rejected_is_closed_where_it_would_have_served() {
+    let mut world = world();
+    let default = json!({"defaultBackend": backend("web", json!({"number": 80}))});
+    world.put([created(rejected("all", default.clone()), 1), created(ingress("later", default.clone()), 2)]);
+    assert_eq!(world.rules("_"), [format!("/ -> {WEB} denied 404")]);
+
+    // With --disable-catch-all the rules of such an Ingress are closed, but the catch-all is nobody's.
+    let mut world = World::ready(Options { disable_catch_all: true, ..Options::default() });
+    let mut spec = paths("shop.example", &["/a"]);
+    spec["defaultBackend"] = default["defaultBackend"].clone();
+    world.put([ingress("shop", spec), ingress("all", default), ingress("wild", paths("*.example", &["/"]))]);
+    assert_eq!(
+        world.rules("shop.example"),
+        [format!("/a -> {WEB} denied 404"), "/ -> default denied 404".into()]
+    );
+    assert!(world.host("_").is_none());
+    assert_eq!(world.problems().len(), 2, "{:?}", world.texts());
+}
+
+#[test]
+fn paths_that_are_meant_as_expressions_are_closed_as_such() {
+    let mut world = world();
+    let expressions = regex_to("shop.example", &["/admin(/|$)(.*)", "/look/(?!public)"]);
+    world.put([
+        ingress("shop", paths("shop.example", &["/", "/admin-of-others-and-longer"])),
+        with("admin", &[("rewrite-target", "/$2"), ("whitelist-source-range", "10.0.0.0/8")], expressions),
+        created(rejected("plain", paths("shop.example", &["/old"])), 1),
+    ]);
+    assert_eq!(
+        world.rules("shop.example"),
+        [
+            format!("/admin-of-others-and-longer -> {WEB}"),
+            format!("~(?i)^/look/ -> {WEB} denied 503"),
+            format!("~(?i)^/admin(/|$)(.*) -> {WEB} denied 503"),
+            format!("~(?i)^/old -> {WEB} denied 404"),
+            format!("/ -> {WEB}"),
+        ]
+    );
+}
+
+#[test]
+fn further_names_of_a_closed_ingress_are_closed_unless_they_are_somebody_s_own() {
+    let mut world = world();
+    world.put([
+        ingress("wild", paths("*.shop.example", &["/"])),
+        with(
+            "shop",
+            &[("server-alias", "admin.shop.example, own.shop.example, ~^bad$"), ("limit-rps", "5")],
+            paths("shop.example", &["/"]),
+        ),
+        with("www", &[("from-to-www-redirect", "true")], paths("other.example", &["/"])),
+        ingress("own", paths("own.shop.example", &["/"])),
+    ]);
+    assert_eq!(world.rules("admin.shop.example"), ["/ -> default denied 503"]);
+    assert_eq!(world.rules("own.shop.example"), [format!("/ -> {WEB}")]);
+    assert_eq!(world.rules("www.other.example"), ["/ -> default denied 503"]);
+    world.delete(Kind::Ingress, "own");
+    assert_eq!(world.rules("own.shop.example"), ["/ -> default denied 503"]);
+    world.delete(Kind::Ingress, "shop");
+    assert!(world.host("own.shop.example").is_none() && world.host("admin.shop.example").is_none());
+}
+
+#[test]
+fn hosts_and_paths_that_cannot_be_served_are_closed_as_they_can_only_be_meant() {
+    let mut world = world();
+    world.put([
+        ingress("all", paths("*.shop.example", &["/"])),
+        created(ingress("shop", paths("shop.example", &["/", "admin", "/a//b", "/x/../y"])), 1),
+        ingress("port", paths("admin.shop.example:443", &["/admin"])),
+        ingress("address", paths("10.1.2.3", &["/admin"])),
+        ingress("none", paths("a b", &["/admin"])),
+    ]);
+    assert_eq!(
+        world.rules("shop.example"),
+        [
+            format!("/admin -> {WEB} denied 404"),
+            format!("/a/b -> {WEB} denied 404"),
+            format!("/y -> {WEB} denied 404"),
+            format!("/ -> {WEB}"),
+        ]
+    );
+    for host in ["admin.shop.example", "10.1.2.3"] {
+        assert_eq!(world.rules(host)[0], format!("/admin -> {WEB} denied 404"), "{host}");
+    }
+    assert_eq!(world.mirror.hosts.len(), 4);
+    assert_eq!(world.problems().len(), 6, "{:?}", world.texts());
+}
+
+#[test]
+fn a_backend_that_is_no_service_is_closed() {
+    let mut world = world();
+    let bucket = json!({"resource": {"kind": "Bucket", "name": "b"}});
+    world.put([
+        ingress("shop", paths("shop.example", &["/"])),
+        ingress(
+            "static",
+            json!({"rules": [{"host": "shop.example", "http": {"paths": [
+                {"path": "/static", "pathType": "Prefix", "backend": bucket}]}}]}),
+        ),
+    ]);
+    assert_eq!(world.rules("shop.example"), ["/static -> 503".to_owned(), format!("/ -> {WEB}")]);
+}
+
+#[test]
+fn what_is_not_ours_and_a_canary_claim_nothing() {
+    let mut world = world();
+    let mut foreign = paths("shop.example", &["/admin"]);
+    foreign["ingressClassName"] = "other".into();
+    world.put([
+        class("other", "example.com/other"),
+        created(ingress("shop", paths("shop.example", &["/"])), 2),
+        created(rejected("foreign", foreign), 1),
+        created(with("canary", &[("canary", "true")], paths("shop.example", &["/", "/admin"])), 1),
+        created(
+            with(
+                "bad-canary",
+                &[("canary", "true"), ("ssl-redirect", "maybe")],
+                paths("shop.example", &["/"]),
+            ),
+            1,
+        ),
+    ]);
+    assert_eq!(world.rules("shop.example"), [format!("/ -> {WEB}")]);
+}
+
+#[test]
+fn a_closed_host_keeps_its_certificate() {
+    let mut world = world();
+    let mut spec = paths("shop.example", &["/"]);
+    spec["tls"] = json!([{"hosts": ["shop.example"], "secretName": "tls"}]);
+    world.put([tls_secret("tls", &pair(&["shop.example"])), ingress("shop", spec.clone())]);
+    let before = world.host("shop.example").unwrap().tls.clone();
+    world.put([rejected("shop", spec)]);
+    let Some(HostTls { certificate: Some(_) }) = &before else { panic!("{before:?}") };
+    assert_eq!(world.host("shop.example").unwrap().tls, before);
+}
+
+/// Rules that an Ingress asks for, without the one for what nobody asks for.
+fn asked(world: &World, host: &str) -> Vec<Rule> {
+    let rules = world.host(host).map(|host| host.rules.clone()).unwrap_or_default();
+    let is_rest = |rule: &Rule| match &rule.action {
+        Action::Forward(backends) => matches!(backends[0].backend, Backend::Default),
+        _ => false,
+    };
+    rules.into_iter().filter(|rule| !is_rest(rule)).collect()
+}
+
+proptest! {
+    /// Whatever there is besides: rejecting one Ingress closes its own rules and changes nothing else.
+    #[test]
+    fn rejecting_an_ingress_closes_what_it_had_and_nothing_else(
+        ingresses in proptest::collection::vec(
+            (
+                select(vec!["a.example", "*.example", "b.example"]),
+                proptest::collection::vec(select(vec!["/", "=/", "/a", "=/a", "/a/", "/a/b", "/b", "/a//b"]), 0..4),
+                0..3u32,
+                any::<bool>(),
+            ),
+            1..6,
+        ),
+        annotation in select(vec![
+            ("ssl-redirect", "maybe"),
+            ("whitelist-source-range", "10.0.0.0/8"),
+            ("server-snippet", "x"),
+            ("limit-rps", "-1"),
+        ]),
+    ) {
+        let mut before = world();
+        let mut after = world();
+        for (index, (host, list, age, default)) in ingresses.iter().enumerate() {
+            let name = format!("i{index}");
+            let mut spec = paths(host, list);
+            if *default {
+                spec["defaultBackend"] = backend("web", json!({"number": 80}));
+            }
+            before.put([created(ingress(&name, spec.clone()), *age)]);
+            let annotations = if index == 0 { vec![annotation] } else { Vec::new() };
+            after.put([created(with(&name, &annotations, spec), *age)]);
+        }
+        for host in ["a.example", "*.example", "b.example", "_"] {
+            let (before, after) = (asked(&before, host), asked(&after, host));
+            prop_assert_eq!(before.len(), after.len());
+            for (was, is) in before.iter().zip(&after) {
+                prop_assert_eq!(&was.matches, &is.matches);
+                prop_assert_eq!(&was.origin, &is.origin);
+                if &*was.origin.object.name.name == "i0" {
+                    prop_assert!(is.policies.deny.is_some());
+                } else {
+                    prop_assert_eq!(was, is);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! What an Ingress covers that is rejected, or asks for what cannot be done: closed, and served by nobody else.
+
+use crate::harness::gateway::run;
+use crate::harness::manifest::service_with;
+use crate::harness::{
+    Backend, Connection, Folder, Gateway, Ingress, TestCertificate, await_until, get, get_tls, site,
+};
+
+const HOST: &str = "shop.example";
+
+/// A shop at `/`, with its backend.
+fn shop() -> (Backend, Folder) {
+    let backend = Backend::echo("shop");
+    let folder = Folder::with(site("shop", HOST, &[&backend]));
+    (backend, folder)
+}
+
+fn admin() -> Ingress {
+    Ingress::new("admin").path(HOST, "/admin", "shop")
+}
+
+#[test]
+fn a_rejected_ingress_does_not_open_its_paths_to_a_broader_rule() {
+    let (_backend, folder) = shop();
+    folder.write("admin.yaml", admin().text());
+    let gateway = Gateway::with(&folder, &["--enable-metrics"]);
+    assert_eq!(get(gateway.http, HOST, "/admin").backend(), "shop");
+    // An allow list cannot be built yet: 503. With a slip of the pen in another annotation: 404.
+    let guarded = admin().annotation("whitelist-source-range", "10.0.0.0/8");
+    folder.write("admin.yaml", guarded.text());
+    await_until("the list to close its path", || get(gateway.http, HOST, "/admin/x").status == 503);
+    folder.write("admin.yaml", guarded.annotation("ssl-redirect", "fasle").text());
+    await_until("the slip to reject the Ingress", || get(gateway.http, HOST, "/admin/x").status == 404);
+    for path in ["/admin", "/admin/", "//admin/%2e/x", "/a/../admin"] {
+        assert_eq!(get(gateway.http, HOST, path).status, 404, "{path}");
+    }
+    assert_eq!(get(gateway.http, HOST, "/").backend(), "shop");
+    let problems = gateway.problems();
+    for part in ["default/admin", "fasle", "the Ingress is rejected, and all its routes answer 404"] {
+        assert!(problems.contains(part), "{part}: {problems}");
+    }
+    let metrics = gateway.metrics();
+    assert!(
+        metrics.lines().any(|line| line.contains("ingress=\"admin\"")
+            && line.contains("path=\"/admin\"")
+            && line.contains("status=\"404\"")),
+        "{metrics}"
+    );
+    folder.write("admin.yaml", admin().text());
+    await_until("the Ingress to be served again", || get(gateway.http, HOST, "/admin").status == 200);
+    await_until("its problems to vanish", || !gateway.problems().contains("default/admin"));
+}
+
+#[test]
+fn a_snippet_closes_its_paths_with_503_as_the_documentation_says() {
+    let (_backend, folder) = shop();
+    folder.write("admin.yaml", admin().annotation("configuration-snippet", "deny all;").text());
+    let gateway = Gateway::start(&folder);
+    assert_eq!(get(gateway.http, HOST, "/admin").status, 503);
+    assert_eq!(get(gateway.http, HOST, "/").backend(), "shop");
+}
+
+#[test]
+fn a_rejected_host_falls_neither_to_a_wildcard_nor_to_the_catch_all() {
+    let backend = Backend::echo("wild");
+    let folder = Folder::with(
+        service_with("wild", &[&backend])
+            + &Ingress::new("wild").path("*.example", "/", "wild").text()
+            + &Ingress::new("all").default_backend("wild").text()
+            + &Ingress::new("a").path("a.example", "/x", "wild").annotation("ssl-redirect", "fasle").text()
+            + &Ingress::new("b").path("b.other", "/x", "wild").annotation("ssl-redirect", "fasle").text()
+            + &Ingress::new("alias")
+                .path("c.other", "/", "wild")
+                .annotation("server-alias", "c.example")
+                .text(),
+    );
+    let gateway = Gateway::start(&folder);
+    for host in ["free.example", "free.other"] {
+        assert_eq!(get(gateway.http, host, "/x").backend(), "wild", "{host}");
+    }
+    for (host, path, status) in [
+        ("a.example", "/x", 404),
+        ("a.example", "/elsewhere", 404),
+        ("b.other", "/x", 404),
+        ("b.other", "/", 404),
+        ("c.other", "/", 503),
+        ("c.example", "/", 503),
+    ] {
+        assert_eq!(get(gateway.http, host, path).status, status, "{host}{path}");
+    }
+}
+
+#[test]
+fn a_protected_expression_is_closed_as_an_expression() {
+    let (_backend, folder) = shop();
+    let guarded = Ingress::new("admin")
+        .typed_path(HOST, "/admin(/|$)(.*)", "ImplementationSpecific", "shop")
+        .annotation("rewrite-target", "/$2")
+        .annotation("whitelist-source-range", "10.0.0.0/8");
+    folder.write("admin.yaml", guarded.text());
+    let gateway = Gateway::start(&folder);
+    for path in ["/admin", "/admin/x", "/ADMIN/x"] {
+        assert_eq!(get(gateway.http, HOST, path).status, 503, "{path}");
+    }
+    assert_eq!(get(gateway.http, HOST, "/administrator").backend(), "shop");
+}
+
+#[test]
+fn the_oldest_wins_also_when_it_is_rejected() {
+    let (_backend, folder) = shop();
+    folder.write(
+        "old.yaml",
+        admin().created("2020-01-01T00:00:00Z").annotation("ssl-redirect", "fasle").text(),
+    );
+    folder.write("new.yaml", Ingress::new("new").path(HOST, "/admin", "shop").text());
+    // A younger one that is rejected takes nothing from the shop.
+    folder.write(
+        "young.yaml",
+        Ingress::new("young")
+            .created("2025-01-01T00:00:00Z")
+            .path(HOST, "/", "shop")
+            .annotation("ssl-redirect", "x")
+            .text(),
+    );
+    let gateway = Gateway::start(&folder);
+    assert_eq!(get(gateway.http, HOST, "/admin").status, 404);
+    assert_eq!(get(gateway.http, HOST, "/").backend(), "shop");
+    let problems = gateway.problems();
+    assert!(problems.contains("already belongs to Ingress default/admin"), "{problems}");
+    assert!(problems.contains("and is closed"), "{problems}");
+}
+
+#[test]
+fn an_ingress_of_another_class_claims_nothing_however_bad_it_is() {
+    let (_backend, folder) = shop();
+    folder.write("other.yaml", admin().class(Some("other")).annotation("ssl-redirect", "fasle").text());
+    let gateway = Gateway::start(&folder);
+    assert_eq!(get(gateway.http, HOST, "/admin").backend(), "shop");
+}
+
+#[test]
+fn a_closed_host_is_closed_over_https_too_with_its_own_certificate() {
+    let backend = Backend::echo("shop");
+    let certificate = TestCertificate::new(&[HOST]);
+    let ingress = Ingress::new("shop").path(HOST, "/", "shop").tls(&[HOST], "tls");
+    let folder = Folder::with(service_with("shop", &[&backend]) + &certificate.secret("tls"));
+    folder.write("shop.yaml", ingress.annotation("ssl-redirect", "fasle").text());
+    let gateway = Gateway::start(&folder);
+    assert_eq!(Connection::tls(gateway.https, HOST).certificate(), certificate.der);
+    assert_eq!(get_tls(gateway.https, HOST, "/").status, 404);
+    assert_eq!(get(gateway.http, HOST, "/").status, 404);
+}
+
+#[test]
+fn check_and_routes_say_what_is_closed_and_why() {
+    let (_backend, folder) = shop();
+    folder.write("admin.yaml", admin().annotation("ssl-redirect", "fasle").text());
+    let output = run(&["check", "--manifests", folder.path().to_str().unwrap()]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    for part in
+        ["Ingress default/admin", "all its routes answer 404", "correct the value", "1 of them closed"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let gateway = Gateway::start(&folder);
+    let routes = gateway.ask("/routes").text();
+    assert!(routes.contains("ssl-redirect") && routes.contains("404"), "{routes}");
+}
