@@ -39,7 +39,7 @@ pub use policy::{
 };
 pub use pool::{Balance, Pool, PoolKey, UpstreamProtocol};
 pub use problem::{Problem, Severity};
-pub use report::{BindResult, Refusal, Report};
+pub use report::{BindError, BindResult, Refusal, Report};
 pub use rule::{
     Action, Backend, FieldMatch, Filter, Match, PathMatch, Redirect, RedirectPath, Rule, TextMatch,
     WeightedBackend,

@@ -1,5 +1,6 @@
 //! The only way out of the data plane.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -60,6 +61,37 @@ pub struct Refusal {
 pub struct BindResult {
     /// The address that was asked for; with the real port when port 0 was asked for and bound.
     pub address: SocketAddr,
-    /// Why it is not bound, if so, in one line that says what to do.
-    pub error: Option<String>,
+    /// Why it is not bound, if so. The data plane goes on trying.
+    pub error: Option<BindError>,
+}
+
+/// Why a socket is not bound.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BindError {
+    /// What is wrong.
+    pub message: String,
+    /// How to fix it.
+    pub remedy: String,
+    /// The address is not one of this machine now. It may become one: addresses move between machines.
+    pub foreign: bool,
+    /// Earlier addresses that stay open in the meantime.
+    pub instead: Vec<SocketAddr>,
+}
+
+impl BindError {
+    /// What is wrong, and what is served in the meantime.
+    pub fn cause(&self) -> String {
+        let Self { message, instead, .. } = self;
+        if instead.is_empty() {
+            return message.clone();
+        }
+        let instead: Vec<String> = instead.iter().map(SocketAddr::to_string).collect();
+        format!("still serving on {} because {message}", instead.join(", "))
+    }
+}
+
+impl fmt::Display for BindError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; {}", self.cause(), self.remedy)
+    }
 }

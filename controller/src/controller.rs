@@ -15,6 +15,8 @@ pub struct Controller {
     translation: Translation,
     generation: Generation,
     complete: bool,
+    /// Whether the data plane has been told where to listen.
+    listening: bool,
     stand_in: Option<StandIn>,
 }
 
@@ -38,19 +40,21 @@ impl Controller {
             translation: Translation::new(options),
             generation: Generation(0),
             complete: false,
+            listening: false,
             stand_in: None,
         }
     }
 
-    /// What holds before anything has been read: ports and default settings, so that the data plane can bind
-    /// at once.
+    /// What holds before anything has been read: default settings, and ports, so that the data plane can bind
+    /// at once and a busy port is known at the start. Where a ConfigMap may still say on which addresses to listen,
+    /// that waits until it has been read: it may keep an address from the world, or leave it to another program.
     pub fn startup_delta(&mut self) -> Delta {
         let flags = self.translation.flags();
-        let delta = Delta {
-            tuning: Some(flags.tuning.clone()),
-            groups: vec![Change::Put(flags.group.id.clone(), flags.group.clone())],
-            ..Delta::default()
-        };
+        let mut delta = Delta { tuning: Some(flags.tuning.clone()), ..Delta::default() };
+        if !self.translation.may_move_listeners() {
+            self.listening = true;
+            delta.groups.push(Change::Put(flags.group.id.clone(), flags.group.clone()));
+        }
         self.numbered(delta)
     }
 
@@ -69,6 +73,7 @@ impl Controller {
         }
         let (stand_in, delta) = StandIn::new(earlier, &self.translation.flags().group);
         self.stand_in = Some(stand_in);
+        self.listening = true;
         self.generation.0 += 1;
         Some(Delta { generation: self.generation, ..delta })
     }
@@ -91,6 +96,10 @@ impl Controller {
         if let Some(stand_in) = self.stand_in.take() {
             let flags = self.translation.flags();
             stand_in.leave(&mut delta, &flags.tuning, &flags.group);
+        }
+        if !std::mem::replace(&mut self.listening, true) && delta.groups.is_empty() {
+            let group = &self.translation.flags().group;
+            delta.groups.push(Change::Put(group.id.clone(), group.clone()));
         }
         let references = self.translation.take_references();
         let problems_changed = self.translation.take_problems_changed() || first;

@@ -9,13 +9,15 @@ use sluice_config::{Change, Delta, ListenerGroup, Snapshot, Tuning};
 pub(crate) struct StandIn(Snapshot);
 
 impl StandIn {
-    /// Stands `earlier` in; `group` is what flags say now. The earlier addresses count, but not where flags
-    /// have come to ask for other ports: those are what somebody waits for.
+    /// Stands `earlier` in; `group` is what flags say now. The earlier addresses count, because a ConfigMap that
+    /// cannot be read now may have said them; ports are those of the flags, which somebody waits for.
     pub(crate) fn new(mut earlier: Snapshot, group: &Arc<ListenerGroup>) -> (Self, Delta) {
-        let ports = |group: &ListenerGroup| {
-            group.binds.iter().map(|bind| (bind.port, bind.protocol)).collect::<Vec<_>>()
-        };
-        earlier.groups.retain(|id, old| *id == group.id && ports(old) == ports(group));
+        let mut standing = ListenerGroup::clone(group);
+        let addresses = |old: &Arc<ListenerGroup>| Some(old.binds.first()?.addresses.clone());
+        if let Some(addresses) = earlier.groups.get(&group.id).and_then(addresses) {
+            standing.binds.iter_mut().for_each(|bind| bind.addresses.clone_from(&addresses));
+        }
+        earlier.groups = [(group.id.clone(), Arc::new(standing))].into();
         earlier.complete = true;
         let delta = earlier.to_delta(Default::default());
         (Self(earlier), delta)
@@ -63,6 +65,27 @@ mod tests {
 
     fn group() -> Arc<ListenerGroup> {
         Arc::new(ListenerGroup { id: GroupId::ingress(), binds: Vec::new(), listeners: Vec::new() })
+    }
+
+    #[test]
+    fn earlier_addresses_and_present_ports() {
+        let bind = |address: [u8; 4], port| sluice_config::Bind {
+            addresses: vec![address.into()],
+            port,
+            declared_port: 80,
+            protocol: sluice_config::BindProtocol::Http,
+            source: "--http-port".into(),
+        };
+        let group = |bind| Arc::new(ListenerGroup { binds: vec![bind], ..ListenerGroup::clone(&group()) });
+        let earlier = Snapshot {
+            groups: [(GroupId::ingress(), group(bind([127, 0, 0, 1], 80)))].into(),
+            ..Snapshot::default()
+        };
+        let now = group(bind([0, 0, 0, 0], 8080));
+        let (_, delta) = StandIn::new(earlier, &now);
+        assert_eq!(delta.groups, [Change::Put(GroupId::ingress(), group(bind([127, 0, 0, 1], 8080)))]);
+        let (_, delta) = StandIn::new(Snapshot::default(), &now);
+        assert_eq!(delta.groups, [Change::Put(GroupId::ingress(), now)]);
     }
 
     #[test]

@@ -267,6 +267,11 @@ impl Translation {
         &self.flags
     }
 
+    /// Whether a ConfigMap that may not have been read yet can say where to listen.
+    pub(crate) fn may_move_listeners(&self) -> bool {
+        self.options.configmap.is_some()
+    }
+
     /// Everything as it is now, but for completeness.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {

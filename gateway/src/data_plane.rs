@@ -39,7 +39,7 @@ pub enum StartError {
 
 impl DataPlane {
     /// Starts `workers` threads, which serve with `driver` once a complete state has been applied. Reports that
-    /// no delta asked for, such as ejected endpoints, come out of the receiver.
+    /// no delta asked for, such as ejected endpoints, come out of the receiver. Call it on a Tokio runtime.
     ///
     /// # Errors
     /// See [`StartError`].
@@ -49,14 +49,22 @@ impl DataPlane {
         telemetry: Arc<Telemetry>,
     ) -> Result<(Self, mpsc::UnboundedReceiver<Report>), StartError> {
         let (reporter, reports) = mpsc::unbounded_channel();
-        let report = Arc::new(move |report| {
+        let report = Arc::new(move |report: Report| {
             // Nobody may be listening any more; then nobody wants to know.
             let _ = reporter.send(report);
         });
         let certificates = CertificateStore::new()?;
-        let state = State::new(telemetry, report);
+        let state = State::new(telemetry, report.clone());
         let (listeners, drain) = (Listeners::new(), Drain::new());
         let workers = Workers::start(&state, &certificates, &listeners, &drain, driver, workers)?;
+        let (tended, told) = (listeners.clone(), state.clone());
+        tokio::spawn(async move {
+            let changed = |reports: Vec<Report>| {
+                told.set_listening(&tended);
+                reports.into_iter().for_each(&*report);
+            };
+            tended.tend(changed).await;
+        });
         Ok((Self { state, certificates, listeners, drain, workers: Mutex::new(Some(workers)) }, reports))
     }
 
@@ -70,7 +78,7 @@ impl DataPlane {
     pub fn apply(&self, delta: &Delta) -> (Report, Vec<Report>) {
         let acknowledged = apply(&self.state, delta, &*self.certificates);
         let binds = self.listeners.apply(&delta.groups);
-        self.state.readiness.set_bound(self.listeners.all_bound());
+        self.state.set_listening(&self.listeners);
         if delta.complete {
             self.listeners.open();
         }

@@ -2,8 +2,8 @@
 //! changed by [`apply`](crate::apply::apply) alone.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use http::HeaderValue;
@@ -12,6 +12,7 @@ use sluice_config::{
     Certificate, CertificateId, Generation, GroupId, Host, HostKey, ListenerGroup, Problem, Tuning,
 };
 
+use crate::connection::Listeners;
 use crate::policy::hsts;
 use crate::registry::{Registry, Reporter};
 use crate::route::{Route, Target};
@@ -36,8 +37,17 @@ pub struct State {
     pub(crate) reporter: Reporter,
     /// The configuration in force, as it was sent; for introspection and metrics.
     pub configuration: ArcSwap<Configuration>,
-    /// What is wrong with the input now ([`set_problems`](Self::set_problems)).
+    /// What is wrong now, of all kinds.
     problems: ArcSwap<Vec<Problem>>,
+    /// The same by who says so. Not looked at by requests.
+    told: Mutex<Told>,
+}
+
+/// Problems by who tells of them.
+#[derive(Debug, Default)]
+struct Told {
+    input: Vec<Problem>,
+    listeners: Vec<Problem>,
 }
 
 /// The tuning and what every request would otherwise make of it anew.
@@ -97,14 +107,32 @@ impl State {
             readiness: Readiness::default(),
             configuration: ArcSwap::default(),
             problems: ArcSwap::default(),
+            told: Mutex::default(),
         })
     }
 
-    /// Replaces the list of problems.
-    pub fn set_problems(&self, mut problems: Vec<Problem>) {
-        problems.sort();
-        self.telemetry.problems(&problems);
-        self.problems.store(Arc::new(problems));
+    /// Replaces the list of what is wrong with the input.
+    pub fn set_problems(&self, problems: Vec<Problem>) {
+        self.tell(|told| told.input = problems);
+    }
+
+    /// Takes over how the listeners are: whether they serve, and what is wrong with them.
+    pub(crate) fn set_listening(&self, listeners: &Listeners) {
+        // Asked under the lock: of two callers the later one has the newer answer.
+        self.tell(|told| {
+            told.listeners = listeners.problems();
+            self.readiness.set_bound(listeners.are_serving());
+        });
+    }
+
+    fn tell(&self, change: impl FnOnce(&mut Told)) {
+        // A list is replaced as a whole: a panic elsewhere leaves nothing half done.
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut told);
+        let mut all: Vec<Problem> = told.input.iter().chain(&told.listeners).cloned().collect();
+        all.sort();
+        self.telemetry.problems(&all);
+        self.problems.store(Arc::new(all));
     }
 
     /// All problems there are, sorted by object.

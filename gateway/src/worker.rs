@@ -200,10 +200,8 @@ impl Worker {
                 let hold = self.drain.shared().hold();
                 let vital = Vital::new(&self.state.reporter, "accepting connections");
                 tokio::spawn(async move {
-                    if let Err(error) = accept(accepted, worker, stopped).await {
-                        tracing::error!(%error, "stopped to accept connections from a socket");
-                        vital.died();
-                    }
+                    let _vital = vital;
+                    accept(accepted, worker, stopped).await;
                     drop(hold);
                 });
                 Accepting { listening, _stop: stop }

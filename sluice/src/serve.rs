@@ -71,7 +71,7 @@ async fn run(flags: &ServeFlags) -> Result<()> {
             if delta.generation.0 > 2 {
                 vital::inject_fault("control");
             }
-            let report = apply(&for_control, &delta, std::mem::take(&mut start), &fatal);
+            let report = apply(&for_control, &delta, &mut start, &fatal);
             if let Some(snapshot) = &snapshot {
                 snapshot.applied(delta);
             }
@@ -125,42 +125,59 @@ async fn either(one: &mut Signal, other: &mut Signal) {
     }
 }
 
-/// Puts a delta into force. A socket that cannot be bound at the start ends the program: whoever started it
-/// is watching. Later it is logged, and everything that can be served still is.
-fn apply(plane: &DataPlane, delta: &Delta, start: bool, fatal: &mpsc::UnboundedSender<String>) -> Report {
+/// Puts a delta into force. A port that cannot be bound at the start ends the program: whoever started it is
+/// watching. Later it is logged, and everything that can be served still is. An address that the machine does not
+/// have is waited for at the start too: it may be on its way from another one.
+fn apply(
+    plane: &DataPlane,
+    delta: &Delta,
+    start: &mut bool,
+    fatal: &mpsc::UnboundedSender<String>,
+) -> Report {
     let (acknowledged, others) = plane.apply(delta);
-    let results = others.into_iter().flat_map(|report| match report {
-        Report::Binds { results, .. } => results,
-        Report::Applied { .. } | Report::EndpointEjected { .. } | Report::Died { .. } => Vec::new(),
-    });
-    let (failed, bound): (Vec<_>, Vec<_>) = results.partition(|result| result.error.is_some());
-    if start && let Some(BindResult { error: Some(error), .. }) = failed.first() {
+    let start = !delta.groups.is_empty() && std::mem::take(start);
+    if start && let Some(error) = others.iter().find_map(is_fatal) {
         // The receiver lives as long as the program.
-        let _ = fatal.send(error.clone());
+        let _ = fatal.send(error);
         return acknowledged;
     }
-    for BindResult { address, .. } in bound {
-        tracing::info!(%address, "listening");
-    }
-    for BindResult { address, error } in failed {
-        tracing::error!(%address, "{}", error.unwrap_or_default());
-    }
+    others.into_iter().for_each(log);
     acknowledged
+}
+
+/// Why the program cannot start.
+fn is_fatal(report: &Report) -> Option<String> {
+    let Report::Binds { results, .. } = report else { return None };
+    let mut errors = results.iter().filter_map(|result| result.error.as_ref());
+    errors.find(|error| !error.foreign).map(ToString::to_string)
 }
 
 /// Logs what the data plane says unasked, and ends the program when a part of it has died.
 async fn tell(mut reports: mpsc::UnboundedReceiver<Report>, vitals: Vitals) {
     while let Some(report) = reports.recv().await {
-        match report {
-            Report::EndpointEjected { set, address, duration } => {
-                tracing::warn!(%set, %address, ?duration, "an endpoint is out: connections to it fail");
-            }
-            Report::Died { part } => {
-                tracing::error!(part, "a part of the data plane has ended");
-                drop(vitals.token("a part of the data plane"));
-            }
-            Report::Applied { .. } | Report::Binds { .. } => {}
+        if let Report::Died { part } = report {
+            tracing::error!(part, "a part of the data plane has ended");
+            drop(vitals.token("a part of the data plane"));
+            continue;
         }
+        log(report);
+    }
+}
+
+fn log(report: Report) {
+    match report {
+        Report::Binds { results, .. } => {
+            for BindResult { address, error } in results {
+                match error {
+                    None => tracing::info!(%address, "listening"),
+                    Some(error) => tracing::error!(%address, "{error}; it is tried again by itself"),
+                }
+            }
+        }
+        Report::EndpointEjected { set, address, duration } => {
+            tracing::warn!(%set, %address, ?duration, "an endpoint is out: connections to it fail");
+        }
+        Report::Applied { .. } | Report::Died { .. } => {}
     }
 }
 

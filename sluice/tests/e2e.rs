@@ -17,6 +17,7 @@ mod e2e_folder;
 mod e2e_headers;
 mod e2e_hosts;
 mod e2e_http2;
+mod e2e_listeners;
 mod e2e_malformed;
 mod e2e_metrics;
 mod e2e_overload;

@@ -1,9 +1,9 @@
 //! The ConfigMap as a whole: live changes, and what reaches the routes.
 
 use serde_json::json;
-use sluice_config::NamespacedName;
-use sluice_controller::Options;
+use sluice_config::{Change, NamespacedName};
 use sluice_controller::store::Kind;
+use sluice_controller::{Controller, Options};
 
 use crate::support::*;
 
@@ -35,6 +35,23 @@ fn addresses_change_the_listeners_alone() {
     let group = world.mirror.groups.values().next().unwrap();
     assert_eq!(group.binds[0].addresses, [std::net::IpAddr::from([127, 0, 0, 1])]);
     assert_eq!((group.binds[0].port, group.binds[1].port, group.binds[1].declared_port), (80, 443, 443));
+}
+
+#[test]
+fn where_to_listen_waits_for_a_configmap_that_may_say_it() {
+    let mut plain = Controller::new(Options::default());
+    assert_eq!(plain.startup_delta().groups.len(), 1, "a busy port is known at the start");
+    let options =
+        Options { configmap: Some(NamespacedName::new("default", "controller")), ..Options::default() };
+    for (data, addresses) in [(json!({"bind-address": "127.0.0.1"}), 1), (json!({}), 2)] {
+        let mut world = World::new(options.clone());
+        assert_eq!(world.mirror.groups.len(), 0, "nothing is bound that may have to be closed again");
+        assert_eq!(world.controller.update(Vec::new(), false).delta.map(|delta| delta.groups), None);
+        let groups = world.put([config_map(data)]).delta.unwrap().groups;
+        let [Change::Put(_, group)] = &groups[..] else { panic!("{groups:?}") };
+        assert_eq!(group.binds[0].addresses.len(), addresses);
+        assert_eq!(world.put([class("other", "else/where")]).delta.map_or(0, |delta| delta.groups.len()), 0);
+    }
 }
 
 #[test]

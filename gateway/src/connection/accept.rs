@@ -30,16 +30,25 @@ const EXHAUSTED: Duration = Duration::from_millis(100);
 type Accepted = io::Result<(TcpStream, SocketAddr)>;
 
 /// Accepts until `stop` is dropped or sent to; then empties the queue and ends.
-pub(crate) async fn accept(
-    listening: Listening,
-    worker: Arc<Worker>,
-    mut stop: oneshot::Receiver<()>,
-) -> io::Result<()> {
+pub(crate) async fn accept(listening: Listening, worker: Arc<Worker>, mut stop: oneshot::Receiver<()>) {
     let Listening { socket, entry } = listening;
-    let listener = tokio::net::TcpListener::from_std(socket.try_clone()?)?;
     let mut acceptor =
         Acceptor { entry, worker, socket: socket.clone(), arrivals: Arrivals::default(), backlog: BACKLOG };
-    loop {
+    // Needs a descriptor, of which there may be none now and some in a moment.
+    let listener = loop {
+        match socket.try_clone().and_then(tokio::net::TcpListener::from_std) {
+            Ok(listener) => break Some(listener),
+            Err(error) => {
+                tracing::warn!(%error, "a worker cannot accept connections from a socket yet; raise the limit of open files");
+                tokio::select! {
+                    biased;
+                    _ = &mut stop => break None,
+                    () = tokio::time::sleep(EXHAUSTED) => {}
+                }
+            }
+        }
+    };
+    while let Some(listener) = &listener {
         let mut first = None;
         if acceptor.arrivals.is_behind() {
             // Everybody else, and what the kernel has to tell.
@@ -66,7 +75,6 @@ pub(crate) async fn accept(
         acceptor.admit(turn, stream, peer);
     }
     acceptor.end();
-    Ok(())
 }
 
 fn take_now(socket: &TcpListener) -> Option<Accepted> {

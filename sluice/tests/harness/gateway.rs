@@ -121,6 +121,19 @@ impl Gateway {
         Some(gateway)
     }
 
+    /// Serves a folder with these flags and no others. Its only address is that of health.
+    pub(crate) fn unready(folder: &Folder, flags: &[String], healthz: SocketAddr) -> Self {
+        let mut command = Command::new(PROGRAM);
+        command.arg("--manifests").arg(folder.path()).args(flags).env_remove("RUST_LOG");
+        let mut child =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let access_log = collect(child.stdout.take().unwrap());
+        let program_log = collect(child.stderr.take().unwrap());
+        let none = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let (http, https, admin) = (none, none, none);
+        Self { http, https, healthz, admin, child, access_log, program_log, _folder: folder.clone() }
+    }
+
     /// Status of `/healthz`; `None` when nobody answers.
     pub(crate) fn health(&self) -> Option<u16> {
         self.probe("/healthz").map(|response| response.status)

@@ -1,0 +1,197 @@
+//! Real sockets on loopback.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpStream};
+
+use sluice_config::Bind;
+
+use super::*;
+
+const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+fn group(id: &str, ports: &[(IpAddr, u16)]) -> Change<GroupId, Arc<ListenerGroup>> {
+    let id = GroupId(id.into());
+    let binds = ports.iter().map(|(address, port)| Bind {
+        addresses: vec![*address],
+        port: *port,
+        declared_port: 80,
+        protocol: BindProtocol::Http,
+        source: "--http-port".into(),
+    });
+    let group = ListenerGroup { id: id.clone(), binds: binds.collect(), listeners: Vec::new() };
+    Change::Put(id, Arc::new(group))
+}
+
+fn results(reports: &[Report]) -> Vec<(String, Vec<BindResult>)> {
+    let binds = reports.iter().map(|report| match report {
+        Report::Binds { group, results } => (group.to_string(), results.clone()),
+        other => panic!("{other:?}"),
+    });
+    binds.collect()
+}
+
+fn error_of(reports: &[Report]) -> String {
+    let results = results(reports);
+    let errors: Vec<String> = results
+        .iter()
+        .flat_map(|(_, all)| all)
+        .filter_map(|one| Some(one.error.as_ref()?.to_string()))
+        .collect();
+    assert_eq!(errors.len(), 1, "{results:?}");
+    errors.concat()
+}
+
+#[test]
+fn a_busy_port_says_what_to_do() {
+    let busy = TcpListener::bind((LOCALHOST, 0)).unwrap();
+    let port = busy.local_addr().unwrap().port();
+    let listeners = Listeners::new();
+    let reports = listeners.apply(&[group("a", &[(LOCALHOST, port)])]);
+    let error = format!("port {port} is already in use; free it or choose another with --http-port");
+    assert_eq!(error_of(&reports), error);
+    assert!(!listeners.are_serving());
+    drop(busy);
+    let reports = listeners.apply(&[group("a", &[(LOCALHOST, port)])]);
+    assert_eq!(results(&reports)[0].1[0].error, None);
+    assert!(listeners.are_serving());
+    let other = Listeners::new();
+    let foreign = other.apply(&[group("a", &[(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), port)])]);
+    assert!(error_of(&foreign).starts_with("the address 192.0.2.1 is not one of this machine; "));
+    assert!(!other.are_serving());
+}
+
+#[test]
+fn sockets_outlive_changes_that_do_not_concern_them() {
+    let listeners = Listeners::new();
+    let reports = listeners.apply(&[group("a", &[(LOCALHOST, 0)])]);
+    let port = results(&reports)[0].1[0].address.port();
+    assert_ne!(port, 0);
+    let socket = |listeners: &Listeners| {
+        let set = listeners.subscribe();
+        let sockets: Vec<_> = set.borrow().sockets.values().cloned().collect();
+        sockets
+    };
+    let before = socket(&listeners);
+    listeners.apply(&[group("b", &[(LOCALHOST, 0)])]);
+    let after = socket(&listeners);
+    assert_eq!(after.len(), 2);
+    assert!(after.iter().any(|one| Arc::ptr_eq(&one.socket, &before[0].socket)));
+    listeners.apply(&[Change::Remove(GroupId("b".into()))]);
+    assert_eq!(socket(&listeners).len(), 1);
+    let moved = Listeners::new();
+    let reports = moved.apply(&[group("a", &[(LOCALHOST, port)])]);
+    assert!(results(&reports)[0].1[0].error.is_some(), "still held by the first");
+    listeners.close();
+    drop((before, after));
+    let reports = moved.apply(&[group("a", &[(LOCALHOST, port)])]);
+    assert_eq!(results(&reports)[0].1[0].error, None, "closed");
+}
+
+#[test]
+fn a_port_passes_from_one_group_to_another_without_closing() {
+    let listeners = Listeners::new();
+    let free = TcpListener::bind((LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+    listeners.apply(&[group("a", &[(LOCALHOST, free)])]);
+    let set = listeners.subscribe();
+    let before = set.borrow().sockets.values().next().unwrap().socket.clone();
+    let reports = listeners.apply(&[group("b", &[(LOCALHOST, free)])]);
+    assert!(error_of(&reports).contains("taken by listener group a"));
+    let reports = listeners.apply(&[Change::Remove(GroupId("a".into()))]);
+    assert_eq!(
+        results(&reports),
+        [("b".into(), vec![BindResult { address: (LOCALHOST, free).into(), error: None }])]
+    );
+    let listening = set.borrow().sockets.values().next().unwrap().clone();
+    assert!(Arc::ptr_eq(&listening.socket, &before));
+    assert_eq!(listening.entry.group, GroupId("b".into()));
+}
+
+#[test]
+fn both_families_share_a_port() {
+    let listeners = Listeners::new();
+    let any = [IpAddr::V6(Ipv6Addr::UNSPECIFIED), IpAddr::V4(Ipv4Addr::UNSPECIFIED)];
+    let free = TcpListener::bind((any[1], 0)).unwrap().local_addr().unwrap().port();
+    let Change::Put(id, mut one) = group("a", &[(any[0], free)]) else { unreachable!() };
+    Arc::make_mut(&mut one).binds[0].addresses = any.to_vec();
+    let reports = listeners.apply(&[Change::Put(id, one)]);
+    assert!(results(&reports)[0].1.iter().all(|result| result.error.is_none()), "{reports:?}");
+}
+
+const ALL: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+
+/// Addresses that are open now.
+fn open(listeners: &Listeners) -> Vec<IpAddr> {
+    let set = listeners.subscribe();
+    let mut all: Vec<IpAddr> =
+        set.borrow().sockets.values().map(|one| one.socket.local_addr().unwrap().ip()).collect();
+    all.sort();
+    all
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind((ALL, 0)).unwrap().local_addr().unwrap().port()
+}
+
+#[tokio::test]
+async fn addresses_that_contain_each_other_pass_into_each_other() {
+    let listeners = Listeners::new();
+    let port = free_port();
+    let bind = |ips: &[IpAddr]| {
+        let Change::Put(id, mut one) = group("a", &[(ALL, port)]) else { unreachable!() };
+        Arc::make_mut(&mut one).binds[0].addresses = ips.to_vec();
+        let reports = listeners.apply(&[Change::Put(id, one)]);
+        assert!(results(&reports)[0].1.iter().all(|result| result.error.is_none()), "{reports:?}");
+        assert!(listeners.are_serving());
+    };
+    let second = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
+    bind(&[ALL]);
+    bind(&[LOCALHOST]);
+    assert_eq!(
+        open(&listeners),
+        [ALL, LOCALHOST],
+        "handshakes of its clients may be under way at the old one"
+    );
+    let mut reports = Vec::new();
+    let tended = tokio::time::timeout(
+        std::time::Duration::from_secs(60),
+        listeners.tend(|news| {
+            reports.extend(news);
+            assert_eq!(open(&listeners), [LOCALHOST]);
+            panic!("closed");
+        }),
+    );
+    let closed = futures::FutureExt::catch_unwind(std::panic::AssertUnwindSafe(tended)).await;
+    assert_eq!(*closed.unwrap_err().downcast::<&str>().unwrap(), "closed");
+    assert_eq!(reports, [], "nothing that was asked for has changed");
+    bind(&[ALL]);
+    assert_eq!(open(&listeners), [ALL, LOCALHOST], "it would reset who is about to come");
+    bind(&[LOCALHOST, second]);
+    bind(&[second]);
+    assert_eq!(open(&listeners), [ALL, second], "nobody has taken over from 127.0.0.1");
+}
+
+#[tokio::test]
+async fn what_cannot_be_bound_leaves_the_old_socket_and_is_tried_again() {
+    let busy = TcpListener::bind((LOCALHOST, 0)).unwrap();
+    let (taken, port) = (busy.local_addr().unwrap().port(), free_port());
+    let listeners = Listeners::new();
+    listeners.apply(&[group("a", &[(LOCALHOST, port)])]);
+    let reports = listeners.apply(&[group("a", &[(LOCALHOST, taken)])]);
+    let error = error_of(&reports);
+    assert!(
+        error.starts_with(&format!("still serving on 127.0.0.1:{port} because port {taken} is already")),
+        "{error}"
+    );
+    assert!(listeners.are_serving(), "no reason to send nobody here");
+    assert!(TcpStream::connect((LOCALHOST, port)).is_ok());
+    let problem = listeners.problems().remove(0);
+    assert_eq!(problem.object, sluice_config::ObjectRef::new("Listener", "", &format!("127.0.0.1:{taken}")));
+    drop(busy);
+    let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
+    tokio::select! {
+        () = listeners.tend(|news| news.into_iter().for_each(|one| sender.send(one).unwrap())) => {}
+        bound = receiver.recv() => assert_eq!(results(&[bound.unwrap()])[0].1[0].error, None),
+    }
+    assert_eq!(listeners.problems(), []);
+    assert!(TcpStream::connect((LOCALHOST, taken)).is_ok());
+    assert!(TcpStream::connect((LOCALHOST, port)).is_err(), "and the old one is closed");
+}
