@@ -2,10 +2,13 @@
 //! another that listens on loopback only and changes nothing.
 //!
 //! Both run on the program's main runtime, apart from the workers, so that a scrape waits behind no request
-//! and no request behind a scrape.
+//! and no request behind a scrape; and documents are made on a thread beside it, so that no probe waits for one.
 
 mod health;
 mod introspection;
+mod own_names;
+mod places;
+mod press;
 mod server;
 mod view;
 
@@ -14,6 +17,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use tokio::net::TcpListener;
+
+use health::Health;
+use introspection::Introspection;
 
 use crate::state::State;
 use crate::vital::Vital;
@@ -77,17 +83,16 @@ pub async fn serve(state: Arc<State>, options: Options) -> Result<Addresses, Adm
     let admin = bind(options.admin, "--admin-address").await?;
     let addresses =
         Addresses { health: local(&health, "--healthz-port")?, admin: local(&admin, "--admin-address")? };
-    let health_path: Arc<str> = options.health_path.into();
-    let for_health = state.clone();
     let vital = Vital::new(&state.reporter, "health and metrics");
+    let site = Health { state: state.clone(), path: options.health_path };
     tokio::spawn(async move {
         let _vital = vital;
-        server::run(health, move |path: &str| health::answer(&for_health, &health_path, path)).await;
+        server::run(health, site).await;
     });
     let vital = Vital::new(&state.reporter, "introspection");
     tokio::spawn(async move {
         let _vital = vital;
-        server::run(admin, move |path: &str| introspection::answer(&state, path)).await;
+        server::run(admin, Introspection(state)).await;
     });
     Ok(addresses)
 }

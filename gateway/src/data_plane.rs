@@ -14,6 +14,7 @@ use crate::drain::Drain;
 use crate::state::State;
 use crate::telemetry::Telemetry;
 use crate::tls::{CertificateStore, TlsError};
+use crate::vital::Vital;
 use crate::worker::Workers;
 
 /// A running data plane.
@@ -58,7 +59,9 @@ impl DataPlane {
         let (listeners, drain) = (Listeners::new(), Drain::new());
         let workers = Workers::start(&state, &certificates, &listeners, &drain, driver, workers)?;
         let (tended, told) = (listeners.clone(), state.clone());
+        let vital = Vital::new(&state.reporter, "binding listeners");
         tokio::spawn(async move {
+            let _vital = vital;
             let changed = |reports: Vec<Report>| {
                 told.set_listening(&tended);
                 reports.into_iter().for_each(&*report);

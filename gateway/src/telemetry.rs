@@ -81,9 +81,9 @@ impl Telemetry {
         self.requests.as_ref()
     }
 
-    /// A client connection was accepted.
+    /// A client connection begins.
     pub fn connection_opened(&self) {
-        self.connections.accepted.fetch_add(1, Relaxed);
+        self.connections.handled.fetch_add(1, Relaxed);
         self.connections.open.fetch_add(1, Relaxed);
     }
 
@@ -227,8 +227,12 @@ mod tests {
                 format!("nginx_ingress_controller_nginx_process_connections{{{prefix},state=\"active\"}} 1"),
                 format!("nginx_ingress_controller_nginx_process_connections{{{prefix},state=\"waiting\"}} 0"),
                 format!(
-                    "nginx_ingress_controller_nginx_process_connections_total{{{prefix},state=\"accepted\"}} 2"
+                    "nginx_ingress_controller_nginx_process_connections_total{{{prefix},state=\"accepted\"}} 3"
                 ),
+                format!(
+                    "nginx_ingress_controller_nginx_process_connections_total{{{prefix},state=\"handled\"}} 2"
+                ),
+                "sluice_connections_accepted_total 3".into(),
                 format!("nginx_ingress_controller_nginx_process_requests_total{{{prefix}}} 1"),
                 format!("nginx_ingress_controller_config_last_reload_successful{{{prefix}}} 0"),
                 format!(

@@ -1,8 +1,11 @@
 //! Introspection of the running gateway: JSON from the admin listener, tables from the subcommands.
 
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
 use crate::harness::gateway::run;
 use crate::harness::{
-    Backend, Connection, Folder, Gateway, Ingress, TestCertificate, await_until, get, manifest,
+    Backend, Connection, Folder, Gateway, Ingress, TestCertificate, await_until, get, manifest, ports,
 };
 
 const HOST: &str = "shop.example";
@@ -74,11 +77,101 @@ fn nothing_can_be_changed_and_no_key_is_shown() {
     let backend = Backend::echo("shop");
     let (_folder, gateway) = start(&backend);
     for method in ["POST", "PUT", "DELETE"] {
-        let status = Connection::plain(gateway.admin).request(method, "admin", "/routes", &[], "").status;
+        let status = Connection::plain(gateway.admin).request(method, "localhost", "/routes", &[], "").status;
         assert_eq!(status, 405, "{method}");
     }
     assert_eq!(gateway.ask("/nothing").status, 404);
     assert!(!gateway.ask("/certs").text().contains("PRIVATE KEY"));
+}
+
+#[test]
+fn a_page_from_elsewhere_learns_nothing_by_a_name_of_its_own() {
+    let backend = Backend::echo("shop");
+    let (_folder, gateway) = start(&backend);
+    let ask = |host: &str, fields: &[(&str, &str)]| {
+        let answer = Connection::plain(gateway.admin).request("GET", host, "/routes", fields, "");
+        (answer.status, answer.text())
+    };
+    let port = gateway.admin.port();
+    for own in ["localhost", "127.0.0.1", "127.0.0.7:1", "[::1]:8080", &format!("localhost:{port}")] {
+        assert_eq!(ask(own, &[]).0, 200, "{own}");
+    }
+    for other in
+        ["evil.example", &format!("evil.example:{port}"), "127.0.0.1.evil.example", "10.0.0.1", "admin"]
+    {
+        let (status, text) = ask(other, &[]);
+        assert_eq!(status, 421, "{other}: {text}");
+        assert!(text.contains("--admin-address") && !text.contains(HOST), "{other}: {text}");
+    }
+    let (status, text) = ask("localhost", &[("Origin", "https://evil.example")]);
+    assert!(status == 403 && !text.contains(HOST), "{text}");
+    let absolute =
+        Connection::plain(gateway.admin).request("GET", "localhost", "http://evil.example/routes", &[], "");
+    assert_eq!(absolute.status, 421);
+    for probe in ["10.0.0.1:10254", "pod.example"] {
+        let status = |path| Connection::plain(gateway.healthz).request("GET", probe, path, &[], "").status;
+        assert_eq!(
+            (status("/healthz"), status("/metrics")),
+            (200, 200),
+            "probes and scrapes use any name: {probe}"
+        );
+    }
+}
+
+#[test]
+fn subcommands_reach_any_address_of_loopback() {
+    let folder = Folder::with(manifest::service("shop"));
+    for address in ["127.0.0.1", "127.0.0.9", "[::1]"] {
+        let [http, https, health, admin] = [(); 4].map(|()| ports::reserve());
+        let admin = format!("{address}:{admin}");
+        let flags = [
+            format!("--http-port={http}"),
+            format!("--https-port={https}"),
+            format!("--healthz-port={health}"),
+            format!("--admin-address={admin}"),
+        ];
+        let gateway = Gateway::unready(&folder, &flags, (Ipv4Addr::LOCALHOST, health).into());
+        await_until("readiness", || gateway.health() == Some(200));
+        for (view, _) in VIEWS {
+            let output = run(&[view, "--admin-address", &admin]);
+            assert!(
+                output.status.success(),
+                "{view} at {admin}: {}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+        }
+    }
+}
+
+#[test]
+fn slow_clients_of_the_health_port_keep_no_probe_waiting() {
+    let gateway = Gateway::start(&Folder::with(""));
+    // Heads that never end, pages that nobody reads, and connections on which nothing comes.
+    let slow: Vec<Connection> = (0..900)
+        .filter_map(|number| {
+            let mut connection = Connection::try_plain(gateway.healthz).ok()?;
+            let sent = match number % 3 {
+                0 => "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n",
+                1 => "GET /metrics HTTP/1.1\r\nHost: x\r\nX-Slow: ",
+                _ => "",
+            };
+            // Whoever had to make room for another is closed.
+            let _ = connection.try_send(sent);
+            Some(connection)
+        })
+        .collect();
+    for _ in 0..5 {
+        let asked = Instant::now();
+        assert_eq!(gateway.health(), Some(200));
+        // Less than it takes until slow heads are given up, and more than any machine needs.
+        assert!(
+            asked.elapsed() < Duration::from_secs(4),
+            "the kubelet would restart it: {:?}",
+            asked.elapsed()
+        );
+        assert!(gateway.metrics().contains("process_resident_memory_bytes"));
+    }
+    drop(slow);
 }
 
 #[test]

@@ -156,6 +156,29 @@ fn hosts_that_no_ingress_names_are_counted_only_when_asked_to() {
 }
 
 #[test]
+fn clients_choose_neither_the_number_nor_the_length_of_host_labels() {
+    let backend = Backend::echo("shop");
+    let (_folder, gateway) = start(&backend, &["--metrics-per-undefined-host"]);
+    let mut connection = Connection::plain(gateway.http);
+    let long = |byte: &str, length: usize| [byte.repeat(length), "example".to_owned()].join(".");
+    for host in [long("a", 300), long("b", 2000), long("c", 5000)] {
+        // Refusing them is fine too.
+        let _ = Connection::plain(gateway.http).try_request("GET", &host, "/", &[], "");
+    }
+    for number in 0..300 {
+        assert_eq!(connection.get(&format!("h{number}.example"), "/").status, 404);
+    }
+    await_until("all of them", || {
+        let samples = samples(&gateway, REQUESTS);
+        samples.iter().map(|sample| sample.value).sum::<f64>() >= 300.0
+    });
+    let samples = samples(&gateway, REQUESTS);
+    assert!(samples.len() <= 201, "{} series", samples.len());
+    assert!(samples.iter().any(|sample| sample.labels["host"] == "_" && sample.value >= 100.0));
+    assert!(samples.iter().all(|sample| sample.labels["host"].len() <= 253));
+}
+
+#[test]
 fn series_go_with_their_ingress() {
     let backend = Backend::echo("web");
     let ingress = |name: &str| Ingress::new(name).path(&format!("{name}.example"), "/", "web").text();

@@ -19,6 +19,16 @@ fn without_descriptors_left_it_serves_who_is_in_answers_probes_and_recovers_at_o
     await_until("refusals", || counter(&gateway, "sluice_connections_refused_total") > 0);
     assert_eq!(first.get(HOST, "/").status, 200, "who is in is served");
     assert_eq!(gateway.health(), Some(200));
+    await_until("accepted, handled and refused connections to add up", || {
+        let text = gateway.metrics();
+        let value = |name: &str| {
+            let line = text.lines().find(|line| line.starts_with("nginx_ingress") && line.contains(name));
+            line.and_then(|line| line.rsplit(' ').next()?.parse::<usize>().ok()).unwrap()
+        };
+        let (accepted, handled) = (value("state=\"accepted\""), value("state=\"handled\""));
+        assert!(accepted >= handled, "{accepted} accepted, {handled} handled");
+        accepted == CLIENTS + 1 && handled <= DESCRIPTORS && handled > DESCRIPTORS / 4
+    });
 
     let (before, since) = (gateway.cpu_time(), Instant::now());
     while since.elapsed() < Duration::from_secs(1) {

@@ -1,18 +1,37 @@
 //! Readiness, liveness and metrics.
 
-use http::StatusCode;
+use std::sync::Arc;
+
+use http::{Request, StatusCode};
+use hyper::body::Incoming;
 use sluice_config::HostTls;
 
-use super::server::Document;
+use super::server::{Document, Found, Site};
 use crate::state::State;
 use crate::telemetry::ServedCertificate;
 
-pub(super) fn answer(state: &State, health_path: &str, path: &str) -> Document {
-    match path {
-        _ if path == health_path => readiness(state),
-        "/livez" => Document::text(StatusCode::OK, "ok\n"),
-        "/metrics" => metrics(state),
-        _ => Document::text(StatusCode::NOT_FOUND, format!("see {health_path}, /livez and /metrics\n")),
+/// Readiness, liveness and metrics. Answered by whatever name: the kubelet asks for the address of the Pod.
+pub(super) struct Health {
+    pub(super) state: Arc<State>,
+    pub(super) path: String,
+}
+
+impl Site for Health {
+    fn refuse(&self, _: &Request<Incoming>) -> Option<Document> {
+        None
+    }
+
+    fn find(&self, path: &str) -> Found {
+        Found::Here(match path {
+            _ if path == self.path => readiness(&self.state),
+            "/livez" => Document::text(StatusCode::OK, "ok\n"),
+            "/metrics" => return Found::Page("/metrics"),
+            _ => Document::text(StatusCode::NOT_FOUND, format!("see {}, /livez and /metrics\n", self.path)),
+        })
+    }
+
+    fn make(&self, _: &'static str) -> Document {
+        metrics(&self.state)
     }
 }
 
@@ -49,7 +68,7 @@ fn metrics(state: &State) -> Document {
         Ok(body) => Document {
             status: StatusCode::OK,
             content_type: "text/plain; version=0.0.4; charset=utf-8",
-            body,
+            body: body.into(),
         },
         Err(error) => Document::text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
     }

@@ -1,20 +1,41 @@
 //! What the running gateway has, as JSON. Field names are stable: scripts and `sluice routes`, `backends`,
 //! `certs` and `problems` rely on them.
 
-use http::StatusCode;
+use std::sync::Arc;
+
+use http::{Request, StatusCode};
+use hyper::body::Incoming;
 use serde::Serialize;
 
-use super::server::Document;
-use super::view;
+use super::server::{Document, Found, Site};
+use super::{own_names, view};
 use crate::state::State;
 
 /// What there is to read.
 const PATHS: [&str; 5] = ["/backends", "/certs", "/generation", "/problems", "/routes"];
 
-pub(super) fn answer(state: &State, path: &str) -> Document {
+/// What the running gateway has.
+pub(super) struct Introspection(pub(super) Arc<State>);
+
+impl Site for Introspection {
+    fn refuse(&self, request: &Request<Incoming>) -> Option<Document> {
+        own_names::refuse(request.uri(), request.headers())
+    }
+
+    fn find(&self, path: &str) -> Found {
+        let page = PATHS.into_iter().chain(["/"]).find(|page| *page == path);
+        let missing = || Document::text(StatusCode::NOT_FOUND, format!("see {}\n", PATHS.join(", ")));
+        page.map_or_else(|| Found::Here(missing()), Found::Page)
+    }
+
+    fn make(&self, page: &'static str) -> Document {
+        answer(&self.0, page)
+    }
+}
+
+fn answer(state: &State, path: &str) -> Document {
     let configuration = state.configuration.load();
     match path {
-        "/" => json(&view::Index { paths: PATHS }),
         "/routes" => json(&configuration.hosts.values().map(|host| view::host(host)).collect::<Vec<_>>()),
         "/backends" => json(&state.registry.describe().iter().map(view::pool).collect::<Vec<_>>()),
         "/certs" => json(&view::certificates(&configuration, &state.tuning.load())),
@@ -25,7 +46,8 @@ pub(super) fn answer(state: &State, path: &str) -> Document {
             complete: state.readiness.is_complete(),
             ready: state.readiness.is_ready(),
         }),
-        _ => Document::text(StatusCode::NOT_FOUND, format!("see {}\n", PATHS.join(", "))),
+        // All that `find` leads here.
+        _ => json(&view::Index { paths: PATHS }),
     }
 }
 
@@ -33,7 +55,7 @@ fn json(value: &impl Serialize) -> Document {
     match serde_json::to_string_pretty(value) {
         Ok(mut body) => {
             body.push('\n');
-            Document { status: StatusCode::OK, content_type: "application/json", body }
+            Document { status: StatusCode::OK, content_type: "application/json", body: body.into() }
         }
         Err(error) => Document::text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
     }

@@ -1,11 +1,16 @@
 //! A small HTTP/1.1 server for documents that are made when somebody asks.
+//!
+//! A probe of the kubelet has to be answered whoever else asks, and how slowly: otherwise a healthy gateway is
+//! restarted. So every connection is accepted, carries one request and has an end; where there is no room, the one
+//! that has been there longest goes ([`places`](super::places)). Documents that take time to make are made on a thread
+//! of their own, one at a time ([`press`](super::press)), and whoever reads one takes nobody else's place.
 
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use http::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -13,39 +18,73 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 
-/// Connections served at once; more wait in the system's queue.
-const CONNECTIONS: usize = 256;
+use super::places::{Place, Places};
+use super::press::Press;
+
+/// Connections from which a request is awaited or that are told something short. With those of the other listener
+/// they fit into what is kept of the limit of open files.
+const SHORT: usize = 48;
+/// Connections that wait for a document or read one.
+const LONG: usize = 8;
 /// Time for a request head.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time for everything.
+const DEADLINE: Duration = Duration::from_secs(60);
 /// Pause after a failed accept: the system is short of something.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// A document.
-#[derive(Debug)]
+/// What a server has to say.
+pub(super) trait Site: Send + Sync + 'static {
+    /// Why nobody who asks like this gets an answer, if so.
+    fn refuse(&self, request: &Request<Incoming>) -> Option<Document>;
+
+    /// What is at a path.
+    fn find(&self, path: &str) -> Found;
+
+    /// Makes a document. Takes as long as it takes.
+    fn make(&self, page: &'static str) -> Document;
+}
+
+/// What is at a path.
+pub(super) enum Found {
+    /// This, at once.
+    Here(Document),
+    /// A document that has to be made.
+    Page(&'static str),
+}
+
+/// A document. Clones share its text.
+#[derive(Clone, Debug)]
 pub(super) struct Document {
     pub(super) status: StatusCode,
     pub(super) content_type: &'static str,
-    pub(super) body: String,
+    pub(super) body: Bytes,
 }
 
 impl Document {
     pub(super) fn text(status: StatusCode, body: impl Into<String>) -> Self {
-        Self { status, content_type: "text/plain; charset=utf-8", body: body.into() }
+        Self { status, content_type: "text/plain; charset=utf-8", body: body.into().into() }
     }
 }
 
-/// Serves `answer` for GET and HEAD until the task is dropped.
-pub(super) async fn run<F>(listener: TcpListener, answer: F)
-where
-    F: Fn(&str) -> Document + Send + Sync + 'static,
-{
-    let answer = Arc::new(answer);
-    let permits = Arc::new(Semaphore::new(CONNECTIONS));
+/// What the connections of a server share.
+struct Server<S> {
+    site: Arc<S>,
+    press: Press,
+    short: Arc<Places>,
+    long: Arc<Places>,
+}
+
+/// Serves a site for GET and HEAD until the task is dropped.
+pub(super) async fn run(listener: TcpListener, site: impl Site) {
+    let server = Arc::new(Server {
+        site: Arc::new(site),
+        press: Press::default(),
+        short: Places::new(SHORT),
+        long: Places::new(LONG),
+    });
     loop {
-        // The semaphore is never closed.
-        let Ok(permit) = permits.clone().acquire_owned().await else { return };
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
@@ -54,34 +93,68 @@ where
                 continue;
             }
         };
-        let answer = answer.clone();
+        let (place, evicted) = server.short.take();
+        let server = server.clone();
         tokio::spawn(async move {
-            let service = service_fn(move |request: Request<Incoming>| {
-                let response = respond(&request, &*answer);
-                async move { Ok::<_, Infallible>(response) }
+            // Dropped with the connection.
+            let place = Mutex::new(Some(place));
+            let service = service_fn(|request: Request<Incoming>| {
+                let (server, place) = (&server, &place);
+                async move { Ok::<_, Infallible>(server.respond(&request, place).await) }
             });
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEAD_TIMEOUT)
+                // Whoever comes back has not held a place in between.
+                .keep_alive(false)
                 .serve_connection(TokioIo::new(stream), service);
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection for health or introspection broke");
+            tokio::select! {
+                ended = tokio::time::timeout(DEADLINE, connection) => match ended {
+                    Ok(Ok(())) => {}
+                    Ok(Err(error)) => tracing::debug!(%error, "a connection for health or introspection broke"),
+                    Err(_) => tracing::debug!("a connection for health or introspection took too long"),
+                },
+                () = evicted.wait() => tracing::debug!("a connection for health or introspection made room"),
             }
-            drop(permit);
         });
     }
 }
 
-fn respond(request: &Request<Incoming>, answer: impl Fn(&str) -> Document) -> Response<Full<Bytes>> {
-    if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        let mut response = Response::new(Full::default());
-        *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
-        response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-        return response;
+impl<S: Site> Server<S> {
+    async fn respond(
+        &self,
+        request: &Request<Incoming>,
+        place: &Mutex<Option<Place>>,
+    ) -> Response<Full<Bytes>> {
+        let document = if let Some(refusal) = self.site.refuse(request) {
+            refusal
+        } else if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            let mut response = Response::new(Full::default());
+            *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+            return response;
+        } else {
+            match self.site.find(request.uri().path()) {
+                Found::Here(document) => document,
+                Found::Page(page) => self.page(page, place).await,
+            }
+        };
+        let Document { status, content_type, body } = document;
+        let mut response = Response::new(Full::new(body));
+        *response.status_mut() = status;
+        let fields = response.headers_mut();
+        fields.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        fields.insert(HeaderName::from_static("x-content-type-options"), HeaderValue::from_static("nosniff"));
+        response
     }
-    let Document { status, content_type, body } = answer(request.uri().path());
-    let mut response = Response::new(Full::new(Bytes::from(body)));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    response
+
+    async fn page(&self, page: &'static str, place: &Mutex<Option<Place>>) -> Document {
+        let Some(long) = self.long.take_from(place) else {
+            let said = "others wait for a document already; ask again\n";
+            return Document::text(StatusCode::SERVICE_UNAVAILABLE, said);
+        };
+        let document = self.press.print(self.site.clone(), page).await;
+        long.may_go();
+        document
+    }
 }

@@ -24,7 +24,7 @@ fn options() -> Options {
 
 async fn exchange(address: SocketAddr, method: &str, path: &str) -> (u16, String) {
     let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
-    let request = format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    let request = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut response = String::new();
     stream.read_to_string(&mut response).await.unwrap();
@@ -195,4 +195,50 @@ async fn what_cannot_be_bound_is_said_with_the_flag() {
     let open = Options { admin: "0.0.0.0:0".parse().unwrap(), ..options() };
     let error = serve(plane.state.clone(), open).await.unwrap_err().to_string();
     assert!(error.contains("0.0.0.0:0 is not a loopback address"), "{error}");
+}
+
+/// A page that fits into no buffer of the kernel.
+struct Large;
+
+impl server::Site for Large {
+    fn refuse(&self, _: &http::Request<hyper::body::Incoming>) -> Option<server::Document> {
+        None
+    }
+
+    fn find(&self, path: &str) -> server::Found {
+        match path {
+            "/metrics" => server::Found::Page("/metrics"),
+            _ => server::Found::Here(server::Document::text(http::StatusCode::OK, "ok\n")),
+        }
+    }
+
+    fn make(&self, _: &'static str) -> server::Document {
+        server::Document::text(http::StatusCode::OK, "x".repeat(LARGE))
+    }
+}
+
+const LARGE: usize = 32 << 20;
+
+#[tokio::test]
+async fn who_reads_a_large_page_slowly_keeps_nobody_waiting() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(server::run(listener, Large));
+    let mut slow = Vec::new();
+    for _ in 0..300 {
+        let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+        slow.push(stream);
+    }
+    assert_eq!(get(address, "/healthz").await, (200, "ok\n".to_owned()));
+    // Those who only wait are not put out, so it may take a moment until there is room.
+    let page = loop {
+        match get(address, "/metrics").await {
+            (503, _) => tokio::task::yield_now().await,
+            answer => break answer,
+        }
+    };
+    assert_eq!((page.0, page.1.len()), (200, LARGE));
+    assert_eq!(get(address, "/healthz").await.0, 200);
+    drop(slow);
 }

@@ -14,7 +14,9 @@ use super::options::Options;
 #[derive(Debug, Default)]
 pub(super) struct Connections {
     pub(super) open: AtomicI64,
-    pub(super) accepted: AtomicU64,
+    /// Those that began.
+    pub(super) handled: AtomicU64,
+    /// Those that were accepted too, and did not.
     pub(super) refused: AtomicU64,
     pub(super) requests_open: AtomicI64,
     pub(super) requests: AtomicU64,
@@ -51,7 +53,7 @@ pub(super) fn register(
         open: IntGauge::with_opts(Opts::new("sluice_connections_open", "Client connections now."))?,
         accepted: IntCounter::with_opts(Opts::new(
             "sluice_connections_accepted_total",
-            "Client connections accepted.",
+            "Client connections accepted, with those that were refused.",
         ))?,
         refused: IntCounter::with_opts(Opts::new(
             "sluice_connections_refused_total",
@@ -76,8 +78,9 @@ impl Collector for ConnectionsCollector {
     fn collect(&self) -> Vec<MetricFamily> {
         let open = self.counts.open.load(Relaxed).max(0);
         let writing = self.counts.requests_open.load(Relaxed).max(0);
-        let accepted = self.counts.accepted.load(Relaxed);
+        let handled = self.counts.handled.load(Relaxed);
         let refused = self.counts.refused.load(Relaxed);
+        let accepted = handled + refused;
         // A connection that is not answering is waiting: heads are read without a state of their own. Several
         // requests may share one HTTP/2 connection.
         let states =
@@ -85,7 +88,7 @@ impl Collector for ConnectionsCollector {
         for (state, value) in states {
             self.states.with_label_values(&[state]).set(value);
         }
-        for (state, value) in [("accepted", accepted), ("handled", accepted.saturating_sub(refused))] {
+        for (state, value) in [("accepted", accepted), ("handled", handled)] {
             raise(&self.totals.with_label_values(&[state]), value);
         }
         raise(&self.requests, self.counts.requests.load(Relaxed));

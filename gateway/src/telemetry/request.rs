@@ -36,8 +36,12 @@ pub use series::Sample;
 pub use target::{TargetLabels, TargetMeters};
 
 /// Hosts without an Ingress that get series of their own; more are put together under `_`, because the
-/// names come from clients.
-const UNDEFINED_HOSTS: usize = 1000;
+/// names come from clients. Each may have some 15 KiB of series for each method on the page.
+const UNDEFINED_HOSTS: usize = 200;
+/// Octets of such a name: more than a name in the DNS has (RFC 1035 §3.1) is none.
+const NAME: usize = 253;
+/// What all other hosts are put together under.
+const OTHERS: &str = "_";
 
 /// All request metrics.
 pub struct RequestMeters {
@@ -99,14 +103,21 @@ impl RequestMeters {
             return None;
         }
         let known = self.undefined.load();
-        let host = if known.contains_key(host) || known.len() < UNDEFINED_HOSTS { host } else { "_" };
+        if let Some(target) = known.get(host) {
+            return Some(target.clone());
+        }
+        let room = known.len() < UNDEFINED_HOSTS && host.len() <= NAME;
+        let host = if room { host } else { OTHERS };
         if let Some(target) = known.get(host) {
             return Some(target.clone());
         }
         let target = self.target(TargetLabels { host: host.into(), ..TargetLabels::default() });
         self.undefined.rcu(|known| {
             let mut known = HashMap::clone(known);
-            known.insert(host.to_owned(), target.clone());
+            // Another worker may have filled it since; what is not kept here goes with its request.
+            if known.len() < UNDEFINED_HOSTS || host == OTHERS {
+                known.insert(host.to_owned(), target.clone());
+            }
             known
         });
         Some(target)

@@ -141,7 +141,7 @@ impl GatewayProcess {
     /// # Errors
     /// When the gateway does not answer, or in no text.
     pub async fn problems(&self, cluster: &Cluster) -> Result<String> {
-        let answer = cluster.get(self.admin, "admin", "/problems").await?;
+        let answer = cluster.get(self.admin, "localhost", "/problems").await?;
         Ok(std::str::from_utf8(answer.body())?.to_owned())
     }
 

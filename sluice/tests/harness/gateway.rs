@@ -154,7 +154,13 @@ impl Gateway {
     /// A path of the admin listener.
     #[track_caller]
     pub(crate) fn ask(&self, path: &str) -> Response {
-        Connection::plain(self.admin).request("GET", "admin", path, &[("Connection", "close")], "")
+        Connection::plain(self.admin).request(
+            "GET",
+            &self.admin.to_string(),
+            path,
+            &[("Connection", "close")],
+            "",
+        )
     }
 
     /// The problems, one line each: `Kind namespace/name: field: message; remedy`.

@@ -104,12 +104,24 @@ fn undefined_hosts_are_recorded_when_asked_for_and_bounded() {
         let target = meters.undefined_host(&format!("h{number}.example")).unwrap();
         target.record(&Method::GET, 404, &Sample::default());
     }
+    let last = format!("host=\"h{}.example\"", UNDEFINED_HOSTS + 5);
     let text = text(&registry);
-    assert!(text.contains("host=\"h0.example\"") && !text.contains("host=\"h1005.example\""));
+    assert!(text.contains("host=\"h0.example\"") && !text.contains(&last));
     let line = text
         .lines()
         .find(|line| line.starts_with("nginx_ingress_controller_requests{") && line.contains("host=\"_\""));
     assert!(line.unwrap().ends_with(" 10"));
+}
+
+#[test]
+fn a_host_that_is_longer_than_a_name_can_be_has_no_label_of_its_own() {
+    let (registry, meters) = meters(|options| options.per_undefined_host = true);
+    for host in ["x".repeat(8 << 10), "x".repeat(254), "y".repeat(253)] {
+        meters.undefined_host(&host).unwrap().record(&Method::GET, 404, &Sample::default());
+    }
+    let text = text(&registry);
+    assert!(text.contains(&format!("host=\"{}\"", "y".repeat(253))) && text.contains("host=\"_\""));
+    assert!(!text.contains("xxx"), "its length would be the client's choice");
 }
 
 #[test]

@@ -14,7 +14,7 @@ pub(super) const FLAGS: &[Flag] = &[
         "metrics-per-undefined-host",
         Bool(To(|f| &mut f.gateway.metrics_per_undefined_host)),
         "false",
-        "Also for hosts that no Ingress names; needs --metrics-per-host",
+        "Also for hosts that no Ingress names, 200 of them; needs --metrics-per-host",
     ),
     flag(
         "report-status-classes",

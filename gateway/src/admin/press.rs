@@ -1,0 +1,121 @@
+//! Makes documents that take time: one at a time, apart from everything else, and once for all who wait for the same.
+
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::StatusCode;
+use tokio::sync::Mutex;
+
+use super::server::{Document, Site};
+
+/// Makes one document at a time.
+#[derive(Debug, Default)]
+pub(super) struct Press {
+    last: Arc<Mutex<Option<Print>>>,
+}
+
+/// What was made last, for as long as somebody has it.
+#[derive(Debug)]
+struct Print {
+    page: &'static str,
+    began: Instant,
+    document: Weak<Document>,
+}
+
+/// The text of a document that is shared.
+struct Shared(Arc<Document>);
+
+impl AsRef<[u8]> for Shared {
+    fn as_ref(&self) -> &[u8] {
+        &self.0.body
+    }
+}
+
+impl Press {
+    /// A document as it is at some time from now on.
+    pub(super) async fn print(&self, site: Arc<impl Site>, page: &'static str) -> Document {
+        let asked = Instant::now();
+        let mut last = self.last.clone().lock_owned().await;
+        let fresh = last.as_ref().filter(|print| print.page == page && print.began >= asked);
+        if let Some(document) = fresh.and_then(|print| print.document.upgrade()) {
+            return shared(document);
+        }
+        // With the lock: whoever asked may leave, and the next is not begun before this one is done.
+        let made = tokio::task::spawn_blocking(move || {
+            let began = Instant::now();
+            let document = Arc::new(site.make(page));
+            *last = Some(Print { page, began, document: Arc::downgrade(&document) });
+            document
+        });
+        match made.await {
+            Ok(document) => shared(document),
+            Err(error) => {
+                tracing::error!(%error, page, "a document could not be made");
+                Document::text(StatusCode::INTERNAL_SERVER_ERROR, "it could not be made; see the log\n")
+            }
+        }
+    }
+}
+
+fn shared(document: Arc<Document>) -> Document {
+    let Document { status, content_type, .. } = *document;
+    Document { status, content_type, body: Bytes::from_owner(Shared(document)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+    use http::Request;
+    use hyper::body::Incoming;
+
+    use super::*;
+    use crate::admin::server::Found;
+
+    #[derive(Default)]
+    struct Counting {
+        now: AtomicUsize,
+        made: AtomicUsize,
+    }
+
+    impl Site for Counting {
+        fn refuse(&self, _: &Request<Incoming>) -> Option<Document> {
+            None
+        }
+
+        fn find(&self, _: &str) -> Found {
+            Found::Page("/")
+        }
+
+        fn make(&self, page: &'static str) -> Document {
+            assert_eq!(self.now.fetch_add(1, SeqCst), 0, "one at a time");
+            std::thread::yield_now();
+            assert_ne!(page, "/panic");
+            self.now.fetch_sub(1, SeqCst);
+            Document::text(StatusCode::OK, self.made.fetch_add(1, SeqCst).to_string())
+        }
+    }
+
+    #[tokio::test]
+    async fn who_waits_shares_and_who_comes_later_gets_another() {
+        let (press, site) = (Press::default(), Arc::new(Counting::default()));
+        let crowd = (0..50).map(|_| press.print(site.clone(), "/metrics"));
+        let crowd = futures::future::join_all(crowd).await;
+        assert!(site.made.load(SeqCst) <= 2, "{} for 50", site.made.load(SeqCst));
+        let before = site.made.load(SeqCst);
+        let other = press.print(site.clone(), "/metrics").await;
+        assert_eq!(other.body, before.to_string(), "not an old one");
+        assert_eq!(press.print(site.clone(), "/other").await.body, (before + 1).to_string());
+        drop(crowd);
+    }
+
+    #[tokio::test]
+    async fn a_document_that_cannot_be_made_stops_no_other() {
+        let (press, site) = (Press::default(), Arc::new(Counting::default()));
+        let failed = press.print(site.clone(), "/panic").await;
+        assert_eq!(failed.status, StatusCode::INTERNAL_SERVER_ERROR);
+        site.now.store(0, SeqCst);
+        assert_eq!(press.print(site.clone(), "/metrics").await.status, StatusCode::OK);
+    }
+}
