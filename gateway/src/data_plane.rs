@@ -50,12 +50,12 @@ impl DataPlane {
         telemetry: Arc<Telemetry>,
     ) -> Result<(Self, mpsc::UnboundedReceiver<Report>), StartError> {
         let (reporter, reports) = mpsc::unbounded_channel();
-        let report = Arc::new(move |report: Report| {
+        let report = Arc::new(move |report| {
             // Nobody may be listening any more; then nobody wants to know.
             let _ = reporter.send(report);
         });
         let certificates = CertificateStore::new()?;
-        let state = State::new(telemetry, report.clone());
+        let state = State::new(telemetry, report);
         let (listeners, drain) = (Listeners::new(), Drain::new());
         let workers = Workers::start(&state, &certificates, &listeners, &drain, driver, workers)?;
         let (tended, told) = (listeners.clone(), state.clone());
@@ -64,7 +64,7 @@ impl DataPlane {
             let _vital = vital;
             let changed = |reports: Vec<Report>| {
                 told.set_listening(&tended);
-                reports.into_iter().for_each(&*report);
+                reports.into_iter().for_each(&*told.reporter);
             };
             tended.tend(changed).await;
         });
