@@ -210,7 +210,7 @@ fn links_into_each_other_and_into_large_trees_are_left_out_by_name_and_edits_go_
 }
 
 #[test]
-fn nested_brackets_cost_one_file_its_reading_and_nobody_else() {
+fn nested_brackets_and_aliases_of_aliases_cost_one_file_its_reading_and_nobody_else() {
     let backend = Backend::echo("web");
     let folder = Folder::with(service_with("web", &[&backend]));
     let mut gateway = Gateway::start(&folder);
@@ -218,6 +218,12 @@ fn nested_brackets_cost_one_file_its_reading_and_nobody_else() {
         folder.write(name, format!("apiVersion: v1\nkind: Secret\ndata: {}", bracket.repeat(400_000)));
         await_until("the problem", || gateway.problems().contains(name));
     }
+    // Some KiB that stand for gigabytes.
+    let [one, two, three] =
+        [("x,", 4000), ("*a,", 1000), ("*b,", 90)].map(|(item, times)| item.repeat(times));
+    let list = format!("apiVersion: v1\nx: &a [{one}]\ny: &b [{two}]\nitems: [{three}]\nkind: \"List\"\n");
+    folder.write("aliases.yaml", list);
+    await_until("the problem", || gateway.problems().contains("aliases repeat more than 4 MiB"));
     folder.write("a.yaml", Ingress::new("a").path("a.example", "/", "web").text());
     await_until("an edit", || serves(&gateway, "a.example"));
     gateway.terminate();

@@ -1,8 +1,12 @@
 //! The only place that knows the YAML library, so that a successor is this file's change.
 //!
-//! For each token it looks at every flow collection (`[`, `{`) that is open, so that 200 KB of brackets cost it 18 s. A
-//! text for which that could be much is first looked through by a parser that ends at a bound on nesting.
+//! For each token it looks at every flow collection (`[`, `{`) that is open, so that 200 KB of brackets cost it 18 s, and
+//! its bound on aliases lets 11 KB become gigabytes. A text for which either could be much is first looked through by a
+//! parser that gives events alone, against bounds on nesting and on what aliases repeat.
 
+use std::collections::HashMap;
+
+use granit_parser::ErrorKind;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, SeqAccess, Visitor};
 
@@ -11,6 +15,11 @@ const DEPTH: usize = 128;
 /// Brackets times bytes up to which no further look is needed: some 0.1 s. Nearly all that is no mistake or attack is
 /// far below.
 const WORK: usize = 1 << 27;
+
+/// Bytes that aliases may add to a document.
+const EXPANDED: usize = 4 << 20;
+/// Bytes that a value counts for beside its text.
+const NODE: usize = 16;
 
 /// Why a text cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -31,27 +40,103 @@ impl From<serde_yaml::Error> for YamlError {
     }
 }
 
-/// Refuses what would take the library long.
+/// Refuses what would take the library long, or much memory.
 fn bounded(text: &str) -> Result<(), YamlError> {
-    let brackets = text.bytes().filter(|byte| matches!(byte, b'[' | b'{')).count();
-    if brackets.saturating_mul(text.len()) <= WORK {
+    let (mut brackets, mut anchors, mut aliases) = (0_usize, false, false);
+    let mut before = b' ';
+    for byte in text.bytes() {
+        brackets += usize::from(matches!(byte, b'[' | b'{'));
+        let names = byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+        anchors |= names && before == b'&';
+        aliases |= names && before == b'*';
+        before = byte;
+    }
+    if brackets.saturating_mul(text.len()) <= WORK && !(anchors && aliases) {
         return Ok(());
     }
     // Line breaks to YAML 1.1, which the library reads, and not to 1.2: a comment would end elsewhere.
     if let Some(at) = text.find(['\u{85}', '\u{2028}', '\u{2029}']) {
         let line = 1 + text[..at].bytes().filter(|byte| *byte == b'\n').count();
-        let reason =
-            "a document with so many brackets may not have U+0085, U+2028 or U+2029 in it".to_owned();
+        let reason = "U+0085, U+2028 and U+2029 are not read beside so many brackets, or aliases".to_owned();
         return Err(YamlError { line, reason });
     }
-    let options = granit_parser::options! { flow_nesting_limit: DEPTH, block_nesting_limit: 8 * DEPTH };
+    let options = granit_parser::options! {
+        flow_nesting_limit: DEPTH, block_nesting_limit: 8 * DEPTH, emit_comments: false
+    };
+    let mut expansion = Expansion::default();
     for event in granit_parser::Parser::new_from_str_with_options(text, options) {
-        if let Err(error) = event {
-            let reason = format!("{}; collections may be nested {DEPTH} deep", error.kind());
-            return Err(YamlError { line: error.marker().line(), reason });
+        let fault = |line, reason| Err(YamlError { line, reason });
+        match event {
+            Ok((event, span)) => {
+                if !expansion.take(&event) {
+                    let most = EXPANDED >> 20;
+                    return fault(
+                        span.start.line(),
+                        format!("aliases repeat more than {most} MiB of the document"),
+                    );
+                }
+            }
+            Err(error) => {
+                let reason = match error.kind() {
+                    ErrorKind::RecursionLimitExceeded => {
+                        format!("collections are nested deeper than {DEPTH}")
+                    }
+                    kind => kind.to_string(),
+                };
+                return fault(error.marker().line(), reason);
+            }
         }
     }
     Ok(())
+}
+
+/// What aliases add to a document: a few of them, each to others, make gigabytes of a few kilobytes.
+#[derive(Default)]
+struct Expansion {
+    /// Of the document up to here, with what aliases stand for.
+    size: usize,
+    added: usize,
+    /// Collections that are open: their anchors, and what was there before.
+    open: Vec<(usize, usize)>,
+    /// By anchor.
+    sizes: HashMap<usize, usize>,
+}
+
+impl Expansion {
+    /// Takes in an event. False when it is too much.
+    fn take(&mut self, event: &granit_parser::Event<'_>) -> bool {
+        use granit_parser::Event;
+        match event {
+            Event::Scalar(text, _, anchor, _) => {
+                let size = NODE + text.len();
+                self.size += size;
+                self.name(*anchor, size);
+            }
+            Event::SequenceStart(_, anchor, _) | Event::MappingStart(_, anchor, _) => {
+                self.open.push((*anchor, self.size));
+                self.size += NODE;
+            }
+            Event::SequenceEnd | Event::MappingEnd => {
+                if let Some((anchor, before)) = self.open.pop() {
+                    self.name(anchor, self.size - before);
+                }
+            }
+            Event::Alias(anchor) => {
+                let size = NODE + self.sizes.get(anchor).copied().unwrap_or_default();
+                self.size += size;
+                self.added += size;
+            }
+            _ => {}
+        }
+        self.added <= EXPANDED
+    }
+
+    fn name(&mut self, anchor: usize, size: usize) {
+        // 0 is none.
+        if anchor > 0 {
+            self.sizes.insert(anchor, size);
+        }
+    }
 }
 
 /// Reads one document.
@@ -119,6 +204,24 @@ mod tests {
         assert_eq!(read(&list).unwrap().as_array().unwrap().len(), 20_000);
         let dashboard = format!("data:\n  dashboard: |\n    {}\n", "[[{{ text".repeat(20_000));
         assert_eq!(read(&dashboard).unwrap()["data"]["dashboard"].as_str().unwrap().len(), 180_001);
+    }
+
+    #[test]
+    fn aliases_repeat_a_little_and_not_gigabytes() {
+        assert_eq!(read("a: &x {b: 1}\nc: [*x, *x]\n").unwrap()["c"][1]["b"], 1);
+        let comments = "# a\n".repeat(1000);
+        assert_eq!(read(&format!("{comments}a: &x 1\n{comments}b: *x\n")).unwrap()["b"], 1);
+        let many = |what: &str, times: usize| what.repeat(times);
+        let [a, b, c] = [many("x,", 4000), many("*a,", 1000), many("*b,", 90)];
+        for text in [
+            format!("a: &a [{a}]\nb: &b [{b}]\nc: [{c}]\n"),
+            format!("a: &a [{a}]\nb:\n{}", many("- *a\n", 1000)),
+            format!("a: &a \"{}\"\nb: [{b}]\n", many("x", 100_000)),
+            format!("a: &a {{k: &b [{a}]}}\nb: [{}]\n", many("{<<: *a, l: *b},", 1000)),
+        ] {
+            let error = read(&text).unwrap_err();
+            assert!(error.reason.starts_with("aliases repeat more than 4 MiB"), "{error}");
+        }
     }
 
     proptest! {

@@ -17,6 +17,9 @@ use crate::problem::{error, warning};
 use crate::source::Event;
 use crate::store::{Kind, Object, ObjectKey, Prune};
 
+/// Problems of one file that are told one by one: each is a line of the log.
+const MOST_PROBLEMS: usize = 100;
+
 /// All files.
 pub(super) struct Folder {
     prune: Prune,
@@ -149,6 +152,11 @@ impl Folder {
             });
         }
         let broken = !problems.is_empty();
+        if problems.len() > MOST_PROBLEMS {
+            let message = format!("{} more parts cannot be read either", problems.len() - MOST_PROBLEMS);
+            problems.truncate(MOST_PROBLEMS);
+            problems.push(error(&file_ref(name), "", message, "correct the file"));
+        }
         let mut new = File { stamp, pieces, kept: Box::default() };
         let after = new.objects();
         let index_before = index(&before);

@@ -183,6 +183,13 @@ fn a_broken_file_keeps_its_last_good_objects_and_names_the_line() {
 }
 
 #[test]
+fn a_file_that_is_broken_all_over_does_not_fill_the_log() {
+    let watched = Watched::new(&[("a.yaml", &"---\nkind: [\n".repeat(5000)), ("b.yaml", &service("b", 1))]);
+    assert_eq!((watched.port("b"), watched.problems.len()), (Some(1), 101));
+    assert!(watched.texts()[100].contains("4900 more parts"), "{}", watched.texts()[100]);
+}
+
+#[test]
 fn an_old_version_of_a_served_kind_is_no_silence() {
     let old = "apiVersion: networking.k8s.io/v1beta1\nkind: Ingress\nmetadata: {name: old}\n";
     let watched = Watched::new(&[("old.yaml", old), ("nothing.yaml", "a: 1\n")]);
