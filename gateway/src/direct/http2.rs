@@ -95,12 +95,12 @@ impl<'c> Http2<'c> {
         false
     }
 
-    /// After the response: reads and drops what the client has still to send, if that is not too much and will come
-    /// (`drains`). A stream that is dropped before its request is complete ends with RST_STREAM(NO_ERROR), which RFC
-    /// 9113 §8.1 allows, and which some clients take for a failure (curl before 8).
+    /// After the response: reads and drops what the client has still to send, if that will come (`drains`). A stream
+    /// that is dropped before its request is complete ends with RST_STREAM(NO_ERROR), which RFC 9113 §8.1 allows, and
+    /// which some clients take for a failure (curl before 8). Of a large body a part is read, for the client to see
+    /// the response meanwhile and to stop by itself.
     pub(super) async fn settle(&mut self, drains: bool, worker: &Worker) {
-        let too_much = matches!(self.framing, Framing::Length(left) if left > MAX_SETTLED);
-        if !drains || too_much || self.body.is_end_stream() {
+        if !drains || self.body.is_end_stream() {
             return;
         }
         let most = worker.state.tuning.load().client_body_timeout;

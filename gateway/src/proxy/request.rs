@@ -14,7 +14,7 @@ use super::context::{Context, client};
 use crate::connection::authority::is_authority;
 use crate::connection::field_names::FieldNames;
 use crate::connection::head::http2::{check_size, is_sound};
-use crate::connection::head::{Limits, check_target, content_length};
+use crate::connection::head::{Limits, check_target};
 use crate::connection::{LINGER, MAX_SETTLED};
 use crate::pipeline::{Exchange, RequestHead, Verdict};
 use crate::state::State;
@@ -92,18 +92,12 @@ fn are_sound(head: &RequestHeader, names: FieldNames) -> bool {
         && head.headers.get_all(CONTENT_LENGTH).iter().count() <= 1
 }
 
-/// After the response to an HTTP/2 request: reads and drops what the client has still to send, if that is little and will
-/// come, because some clients take the reset of the stream for a failure (`direct/http2.rs` does the same).
+/// After the response to an HTTP/2 request: reads and drops what the client has still to send, if that will come, because some clients take the reset of the stream for a failure (`direct/http2.rs` does the same).
 pub(super) async fn drain(state: &State, session: &mut Session) {
     if session.is_body_done() || session.req_header().headers.contains_key(EXPECT) {
         return;
     }
     let most = state.tuning.load().client_body_timeout;
-    let length = session.req_header().headers.get(CONTENT_LENGTH);
-    let length = length.and_then(|digits| content_length(digits.as_bytes())).unwrap_or(0);
-    if length.saturating_sub(session.body_bytes_read() as u64) > MAX_SETTLED {
-        return;
-    }
     let drop_rest = async {
         let mut dropped = 0;
         while dropped <= MAX_SETTLED {

@@ -336,7 +336,7 @@ async fn an_answer_that_comes_early_ends_the_upload() {
     let (mut client, _) = plain(&gateway).await;
     let request = Request::post(URL).header("content-length", 10_000_000).body(()).unwrap();
     let (response, mut send) = client.send_request(request, false).unwrap();
-    send.send_data("hello".into(), false).unwrap();
+    send.send_data(vec![b'x'; 3_000_000].into(), false).unwrap();
     let response = response.await.unwrap();
     assert_eq!(response.status().as_u16(), 413);
     assert_eq!(body(response).await.unwrap().0, "no");
