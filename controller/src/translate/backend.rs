@@ -9,6 +9,7 @@ use sluice_config::{
 };
 
 use super::view::View;
+use crate::options::Options;
 use crate::problem::{error, warning};
 use crate::store::{IngressBackend, PortRef, Service, ServicePort, TargetPort};
 use sluice_config::ObjectRef;
@@ -98,7 +99,7 @@ impl Reference<'_> {
         };
         let names = service.map_or(&id, |service| &service.name);
         let shown = ServiceRef { namespace: names.namespace.clone(), name: names.name.clone(), port: text };
-        match find(service.map(|service| &**service), &id, port) {
+        match find(service.map(|service| &**service), &id, port, view.options) {
             Ok(found) => {
                 if let Some(warned) = found.warning {
                     let field = format!("{}.service.port", (self.field)());
@@ -133,8 +134,10 @@ struct Found<'a> {
 enum Fault {
     #[error("Service {0} does not exist")]
     NoService(NamespacedName),
-    #[error("Service {0} is of type ExternalName, which is not implemented yet")]
+    #[error("Service {0} is of type ExternalName, which is not served yet")]
     External(NamespacedName),
+    #[error("Service {0} is of type ExternalName, which --disable-svc-external-name refuses")]
+    ExternalRefused(NamespacedName),
     #[error("Service {service} has no TCP port {port}; it has {ports}")]
     NoPort { service: NamespacedName, port: String, ports: String },
 }
@@ -142,7 +145,7 @@ enum Fault {
 impl Fault {
     fn field(&self) -> &'static str {
         match self {
-            Self::NoService(_) | Self::External(_) => "name",
+            Self::NoService(_) | Self::External(_) | Self::ExternalRefused(_) => "name",
             Self::NoPort { .. } => "port",
         }
     }
@@ -150,7 +153,9 @@ impl Fault {
     fn remedy(&self) -> &'static str {
         match self {
             Self::NoService(_) => "create the Service in the namespace of the Ingress, or name another one",
-            Self::External(_) => "make it a Service without selector and give it EndpointSlices",
+            Self::External(_) | Self::ExternalRefused(_) => {
+                "make it a Service without selector and give it EndpointSlices"
+            }
             Self::NoPort { .. } => "name one of its ports, by number or name",
         }
     }
@@ -158,10 +163,18 @@ impl Fault {
 
 /// By `port` or `name`, as Kubernetes has it; and by `targetPort`, as ingress-nginx does too, where nothing
 /// else fits.
-fn find<'a>(service: Option<&'a Service>, name: &NamespacedName, port: &PortRef) -> Result<Found<'a>, Fault> {
+fn find<'a>(
+    service: Option<&'a Service>,
+    name: &NamespacedName,
+    port: &PortRef,
+    options: &Options,
+) -> Result<Found<'a>, Fault> {
     let service = service.ok_or_else(|| Fault::NoService(name.clone()))?;
     if service.external_name.is_some() {
-        return Err(Fault::External(name.clone()));
+        return Err(match options.disable_svc_external_name {
+            true => Fault::ExternalRefused(name.clone()),
+            false => Fault::External(name.clone()),
+        });
     }
     let ports = &service.ports;
     let (own, target, shown) = match port {

@@ -88,9 +88,10 @@ fn default_backend(
 ) {
     let fault = match view.service(name) {
         None => "this Service does not exist",
-        Some(service) if service.external_name.is_some() => {
-            "this Service is of type ExternalName, which is not implemented yet"
-        }
+        Some(service) if service.external_name.is_some() => match view.options.disable_svc_external_name {
+            true => "this Service is of type ExternalName, which --disable-svc-external-name refuses",
+            false => "this Service is of type ExternalName, which is not served yet",
+        },
         Some(service) => match service.ports.first() {
             None => "this Service has no TCP port",
             Some(port) => {

@@ -1,6 +1,7 @@
 //! Service ports and endpoints.
 
 use serde_json::{Value, json};
+use sluice_config::NamespacedName;
 use sluice_controller::Options;
 use sluice_controller::store::Kind;
 
@@ -58,10 +59,32 @@ fn what_cannot_be_found_answers_503_and_says_so() {
     world.put([json!({"kind": "Service", "metadata": {"name": "api", "namespace": "default"},
         "spec": {"type": "ExternalName", "externalName": "example.com", "ports": [{"port": 80}]}})]);
     assert_eq!(rule(&world), "/ -> 503");
-    assert!(world.texts()[0].contains("ExternalName, which is not implemented yet"));
+    assert!(world.texts()[0].contains("ExternalName, which is not served yet"));
     world.put([service("api", json!([{"name": "main", "port": 80}]))]);
     assert_eq!(world.endpoints("api", "main"), Some(vec!["10.0.1.1:8080".to_owned()]));
     assert_eq!(world.problems(), []);
+}
+
+#[test]
+fn the_flag_that_refuses_external_names_is_what_the_problem_names() {
+    let external = json!({"kind": "Service", "metadata": {"name": "api", "namespace": "default"},
+        "spec": {"type": "ExternalName", "externalName": "example.com", "ports": [{"port": 80}]}});
+    let spec = json!({"rules": [{"host": "shop.example", "http": {"paths": [
+        path_to("/", "api", json!({"number": 80}))]}}]});
+    let mut world = World::ready(Options {
+        disable_svc_external_name: true,
+        default_backend_service: Some(NamespacedName::new("default", "api")),
+        ..Options::default()
+    });
+    world.put([external, ingress("shop", spec)]);
+    assert_eq!(rule(&world), "/ -> 503");
+    let texts = world.texts();
+    let named = |object: &str| {
+        let text = texts.iter().find(|text| text.contains(object)).unwrap();
+        assert!(text.contains("ExternalName, which --disable-svc-external-name refuses"), "{text}");
+    };
+    named("Ingress default/shop");
+    named("Flag --default-backend-service");
 }
 
 #[test]
