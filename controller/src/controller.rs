@@ -14,9 +14,14 @@ use crate::translate::Translation;
 pub struct Controller {
     translation: Translation,
     generation: Generation,
+    /// Whether everything is known that there was at the start.
+    read: bool,
+    /// Whether the first state of that has been given out.
     complete: bool,
     /// Whether the data plane has been told where to listen.
     listening: bool,
+    /// Why it has not been, although everything is known.
+    waits: Option<Problem>,
     stand_in: Option<StandIn>,
 }
 
@@ -39,8 +44,10 @@ impl Controller {
         Self {
             translation: Translation::new(options),
             generation: Generation(0),
+            read: false,
             complete: false,
             listening: false,
+            waits: None,
             stand_in: None,
         }
     }
@@ -58,11 +65,12 @@ impl Controller {
         self.numbered(delta)
     }
 
-    /// Takes events in, of everything but Secrets, and says which of those are wanted.
-    pub fn survey(&mut self, events: Vec<Event>) -> References {
+    /// Takes events in, of everything but Secrets, and says which of those are wanted; nothing while that cannot be
+    /// told, which [`Controller::problems`] gives the reason for.
+    pub fn survey(&mut self, events: Vec<Event>) -> Option<References> {
         self.translation.take(events);
         self.translation.survey();
-        self.translation.take_references()
+        self.waits().is_none().then(|| self.translation.take_references())
     }
 
     /// What brings the data plane to an earlier state, to be served until the present one is known. Nothing
@@ -82,11 +90,15 @@ impl Controller {
     /// then nothing is translated, because an object whose Service has not been read yet is not wrong.
     pub fn update(&mut self, events: Vec<Event>, complete: bool) -> Update {
         self.translation.take(events);
-        let first = complete && !self.complete;
-        self.complete |= complete;
-        if !self.complete {
+        self.read |= complete;
+        if !self.read {
             return Update::default();
         }
+        let first = !self.complete;
+        if first && self.waits().is_some() {
+            return Update { problems_changed: true, ..Update::default() };
+        }
+        self.complete = true;
         let start = (self.generation == Generation(0)).then(|| self.startup_delta());
         let (mut delta, stats) = self.translation.run();
         if let Some(start) = start {
@@ -109,12 +121,22 @@ impl Controller {
 
     /// All problems of the objects, sorted, each once. Those of the source are the source's.
     pub fn problems(&self) -> Vec<Problem> {
-        self.translation.problems()
+        match self.complete {
+            true => self.translation.problems(),
+            // What is not translated has none of its own.
+            false => self.waits.iter().cloned().collect(),
+        }
     }
 
     /// Everything the data plane has been told.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot { complete: self.complete, ..self.translation.snapshot() }
+    }
+
+    /// Why the first state cannot be given out.
+    fn waits(&mut self) -> Option<&Problem> {
+        self.waits = self.translation.waits_for_classes();
+        self.waits.as_ref()
     }
 
     fn numbered(&mut self, mut delta: Delta) -> Delta {

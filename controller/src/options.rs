@@ -2,6 +2,8 @@
 
 use sluice_config::NamespacedName;
 
+use crate::translate::selector::Selector;
+
 /// Flags that decide what is watched and how it is translated. Names, forms and defaults are ingress-nginx's.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -19,8 +21,8 @@ pub struct Options {
     pub apply_default_class: bool,
     /// `--watch-namespace`; `None` is all.
     pub watch_namespace: Option<String>,
-    /// `--watch-namespace-selector`, a label selector; `None` is all.
-    pub watch_namespace_selector: Option<String>,
+    /// `--watch-namespace-selector`; `None` is all.
+    pub watch_namespace_selector: Option<Selector>,
     /// `--disable-catch-all`.
     pub disable_catch_all: bool,
     /// `--annotations-prefix`, without the slash.

@@ -74,6 +74,8 @@ pub fn run(
     let start = controller.startup_delta();
     desk.refusals.forget(&start);
     desk.refusals.take(&apply(start));
+    // Whether the source waits to be told which Secrets are wanted.
+    let mut asked = false;
     while let Some(first) = batches.blocking_recv() {
         let mut gathered = Gathered::new(first);
         while let Ok(next) = batches.try_recv() {
@@ -87,15 +89,21 @@ pub fn run(
         {
             desk.refusals.take(&apply(delta));
         }
-        if gathered.progress == Progress::AllButSecrets {
+        let mut news = false;
+        asked |= gathered.progress == Progress::AllButSecrets;
+        if asked {
             let events = std::mem::take(&mut gathered.events);
-            observe.references(controller.survey(events));
+            if let Some(references) = controller.survey(events) {
+                asked = false;
+                observe.references(references);
+            }
+            news = true;
         }
         let events = gathered.events.len();
         let begin = Instant::now();
         let update = controller.update(gathered.events, gathered.progress == Progress::Complete);
         let translating = begin.elapsed();
-        let mut news = update.problems_changed;
+        news |= update.problems_changed;
         if let Some(problems) = gathered.problems {
             news |= desk.source != problems;
             desk.source = problems;

@@ -19,11 +19,19 @@ pub enum Event {
     Put(Object),
     /// There is no such object any more.
     Delete(ObjectKey),
-    /// Whether IngressClasses can be read at all. They can unless a source says otherwise.
-    Classes {
-        /// False where rights are missing.
-        readable: bool,
-    },
+    /// Whether IngressClasses could be listed. They were, unless a source says otherwise.
+    Classes(ClassAccess),
+}
+
+/// Whether a source could list IngressClasses. What it has listed once stays known, whatever becomes of the right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClassAccess {
+    /// It could.
+    Listed,
+    /// It may not, so far: the right may be on its way, or the API server not awake yet.
+    Refused,
+    /// It has been refused for so long that somebody must mean it.
+    Withheld,
 }
 
 /// How far a source has come, each step after those above it.

@@ -94,6 +94,11 @@ impl Store {
         self.ingresses.get(name)
     }
 
+    /// All Ingresses, in no order.
+    pub fn ingresses(&self) -> impl Iterator<Item = &Arc<Ingress>> {
+        self.ingresses.values()
+    }
+
     /// The IngressClass of that name.
     pub fn class(&self, name: &NamespacedName) -> Option<&Arc<IngressClass>> {
         self.classes.get(name)

@@ -43,13 +43,13 @@ use sluice_config::{
 use crate::options::Options;
 use crate::problem::error;
 use crate::shared::Shared;
-use crate::source::{Event, References};
-use crate::store::{Object, Store};
+use crate::source::{ClassAccess, Event, References};
+use crate::store::{Ingress, Object, Store};
 use backend::Uses;
+use class::Selection;
 use graph::{Graph, Key, Node};
 use ledger::Ledger;
-use selector::Selector;
-use view::Values;
+use view::{Values, View};
 
 /// How many nodes of each kind were recomputed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,7 +85,6 @@ impl Stats {
 /// All nodes with their values.
 pub struct Translation {
     options: Options,
-    selector: Option<Selector>,
     store: Store,
     graph: Graph,
     dirty: Dirty,
@@ -100,8 +99,6 @@ pub struct Translation {
     ledger: Ledger,
     problems: HashMap<Node, Box<[Problem]>>,
     problems_changed: bool,
-    /// Problems of the flags themselves, which do not change.
-    fixed_problems: Vec<Problem>,
 }
 
 struct HostNode {
@@ -144,25 +141,16 @@ impl Dirty {
 impl Translation {
     /// Nothing known yet; everything to compute.
     pub fn new(options: Options) -> Self {
-        let mut fixed_problems = Vec::new();
-        let selector = options.watch_namespace_selector.as_deref().map(|text| {
-            Selector::parse(text).unwrap_or_else(|reason| {
-                let object = ObjectRef::new("Flag", "", "--watch-namespace-selector");
-                let message = format!("{reason}; no namespace is selected");
-                fixed_problems.push(error(&object, text, message, "correct the flag"));
-                Selector::nothing()
-            })
-        });
         let store = Store::default();
         let (global, _) = tuning::Keys::default().read(None);
         let values = Values {
             global,
             facts: ByKey::default(),
             claims: HashMap::new(),
-            classes_readable: true,
+            class_access: ClassAccess::Listed,
             certificates: HashMap::new(),
         };
-        let view = view::View::new(&store, &values, &options);
+        let view = View::new(&store, &values, &options);
         let flags = flags::compute(&view, &values.global);
         let named_certificates =
             options.default_ssl_certificate.iter().map(|name| (name.clone(), 1)).collect();
@@ -171,7 +159,6 @@ impl Translation {
         Self {
             flags,
             options,
-            selector,
             store,
             graph: Graph::default(),
             dirty,
@@ -184,7 +171,6 @@ impl Translation {
             ledger: Ledger::default(),
             problems: HashMap::new(),
             problems_changed: false,
-            fixed_problems,
         }
     }
 
@@ -200,9 +186,9 @@ impl Translation {
                     let old = self.store.delete(&key);
                     (key, old, None)
                 }
-                Event::Classes { readable } => {
-                    if std::mem::replace(&mut self.values.classes_readable, readable) != readable {
-                        self.stale(&Key::ClassesReadable);
+                Event::Classes(access) => {
+                    if std::mem::replace(&mut self.values.class_access, access) != access {
+                        self.stale(&Key::ClassAccess);
                     }
                     continue;
                 }
@@ -245,6 +231,38 @@ impl Translation {
         self.run_certificates(&mut stats);
     }
 
+    /// Why the first state cannot be served yet: Ingresses of which only their IngressClass could tell whether they are
+    /// ours, and the right to list those is missing. A right that is missing for long is meant to be; what can be served
+    /// without it is, unless that is nothing at all.
+    pub fn waits_for_classes(&mut self) -> Option<Problem> {
+        let access = self.values.class_access;
+        if access == ClassAccess::Listed {
+            return None;
+        }
+        self.survey();
+        if access == ClassAccess::Withheld && !self.values.facts.is_empty() {
+            return None;
+        }
+        let view = View::new(&self.store, &self.values, &self.options);
+        let undecided =
+            |ingress: &&Arc<Ingress>| matches!(class::select(&view, ingress), Selection::Undecided);
+        let undecided: Vec<_> = self.store.ingresses().filter(undecided).collect();
+        let first = undecided.iter().min_by_key(|ingress| &ingress.name)?;
+        Some(error(
+            &ObjectRef::new("KubernetesApi", "", "ingressclasses"),
+            "list, watch",
+            format!(
+                "not ready: without the right to list IngressClasses nothing tells whether the class of Ingress {} (one \
+                 of {}) is ours",
+                first.name,
+                undecided.len()
+            ),
+            "give the ServiceAccount a ClusterRole with the rule {apiGroups: [\"networking.k8s.io\"], resources: \
+             [\"ingressclasses\"], verbs: [\"list\", \"watch\"]}; or name the class with --ingress-class and \
+             --ingress-class-by-name",
+        ))
+    }
+
     /// Which Secrets came to be referred to, and which are no more, since this was last asked.
     pub fn take_references(&mut self) -> References {
         self.graph.take_references()
@@ -258,7 +276,7 @@ impl Translation {
     /// All problems, sorted, each once.
     pub fn problems(&self) -> Vec<Problem> {
         let all = self.problems.values().flat_map(|problems| problems.iter());
-        let sorted: BTreeSet<&Problem> = all.chain(&self.fixed_problems).collect();
+        let sorted: BTreeSet<&Problem> = all.collect();
         sorted.into_iter().cloned().collect()
     }
 

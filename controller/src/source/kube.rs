@@ -5,6 +5,9 @@
 //! what pruning looks at (`wire`). Every request passes a gate that makes failures wait and keeps the record of
 //! whether the API answers (`contact`); `fault` is what can go wrong in words.
 //!
+//! What was listed once stays, whatever becomes of a watch or of a right: only the API saying that an object is gone
+//! takes it away.
+//!
 //! While the API is away, nothing happens: what was sent stays in force for as long as that takes.
 
 mod access;
@@ -17,6 +20,7 @@ mod fault;
 mod gate;
 mod interest;
 mod known;
+mod lines;
 mod plan;
 mod reader;
 mod watcher;

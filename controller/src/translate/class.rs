@@ -2,10 +2,10 @@
 
 use sluice_config::{NamespacedName, ObjectRef, Problem};
 
-use super::selector::Selector;
 use super::view::View;
 use crate::options::Options;
 use crate::problem::warning;
+use crate::source::ClassAccess;
 use crate::store::Ingress;
 
 /// Whether an Ingress is ours.
@@ -14,20 +14,29 @@ pub(crate) enum Selection {
     Ours,
     /// It belongs to another controller or to none. A problem tells when that looks like a mistake.
     NotOurs(Option<Problem>),
+    /// Only its IngressClass could tell, and those cannot be read.
+    Undecided,
 }
 
 /// Decides by namespace, then by `spec.ingressClassName`, then by the annotation, then by default. Without the
-/// right to read IngressClasses the field says nothing, but for a name that a flag gives. `selector` is
-/// `--watch-namespace-selector`.
-pub(crate) fn select(view: &View<'_>, ingress: &Ingress, selector: Option<&Selector>) -> Selection {
-    if !in_scope(view, ingress, selector) {
+/// right to read IngressClasses the field says nothing, but for a name that a flag gives; while that right may come
+/// any moment, nothing else stands in for the field.
+pub(crate) fn select(view: &View<'_>, ingress: &Ingress) -> Selection {
+    if !in_scope(view, ingress) {
         return Selection::NotOurs(None);
     }
     let options = view.options;
-    if let Some(name) = &ingress.class_name
-        && (view.classes_readable() || by_name(options, name))
-    {
-        return by_class_name(view, ingress, name);
+    let mut undecided = false;
+    if let Some(name) = &ingress.class_name {
+        let access = view.class_access();
+        if access == ClassAccess::Listed || by_name(options, name) {
+            return by_class_name(view, ingress, name);
+        }
+        // With that flag, names decide: this one is not ours.
+        undecided = !options.ingress_class_by_name;
+        if undecided && access == ClassAccess::Refused {
+            return Selection::Undecided;
+        }
     }
     if let Some(annotation) = &ingress.class_annotation {
         return if **annotation == *options.ingress_class {
@@ -41,16 +50,35 @@ pub(crate) fn select(view: &View<'_>, ingress: &Ingress, selector: Option<&Selec
     {
         return by_class_name(view, ingress, &class.name.name);
     }
-    if options.watch_ingress_without_class { Selection::Ours } else { Selection::NotOurs(None) }
+    match options.watch_ingress_without_class {
+        true => Selection::Ours,
+        false if undecided => Selection::Undecided,
+        false => Selection::NotOurs(None),
+    }
 }
 
-fn in_scope(view: &View<'_>, ingress: &Ingress, selector: Option<&Selector>) -> bool {
+/// What is said of an Ingress that nothing can tell to be ours.
+pub(crate) fn undecided(ingress: &Ingress) -> Problem {
+    let name = ingress.class_name.as_deref().unwrap_or_default();
+    warning(
+        &ObjectRef { kind: "Ingress".into(), name: ingress.name.clone() },
+        "spec.ingressClassName",
+        format!(
+            "without the right to list IngressClasses nothing tells whether {name:?} is a class of ours; this Ingress is \
+             not served"
+        ),
+        "give that right, take the name with --ingress-class-by-name and --ingress-class, or use the annotation \
+         kubernetes.io/ingress.class",
+    )
+}
+
+fn in_scope(view: &View<'_>, ingress: &Ingress) -> bool {
     if let Some(namespace) = &view.options.watch_namespace
         && *ingress.name.namespace != **namespace
     {
         return false;
     }
-    let Some(selector) = selector else { return true };
+    let Some(selector) = &view.options.watch_namespace_selector else { return true };
     let name = NamespacedName { namespace: "".into(), name: ingress.name.namespace.clone() };
     view.namespace(&name).is_some_and(|namespace| selector.matches(&namespace.labels))
 }

@@ -14,7 +14,6 @@ use sluice_config::{
 
 use super::annotations::{self, Affinity, Gates, REJECTED, Verdict};
 use super::class::{self, Selection};
-use super::selector::Selector;
 use super::view::View;
 use crate::problem::{error, warning};
 use crate::shared::Shared;
@@ -47,10 +46,11 @@ pub(crate) struct Facts {
 pub(crate) type Output = (Option<Facts>, Vec<Problem>);
 
 /// Computes the node.
-pub(crate) fn compute(view: &View<'_>, name: &NamespacedName, selector: Option<&Selector>) -> Output {
+pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> Output {
     let Some(ingress) = view.ingress(name) else { return (None, Vec::new()) };
-    match class::select(view, ingress, selector) {
+    match class::select(view, ingress) {
         Selection::NotOurs(problem) => return (None, problem.into_iter().collect()),
+        Selection::Undecided => return (None, vec![class::undecided(ingress)]),
         Selection::Ours => {}
     }
     let object = ObjectRef { kind: "Ingress".into(), name: name.clone() };

@@ -21,8 +21,8 @@ pub(crate) enum Key {
     Object(ObjectKey),
     /// The EndpointSlices of a Service, as a set.
     SlicesOf(NamespacedName),
-    /// Whether IngressClasses can be read at all.
-    ClassesReadable,
+    /// Whether IngressClasses could be listed.
+    ClassAccess,
     /// Which IngressClass is the default one.
     DefaultClass,
     /// What the ConfigMap says about annotations.

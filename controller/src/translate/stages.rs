@@ -37,7 +37,7 @@ impl Translation {
     pub(super) fn run_facts(&mut self, stats: &mut Stats) {
         for name in take(&mut self.dirty.facts) {
             let view = View::new(&self.store, &self.values, &self.options);
-            let (new, problems) = facts::compute(&view, &name, self.selector.as_ref());
+            let (new, problems) = facts::compute(&view, &name);
             let reads = view.into_reads();
             let new = new.map(|mut facts| {
                 facts.share(&mut self.policies);

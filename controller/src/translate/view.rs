@@ -12,6 +12,7 @@ use super::facts::Facts;
 use super::graph::Key;
 use super::tuning::Global;
 use crate::options::Options;
+use crate::source::ClassAccess;
 use crate::store::{
     ConfigMap, EndpointSlice, Ingress, IngressClass, Kind, Namespace, ObjectKey, Secret, Service, Store,
 };
@@ -24,8 +25,8 @@ pub(crate) struct Values {
     pub(crate) facts: ByKey<Arc<Facts>>,
     /// Ingresses by the hosts they claim.
     pub(crate) claims: HashMap<HostPattern, Vec<NamespacedName>>,
-    /// Whether IngressClasses can be read at all.
-    pub(crate) classes_readable: bool,
+    /// Whether IngressClasses could be listed.
+    pub(crate) class_access: ClassAccess,
     /// Certificates that something names.
     pub(crate) certificates: HashMap<NamespacedName, Outcome>,
 }
@@ -60,10 +61,10 @@ impl<'a> View<'a> {
         self.store.class(name)
     }
 
-    /// Whether IngressClasses can be read at all; without rights to do so there seem to be none.
-    pub(crate) fn classes_readable(&self) -> bool {
-        self.read(Key::ClassesReadable);
-        self.values.classes_readable
+    /// Whether IngressClasses could be listed; where not, there seem to be none.
+    pub(crate) fn class_access(&self) -> ClassAccess {
+        self.read(Key::ClassAccess);
+        self.values.class_access
     }
 
     /// The IngressClass that is marked as default. Of several the newest counts, as in an API server.

@@ -177,7 +177,7 @@ fn options() -> impl Strategy<Value = Options> {
     (any::<[bool; 5]>(), any::<bool>()).prop_map(
         |([selector, catch_all, without, certificate, service], validate)| Options {
             configmap: Some(NamespacedName::new("default", "controller")),
-            watch_namespace_selector: (selector && catch_all).then(|| "edge=true".into()),
+            watch_namespace_selector: (selector && catch_all).then(|| "edge=true".parse().unwrap()),
             disable_catch_all: catch_all && without,
             watch_ingress_without_class: without,
             default_ssl_certificate: certificate.then(|| NamespacedName::new("default", "t0")),
@@ -208,7 +208,7 @@ proptest! {
                 match &event {
                     Event::Put(object) => objects.insert(object.key(), event.clone()),
                     Event::Delete(key) => objects.remove(key),
-                    Event::Classes { .. } => None,
+                    Event::Classes(_) => None,
                 };
                 events.push(event);
             }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use sluice_config::NamespacedName;
+use sluice_controller::translate::selector::Selector;
 use sluice_gateway::direct::Driver;
 
 use super::settings::ServeFlags;
@@ -52,6 +53,8 @@ pub(super) enum Value {
     Object(Place<Option<NamespacedName>>),
     /// An absolute URL path.
     UrlPath(Place<String>),
+    /// A label selector as Kubernetes writes it; empty is none.
+    Selector(Place<Option<Selector>>),
     /// A path of this machine; empty is none.
     File(Place<Option<PathBuf>>),
     /// An IP address; empty is all.
@@ -95,6 +98,11 @@ impl Value {
                 }
                 store(place, text.to_owned(), flags)
             }
+            Self::Selector(place) => {
+                let selector = filled(text).map(str::parse).transpose();
+                let expected = "a label selector such as env=prod,tier!=db,team in (a,b),!legacy";
+                store(place, selector.map_err(|_| expected)?, flags)
+            }
             Self::File(place) => store(place, filled(text).map(PathBuf::from), flags),
             Self::Ip(place) => {
                 let ip = filled(text).map(|text| text.trim_matches(['[', ']']).parse()).transpose();
@@ -135,6 +143,7 @@ impl Value {
             Self::OptionalText(place) => reason(place),
             Self::List(place) => reason(place),
             Self::Object(place) => reason(place),
+            Self::Selector(place) => reason(place),
             Self::File(place) => reason(place),
             Self::Ip(place) => reason(place),
             Self::Address(place) => reason(place),
@@ -160,6 +169,7 @@ impl Value {
             Self::Text(_) | Self::OptionalText(_) => "TEXT",
             Self::List(_) => "TEXT,...",
             Self::Object(_) => "NAMESPACE/NAME",
+            Self::Selector(_) => "SELECTOR",
             Self::UrlPath(_) | Self::File(_) => "PATH",
             Self::Ip(_) => "IP",
             Self::Address(_) => "IP:PORT",

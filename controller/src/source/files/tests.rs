@@ -61,7 +61,7 @@ impl Watched {
                 Event::Delete(key) => {
                     assert!(self.objects.remove(&key.to_string()).is_some(), "only what is there goes");
                 }
-                Event::Classes { .. } => {}
+                Event::Classes(_) => {}
             }
         }
         if let Some(problems) = &batch.problems {

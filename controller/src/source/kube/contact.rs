@@ -66,6 +66,14 @@ impl Contact {
         });
     }
 
+    /// Nobody waits for requests of this path any more.
+    pub(super) fn forget(&self, path: &str) {
+        self.0.send_if_modified(|state| {
+            state.unanswered.remove(path);
+            state.failing.remove(path).is_some()
+        });
+    }
+
     /// A request of this path, which began at `begun`, was not answered.
     pub(super) fn failed(&self, path: &str, begun: Instant, reason: &str) {
         self.0.send_if_modified(|state| {

@@ -1,11 +1,14 @@
 //! What can go wrong with one watch, in words for an operator. That the API is away is not among it: see
 //! [`contact`](super::contact).
 
-use sluice_config::{ObjectRef, Problem};
+use sluice_config::{NamespacedName, ObjectRef, Problem};
 
 use super::plan::{Scope, resource};
 use crate::problem::{error, warning};
-use crate::store::Kind;
+use crate::store::{Kind, ObjectKey};
+
+/// Characters of what the API server says that are repeated.
+const LONGEST_MESSAGE: usize = 300;
 
 /// Why a watch does not work.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,36 +23,42 @@ pub(super) enum Fault {
     NoKind,
     /// It says something else.
     Refused(String),
-    /// An object that cannot be read. What is wrong with it is not said: it may be a Secret.
-    Unreadable,
     /// The connection, or the server. The record of contact says it.
     Away,
     /// Nothing is wrong: the past is gone, and the list begins anew.
     Expired,
+    /// Versions are lower than before: the cluster's store was restored, and the list begins anew.
+    Rewound,
+}
+
+/// What a fault concerns.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Of<'a> {
+    /// A watch; whether it has had a whole list before.
+    Watch {
+        /// It has.
+        listed: bool,
+    },
+    /// A Secret that is asked for by name.
+    Secret(&'a NamespacedName),
 }
 
 impl Fault {
-    pub(super) fn of_watch(error: &kube::runtime::watcher::Error) -> Self {
-        use kube::runtime::watcher::Error;
-        match error {
-            Error::InitialListFailed(error) | Error::WatchStartFailed(error) | Error::WatchFailed(error) => {
-                Self::of_request(error)
-            }
-            Error::WatchError(status) => Self::of_status(status),
-            Error::NoResourceVersion => Self::Refused("an answer without resourceVersion".into()),
-        }
-    }
-
     pub(super) fn of_request(error: &kube::Error) -> Self {
         match error {
             kube::Error::Api(status) => Self::of_status(status),
-            kube::Error::SerdeError(_) => Self::Unreadable,
             _ => Self::Away,
         }
     }
 
-    fn of_status(status: &kube::core::Status) -> Self {
-        let message = || status.message.clone();
+    pub(super) fn of_status(status: &kube::core::Status) -> Self {
+        let message = || {
+            let mut short: String = status.message.chars().take(LONGEST_MESSAGE).collect();
+            if short.len() < status.message.len() {
+                short.push_str("...");
+            }
+            short
+        };
         match status.code {
             401 => Self::Unauthorized,
             403 => Self::Forbidden(message()),
@@ -63,50 +72,57 @@ impl Fault {
     }
 
     /// As a problem, if it is one.
-    pub(super) fn problem(&self, scope: &Scope) -> Option<Problem> {
-        let object = ObjectRef::new("KubernetesApi", "", &scope.to_string());
-        let field = "list, watch";
+    pub(super) fn problem(&self, scope: &Scope, of: Of<'_>) -> Option<Problem> {
+        let (object, field, effect) = match of {
+            Of::Watch { listed } => {
+                let effect = match listed {
+                    true => "what was listed before stays in force, and changes are not seen",
+                    false => "not ready before they are listed",
+                };
+                (ObjectRef::new("KubernetesApi", "", &scope.to_string()), "list, watch", effect)
+            }
+            Of::Secret(name) => {
+                let object = ObjectKey { kind: Kind::Secret, name: name.clone() }.object_ref();
+                (object, "list", "what refers to it is served as if it were missing")
+            }
+        };
         let resource = resource(scope.kind);
-        let problem = match self {
-            Self::NoStreaming | Self::Away | Self::Expired => return None,
-            Self::Forbidden(message) if scope.kind == Kind::IngressClass => warning(
-                &object,
-                field,
-                format!(
-                    "no right to list and watch IngressClasses ({message}); Ingresses are taken by the annotation \
+        let problem = match (self, of) {
+            (Self::NoStreaming | Self::Away | Self::Expired | Self::Rewound, _) => return None,
+            (Self::Forbidden(message), Of::Watch { listed: false }) if scope.kind == Kind::IngressClass => {
+                warning(
+                    &object,
+                    field,
+                    format!(
+                        "no right to list and watch IngressClasses ({message}); Ingresses are taken by the annotation \
                      kubernetes.io/ingress.class, and by spec.ingressClassName only with --ingress-class-by-name"
-                ),
-                self.remedy(scope),
-            ),
-            Self::Forbidden(message) => error(
+                    ),
+                    self.remedy(scope),
+                )
+            }
+            (Self::Forbidden(message), _) => error(
                 &object,
                 field,
-                format!("no right to list and watch {scope} ({message})"),
+                format!("no right to list and watch {scope} ({message}); {effect}"),
                 self.remedy(scope),
             ),
-            Self::Unauthorized => error(
+            (Self::Unauthorized, _) => error(
                 &object,
                 field,
-                "the API server does not accept our credentials (401)",
+                format!("the API server does not accept our credentials (401); {effect}"),
                 "renew the token or the client certificate; it is tried again all the time",
             ),
-            Self::NoKind => error(
+            (Self::NoKind, _) => error(
                 &object,
                 field,
-                format!("the API server has no {resource} (404)"),
+                format!("the API server has no {resource} (404); {effect}"),
                 "use Kubernetes 1.21 or newer, and look whether --apiserver-host or the kubeconfig leads to it",
             ),
-            Self::Refused(message) => error(
+            (Self::Refused(message), _) => error(
                 &object,
                 field,
-                format!("the API server refuses to list and watch: {message}"),
+                format!("the API server refuses to list and watch: {message}; {effect}"),
                 "see the message; it is tried again all the time",
-            ),
-            Self::Unreadable => error(
-                &object,
-                field,
-                format!("an object among {scope} cannot be read and is left out"),
-                "look for one that differs from the kind's schema",
             ),
         };
         Some(problem)
@@ -121,10 +137,30 @@ impl Fault {
         };
         format!(
             "give the ServiceAccount {role} with the rule {{apiGroups: [{group:?}], resources: [{:?}], verbs: [\"list\", \
-             \"watch\"]}}; it is taken up by itself",
+             \"watch\"]}}; it is picked up without a restart",
             resource(scope.kind)
         )
     }
+}
+
+/// An object that cannot be read. What is wrong with it is not said: it may be a Secret.
+pub(super) fn unreadable(kind: Kind, name: &NamespacedName) -> Problem {
+    error(
+        &ObjectKey { kind, name: name.clone() }.object_ref(),
+        "",
+        "the API gives this object in a form that cannot be read; what was read of it before stays in force",
+        "compare it with the kind's schema, and look whether a webhook or another version of Kubernetes writes it",
+    )
+}
+
+/// The same of an object whose name cannot be read either.
+pub(super) fn nameless(scope: &Scope) -> Problem {
+    error(
+        &ObjectRef::new("KubernetesApi", "", &scope.to_string()),
+        "list, watch",
+        "there is an object without a name that can be read; until it is gone, no object is taken for gone by a list",
+        "look for one that differs from the kind's schema",
+    )
 }
 
 #[cfg(test)]
@@ -132,6 +168,8 @@ mod tests {
     use super::*;
     use crate::source::kube::plan::plan;
     use sluice_config::Severity;
+
+    const NEW: Of<'static> = Of::Watch { listed: false };
 
     fn status(code: u16, message: &str) -> kube::core::Status {
         kube::core::Status { code, message: message.into(), ..Default::default() }
@@ -142,7 +180,7 @@ mod tests {
         let options = crate::Options { watch_namespace: Some("shop".into()), ..Default::default() };
         let scopes = plan(&options);
         let fault = Fault::of_status(&status(403, "services is forbidden"));
-        let problem = fault.problem(&scopes[2]).unwrap();
+        let problem = fault.problem(&scopes[2], NEW).unwrap();
         assert_eq!(problem.severity, Severity::Error);
         let text = problem.to_string();
         for part in
@@ -150,11 +188,31 @@ mod tests {
         {
             assert!(text.contains(part), "{part}: {text}");
         }
-        let problem = fault.problem(&scopes[1]).unwrap();
+        let problem = fault.problem(&scopes[1], NEW).unwrap();
         assert_eq!(problem.severity, Severity::Warning);
         assert!(
             problem.to_string().contains("a ClusterRole with the rule {apiGroups: [\"networking.k8s.io\"]")
         );
+    }
+
+    #[test]
+    fn a_right_that_is_lost_is_an_error_also_for_classes_and_says_what_becomes_of_them() {
+        let scopes = plan(&crate::Options::default());
+        let fault = Fault::of_status(&status(403, "forbidden"));
+        let problem = fault.problem(&scopes[1], Of::Watch { listed: true }).unwrap();
+        assert_eq!(problem.severity, Severity::Error);
+        assert!(problem.message.contains("what was listed before stays in force"), "{problem}");
+        let name = NamespacedName::new("shop", "tls");
+        let problem = fault.problem(&scopes[4], Of::Secret(&name)).unwrap();
+        assert_eq!(problem.object, ObjectRef::new("Secret", "shop", "tls"));
+    }
+
+    #[test]
+    fn a_page_in_place_of_a_message_is_cut() {
+        let Fault::Forbidden(message) = Fault::of_status(&status(403, &"ä".repeat(100_000))) else {
+            panic!()
+        };
+        assert_eq!(message.chars().count(), 303);
     }
 
     #[test]

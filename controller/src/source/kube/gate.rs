@@ -1,11 +1,9 @@
 //! What every request to the API passes: it waits where earlier ones like it went badly, has a time limit for
 //! the head of its answer, and its outcome goes into the record of contact.
 //!
-//! The library's watcher renews a watch that was closed without telling anybody, so that a server (or a proxy
-//! in front of one) that closes each at once makes it spin. It cannot pass here: a watch that follows closely
-//! upon the last one of its kind counts as a failure like any other. The gate also makes the beginning of a
-//! streaming list a consistent read; the library asks for any state, and an API server that lags behind would
-//! give one in which objects that we know are missing.
+//! A watch that was closed is renewed at once, so that a server (or a proxy in front of one) that closes each at once
+//! would make it spin. It cannot pass here: a watch that follows closely
+//! upon the last one of its kind makes the next one wait like a failure, whatever else is answered in between.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -39,6 +37,8 @@ type Paces = HashMap<String, Pace>;
 struct Pace {
     /// Failures in a row.
     failures: u32,
+    /// Watches in a row that were closed at once.
+    short: u32,
     /// When the last watch was answered.
     watch: Option<Instant>,
 }
@@ -69,21 +69,17 @@ impl Pace {
     /// How long a request has to wait that wants to go now.
     fn wait(&mut self, is_watch: bool, now: Instant) -> Duration {
         if let Some(began) = self.watch.take_if(|_| is_watch) {
-            if now.duration_since(began) < SHORT_WATCH {
-                self.failures = self.failures.saturating_add(1);
-            } else {
-                self.failures = 0;
-            }
+            let is_short = now.duration_since(began) < SHORT_WATCH;
+            self.short = if is_short { self.short.saturating_add(1) } else { 0 };
         }
-        backoff::wait(self.failures)
+        backoff::wait(if is_watch { self.failures.max(self.short) } else { self.failures })
     }
 
     fn answered(&mut self, is_watch: bool, now: Instant) {
+        self.failures = 0;
         if is_watch {
             // Whether it goes well is seen when it ends.
             self.watch = Some(now);
-        } else {
-            self.failures = 0;
         }
     }
 
@@ -115,11 +111,8 @@ where
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+    fn call(&mut self, request: Request<B>) -> Self::Future {
         let (gate, inner) = (self.layer.clone(), self.inner.clone());
-        if let Some(uri) = consistent(request.uri()) {
-            *request.uri_mut() = uri;
-        }
         let (key, is_watch) = kind(request.uri());
         let path = request.uri().path().to_owned();
         Box::pin(async move {
@@ -169,15 +162,6 @@ fn kind(uri: &Uri) -> (String, bool) {
     (key, is_watch)
 }
 
-/// The same request for a state as new as the request, where it asks for the beginning of a streaming list.
-fn consistent(uri: &Uri) -> Option<Uri> {
-    let query = uri.query().filter(|query| query.split('&').any(|part| part == "sendInitialEvents=true"))?;
-    let parts: Vec<&str> = query.split('&').filter(|part| *part != "resourceVersion=0").collect();
-    let mut new = uri.clone().into_parts();
-    new.path_and_query = Some(format!("{}?{}", uri.path(), parts.join("&")).parse().ok()?);
-    Uri::from_parts(new).ok()
-}
-
 /// The cause at the bottom, which is the one that says something.
 fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = error;
@@ -210,6 +194,19 @@ mod tests {
     }
 
     #[test]
+    fn lists_between_watches_that_end_at_once_do_not_make_them_faster() {
+        let mut pace = Pace::default();
+        let now = Instant::now();
+        for _ in 0..10 {
+            assert_eq!(pace.wait(false, now), Duration::ZERO);
+            pace.answered(false, now);
+            pace.wait(true, now);
+            pace.answered(true, now);
+        }
+        assert!(pace.wait(true, now) >= Duration::from_secs(1));
+    }
+
+    #[test]
     fn failures_wait_and_pages_of_a_list_do_not() {
         let mut pace = Pace::default();
         let now = Instant::now();
@@ -231,18 +228,5 @@ mod tests {
         let list = uri("https://a/api/v1/secrets?fieldSelector=x&limit=500");
         assert_eq!(kind(&watch), ("/api/v1/secrets&fieldSelector=x".into(), true));
         assert_eq!(kind(&list), ("/api/v1/secrets&fieldSelector=x".into(), false));
-    }
-
-    #[test]
-    fn the_beginning_of_a_streaming_list_asks_for_the_newest_state() {
-        let uri: Uri =
-            "/api/v1/services?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=0"
-                .parse()
-                .unwrap();
-        assert_eq!(
-            consistent(&uri).unwrap().to_string(),
-            "/api/v1/services?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
-        );
-        assert_eq!(consistent(&"/api/v1/services?watch=true&resourceVersion=0".parse().unwrap()), None);
     }
 }

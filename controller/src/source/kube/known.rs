@@ -1,7 +1,11 @@
 //! Which objects a watch has given, with their versions. This is what lets a list be taken in without clearing
 //! anything: what it brings anew is passed on at once, what is as before is dropped here, and only when the
 //! list is whole is something taken for gone that it did not have.
+//!
+//! A list is read from the newest state, so what it says of an object counts, whichever way the version went: after a
+//! restore of etcd, versions are lower than before. Between lists, versions rise, and a lower one comes late.
 
+use std::collections::BTreeMap;
 use std::num::NonZero;
 
 use sluice_config::{ByKey, Keyed, NamespacedName};
@@ -16,8 +20,14 @@ pub(super) struct Version(Option<NonZero<u64>>);
 #[derive(Debug, Default)]
 pub(super) struct Known {
     objects: ByKey<Entry>,
+    /// Objects that could not be read when they were last seen, with the number of the list that had them.
+    unreadable: BTreeMap<NamespacedName, u32>,
+    /// Whether there was an object of which not even the name could be read.
+    nameless: bool,
     /// Counts lists; an entry carries the number of the last one that had it.
     list: u32,
+    /// Whether that list is still under way.
+    listing: bool,
 }
 
 #[derive(Debug)]
@@ -28,13 +38,25 @@ struct Entry {
 }
 
 impl Version {
-    pub(super) fn of(text: Option<&str>) -> Self {
-        Self(text.and_then(|text| text.parse().ok()))
+    pub(super) fn of(text: &str) -> Self {
+        Self(text.parse().ok())
+    }
+
+    /// Whether it is known to be lower than another.
+    pub(super) fn is_before(self, other: Self) -> bool {
+        matches!((self.0, other.0), (Some(this), Some(other)) if this < other)
     }
 
     fn is_news_after(self, known: Self) -> bool {
         match (self.0, known.0) {
             (Some(new), Some(known)) => new > known,
+            _ => true,
+        }
+    }
+
+    fn is_other_than(self, known: Self) -> bool {
+        match (self.0, known.0) {
+            (Some(new), Some(known)) => new != known,
             _ => true,
         }
     }
@@ -52,15 +74,23 @@ impl Known {
     /// A list begins. An earlier one that did not come to its end counts for nothing.
     pub(super) fn begin(&mut self) {
         self.list = self.list.wrapping_add(1);
+        self.listing = true;
+        self.nameless = false;
     }
 
     /// There is an object of this version. False when that is no news: it is known, or something newer is.
     pub(super) fn put(&mut self, object: &Object, version: Version) -> bool {
         let list = self.list;
+        self.unreadable.remove(object.name());
         match self.objects.get_mut(object.name()) {
             Some(entry) => {
+                // What this list, or a question since it began, has said already is not taken back by it.
+                let listed = self.listing && entry.list != list;
                 entry.list = list;
-                let news = version.is_news_after(entry.version);
+                let news = match listed {
+                    true => version.is_other_than(entry.version),
+                    false => version.is_news_after(entry.version),
+                };
                 if news {
                     entry.object = object.clone();
                     entry.version = version;
@@ -74,8 +104,31 @@ impl Known {
         }
     }
 
+    /// There is an object that cannot be read; none is one without so much as a name. It stays what it was.
+    pub(super) fn unreadable(&mut self, name: Option<&NamespacedName>) {
+        let Some(name) = name else {
+            self.nameless = true;
+            return;
+        };
+        if let Some(entry) = self.objects.get_mut(name) {
+            entry.list = self.list;
+        }
+        self.unreadable.insert(name.clone(), self.list);
+    }
+
+    /// What cannot be read: by name, and whether there is something without one.
+    pub(super) fn faults(&self) -> (impl Iterator<Item = &NamespacedName>, bool) {
+        (self.unreadable.keys(), self.nameless)
+    }
+
+    /// Whether there is anything that cannot be read.
+    pub(super) fn has_faults(&self) -> bool {
+        self.nameless || !self.unreadable.is_empty()
+    }
+
     /// An object is gone as of this version. False when it was not there, or has come back since.
     pub(super) fn gone(&mut self, name: &NamespacedName, version: Version) -> bool {
+        self.unreadable.remove(name);
         let Some(entry) = self.objects.get(name) else { return false };
         let news = version.is_news_after(entry.version) || version == entry.version;
         if news {
@@ -86,12 +139,19 @@ impl Known {
 
     /// Nobody wants to know of this object any more. True when it was there.
     pub(super) fn forget(&mut self, name: &NamespacedName) -> bool {
+        self.unreadable.remove(name);
         self.objects.remove(name).is_some()
     }
 
-    /// The list is whole. Gives what it did not have.
+    /// The list is whole. Gives what it did not have; nothing where something in it had no name, which may be any of
+    /// these.
     pub(super) fn done(&mut self) -> Vec<NamespacedName> {
         let list = self.list;
+        self.listing = false;
+        if self.nameless {
+            return Vec::new();
+        }
+        self.unreadable.retain(|_, seen| *seen == list);
         let gone: Vec<NamespacedName> = self
             .objects
             .values()
@@ -122,7 +182,7 @@ mod tests {
     }
 
     fn version(number: u64) -> Version {
-        Version::of(Some(&number.to_string()))
+        Version::of(&number.to_string())
     }
 
     #[test]
@@ -142,10 +202,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_older_than_what_is_known_is_no_news_but_still_there() {
+    fn a_change_that_is_older_than_what_is_known_is_no_news() {
         let mut known = Known::default();
         assert!(known.put(&object("a"), version(7)));
-        known.begin();
         assert!(!known.put(&object("a"), version(6)));
         assert!(!known.gone(&name("a"), version(5)));
         assert_eq!(known.done(), []);
@@ -154,10 +213,72 @@ mod tests {
     }
 
     #[test]
+    fn after_a_restore_the_lower_versions_of_a_list_are_news() {
+        let mut known = Known::default();
+        known.begin();
+        assert!(known.put(&object("a"), version(70)) && known.put(&object("b"), version(80)));
+        known.done();
+        known.begin();
+        assert!(known.put(&object("a"), version(60)), "lower, and what there is now");
+        assert!(!known.put(&object("b"), version(80)));
+        assert!(known.put(&object("a"), version(61)), "a change in the midst of the list");
+        assert!(!known.put(&object("a"), version(60)), "and not back");
+        assert_eq!(known.done(), []);
+        assert!(known.gone(&name("a"), version(62)));
+    }
+
+    #[test]
+    fn what_was_asked_for_during_a_list_is_not_taken_back_by_it() {
+        let mut known = Known::default();
+        known.begin();
+        assert!(known.put(&object("a"), version(9)), "the answer to a question");
+        assert!(!known.put(&object("a"), version(8)), "the list, which had begun before");
+    }
+
+    #[test]
     fn versions_that_are_no_numbers_are_always_news() {
         let mut known = Known::default();
-        let odd = Version::of(Some("x1"));
+        let odd = Version::of("x1");
         assert!(known.put(&object("a"), odd) && known.put(&object("a"), odd));
         assert!(known.gone(&name("a"), odd));
+        assert!(!odd.is_before(version(1)) && !version(1).is_before(odd));
+    }
+
+    #[test]
+    fn what_cannot_be_read_stays_what_it_was_until_it_can_or_is_gone() {
+        let names = |known: &Known| known.faults().0.cloned().collect::<Vec<_>>();
+        let mut known = Known::default();
+        known.begin();
+        known.put(&object("a"), version(1));
+        known.put(&object("b"), version(2));
+        known.done();
+        known.begin();
+        known.unreadable(Some(&name("a")));
+        known.unreadable(Some(&name("c")));
+        known.put(&object("b"), version(2));
+        assert_eq!(known.done(), [], "there, though nobody can read it");
+        assert_eq!(names(&known), [name("a"), name("c")]);
+        assert!(known.put(&object("a"), version(3)));
+        assert_eq!(names(&known), [name("c")]);
+        known.unreadable(Some(&name("b")));
+        assert!(known.gone(&name("b"), version(4)));
+        assert_eq!(names(&known), [name("c")]);
+        known.begin();
+        known.put(&object("a"), version(3));
+        assert_eq!(known.done(), []);
+        assert!(!known.has_faults(), "the list does not have it any more");
+    }
+
+    #[test]
+    fn a_list_with_something_nameless_takes_nothing_away() {
+        let mut known = Known::default();
+        known.put(&object("a"), version(1));
+        known.begin();
+        known.unreadable(None);
+        assert_eq!(known.done(), []);
+        assert!(known.has_faults());
+        known.begin();
+        assert_eq!(known.done(), [name("a")]);
+        assert!(!known.has_faults());
     }
 }

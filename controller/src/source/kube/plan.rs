@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn namespaces_are_watched_for_the_sake_of_a_selector_alone() {
-        let options = Options { watch_namespace_selector: Some("a=b".into()), ..Options::default() };
+        let options = Options { watch_namespace_selector: "a=b".parse().ok(), ..Options::default() };
         assert_eq!(shown(&options).last().map(String::as_str), Some("namespaces"));
     }
 }

@@ -4,28 +4,35 @@
 //! referred to; those are listed, and with them the state is complete. There is no order between kinds later:
 //! an Ingress whose Service or Secret has not come yet has a recorded miss, and the object sets it right.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
 use sluice_config::{NamespacedName, ObjectRef, Problem};
 use tokio::sync::{mpsc, watch};
+use tokio::task::AbortHandle;
 
 use super::contact::ContactState;
-use super::fault::Fault;
-use super::interest::Interest;
+use super::fault::{self, Fault, Of};
+use super::interest::{Interest, Number};
 use super::known::Known;
 use super::watcher::{News, Watcher, What};
+use super::wire::Item;
 use crate::problem::{error, warning};
-use crate::source::{Batch, Event, Progress, References};
+use crate::source::{Batch, ClassAccess, Event, Progress, References};
 use crate::store::{Kind, ObjectKey};
 
 /// News that become one batch at most.
 pub(super) const MANY: usize = 512;
+/// So many refusals in a row, of a right that there never was, are no passing thing. With the pauses between them they
+/// take about a minute.
+const REFUSALS: u32 = 10;
 
 /// The reader of all watches.
 pub(super) struct Reader {
     watches: Vec<Watch>,
     interest: Interest,
+    /// Questions under way.
+    fetches: HashMap<Number, AbortHandle>,
     contact: watch::Receiver<ContactState>,
     progress: Progress,
     /// Whether it has been said that the API cannot be reached.
@@ -40,17 +47,21 @@ pub(super) struct Reader {
 struct Watch {
     watcher: Watcher,
     known: Known,
-    /// Whether a list has come to its end, or cannot and need not.
-    synced: bool,
-    problem: Option<Problem>,
+    /// Whether a list has come to its end.
+    listed: bool,
+    /// Refusals before the first list.
+    refusals: u32,
+    fault: Option<Fault>,
 }
 
 impl Reader {
     pub(super) fn new(watchers: Vec<Watcher>, contact: watch::Receiver<ContactState>) -> Self {
-        let watch = |watcher| Watch { watcher, known: Known::default(), synced: false, problem: None };
+        let watch =
+            |watcher| Watch { watcher, known: Known::default(), listed: false, refusals: 0, fault: None };
         Self {
             watches: watchers.into_iter().map(watch).collect(),
             interest: Interest::default(),
+            fetches: HashMap::new(),
             contact,
             progress: Progress::Reading,
             unreachable: false,
@@ -98,55 +109,103 @@ impl Reader {
     fn take(&mut self, news: News) {
         let watch = &mut self.watches[news.scope];
         let kind = watch.watcher.scope.kind;
-        let is_secret = kind == Kind::Secret;
         match news.what {
             What::Begin => watch.known.begin(),
-            What::Put(object, version) => {
-                if (!is_secret || self.interest.tell(object.name())) && watch.known.put(&object, version) {
-                    self.events.push(Event::Put(object));
+            What::Item(item) => {
+                let wanted = kind != Kind::Secret || item.name().is_none_or(|name| self.tell(name));
+                if wanted {
+                    self.put(news.scope, item);
                 }
             }
             What::Gone(name, version) => {
-                if (!is_secret || self.interest.tell(&name)) && watch.known.gone(&name, version) {
+                let wanted = kind != Kind::Secret || self.tell(&name);
+                let known = &mut self.watches[news.scope].known;
+                self.problems_changed |= known.has_faults();
+                if wanted && known.gone(&name, version) {
                     self.events.push(Event::Delete(ObjectKey { kind, name }));
                 }
             }
             What::Done => {
+                self.problems_changed |= watch.known.has_faults();
                 let gone = watch.known.done().into_iter();
                 self.events.extend(gone.map(|name| Event::Delete(ObjectKey { kind, name })));
-                watch.synced = true;
-                self.problems_changed |= watch.problem.take().is_some();
+                watch.listed = true;
                 if kind == Kind::IngressClass {
-                    self.events.push(Event::Classes { readable: true });
+                    self.events.push(Event::Classes(ClassAccess::Listed));
                 }
             }
+            What::Works => self.problems_changed |= watch.fault.take().is_some(),
             What::Failed(fault) => {
-                if let (Fault::Forbidden(_), Kind::IngressClass) = (&fault, kind) {
-                    watch.synced = true;
-                    self.events.push(Event::Classes { readable: false });
+                if let (Fault::Forbidden(_), Kind::IngressClass, false) = (&fault, kind, watch.listed) {
+                    watch.refusals = watch.refusals.saturating_add(1);
+                    match watch.refusals {
+                        1 => self.events.push(Event::Classes(ClassAccess::Refused)),
+                        REFUSALS => self.events.push(Event::Classes(ClassAccess::Withheld)),
+                        _ => {}
+                    }
                 }
-                let problem = fault.problem(&watch.watcher.scope);
-                if problem.is_some() {
-                    self.problems_changed |= watch.problem != problem;
-                    watch.problem = problem;
+                // That the API is away is said elsewhere, and what was wrong before may still be.
+                if fault.problem(&watch.watcher.scope, watch.of()).is_some() {
+                    self.problems_changed |= watch.fault.as_ref() != Some(&fault);
+                    watch.fault = Some(fault);
                 }
             }
-            What::Fetched(name, found) => {
-                if self.interest.answer(&name)
-                    && let Some((object, version)) = found
-                    && watch.known.put(&object, version)
-                {
+            What::Fetched(name, number, item) => {
+                self.fetches.remove(&number);
+                if self.interest.answer(&name, number) {
+                    self.problems_changed = true;
+                    if let Some(item) = item {
+                        self.put(news.scope, item);
+                    }
+                }
+            }
+            What::Unfetched(name, number, fault) => {
+                self.problems_changed |= self.interest.fail(&name, number, fault);
+            }
+        }
+    }
+
+    /// Takes in what a watch or an answer says of an object.
+    fn put(&mut self, scope: usize, item: Item) {
+        let known = &mut self.watches[scope].known;
+        self.problems_changed |= known.has_faults();
+        match item {
+            Item::Object(object, version) => {
+                if known.put(&object, version) {
                     self.events.push(Event::Put(object));
                 }
             }
+            Item::Unreadable(name) => {
+                known.unreadable(name.as_ref());
+                self.problems_changed = true;
+            }
+            Item::Skipped => {}
+        }
+    }
+
+    /// A watch says something about a Secret. True when somebody wants to know.
+    fn tell(&mut self, name: &NamespacedName) -> bool {
+        let Some(question) = self.interest.tell(name) else { return false };
+        self.drop_question(question);
+        true
+    }
+
+    fn drop_question(&mut self, number: Option<Number>) {
+        let Some(number) = number else { return };
+        // Its fault goes with it.
+        self.problems_changed = true;
+        if let Some(fetch) = self.fetches.remove(&number) {
+            fetch.abort();
         }
     }
 
     /// The translation refers to other Secrets than before.
     fn refer(&mut self, changes: References) {
         for name in &changes.released {
-            self.interest.release(name);
+            let question = self.interest.release(name);
+            self.drop_question(question);
             for watch in self.watches.iter_mut().filter(|watch| watch.watcher.scope.kind == Kind::Secret) {
+                self.problems_changed |= watch.known.has_faults();
                 if watch.known.forget(name) {
                     let key = ObjectKey { kind: Kind::Secret, name: name.clone() };
                     self.events.push(Event::Delete(key));
@@ -154,8 +213,8 @@ impl Reader {
             }
         }
         for name in changes.wanted {
-            if self.interest.want(&name, self.told) {
-                self.fetch(name);
+            if let Some(number) = self.interest.want(&name, self.told) {
+                self.fetch(name, number);
             }
         }
         if !self.told {
@@ -166,12 +225,19 @@ impl Reader {
         }
     }
 
-    fn fetch(&self, name: NamespacedName) {
-        let covers = |watcher: &&Watcher| watcher.scope.kind == Kind::Secret && watcher.scope.covers(&name);
+    fn fetch(&mut self, name: NamespacedName, number: Number) {
         // One in a namespace that is not watched is out of reach, and stays missing.
-        if let Some(watcher) = self.watches.iter().map(|watch| &watch.watcher).find(covers) {
-            tokio::spawn(watcher.clone().fetch(name));
+        if let Some(watch) = self.watch_of(&name) {
+            let fetch = tokio::spawn(watch.watcher.clone().fetch(name, number));
+            self.fetches.insert(number, fetch.abort_handle());
         }
+    }
+
+    /// The watch that a Secret comes with.
+    fn watch_of(&self, name: &NamespacedName) -> Option<&Watch> {
+        let covers =
+            |watch: &&Watch| watch.watcher.scope.kind == Kind::Secret && watch.watcher.scope.covers(name);
+        self.watches.iter().find(covers)
     }
 
     /// What there is to say, if anything.
@@ -196,7 +262,7 @@ impl Reader {
     fn progress(&mut self) -> Progress {
         let synced = |secrets: bool| {
             let mut watches = self.watches.iter();
-            watches.all(|watch| watch.synced || (watch.watcher.scope.kind == Kind::Secret) != secrets)
+            watches.all(|watch| watch.is_synced() || (watch.watcher.scope.kind == Kind::Secret) != secrets)
         };
         let reached = match (synced(false), synced(true)) {
             (true, true) => Progress::Complete,
@@ -235,6 +301,31 @@ impl Reader {
                 "look after the API server and the network to it; it is tried again all the time",
             )
         });
-        self.watches.iter().filter_map(|watch| watch.problem.clone()).chain(failing).chain(away).collect()
+        let secrets = self
+            .interest
+            .faults()
+            .filter_map(|(name, fault)| fault.problem(&self.watch_of(name)?.watcher.scope, Of::Secret(name)));
+        self.watches.iter().flat_map(Watch::problems).chain(secrets).chain(failing).chain(away).collect()
+    }
+}
+
+impl Watch {
+    /// Whether the start need not wait for it: a list has come to its end, or it is of IngressClasses, which some may
+    /// not list. The translation knows whether it can do without those.
+    fn is_synced(&self) -> bool {
+        self.listed || self.refusals > 0
+    }
+
+    fn of(&self) -> Of<'static> {
+        Of::Watch { listed: self.listed }
+    }
+
+    fn problems(&self) -> impl Iterator<Item = Problem> {
+        let scope = &self.watcher.scope;
+        let (unreadable, nameless) = self.known.faults();
+        let unreadable = unreadable.map(|name| fault::unreadable(scope.kind, name));
+        let nameless = nameless.then(|| fault::nameless(scope));
+        let fault = self.fault.as_ref().and_then(|fault| fault.problem(scope, self.of()));
+        fault.into_iter().chain(unreadable).chain(nameless)
     }
 }

@@ -1,7 +1,11 @@
 //! What is decoded of an object on its way in: the parts that pruning looks at and nothing else. Managed
 //! fields, the copy that `kubectl apply` leaves in an annotation, status, and all of a Secret but the keys
 //! that are used are skipped as text and never become memory.
+//!
+//! Lists and watches are cut into the texts of single objects first, and each is decoded by itself: one that cannot be
+//! is one object that cannot be read, never a list that has failed.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -10,16 +14,75 @@ use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::discovery::v1 as discovery;
 use k8s_openapi::api::networking::v1 as networking;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use kube::core::DynamicResourceScope;
 use serde::de::{DeserializeOwned, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, de};
+use serde_json::value::RawValue;
+use sluice_config::NamespacedName;
 
+use super::fault::Fault;
+use super::known::Version;
 use crate::store::{Kind, Object, Prune, PruneError, Secret};
+
+/// What one object on its way in comes to.
+#[derive(Debug)]
+pub(super) enum Item {
+    /// An object of this version.
+    Object(Object, Version),
+    /// Nothing of it is needed.
+    Skipped,
+    /// It cannot be read; with its name, if that can.
+    Unreadable(Option<NamespacedName>),
+}
+
+/// What a line of a watch says.
+#[derive(Debug)]
+pub(super) enum Line<'a> {
+    /// There is an object, new or changed, of the version in the text.
+    Put(&'a RawValue),
+    /// An object is gone.
+    Gone(&'a RawValue),
+    /// How far the watch has come; whether that is the end of its first list.
+    Bookmark(String, bool),
+    /// The API server says what is wrong.
+    Error(Box<kube::core::Status>),
+}
+
+/// A page of a list.
+#[derive(Deserialize)]
+pub(super) struct Page<'a> {
+    #[serde(default)]
+    metadata: PageHead,
+    #[serde(borrow, default)]
+    items: Option<Vec<&'a RawValue>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PageHead {
+    resource_version: Option<String>,
+    #[serde(rename = "continue")]
+    rest: Option<String>,
+}
+
+/// Of an object, what tells which one it is: decodes even where the rest does not.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Stub {
+    metadata: StubHead,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct StubHead {
+    name: Option<String>,
+    namespace: Option<String>,
+    resource_version: Option<String>,
+}
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// A kind that is watched.
-pub(super) trait Watched: kube::Resource<DynamicType = ()> + Clone + Send + 'static {
+pub(super) trait Watched: kube::Resource<DynamicType = ()> + Sized + Send + 'static {
     /// Its kind.
     const KIND: Kind;
 
@@ -29,10 +92,6 @@ pub(super) trait Watched: kube::Resource<DynamicType = ()> + Clone + Send + 'sta
     /// Prunes it.
     fn prune(self, prune: &Prune) -> Result<Option<Object>, PruneError>;
 }
-
-/// An object of a kind, decoded in part.
-#[derive(Clone)]
-pub(super) struct Slim<K>(pub(super) K);
 
 macro_rules! watched {
     ($($kind:ident: $object:ty { $($field:ident: $type:ty),* }, $prune:expr;)*) => {
@@ -79,47 +138,105 @@ watched! {
     Namespace: core::Namespace {}, |prune, object| prune.namespace(object).map(Some);
 }
 
-impl<'de, K: Watched> Deserialize<'de> for Slim<K> {
-    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        K::decode(input).map(Slim)
+impl Item {
+    /// The name of the object, where it is known.
+    pub(super) fn name(&self) -> Option<&NamespacedName> {
+        match self {
+            Self::Object(object, _) => Some(object.name()),
+            Self::Unreadable(name) => name.as_ref(),
+            Self::Skipped => None,
+        }
     }
 }
 
-impl<K: Watched> kube::Resource for Slim<K> {
-    type DynamicType = ();
-    // So that one code serves kinds of the cluster and of namespaces.
-    type Scope = DynamicResourceScope;
-
-    fn kind(_: &()) -> std::borrow::Cow<'_, str> {
-        K::kind(&())
-    }
-
-    fn group(_: &()) -> std::borrow::Cow<'_, str> {
-        K::group(&())
-    }
-
-    fn version(_: &()) -> std::borrow::Cow<'_, str> {
-        K::version(&())
-    }
-
-    fn plural(_: &()) -> std::borrow::Cow<'_, str> {
-        K::plural(&())
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        self.0.meta()
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        self.0.meta_mut()
+/// What one object comes to.
+pub(super) fn read<K: Watched>(text: &RawValue, prune: &Prune) -> Item {
+    let mut input = serde_json::Deserializer::from_str(text.get());
+    let Ok(object) = K::decode(&mut input) else { return Item::Unreadable(name::<K>(text, prune)) };
+    let version = Version::of(object.meta().resource_version.as_deref().unwrap_or_default());
+    match object.prune(prune) {
+        Ok(Some(object)) => Item::Object(object, version),
+        Ok(None) => Item::Skipped,
+        // It has no name, or one that no API server takes.
+        Err(_) => Item::Unreadable(None),
     }
 }
 
-/// Only the name: what is in a Secret must not get into a log by way of a library.
-impl<K: Watched> fmt::Debug for Slim<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let meta = self.0.meta();
-        write!(f, "{} {:?}/{:?}", K::KIND.as_str(), meta.namespace, meta.name)
+/// Which object it is, whatever else there is to it.
+pub(super) fn name<K: Watched>(text: &RawValue, prune: &Prune) -> Option<NamespacedName> {
+    let Stub { metadata: StubHead { name, namespace, .. } } = serde_json::from_str(text.get()).ok()?;
+    let meta = ObjectMeta { name, namespace, ..ObjectMeta::default() };
+    prune.name_of(&meta, K::KIND.is_namespaced()).ok()
+}
+
+/// The resource version of an object.
+pub(super) fn version(text: &RawValue) -> Option<String> {
+    let stub: Stub = serde_json::from_str(text.get()).ok()?;
+    stub.metadata.resource_version.filter(|version| !version.is_empty())
+}
+
+/// Reads a line of a watch. What is wrong with one is not said: it may hold a Secret.
+pub(super) fn line(text: &[u8]) -> Result<Line<'_>, Fault> {
+    #[derive(Deserialize)]
+    struct Event<'a> {
+        #[serde(rename = "type", borrow)]
+        kind: Cow<'a, str>,
+        #[serde(borrow)]
+        object: &'a RawValue,
+    }
+    #[derive(Deserialize)]
+    struct Bookmark {
+        metadata: BookmarkHead,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct BookmarkHead {
+        resource_version: String,
+        annotations: Option<BTreeMap<String, String>>,
+    }
+    let odd = |_| Fault::Refused("a watch with a line that is no event".into());
+    let event: Event<'_> = match serde_json::from_slice(text) {
+        Ok(event) => event,
+        Err(error) => {
+            // What stands between us and the API server may answer with its own words.
+            let status = serde_json::from_slice(text).map_err(|_: serde_json::Error| odd(error))?;
+            return Ok(Line::Error(Box::new(status)));
+        }
+    };
+    match &*event.kind {
+        "ADDED" | "MODIFIED" => Ok(Line::Put(event.object)),
+        "DELETED" => Ok(Line::Gone(event.object)),
+        "BOOKMARK" => {
+            let bookmark: Bookmark = serde_json::from_str(event.object.get()).map_err(odd)?;
+            let notes = bookmark.metadata.annotations.unwrap_or_default();
+            let is_end = notes.contains_key("k8s.io/initial-events-end");
+            Ok(Line::Bookmark(bookmark.metadata.resource_version, is_end))
+        }
+        "ERROR" => Ok(Line::Error(Box::new(serde_json::from_str(event.object.get()).map_err(odd)?))),
+        _ => Err(Fault::Refused("a watch with an event of no known type".into())),
+    }
+}
+
+impl<'a> Page<'a> {
+    /// Reads the text of a page.
+    pub(super) fn read(text: &'a str) -> Result<Self, Fault> {
+        // What is wrong with it is not said: it may hold Secrets.
+        serde_json::from_str(text).map_err(|_| Fault::Refused("an answer that is no list".into()))
+    }
+
+    /// The texts of its objects.
+    pub(super) fn items(&self) -> impl Iterator<Item = &'a RawValue> {
+        self.items.iter().flatten().copied()
+    }
+
+    /// The version of the whole list.
+    pub(super) fn version(&self) -> Option<&str> {
+        self.metadata.resource_version.as_deref().filter(|version| !version.is_empty())
+    }
+
+    /// What gives the next page; none where this is the last one.
+    pub(super) fn rest(&self) -> Option<&str> {
+        self.metadata.rest.as_deref().filter(|rest| !rest.is_empty())
     }
 }
 
@@ -212,6 +329,14 @@ mod tests {
 
     use super::*;
 
+    fn decoded<K: Watched>(object: &serde_json::Value) -> K {
+        K::decode(object).unwrap()
+    }
+
+    fn raw(object: &serde_json::Value) -> Box<RawValue> {
+        RawValue::from_string(object.to_string()).unwrap()
+    }
+
     #[test]
     fn the_bulk_of_an_object_is_left_out() {
         let object = json!({
@@ -223,18 +348,16 @@ mod tests {
             },
             "data": {"tls.crt": "YQ==", "other": "not base64 and never looked at", "tls.key": "Yg=="},
         });
-        let secret: Slim<core::Secret> = serde_json::from_value(object).unwrap();
+        let secret: core::Secret = decoded(&object);
         assert_eq!(secret.name_any(), "a");
         assert_eq!(secret.resource_version().as_deref(), Some("7"));
         assert_eq!(secret.annotations().keys().collect::<Vec<_>>(), ["other"]);
         assert!(secret.managed_fields().is_empty());
-        let data = secret.0.data.as_ref().unwrap();
+        let data = secret.data.as_ref().unwrap();
         assert_eq!(data.keys().collect::<Vec<_>>(), ["tls.crt", "tls.key"]);
-        assert!(!format!("{secret:?}").contains("97"), "{secret:?}");
-        let empty: Slim<core::Secret> =
-            serde_json::from_value(json!({"metadata": {"name": "b", "annotations": null}, "data": null}))
-                .unwrap();
-        assert_eq!(empty.0.data, Some(BTreeMap::new()));
+        let empty: core::Secret =
+            decoded(&json!({"metadata": {"name": "b", "annotations": null}, "data": null}));
+        assert_eq!(empty.data, Some(BTreeMap::new()));
     }
 
     #[test]
@@ -247,8 +370,60 @@ mod tests {
             "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}],
         });
         let prune = Prune::new(&crate::Options::default());
-        let whole: discovery::EndpointSlice = serde_json::from_value(object.clone()).unwrap();
-        let slim: Slim<discovery::EndpointSlice> = serde_json::from_value(object).unwrap();
-        assert_eq!(slim.0.prune(&prune).unwrap(), Some(prune.endpoint_slice(whole).unwrap()));
+        let slim: discovery::EndpointSlice = decoded(&object);
+        let whole: discovery::EndpointSlice = serde_json::from_value(object).unwrap();
+        assert_eq!(slim.prune(&prune).unwrap(), Some(prune.endpoint_slice(whole).unwrap()));
+    }
+
+    #[test]
+    fn an_object_that_cannot_be_read_still_has_a_name() {
+        let prune = Prune::new(&crate::Options::default());
+        let unreadable = |object: serde_json::Value| match read::<core::Service>(&raw(&object), &prune) {
+            Item::Unreadable(name) => name.map(|name| name.to_string()),
+            other => panic!("{other:?}"),
+        };
+        let meta = json!({"name": "a", "namespace": "n", "labels": 7});
+        assert_eq!(unreadable(json!({"metadata": meta})).as_deref(), Some("n/a"));
+        let spec = json!({"ports": "many"});
+        assert_eq!(
+            unreadable(json!({"metadata": {"name": "a", "namespace": "n"}, "spec": spec})).as_deref(),
+            Some("n/a")
+        );
+        assert_eq!(unreadable(json!({"metadata": {"name": 7}})), None);
+        assert_eq!(unreadable(json!({"metadata": {}})), None);
+        assert_eq!(unreadable(json!(["a"])), None);
+        let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
+        let text = format!("{{\"metadata\":{{\"name\":\"a\"}},\"spec\":{deep}}}");
+        let text = RawValue::from_string(text).unwrap();
+        assert_eq!(name::<core::Service>(&text, &prune), Some(NamespacedName::new("default", "a")));
+        assert!(matches!(read::<core::Service>(&text, &prune), Item::Unreadable(Some(_))));
+    }
+
+    #[test]
+    fn pages_and_lines_of_every_form() {
+        let text = r#"{"kind":"List","metadata":{"resourceVersion":"9","continue":"x"},"items":[{"a":1},7]}"#;
+        let page = Page::read(text).unwrap();
+        assert_eq!(page.items().map(RawValue::get).collect::<Vec<_>>(), ["{\"a\":1}", "7"]);
+        assert_eq!((page.version(), page.rest()), (Some("9"), Some("x")));
+        let page = Page::read(r#"{"metadata":{"continue":""},"items":null}"#).unwrap();
+        assert_eq!((page.items().count(), page.version(), page.rest()), (0, None, None));
+        assert!(Page::read("<html>").is_err());
+
+        assert!(matches!(line(br#"{"type":"ADDED","object":{}}"#), Ok(Line::Put(_))));
+        assert!(matches!(line(br#"{"object":{},"type":"DELETED"}"#), Ok(Line::Gone(_))));
+        let bookmark = |notes: &str| {
+            format!(r#"{{"type":"BOOKMARK","object":{{"metadata":{{"resourceVersion":"5"{notes}}}}}}}"#)
+        };
+        let end = bookmark(r#","annotations":{"k8s.io/initial-events-end":"true"}"#);
+        assert!(matches!(line(end.as_bytes()), Ok(Line::Bookmark(version, true)) if version == "5"));
+        assert!(matches!(line(bookmark("").as_bytes()), Ok(Line::Bookmark(_, false))));
+        let status = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","message":"old","code":410}"#;
+        for text in [format!(r#"{{"type":"ERROR","object":{status}}}"#), status.to_owned()] {
+            assert!(matches!(line(text.as_bytes()), Ok(Line::Error(status)) if status.code == 410), "{text}");
+        }
+        for odd in ["", "{", "<html>", r#"{"type":"ODD","object":{}}"#, r#"{"type":"BOOKMARK","object":{}}"#]
+        {
+            assert!(line(odd.as_bytes()).is_err(), "{odd}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Which Ingress objects are served.
 
 use super::super::value::Place::To;
-use super::super::value::Value::{Bool, OptionalText, Text};
+use super::super::value::Value::{Bool, OptionalText, Selector, Text};
 use super::{Flag, flag};
 
 pub(super) const FLAGS: &[Flag] = &[
@@ -37,7 +37,7 @@ pub(super) const FLAGS: &[Flag] = &[
     ),
     flag(
         "watch-namespace-selector",
-        OptionalText(To(|f| &mut f.controller.watch_namespace_selector)),
+        Selector(To(|f| &mut f.controller.watch_namespace_selector)),
         "",
         "Serve namespaces whose labels match this selector only",
     ),

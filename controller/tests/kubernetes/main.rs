@@ -1,0 +1,10 @@
+//! A Kubernetes API as a source, from its outside: a fake API server on one side, what a data plane is told on the
+//! other, and everything that can go wrong in between.
+
+mod fake;
+mod lists;
+mod objects;
+mod plane;
+mod restore;
+mod rights;
+mod secrets;

@@ -1,0 +1,90 @@
+//! Secrets that are asked for by name, since they were referred to later than they were seen.
+
+use sluice_controller::Options;
+
+use crate::fake::Fake;
+use crate::objects::*;
+use crate::plane::Plane;
+
+fn furnished() -> (Fake, Plane) {
+    let fake = Fake::start();
+    fake.put("ingressclasses", class("nginx"));
+    fake.put("services", service());
+    fake.put("endpointslices", slice("10.0.0.1"));
+    fake.put("ingresses", ingress("web", "web.example", Some("nginx"), None));
+    let plane = Plane::start(&fake, Options::default());
+    plane.until("the first state", |seen| seen.is_ready());
+    (fake, plane)
+}
+
+fn refer(fake: &Fake, secret: Option<&str>) {
+    fake.put("ingresses", ingress("web", "web.example", Some("nginx"), secret));
+}
+
+#[test]
+fn a_secret_that_cannot_be_fetched_is_a_problem_until_it_is_fetched() {
+    for status in [401, 403, 404, 418] {
+        let (fake, plane) = furnished();
+        fake.put("secrets", secret("tls", "web.example"));
+        plane.until("nothing of it", |seen| !seen.has("cert:web.example"));
+        fake.refuse_one("secrets", Some(status));
+        refer(&fake, Some("tls"));
+        let seen = plane.until("the problem", |seen| seen.problems.contains("served as if it were missing"));
+        assert!(seen.problems.contains("Secret shop/tls"), "{}", seen.problems);
+        fake.refuse_one("secrets", None);
+        plane.until("the Secret", |seen| seen.has("cert:web.example") && seen.problems.is_empty());
+    }
+}
+
+#[test]
+fn a_fetch_that_nobody_waits_for_any_more_leaves_no_problem() {
+    let (fake, plane) = furnished();
+    fake.put("secrets", secret("tls", "web.example"));
+    fake.refuse_one("secrets", Some(403));
+    refer(&fake, Some("tls"));
+    plane.until("the problem", |seen| seen.problems.contains("served as if it were missing"));
+    refer(&fake, None);
+    plane.until("its end", |seen| seen.problems.is_empty());
+    // And the watch knows it without a question.
+    refer(&fake, Some("tls"));
+    plane.until("the problem again", |seen| seen.problems.contains("served as if it were missing"));
+    fake.put("secrets", secret("tls", "new.example"));
+    plane.until("the Secret", |seen| seen.has("cert:new.example") && seen.problems.is_empty());
+}
+
+#[test]
+fn secrets_that_nobody_may_read_do_not_keep_others() {
+    let (fake, plane) = furnished();
+    fake.refuse_one("secrets", Some(403));
+    for n in 0..20 {
+        let (name, host) = (format!("n{n}"), format!("n{n}.example"));
+        fake.put("ingresses", ingress(&name, &host, Some("nginx"), Some(&name)));
+    }
+    plane.until("all of them to be tried", |seen| seen.problems.matches("served as if").count() == 20);
+    fake.refuse_one("secrets", None);
+    fake.put("secrets", secret("n19", "n19.example"));
+    plane.until("the last of them", |seen| seen.has("cert:n19.example"));
+}
+
+#[test]
+fn a_release_and_a_new_request_during_a_slow_fetch_end_with_the_newest_answer() {
+    let (fake, plane) = furnished();
+    fake.put("secrets", secret("tls", "old.example"));
+    fake.hold("secrets", 1);
+    refer(&fake, Some("tls"));
+    fake.until_held("secrets", 1);
+    // Nobody wants it for a moment, in which it changes: the watch says so to nobody.
+    refer(&fake, None);
+    fake.put("services", service());
+    fake.put("ingresses", ingress("mark", "mark.example", Some("nginx"), None));
+    plane.until("the release to be known", |seen| seen.has("mark.example"));
+    fake.put("secrets", secret("tls", "new.example"));
+    fake.put("secrets", secret("unrelated", "unrelated.example"));
+    refer(&fake, Some("tls"));
+    plane.until("the second answer", |seen| seen.has("cert:new.example"));
+    // Now the first one comes, and is late.
+    fake.release("secrets");
+    fake.put("ingresses", ingress("late", "late.example", Some("nginx"), None));
+    let seen = plane.until("a change after it", |seen| seen.has("late.example"));
+    assert!(seen.has("cert:new.example") && !seen.has("cert:old.example"), "{}", seen.words());
+}
