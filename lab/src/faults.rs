@@ -1,7 +1,9 @@
 //! Ways to hurt a lab. What can also happen to one connection alone is in [`crate::wire`].
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::time::Duration;
+use std::{fs, io};
 
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
@@ -72,6 +74,39 @@ impl Lab {
         let answer = etcd("/v3/kv/put", &put).await?;
         let revision = answer.pointer("/header/revision").context("etcd has told no revision")?;
         etcd("/v3/kv/compaction", &json!({"revision": revision, "physical": true})).await?;
+        self.start_api(ApiOptions::default()).await
+    }
+
+    /// Copies the cluster's store, for [`Self::restore_store`]. The API server is away meanwhile.
+    ///
+    /// # Errors
+    /// When etcd or the API server does not end or come back, or the copy cannot be made.
+    pub async fn back_up_store(&self) -> Result<Client> {
+        self.with_store_down(|store, backup| copy(store, backup)).await
+    }
+
+    /// Puts the copy in place of the store: everything that was written since never was, and versions begin again where
+    /// they were.
+    ///
+    /// # Errors
+    /// When there is no copy; else as [`Self::back_up_store`].
+    pub async fn restore_store(&self) -> Result<Client> {
+        self.with_store_down(|store, backup| {
+            fs::remove_dir_all(store)?;
+            copy(backup, store)
+        })
+        .await
+    }
+
+    async fn with_store_down(&self, work: impl FnOnce(&Path, &Path) -> io::Result<()>) -> Result<Client> {
+        self.stop_api()?;
+        if let Some(etcd) = process::running(self.layout(), control_plane::ETCD) {
+            etcd.end(Duration::ZERO)?;
+        }
+        let store = self.layout().etcd();
+        let backup = store.with_extension("backup");
+        work(&store, &backup).with_context(|| format!("cannot copy {}", store.display()))?;
+        control_plane::start_etcd(self.layout())?;
         self.start_api(ApiOptions::default()).await
     }
 
@@ -166,6 +201,23 @@ impl Lab {
         }
         Ok(())
     }
+}
+
+/// Copies a folder with everything in it.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir(to)?;
+    // etcd refuses a folder that others may look into.
+    fs::set_permissions(to, fs::metadata(from)?.permissions())?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        if entry.file_type()?.is_dir() {
+            copy(&from, &to)?;
+        } else {
+            fs::copy(from, to)?;
+        }
+    }
+    Ok(())
 }
 
 async fn pod(client: &Client, namespace: &str, name: &str) -> Result<Pod> {

@@ -13,9 +13,11 @@ use sluice_lab::harness::{Cluster, TestCertificate, TestClass, shared};
 const NAMESPACED: [&str; 4] =
     ["networking.k8s.io/ingresses", "/services", "discovery.k8s.io/endpointslices", "/secrets"];
 
-async fn annotate(cluster: &Cluster, ingress: &str, class: Option<&TestClass>) -> Result<()> {
-    let annotations = json!({"kubernetes.io/ingress.class": class.map(|class| &class.name)});
-    cluster.merge::<Ingress>(ingress, json!({"metadata": {"annotations": annotations}})).await?;
+/// Gives an Ingress its class by the annotation in place of the field.
+async fn annotate(cluster: &Cluster, ingress: &str, class: &TestClass) -> Result<()> {
+    let annotations = json!({"kubernetes.io/ingress.class": class.name});
+    let patch = json!({"metadata": {"annotations": annotations}, "spec": {"ingressClassName": null}});
+    cluster.merge::<Ingress>(ingress, patch).await?;
     Ok(())
 }
 
@@ -31,24 +33,56 @@ fn a_role_of_one_namespace_is_enough() {
         let kubeconfig = cluster.account("gateway").await?;
         cluster.allow("gateway", false, &NAMESPACED).await?;
         let namespace = format!("--watch-namespace={}", cluster.namespace);
+        annotate(cluster, "web", &class).await?;
+        annotate(cluster, "secure", &class).await?;
         let gateway = class.begin_gateway(cluster, &kubeconfig, &[&namespace])?;
         gateway.ready(cluster).await?;
-
-        // Without rights to IngressClasses the field says nothing, and that is told.
-        ensure!(cluster.get(gateway.http, "web.example", "/").await?.status() == 404);
+        ensure!(cluster.get(gateway.http, "web.example", "/").await?.status() == 200);
+        ensure!(certificate.is_served(gateway.https).await?);
         let problems = gateway.problems(cluster).await?;
         ensure!(problems.contains("ingressclasses") && problems.contains("ClusterRole"), "{problems}");
-        ensure!(!problems.contains("does not exist"), "{problems}");
-        annotate(cluster, "web", Some(&class)).await?;
-        cluster.served(gateway.http, "web.example", 200).await?;
-        annotate(cluster, "secure", Some(&class)).await?;
-        certificate.served(cluster, gateway.https, true).await?;
 
-        // Given the right, it is taken up without a restart.
-        annotate(cluster, "web", None).await?;
-        cluster.served(gateway.http, "web.example", 404).await?;
+        // Without rights to IngressClasses the field says nothing, and that is told.
+        cluster.apply(&class.ingress("late", "late.example", "web")).await?;
+        cluster
+            .until("the Ingress to be told of", async || {
+                Ok(gateway.problems(cluster).await?.contains("is a class of ours").then_some(()))
+            })
+            .await?;
+        ensure!(cluster.get(gateway.http, "late.example", "/").await?.status() == 404);
+
+        // Given the right, it is picked up without a restart.
         cluster.allow("gateway", true, &["networking.k8s.io/ingressclasses"]).await?;
+        cluster.served(gateway.http, "late.example", 200).await?;
         cluster.served(gateway.http, "web.example", 200).await?;
+        ensure!(gateway.problems(cluster).await?.trim() == "[]");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_start_that_may_not_list_classes_yet_is_not_ready_with_nothing_to_serve() {
+    shared(async |cluster| {
+        let class = TestClass::web(cluster, 1).await?;
+        let certificate = TestCertificate::new("web.example")?;
+        cluster.apply(&certificate.secret("tls")).await?;
+        let tls = json!({"spec": {"tls": [{"hosts": ["web.example"], "secretName": "tls"}]}});
+        cluster.merge::<Ingress>("web", tls).await?;
+        let kubeconfig = cluster.account("gateway").await?;
+        cluster.allow("gateway", false, &NAMESPACED).await?;
+        let namespace = format!("--watch-namespace={}", cluster.namespace);
+        let gateway = class.begin_gateway(cluster, &kubeconfig, &[&namespace])?;
+        cluster
+            .until("the gateway to say what it waits for", async || {
+                let problems = gateway.problems(cluster).await?;
+                Ok((problems.contains("not ready") && problems.contains("/web")).then_some(()))
+            })
+            .await?;
+        ensure!(gateway.health_status(cluster, "/healthz").await? == 500, "ready with nothing");
+        cluster.allow("gateway", true, &["networking.k8s.io/ingressclasses"]).await?;
+        gateway.ready(cluster).await?;
+        ensure!(cluster.get(gateway.http, "web.example", "/").await?.status() == 200);
+        ensure!(certificate.is_served(gateway.https).await?, "ready without the certificate");
         ensure!(gateway.problems(cluster).await?.trim() == "[]");
         Ok(())
     });

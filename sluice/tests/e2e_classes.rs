@@ -127,7 +127,7 @@ fn namespaces_are_chosen_by_their_labels_live() {
     let backend = Backend::echo("web");
     let folder = Folder::with(crate::harness::site("web", "web.example", &[&backend]));
     folder.write("namespace.yaml", namespace("red"));
-    let gateway = Gateway::with(&folder, &["--watch-namespace-selector", "team in (blue, green)"]);
+    let gateway = Gateway::with(&folder, &["--watch-namespace-selector", "team in(blue,green)"]);
     assert_eq!(get(gateway.http, "web.example", "/").status, 404);
     folder.write("namespace.yaml", namespace("blue"));
     await_until("the namespace to be served", || get(gateway.http, "web.example", "/").status == 200);

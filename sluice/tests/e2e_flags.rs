@@ -20,6 +20,8 @@ fn a_bad_command_line_ends_the_program_with_one_line() {
         (vec!["--manifests", manifests, "--http-prt", "80"], "--http-port"),
         (vec!["--manifests", manifests, "--http-port", "many"], "\"many\""),
         (vec!["--manifests", manifests, "--publish-service=a/b", "--publish-status-address=c"], "exclude"),
+        (vec!["--manifests", manifests, "--watch-namespace-selector", "env in prod"], "label selector"),
+        (vec!["check", "--manifests", manifests, "--watch-namespace-selector", "a b"], "label selector"),
         (vec!["serve"], "--manifests"),
         (vec!["fly"], "\"fly\""),
     ] {

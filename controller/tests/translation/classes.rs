@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use sluice_controller::Options;
+use sluice_controller::source::{ClassAccess, Event};
 use sluice_controller::store::Kind;
 
 use crate::support::*;
@@ -106,4 +107,90 @@ fn namespaces_are_watched_by_name_or_by_label() {
     assert!(world.host("shop.example").is_some(), "labels are looked at live");
     world.put([namespace(json!({"edge": "no"}))]);
     assert!(world.host("shop.example").is_none());
+}
+
+/// What becomes of the first state for an Ingress with this field and annotation: ready with it, ready without it, or
+/// not ready.
+fn start(
+    options: Options,
+    access: ClassAccess,
+    field: Option<&str>,
+    annotation: Option<&str>,
+    others: bool,
+) -> &'static str {
+    let options = Options { apply_default_class: false, ..options };
+    let mut world = World::new(options);
+    let mut events = vec![Event::Classes(access)];
+    events.extend(world.event(shop(field, annotation)));
+    if others {
+        let mut other = ingress("annotated", paths("annotated.example", &["/"]));
+        other["spec"].as_object_mut().unwrap().remove("ingressClassName");
+        other["metadata"]["annotations"]["kubernetes.io/ingress.class"] = "nginx".into();
+        events.extend(world.event(other));
+    }
+    let update = world.update(events);
+    assert_eq!(update.delta.is_some(), world.mirror.complete);
+    match (world.mirror.complete, world.host("shop.example").is_some()) {
+        (true, true) => "with it",
+        (true, false) => "without it",
+        (false, _) => "not ready",
+    }
+}
+
+#[test]
+fn a_start_without_the_right_to_list_classes_is_never_ready_with_nothing_because_of_it() {
+    use ClassAccess::{Refused, Withheld};
+    let plain = Options::default;
+    let by_name = || Options { ingress_class_by_name: true, ..plain() };
+    let without = || Options { watch_ingress_without_class: true, ..plain() };
+    for (options, access, field, annotation, others, expected) in [
+        // So far refused: whatever names a class waits for it.
+        (plain(), Refused, Some("nginx"), None, false, "not ready"),
+        (plain(), Refused, Some("nginx"), None, true, "not ready"),
+        (plain(), Refused, Some("other"), Some("nginx"), true, "not ready"),
+        (without(), Refused, Some("other"), None, true, "not ready"),
+        // What does not is decided as ever.
+        (plain(), Refused, None, Some("nginx"), false, "with it"),
+        (plain(), Refused, None, Some("other"), false, "without it"),
+        (plain(), Refused, None, None, false, "without it"),
+        (without(), Refused, None, None, false, "with it"),
+        (by_name(), Refused, Some("nginx"), None, false, "with it"),
+        (by_name(), Refused, Some("other"), None, false, "without it"),
+        // Refused for long: what can be served without classes is, unless that is nothing.
+        (plain(), Withheld, Some("nginx"), None, false, "not ready"),
+        (plain(), Withheld, Some("nginx"), None, true, "without it"),
+        (plain(), Withheld, Some("other"), Some("nginx"), false, "with it"),
+        (without(), Withheld, Some("other"), None, false, "with it"),
+    ] {
+        let row = format!("{access:?} {field:?} {annotation:?} {others}");
+        assert_eq!(start(options, access, field, annotation, others), expected, "{row}");
+    }
+}
+
+#[test]
+fn an_ingress_that_waits_for_its_class_is_named_and_served_with_everything_when_it_is_listed() {
+    let mut world = World::new(Options { apply_default_class: false, ..Options::default() });
+    let mut events = vec![Event::Classes(ClassAccess::Refused)];
+    events.extend(world.event(shop(Some("nginx"), None)));
+    let update = world.update(events);
+    assert!(update.problems_changed && update.delta.is_none());
+    let texts = world.texts();
+    assert!(texts.len() == 1 && texts[0].contains("not ready"), "{texts:?}");
+    assert!(texts[0].contains("Ingress default/shop (one of 1)"), "{texts:?}");
+    // With others that need no class, a right that is withheld is done without, and the Ingress is told of.
+    world.update(vec![Event::Classes(ClassAccess::Withheld)]);
+    assert!(!world.mirror.complete);
+    let mut other = shop(None, Some("nginx"));
+    other["metadata"]["name"] = "other".into();
+    other["spec"]["rules"][0]["host"] = "other.example".into();
+    world.put([other]);
+    assert!(world.mirror.complete && world.host("other.example").is_some());
+    assert!(
+        world.texts().iter().any(|text| text.contains("nothing tells whether \"nginx\" is a class of ours"))
+    );
+    // A right that comes makes it whole.
+    let class = world.event(class("nginx", "k8s.io/ingress-nginx"));
+    world.update(class.into_iter().chain([Event::Classes(ClassAccess::Listed)]).collect());
+    assert!(world.host("shop.example").is_some() && world.host("other.example").is_some());
+    assert!(!world.texts().iter().any(|text| text.contains("class of ours")));
 }

@@ -2,10 +2,16 @@
 
 use std::path::PathBuf;
 
+use std::net::SocketAddr;
+
 use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, RoleBinding};
+use kube::Api;
+use kube::api::DeleteParams;
 
 use super::Cluster;
 use crate::addresses::{API_PORT, GATEWAY};
+use crate::wire::Wire;
 
 impl Cluster {
     /// Makes a ServiceAccount of the test's namespace, without any rights, and a kubeconfig for it.
@@ -13,6 +19,21 @@ impl Cluster {
     /// # Errors
     /// When the API refuses it, or the kubeconfig cannot be written.
     pub async fn account(&self, name: &str) -> Result<PathBuf> {
+        self.account_at(name, &format!("https://{GATEWAY}:{API_PORT}")).await
+    }
+
+    /// The same with a wire between whoever uses the kubeconfig and the API server.
+    ///
+    /// # Errors
+    /// As [`Self::account`], and when no address can be listened on.
+    pub async fn wired_account(&self, name: &str) -> Result<(Wire, PathBuf)> {
+        let listen = SocketAddr::from((GATEWAY, 0));
+        let wire = Wire::new(listen, SocketAddr::from((GATEWAY, API_PORT))).await?;
+        let kubeconfig = self.account_at(name, &format!("https://{}", wire.address())).await?;
+        Ok((wire, kubeconfig))
+    }
+
+    async fn account_at(&self, name: &str, server: &str) -> Result<PathBuf> {
         self.apply(&format!("{{apiVersion: v1, kind: ServiceAccount, metadata: {{name: {name}}}}}")).await?;
         let token = self.kubectl().args(["create", "token", name, "--duration=2h"]).output()?;
         ensure!(token.status.success(), "kubectl: {}", String::from_utf8_lossy(&token.stderr));
@@ -23,7 +44,7 @@ impl Cluster {
             "kind": "Config",
             "current-context": "lab",
             "clusters": [{"name": "lab", "cluster": {
-                "server": format!("https://{GATEWAY}:{API_PORT}"),
+                "server": server,
                 "certificate-authority": layout.pki("ca.crt"),
             }}],
             "users": [{"name": name, "user": {"token": token.trim()}}],
@@ -62,5 +83,27 @@ subjects: [{{kind: ServiceAccount, name: {account}, namespace: {namespace}}}]
             .await?;
         }
         Ok(())
+    }
+
+    /// Takes a right of [`Self::allow`] away, and waits until the API server knows it. Watches that are open go on.
+    ///
+    /// # Errors
+    /// When the API refuses it, or does not know it in time.
+    pub async fn deny(&self, account: &str, everywhere: bool, resource: &str) -> Result<()> {
+        let (_, plural) = resource.split_once('/').context("GROUP/RESOURCE")?;
+        let name = format!("{}-{account}-{plural}", self.namespace);
+        let how = DeleteParams::default();
+        match everywhere {
+            true => drop(Api::<ClusterRoleBinding>::all(self.client.clone()).delete(&name, &how).await?),
+            false => drop(self.api::<RoleBinding>().delete(&name, &how).await?),
+        }
+        let (group, plural) = resource.split_once('/').context("GROUP/RESOURCE")?;
+        let full = if group.is_empty() { plural.to_owned() } else { format!("{plural}.{group}") };
+        let user = format!("system:serviceaccount:{}:{account}", self.namespace);
+        self.until(&format!("{account} to have lost {resource}"), async || {
+            let output = self.kubectl().args(["auth", "can-i", "watch", &full, "--as", &user]).output()?;
+            Ok((output.stdout.trim_ascii() == b"no").then_some(()))
+        })
+        .await
     }
 }

@@ -7,5 +7,7 @@ mod api_away;
 mod bulk;
 mod cut_off;
 mod isolation;
+mod restore;
+mod rights;
 mod rollouts;
 mod without_a_past;

@@ -186,6 +186,21 @@ fn flags_that_exclude_each_other_end_the_program() {
 }
 
 #[test]
+fn a_namespace_selector_that_kubernetes_takes_is_taken_and_what_it_refuses_ends_the_program() {
+    for good in ["env in(prod)", "env=prod,tier!=db,!legacy", " env notin (a,b) ", "rank>3"] {
+        let words = ["serve", "--manifests", "m", "--watch-namespace-selector", good];
+        assert!(parse(words.map(Into::into), |_| None).is_ok(), "{good}");
+    }
+    for bad in ["env in prod", "a b", "=x", "a,,b"] {
+        for command in ["serve", "check"] {
+            let words = [command, "--manifests", "m", "--watch-namespace-selector", bad];
+            let message = parse(words.map(Into::into), |_| None).unwrap_err().to_string();
+            assert!(message.contains("it needs a label selector such as env=prod"), "{bad}: {message}");
+        }
+    }
+}
+
+#[test]
 fn one_port_for_two_listeners_is_refused_and_port_zero_is_not() {
     let message = error("--manifests m --http-port 9000 --https-port 9000");
     assert_eq!(message, "port 9000 is already in use by --http-port. Please check the flag --https-port");

@@ -329,3 +329,6 @@ impl Watch {
         fault.into_iter().chain(unreadable).chain(nameless)
     }
 }
+
+#[cfg(test)]
+mod tests;

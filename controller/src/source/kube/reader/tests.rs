@@ -1,0 +1,98 @@
+//! What the reader makes of a row of refusals. All else is tested against a fake API server
+//! (`controller/tests/kubernetes/`), where these would take a minute.
+
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+
+use super::super::canary::Canary;
+use super::super::contact::Contact;
+use super::super::{client, plan};
+use super::*;
+use crate::Options;
+use crate::store::Prune;
+
+fn reader() -> Reader {
+    let contact = Contact::new();
+    let config = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+    let client = client::client(&config, &contact).unwrap();
+    let (news, _) = mpsc::channel(1);
+    let options = Options::default();
+    let watcher = |(number, scope)| Watcher {
+        fetches: Arc::new(Semaphore::new(1)),
+        client: client.clone(),
+        contact: contact.clone(),
+        prune: Prune::new(&options),
+        news: news.clone(),
+        number,
+        scope,
+        _canary: Canary::default(),
+    };
+    let watchers = plan::plan(&options).into_iter().enumerate().map(watcher).collect();
+    Reader::new(watchers, contact.subscribe())
+}
+
+fn say(reader: &mut Reader, kind: Kind, what: What) -> Option<Batch> {
+    let watches = reader.watches.iter();
+    let number = watches.map(|watch| watch.watcher.scope.kind).position(|other| other == kind).unwrap();
+    reader.take(News { scope: number, what, at: Instant::now() });
+    reader.batch(Instant::now())
+}
+
+fn access(batch: Option<Batch>) -> Vec<ClassAccess> {
+    let events = batch.into_iter().flat_map(|batch| batch.events);
+    let access = events.filter_map(|event| match event {
+        Event::Classes(access) => Some(access),
+        _ => None,
+    });
+    access.collect()
+}
+
+fn refused() -> What {
+    What::Failed(Fault::Forbidden("no".into()))
+}
+
+#[tokio::test]
+async fn classes_that_were_never_listed_are_refused_first_and_withheld_in_the_end() {
+    let mut reader = reader();
+    assert_eq!(access(say(&mut reader, Kind::IngressClass, refused())), [ClassAccess::Refused]);
+    for _ in 2..REFUSALS {
+        assert_eq!(access(say(&mut reader, Kind::IngressClass, refused())), []);
+    }
+    assert_eq!(access(say(&mut reader, Kind::IngressClass, refused())), [ClassAccess::Withheld]);
+    assert_eq!(access(say(&mut reader, Kind::IngressClass, refused())), []);
+    say(&mut reader, Kind::IngressClass, What::Works);
+    say(&mut reader, Kind::IngressClass, What::Begin);
+    assert_eq!(access(say(&mut reader, Kind::IngressClass, What::Done)), [ClassAccess::Listed]);
+}
+
+#[tokio::test]
+async fn classes_that_were_listed_once_stay_listed_however_often_they_are_refused() {
+    let mut reader = reader();
+    say(&mut reader, Kind::IngressClass, What::Begin);
+    assert_eq!(access(say(&mut reader, Kind::IngressClass, What::Done)), [ClassAccess::Listed]);
+    for _ in 0..3 * REFUSALS {
+        let batch = say(&mut reader, Kind::IngressClass, refused());
+        assert!(batch.is_none_or(|batch| batch.events.is_empty()));
+    }
+    assert_eq!(reader.problems().len(), 1);
+    let batch = say(&mut reader, Kind::IngressClass, What::Works).unwrap();
+    assert_eq!((batch.events, batch.problems), (Vec::new(), Some(Vec::new())));
+}
+
+#[tokio::test]
+async fn the_start_waits_for_every_kind_and_not_for_classes_that_are_refused() {
+    for kind in [Kind::Ingress, Kind::Service, Kind::EndpointSlice] {
+        let mut reader = reader();
+        let others =
+            [Kind::Ingress, Kind::Service, Kind::EndpointSlice].into_iter().filter(|other| *other != kind);
+        for other in others {
+            say(&mut reader, other, What::Done);
+        }
+        say(&mut reader, Kind::IngressClass, refused());
+        let batch = say(&mut reader, kind, refused()).unwrap();
+        assert_eq!(batch.progress, Progress::Reading, "{kind:?}");
+        assert_eq!(say(&mut reader, kind, What::Done).unwrap().progress, Progress::AllButSecrets);
+        assert_eq!(say(&mut reader, Kind::Secret, What::Done).unwrap().progress, Progress::Complete);
+    }
+}
