@@ -81,7 +81,8 @@ fn a_start_that_may_not_list_classes_yet_is_not_ready_with_nothing_to_serve() {
         ensure!(gateway.health_status(cluster, "/healthz").await? == 500, "ready with nothing");
         cluster.allow("gateway", true, &["networking.k8s.io/ingressclasses"]).await?;
         gateway.ready(cluster).await?;
-        ensure!(cluster.get(gateway.http, "web.example", "/").await?.status() == 200);
+        // Its host has TLS.
+        ensure!(cluster.get(gateway.http, "web.example", "/").await?.status() == 308);
         ensure!(certificate.is_served(gateway.https).await?, "ready without the certificate");
         ensure!(gateway.problems(cluster).await?.trim() == "[]");
         Ok(())

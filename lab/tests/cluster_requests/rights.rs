@@ -34,7 +34,7 @@ async fn gateway(cluster: &Cluster, class: &TestClass) -> Result<(Wire, GatewayP
     cluster.apply(map).await?;
     let (wire, kubeconfig) = cluster.wired_account("gateway").await?;
     cluster.allow("gateway", true, &RIGHTS).await?;
-    let selector = format!("--watch-namespace-selector=served-by in({})", class.name);
+    let selector = format!("--watch-namespace-selector=served-by={}", class.name);
     let map = format!("--configmap={}/settings", cluster.namespace);
     let gateway = class.begin_gateway(cluster, &kubeconfig, &[&selector, &map])?;
     gateway.ready(cluster).await?;
