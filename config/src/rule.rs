@@ -161,7 +161,8 @@ pub enum Filter {
     ResponseHeaders(HeaderChanges),
 }
 
-/// Changes to header fields: first set, then add, then remove.
+/// Changes to header fields: first set, then add, then remove. The data plane refuses names that belong to it: those
+/// of framing, of the connection and of routing (`Content-Length`, `Connection`, `Host` and the like).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeaderChanges {
     /// Replaces all values of a name.
