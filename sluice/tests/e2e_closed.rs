@@ -106,6 +106,18 @@ fn a_protected_expression_is_closed_as_an_expression() {
 }
 
 #[test]
+fn client_certificates_close_the_whole_host_because_they_would_protect_all_of_it() {
+    let (_backend, folder) = shop();
+    let gateway = Gateway::start(&folder);
+    assert_eq!(get(gateway.http, HOST, "/").backend(), "shop");
+    folder.write("admin.yaml", admin().annotation("auth-tls-secret", "default/ca").text());
+    await_until("the host to close", || get(gateway.http, HOST, "/").status == 503);
+    assert_eq!(get(gateway.http, HOST, "/admin").status, 503);
+    folder.remove("admin.yaml");
+    await_until("the host to open", || get(gateway.http, HOST, "/").status == 200);
+}
+
+#[test]
 fn the_oldest_wins_also_when_it_is_rejected() {
     let (_backend, folder) = shop();
     folder.write(

@@ -30,7 +30,7 @@ mod timeouts;
 mod upstream_tls;
 
 use std::collections::HashMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use sluice_config::{Deny, HttpsRedirect, ObjectRef, Problem, Retry, Timeouts, UpstreamProtocol};
 
@@ -141,6 +141,9 @@ pub struct Parsed {
     pub settings: Settings,
     /// What becomes of the Ingress.
     pub verdict: Verdict,
+    /// Why all routes of its hosts are closed with it, those of others too: it asks for something that holds for a
+    /// whole host and cannot be done.
+    pub closes_hosts: Option<Arc<str>>,
     /// What is wrong with them.
     pub problems: Vec<Problem>,
 }
@@ -154,7 +157,12 @@ pub fn parse(ingress: &Ingress, prefix: &str, validate: bool, gates: &Gates) -> 
         prefix,
         validate,
         gates,
-        parsed: Parsed { settings: Settings::default(), verdict: Verdict::Serve, problems: Vec::new() },
+        parsed: Parsed {
+            settings: Settings::default(),
+            verdict: Verdict::Serve,
+            closes_hosts: None,
+            problems: Vec::new(),
+        },
     };
     for (name, text) in &ingress.annotations {
         match BY_NAME.get(&**name) {
@@ -251,7 +259,12 @@ impl Reader<'_> {
                 self.parsed.verdict = Verdict::StandAside;
             }
             Support::NotYet(NotYet::Protects | NotYet::ChangesAnswers) => {
-                let reason = "the annotation is not implemented yet".to_owned();
+                let mut reason = "the annotation is not implemented yet".to_owned();
+                if entry.whole_host {
+                    let field = self.field(name);
+                    self.parsed.closes_hosts = Some(format!("{} {field}: {reason}", self.object).into());
+                    reason.push_str(", and it holds for all routes of its hosts, which are closed too");
+                }
                 self.close(name, UNABLE, reason, without(&entry.support));
             }
             Support::NoEffect(reason) => {

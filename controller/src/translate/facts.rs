@@ -33,6 +33,8 @@ pub(crate) struct Facts {
     aliases: Box<[HostPattern]>,
     /// Rules whose host no Ingress may have but requests can: closed under the host that they can only mean.
     misnamed: Box<[u32]>,
+    /// Why its hosts are closed for everybody, if they are.
+    pub(crate) closes_hosts: Option<Arc<str>>,
     /// What is spoken to its endpoints.
     pub(crate) protocol: UpstreamProtocol,
     /// Whether the paths are meant as regular expressions, which is not served yet.
@@ -99,6 +101,7 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> Output {
         hosts: claims.hosts.into_iter().map(|(host, rules)| (host, rules.into())).collect(),
         aliases,
         misnamed: claims.misnamed.into(),
+        closes_hosts: parsed.closes_hosts,
         protocol: settings.protocol,
         regex,
         has_default_backend,

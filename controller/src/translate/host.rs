@@ -64,6 +64,9 @@ pub(crate) fn compute(view: &View<'_>, pattern: &HostPattern) -> Output {
     builder.uses.certificate = tls.as_ref().and_then(|tls| tls.certificate.clone());
     if let Some(reason) = view.closed() {
         close(&mut rules, reason);
+    } else if let Some(closer) = claimants.iter().find(|facts| facts.closes_hosts.is_some()) {
+        builder.closed_by(pattern, closer, &claimants);
+        closer.closes_hosts.iter().for_each(|reason| close(&mut rules, reason));
     }
     let host = Host { key: key(pattern), tls, rules, fall_through: false };
     Output { host: Some(Arc::new(host)), uses: builder.uses, problems: builder.problems }
@@ -76,6 +79,19 @@ struct Builder<'a, 'v> {
 }
 
 impl Builder<'_, '_> {
+    /// Tells the others on a host that one of them closes it.
+    fn closed_by(&mut self, pattern: &HostPattern, closer: &Facts, claimants: &[&Arc<Facts>]) {
+        for facts in claimants.iter().filter(|facts| facts.closes_hosts.is_none()) {
+            let message = format!(
+                "all routes of host {pattern} answer 503, because Ingress {} asks for what holds for the whole host \
+                 and is not implemented yet",
+                closer.ingress.name
+            );
+            let remedy = "give one of the two another host";
+            self.problems.push(error(&object_ref(facts), "spec.rules", message, remedy));
+        }
+    }
+
     /// The rules that Ingresses spell out, in order.
     fn paths(&mut self, pattern: &HostPattern, claimants: &[&Arc<Facts>]) -> Vec<Rule> {
         let mut table = Table::default();

@@ -23,6 +23,8 @@ pub struct Setting<S: 'static> {
     pub fallback: Option<&'static str>,
     /// What one value is for.
     pub scope: Scope,
+    /// Whether it holds for all routes of a host as soon as one Ingress has it.
+    pub whole_host: bool,
     /// How much it lets its author do.
     pub risk: Risk,
     /// What Sluice makes of it.
@@ -135,6 +137,7 @@ impl<S> Setting<S> {
             idle: &[],
             fallback: None,
             scope: Scope::Global,
+            whole_host: false,
             risk: Risk::Low,
             support,
             on_invalid: OnInvalid::Reject,
@@ -189,6 +192,12 @@ impl<S> Setting<S> {
         self
     }
 
+    /// Holds for all routes of the hosts of its Ingress, whoever they belong to.
+    pub const fn for_whole_host(mut self) -> Self {
+        self.whole_host = true;
+        self
+    }
+
     /// Falls back to this ConfigMap key.
     pub const fn falls_back_to(mut self, key: &'static str) -> Self {
         self.fallback = Some(key);
@@ -240,6 +249,9 @@ pub fn markdown<S>(families: &'static [&'static [Setting<S>]]) -> String {
             }
             Support::Served(_) => "served".to_owned(),
             Support::NotYet(NotYet::Harmless) => "not yet; ignored with a warning".to_owned(),
+            Support::NotYet(NotYet::Protects) if entry.whole_host => {
+                "not yet; all routes of its hosts answer 503".to_owned()
+            }
             Support::NotYet(NotYet::Protects) => "not yet; routes answer 503".to_owned(),
             Support::NotYet(NotYet::StandsAside) => "not yet; the Ingress is left out".to_owned(),
             Support::NotYet(NotYet::ChangesAnswers) if entry.scope == Scope::Global => {

@@ -197,6 +197,34 @@ fn hosts_and_paths_that_cannot_be_served_are_closed_as_they_can_only_be_meant() 
 }
 
 #[test]
+fn client_certificates_close_the_whole_host_because_they_would_protect_all_of_it() {
+    let mut world = world();
+    let guarded = with("guarded", &[("auth-tls-secret", "default/ca")], paths("shop.example", &["/admin"]));
+    world.put([
+        created(ingress("api", paths("shop.example", &["/api"])), 1),
+        ingress("elsewhere", paths("other.example", &["/"])),
+        created(guarded, 2),
+    ]);
+    assert_eq!(
+        world.rules("shop.example"),
+        [
+            format!("/admin -> {WEB} denied 503"),
+            format!("/api -> {WEB} denied 503"),
+            "/ -> default denied 503".into(),
+        ]
+    );
+    assert_eq!(world.rules("other.example"), [format!("/ -> {WEB}")]);
+    let texts = world.texts();
+    assert!(
+        texts.iter().any(|text| text.contains("default/api") && text.contains("default/guarded")),
+        "{texts:?}"
+    );
+    world.delete(Kind::Ingress, "guarded");
+    assert_eq!(world.rules("shop.example")[0], format!("/api -> {WEB}"));
+    assert_eq!(world.problems(), []);
+}
+
+#[test]
 fn a_backend_that_is_no_service_is_closed() {
     let mut world = world();
     let bucket = json!({"resource": {"kind": "Bucket", "name": "b"}});

@@ -50,6 +50,7 @@ fn annotations() -> impl Strategy<Value = Value> {
         ("proxy-read-timeout", "x"),
         ("whitelist-source-range", "10.0.0.0/8"),
         ("canary", "true"),
+        ("auth-tls-secret", "default/ca"),
         ("server-alias", "a.example,x.b.example,y.example"),
         ("from-to-www-redirect", "true"),
         ("rewrite-target", "/$1"),

@@ -144,9 +144,10 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
         Value::ObjectName,
         "",
         NotYet::Protects,
-        "Secret with ca.crt (optionally ca.crl) used to verify clients.",
+        "Secret with ca.crt (optionally ca.crl) used to verify clients, for all paths of the host.",
     )
-    .location(Risk::Medium),
+    .location(Risk::Medium)
+    .for_whole_host(),
     Setting::not_yet(
         "auth-tls-match-cn",
         Value::Text,

@@ -12,7 +12,7 @@ use tokio_rustls::client::TlsStream;
 use super::backend::Backend;
 use super::client::Client;
 use super::gateway::Gateway;
-use crate::pipeline::tests::fixture::exact;
+use crate::pipeline::tests::fixture::{exact, forward, rule};
 
 pub(super) async fn handshake(
     gateway: &Gateway,
@@ -118,4 +118,29 @@ async fn plain_text_on_a_tls_port_ends_and_is_counted() {
     }
     let metrics = gateway.plane.metrics();
     assert!(metrics.contains("sluice_tls_handshake_failures_total 1"), "{metrics}");
+}
+
+#[tokio::test]
+async fn a_refused_host_with_a_new_certificate_serves_nothing_of_before() {
+    let backend = Backend::new().await;
+    let mut gateway = Gateway::to(&[backend.address]).await;
+    let first = gateway.certificate("first", "a.example", exact("a.example"));
+    let stream = connect(&gateway, Some("a.example")).await;
+    assert_eq!(certificate(&stream), *first.der());
+    serves(stream).await;
+    // An open connection is held to it as well: it is the routes that are closed.
+    let mut open = Client::over(connect(&gateway, Some("a.example")).await);
+    assert_eq!(open.get("/x").await.status, 200);
+    let broken = vec![rule("/guarded", forward("unknown")), rule("/", forward("web"))];
+    let refused = gateway.plane.host(exact("a.example"), true, broken);
+    assert_eq!(refused[0].subject, "host a.example");
+    let seen = backend.requests();
+    for path in ["/x", "/", "/guarded"] {
+        assert_eq!(open.get(path).await.status, 503, "{path}");
+        let mut client = Client::over(connect(&gateway, Some("a.example")).await);
+        assert_eq!(client.get(path).await.status, 503, "{path}");
+    }
+    assert_eq!(backend.requests(), seen, "no pool of before is used any more");
+    gateway.certificate("second", "a.example", exact("a.example"));
+    assert_eq!(open.get("/x").await.status, 200, "a good version opens it again");
 }
