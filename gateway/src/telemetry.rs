@@ -39,6 +39,11 @@ use connections::Connections;
 use controller::Controller;
 use own::Own;
 
+/// Kinds of objects that are not served with a label of their own.
+const SKIPPED_KINDS: usize = 100;
+/// Octets of such a kind with its group: 63 and 253, as Kubernetes has it, and the dot.
+const SKIPPED_KIND: usize = 63 + 1 + 253;
+
 /// All meters and logs of the data plane.
 #[derive(Debug)]
 pub struct Telemetry {
@@ -137,9 +142,17 @@ impl Telemetry {
         self.own.nodes_recomputed.with_label_values(&[node]).inc_by(count);
     }
 
-    /// How many objects of a kind that is not served were skipped, as of now.
-    pub fn skipped_objects(&self, kind: &str, count: u64) {
-        self.own.skipped.with_label_values(&[kind]).set(i64::try_from(count).unwrap_or(i64::MAX));
+    /// How many objects of kinds that are not served were skipped, as of now. Kinds come from whoever writes objects:
+    /// some have a label of their own, all others share one.
+    pub fn skipped_objects<'k>(&self, kinds: impl IntoIterator<Item = (&'k str, u64)>) {
+        self.own.skipped.reset();
+        let mut shown = 0;
+        for (kind, count) in kinds {
+            let fits = shown < SKIPPED_KINDS && kind.len() <= SKIPPED_KIND;
+            shown += usize::from(fits);
+            let kind = if fits { kind } else { "_" };
+            self.own.skipped.with_label_values(&[kind]).add(i64::try_from(count).unwrap_or(i64::MAX));
+        }
     }
 
     /// All problems there are now.
@@ -203,7 +216,8 @@ mod tests {
         telemetry.retried();
         telemetry.request_refused(StatusCode::BAD_REQUEST);
         telemetry.nodes_recomputed("host", 3);
-        telemetry.skipped_objects("Pod", 2);
+        telemetry.skipped_objects([("Gone", 1)]);
+        telemetry.skipped_objects([("Pod", 2), (&*"x".repeat(400), 3)]);
         telemetry.problems(&[]);
         telemetry.applied(Generation(7), Duration::from_millis(2), false, u64::MAX);
         let certificate = Certificate {
@@ -247,6 +261,7 @@ mod tests {
                 "sluice_problems{severity=\"error\"} 0".into(),
                 "sluice_requests_refused_total{status=\"400\"} 1".into(),
                 "sluice_skipped_objects{kind=\"Pod\"} 2".into(),
+                "sluice_skipped_objects{kind=\"_\"} 3".into(),
                 "sluice_tls_handshake_failures_total 1".into(),
                 "sluice_upstream_retries_total 1".into(),
                 "sluice_access_log_dropped_lines_total 0".into(),
@@ -254,6 +269,7 @@ mod tests {
                 assert!(text.lines().any(|printed| printed == line), "{line}\n{text}");
             }
             assert!(text.contains("process_resident_memory_bytes"));
+            assert!(!text.contains("Gone"), "the last one of its kind has gone");
             assert!(!text.contains("nginx_ingress_controller_requests"), "kept without --enable-metrics");
         }
     }

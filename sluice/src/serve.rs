@@ -200,9 +200,8 @@ impl Observe for Observer {
     }
 
     fn skipped(&mut self, kinds: &BTreeMap<String, usize>) {
-        for (kind, count) in kinds {
-            self.state.telemetry.skipped_objects(kind, *count as u64);
-        }
+        let kinds = kinds.iter().map(|(kind, count)| (&**kind, *count as u64));
+        self.state.telemetry.skipped_objects(kinds);
     }
 
     fn references(&mut self, changes: References) {

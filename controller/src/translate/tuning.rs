@@ -144,7 +144,8 @@ impl Settings {
         if addresses.is_empty() {
             addresses = vec![Ipv6Addr::UNSPECIFIED.into(), Ipv4Addr::UNSPECIFIED.into()];
         }
-        if self.disable_ipv6 {
+        // Not where that would leave nothing to listen on.
+        if self.disable_ipv6 && addresses.iter().any(IpAddr::is_ipv4) {
             addresses.retain(IpAddr::is_ipv4);
         }
         Global { tuning: self.tuning, addresses, gates: self.gates, closed }

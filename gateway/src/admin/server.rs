@@ -7,7 +7,7 @@
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue};
@@ -33,6 +33,8 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 const DEADLINE: Duration = Duration::from_secs(60);
 /// Pause after a failed accept: the system is short of something.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How often that is logged, at most.
+const COMPLAINT: Duration = Duration::from_secs(10);
 
 /// What a server has to say.
 pub(super) trait Site: Send + Sync + 'static {
@@ -84,11 +86,15 @@ pub(super) async fn run(listener: TcpListener, site: impl Site) {
         short: Places::new(SHORT),
         long: Places::new(LONG),
     });
+    let mut complained: Option<Instant> = None;
     loop {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection for health or introspection");
+                if complained.is_none_or(|last| last.elapsed() >= COMPLAINT) {
+                    complained = Some(Instant::now());
+                    tracing::warn!(%error, "cannot accept connections for health or introspection; raise the limit of open files");
+                }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }

@@ -26,20 +26,29 @@ use crate::worker::Worker;
 /// How long nothing is accepted when the process or the machine has no descriptors or memory left.
 const EXHAUSTED: Duration = Duration::from_millis(100);
 
+/// How often that is logged, at most.
+const COMPLAINT: Duration = Duration::from_secs(10);
+
 /// What the kernel gives.
 type Accepted = io::Result<(TcpStream, SocketAddr)>;
 
 /// Accepts until `stop` is dropped or sent to; then empties the queue and ends.
 pub(crate) async fn accept(listening: Listening, worker: Arc<Worker>, mut stop: oneshot::Receiver<()>) {
     let Listening { socket, entry } = listening;
-    let mut acceptor =
-        Acceptor { entry, worker, socket: socket.clone(), arrivals: Arrivals::default(), backlog: BACKLOG };
+    let mut acceptor = Acceptor {
+        entry,
+        worker,
+        socket: socket.clone(),
+        arrivals: Arrivals::default(),
+        backlog: BACKLOG,
+        complained: None,
+    };
     // Needs a descriptor, of which there may be none now and some in a moment.
     let listener = loop {
         match socket.try_clone().and_then(tokio::net::TcpListener::from_std) {
             Ok(listener) => break Some(listener),
             Err(error) => {
-                tracing::warn!(%error, "a worker cannot accept connections from a socket yet; raise the limit of open files");
+                acceptor.complain(&error);
                 tokio::select! {
                     biased;
                     _ = &mut stop => break None,
@@ -96,6 +105,8 @@ struct Acceptor {
     arrivals: Arrivals<Arrival>,
     /// Connections that the kernel keeps, as it was told last.
     backlog: u16,
+    /// When it was last said that there are no descriptors.
+    complained: Option<Instant>,
 }
 
 /// A connection that was accepted.
@@ -207,12 +218,22 @@ impl Acceptor {
         if self.arrivals.oldest().is_some() {
             return self.worker.state.telemetry.connection_refused();
         }
+        self.complain(error);
+        tokio::time::sleep(EXHAUSTED).await;
+    }
+}
+
+impl Acceptor {
+    fn complain(&mut self, error: &io::Error) {
+        if self.complained.is_some_and(|last| last.elapsed() < COMPLAINT) {
+            return;
+        }
+        self.complained = Some(Instant::now());
         tracing::warn!(
             %error,
             listener = ?self.socket.local_addr().ok(),
             "cannot accept connections; raise the limit of open files or lower max-worker-connections"
         );
-        tokio::time::sleep(EXHAUSTED).await;
     }
 }
 

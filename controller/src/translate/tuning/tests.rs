@@ -72,6 +72,8 @@ fn served_keys_are_typed() {
     assert_eq!(tuning.http_redirect_code, 301);
     assert_eq!(tuning.no_tls_redirect_locations.len(), 2);
     assert_eq!(global.addresses, [IpAddr::from([127, 0, 0, 1])]);
+    let alone = read(&[("bind-address", "[::1]"), ("disable-ipv6", "true")]).0;
+    assert_eq!(alone.addresses.len(), 1, "a gateway that listens nowhere is of no use to anybody");
     assert_eq!(read(&[("hsts", "false")]).0.tuning.hsts, None);
 }
 

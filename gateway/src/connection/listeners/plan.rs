@@ -33,6 +33,8 @@ impl Inner {
         let mut outcomes = Vec::with_capacity(wanted.len());
         for (key, entry, bound) in &wanted {
             let result = match taken.get(key) {
+                // Said twice.
+                Some(other) if other == entry => continue,
                 Some(other) => Err(Some(is_taken(key, bound, &other.group))),
                 None => self.socket(key, entry, bound),
             };

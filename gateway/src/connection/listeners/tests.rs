@@ -2,6 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpStream};
 
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
 use sluice_config::Bind;
 
 use super::*;
@@ -194,4 +197,44 @@ async fn what_cannot_be_bound_leaves_the_old_socket_and_is_tried_again() {
     assert_eq!(listeners.problems(), []);
     assert!(TcpStream::connect((LOCALHOST, taken)).is_ok());
     assert!(TcpStream::connect((LOCALHOST, port)).is_err(), "and the old one is closed");
+}
+
+/// An address that no machine has (RFC 5737).
+const FOREIGN: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+const SECOND: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    /// After any sequence of changes what can be bound is, and who was served before and is to be served now was
+    /// never without a socket.
+    #[test]
+    fn no_change_of_addresses_takes_a_client_away(
+        changes in vec(vec(select(&[ALL, LOCALHOST, SECOND, FOREIGN][..]), 1..4), 1..8),
+    ) {
+        let listeners = Listeners::new();
+        let port = free_port();
+        listeners.apply(&[group("a", &[(ALL, port)])]);
+        let mut set = listeners.subscribe();
+        for ips in changes {
+            let before: Vec<_> = set.borrow_and_update().sockets.values().map(|one| one.socket.clone()).collect();
+            let Change::Put(id, mut one) = group("a", &[(ALL, port)]) else { unreachable!() };
+            Arc::make_mut(&mut one).binds[0].addresses = ips.clone();
+            let reports = listeners.apply(&[Change::Put(id, one)]);
+            let failed: Vec<IpAddr> = results(&reports)[0].1.iter()
+                .filter(|one| one.error.is_some()).map(|one| one.address.ip()).collect();
+            prop_assert!(failed.iter().all(|ip| *ip == FOREIGN), "{failed:?}");
+            prop_assert!(listeners.are_serving());
+            let now = open(&listeners);
+            let fits = |ip: &IpAddr| *ip == FOREIGN || now.contains(ip);
+            prop_assert!(ips.iter().all(fits), "{ips:?} of {now:?}");
+            let sockets: Vec<_> = set.borrow_and_update().sockets.values().map(|one| one.socket.clone()).collect();
+            for socket in before {
+                let closed = !sockets.iter().any(|one| Arc::ptr_eq(one, &socket));
+                let ip = socket.local_addr().unwrap().ip();
+                prop_assert!(!closed || (!ips.contains(&ALL) && !ips.contains(&ip)), "{ip}, and {ips:?} is to be served");
+                prop_assert!(!closed || !ips.contains(&FOREIGN), "{ip} closed before the new one was there");
+            }
+        }
+    }
 }
