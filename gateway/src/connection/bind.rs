@@ -89,11 +89,11 @@ mod tests {
         let narrow = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let in_use = |address| bind(address, &[]).unwrap_err().kind() == io::ErrorKind::AddrInUse;
         assert!(in_use(narrow));
-        let beside = Arc::new(bind(narrow, &[wide.clone()]).unwrap());
+        let beside = Arc::new(bind(narrow, std::slice::from_ref(&wide)).unwrap());
         assert!(in_use(narrow) && in_use(wide.local_addr().unwrap()));
         drop(wide);
         assert!(in_use(narrow) && in_use((Ipv4Addr::UNSPECIFIED, port).into()));
-        let wide = bind((Ipv4Addr::UNSPECIFIED, port).into(), &[beside.clone()]).unwrap();
+        let wide = bind((Ipv4Addr::UNSPECIFIED, port).into(), std::slice::from_ref(&beside)).unwrap();
         assert!(in_use(narrow) && in_use((Ipv4Addr::UNSPECIFIED, port).into()));
         let client = std::net::TcpStream::connect(narrow).unwrap();
         assert_eq!(beside.accept().unwrap().1, client.local_addr().unwrap(), "to the more specific one");
