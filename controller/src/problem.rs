@@ -47,6 +47,11 @@ fn problem(
     }
 }
 
+/// Why a route is closed, for introspection and logs.
+pub(crate) fn reason(text: &str) -> std::sync::Arc<str> {
+    one_line(text, MESSAGE).into()
+}
+
 /// A name is as it stands nearly always: then it is not copied.
 fn shown(object: &ObjectRef) -> ObjectRef {
     let part = |text: &std::sync::Arc<str>| match one_line(text, NAME) {

@@ -84,7 +84,7 @@ impl Source {
         token: Token,
     ) -> std::io::Result<Option<SnapshotWriter>> {
         let (Self::Cluster(source), Some((path, wanted))) = (self, &feedback.snapshot) else {
-            token.is_not_needed();
+            token.discard();
             return Ok(None);
         };
         let (contact, complete) = (source.contact(), feedback.complete.clone());

@@ -56,7 +56,7 @@ impl Token {
 
 impl Token {
     /// There is nobody to hold it.
-    pub(crate) fn is_not_needed(self) {
+    pub(crate) fn discard(self) {
         // Not dropped. It is a name and a share of a channel that lives as long as the program.
         std::mem::forget(self);
     }

@@ -315,7 +315,7 @@ impl Reader<'_> {
             Verdict::StandAside => false,
         };
         if graver {
-            let reason = format!("{} {field}: {reason}", self.object).into();
+            let reason = crate::problem::reason(&format!("{} {field}: {reason}", self.object));
             self.parsed.verdict = Verdict::Close(Deny { status, reason });
         }
     }

@@ -117,7 +117,7 @@ impl Reference<'_> {
                 let field = format!("{}.service.{}", (self.field)(), fault.field());
                 let message = format!("{fault}; its requests get 503");
                 problems.push(error(self.object, field, message, fault.remedy()));
-                let reason = fault.to_string().into();
+                let reason = crate::problem::reason(&fault.to_string());
                 Backend::Invalid { status: 503, service: Some(shown), reason }
             }
         }

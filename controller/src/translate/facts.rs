@@ -155,7 +155,7 @@ impl Facts {
         if self.closed().is_some() {
             return self.policies.clone();
         }
-        let reason = format!("Ingress {} {field}: {reason}", self.ingress.name).into();
+        let reason = crate::problem::reason(&format!("Ingress {} {field}: {reason}", self.ingress.name));
         let deny = Some(Deny { status: REJECTED, reason });
         Arc::new(Policies { deny, ..(*self.policies).clone() })
     }

@@ -260,3 +260,12 @@ fn every_problem_that_rejects_the_ingress_says_so() {
         );
     }
 }
+
+#[test]
+fn a_refused_value_of_a_megabyte_is_cut_wherever_it_is_shown() {
+    let parsed = read(&[("force-ssl-redirect", &format!("a\n{}", "b".repeat(1 << 20)))]);
+    let Verdict::Close(deny) = parsed.verdict else { panic!("{:?}", parsed.verdict) };
+    assert!(deny.reason.len() < 2000 && !deny.reason.contains('\n'), "{}", deny.reason);
+    assert!(parsed.problems[0].message.len() < 2000, "{}", parsed.problems[0]);
+    assert!(parsed.problems[0].message.ends_with("all its routes answer 404"), "{}", parsed.problems[0]);
+}
