@@ -21,6 +21,7 @@ use tokio::net::TcpListener;
 use health::Health;
 use introspection::Introspection;
 
+use crate::registry::OwnListener;
 use crate::state::State;
 use crate::vital::Vital;
 
@@ -83,6 +84,11 @@ pub async fn serve(state: Arc<State>, options: Options) -> Result<Addresses, Adm
     let admin = bind(options.admin, "--admin-address").await?;
     let addresses =
         Addresses { health: local(&health, "--healthz-port")?, admin: local(&admin, "--admin-address")? };
+    let own = |address, name: &str| OwnListener { address, name: name.into() };
+    state.set_admin_listeners(vec![
+        own(addresses.health, "the health listener (--healthz-port)"),
+        own(addresses.admin, "the admin listener (--admin-address)"),
+    ]);
     let vital = Vital::new(&state.reporter, "health and metrics");
     let site = Health { state: state.clone(), path: options.health_path };
     tokio::spawn(async move {

@@ -47,6 +47,7 @@ pub fn apply(state: &State, delta: &Delta, certificates: &dyn Certificates) -> R
         refresh_globals(state);
     }
     certificates.remove(delta);
+    state.registry_changed();
     if delta.complete {
         state.readiness.set_complete();
     }

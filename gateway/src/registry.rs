@@ -12,6 +12,7 @@
 mod description;
 mod endpoint;
 mod endpoint_set;
+mod own;
 mod pick;
 mod pool;
 mod prober;
@@ -21,7 +22,7 @@ mod sessions;
 mod tests;
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -30,12 +31,14 @@ use sluice_config::{Balance, ByKey, Change, Delta, EndpointSetKey, Keyed, PoolKe
 pub use description::{EndpointDescription, Health, HealthCounts, PoolDescription};
 pub use endpoint::{Endpoint, InFlight};
 pub use endpoint_set::EndpointSet;
+pub use own::{OwnEndpoint, OwnListener};
 pub use pick::{PickError, PickRequest};
 pub use pool::Pool;
 pub use prober::{ProbePolicy, Prober, ProberHandle};
 pub use sessions::Sessions;
 
 use endpoint_set::Members;
+use own::Own;
 use ring::Rings;
 
 /// Where the registry says what it finds out by itself ([`Report::EndpointEjected`]). Called on the request
@@ -47,6 +50,8 @@ pub struct Registry {
     state: Mutex<State>,
     rings: Rings,
     published: AtomicU64,
+    /// Which endpoints are left out has changed since somebody asked.
+    refused_changed: AtomicBool,
     reporter: Reporter,
 }
 
@@ -55,6 +60,7 @@ pub struct Registry {
 struct State {
     sets: ByKey<SetEntry>,
     pools: ByKey<Arc<Pool>>,
+    own: Own,
 }
 
 /// A set with its book-keeping. It stays while it is configured or a pool is, so that handles stay good
@@ -64,12 +70,20 @@ struct SetEntry {
     configured: bool,
     pools: usize,
     ring_pools: usize,
+    /// Endpoints that are left out, because they are listeners of our own; nearly always none.
+    refused: Vec<sluice_config::Endpoint>,
 }
 
 impl Registry {
     /// An empty registry.
     pub fn new(reporter: Reporter) -> Self {
-        Self { state: Mutex::default(), rings: Rings::new(&reporter), published: AtomicU64::new(0), reporter }
+        Self {
+            state: Mutex::default(),
+            rings: Rings::new(&reporter),
+            published: AtomicU64::new(0),
+            refused_changed: AtomicBool::new(false),
+            reporter,
+        }
     }
 
     /// Takes in the endpoint sets and pools that are new or changed. What is to go stays until
@@ -79,9 +93,10 @@ impl Registry {
         let now = Instant::now();
         for change in &delta.endpoint_sets {
             if let Change::Put(key, set) = change {
-                let entry = self.set_entry(&mut state.sets, key);
+                let State { sets, own, .. } = &mut *state;
+                let entry = self.set_entry(sets, key);
                 entry.configured = true;
-                self.publish(entry, &set.endpoints, now);
+                self.publish(entry, own, &set.endpoints, now);
             }
         }
         for change in &delta.pools {
@@ -96,26 +111,68 @@ impl Registry {
     /// endpoint, and they were to go there.
     pub fn remove(&self, delta: &Delta) {
         let mut state = self.lock();
+        let State { sets, pools, own } = &mut *state;
         let now = Instant::now();
         for change in &delta.pools {
             if let Change::Remove(key) = change
-                && let Some(pool) = state.pools.remove(key)
+                && let Some(pool) = pools.remove(key)
             {
-                forget_pool(&mut state.sets, &pool);
+                forget_pool(sets, &pool);
             }
         }
         for change in &delta.endpoint_sets {
             if let Change::Remove(key) = change
-                && let Some(entry) = state.sets.get_mut(key)
+                && let Some(entry) = sets.get_mut(key)
             {
                 entry.configured = false;
                 if entry.is_unused() {
-                    state.sets.remove(key);
+                    self.refused_changed.fetch_or(!entry.refused.is_empty(), Ordering::Relaxed);
+                    sets.remove(key);
                 } else {
-                    self.publish(entry, &[], now);
+                    self.publish(entry, own, &[], now);
                 }
             }
         }
+    }
+
+    /// Says where the program itself listens: endpoints that are there are left out of their sets, whenever they came.
+    pub fn set_own_listeners(&self, listeners: Vec<OwnListener>) {
+        let mut state = self.lock();
+        let State { sets, own, .. } = &mut *state;
+        if !own.set(listeners) {
+            return;
+        }
+        let now = Instant::now();
+        let keys: Vec<_> = sets.values().map(|entry| entry.members.set().key().clone()).collect();
+        for key in keys {
+            let Some(entry) = sets.get_mut(&key) else { continue };
+            let members = entry.members.set().endpoints();
+            let as_configured = |endpoint: &Arc<Endpoint>| sluice_config::Endpoint {
+                address: endpoint.address(),
+                zone: endpoint.zone().cloned(),
+            };
+            let mut all: Vec<_> = members.iter().map(as_configured).chain(entry.refused.clone()).collect();
+            all.sort();
+            self.publish(entry, own, &all, now);
+        }
+    }
+
+    /// The endpoints that are left out because they are listeners of our own; `None` where they are those of the last
+    /// time that somebody asked.
+    pub fn own_endpoints(&self) -> Option<Vec<OwnEndpoint>> {
+        if !self.refused_changed.swap(false, Ordering::Relaxed) {
+            return None;
+        }
+        let state = self.lock();
+        let of_set = |entry: &SetEntry| {
+            let set = entry.members.set().key().clone();
+            let endpoint = |refused: &sluice_config::Endpoint| {
+                let listener = state.own.listener(refused.address)?.clone();
+                Some(OwnEndpoint { set: set.clone(), address: refused.address, listener })
+            };
+            entry.refused.iter().filter_map(endpoint).collect::<Vec<_>>()
+        };
+        Some(state.sets.values().filter(|entry| !entry.refused.is_empty()).flat_map(of_set).collect())
     }
 
     /// A handle on a pool, for routes to keep. Not for the request path.
@@ -182,11 +239,25 @@ impl Registry {
             configured: false,
             pools: 0,
             ring_pools: 0,
+            refused: Vec::new(),
         })
     }
 
-    fn publish(&self, entry: &mut SetEntry, endpoints: &[sluice_config::Endpoint], now: Instant) {
-        if entry.members.replace(endpoints, now) {
+    fn publish(&self, entry: &mut SetEntry, own: &Own, endpoints: &[sluice_config::Endpoint], now: Instant) {
+        let is_own = |endpoint: &sluice_config::Endpoint| own.listener(endpoint.address).is_some();
+        // A copy only where it is needed.
+        let others: Option<Vec<_>> = endpoints.iter().any(is_own).then(|| {
+            let (refused, others) = endpoints.iter().cloned().partition(is_own);
+            entry.refused = refused;
+            others
+        });
+        if others.is_some() || !entry.refused.is_empty() {
+            self.refused_changed.store(true, Ordering::Relaxed);
+        }
+        if others.is_none() {
+            entry.refused = Vec::new();
+        }
+        if entry.members.replace(others.as_deref().unwrap_or(endpoints), now) {
             self.published.fetch_add(1, Ordering::Relaxed);
             self.rings.refresh(entry.members.set());
         }

@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use http::HeaderValue;
@@ -14,7 +14,7 @@ use sluice_config::{
 
 use crate::connection::Listeners;
 use crate::policy::hsts;
-use crate::registry::{Registry, Reporter};
+use crate::registry::{OwnEndpoint, OwnListener, Registry, Reporter};
 use crate::route::{Route, Target};
 use crate::router::RouteTable;
 use crate::telemetry::Telemetry;
@@ -48,6 +48,12 @@ pub struct State {
 struct Told {
     input: Vec<Problem>,
     listeners: Vec<Problem>,
+    /// Endpoints that are listeners of our own.
+    own: Vec<Problem>,
+    /// Where clients come in.
+    traffic: Vec<OwnListener>,
+    /// Health and introspection.
+    admin: Vec<OwnListener>,
 }
 
 /// The tuning and what every request would otherwise make of it anew.
@@ -116,23 +122,71 @@ impl State {
         self.tell(|told| told.input = problems);
     }
 
-    /// Takes over how the listeners are: whether they serve, and what is wrong with them.
+    /// Takes over how the listeners are: whether they serve, what is wrong with them, and where they are, so that
+    /// nobody makes that an endpoint.
     pub(crate) fn set_listening(&self, listeners: &Listeners) {
         // Asked under the lock: of two callers the later one has the newer answer.
         self.tell(|told| {
             told.listeners = listeners.problems();
             self.readiness.set_bound(listeners.are_serving());
+            self.set_own(told, |told| &mut told.traffic, listeners.addresses());
         });
     }
 
+    /// Says where health and introspection are, so that nobody makes that an endpoint.
+    pub(crate) fn set_admin_listeners(&self, listeners: Vec<OwnListener>) {
+        self.tell(|told| self.set_own(told, |told| &mut told.admin, listeners));
+    }
+
+    /// Takes in which endpoints are listeners of our own, after the registry has changed.
+    pub(crate) fn registry_changed(&self) {
+        let mut told = self.told();
+        if self.find_own_endpoints(&mut told) {
+            self.publish_problems(&told);
+        }
+    }
+
+    fn set_own(
+        &self,
+        told: &mut Told,
+        part: impl FnOnce(&mut Told) -> &mut Vec<OwnListener>,
+        listeners: Vec<OwnListener>,
+    ) {
+        if std::mem::replace(part(told), listeners.clone()) != listeners {
+            let all = told.admin.iter().chain(&told.traffic).cloned().collect();
+            self.registry.set_own_listeners(all);
+            self.find_own_endpoints(told);
+        }
+    }
+
+    /// Says whether there is anything new.
+    fn find_own_endpoints(&self, told: &mut Told) -> bool {
+        let Some(own) = self.registry.own_endpoints() else { return false };
+        let mut own: Vec<Problem> = own.iter().map(OwnEndpoint::problem).collect();
+        own.sort();
+        for problem in own.iter().filter(|problem| !told.own.contains(problem)) {
+            tracing::warn!(%problem, "an endpoint is refused");
+        }
+        std::mem::replace(&mut told.own, own) != told.own
+    }
+
     fn tell(&self, change: impl FnOnce(&mut Told)) {
-        // A list is replaced as a whole: a panic elsewhere leaves nothing half done.
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.told();
         change(&mut told);
-        let mut all: Vec<Problem> = told.input.iter().chain(&told.listeners).cloned().collect();
+        self.publish_problems(&told);
+    }
+
+    fn publish_problems(&self, told: &Told) {
+        let mut all: Vec<Problem> =
+            [&told.input, &told.listeners, &told.own].into_iter().flatten().cloned().collect();
         all.sort();
         self.telemetry.problems(&all);
         self.problems.store(Arc::new(all));
+    }
+
+    fn told(&self) -> MutexGuard<'_, Told> {
+        // A list is replaced as a whole: a panic elsewhere leaves nothing half done.
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// All problems there are, sorted by object.

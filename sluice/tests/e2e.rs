@@ -11,6 +11,7 @@ mod e2e_classes;
 mod e2e_closed;
 mod e2e_conflicts;
 mod e2e_default_backend;
+mod e2e_endpoints;
 mod e2e_errors;
 mod e2e_flags;
 mod e2e_folder;

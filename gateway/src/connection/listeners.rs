@@ -28,6 +28,7 @@ use sluice_config::{
 };
 use tokio::sync::watch;
 
+use crate::registry::OwnListener;
 use plan::Open;
 use retry::Retry;
 
@@ -176,6 +177,29 @@ impl Listeners {
             })
         };
         inner.results.values().flatten().filter_map(problem).collect()
+    }
+
+    /// Where clients come in, or are to come in as soon as the sockets are bound. Sorted.
+    pub(crate) fn addresses(&self) -> Vec<OwnListener> {
+        let inner = self.lock();
+        let binds = inner.groups.values().flat_map(|group| &group.binds).filter(|bind| bind.port != 0);
+        let mut all: Vec<OwnListener> = binds
+            .flat_map(|bind| {
+                let name: Arc<str> = format!("a listener ({})", bind.source).into();
+                let own = move |ip: &_| OwnListener {
+                    address: SocketAddr::new(*ip, bind.port),
+                    name: name.clone(),
+                };
+                bind.addresses.iter().map(own)
+            })
+            .collect();
+        for Open { address, .. } in inner.sockets.values() {
+            if all.iter().all(|own| own.address != *address) {
+                all.push(OwnListener { address: *address, name: "a listener".into() });
+            }
+        }
+        all.sort_by_key(|own| own.address);
+        all
     }
 
     /// Tells of every change of the sockets.

@@ -136,3 +136,27 @@ fn the_description_tells_health_and_load() {
     drop(guard);
     assert_eq!(endpoint(&pool, 1).in_flight(), 0);
 }
+
+#[test]
+fn listeners_of_our_own_are_left_out_of_their_sets_whenever_they_come() {
+    let (fixture, pool) = Fixture::with_pool(Balance::RoundRobin, &[1, 2]);
+    let own = |address: std::net::SocketAddr| OwnListener { address, name: "a listener".into() };
+    let addresses = || pool.set().endpoints().iter().map(|endpoint| endpoint.address()).collect::<Vec<_>>();
+    let all = addresses();
+    fixture.registry.set_own_listeners(vec![own(all[0])]);
+    assert_eq!(addresses(), all[1..], "one that was there");
+    let refused = fixture.registry.own_endpoints().unwrap();
+    assert_eq!(refused.iter().map(|own| own.address).collect::<Vec<_>>(), all[..1]);
+    assert!(fixture.registry.own_endpoints().is_none(), "nothing new");
+    fixture.put(&[1]);
+    assert!(pool.is_empty(), "one that comes");
+    fixture.registry.set_own_listeners(Vec::new());
+    assert_eq!(addresses(), all[..1], "one that is no longer ours");
+    assert_eq!(fixture.registry.own_endpoints(), Some(Vec::new()));
+    fixture.registry.set_own_listeners(vec![own(all[0])]);
+    fixture.put(&[2]);
+    assert_eq!(fixture.registry.own_endpoints(), Some(Vec::new()), "nobody names it any more");
+    fixture.put(&[1]);
+    fixture.remove_set();
+    assert_eq!(fixture.registry.own_endpoints(), Some(Vec::new()));
+}

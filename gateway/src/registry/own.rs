@@ -1,0 +1,153 @@
+//! Addresses at which this program listens itself: nobody may make them endpoints.
+//!
+//! Whoever can write a Service could otherwise let us ask our own admin listener, which is for this machine only, or
+//! send requests round in circles. An endpoint is ours if its port is one of our listeners' and its address is the
+//! listener's, or any address of this machine where the listener has no address of its own. In a Pod that shares the
+//! node's network these are the node's addresses.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+
+use sluice_config::{EndpointSetKey, ObjectRef, Problem, Severity};
+
+/// One of our listeners.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnListener {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// What it is called, with the flag that sets it: `the admin listener (--admin-address)`.
+    pub name: Arc<str>,
+}
+
+/// An endpoint that is never connected to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnEndpoint {
+    /// The set that names it.
+    pub set: EndpointSetKey,
+    /// Its address.
+    pub address: SocketAddr,
+    /// The listener that it leads to.
+    pub listener: Arc<str>,
+}
+
+/// Where we listen.
+#[derive(Debug, Default)]
+pub(super) struct Own {
+    listeners: Vec<OwnListener>,
+}
+
+impl Own {
+    /// Where we listen from now on. Returns whether that is news.
+    pub(super) fn set(&mut self, listeners: Vec<OwnListener>) -> bool {
+        let news = self.listeners != listeners;
+        self.listeners = listeners;
+        news
+    }
+
+    /// The listener that an endpoint leads to, if it is one of ours.
+    pub(super) fn listener(&self, endpoint: SocketAddr) -> Option<&Arc<str>> {
+        // Nearly always the only question. What remains costs system calls.
+        let mut same_port =
+            self.listeners.iter().filter(|own| own.address.port() == endpoint.port()).peekable();
+        same_port.peek()?;
+        let ip = reached(endpoint.ip());
+        let mut local = None;
+        let own = same_port.find(|own| match own.address.ip().to_canonical() {
+            any if any.is_unspecified() => *local.get_or_insert_with(|| is_local(ip)),
+            one => one == ip,
+        });
+        own.map(|own| &own.name)
+    }
+}
+
+/// The address that a connection to `ip` reaches.
+fn reached(ip: IpAddr) -> IpAddr {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    }
+}
+
+/// Whether this machine has an address. Asks the kernel each time, because addresses come and go: from where it would
+/// send to an address is that address itself, if it is local. No packet leaves. (To bind to it would prove nothing
+/// where `net.ipv4.ip_nonlocal_bind` is set.)
+fn is_local(ip: IpAddr) -> bool {
+    // Of all addresses of the loopback network the kernel would send from one.
+    ip.is_loopback() || source(ip) == Some(ip)
+}
+
+fn source(ip: IpAddr) -> Option<IpAddr> {
+    let any: IpAddr = match ip {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    socket.connect((ip, 9)).ok()?;
+    Some(socket.local_addr().ok()?.ip())
+}
+
+impl OwnEndpoint {
+    /// For whoever wrote the Service.
+    pub fn problem(&self) -> Problem {
+        let Self { set, address, listener } = self;
+        let EndpointSetKey { namespace, service, port } = set;
+        let port = if port.is_empty() { String::new() } else { format!(" of port {port:?}") };
+        Problem {
+            object: ObjectRef::new("Service", namespace, service),
+            field: "endpoints".into(),
+            severity: Severity::Error,
+            message: format!(
+                "the endpoint {address}{port} is {listener} of this gateway itself: it is never connected to, and \
+                 requests are answered with 503 where there is no other endpoint"
+            ),
+            remedy: "correct the selector of the Service, or take the address out of its EndpointSlices"
+                .into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own(addresses: &[&str]) -> Own {
+        let mut own = Own::default();
+        let listener =
+            |address: &&str| OwnListener { address: address.parse().unwrap(), name: (*address).into() };
+        assert!(own.set(addresses.iter().map(listener).collect()));
+        own
+    }
+
+    /// An address of this machine that is not loopback, if it has one.
+    fn address_of_this_machine() -> Option<IpAddr> {
+        source(Ipv4Addr::new(192, 0, 2, 1).into()).filter(|ip| !ip.is_loopback())
+    }
+
+    #[test]
+    fn an_address_of_this_machine_with_a_port_of_ours_is_ours() {
+        let own = own(&["0.0.0.0:80", "127.0.0.1:10246"]);
+        for (endpoint, listener) in [
+            ("127.0.0.1:80", Some("0.0.0.0:80")),
+            ("127.9.9.9:80", Some("0.0.0.0:80")),
+            ("[::1]:80", Some("0.0.0.0:80")),
+            ("[::ffff:127.0.0.1]:80", Some("0.0.0.0:80")),
+            ("0.0.0.0:80", Some("0.0.0.0:80")),
+            ("127.0.0.1:81", None),
+            ("192.0.2.1:80", None),
+            ("127.0.0.1:10246", Some("127.0.0.1:10246")),
+            ("0.0.0.0:10246", Some("127.0.0.1:10246")),
+            ("[::ffff:127.0.0.1]:10246", Some("127.0.0.1:10246")),
+            // Nothing of ours listens there.
+            ("127.0.0.2:10246", None),
+            ("192.0.2.1:10246", None),
+        ] {
+            let found = own.listener(endpoint.parse().unwrap()).map(|name| &**name);
+            assert_eq!(found, listener, "{endpoint}");
+        }
+        if let Some(ip) = address_of_this_machine() {
+            assert!(own.listener((ip, 80).into()).is_some(), "{ip}");
+            assert!(own.listener((ip, 10246).into()).is_none(), "{ip}");
+        }
+    }
+}
