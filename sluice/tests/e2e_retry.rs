@@ -95,6 +95,34 @@ fn retries_can_be_switched_off_or_limited() {
 }
 
 #[test]
+fn tries_without_end_were_never_answered_and_kept_the_program_from_ending() {
+    for tries in ["4294967295", "0"] {
+        let dead = dead();
+        let mut gateway = start(&[("proxy-next-upstream-tries", tries)], &[&dead]);
+        assert_eq!(get(gateway.http, HOST, "/").status, 502, "{tries}");
+        let line = gateway.await_access("GET / HTTP/1.1");
+        let attempts = line.matches(&dead.address.to_string()).count();
+        assert!((1..=16).contains(&attempts), "{tries}: {line}");
+        gateway.terminate();
+        assert!(gateway.await_exit().success(), "{tries}");
+    }
+}
+
+#[test]
+fn a_url_whose_answers_break_off_took_the_endpoint_out_for_everybody() {
+    let backend = Backend::with("shop", |request| match request.start.contains("/broken") {
+        true => Reply::Reset,
+        false => Reply::Echo,
+    });
+    let gateway = start(&[], &[&backend]);
+    for _ in 0..10 {
+        assert_eq!(get(gateway.http, HOST, "/broken").status, 502);
+        assert!(!gateway.ask("/backends").text().contains("\"ejected\""));
+        assert_eq!(get(gateway.http, HOST, "/").backend(), "shop");
+    }
+}
+
+#[test]
 fn connections_that_went_stale_in_the_pool_never_surface() {
     let backend = Backend::closing_after("stale", 1);
     let gateway = start(&[("proxy-next-upstream-tries", "1")], &[&backend]);

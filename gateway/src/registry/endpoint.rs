@@ -1,7 +1,8 @@
 //! One address of a Service port and what is known about its health.
 //!
-//! Passive health: a connection that is refused, reset or times out takes the endpoint out for about a second,
-//! and twice as long each time it happens again, up to half a minute. Failures of requests that were already
+//! Passive health: an endpoint that does not take connections is ejected for about a second, and twice as long each
+//! time it happens again, up to half a minute. What a single request can provoke does not count
+//! ([`Exchange::failed`](crate::pipeline::Exchange::failed)). Failures of requests that were already
 //! on their way when the endpoint went out say nothing new and count for nothing; neither does the success
 //! of such a request put the endpoint back, since a Pod that is ending finishes old requests while it refuses
 //! new ones. An endpoint whose time is over is on trial until it has answered: one request a second goes there,
@@ -175,7 +176,7 @@ impl Endpoint {
         }
     }
 
-    /// A connection was refused, reset or timed out. Returns for how long the endpoint is now out; `None` if
+    /// The endpoint does not take connections. Returns for how long the endpoint is now out; `None` if
     /// it was out already. Requests go through [`EndpointSet::failed`](super::EndpointSet::failed), which
     /// also reports it.
     pub(super) fn failed(&self, now: Instant) -> Option<Duration> {

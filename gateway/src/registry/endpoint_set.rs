@@ -104,8 +104,7 @@ impl EndpointSet {
         self.len() == 0
     }
 
-    /// Takes an endpoint out for a while, because a connection to it was refused, reset or timed out, and
-    /// reports it.
+    /// Ejects an endpoint for a while, because it does not take connections, and reports it.
     pub fn failed(&self, endpoint: &Endpoint, now: Instant) {
         if let Some(duration) = endpoint.failed(now) {
             let address = endpoint.address();
