@@ -251,7 +251,7 @@ mod tests {
         let mut cx = Context::from_waker(Waker::noop());
         let mut out = Vec::new();
         for piece in octets.chunks(cut) {
-            let mut from = piece;
+            let mut from = std::io::Cursor::new(piece);
             loop {
                 let mut space = vec![0; room];
                 let mut buf = ReadBuf::new(&mut space);

@@ -1,9 +1,10 @@
 //! HTTP/2 clients that send what costs them little and us much.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
-use tokio::net::TcpSocket;
+use sluice_config::Tuning;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::time::timeout;
 
 use super::backend::Backend;
 use super::client::PATIENCE;
@@ -188,27 +189,27 @@ async fn requests_that_are_malformed_now_and_then_do_not_end_the_connection() {
     assert_eq!(backend.requests(), 1, "none of the others reached the endpoint");
 }
 
-/// An endpoint that reads the head of a request, and its body never.
-async fn deaf() -> SocketAddr {
+/// An endpoint whose queue is full, so that connecting to it takes for ever; and what it is full of.
+async fn deaf() -> (TcpListener, Vec<TcpStream>) {
     let socket = TcpSocket::new_v4().unwrap();
-    socket.set_recv_buffer_size(4096).unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let listener = socket.listen(64).unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        let mut open = Vec::new();
-        while let Ok((stream, _)) = listener.accept().await {
-            open.push(stream);
-        }
-    });
-    address
+    let listener = socket.listen(1).unwrap();
+    let mut queue = Vec::new();
+    let connect = || TcpStream::connect(listener.local_addr().unwrap());
+    while let Ok(connected) = timeout(Duration::from_millis(300), connect()).await {
+        queue.push(connected.unwrap());
+        assert!(queue.len() < 20, "the queue takes more than it was told to");
+    }
+    (listener, queue)
 }
 
 #[tokio::test]
 async fn uploads_that_stall_leave_the_others_their_window() {
     const STALLED: u32 = 8;
     let backend = Backend::new().await;
-    let mut gateway = Gateway::to(&[deaf().await]).await;
+    let (deaf, _queue) = deaf().await;
+    let patient = |tuning: &mut Tuning| tuning.proxy_connect_timeout = 2 * PATIENCE;
+    let mut gateway = Gateway::tuned(&[deaf.local_addr().unwrap()], patient).await;
     let mut client = Frames::connect(&gateway, &[]).await;
     let (mut connection, mut streams) = (65_535_i64, vec![256 * 1024_i64; STALLED as usize]);
     let id = |index: usize| 2 * index as u32 + 1;
