@@ -111,9 +111,11 @@ fn apply_hosts(state: &State, delta: &Delta, configuration: &mut Configuration, 
                     let reason = error.to_string();
                     let closed = Arc::new(closed(host, &reason));
                     match compiler.host(&closed) {
-                        Ok(compiled) => drop(table.put_host(key, Arc::new(compiled))),
+                        Ok(compiled) => table.put_host(key, Arc::new(compiled)),
                         // A fixed status on one path always compiles; without it the host is unknown.
-                        Err(_) => drop(table.remove_host(key)),
+                        Err(_) => {
+                            table.remove_host(key);
+                        }
                     }
                     replace(key, Some(&closed), configuration);
                     refused.push(Refusal { subject: format!("host {}", key.pattern), reason });

@@ -136,9 +136,8 @@ const REGEX_LIMIT: usize = 256 << 10;
 /// and dot segments removed, so that no request ever has it as it stands.
 pub(super) fn reachable(path: &str) -> Option<String> {
     let mut segments: Vec<&str> = Vec::new();
-    let mut all = path.split('/').skip(1).peekable();
     let mut is_folder = false;
-    while let Some(segment) = all.next() {
+    for segment in path.split('/').skip(1) {
         is_folder = matches!(segment, "" | "." | "..");
         match segment {
             "" | "." => {}
