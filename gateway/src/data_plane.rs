@@ -106,3 +106,34 @@ impl DataPlane {
         whole
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use sluice_config::{Bind, BindProtocol, Change, GroupId, ListenerGroup};
+
+    use super::*;
+    use crate::telemetry::{AccessLog, Options};
+
+    #[tokio::test]
+    async fn it_is_not_ready_before_it_has_been_told_where_to_listen() {
+        let telemetry = Telemetry::new(Options::default(), AccessLog::none()).unwrap();
+        let (plane, _reports) = DataPlane::start(1, Driver::Direct, Arc::new(telemetry)).unwrap();
+        let readiness = &plane.state().readiness;
+        plane.apply(&Delta { tuning: Some(Arc::default()), ..Delta::default() });
+        // As far as a complete delta is when its sockets are not bound yet.
+        apply(plane.state(), &Delta { complete: true, ..Delta::default() }, &*plane.certificates);
+        assert!(readiness.is_complete() && !readiness.is_ready(), "clients would be refused");
+        let bind = Bind {
+            addresses: vec![[127, 0, 0, 1].into()],
+            port: 0,
+            declared_port: 80,
+            protocol: BindProtocol::Http,
+            source: "--http-port".into(),
+        };
+        let group = ListenerGroup { id: GroupId::ingress(), binds: vec![bind], listeners: Vec::new() };
+        let groups = vec![Change::Put(GroupId::ingress(), Arc::new(group))];
+        plane.apply(&Delta { complete: true, groups, ..Delta::default() });
+        assert!(readiness.is_ready());
+        assert!(plane.end(Duration::ZERO).await);
+    }
+}

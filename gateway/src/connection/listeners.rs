@@ -154,13 +154,14 @@ impl Listeners {
         self.published.send_modify(|set| set.sockets.clear());
     }
 
-    /// Whether requests can come: every socket that was asked for is bound, or was there at some time and has an
+    /// Whether requests can come: sockets have been asked for, and each is bound, or was there at some time and has an
     /// earlier one in its place. A change that cannot be made is no reason to stop sending requests here.
     pub fn are_serving(&self) -> bool {
         let inner = self.lock();
-        inner.incomplete.iter().all(|entry| {
+        let serves = |entry: &Entry| {
             inner.complete.contains(entry) && inner.sockets.values().any(|open| open.entry == *entry)
-        })
+        };
+        !inner.groups.is_empty() && inner.incomplete.iter().all(serves)
     }
 
     /// What is wrong with the sockets.
