@@ -169,7 +169,11 @@ fn slow_clients_of_the_health_port_keep_no_probe_waiting() {
             "the kubelet would restart it: {:?}",
             asked.elapsed()
         );
-        assert!(gateway.metrics().contains("process_resident_memory_bytes"));
+        // As soon as those who asked before have been told.
+        await_until("metrics", || {
+            let page = gateway.probe("/metrics");
+            page.is_some_and(|page| page.text().contains("process_resident_memory_bytes"))
+        });
     }
     drop(slow);
 }
