@@ -44,7 +44,7 @@ struct Resource {
     refused: Option<u16>,
     /// The same for lists of one object alone.
     refused_one: Option<u16>,
-    /// Answers to lists of one object that are kept back: so many more, and whether those that are may go.
+    /// Answers to lists of one object that are kept back: so many more, so many until now, and how many of those may go.
     hold: usize,
     held: usize,
     released: usize,
@@ -163,12 +163,9 @@ impl Fake {
         self.shared.until(|state| state.resource(resource).held >= count);
     }
 
-    /// Lets what is kept back go.
-    pub(crate) fn release(&self, resource: &str) {
-        self.shared.change(|state| {
-            let resource = state.resource(resource);
-            (resource.released, resource.hold) = (usize::MAX, 0);
-        });
+    /// Lets so many more of those that are kept back go, in the order in which they were asked.
+    pub(crate) fn release(&self, resource: &str, count: usize) {
+        self.shared.change(|state| state.resource(resource).released += count);
     }
 
     /// Waits until there were so many more requests for a resource.
@@ -244,11 +241,11 @@ impl Shared {
         let metadata = json!({"resourceVersion": revision.to_string(), "continue": rest.unwrap_or_default()});
         let answer = json!({"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": page});
         if asked.name.is_some() && resource.hold > 0 {
-            resource.hold -= 1;
-            resource.held += 1;
+            let number = resource.held;
+            (resource.hold, resource.held) = (resource.hold - 1, number + 1);
             self.changed.notify_all();
             let name = asked.resource.clone();
-            let kept = |state: &mut State| !state.closed && state.resource(&name).released == 0;
+            let kept = |state: &mut State| !state.closed && state.resource(&name).released <= number;
             drop(self.changed.wait_while(state, kept));
         } else {
             drop(state);

@@ -38,13 +38,11 @@ pub(crate) fn slice(address: &str) -> Value {
         "metadata": {"name": "web-1", "namespace": "shop", "labels": {"kubernetes.io/service-name": "web"}}})
 }
 
-/// A Secret with a certificate for a name, which tells it from others, and for `web.example`.
+/// A Secret with a certificate for a name, which tells it from others, and for `web.example` and `mark.example`.
 pub(crate) fn secret(name: &str, host: &str) -> Value {
     let key = KeyPair::generate().unwrap();
-    let certificate = CertificateParams::new(vec![host.to_owned(), "web.example".to_owned()])
-        .unwrap()
-        .self_signed(&key)
-        .unwrap();
+    let names = [host, "web.example", "mark.example"].map(str::to_owned);
+    let certificate = CertificateParams::new(names.to_vec()).unwrap().self_signed(&key).unwrap();
     let bytes = |text: String| ByteString(text.into_bytes());
     json!({"type": "kubernetes.io/tls", "metadata": meta(name),
         "data": {"tls.crt": bytes(certificate.pem()), "tls.key": bytes(key.serialize_pem())}})

@@ -6,8 +6,10 @@ use crate::fake::Fake;
 use crate::objects::*;
 use crate::plane::Plane;
 
+/// With the Secret `tls`, which the watch has passed by before anything refers to it.
 fn furnished() -> (Fake, Plane) {
     let fake = Fake::start();
+    fake.put("secrets", secret("tls", "old.example"));
     fake.put("ingressclasses", class("nginx"));
     fake.put("services", service());
     fake.put("endpointslices", slice("10.0.0.1"));
@@ -25,21 +27,18 @@ fn refer(fake: &Fake, secret: Option<&str>) {
 fn a_secret_that_cannot_be_fetched_is_a_problem_until_it_is_fetched() {
     for status in [401, 403, 404, 418] {
         let (fake, plane) = furnished();
-        fake.put("secrets", secret("tls", "web.example"));
-        plane.until("nothing of it", |seen| !seen.has("cert:web.example"));
         fake.refuse_one("secrets", Some(status));
         refer(&fake, Some("tls"));
         let seen = plane.until("the problem", |seen| seen.problems.contains("served as if it were missing"));
         assert!(seen.problems.contains("Secret shop/tls"), "{}", seen.problems);
         fake.refuse_one("secrets", None);
-        plane.until("the Secret", |seen| seen.has("cert:web.example") && seen.problems.is_empty());
+        plane.until("the Secret", |seen| seen.has("cert:old.example") && seen.problems.is_empty());
     }
 }
 
 #[test]
 fn a_fetch_that_nobody_waits_for_any_more_leaves_no_problem() {
     let (fake, plane) = furnished();
-    fake.put("secrets", secret("tls", "web.example"));
     fake.refuse_one("secrets", Some(403));
     refer(&fake, Some("tls"));
     plane.until("the problem", |seen| seen.problems.contains("served as if it were missing"));
@@ -69,22 +68,28 @@ fn secrets_that_nobody_may_read_do_not_keep_others() {
 #[test]
 fn a_release_and_a_new_request_during_a_slow_fetch_end_with_the_newest_answer() {
     let (fake, plane) = furnished();
-    fake.put("secrets", secret("tls", "old.example"));
-    fake.hold("secrets", 1);
+    fake.put("secrets", secret("mark", "first.example"));
+    fake.put("ingresses", ingress("mark", "mark.example", Some("nginx"), Some("mark")));
+    plane.until("another Secret", |seen| seen.has("cert:first.example"));
+    fake.hold("secrets", 2);
     refer(&fake, Some("tls"));
     fake.until_held("secrets", 1);
-    // Nobody wants it for a moment, in which it changes: the watch says so to nobody.
+    // Nobody wants it for a moment, in which it changes: the watch says so to nobody, and that before it says of the
+    // other Secret, which somebody does want.
     refer(&fake, None);
-    fake.put("services", service());
-    fake.put("ingresses", ingress("mark", "mark.example", Some("nginx"), None));
-    plane.until("the release to be known", |seen| seen.has("mark.example"));
+    fake.put("ingresses", ingress("seen", "seen.example", Some("nginx"), None));
+    plane.until("the release to be known", |seen| seen.has("seen.example"));
     fake.put("secrets", secret("tls", "new.example"));
-    fake.put("secrets", secret("unrelated", "unrelated.example"));
+    fake.put("secrets", secret("mark", "marked.example"));
+    plane.until("the change to have passed", |seen| seen.has("cert:marked.example"));
     refer(&fake, Some("tls"));
-    plane.until("the second answer", |seen| seen.has("cert:new.example"));
-    // Now the first one comes, and is late.
-    fake.release("secrets");
+    fake.until_held("secrets", 2);
+    // The first answer comes before the second, and would be the one that stays.
+    fake.release("secrets", 1);
     fake.put("ingresses", ingress("late", "late.example", Some("nginx"), None));
     let seen = plane.until("a change after it", |seen| seen.has("late.example"));
-    assert!(seen.has("cert:new.example") && !seen.has("cert:old.example"), "{}", seen.words());
+    assert!(!seen.has("cert:old.example"), "{}", seen.words());
+    fake.release("secrets", 1);
+    let seen = plane.until("the second answer", |seen| seen.has("cert:new.example"));
+    assert!(!seen.has("cert:old.example"), "{}", seen.words());
 }
