@@ -196,17 +196,13 @@ async fn idle_connections_end() {
 async fn a_connection_that_is_not_kept_alive_gets_its_first_request_served() {
     let backend = Backend::new().await;
     let gateway = Gateway::tuned(&[backend.address], |tuning| tuning.keep_alive = Duration::ZERO).await;
-    // Whatever would happen before the request has happened when the second PING is answered.
+    // It has more than enough time to end before the request.
     let mut client = Frames::connect(&gateway, &[]).await;
-    for ping in [[1; 8], [2; 8]] {
-        client.send(&frame(PING, 0, 0, &ping)).await;
-        loop {
-            let frame = client.next().await.expect("an answer");
-            assert_ne!(frame.kind, GOAWAY);
-            if frame.kind == PING && frame.payload == ping {
-                break;
-            }
-        }
+    let began = std::time::Instant::now();
+    while began.elapsed() < Duration::from_millis(50) {
+        client.send(&frame(PING, 0, 0, &[1; 8])).await;
+        let answer = client.next().await.expect("an answer");
+        assert!(answer.kind != GOAWAY, "it ends before its first request");
     }
     client.send(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &request("GET", "/x", &[]))).await;
     assert_eq!(client.await_kind(HEADERS).await.unwrap().payload[0], 0x88, "200 stands in the static table");
