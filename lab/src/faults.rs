@@ -82,7 +82,7 @@ impl Lab {
     /// # Errors
     /// When etcd or the API server does not end or come back, or the copy cannot be made.
     pub async fn back_up_store(&self) -> Result<Client> {
-        self.with_store_down(|store, backup| copy(store, backup)).await
+        self.with_store_down(copy).await
     }
 
     /// Puts the copy in place of the store: everything that was written since never was, and versions begin again where
