@@ -198,8 +198,13 @@ async fn a_first_chunk_that_could_not_be_read_closed_the_connection_without_a_wo
         assert!(matches!(status, 502 | 200), "{nonsense:?} {status}");
         let (mut client, _) = plain(&gateway).await;
         assert_eq!(ask(&mut client, Method::GET, URL, "").await.unwrap().0, 502, "{nonsense:?}");
+        // Lines of several connections come in any order.
         let lines = gateway.lines(3).await;
-        assert!(lines[0].contains("\" 502 ") && lines[2].contains("\" 502 "), "{lines:?}");
+        let newer = lines.iter().filter(|line| !line.contains(" HTTP/1.0\" "));
+        assert!(
+            newer.clone().count() == 2 && newer.clone().all(|line| line.contains("\" 502 ")),
+            "{lines:?}"
+        );
         assert_eq!(gateway.plane.state.registry.health().ejected, 0);
     }
 }
