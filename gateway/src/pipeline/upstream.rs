@@ -43,8 +43,10 @@ impl Exchange {
         let policy = RetryPolicy::new(retry, tuning, &self.method);
         let timeouts = route.map_or(&DEFAULT_TIMEOUTS, |route| &route.policies.timeouts);
         let connect = resolve(timeouts.connect, tuning.proxy_connect_timeout);
-        // The first try has the whole window; what is left of it must not be nothing.
-        let left = Some(policy.time_left(first)).filter(|left| !left.is_zero());
+        // The first attempt always has the whole time, also where the window is no longer: else no attempt would ever
+        // find out that a machine is dead. A stale connection was no attempt. What is left must not be nothing.
+        let is_first = self.tries.all.len() == usize::from(again);
+        let left = Some(policy.time_left(first)).filter(|left| !is_first && !left.is_zero());
         let connect_timeout = [connect, left].into_iter().flatten().min();
         self.tries.hurried = connect_timeout != connect;
         let upstream = Upstream {

@@ -209,15 +209,49 @@ fn a_slow_or_malformed_answer_blames_no_endpoint() {
     assert_eq!(plane.state.registry.health().ejected, 0);
 }
 
+/// A window that was no longer than the connect timeout cut every attempt short, the first one too, so that a dead machine
+/// was never ejected and each request that met it waited for the whole window.
+#[test]
+fn a_dead_machine_was_never_ejected_where_the_window_is_no_longer_than_the_connect_timeout() {
+    let connect = Duration::from_secs(5);
+    for window in [connect, Duration::from_secs(1), Duration::from_secs(60)] {
+        let mut plane = with_retry(&[1, 2], Retry { timeout: Timeout::After(window), ..Retry::default() });
+        plane.tune(|tuning| tuning.proxy_connect_timeout = connect);
+        let mut exchange = plane.forward(&get());
+        assert_eq!(exchange.pick().unwrap().connect_timeout, Some(connect), "{window:?}");
+        exchange.failed(failure(FailureKind::ConnectTimeout));
+        assert_eq!(plane.state.registry.health().ejected, 1, "{window:?}");
+    }
+}
+
 #[test]
 fn a_connect_timeout_that_earlier_attempts_have_cut_short_blames_no_endpoint() {
-    for (window, ejected) in [(Timeout::After(Duration::from_secs(1)), 0), (Timeout::Inherit, 1)] {
-        let plane = with_retry(&[1, 2], Retry { timeout: window, ..Retry::default() });
+    for (window, ejected) in [(Timeout::After(Duration::from_secs(60)), 0), (Timeout::Inherit, 1)] {
+        let mut plane = with_retry(&[1, 2, 3], Retry { timeout: window, ..Retry::default() });
+        plane.tune(|tuning| tuning.proxy_connect_timeout = Duration::from_secs(60));
         let mut exchange = plane.forward(&get());
         exchange.pick().unwrap();
+        assert!(matches!(exchange.failed(failure(FailureKind::ReadTimeout)), Next::Retry));
+        let hurried = exchange.pick().unwrap().connect_timeout.unwrap() < Duration::from_secs(60);
+        assert_eq!(hurried, ejected == 0, "{window:?}");
         exchange.failed(failure(FailureKind::ConnectTimeout));
         assert_eq!(plane.state.registry.health().ejected, ejected, "{window:?}");
     }
+}
+
+/// What replaces a stale connection is the same attempt, and has the time of it.
+#[test]
+fn the_connection_that_replaces_a_stale_one_has_the_time_of_a_first_attempt() {
+    let window = Timeout::After(Duration::from_secs(1));
+    let mut plane = with_retry(&[1, 2], Retry { timeout: window, ..Retry::default() });
+    plane.tune(|tuning| tuning.proxy_connect_timeout = Duration::from_secs(5));
+    let mut exchange = plane.forward(&get());
+    exchange.pick().unwrap();
+    let stale = Failure { stale: true, sent: false, ..failure(FailureKind::Broken) };
+    assert!(matches!(exchange.failed(stale), Next::Retry));
+    assert_eq!(exchange.pick().unwrap().connect_timeout, Some(Duration::from_secs(5)));
+    exchange.failed(failure(FailureKind::ConnectTimeout));
+    assert_eq!(plane.state.registry.health().ejected, 1);
 }
 
 #[test]
@@ -280,8 +314,7 @@ fn timeouts_are_the_rules_else_the_global_ones() {
     );
     plane.tune(|tuning| tuning.proxy_connect_timeout = Duration::from_secs(7));
     let upstream = plane.forward(&get()).pick().unwrap();
-    let connect = upstream.connect_timeout.unwrap();
-    assert!(connect <= Duration::from_secs(3), "cut to the window of the tries: {connect:?}");
+    assert_eq!(upstream.connect_timeout, Some(Duration::from_secs(7)), "the first attempt has it whole");
     assert_eq!(upstream.read_timeout, Some(Duration::from_secs(9)));
     assert_eq!(upstream.send_timeout, None);
     assert_eq!(upstream.keep_alive.idle, Duration::from_secs(60));
