@@ -32,7 +32,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 /// Between two looks for room.
 pub(crate) const PAUSE: Duration = Duration::from_millis(20);
 
-/// Requests that wait for room at once.
+/// Requests that wait for a descriptor at once. Those that wait for room at one endpoint are counted there.
 const MOST_WAITING: usize = 64;
 
 /// Connections to endpoints that are open or being opened, idle ones included.
@@ -59,7 +59,7 @@ pub(crate) struct Shares {
 #[derive(Debug)]
 pub(crate) struct Place(());
 
-/// A request that waits for room.
+/// A request that waits for a descriptor.
 pub(crate) struct Waiting(());
 
 impl Shares {

@@ -40,10 +40,11 @@ use tokio::time::{Instant, sleep};
 
 pub(crate) use engine::{Engine, TrustAnchor, engine};
 
-use crate::descriptors::{PATIENCE, PAUSE, Waiting};
+use crate::descriptors::{PATIENCE, PAUSE};
 use crate::drain::Drain;
 use crate::pipeline::{FailureKind, Next, Outcome, Verdict};
 use crate::policy::hop_by_hop;
+use crate::registry::Admission;
 use crate::state::State;
 use context::Context;
 use epoch::Epochs;
@@ -74,20 +75,18 @@ impl Proxy {
 
 /// Waits until the endpoint of this attempt may have one more request. False when it may not in time.
 async fn await_room(ctx: &mut Context) -> Result<bool> {
-    let mut waiting = None;
-    while ctx.exchange()?.is_crowded() {
-        if ctx.waited_since.get_or_insert_with(Instant::now).elapsed() >= PATIENCE {
-            return Ok(false);
+    loop {
+        match ctx.exchange()?.ask_for_room() {
+            Admission::Given => return Ok(true),
+            Admission::Refused => return Ok(false),
+            Admission::Waits => {}
         }
-        if waiting.is_none() {
-            waiting = Waiting::begin();
-        }
-        if waiting.is_none() || ctx.has_left() {
+        let over = ctx.waited_since.get_or_insert_with(Instant::now).elapsed() >= PATIENCE;
+        if over || ctx.has_left() {
             return Ok(false);
         }
         sleep(PAUSE).await;
     }
-    Ok(true)
 }
 
 #[async_trait]

@@ -29,7 +29,7 @@ use std::time::Instant;
 use sluice_config::{Balance, ByKey, Change, Delta, EndpointSetKey, Keyed, PoolKey, Report};
 
 pub use description::{EndpointDescription, Health, HealthCounts, PoolDescription};
-pub use endpoint::{Endpoint, InFlight};
+pub use endpoint::{Admission, Endpoint, InFlight};
 pub use endpoint_set::EndpointSet;
 pub use own::{OwnEndpoint, OwnListener};
 pub use pick::{PickError, PickRequest};

@@ -20,6 +20,7 @@ use super::upstream::{Connection, UNVERIFIED};
 use crate::connection::transport::Transport;
 use crate::descriptors::{Lack, PATIENCE, PAUSE, Place, Waiting};
 use crate::pipeline::{FailureKind, Upstream};
+use crate::registry::Admission;
 
 /// Between two looks whether a client has left whose request body fills the buffer.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(100);
@@ -37,15 +38,17 @@ enum Stage {
 pub(super) trait Room {
     /// Connections of clients.
     fn clients(&self) -> usize;
-    /// Whether as many requests are on their way to the endpoint as may be.
-    fn is_crowded(&self) -> bool;
+    /// Asks the endpoint for room.
+    fn ask(&mut self) -> Admission;
+    /// No room is needed any more.
+    fn go(&mut self);
 }
 
 /// A connection to the endpoint. `waited_since` is when the request first had to wait for room, in any attempt.
 pub(super) async fn connection(
     upstream: &Upstream,
     near: &mut impl Near,
-    room: &impl Room,
+    room: &mut impl Room,
     waited_since: &mut Option<Instant>,
 ) -> Result<Connection, FailureKind> {
     let mut obtain = pin!(obtain(upstream, room, waited_since));
@@ -80,15 +83,17 @@ fn poll_left(
 
 async fn obtain(
     upstream: &Upstream,
-    room: &impl Room,
+    room: &mut impl Room,
     waited_since: &mut Option<Instant>,
 ) -> Result<Connection, FailureKind> {
     let mut waiting = None;
     loop {
-        let place = match room.is_crowded() {
-            true => None,
+        let admission = room.ask();
+        let place = match admission {
+            Admission::Refused => return Err(FailureKind::Shortage),
+            Admission::Waits => None,
             // What is idle gives way to what is needed.
-            false => Place::take(room.clients()).or_else(|| {
+            Admission::Given => Place::take(room.clients()).or_else(|| {
                 pool::let_go();
                 Place::take(room.clients())
             }),
@@ -104,11 +109,15 @@ async fn obtain(
         if waited_since.get_or_insert_with(Instant::now).elapsed() >= PATIENCE {
             return Err(FailureKind::Shortage);
         }
-        if waiting.is_none() {
+        // Who waits for the endpoint takes no seat from those for whom there is no descriptor.
+        if admission == Admission::Waits {
+            waiting = None;
+        } else if waiting.is_none() {
             waiting = Some(Waiting::begin().ok_or(FailureKind::Shortage)?);
         }
         sleep(PAUSE).await;
         if let Some(connection) = pool::take(upstream) {
+            room.go();
             return Ok(connection);
         }
     }

@@ -20,6 +20,7 @@ use super::upstream::Connection;
 use super::{connect, request};
 use crate::connection::head::Head;
 use crate::pipeline::{Answer, Exchange, Failure, FailureKind, Next, Outcome, Upstream, Verdict};
+use crate::registry::Admission;
 use crate::worker::Worker;
 
 /// A request under way.
@@ -121,8 +122,8 @@ impl<N: Near> Run<'_, N> {
                 Some(connection) => connection,
                 // In a box: rare and large.
                 None => {
-                    let room = Room { worker, exchange };
-                    let connecting = connect::connection(&upstream, *near, &room, &mut waited_since);
+                    let mut room = Room { worker, exchange };
+                    let connecting = connect::connection(&upstream, *near, &mut room, &mut waited_since);
                     match Box::pin(connecting).await {
                         Ok(connection) => connection,
                         Err(kind) => {
@@ -202,7 +203,7 @@ impl<N: Near> Run<'_, N> {
 /// Room for one more connection of an exchange.
 struct Room<'r> {
     worker: &'r Worker,
-    exchange: &'r Exchange,
+    exchange: &'r mut Exchange,
 }
 
 impl connect::Room for Room<'_> {
@@ -210,8 +211,12 @@ impl connect::Room for Room<'_> {
         self.worker.drain.shared().connections()
     }
 
-    fn is_crowded(&self) -> bool {
-        self.exchange.is_crowded()
+    fn ask(&mut self) -> Admission {
+        self.exchange.ask_for_room()
+    }
+
+    fn go(&mut self) {
+        self.exchange.needs_no_room();
     }
 }
 

@@ -16,7 +16,7 @@ use super::session::{self, Choice};
 use crate::policy::retry::Progress;
 use crate::policy::timeouts::resolve;
 use crate::policy::{Forwarding, RetryPolicy, hop_by_hop, hops};
-use crate::registry::{Endpoint, PickError, PickRequest, Pool};
+use crate::registry::{Admission, Endpoint, PickError, PickRequest, Pool};
 use crate::route::Destination;
 
 impl Exchange {
@@ -88,9 +88,16 @@ impl Exchange {
         Ok(upstream)
     }
 
-    /// Whether as many requests are on their way to the endpoint of this attempt as may be.
-    pub fn is_crowded(&self) -> bool {
-        self.tries.in_flight.as_ref().is_some_and(|on_its_way| on_its_way.endpoint().is_crowded())
+    /// Asks the endpoint of this attempt for room for a connection.
+    pub fn ask_for_room(&mut self) -> Admission {
+        self.tries.in_flight.as_mut().map_or(Admission::Given, |on_its_way| on_its_way.ask())
+    }
+
+    /// This attempt has got a connection without room for a new one.
+    pub fn needs_no_room(&mut self) {
+        if let Some(on_its_way) = &mut self.tries.in_flight {
+            on_its_way.go();
+        }
     }
 
     /// Changes the request head for the endpoint: hop-by-hop fields out (RFC 9110 §7.6.1, an upgrade kept),

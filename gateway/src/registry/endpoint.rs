@@ -25,6 +25,9 @@ const LONGEST_EJECTION: Duration = Duration::from_secs(30);
 /// How long a request on trial has the endpoint to itself.
 const TRIAL: Duration = Duration::from_secs(1);
 
+/// Requests that wait for room at one endpoint.
+const MOST_WAITING: u32 = 16;
+
 /// How long after it ended an ejection is remembered for an endpoint that has left its set.
 const MEMORY: Duration = Duration::from_secs(300);
 
@@ -40,7 +43,21 @@ pub struct Endpoint {
     record: AtomicU64,
     /// Whether active checks, if any, find it well.
     passes_probes: AtomicBool,
+    /// Requests that have room.
     in_flight: AtomicU32,
+    /// Requests that wait for it. They are not counted as in flight: else they would keep each other waiting.
+    waiting: AtomicU32,
+}
+
+/// What an endpoint says to a request that needs a connection to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// There is room, and the request has it.
+    Given,
+    /// There may be soon.
+    Waits,
+    /// As many wait as may.
+    Refused,
 }
 
 /// Passive health. Nothing but zeros while there is nothing to remember.
@@ -87,6 +104,7 @@ impl Endpoint {
             record: AtomicU64::new(0),
             passes_probes: AtomicBool::new(true),
             in_flight: AtomicU32::new(0),
+            waiting: AtomicU32::new(0),
         }
     }
 
@@ -143,15 +161,9 @@ impl Endpoint {
         self.passes_probes.load(Ordering::Relaxed)
     }
 
-    /// Requests on their way.
+    /// Requests on their way, those that wait for room included.
     pub fn in_flight(&self) -> u32 {
-        self.in_flight.load(Ordering::Relaxed)
-    }
-
-    /// Whether more requests are on their way than one endpoint may have. One that has only now been counted in may be
-    /// the one too many.
-    pub fn is_crowded(&self) -> bool {
-        self.in_flight() > Shares::of_process().endpoint
+        self.in_flight.load(Ordering::Relaxed) + self.waiting.load(Ordering::Relaxed)
     }
 
     /// Whether there is room for one more request.
@@ -162,7 +174,13 @@ impl Endpoint {
     /// Counts a request as on its way for as long as the guard lives.
     pub fn enter(self: &Arc<Self>) -> InFlight {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
-        InFlight(self.clone())
+        InFlight { endpoint: self.clone(), waits: false }
+    }
+
+    /// Leaves no room.
+    #[cfg(test)]
+    pub(super) fn fill(&self) {
+        self.in_flight.store(Shares::of_process().endpoint, Ordering::Relaxed);
     }
 
     /// A try that began at `began` got a response: the endpoint is well, unless it failed since then.
@@ -212,18 +230,58 @@ impl Endpoint {
 
 /// A request on its way to an endpoint.
 #[derive(Debug)]
-pub struct InFlight(Arc<Endpoint>);
+pub struct InFlight {
+    endpoint: Arc<Endpoint>,
+    waits: bool,
+}
 
 impl InFlight {
     /// Where it is on its way to.
     pub fn endpoint(&self) -> &Arc<Endpoint> {
-        &self.0
+        &self.endpoint
+    }
+
+    /// Asks for room for a connection, again where it waits.
+    pub fn ask(&mut self) -> Admission {
+        self.ask_within(Shares::of_process().endpoint)
+    }
+
+    fn ask_within(&mut self, share: u32) -> Admission {
+        let Endpoint { in_flight, waiting, .. } = &*self.endpoint;
+        if !self.waits {
+            // It is counted itself.
+            if in_flight.load(Ordering::Relaxed) <= share {
+                return Admission::Given;
+            }
+            let seat = |waiting: u32| (waiting < MOST_WAITING).then_some(waiting + 1);
+            if waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, seat).is_err() {
+                return Admission::Refused;
+            }
+            in_flight.fetch_sub(1, Ordering::Relaxed);
+            self.waits = true;
+        }
+        let room = |in_flight: u32| (in_flight < share).then_some(in_flight + 1);
+        if in_flight.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).is_err() {
+            return Admission::Waits;
+        }
+        waiting.fetch_sub(1, Ordering::Relaxed);
+        self.waits = false;
+        Admission::Given
+    }
+
+    /// It needs no room any more: it has got a connection that was open already.
+    pub fn go(&mut self) {
+        if std::mem::take(&mut self.waits) {
+            self.endpoint.in_flight.fetch_add(1, Ordering::Relaxed);
+            self.endpoint.waiting.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+        let count = if self.waits { &self.endpoint.waiting } else { &self.endpoint.in_flight };
+        count.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -237,4 +295,63 @@ fn ejection(streak: u64) -> Duration {
 
 fn millis(at: Instant) -> u64 {
     at.saturating_duration_since(*EPOCH).as_millis() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHARE: u32 = 4;
+
+    fn full() -> (Arc<Endpoint>, Vec<InFlight>) {
+        let endpoint = Arc::new(Endpoint::new(([10, 0, 0, 1], 80).into(), None));
+        let mut inside: Vec<_> = (0..SHARE).map(|_| endpoint.enter()).collect();
+        assert!(inside.iter_mut().all(|request| request.ask_within(SHARE) == Admission::Given));
+        (endpoint, inside)
+    }
+
+    /// Those that waited counted as in flight, so that as many had to end as waited before one of them got in.
+    #[test]
+    fn those_that_wait_kept_each_other_waiting() {
+        let (endpoint, mut inside) = full();
+        let mut waiting: Vec<_> = (0..3).map(|_| endpoint.enter()).collect();
+        let ask = |waiting: &mut Vec<InFlight>| {
+            waiting
+                .iter_mut()
+                .filter_map(|request| (request.ask_within(SHARE) == Admission::Given).then_some(()))
+                .count()
+        };
+        assert_eq!(ask(&mut waiting), 0);
+        assert_eq!(endpoint.in_flight(), SHARE + 3);
+        inside.pop();
+        assert_eq!(ask(&mut waiting), 1, "one ends, one gets in");
+        drop(waiting);
+        drop(inside);
+        assert_eq!(endpoint.in_flight(), 0);
+    }
+
+    #[test]
+    fn a_crowded_endpoint_has_seats_of_its_own() {
+        let (endpoint, _inside) = full();
+        let mut waiting = Vec::new();
+        for _ in 0..MOST_WAITING {
+            let mut request = endpoint.enter();
+            assert_eq!(request.ask_within(SHARE), Admission::Waits);
+            waiting.push(request);
+        }
+        assert_eq!(endpoint.enter().ask_within(SHARE), Admission::Refused);
+        waiting.pop();
+        assert_eq!(endpoint.enter().ask_within(SHARE), Admission::Waits);
+    }
+
+    #[test]
+    fn an_idle_connection_ends_the_wait() {
+        let (endpoint, inside) = full();
+        let mut request = endpoint.enter();
+        assert_eq!(request.ask_within(SHARE), Admission::Waits);
+        request.go();
+        assert_eq!(endpoint.waiting.load(Ordering::Relaxed), 0);
+        drop(inside);
+        assert_eq!(endpoint.in_flight(), 1);
+    }
 }

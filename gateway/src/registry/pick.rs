@@ -2,8 +2,9 @@
 //!
 //! In this order: the session's own endpoint; with a key, the first good one on the ring; else the next in
 //! turn that is good, where good means neither tried by this request nor out, nor with as many requests as one
-//! endpoint may have; one that is back after a failure takes a single request on trial first. If every one is tried or out,
-//! health is ignored, because a gateway that refuses to try cannot find out that an endpoint is back; and if
+//! endpoint may have; one that is back after a failure takes a single request on trial first. If none is good, one that is
+//! well and only full: the request waits there rather than fail where nobody answers. If every one is tried or out, health
+//! is ignored, because a gateway that refuses to try cannot find out that an endpoint is back; and if
 //! every one has been tried, there is nothing new to offer.
 
 use std::net::SocketAddr;
@@ -44,8 +45,13 @@ impl PickRequest<'_> {
         self.tried.iter().all(|tried| tried.address() != endpoint.address())
     }
 
+    /// Whether it is well, though it may be full.
+    fn is_well(&self, endpoint: &Endpoint) -> bool {
+        self.is_new(endpoint) && endpoint.admits(self.now)
+    }
+
     fn is_good(&self, endpoint: &Endpoint) -> bool {
-        self.is_new(endpoint) && endpoint.has_room() && endpoint.admits(self.now)
+        endpoint.has_room() && self.is_well(endpoint)
     }
 }
 
@@ -62,6 +68,7 @@ impl EndpointSet {
         let key = request.key.filter(|_| by_key);
         let by_ring = |accept: &dyn Fn(&Endpoint) -> bool| self.on_ring(&generation, key?, accept);
         let is_good = |endpoint: &Endpoint| request.is_good(endpoint);
+        let is_well = |endpoint: &Endpoint| request.is_well(endpoint);
         let is_new = |endpoint: &Endpoint| request.is_new(endpoint);
         by_ring(&is_good)
             .or_else(|| in_turn(&generation, is_good))
@@ -70,6 +77,8 @@ impl EndpointSet {
                 let start = generation.next_turn();
                 // Other threads took turns in between, so the round need not have met every endpoint.
                 from(&generation, start, is_good)
+                    .or_else(|| by_ring(&is_well))
+                    .or_else(|| from(&generation, start, is_well))
                     .or_else(|| by_ring(&is_new))
                     .or_else(|| from(&generation, start, is_new))
             })

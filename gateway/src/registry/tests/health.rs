@@ -136,3 +136,32 @@ fn a_session_keeps_its_endpoint_until_it_has_been_tried() {
     let tried = [sticky.clone()];
     assert_eq!(number(&pool.pick(&PickRequest { tried: &tried, ..bound }).unwrap()), 1);
 }
+
+/// A full endpoint was as bad as a dead one, so that requests went to those that were ejected while healthy ones were
+/// full.
+#[test]
+fn with_all_healthy_endpoints_full_requests_went_to_ejected_ones() {
+    for balance in [Balance::RoundRobin, Balance::Ring] {
+        let (_fixture, pool) = Fixture::with_pool(balance, &[1, 2, 3, 4]);
+        let now = Instant::now();
+        for out in [2, 4] {
+            pool.failed(&endpoint(&pool, out), now);
+        }
+        for full in [1, 3] {
+            endpoint(&pool, full).fill();
+        }
+        for key in 0..40 {
+            let key = format!("key {key}");
+            let mut tried = Vec::new();
+            for _ in 0..4 {
+                let request = PickRequest { key: Some(key.as_bytes()), tried: &tried, now, ..request() };
+                let picked = pool.pick(&request).unwrap();
+                tried.push(picked);
+            }
+            let mut numbers: Vec<u16> = tried.iter().map(|endpoint| number(endpoint)).collect();
+            numbers[..2].sort_unstable();
+            numbers[2..].sort_unstable();
+            assert_eq!(numbers, [1, 3, 2, 4], "{balance:?}");
+        }
+    }
+}
