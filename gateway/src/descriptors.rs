@@ -137,6 +137,11 @@ impl Waiting {
     }
 }
 
+/// Whether requests wait for a descriptor.
+pub(crate) fn is_short() -> bool {
+    WAITING.load(Relaxed) > 0
+}
+
 impl Drop for Waiting {
     fn drop(&mut self) {
         WAITING.fetch_sub(1, Relaxed);

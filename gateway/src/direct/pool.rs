@@ -8,7 +8,8 @@
 //!
 //! The pool may hold as many as its size says, or as many as were in use at a time lately, if these are more. With
 //! less room than that, a gateway that has more to do than it can would open and close a connection for every request
-//! for which there is no room, just when it has no time to spare.
+//! for which there is no room, just when it has no time to spare. While requests wait for a descriptor it keeps no more than
+//! the share of its worker: what is idle here is what another worker cannot have.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -19,6 +20,7 @@ use std::time::{Duration, Instant};
 use sluice_config::UpstreamProtocol;
 
 use super::upstream::Connection;
+use crate::descriptors::is_short;
 use crate::pipeline::Upstream;
 
 /// Between two looks at what is idle.
@@ -68,6 +70,8 @@ struct Pool {
     count: usize,
     /// The size that is configured.
     size: usize,
+    /// The worker's share of all idle connections.
+    share: usize,
     sweeping: bool,
     used: Used,
 }
@@ -144,7 +148,7 @@ pub(super) fn let_go() {
 }
 
 /// Puts a connection back after a request, if it may serve another.
-pub(super) fn put(mut connection: Connection, upstream: &Upstream, size: usize, now: Instant) {
+pub(super) fn put(mut connection: Connection, upstream: &Upstream, size: usize, share: usize, now: Instant) {
     connection.served += 1;
     let keep = upstream.keep_alive;
     let until = (now + keep.idle).min(connection.made + keep.age);
@@ -153,7 +157,8 @@ pub(super) fn put(mut connection: Connection, upstream: &Upstream, size: usize, 
     }
     let idle = Idle { connection, since: now, until };
     let (_gone, sweep) = POOL.with_borrow_mut(|pool| {
-        let gone = pool.put(Key::of(upstream), idle, size);
+        (pool.size, pool.share) = (size, share);
+        let gone = pool.put(Key::of(upstream), idle, is_short());
         (gone, !std::mem::replace(&mut pool.sweeping, true))
     });
     if sweep {
@@ -166,7 +171,7 @@ async fn sweeps() {
     loop {
         tokio::time::sleep(SWEEP).await;
         let (_gone, more) = POOL.with_borrow_mut(|pool| {
-            let gone = pool.sweep(Instant::now());
+            let gone = pool.sweep(Instant::now(), is_short());
             pool.sweeping = pool.count > 0;
             (gone, pool.sweeping)
         });
@@ -198,16 +203,15 @@ impl Pool {
         (taken, gone)
     }
 
-    fn put(&mut self, key: Key, idle: Idle, size: usize) -> Gone {
+    fn put(&mut self, key: Key, idle: Idle, is_short: bool) -> Gone {
         self.idle.entry(key).or_default().push_back(idle);
         self.count += 1;
-        self.size = size;
         let mut gone = Vec::new();
-        self.shrink(&mut gone);
+        self.shrink(&mut gone, is_short);
         gone
     }
 
-    fn sweep(&mut self, now: Instant) -> Gone {
+    fn sweep(&mut self, now: Instant, is_short: bool) -> Gone {
         let mut gone = Vec::new();
         self.idle.retain(|_, list| {
             for _ in 0..list.len() {
@@ -221,13 +225,15 @@ impl Pool {
         });
         self.count -= gone.len();
         self.used.sweep();
-        self.shrink(&mut gone);
+        self.shrink(&mut gone, is_short);
         gone
     }
 
-    /// Lets those go that have been idle longest, until there are no more than there is room for.
-    fn shrink(&mut self, gone: &mut Gone) {
-        let most = self.size.max(self.used.lately());
+    /// Lets those go that have been idle longest, until there are no more than there is room for. `is_short` says that
+    /// requests wait for a descriptor.
+    fn shrink(&mut self, gone: &mut Gone, is_short: bool) {
+        let wanted = self.size.max(self.used.lately());
+        let most = if is_short { wanted.min(self.share) } else { wanted };
         while self.count > most {
             let Some(oldest) = self.let_go() else { break };
             gone.push(oldest);
@@ -249,17 +255,18 @@ mod tests {
     use super::*;
 
     const ROOM: usize = 1;
+    const SHARE: usize = 2;
 
     /// A pool after so many requests at a time, and the endpoint's side of their connections.
     async fn after(requests: usize) -> (Pool, Vec<std::net::TcpStream>) {
         let key = Key { address: ([127, 0, 0, 1], 80).into(), protocol: UpstreamProtocol::Http };
-        let (mut pool, mut endpoints) = (Pool::default(), Vec::new());
+        let (mut pool, mut endpoints) = (Pool { size: ROOM, share: SHARE, ..Pool::default() }, Vec::new());
         (0..requests).for_each(|_| pool.used.add());
         for _ in 0..requests {
             let (connection, endpoint) = used().await;
             let since = Instant::now();
             let idle = Idle { connection, since, until: since + Duration::from_secs(3600) };
-            assert!(pool.put(key, idle, ROOM).is_empty());
+            assert!(pool.put(key, idle, false).is_empty());
             pool.used.now -= 1;
             endpoints.push(endpoint);
         }
@@ -270,15 +277,29 @@ mod tests {
     async fn requests_for_which_the_pool_has_no_room_opened_a_connection_each() {
         let (mut pool, _endpoints) = after(4).await;
         assert_eq!(pool.count, 4);
-        let gone = pool.sweep(Instant::now());
+        let gone = pool.sweep(Instant::now(), false);
         assert_eq!((pool.count, gone.len()), (4, 0), "there may be as many again");
+    }
+
+    /// What had been in use lately was kept, however little was left: one worker could keep what others waited for.
+    #[tokio::test]
+    async fn idle_connections_beyond_the_share_were_kept_while_requests_waited_for_a_descriptor() {
+        let (mut pool, _endpoints) = after(4).await;
+        let gone = pool.sweep(Instant::now(), true);
+        assert_eq!((pool.count, gone.len()), (SHARE, 2));
+        let (mut pool, _endpoints) = after(4).await;
+        let (key, list) = pool.idle.iter_mut().next().unwrap();
+        let (key, idle) = (*key, list.pop_back().unwrap());
+        pool.count -= 1;
+        let gone = pool.put(key, idle, true);
+        assert_eq!((pool.count, gone.len()), (SHARE, 2), "as soon as one is put back");
     }
 
     #[tokio::test]
     async fn what_has_not_been_used_lately_makes_no_room() {
         let (mut pool, _endpoints) = after(4).await;
         let most = [(), (), ()].map(|()| {
-            pool.sweep(Instant::now());
+            pool.sweep(Instant::now(), false);
             pool.count
         });
         assert_eq!(most, [4, ROOM, ROOM]);

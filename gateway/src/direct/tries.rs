@@ -178,7 +178,7 @@ impl<N: Near> Run<'_, N> {
                 End::Whole => {
                     let ended = Instant::now();
                     if relay.is_reusable() {
-                        pool::put(connection, &upstream, size, ended);
+                        pool::put(connection, &upstream, size, worker.idle, ended);
                     }
                     return Tried::Relayed(ended);
                 }
