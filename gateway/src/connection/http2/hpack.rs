@@ -5,7 +5,11 @@
 //! has to end, with the requests of everybody else behind the same load balancer. So such a field is replaced, before
 //! `h2` sees it, by one that `h2` reads and that no request may have either: its value begins with a blank
 //! (RFC 9113 §8.2.1). Both take the same room in the table of fields that later requests refer to (RFC 7541 §4.1), so
-//! that the two sides of the connection stay in step.
+//! that the two sides of the connection stay in step. For the same reason a name that is good stays: later fields may
+//! refer to it.
+//!
+//! Left to `h2` are an empty name with an empty value, which nothing is as short as, and blocks that are split
+//! (CONTINUATION) or that repaired would no longer fit one frame.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -16,6 +20,11 @@ use http::{Method, StatusCode};
 const ODD_ONES: u32 = 10;
 /// Characters of `:method` and `:status`.
 const PSEUDO_NAME: usize = 7;
+
+/// A name that `h2` reads and that no field may have: whoever refers to it later gets nothing by it.
+const NO_NAME: u8 = b'"';
+/// A field that has its request refused, and that does not go into the table.
+const REFUSED: [u8; 5] = [0, 1, NO_NAME, 1, b' '];
 
 /// What a field may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,20 +94,23 @@ fn literal_field(block: &[u8], at: &mut usize, index: usize, indexed: bool) -> O
     }
     let mut field = Vec::new();
     match (&name, kind) {
-        // Whatever its name is, a value of blanks has it refused.
-        (None, Kind::Field | Kind::Text) => {
+        // Whatever its name is, a value of blanks has it refused. An empty one would not be bad.
+        (_, Kind::Field | Kind::Text) => {
             put_integer(&mut field, if indexed { (6, 0x40) } else { (4, 0) }, index);
+            if let Some(name) = &name {
+                put_integer(&mut field, (7, 0), name.len());
+                field.extend_from_slice(name);
+            }
             put_blanks(&mut field, value.len());
         }
         _ => {
             let name = name.as_ref().map_or(PSEUDO_NAME, |name| name.len());
-            let room = name + value.len();
-            // An empty name with an empty value: as long as one with no characters.
-            if room < 2 {
-                return None;
+            let blanks = (name + value.len()).checked_sub(1)?;
+            if blanks == 0 {
+                field.extend(REFUSED);
             }
-            field.extend([if indexed { 0x40 } else { 0 }, 1, b'x']);
-            put_blanks(&mut field, room - 1);
+            field.extend([if indexed { 0x40 } else { 0 }, 1, NO_NAME]);
+            put_blanks(&mut field, blanks);
         }
     }
     Some(Some(field))
@@ -362,6 +374,8 @@ mod tests {
                 (Err(b"x a"), b"1", false),
                 (Err(b":x"), b"1", false),
                 (Err(b""), b"12", false),
+                (Err(b""), b"1", false),
+                (Err(b"X"), b"", false),
                 (Err(b"x-a"), b"1\r\nx-b: 2", false),
                 (Err(b"x-a"), b"\0", false),
                 (Err(b":path"), b"/\xff", false),
@@ -381,15 +395,16 @@ mod tests {
                     let Some(repaired) = repaired else { continue };
                     assert!(repaired.starts_with(&[0x82]) && repaired.ends_with(&[0x84]));
                     assert_eq!(repair(&repaired), None);
-                    assert_eq!(rooms(&repaired), rooms(&block), "{name:?} {value:?}");
+                    assert_eq!(entries(&repaired), entries(&block), "{name:?} {value:?}");
                 }
             }
         }
     }
 
-    /// The names of fields that go into the table, where they are known by number, and the room that they take.
-    fn rooms(block: &[u8]) -> Option<Vec<usize>> {
-        let (mut rooms, mut at) = (Vec::new(), 0);
+    /// The fields that go into the table: their names, by number or if later fields may refer to them, and the room that
+    /// they take.
+    fn entries(block: &[u8]) -> Option<Vec<(usize, Vec<u8>, usize)>> {
+        let (mut entries, mut at) = (Vec::new(), 0);
         while at < block.len() {
             let (prefix, literal) = match block[at] {
                 0x80.. => (7, false),
@@ -398,20 +413,33 @@ mod tests {
                 _ => (4, true),
             };
             let index = integer(block, &mut at, prefix)?;
-            if literal {
-                let name = match index {
-                    0 => Text::read(block, &mut at)?.decode()?.len(),
-                    2 | 3 | 8..=14 => PSEUDO_NAME,
-                    // Stays what it was.
-                    index => 1000 * index,
-                };
-                let value = Text::read(block, &mut at)?.decode()?.len();
-                if prefix == 6 {
-                    rooms.push(name + value);
+            if !literal {
+                continue;
+            }
+            let (name, length) = match index {
+                0 => {
+                    let name = Text::read(block, &mut at)?.decode()?.into_owned();
+                    let length = name.len();
+                    let kept = matches!(Kind::named(&name), Kind::Field | Kind::Text) && name != [NO_NAME];
+                    (if kept { name } else { Vec::new() }, length)
                 }
+                2 | 3 | 8..=14 => (Vec::new(), PSEUDO_NAME),
+                _ => (Vec::new(), 0),
+            };
+            let value = Text::read(block, &mut at)?.decode()?.len();
+            if prefix == 6 {
+                let known = if matches!(index, 2 | 3 | 8..=14) { 0 } else { index };
+                entries.push((known, name, length + value));
             }
         }
-        Some(rooms)
+        Some(entries)
+    }
+
+    #[test]
+    fn a_good_name_with_a_bad_value_can_be_referred_to() {
+        let block = b"\x40\x03x-a\x021\r";
+        assert_eq!(repair(block).as_deref(), Some(&b"\x40\x03x-a\x02  "[..]));
+        assert_eq!(repair(b"\x7e\x04good"), None);
     }
 
     proptest! {
@@ -431,7 +459,7 @@ mod tests {
             let block = fields.collect::<Vec<_>>().concat();
             let repaired = repair(&block).unwrap_or_else(|| block.clone());
             prop_assert_eq!(repair(&repaired), None);
-            prop_assert_eq!(rooms(&repaired), rooms(&block));
+            prop_assert_eq!(entries(&repaired), entries(&block));
         }
 
         #[test]
