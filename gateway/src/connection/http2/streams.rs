@@ -18,6 +18,8 @@ const CANCELLED: u32 = 500;
 const CANCELLED_LEAK: Duration = Duration::from_millis(10);
 /// Streams of a worker whose endpoints take nothing and that are made up for: 64 MiB with [`super::STREAM_WINDOW`].
 const MADE_UP_FOR: usize = 256;
+/// The same of one connection, so that it leaves some to the others.
+pub(super) const MADE_UP_FOR_ONE: usize = 32;
 
 thread_local! {
     /// Streams of this worker that are made up for.
@@ -103,7 +105,8 @@ impl OpenStream {
 
     /// Its endpoint takes nothing of its body, or takes some again.
     pub(crate) fn set_stalled(&self, stalled: bool) {
-        if self.stalled.load(Relaxed) == stalled || stalled && MADE_UP.get() >= MADE_UP_FOR {
+        let has_room = MADE_UP.get() < MADE_UP_FOR && self.streams.stalled() < MADE_UP_FOR_ONE;
+        if self.stalled.load(Relaxed) == stalled || stalled && !has_room {
             return;
         }
         self.stalled.store(stalled, Relaxed);
@@ -136,17 +139,26 @@ mod tests {
 
     #[test]
     fn a_worker_makes_up_for_so_many_and_no_more() {
-        let streams = Arc::<Streams>::default();
-        let open: Vec<OpenStream> = (0..=MADE_UP_FOR).map(|_| streams.open()).collect();
-        for stream in &open {
+        let connections: Vec<Arc<Streams>> =
+            (0..=MADE_UP_FOR / MADE_UP_FOR_ONE).map(|_| Arc::default()).collect();
+        let all = || connections.iter().map(|streams| streams.stalled()).sum::<usize>();
+        let open: Vec<Vec<OpenStream>> = connections
+            .iter()
+            .map(|streams| (0..=MADE_UP_FOR_ONE).map(|_| streams.open()).collect())
+            .collect();
+        for stream in &open[0] {
             stream.set_stalled(true);
             stream.set_stalled(true);
         }
-        assert_eq!((streams.stalled(), MADE_UP.get()), (MADE_UP_FOR, MADE_UP_FOR));
-        open[0].set_stalled(false);
-        open[MADE_UP_FOR].set_stalled(true);
-        assert_eq!(streams.stalled(), MADE_UP_FOR, "it gets the place of another");
+        assert_eq!((all(), MADE_UP.get()), (MADE_UP_FOR_ONE, MADE_UP_FOR_ONE), "one leaves some to others");
+        open[0][0].set_stalled(false);
+        open[0][MADE_UP_FOR_ONE].set_stalled(true);
+        assert_eq!(all(), MADE_UP_FOR_ONE, "it gets the place of another");
+        for stream in open.iter().flatten() {
+            stream.set_stalled(true);
+        }
+        assert_eq!((all(), MADE_UP.get()), (MADE_UP_FOR, MADE_UP_FOR));
         drop(open);
-        assert_eq!((streams.stalled(), MADE_UP.get(), streams.under_way()), (0, 0, 0));
+        assert_eq!((all(), MADE_UP.get(), connections[0].under_way()), (0, 0, 0));
     }
 }
