@@ -223,7 +223,7 @@ impl Near for Http2<'_> {
                     out.extend_from_slice(b"0\r\n");
                     for (name, value) in fields.iter().flatten() {
                         if !is_sound(name, value, self.names) {
-                            return Err(FailureKind::Client);
+                            return Err(FailureKind::ClientMalformed);
                         }
                         if trailers::passes(name.as_str().as_bytes(), self.names) {
                             line(out, name.as_str().as_bytes(), value.as_bytes());

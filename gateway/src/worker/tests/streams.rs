@@ -147,6 +147,24 @@ async fn trailers_pass() {
 }
 
 #[tokio::test]
+async fn a_malformed_trailer_was_told_as_the_leaving_of_the_client() {
+    if through_proxy() {
+        return;
+    }
+    let backend = Backend::new().await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    let (mut client, _) = plain(&gateway).await;
+    let (response, mut send) = client.send_request(Request::post(URL).body(()).unwrap(), false).unwrap();
+    send.send_data("hello".into(), false).unwrap();
+    let mut trailers = HeaderMap::new();
+    trailers.insert("x-sum", http::HeaderValue::from_static(" 1"));
+    send.send_trailers(trailers).unwrap();
+    assert_eq!(response.await.unwrap().status(), 400);
+    let lines = gateway.lines(1).await;
+    assert!(lines[0].contains("\"POST /x HTTP/2.0\" 400 "), "{lines:?}");
+}
+
+#[tokio::test]
 async fn a_trailer_named_like_a_request_field_killed_a_complete_answer() {
     let many = "X-Many: 1\r\n".repeat(100);
     let answer = format!(
