@@ -21,7 +21,7 @@ mod streams;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -40,7 +40,7 @@ use super::ConnectionInfo;
 use super::field_names::FieldNames;
 use super::head::http2::{length, target};
 use super::head::{Head, Limits, MAX_FIELDS};
-use super::lease::Lease;
+use super::lease::{Lease, WRITE_TIMEOUT};
 use super::link::{Client, Link};
 use super::refusal::Refusal;
 use super::wire::Wire;
@@ -52,6 +52,7 @@ use crate::proxy::Engine;
 use crate::worker::Worker;
 pub(crate) use frames::Frames;
 use rate::Rate;
+use streams::MADE_UP_FOR_ONE;
 pub(crate) use streams::{OpenStream, Streams};
 
 /// Octets of a stream that may wait for an endpoint.
@@ -61,6 +62,11 @@ const STREAM_WINDOW: u32 = 256 * 1024;
 const CONNECTION_WINDOW: u32 = 1024 * 1024;
 /// The same where Pingora serves the streams, which does not tell how they fare: 31 of them may be stalled.
 const PROXY_WINDOW: u32 = 32 * STREAM_WINDOW;
+/// What small pieces of bodies may cost while they wait, which `h2` counts as what each lacks to 256 bytes, about what
+/// it needs to keep one, and for whose excess it ends the connection. As much as the largest window, at all times: what
+/// has come does not go when the window becomes smaller. So pieces of 128 bytes may fill it, and whoever sends single
+/// bytes makes us hold some 37,000 of them, which is no more memory than full windows take.
+const PIECES: usize = (CONNECTION_WINDOW + MADE_UP_FOR_ONE as u32 * STREAM_WINDOW) as usize;
 /// Streams that a client may reset at a time before anybody has looked at them (CVE-2023-44487).
 const RESETS: usize = 20;
 /// Streams that a client may make `h2` reset (CVE-2025-8671), over the life of a connection, because `h2` counts no
@@ -121,6 +127,29 @@ enum Accepted {
     Rejected,
 }
 
+/// How long no stream has been open.
+#[derive(Default)]
+struct Idle {
+    alarm: Alarm,
+    since: Option<Instant>,
+    /// Bytes that had reached the client when that was looked at, and since when there were no more.
+    arrived: Option<(u64, Instant)>,
+}
+
+impl Idle {
+    /// Whether the client has still to get something, and gets it.
+    fn is_sending(&mut self, link: &Link, now: Instant) -> bool {
+        let Some(arrived) = link.on_its_way() else { return false };
+        match self.arrived {
+            Some((before, since)) if before == arrived => now < since + WRITE_TIMEOUT,
+            _ => {
+                self.arrived = Some((arrived, now));
+                true
+            }
+        }
+    }
+}
+
 impl Http2 {
     pub(super) fn new(worker: Arc<Worker>, engine: Arc<Engine>, info: Arc<ConnectionInfo>) -> Self {
         let (streams, malformed) = (Arc::default(), Rate::new(MALFORMED, MALFORMED_LEAK));
@@ -131,14 +160,15 @@ impl Http2 {
     pub(super) async fn serve(self, wire: Box<Wire>) {
         let digest = Client::digest(self.info.clone(), None, Some(self.streams.clone()));
         let link = Link::opaque();
+        link.set_descriptor(wire.transport.descriptor());
         let lease = Lease::of_frames(wire, Frames::new(), link.clone(), digest.clone());
-        self.run(lease, digest).await;
+        self.run(lease, &link, digest).await;
         if let Some(back) = link.take_home() {
             back.wire.linger(FAREWELL).await;
         }
     }
 
-    async fn run(mut self, lease: Lease, digest: Arc<ProxyDigest>) {
+    async fn run(mut self, lease: Lease, link: &Link, digest: Arc<ProxyDigest>) {
         let digest = Arc::new(Digest { proxy_digest: Some(digest), ..Digest::default() });
         let (options, patience) = self.options();
         let io: Stream = Box::new(lease);
@@ -149,7 +179,7 @@ impl Http2 {
             Phase::Serving => Phase::Draining,
             _ => Phase::Closing,
         };
-        let (mut alarm, mut ear, mut idle_since) = (Alarm::default(), pin!(None), None);
+        let (mut idle, mut ear) = (Idle::default(), pin!(None));
         loop {
             self.make_up(&mut connection);
             let event = {
@@ -164,7 +194,7 @@ impl Http2 {
                     if reached && !self.farewell {
                         return Poll::Ready(Event::Farewell);
                     }
-                    let idle = self.poll_idle(cx, &mut alarm, &mut idle_since);
+                    let idle = self.poll_idle(cx, link, &mut idle);
                     if self.streams.stalled() != self.made_up {
                         return Poll::Ready(Event::Stalled);
                     }
@@ -179,7 +209,7 @@ impl Http2 {
                 Event::Accepted(accepted) => self.stream(accepted, &mut connection),
                 Event::Stalled => {}
                 Event::Farewell => {
-                    idle_since = None;
+                    idle.since = None;
                     self.say_farewell(&mut connection);
                 }
                 Event::End => return,
@@ -188,9 +218,9 @@ impl Http2 {
     }
 
     /// Ready when no stream has been open for as long as a connection may be idle.
-    fn poll_idle(&self, cx: &mut Context<'_>, alarm: &mut Alarm, since: &mut Option<Instant>) -> Poll<()> {
+    fn poll_idle(&self, cx: &mut Context<'_>, link: &Link, idle: &mut Idle) -> Poll<()> {
         if !self.streams.poll_none(cx) {
-            *since = None;
+            (idle.since, idle.arrived) = (None, None);
             return Poll::Pending;
         }
         let tuning = self.worker.state.tuning.load();
@@ -203,8 +233,14 @@ impl Http2 {
             _ => tuning.keep_alive,
         };
         drop(tuning);
-        let since = *since.get_or_insert_with(Instant::now);
-        alarm.poll(cx, since + patience)
+        let since = *idle.since.get_or_insert_with(Instant::now);
+        ready!(idle.alarm.poll(cx, since + patience));
+        // A stream has ended when `h2` has its last piece, which a slow client gets a good deal later.
+        if !self.farewell || !idle.is_sending(link, Instant::now()) {
+            return Poll::Ready(());
+        }
+        let now = *idle.since.insert(Instant::now());
+        idle.alarm.poll(cx, now + patience)
     }
 
     /// Opens the connection's window by what stalled streams hold of it.
@@ -229,6 +265,7 @@ impl Http2 {
             .max_header_list_size(head_list(&Limits::of(&tuning)))
             .initial_window_size(STREAM_WINDOW)
             .initial_connection_window_size(window)
+            .data_frame_budget(PIECES)
             .max_send_buffer_size(SEND_BUFFER)
             .max_pending_accept_reset_streams(RESETS)
             .max_local_error_reset_streams(Some(OWN_RESETS));

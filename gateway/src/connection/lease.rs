@@ -37,7 +37,7 @@ const JOIN_FRAMES: usize = 4 * 1024;
 /// Octets of the next request that are read while the present one is under way.
 const AHEAD: usize = 64 * 1024;
 /// How long a write may wait for the client (nginx's `send_timeout`).
-const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
+pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The end of a chunked body.
 const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 

@@ -17,7 +17,7 @@ use pingora_http::ResponseHeader;
 use super::framing::Framing;
 use super::http2::Streams;
 use super::info::ConnectionInfo;
-use super::transport::has_left;
+use super::transport::{has_left, on_its_way};
 use super::wire::Wire;
 
 /// Facts about a connection, as the proxy finds them in a session.
@@ -250,6 +250,11 @@ impl Link {
     /// Whether the client has left, as far as the kernel knows: Pingora does not look while it connects.
     pub(crate) fn has_left(&self) -> bool {
         has_left(self.descriptor.load(Relaxed))
+    }
+
+    /// While the client has not got all that was written, as far as the kernel knows: how many bytes it has got.
+    pub(crate) fn on_its_way(&self) -> Option<u64> {
+        on_its_way(self.descriptor.load(Relaxed))
     }
 
     pub(crate) fn come_home(&self, returned: Returned) {

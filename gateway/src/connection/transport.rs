@@ -76,6 +76,12 @@ pub(crate) fn has_left(descriptor: RawFd) -> bool {
     get_tcp_info(descriptor).is_ok_and(|info| info.tcpi_state != ESTABLISHED)
 }
 
+/// How many bytes the other side of a TCP connection has got, while there are more for it.
+pub(crate) fn on_its_way(descriptor: RawFd) -> Option<u64> {
+    let info = get_tcp_info(descriptor).ok()?;
+    (info.tcpi_unacked > 0 || info.tcpi_notsent_bytes > 0).then_some(info.tcpi_bytes_acked)
+}
+
 impl AsyncRead for Transport {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         either!(self, stream => stream.poll_read(cx, buf))

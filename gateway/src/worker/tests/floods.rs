@@ -206,6 +206,16 @@ async fn deaf() -> (TcpListener, Vec<TcpStream>) {
 
 #[tokio::test]
 async fn uploads_that_stall_leave_the_others_their_window() {
+    stall_uploads(16 * 1024).await;
+}
+
+#[tokio::test]
+async fn small_pieces_of_uploads_that_stall_ended_the_connection_of_the_others() {
+    stall_uploads(100).await;
+}
+
+/// Fills the windows of uploads that stall, with pieces of this length, and then sends one that does not.
+async fn stall_uploads(piece: i64) {
     const STALLED: u32 = 8;
     let backend = Backend::new().await;
     let (deaf, _queue) = deaf().await;
@@ -224,7 +234,7 @@ async fn uploads_that_stall_leave_the_others_their_window() {
     while streams.iter().any(|window| *window > 0) {
         let next = streams.iter_mut().enumerate().find(|(_, window)| **window > 0 && connection > 0);
         if let Some((index, window)) = next {
-            let length = connection.min(*window).min(16 * 1024);
+            let length = connection.min(*window).min(piece);
             assert!(client.send(&frame(DATA, 0, id(index), &vec![b'x'; length as usize])).await);
             (connection, *window) = (connection - length, *window - length);
             continue;

@@ -49,7 +49,11 @@ impl Frame {
 impl Frames {
     /// With these settings.
     pub(super) async fn connect(gateway: &Gateway, settings: &[(u16, u32)]) -> Self {
-        let mut frames = Self { stream: TcpStream::connect(gateway.http).await.unwrap() };
+        Self::over(TcpStream::connect(gateway.http).await.unwrap(), settings).await
+    }
+
+    pub(super) async fn over(stream: TcpStream, settings: &[(u16, u32)]) -> Self {
+        let mut frames = Self { stream };
         let mut payload = Vec::new();
         for (name, value) in settings {
             payload.extend(name.to_be_bytes());

@@ -7,13 +7,14 @@ use h2::client::{SendRequest, handshake};
 use http::{Method, Request};
 use sluice_config::Tuning;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinHandle;
 
-use super::backend::Backend;
+use super::backend::{self, Backend};
 use super::client::{Client, PATIENCE};
 use super::frames::{
-    DATA, END_HEADERS, END_STREAM, Frames, GOAWAY, HEADERS, PING, PROTOCOL_ERROR, RST_STREAM, frame, request,
+    self, DATA, END_HEADERS, END_STREAM, Frames, GOAWAY, HEADERS, PING, PROTOCOL_ERROR, RST_STREAM,
+    WINDOW_UPDATE, frame, request,
 };
 use super::gateway::Gateway;
 use super::tls;
@@ -163,6 +164,42 @@ async fn the_end_of_the_program() {
     assert_eq!(running.await.unwrap().0, 200);
     tokio::time::timeout(PATIENCE, busy_ended).await.unwrap().unwrap().unwrap();
     assert!(gateway.drain.ended(PATIENCE).await);
+}
+
+#[tokio::test]
+async fn a_response_was_cut_off_because_its_client_read_slowly() {
+    const LENGTH: usize = 400_000;
+    let backend = Backend::scripted(|_, stream| async move {
+        let mut client = Client::over(stream);
+        while backend::request(&mut client).await.is_some() {
+            client.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {LENGTH}\r\n\r\n")).await;
+            client.send(vec![b'x'; LENGTH]).await;
+        }
+    })
+    .await;
+    let gateway = Gateway::tuned(&[backend.address], |tuning| tuning.keep_alive = Duration::ZERO).await;
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    let mut slow = Frames::over(socket.connect(gateway.http).await.unwrap(), &[(4, 1 << 24)]).await;
+    let more = |stream| frame(WINDOW_UPDATE, 0, stream, &(1_u32 << 24).to_be_bytes());
+    slow.send(&[more(0), frames::get(1, "/x")].concat()).await;
+    gateway.lines(1).await;
+    // It has ended for us. Two others begin only now, and are idle for too long, one after the other.
+    for _ in 0..2 {
+        let (mut client, ended) = plain(&gateway).await;
+        assert_eq!(get(&mut client, "http://a.example/x").await.0, 200);
+        tokio::time::timeout(PATIENCE, ended).await.unwrap().unwrap().unwrap();
+    }
+    let mut read = 0;
+    while read < LENGTH {
+        let frame = slow.next().await.unwrap_or_else(|| panic!("cut off after {read}"));
+        if frame.kind == DATA {
+            read += frame.payload.len();
+            // As clients do while they read.
+            assert!(slow.send(&self::frame(WINDOW_UPDATE, 0, 0, &1_u32.to_be_bytes())).await);
+        }
+    }
+    while slow.next().await.is_some() {}
 }
 
 /// Times that a test can wait for.
