@@ -11,9 +11,6 @@ use sluice_config::{HeaderBuffers, NextUpstream};
 /// can be added to any moment without an overflow.
 const LARGEST: u32 = i32::MAX as u32;
 
-/// How many attempts a request may have. More than there are endpoints is of no use.
-pub const ATTEMPTS: Value = Value::Within(0, 1000);
-
 /// The type of a setting.
 #[derive(Clone, Copy, Debug)]
 pub enum Value {

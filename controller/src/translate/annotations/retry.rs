@@ -22,9 +22,9 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
     .invalid_means_default(),
     Setting::served(
         "proxy-next-upstream-tries",
-        value::ATTEMPTS,
+        Value::Count,
         "3",
-        "Tries in all, the first included; 0 is one per endpoint.",
+        "Attempts in all, the first included; 0 is one per endpoint; at most 16 in all.",
         |text, settings: &mut Settings| {
             settings.retry.tries = Some(value::int(text)?);
             Ok(())

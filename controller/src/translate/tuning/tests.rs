@@ -132,7 +132,7 @@ fn a_number_out_of_range_keeps_the_default_and_the_problem_names_the_range() {
     for (key, value, range) in [
         ("upstream-keepalive-connections", "9223372036854775807", "from 0 to 1048576"),
         ("upstream-keepalive-connections", "1000000000", "from 0 to 1048576"),
-        ("proxy-next-upstream-tries", "4294967295", "from 0 to 1000"),
+        ("proxy-next-upstream-tries", "4294967295", "from 0 to 2147483647"),
         ("http2-max-concurrent-streams", "0", "from 1 to 65535"),
         ("keep-alive", "4294967295", "from 0 to 2147483647"),
         ("worker-shutdown-timeout", "4294967295d", "from 0 to 2147483647s"),

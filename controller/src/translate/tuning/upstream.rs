@@ -24,9 +24,9 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
     ),
     Setting::served(
         "proxy-next-upstream-tries",
-        value::ATTEMPTS,
+        Value::Count,
         "3",
-        "Tries in all, the first included; 0 is one per endpoint.",
+        "Attempts in all, the first included; 0 is one per endpoint; at most 16 in all.",
         |text, settings: &mut Settings| {
             settings.tuning.next_upstream_tries = value::int(text)?;
             Ok(())
