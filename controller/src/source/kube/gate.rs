@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use http::{Request, Response, Uri};
+use http::{Request, Response, StatusCode, Uri};
 use tower::{BoxError, Layer, Service, ServiceExt};
 
 use super::backoff;
@@ -21,6 +21,10 @@ use super::contact::Contact;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// A watch that lives shorter than this was closed at once.
 const SHORT_WATCH: Duration = Duration::from_secs(2);
+
+/// Why a request that was put off has no answer, with what to do.
+const THROTTLED: &str = "it answers 429, too many requests: it limits how much we may ask; look at its load, and at the \
+                         FlowSchemas and priority levels for our ServiceAccount";
 
 /// Puts the gate in front of a client.
 #[derive(Clone)]
@@ -128,7 +132,10 @@ where
             match &outcome {
                 Ok(answer) => {
                     let status = answer.status();
-                    if status.is_server_error() {
+                    if status == StatusCode::TOO_MANY_REQUESTS {
+                        // Somebody who is only put off must hear why nothing comes.
+                        gate.contact.failed(&path, begun, THROTTLED);
+                    } else if status.is_server_error() {
                         gate.contact.failed(&path, begun, &format!("it answers {status}"));
                     } else {
                         gate.contact.answered(&path);
@@ -219,6 +226,23 @@ mod tests {
             pace.answered(false, now);
         }
         assert_eq!(pace.wait(true, now), Duration::ZERO);
+    }
+
+    #[tokio::test]
+    async fn an_api_server_that_only_puts_off_is_told_as_one_that_does_not_answer() {
+        let contact = Contact::new();
+        let mut seen = contact.subscribe();
+        let inner = tower::service_fn(async |_: Request<()>| {
+            Ok::<_, BoxError>(Response::builder().status(StatusCode::TOO_MANY_REQUESTS).body(()).unwrap())
+        });
+        let mut gate = GateLayer::new(contact).layer(inner);
+        let limit = Instant::now() + Duration::from_secs(60);
+        while seen.borrow_and_update().away.is_none() {
+            assert!(Instant::now() < limit, "nobody is told");
+            gate.call(Request::get("/api/v1/services").body(()).unwrap()).await.unwrap();
+        }
+        let reason = seen.borrow().away.clone().unwrap().reason;
+        assert!(reason.contains("429") && reason.contains("FlowSchemas"), "{reason}");
     }
 
     #[test]
