@@ -74,8 +74,9 @@ pub enum SnapshotError {
     Damaged(String),
     /// It holds something that this version does not know.
     #[error(
-        "it was written by Sluice {program}, and this is {VERSION}, to which not all of it says something ({what}); start \
-         a version that knows it, or remove the file"
+        "it was written by {}, and this is {VERSION}, to which not all of it says something ({what}); it is written anew \
+         by itself when the API answers; to use it before that, start a version that knows it",
+        writer(.program)
     )]
     NotUnderstood {
         /// The version that wrote it.
@@ -109,6 +110,14 @@ pub enum SnapshotError {
     /// It comes from the future.
     #[error("it was written at {0}, which is still to come; set the clock of the machine")]
     Future(Timestamp),
+}
+
+/// Who wrote a file that says this of it.
+fn writer(program: &str) -> String {
+    match program {
+        "" => "an earlier version".to_owned(),
+        program => format!("Sluice {program}"),
+    }
 }
 
 /// What a file says of itself, whatever else is in it.
@@ -389,6 +398,17 @@ mod tests {
             value["delta"]["endpoint_sets"][0] = serde_json::json!({"Patch": ["secret"]});
         });
         assert!(variant.contains("not known") && !variant.contains("secret"), "{variant}");
+    }
+
+    #[test]
+    fn a_file_that_does_not_say_who_wrote_it_is_of_an_earlier_version() {
+        let (_folder, path) = file(Timestamp::now(), |value| {
+            value.as_object_mut().unwrap().remove("program");
+            value["format"] = 1.into();
+        });
+        let text = read(&path, &wanted()).unwrap_err().to_string();
+        assert!(text.contains("written by an earlier version, and this is"), "{text}");
+        assert!(text.contains("written anew by itself when the API answers"), "{text}");
     }
 
     #[test]
