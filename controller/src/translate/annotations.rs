@@ -203,6 +203,7 @@ impl Reader<'_> {
     fn known(&mut self, name: &str, text: &str, entry: &Setting<Settings>) {
         if let Some(word) = self.gates.blocked_words.iter().find(|word| text.contains(&***word)) {
             self.close(
+                entry,
                 name,
                 REJECTED,
                 format!("{text:?} contains the word {word:?}, which annotation-value-word-blocklist forbids"),
@@ -216,6 +217,7 @@ impl Reader<'_> {
         if entry.risk > self.gates.risk && (is_served || is_harmless) {
             let (risk, level) = (entry.risk.as_str(), self.gates.risk.as_str());
             self.close(
+                entry,
                 name,
                 REJECTED,
                 format!("has the risk {risk}, and annotations-risk-level in the ConfigMap is {level}"),
@@ -240,6 +242,7 @@ impl Reader<'_> {
                 Err(Fault::NotYet) => {
                     let reason = format!("the value {text:?} is not implemented yet");
                     self.close(
+                        entry,
                         name,
                         UNABLE,
                         reason,
@@ -259,13 +262,8 @@ impl Reader<'_> {
                 self.parsed.verdict = Verdict::StandAside;
             }
             Support::NotYet(NotYet::Protects | NotYet::ChangesAnswers) => {
-                let mut reason = "the annotation is not implemented yet".to_owned();
-                if entry.whole_host {
-                    let field = self.field(name);
-                    self.parsed.closes_hosts = Some(format!("{} {field}: {reason}", self.object).into());
-                    reason.push_str(", and it holds for all routes of its hosts, which are closed too");
-                }
-                self.close(name, UNABLE, reason, without(&entry.support));
+                let reason = "the annotation is not implemented yet".to_owned();
+                self.close(entry, name, UNABLE, reason, without(&entry.support));
             }
             Support::NoEffect(reason) => {
                 self.warn(name, format!("{text:?} has no effect: {reason}"), "remove the annotation");
@@ -296,13 +294,26 @@ impl Reader<'_> {
             self.parsed.problems.push(problem);
         } else {
             let status = if self.validate { REJECTED } else { UNABLE };
-            self.close(name, status, message, "correct the value");
+            self.close(entry, name, status, message, "correct the value");
         }
     }
 
     /// The routes are closed, which each of these problems has to say.
-    fn close(&mut self, name: &str, status: u16, reason: String, remedy: &str) {
+    fn close(
+        &mut self,
+        entry: &Setting<Settings>,
+        name: &str,
+        status: u16,
+        mut reason: String,
+        remedy: &str,
+    ) {
         let field = self.field(name);
+        if entry.whole_host {
+            // For whatever reason it closes: it was to hold for others too.
+            let why = crate::problem::reason(&format!("{} {field}: {reason}", self.object));
+            self.parsed.closes_hosts = Some(why);
+            reason.push_str(", and it holds for all routes of its hosts, which are closed too");
+        }
         let fate = match status {
             REJECTED => "the Ingress is rejected, and all its routes answer 404",
             _ => "the routes of this Ingress answer 503",

@@ -80,7 +80,8 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> Output {
     if ingress.rules.is_empty() && has_default_backend {
         claims.hosts.push((HostPattern::Any, Vec::new()));
     }
-    let on = |name| ingress.annotation(name).is_some_and(|text| value::bool(text) == Ok(true));
+    // Of what is closed, a slip may have meant either.
+    let on = |name| ingress.annotation(name).is_some_and(|text| value::bool(text.trim()) != Ok(false));
     let regex = deny.is_some() && (on("use-regex") || ingress.annotation("rewrite-target").is_some());
     let aliases = match &deny {
         Some(_) => names::aliases(ingress, on("from-to-www-redirect"), &claims.hosts),

@@ -20,7 +20,7 @@ use super::backend::{Reference, Uses};
 use super::facts::Facts;
 use super::view::View;
 use crate::problem::error;
-use crate::store::IngressPath;
+use crate::store::{IngressPath, PathType};
 use paths::{Place, Table};
 
 /// What the node gives; no host when nobody claims it.
@@ -84,7 +84,7 @@ impl Builder<'_, '_> {
         for facts in claimants.iter().filter(|facts| facts.closes_hosts.is_none()) {
             let message = format!(
                 "all routes of host {pattern} answer 503, because Ingress {} asks for what holds for the whole host \
-                 and is not implemented yet",
+                 and cannot be served",
                 closer.ingress.name
             );
             let remedy = "give one of the two another host";
@@ -98,6 +98,7 @@ impl Builder<'_, '_> {
         // One Ingress that asks for regular expressions makes all paths of the host such.
         let regex = claimants.iter().any(|facts| facts.regex);
         for facts in claimants {
+            // What is closed is so as it stands, and as an expression too.
             let regex = regex && facts.closed().is_some();
             for &rule in facts.rules_of(pattern) {
                 let paths = facts.ingress.rules[rule as usize].paths.as_deref().unwrap_or_default();
@@ -120,20 +121,20 @@ impl Builder<'_, '_> {
     ) {
         let object = object_ref(facts);
         let field = || format!("spec.rules[{rule}].http.paths[{index}]");
-        let (text, fault) = meant_path(&path.path, regex);
+        let (text, fault) = meant_path(&path.path, facts.regex);
         if let Some((reason, remedy)) = fault {
             let message =
                 format!("{:?} {reason}; {text} answers {REJECTED} until it is corrected", path.path);
             self.problems.push(error(&object, format!("{}.path", field()), message, remedy));
         }
-        let (place, matches) = if regex {
-            (Place::regex(text.clone()), paths::regex_match(&text))
-        } else {
-            let place = Place::plain(text.clone(), path.path_type);
-            let matches = place.to_match();
-            (place, matches)
-        };
-        if let Some(winner) = table.taken(&place) {
+        let mut places = vec![Place::plain(text.clone(), path.path_type)];
+        if regex && path.path_type == PathType::Exact {
+            // An expression has no end of its own.
+            places.push(Place::plain(text.clone(), PathType::Prefix));
+        }
+        let taken = places.iter().filter_map(|place| table.taken(place)).next_back();
+        let expression_is_taken = places.last().is_some_and(|place| table.taken(place).is_some());
+        if let Some(winner) = taken {
             let origin = &winner.origin;
             let is_closed = if winner.policies.deny.is_some() { " and is closed" } else { "" };
             let message = format!(
@@ -143,6 +144,9 @@ impl Builder<'_, '_> {
             );
             let remedy = "remove one of the two, or give it another host or path";
             self.problems.push(error(&object, format!("{}.path", field()), message, remedy));
+        }
+        places.retain(|place| table.taken(place).is_none());
+        if places.is_empty() {
             return;
         }
         let reference = Reference {
@@ -160,7 +164,18 @@ impl Builder<'_, '_> {
             }
             None => facts.policies(&path.path),
         };
-        table.put(place, matches, forward(backend), policies, origin(facts, rule, index, text));
+        let origin = origin(facts, rule, index, text);
+        let mut put = |place, matches| {
+            table.put(place, matches, forward(backend.clone()), policies.clone(), origin.clone());
+        };
+        for place in places {
+            let matches = place.to_match();
+            put(place, matches);
+        }
+        if regex && !expression_is_taken {
+            let (place, matches) = paths::expression(slashed(&path.path));
+            put(place, matches);
+        }
     }
 
     /// The rule for whatever no path takes: the default backend of the oldest Ingress that has one, else the
@@ -214,11 +229,16 @@ impl Builder<'_, '_> {
     }
 }
 
-/// The path that is claimed for what an Ingress says, and what is wrong with that, with how to fix it.
+fn slashed(path: &str) -> Arc<str> {
+    if path.starts_with('/') { path.into() } else { format!("/{path}").into() }
+}
+
+/// The path that is claimed for what an Ingress says, and what is wrong with that, with how to fix it. Dots of
+/// an expression are no segments.
 fn meant_path(path: &str, regex: bool) -> (Arc<str>, Option<(&'static str, &'static str)>) {
     if !path.starts_with('/') {
         let fault = ("does not begin with a slash", "begin the path with a slash");
-        return (format!("/{path}").into(), Some(fault));
+        return (slashed(path), Some(fault));
     }
     match paths::reachable(path).filter(|_| !regex) {
         Some(other) => {

@@ -140,12 +140,92 @@ fn paths_that_are_meant_as_expressions_are_closed_as_such() {
         world.rules("shop.example"),
         [
             format!("/admin-of-others-and-longer -> {WEB}"),
-            format!("~(?i)^/look/ -> {WEB} denied 503"),
+            format!("/look/(?!public) -> {WEB} denied 503"),
             format!("~(?i)^/admin(/|$)(.*) -> {WEB} denied 503"),
+            format!("/admin(/|$)(.*) -> {WEB} denied 503"),
+            format!("~(?i)^/look/ -> {WEB} denied 503"),
             format!("~(?i)^/old -> {WEB} denied 404"),
+            format!("/old -> {WEB} denied 404"),
             format!("/ -> {WEB}"),
         ]
     );
+}
+
+#[test]
+fn an_expression_that_cannot_be_read_closes_no_longer_path_of_others() {
+    let mut world = world();
+    world.put([
+        created(ingress("api", paths("shop.example", &["/", "/api"])), 1),
+        created(with("spa", &[("use-regex", "true")], regex_to("shop.example", &["/(?!api).*"])), 2),
+    ]);
+    assert_eq!(
+        world.rules("shop.example"),
+        [
+            format!("/(?!api).* -> {WEB} denied 503"),
+            format!("/api -> {WEB}"),
+            format!("~(?i)^/ -> {WEB} denied 503"),
+            format!("/ -> {WEB}"),
+        ]
+    );
+}
+
+#[test]
+fn a_slip_in_what_asks_for_expressions_or_for_www_is_closed_as_if_it_asked() {
+    let mut world = world();
+    world.put([
+        ingress("shop", paths("shop.example", &["/"])),
+        with("admin", &[("use-regex", "yes")], regex_to("shop.example", &["/admin(/|$)(.*)"])),
+        with("www", &[("from-to-www-redirect", "yes")], paths("other.example", &["/"])),
+        with(
+            "plain",
+            &[("use-regex", "false"), ("ssl-redirect", "maybe")],
+            regex_to("plain.example", &["/x."]),
+        ),
+    ]);
+    assert_eq!(world.rules("shop.example")[0], format!("~(?i)^/admin(/|$)(.*) -> {WEB} denied 404"));
+    assert_eq!(world.rules("www.other.example"), ["/ -> default denied 404"]);
+    assert_eq!(world.rules("plain.example")[0], format!("/x. -> {WEB} denied 404"));
+}
+
+#[test]
+fn what_is_closed_keeps_its_own_place_when_somebody_asks_for_expressions_on_its_host() {
+    let mut world = world();
+    let closed = rejected("closed", paths("shop.example", &["=/admin", "/x//admin", "/a+b"]));
+    world.put([
+        created(closed, 1),
+        created(ingress("open", paths("shop.example", &["=/admin", "/x/admin", "/a+b", "/"])), 2),
+        created(with("new", &[("rewrite-target", "/$1")], regex_to("shop.example", &["/new/(.*)"])), 3),
+    ]);
+    let rules = world.rules("shop.example");
+    for path in ["=/admin", "/admin", "/x/admin", "/a+b", "~(?i)^/admin", "~(?i)^/a+b"] {
+        let rule = format!("{path} -> {WEB} denied 404");
+        assert!(rules.contains(&rule), "{rule}: {rules:?}");
+    }
+    let open: Vec<&String> = rules.iter().filter(|rule| !rule.contains("denied")).collect();
+    assert_eq!(open, [&format!("/ -> {WEB}")]);
+}
+
+#[test]
+fn client_certificates_close_the_whole_host_also_when_their_secret_is_misspelled() {
+    let mut world = world();
+    let guarded = with("guarded", &[("auth-tls-secret", "default/CA")], paths("shop.example", &["/admin"]));
+    world.put([created(ingress("api", paths("shop.example", &["/api"])), 1), created(guarded, 2)]);
+    assert_eq!(
+        world.rules("shop.example"),
+        [
+            format!("/admin -> {WEB} denied 404"),
+            format!("/api -> {WEB} denied 503"),
+            "/ -> default denied 503".into(),
+        ]
+    );
+}
+
+#[test]
+fn more_attempts_than_are_ever_made_are_served() {
+    let mut world = world();
+    world.put([with("shop", &[("proxy-next-upstream-tries", "5000")], paths("shop.example", &["/"]))]);
+    assert_eq!(world.rules("shop.example"), [format!("/ -> {WEB}")]);
+    assert_eq!(world.problems(), []);
 }
 
 #[test]

@@ -12,7 +12,17 @@ use crate::store::PathType;
 pub(super) struct Place {
     kind: PathKind,
     length: std::cmp::Reverse<usize>,
+    form: Form,
     path: Arc<str>,
+}
+
+/// What decides among places of one length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Form {
+    /// What an expression begins with that cannot be read: before that path itself, since the whole is longer.
+    Beginning,
+    Expression,
+    Plain,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,13 +84,8 @@ impl Place {
         Self::new(kind, path)
     }
 
-    /// Of a path that is a regular expression: by its length among the prefixes, as in ingress-nginx.
-    pub(super) fn regex(path: Arc<str>) -> Self {
-        Self::new(PathKind::Prefix, path)
-    }
-
     fn new(kind: PathKind, path: Arc<str>) -> Self {
-        Self { kind, length: std::cmp::Reverse(path.len()), path }
+        Self { kind, length: std::cmp::Reverse(path.len()), form: Form::Plain, path }
     }
 
     /// The match for the path as it stands.
@@ -92,35 +97,62 @@ impl Place {
     }
 }
 
-/// The match for a path as a regular expression, as ingress-nginx reads it: from the beginning of the path,
-/// without regard to case. Where ours cannot read it, what stands before its first special character counts,
-/// so that it covers too much rather than too little.
-pub(super) fn regex_match(path: &str) -> PathMatch {
+/// The place and the match for a path as a regular expression, as ingress-nginx reads it: from the beginning of
+/// the path, without regard to case, by its length among the prefixes. Where ours cannot read it, what stands
+/// before its first special character counts, so that it covers too much rather than too little; it then stands
+/// where that stands, so that it closes nothing of others that is more exact.
+pub(super) fn expression(path: Arc<str>) -> (Place, PathMatch) {
+    let (form, length, matches) = match readable(&path) {
+        Some(whole) => (Form::Expression, path.len(), whole),
+        None => {
+            let plain = beginning(&path);
+            let matches = match plain {
+                "" => "^".to_owned(),
+                plain => format!("(?i)^{}", regex::escape(plain)),
+            };
+            (Form::Beginning, plain.len().max(1), matches)
+        }
+    };
+    let place = Place { kind: PathKind::Prefix, length: std::cmp::Reverse(length), form, path };
+    (place, PathMatch::Regex(matches.into()))
+}
+
+fn readable(path: &str) -> Option<String> {
     let whole = format!("(?i)^{path}");
     // A limit well below that of the data plane, which holds for what a host's expressions come to together.
-    if regex::RegexBuilder::new(&whole).size_limit(REGEX_LIMIT).build().is_ok() {
-        return PathMatch::Regex(whole.into());
-    }
+    regex::RegexBuilder::new(&whole).size_limit(REGEX_LIMIT).build().is_ok().then_some(whole)
+}
+
+/// What every path begins with that the expression can mean.
+fn beginning(path: &str) -> &str {
     if has_alternatives(path) {
-        return PathMatch::Regex("^".into());
+        return "";
     }
     let special = |c: char| !(c.is_alphanumeric() || "/-_~.%".contains(c));
     let plain = path.split_once(special).map_or(path, |(plain, _)| plain);
     // What is repeated by `?` or `*` need not be there.
-    let plain = match path[plain.len()..].starts_with(['?', '*', '{']) {
+    match path[plain.len()..].starts_with(['?', '*', '{']) {
         true => &plain[..plain.char_indices().last().map_or(0, |(at, _)| at)],
         false => plain,
-    };
-    PathMatch::Regex(format!("(?i)^{}", regex::escape(plain)).into())
+    }
 }
 
 /// Whether an expression has a `|` outside of its groups: then what it begins with says nothing of the rest.
 fn has_alternatives(path: &str) -> bool {
     let (mut depth, mut escaped) = (0_i32, false);
+    // Characters of the class so far, its `^` left out: a `]` that comes first is one of them.
+    let mut class: Option<usize> = None;
     for c in path.chars() {
         match c {
-            _ if escaped => escaped = false,
+            _ if escaped => {
+                escaped = false;
+                class = class.map(|length| length + 1);
+            }
             '\\' => escaped = true,
+            ']' if class.is_some_and(|length| length > 0) => class = None,
+            '^' if class == Some(0) => {}
+            _ if class.is_some() => class = class.map(|length| length + 1),
+            '[' => class = Some(0),
             '(' => depth += 1,
             ')' => depth -= 1,
             '|' if depth <= 0 => return true,
@@ -174,7 +206,7 @@ mod tests {
     use super::*;
 
     fn text(path: &str) -> String {
-        match regex_match(path) {
+        match expression(path.into()).1 {
             PathMatch::Regex(text) => text.to_string(),
             other => panic!("{other:?}"),
         }
@@ -187,7 +219,23 @@ mod tests {
         assert_eq!(text("/admin?(?!x)"), "(?i)^/admi");
         assert_eq!(text("/a.b[("), "(?i)^/a\\.b");
         assert_eq!(text("/a|/b(?!x)"), "^");
+        assert_eq!(text("/a[(]|/secret(?!x)"), "^");
+        assert_eq!(text("/a[]|(](?!x)"), "(?i)^/a");
+        assert_eq!(text("/a[^])|](?!x)"), "(?i)^/a");
+        assert_eq!(text("/a[\\](]|/secret(?!x)"), "^");
         assert_eq!(text("/x{1000}{1000}{1000}"), "(?i)^/");
+    }
+
+    #[test]
+    fn an_expression_that_cannot_be_read_closes_nothing_that_is_longer_than_what_it_begins_with() {
+        let place = |path: &str| expression(path.into()).0;
+        let plain = |path: &str| Place::plain(path.into(), PathType::Prefix);
+        for unreadable in ["/(?!api).*", "/a[(]|/secret(?!x)"] {
+            assert!(plain("/api") < place(unreadable) && place(unreadable) < plain("/"), "{unreadable}");
+        }
+        assert!(place("/admin/(?!public)") < plain("/admin/"));
+        assert!(plain("/admin/x") < place("/admin/(?!public)"));
+        assert!(place("/admin(/|$)(.*)") < plain("/admin/x"), "one that can be read stands by its length");
     }
 
     #[test]
