@@ -1,18 +1,25 @@
 //! Room for a number of connections. Where there is none, the one that came first goes.
 //!
 //! Whoever is slow on purpose can fill any number of places; but nobody can keep one from those who come after and
-//! need it for a moment only.
+//! need it for a moment only. Nobody goes before it has had time to be served: of many who come at once, those who
+//! are too many wait until one of the others has ended or has had its time.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
+
+/// How long whoever has a place keeps it, come who may.
+const KEPT: Duration = Duration::from_millis(100);
 
 /// The room.
 #[derive(Debug)]
 pub(super) struct Places {
     size: usize,
     inner: Mutex<Inner>,
+    /// A place has become free, or will at another time.
+    changed: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -25,8 +32,8 @@ struct Inner {
 #[derive(Debug)]
 struct Taken {
     end: Arc<Notify>,
-    /// Whether it may go for another.
-    may_go: bool,
+    /// From when on it may go for another, if ever.
+    may_go: Option<Instant>,
 }
 
 /// One of the places; free when it is dropped.
@@ -43,35 +50,53 @@ pub(super) struct Evicted(Arc<Notify>);
 
 impl Places {
     pub(super) fn new(size: usize) -> Arc<Self> {
-        Arc::new(Self { size, inner: Mutex::default() })
+        Arc::new(Self { size, inner: Mutex::default(), changed: Notify::new() })
     }
 
-    /// A place for a new connection.
-    pub(super) fn take(self: &Arc<Self>) -> (Place, Evicted) {
+    /// A place for a new connection, as soon as there is one.
+    pub(super) async fn take(self: &Arc<Self>) -> (Place, Evicted) {
         let end = Arc::new(Notify::new());
-        let mut inner = self.lock();
-        // All of them may go.
-        inner.make_room(self.size);
-        (self.enter(&mut inner, end.clone(), true), Evicted(end))
+        let place = self.when_free(|inner| self.enter(inner, end.clone(), Some(Instant::now() + KEPT))).await;
+        (place, Evicted(end))
     }
 
-    /// A place here in exchange for one elsewhere. It is kept until [`may_go`](Exchanged::may_go); `None` where all
-    /// are kept.
-    pub(super) fn take_from(self: &Arc<Self>, place: &Mutex<Option<Place>>) -> Option<Exchanged> {
-        let mut held = place.lock().unwrap_or_else(PoisonError::into_inner);
-        let end = held.as_ref()?.end.clone();
-        let mut inner = self.lock();
-        if !inner.make_room(self.size) {
-            return None;
-        }
-        let new = self.enter(&mut inner, end, false);
-        drop(inner);
+    /// A place here in exchange for one elsewhere, as soon as there is one. It is kept until
+    /// [`may_go`](Exchanged::may_go). `None` where there is none to exchange.
+    pub(super) async fn take_from(self: &Arc<Self>, place: &Mutex<Option<Place>>) -> Option<Exchanged> {
+        let held = || place.lock().unwrap_or_else(PoisonError::into_inner);
+        let end = held().as_ref()?.end.clone();
+        let new = self.when_free(|inner| self.enter(inner, end.clone(), None)).await;
         let exchanged = Exchanged { room: self.clone(), number: new.number };
-        *held = Some(new);
+        *held() = Some(new);
         Some(exchanged)
     }
 
-    fn enter(self: &Arc<Self>, inner: &mut Inner, end: Arc<Notify>, may_go: bool) -> Place {
+    /// Waits until there is room, and then takes it.
+    async fn when_free(&self, take: impl Fn(&mut Inner) -> Place) -> Place {
+        loop {
+            // Before the look: what changes from now on is heard of.
+            let changed = self.changed.notified();
+            let aged = {
+                let mut inner = self.lock();
+                match inner.make_room(self.size, Instant::now()) {
+                    Ok(()) => return take(&mut inner),
+                    Err(aged) => aged,
+                }
+            };
+            let aged = async {
+                match aged {
+                    Some(at) => tokio::time::sleep_until(at.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = changed => {}
+                () = aged => {}
+            }
+        }
+    }
+
+    fn enter(self: &Arc<Self>, inner: &mut Inner, end: Arc<Notify>, may_go: Option<Instant>) -> Place {
         let number = inner.next;
         inner.next += 1;
         inner.taken.insert(number, Taken { end: end.clone(), may_go });
@@ -85,14 +110,20 @@ impl Places {
 }
 
 impl Inner {
-    /// Whether there is room for one more, by whatever goes for it.
-    fn make_room(&mut self, size: usize) -> bool {
+    /// Makes room for one more, by whatever goes for it. Else says when somebody may go, if that is known.
+    fn make_room(&mut self, size: usize, now: Instant) -> Result<(), Option<Instant>> {
         if self.taken.len() < size {
-            return true;
+            return Ok(());
         }
-        let first = self.taken.iter().find(|(_, taken)| taken.may_go).map(|(number, _)| *number);
-        let gone = first.and_then(|number| self.taken.remove(&number));
-        gone.map(|taken| taken.end.notify_one()).is_some()
+        let may_go = |taken: &Taken| taken.may_go.is_some_and(|at| at <= now);
+        let first = self.taken.iter().find(|(_, taken)| may_go(taken)).map(|(number, _)| *number);
+        match first.and_then(|number| self.taken.remove(&number)) {
+            Some(taken) => {
+                taken.end.notify_one();
+                Ok(())
+            }
+            None => Err(self.taken.values().filter_map(|taken| taken.may_go).min()),
+        }
     }
 }
 
@@ -104,11 +135,12 @@ pub(super) struct Exchanged {
 }
 
 impl Exchanged {
-    /// From now on it may go for another.
+    /// From soon on it may go for another.
     pub(super) fn may_go(self) {
         if let Some(taken) = self.room.lock().taken.get_mut(&self.number) {
-            taken.may_go = true;
+            taken.may_go = Some(Instant::now() + KEPT);
         }
+        self.room.changed.notify_waiters();
     }
 }
 
@@ -122,6 +154,7 @@ impl Evicted {
 impl Drop for Place {
     fn drop(&mut self) {
         self.room.lock().taken.remove(&self.number);
+        self.room.changed.notify_waiters();
     }
 }
 
@@ -135,33 +168,53 @@ mod tests {
         evicted.wait().now_or_never().is_some()
     }
 
-    #[test]
-    fn who_came_first_makes_room() {
+    #[tokio::test]
+    async fn who_came_first_makes_room() {
         let room = Places::new(2);
-        let (first, one) = room.take();
-        let (second, two) = room.take();
+        let (first, one) = room.take().await;
+        let (second, two) = room.take().await;
         drop(second);
-        let (_third, three) = room.take();
+        let (_third, three) = room.take().await;
         assert!(!is_gone(&one) && !is_gone(&three), "there was room");
-        let (_fourth, _) = room.take();
+        let (_fourth, _) = room.take().await;
         assert!(is_gone(&one) && !is_gone(&two) && !is_gone(&three));
         drop(first);
-        let (_fifth, _) = room.take();
+        let (_fifth, _) = room.take().await;
         assert!(is_gone(&three), "the place of one that has gone counts once");
     }
 
-    #[test]
-    fn who_waits_for_a_document_is_not_put_out_for_another() {
+    #[tokio::test]
+    async fn nobody_goes_before_it_could_be_served() {
+        let room = Places::new(1);
+        let came = Instant::now();
+        let (place, one) = room.take().await;
+        let mut next = Box::pin(room.take());
+        let at_once = next.as_mut().now_or_never();
+        if came.elapsed() < KEPT {
+            assert!(at_once.is_none() && !is_gone(&one), "it has only come");
+        }
+        drop((place, at_once, next));
+        let came = Instant::now();
+        let (_place, two) = room.take().await;
+        let (_other, _) = room.take().await;
+        assert!(is_gone(&two) && came.elapsed() >= KEPT, "it was given its time");
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_a_document_is_not_put_out_for_another() {
         let (short, long) = (Places::new(1), Places::new(1));
-        let (place, one) = short.take();
+        let (place, one) = short.take().await;
         let held = Mutex::new(Some(place));
-        let kept = long.take_from(&held).unwrap();
-        let (other, two) = short.take();
+        let kept = long.take_from(&held).await.unwrap();
+        let (other, two) = short.take().await;
         assert!(!is_gone(&one), "it left its place");
         let other = Mutex::new(Some(other));
-        assert!(long.take_from(&other).is_none(), "nobody may go");
-        kept.may_go();
-        assert!(long.take_from(&other).is_some());
+        {
+            let mut waits = Box::pin(long.take_from(&other));
+            assert!(waits.as_mut().now_or_never().is_none(), "nobody may go");
+            kept.may_go();
+            assert!(waits.await.is_some(), "it heard of that");
+        }
         assert!(is_gone(&one) && !is_gone(&two));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A probe of the kubelet has to be answered whoever else asks, and how slowly: otherwise a healthy gateway is
 //! restarted. So every connection is accepted, carries one request and has an end; where there is no room, the one
-//! that has been there longest goes ([`places`](super::places)). Documents that take time to make are made on a thread
+//! that has been there longest goes, but none before it could be served ([`places`](super::places)). Documents that take time to make are made on a thread
 //! of their own, one at a time ([`press`](super::press)), and whoever reads one takes nobody else's place.
 
 use std::convert::Infallible;
@@ -27,6 +27,10 @@ use super::press::Press;
 const SHORT: usize = 48;
 /// Connections that wait for a document or read one.
 const LONG: usize = 8;
+/// How long somebody waits until there is room among the latter.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Accepts in a row, before those who were accepted are looked at.
+const ACCEPTS: u32 = 8;
 /// Time for a request head.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time for everything.
@@ -87,7 +91,13 @@ pub(super) async fn run(listener: TcpListener, site: impl Site) {
         long: Places::new(LONG),
     });
     let mut complained: Option<Instant> = None;
+    let mut accepts = 0;
     loop {
+        accepts += 1;
+        if accepts % ACCEPTS == 0 {
+            accepts = 0;
+            tokio::task::yield_now().await;
+        }
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
@@ -99,7 +109,8 @@ pub(super) async fn run(listener: TcpListener, site: impl Site) {
                 continue;
             }
         };
-        let (place, evicted) = server.short.take();
+        // Until there is one, the others wait in the kernel's queue.
+        let (place, evicted) = server.short.take().await;
         let server = server.clone();
         tokio::spawn(async move {
             // Dropped with the connection.
@@ -155,7 +166,8 @@ impl<S: Site> Server<S> {
     }
 
     async fn page(&self, page: &'static str, place: &Mutex<Option<Place>>) -> Document {
-        let Some(long) = self.long.take_from(place) else {
+        let long = tokio::time::timeout(PATIENCE, self.long.take_from(place)).await;
+        let Ok(Some(long)) = long else {
             let said = "others wait for a document already; ask again\n";
             return Document::text(StatusCode::SERVICE_UNAVAILABLE, said);
         };

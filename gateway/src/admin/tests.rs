@@ -242,3 +242,49 @@ async fn who_reads_a_large_page_slowly_keeps_nobody_waiting() {
     assert_eq!(get(address, "/healthz").await.0, 200);
     drop(slow);
 }
+
+#[tokio::test]
+async fn a_burst_of_connections_puts_out_no_probe() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut burst = Vec::new();
+    // All of them are in the queue of the kernel before the first is accepted.
+    for _ in 0..120 {
+        let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+        burst.push(stream);
+    }
+    tokio::spawn(server::run(listener, Large));
+    for (number, stream) in burst.iter_mut().enumerate() {
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer).await;
+        assert!(answer.starts_with(b"HTTP/1.1 200"), "connection {number}: {answer:?}");
+    }
+}
+
+/// A page that takes a while.
+struct Slow;
+
+impl server::Site for Slow {
+    fn refuse(&self, _: &http::Request<hyper::body::Incoming>) -> Option<server::Document> {
+        None
+    }
+
+    fn find(&self, _: &str) -> server::Found {
+        server::Found::Page("/metrics")
+    }
+
+    fn make(&self, _: &'static str) -> server::Document {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        server::Document::text(http::StatusCode::OK, "ok\n")
+    }
+}
+
+#[tokio::test]
+async fn who_comes_ninth_for_a_page_waits_for_its_turn() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(server::run(listener, Slow));
+    let answers = futures::future::join_all((0..16).map(|_| get(address, "/metrics"))).await;
+    assert!(answers.iter().all(|(status, _)| *status == 200), "{answers:?}");
+}
