@@ -136,4 +136,27 @@ mod tests {
         assert!(readiness.is_ready());
         assert!(plane.end(Duration::ZERO).await);
     }
+
+    #[tokio::test]
+    async fn a_delta_without_news_publishes_no_problems() {
+        let telemetry = Telemetry::new(Options::default(), AccessLog::none()).unwrap();
+        let (plane, _reports) = DataPlane::start(1, Driver::Direct, Arc::new(telemetry)).unwrap();
+        plane.apply(&Delta { complete: true, ..Delta::default() });
+        let before = plane.state().problems();
+        plane.apply(&Delta { tuning: Some(Arc::default()), ..Delta::default() });
+        assert!(Arc::ptr_eq(&before, &plane.state().problems()), "all were sorted and copied at each delta");
+        // Nobody listens at an address of another machine.
+        let bind = Bind {
+            addresses: vec![[192, 0, 2, 1].into()],
+            port: 18080,
+            declared_port: 80,
+            protocol: BindProtocol::Http,
+            source: "--http-port".into(),
+        };
+        let group = ListenerGroup { id: GroupId::ingress(), binds: vec![bind], listeners: Vec::new() };
+        let groups = vec![Change::Put(GroupId::ingress(), Arc::new(group))];
+        plane.apply(&Delta { groups, ..Delta::default() });
+        assert_eq!(plane.state().problems().len(), 1, "there is news");
+        assert!(plane.end(Duration::ZERO).await);
+    }
 }

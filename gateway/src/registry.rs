@@ -21,6 +21,7 @@ mod sessions;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,7 +39,7 @@ pub use prober::{ProbePolicy, Prober, ProberHandle};
 pub use sessions::Sessions;
 
 use endpoint_set::Members;
-use own::Own;
+use own::{Own, Questions, Verdict};
 use ring::Rings;
 
 /// Where the registry says what it finds out by itself ([`Report::EndpointEjected`]). Called on the request
@@ -70,8 +71,10 @@ struct SetEntry {
     configured: bool,
     pools: usize,
     ring_pools: usize,
-    /// Endpoints that are left out, because they are listeners of our own; nearly always none.
-    refused: Vec<sluice_config::Endpoint>,
+    /// Endpoints that are left out, because they are these listeners of our own; nearly always none.
+    refused: Vec<(sluice_config::Endpoint, Arc<str>)>,
+    /// Whether it could not be asked of some endpoint whether it is ours: then all are asked of at the next change.
+    unsure: bool,
 }
 
 impl Registry {
@@ -91,12 +94,13 @@ impl Registry {
     pub fn apply(&self, delta: &Delta) {
         let mut state = self.lock();
         let now = Instant::now();
+        let State { sets, own, .. } = &mut *state;
+        let own = own.questions();
         for change in &delta.endpoint_sets {
             if let Change::Put(key, set) = change {
-                let State { sets, own, .. } = &mut *state;
                 let entry = self.set_entry(sets, key);
                 entry.configured = true;
-                self.publish(entry, own, &set.endpoints, now);
+                self.publish(entry, &own, &set.endpoints, now);
             }
         }
         for change in &delta.pools {
@@ -112,6 +116,7 @@ impl Registry {
     pub fn remove(&self, delta: &Delta) {
         let mut state = self.lock();
         let State { sets, pools, own } = &mut *state;
+        let own = own.questions();
         let now = Instant::now();
         for change in &delta.pools {
             if let Change::Remove(key) = change
@@ -129,7 +134,7 @@ impl Registry {
                     self.refused_changed.fetch_or(!entry.refused.is_empty(), Ordering::Relaxed);
                     sets.remove(key);
                 } else {
-                    self.publish(entry, own, &[], now);
+                    self.publish(entry, &own, &[], now);
                 }
             }
         }
@@ -142,6 +147,7 @@ impl Registry {
         if !own.set(listeners) {
             return;
         }
+        let own = own.questions();
         let now = Instant::now();
         let keys: Vec<_> = sets.values().map(|entry| entry.members.set().key().clone()).collect();
         for key in keys {
@@ -151,9 +157,12 @@ impl Registry {
                 address: endpoint.address(),
                 zone: endpoint.zone().cloned(),
             };
-            let mut all: Vec<_> = members.iter().map(as_configured).chain(entry.refused.clone()).collect();
+            let refused = entry.refused.iter().map(|(endpoint, _)| endpoint.clone());
+            let mut all: Vec<_> = members.iter().map(as_configured).chain(refused).collect();
             all.sort();
-            self.publish(entry, own, &all, now);
+            // Earlier verdicts were about other listeners.
+            entry.unsure = true;
+            self.publish(entry, &own, &all, now);
         }
     }
 
@@ -166,11 +175,12 @@ impl Registry {
         let state = self.lock();
         let of_set = |entry: &SetEntry| {
             let set = entry.members.set().key().clone();
-            let endpoint = |refused: &sluice_config::Endpoint| {
-                let listener = state.own.listener(refused.address)?.clone();
-                Some(OwnEndpoint { set: set.clone(), address: refused.address, listener })
+            let endpoint = |(refused, listener): &(sluice_config::Endpoint, Arc<str>)| OwnEndpoint {
+                set: set.clone(),
+                address: refused.address,
+                listener: listener.clone(),
             };
-            entry.refused.iter().filter_map(endpoint).collect::<Vec<_>>()
+            entry.refused.iter().map(endpoint).collect::<Vec<_>>()
         };
         Some(state.sets.values().filter(|entry| !entry.refused.is_empty()).flat_map(of_set).collect())
     }
@@ -240,23 +250,27 @@ impl Registry {
             pools: 0,
             ring_pools: 0,
             refused: Vec::new(),
+            unsure: false,
         })
     }
 
-    fn publish(&self, entry: &mut SetEntry, own: &Own, endpoints: &[sluice_config::Endpoint], now: Instant) {
-        let is_own = |endpoint: &sluice_config::Endpoint| own.listener(endpoint.address).is_some();
-        // A copy only where it is needed.
-        let others: Option<Vec<_>> = endpoints.iter().any(is_own).then(|| {
-            let (refused, others) = endpoints.iter().cloned().partition(is_own);
-            entry.refused = refused;
-            others
-        });
-        if others.is_some() || !entry.refused.is_empty() {
+    fn publish(
+        &self,
+        entry: &mut SetEntry,
+        own: &Questions<'_>,
+        endpoints: &[sluice_config::Endpoint],
+        now: Instant,
+    ) {
+        let refused = entry.find_own(own, endpoints);
+        if !refused.is_empty() || !entry.refused.is_empty() {
             self.refused_changed.store(true, Ordering::Relaxed);
         }
-        if others.is_none() {
-            entry.refused = Vec::new();
-        }
+        entry.refused = refused;
+        // A copy only where it is needed.
+        let others: Option<Vec<_>> = (!entry.refused.is_empty()).then(|| {
+            let ours: HashSet<_> = entry.refused.iter().map(|(endpoint, _)| endpoint.address).collect();
+            endpoints.iter().filter(|endpoint| !ours.contains(&endpoint.address)).cloned().collect()
+        });
         if entry.members.replace(others.as_deref().unwrap_or(endpoints), now) {
             self.published.fetch_add(1, Ordering::Relaxed);
             self.rings.refresh(entry.members.set());
@@ -282,6 +296,35 @@ impl fmt::Debug for Registry {
 impl SetEntry {
     fn is_unused(&self) -> bool {
         !self.configured && self.pools == 0
+    }
+
+    /// Those of the next endpoints that are listeners of our own. One that was there before and is not ours is not asked
+    /// of again: there may be thousands, and most changes are of one.
+    fn find_own(
+        &mut self,
+        own: &Questions<'_>,
+        endpoints: &[sluice_config::Endpoint],
+    ) -> Vec<(sluice_config::Endpoint, Arc<str>)> {
+        let members = self.members.set().current();
+        let again = std::mem::take(&mut self.unsure);
+        let mut refused = Vec::new();
+        for endpoint in endpoints {
+            if !again && members.member(endpoint.address).is_some() {
+                continue;
+            }
+            match own.ask(endpoint.address) {
+                Verdict::Other => {}
+                Verdict::Ours(listener) => refused.push((endpoint.clone(), listener)),
+                Verdict::Unknown(listener) => {
+                    self.unsure = true;
+                    // As it was.
+                    if self.refused.iter().any(|(before, _)| before.address == endpoint.address) {
+                        refused.push((endpoint.clone(), listener));
+                    }
+                }
+            }
+        }
+        refused
     }
 }
 

@@ -103,6 +103,7 @@ impl Configuration {
 impl State {
     /// The state before the first delta. The reporter hears of ejected endpoints; it must not block.
     pub fn new(telemetry: Arc<Telemetry>, reporter: Reporter) -> Arc<Self> {
+        telemetry.problems(&[]);
         Arc::new(Self {
             routes: ArcSwap::default(),
             tuning: ArcSwap::default(),
@@ -119,7 +120,10 @@ impl State {
 
     /// Replaces the list of what is wrong with the input.
     pub fn set_problems(&self, problems: Vec<Problem>) {
-        self.tell(|told| told.input = problems);
+        self.tell(|told| {
+            told.input = problems;
+            true
+        });
     }
 
     /// Takes over how the listeners are: whether they serve, what is wrong with them, and where they are, so that
@@ -127,9 +131,11 @@ impl State {
     pub(crate) fn set_listening(&self, listeners: &Listeners) {
         // Asked under the lock: of two callers the later one has the newer answer.
         self.tell(|told| {
-            told.listeners = listeners.problems();
+            let problems = listeners.problems();
+            let news = told.listeners != problems;
+            told.listeners = problems;
             self.readiness.set_bound(listeners.are_serving());
-            self.set_own(told, |told| &mut told.traffic, listeners.addresses());
+            self.set_own(told, |told| &mut told.traffic, listeners.addresses()) || news
         });
     }
 
@@ -140,23 +146,22 @@ impl State {
 
     /// Takes in which endpoints are listeners of our own, after the registry has changed.
     pub(crate) fn registry_changed(&self) {
-        let mut told = self.told();
-        if self.find_own_endpoints(&mut told) {
-            self.publish_problems(&told);
-        }
+        self.tell(|told| self.find_own_endpoints(told));
     }
 
+    /// Says whether an endpoint is ours now that was not, or the other way round.
     fn set_own(
         &self,
         told: &mut Told,
         part: impl FnOnce(&mut Told) -> &mut Vec<OwnListener>,
         listeners: Vec<OwnListener>,
-    ) {
-        if std::mem::replace(part(told), listeners.clone()) != listeners {
-            let all = told.admin.iter().chain(&told.traffic).cloned().collect();
-            self.registry.set_own_listeners(all);
-            self.find_own_endpoints(told);
+    ) -> bool {
+        if std::mem::replace(part(told), listeners.clone()) == listeners {
+            return false;
         }
+        let all = told.admin.iter().chain(&told.traffic).cloned().collect();
+        self.registry.set_own_listeners(all);
+        self.find_own_endpoints(told)
     }
 
     /// Says whether there is anything new.
@@ -170,10 +175,13 @@ impl State {
         std::mem::replace(&mut told.own, own) != told.own
     }
 
-    fn tell(&self, change: impl FnOnce(&mut Told)) {
+    /// Publishes what is wrong if `change` says that there is news: with thousands of problems that takes a while,
+    /// and most deltas have none.
+    fn tell(&self, change: impl FnOnce(&mut Told) -> bool) {
         let mut told = self.told();
-        change(&mut told);
-        self.publish_problems(&told);
+        if change(&mut told) {
+            self.publish_problems(&told);
+        }
     }
 
     fn publish_problems(&self, told: &Told) {

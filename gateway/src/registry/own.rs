@@ -5,10 +5,15 @@
 //! listener's, or any address of this machine where the listener has no address of its own. In a Pod that shares the
 //! node's network these are the node's addresses.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 
 use sluice_config::{EndpointSetKey, ObjectRef, Problem, Severity};
+
+use crate::descriptors::Lack;
 
 /// One of our listeners.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,9 +36,36 @@ pub struct OwnEndpoint {
 }
 
 /// Where we listen.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Own {
     listeners: Vec<OwnListener>,
+    /// Whether an address is one of this machine; `None` where that cannot be found out.
+    pub(super) is_local: fn(IpAddr) -> Option<bool>,
+}
+
+/// Questions that are asked at one time. It costs about five system calls to ask the kernel about an address, so it
+/// is asked once.
+#[derive(Debug)]
+pub(super) struct Questions<'o> {
+    own: &'o Own,
+    local: RefCell<HashMap<IpAddr, Option<bool>>>,
+}
+
+/// What an endpoint is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Not ours.
+    Other,
+    /// It leads to this listener of ours.
+    Ours(Arc<str>),
+    /// It could not be asked for want of descriptors or memory. If it is ours, it leads to this listener.
+    Unknown(Arc<str>),
+}
+
+impl Default for Own {
+    fn default() -> Self {
+        Self { listeners: Vec::new(), is_local }
+    }
 }
 
 impl Own {
@@ -44,19 +76,39 @@ impl Own {
         news
     }
 
-    /// The listener that an endpoint leads to, if it is one of ours.
-    pub(super) fn listener(&self, endpoint: SocketAddr) -> Option<&Arc<str>> {
+    /// For whoever wants to know of many endpoints.
+    pub(super) fn questions(&self) -> Questions<'_> {
+        Questions { own: self, local: RefCell::default() }
+    }
+}
+
+impl Questions<'_> {
+    /// Whether an endpoint leads to one of our listeners.
+    pub(super) fn ask(&self, endpoint: SocketAddr) -> Verdict {
         // Nearly always the only question. What remains costs system calls.
         let mut same_port =
-            self.listeners.iter().filter(|own| own.address.port() == endpoint.port()).peekable();
-        same_port.peek()?;
+            self.own.listeners.iter().filter(|own| own.address.port() == endpoint.port()).peekable();
+        if same_port.peek().is_none() {
+            return Verdict::Other;
+        }
         let ip = reached(endpoint.ip());
-        let mut local = None;
-        let own = same_port.find(|own| match own.address.ip().to_canonical() {
-            any if any.is_unspecified() => *local.get_or_insert_with(|| is_local(ip)),
-            one => one == ip,
-        });
-        own.map(|own| &own.name)
+        let mut unknown = None;
+        for listener in same_port {
+            let ours = match listener.address.ip().to_canonical() {
+                any if any.is_unspecified() => self.is_local(ip),
+                one => Some(one == ip),
+            };
+            match ours {
+                Some(true) => return Verdict::Ours(listener.name.clone()),
+                Some(false) => {}
+                None => unknown = unknown.or(Some(&listener.name)),
+            }
+        }
+        unknown.map_or(Verdict::Other, |name| Verdict::Unknown(name.clone()))
+    }
+
+    fn is_local(&self, ip: IpAddr) -> Option<bool> {
+        *self.local.borrow_mut().entry(ip).or_insert_with(|| (self.own.is_local)(ip))
     }
 }
 
@@ -69,22 +121,30 @@ fn reached(ip: IpAddr) -> IpAddr {
     }
 }
 
-/// Whether this machine has an address. Asks the kernel each time, because addresses come and go: from where it would
-/// send to an address is that address itself, if it is local. No packet leaves. (To bind to it would prove nothing
-/// where `net.ipv4.ip_nonlocal_bind` is set.)
-fn is_local(ip: IpAddr) -> bool {
+/// Whether this machine has an address. Asks the kernel, because addresses come and go: from where it would send to an
+/// address is that address itself, if it is local. No packet leaves. (To bind to it would prove nothing where
+/// `net.ipv4.ip_nonlocal_bind` is set.)
+fn is_local(ip: IpAddr) -> Option<bool> {
     // Of all addresses of the loopback network the kernel would send from one.
-    ip.is_loopback() || source(ip) == Some(ip)
+    if ip.is_loopback() {
+        return Some(true);
+    }
+    match source(ip) {
+        Ok(source) => Some(source == ip),
+        Err(error) if Lack::of(&error) == Some(Lack::Passing) => None,
+        // There is no way to it, not even within this machine.
+        Err(_) => Some(false),
+    }
 }
 
-fn source(ip: IpAddr) -> Option<IpAddr> {
+fn source(ip: IpAddr) -> io::Result<IpAddr> {
     let any: IpAddr = match ip {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
-    let socket = UdpSocket::bind((any, 0)).ok()?;
-    socket.connect((ip, 9)).ok()?;
-    Some(socket.local_addr().ok()?.ip())
+    let socket = UdpSocket::bind((any, 0))?;
+    socket.connect((ip, 9))?;
+    Ok(socket.local_addr()?.ip())
 }
 
 impl OwnEndpoint {
@@ -121,7 +181,7 @@ mod tests {
 
     /// An address of this machine that is not loopback, if it has one.
     fn address_of_this_machine() -> Option<IpAddr> {
-        source(Ipv4Addr::new(192, 0, 2, 1).into()).filter(|ip| !ip.is_loopback())
+        source(Ipv4Addr::new(192, 0, 2, 1).into()).ok().filter(|ip| !ip.is_loopback())
     }
 
     #[test]
@@ -142,12 +202,13 @@ mod tests {
             ("127.0.0.2:10246", None),
             ("192.0.2.1:10246", None),
         ] {
-            let found = own.listener(endpoint.parse().unwrap()).map(|name| &**name);
-            assert_eq!(found, listener, "{endpoint}");
+            let verdict = listener.map_or(Verdict::Other, |name| Verdict::Ours(name.into()));
+            assert_eq!(own.questions().ask(endpoint.parse().unwrap()), verdict, "{endpoint}");
         }
         if let Some(ip) = address_of_this_machine() {
-            assert!(own.listener((ip, 80).into()).is_some(), "{ip}");
-            assert!(own.listener((ip, 10246).into()).is_none(), "{ip}");
+            let ask = |port| own.questions().ask((ip, port).into());
+            assert_eq!(ask(80), Verdict::Ours("0.0.0.0:80".into()), "{ip}");
+            assert_eq!(ask(10246), Verdict::Other, "{ip}");
         }
     }
 }

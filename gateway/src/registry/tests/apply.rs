@@ -160,3 +160,46 @@ fn listeners_of_our_own_are_left_out_of_their_sets_whenever_they_come() {
     fixture.remove_set();
     assert_eq!(fixture.registry.own_endpoints(), Some(Vec::new()));
 }
+
+#[test]
+fn a_changed_endpoint_is_the_only_one_that_the_kernel_is_asked_about() {
+    thread_local! {
+        static ASKED: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+    }
+    fn ask(_: std::net::IpAddr) -> Option<bool> {
+        ASKED.set(ASKED.get() + 1);
+        Some(false)
+    }
+    let fixture = Fixture::new();
+    fixture.registry.lock().own.is_local = ask;
+    let own =
+        |ip: [u8; 4]| OwnListener { address: (ip, address(0).port()).into(), name: "a listener".into() };
+    fixture.registry.set_own_listeners(vec![own([0; 4])]);
+    let mut members: Vec<u16> = (1..=20_000).collect();
+    fixture.put(&members);
+    assert_eq!(ASKED.replace(0), 20_000, "once for each");
+    members.push(30_000);
+    fixture.put(&members);
+    assert_eq!(ASKED.replace(0), 1);
+    fixture.registry.apply(&put_set("other", &members[..10]));
+    ASKED.set(0);
+    fixture.registry.set_own_listeners(vec![own([0; 4]), own([192, 0, 2, 1])]);
+    assert_eq!(ASKED.get(), 20_001, "what is in two sets is asked of once");
+}
+
+#[test]
+fn an_endpoint_that_cannot_be_asked_about_stays_what_it_was() {
+    let (fixture, pool) = Fixture::with_pool(Balance::RoundRobin, &[1, 2]);
+    let own = OwnListener { address: ([0; 4], address(0).port()).into(), name: "a listener".into() };
+    let members = || pool.set().endpoints().iter().map(|one| number(one)).collect::<Vec<_>>();
+    fixture.registry.lock().own.is_local = |ip| Some(ip == address(1).ip());
+    fixture.registry.set_own_listeners(vec![own.clone()]);
+    assert_eq!(members(), [2]);
+    fixture.registry.lock().own.is_local = |_| None;
+    fixture.put(&[1, 2, 3]);
+    assert_eq!(members(), [2, 3], "it was ours, and the others are not known to be");
+    assert_eq!(fixture.registry.own_endpoints().unwrap().len(), 1, "it is still told");
+    fixture.registry.lock().own.is_local = |ip| Some(ip == address(3).ip());
+    fixture.put(&[1, 2, 3, 4]);
+    assert_eq!(members(), [1, 2, 4], "they are asked of again as soon as that can be");
+}
