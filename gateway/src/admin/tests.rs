@@ -274,6 +274,7 @@ impl server::Site for Slow {
         server::Found::Page("/metrics")
     }
 
+    #[allow(clippy::disallowed_methods)] // The thread is there to be blocked.
     fn make(&self, _: &'static str) -> server::Document {
         std::thread::sleep(std::time::Duration::from_millis(50));
         server::Document::text(http::StatusCode::OK, "ok\n")
