@@ -12,6 +12,8 @@ use tokio::sync::Notify;
 
 /// How long whoever has a place keeps it, come who may.
 const KEPT: Duration = Duration::from_millis(100);
+/// How long whoever has got a document keeps its place, to read it: a large one takes longer than an answer.
+const READING: Duration = Duration::from_secs(2);
 
 /// The room.
 #[derive(Debug)]
@@ -135,10 +137,10 @@ pub(super) struct Exchanged {
 }
 
 impl Exchanged {
-    /// From soon on it may go for another.
+    /// There is the document: once there was time to read it, the place may go for another.
     pub(super) fn may_go(self) {
         if let Some(taken) = self.room.lock().taken.get_mut(&self.number) {
-            taken.may_go = Some(Instant::now() + KEPT);
+            taken.may_go = Some(Instant::now() + READING);
         }
         self.room.changed.notify_waiters();
     }
@@ -212,8 +214,13 @@ mod tests {
         {
             let mut waits = Box::pin(long.take_from(&other));
             assert!(waits.as_mut().now_or_never().is_none(), "nobody may go");
+            let printed = Instant::now();
             kept.may_go();
             assert!(waits.await.is_some(), "it heard of that");
+            assert!(
+                printed.elapsed() >= READING,
+                "whoever reads a large document was cut off by who came next"
+            );
         }
         assert!(is_gone(&one) && !is_gone(&two));
     }

@@ -2,8 +2,9 @@
 //!
 //! A probe of the kubelet has to be answered whoever else asks, and how slowly: otherwise a healthy gateway is
 //! restarted. So every connection is accepted, carries one request and has an end; where there is no room, the one
-//! that has been there longest goes, but none before it could be served ([`places`](super::places)). Documents that take time to make are made on a thread
-//! of their own, one at a time ([`press`](super::press)), and whoever reads one takes nobody else's place.
+//! that has been there longest goes, but none before it could be served ([`places`](super::places)). Documents that take
+//! time to make are made on a thread of their own, one at a time ([`press`](super::press)), and whoever reads one takes
+//! nobody else's place.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -27,8 +28,8 @@ use super::press::Press;
 const SHORT: usize = 48;
 /// Connections that wait for a document or read one.
 const LONG: usize = 8;
-/// How long somebody waits until there is room among the latter.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long somebody waits until there is room among the latter: longer than those have who read.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Accepts in a row, before those who were accepted are looked at.
 const ACCEPTS: u32 = 8;
 /// Time for a request head.
