@@ -132,9 +132,9 @@ fn a_first_request_on_its_way_when_the_end_begins_is_answered() {
         connection.send(format!("GET / HTTP/1.1\r\nHost: {HOST}\r\n\r\n"));
     }
     for connection in &mut connections {
-        let response = connection.response();
-        assert_eq!(response.status, 200);
-        assert_eq!(response.header("connection").map(str::to_lowercase).as_deref(), Some("close"));
+        // Whether it says `Connection: close` depends on which came first, the request or the signal.
+        assert_eq!(connection.response().status, 200);
+        assert!(connection.is_closed());
     }
     assert_eq!(gateway.await_exit().code(), Some(0));
 }
