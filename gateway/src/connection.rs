@@ -12,7 +12,6 @@ pub(crate) mod answer;
 mod arrivals;
 pub(crate) mod authority;
 mod bind;
-mod capacity;
 pub(crate) mod field_names;
 pub(crate) mod fields;
 pub(crate) mod framing;
@@ -36,7 +35,6 @@ use std::time::Duration;
 use sluice_config::BindProtocol;
 use tokio::net::TcpStream;
 
-pub(crate) use capacity::Capacity;
 pub use info::{ConnectionInfo, Texts, TlsInfo};
 pub use listeners::Listeners;
 pub(crate) use listeners::{ListenerSet, Listening, SocketKey};

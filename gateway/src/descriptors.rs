@@ -13,7 +13,9 @@
 //! | requests to one endpoint | three quarters of that, so that a silent one leaves some to the others |
 //! | idle connections of all workers | half of it: what one worker keeps, another cannot have |
 //!
-//! What does not fit waits for [`PATIENCE`] in case something ends meanwhile, and then gets 503.
+//! Clients may have three quarters and not half because most of many clients are idle. A client beyond its share is
+//! closed at once, as with `max-worker-connections`. A request for which there is no
+//! connection to an endpoint waits for [`PATIENCE`] in case something ends meanwhile, and then gets 503.
 
 use std::io;
 use std::sync::LazyLock;
@@ -22,15 +24,16 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
+use tokio::time::{Instant, sleep};
 
 /// Descriptors that are kept for everything but clients and endpoints.
 const RESERVE: u64 = 128;
 
 /// How long a request waits for room.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Between two looks for room.
-pub(crate) const PAUSE: Duration = Duration::from_millis(20);
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Requests that wait for a descriptor at once. Those that wait for room at one endpoint are counted there.
 const MOST_WAITING: usize = 64;
@@ -59,8 +62,14 @@ pub(crate) struct Shares {
 #[derive(Debug)]
 pub(crate) struct Place(());
 
-/// A request that waits for a descriptor.
-pub(crate) struct Waiting(());
+/// A seat of those that wait for a descriptor.
+struct Waiting(());
+
+/// The wait of a request for room, look by look.
+pub(crate) struct Wait<'a> {
+    since: &'a mut Option<Instant>,
+    seat: Option<Waiting>,
+}
 
 impl Shares {
     /// By the limit that was in force when the first one asked.
@@ -85,9 +94,18 @@ impl Shares {
         }
     }
 
-    /// Client connections that may be open now.
-    pub(crate) fn clients_now(&self) -> usize {
-        self.clients.min(self.both.saturating_sub(OPEN.load(Relaxed))).max(1)
+    /// The number of client connections to admit where `configured` are allowed; 0 is no limit in both. What connections
+    /// to endpoints have taken of the clients' share is not there to be given.
+    pub(crate) fn clients_within(&self, configured: usize) -> usize {
+        self.clients_beside(OPEN.load(Relaxed), configured)
+    }
+
+    fn clients_beside(&self, open: usize, configured: usize) -> usize {
+        if self.clients == usize::MAX {
+            return configured;
+        }
+        let most = self.clients.min(self.both.saturating_sub(open)).max(1);
+        if configured == 0 { most } else { most.min(configured) }
     }
 
     /// Idle connections to endpoints that each of so many workers may keep.
@@ -129,9 +147,47 @@ impl Drop for Place {
     }
 }
 
+impl<'a> Wait<'a> {
+    /// `since` is when the request first had to wait, in any attempt.
+    pub(crate) fn new(since: &'a mut Option<Instant>) -> Self {
+        Self { since, seat: None }
+    }
+
+    /// Waits until it is time to look for a descriptor again. False when the request has waited for too long, or when
+    /// too many do.
+    pub(crate) async fn for_descriptor(&mut self) -> bool {
+        if self.is_over() {
+            return false;
+        }
+        if self.seat.is_none() {
+            self.seat = Waiting::begin();
+            if self.seat.is_none() {
+                return false;
+            }
+        }
+        sleep(PAUSE).await;
+        true
+    }
+
+    /// The same for room at the endpoint, which counts itself who waits there: the request takes no seat from those for
+    /// whom there is no descriptor.
+    pub(crate) async fn for_endpoint(&mut self) -> bool {
+        if self.is_over() {
+            return false;
+        }
+        self.seat = None;
+        sleep(PAUSE).await;
+        true
+    }
+
+    fn is_over(&mut self) -> bool {
+        self.since.get_or_insert_with(Instant::now).elapsed() >= PATIENCE
+    }
+}
+
 impl Waiting {
     /// Lets a request wait, unless too many do. Those would be on their way to nobody all the same.
-    pub(crate) fn begin() -> Option<Self> {
+    fn begin() -> Option<Self> {
         let next = |waiting: usize| (waiting < MOST_WAITING).then_some(waiting + 1);
         WAITING.fetch_update(Relaxed, Relaxed, next).is_ok().then(|| Self(()))
     }
@@ -186,8 +242,24 @@ mod tests {
                 shares.clients >= 1 && shares.endpoints >= 1 && shares.endpoint >= 1,
                 "{all}: {shares:?}"
             );
-            assert!(shares.idle(64) >= 1 && shares.clients_now() >= 1, "{all}: {shares:?}");
+            assert!(shares.idle(64) >= 1 && shares.clients_within(0) >= 1, "{all}: {shares:?}");
         }
+    }
+
+    #[test]
+    fn the_smaller_of_both_limits_holds() {
+        let within = |descriptors, configured| Shares::of(descriptors).clients_beside(0, configured);
+        assert_eq!(within(Some(1024), 16384), 768);
+        assert_eq!(within(Some(1024), 0), 768);
+        assert_eq!(within(Some(256), 0), 128, "the reserve is kept");
+        assert_eq!(within(Some(1024), 100), 100);
+        assert_eq!(within(None, 0), 0, "no limit at all");
+        assert_eq!(within(None, 16384), 16384);
+    }
+
+    #[test]
+    fn a_limit_below_the_reserve_still_serves_somebody() {
+        assert_eq!(Shares::of(Some(20)).clients_beside(0, 0), 1);
     }
 
     #[test]

@@ -36,11 +36,10 @@ use pingora_core::{Error, ErrorSource, ErrorType};
 use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, Session};
 use tokio::task::yield_now;
-use tokio::time::{Instant, sleep};
 
 pub(crate) use engine::{Engine, TrustAnchor, engine};
 
-use crate::descriptors::{PATIENCE, PAUSE};
+use crate::descriptors::Wait;
 use crate::drain::Drain;
 use crate::pipeline::{FailureKind, Next, Outcome, Verdict};
 use crate::policy::hop_by_hop;
@@ -81,11 +80,9 @@ async fn await_room(ctx: &mut Context) -> Result<bool> {
             Admission::Refused => return Ok(false),
             Admission::Waits => {}
         }
-        let over = ctx.waited_since.get_or_insert_with(Instant::now).elapsed() >= PATIENCE;
-        if over || ctx.has_left() {
+        if ctx.has_left() || !Wait::new(&mut ctx.waited_since).for_endpoint().await {
             return Ok(false);
         }
-        sleep(PAUSE).await;
     }
 }
 

@@ -14,7 +14,7 @@ use pingora_core::server::ShutdownWatch;
 use tokio::sync::{oneshot, watch};
 
 use crate::connection::accept::accept;
-use crate::connection::{Capacity, ListenerSet, Listeners, Listening, SocketKey};
+use crate::connection::{ListenerSet, Listeners, Listening, SocketKey};
 use crate::descriptors::Shares;
 use crate::direct::Driver;
 use crate::drain::{Drain, LocalDrain, Phase};
@@ -36,7 +36,6 @@ pub(crate) struct Worker {
     pub(crate) state: Arc<State>,
     pub(crate) certificates: Arc<CertificateStore>,
     pub(crate) drain: LocalDrain,
-    pub(crate) capacity: Capacity,
     pub(crate) driver: Driver,
     /// Idle connections to endpoints that there is room for.
     pub(crate) idle: usize,
@@ -76,7 +75,6 @@ impl Workers {
         install_provider();
         let trust = TrustAnchor::new()?;
         let stop = watch::Sender::new(false);
-        let capacity = Capacity::of_process();
         let idle = Shares::of_process().idle(count);
         let mut threads = Vec::with_capacity(count);
         for index in 0..count {
@@ -96,7 +94,6 @@ impl Workers {
                 state: state.clone(),
                 certificates: certificates.clone(),
                 drain: LocalDrain::new(drain.clone()),
-                capacity,
                 driver,
                 idle,
                 never,

@@ -20,6 +20,7 @@ use super::arrivals::{Arrivals, Turn};
 use super::bind::BACKLOG;
 use super::listeners::{Entry, Listening};
 use super::serve;
+use crate::descriptors::Shares;
 use crate::drain::OpenConnection;
 use crate::worker::Worker;
 
@@ -146,7 +147,7 @@ impl Acceptor {
     }
 
     fn admit(&mut self, turn: Turn, stream: TcpStream, peer: SocketAddr) {
-        let limit = self.worker.capacity.within(self.worker.state.tuning.load().max_connections);
+        let limit = Shares::of_process().clients_within(self.worker.state.tuning.load().max_connections);
         let open = loop {
             if let Some(open) = self.worker.drain.shared().admit(limit) {
                 break open;

@@ -18,7 +18,7 @@ use super::near::Near;
 use super::pool;
 use super::upstream::{Connection, UNVERIFIED};
 use crate::connection::transport::Transport;
-use crate::descriptors::{Lack, PATIENCE, PAUSE, Place, Waiting};
+use crate::descriptors::{Lack, Place, Wait};
 use crate::pipeline::{FailureKind, Upstream};
 use crate::registry::Admission;
 
@@ -86,7 +86,7 @@ async fn obtain(
     room: &mut impl Room,
     waited_since: &mut Option<Instant>,
 ) -> Result<Connection, FailureKind> {
-    let mut waiting = None;
+    let mut wait = Wait::new(waited_since);
     loop {
         let admission = room.ask();
         let place = match admission {
@@ -106,16 +106,13 @@ async fn obtain(
                 Ok(connection) => return Ok(connection),
             }
         }
-        if waited_since.get_or_insert_with(Instant::now).elapsed() >= PATIENCE {
+        let goes_on = match admission {
+            Admission::Waits => wait.for_endpoint().await,
+            Admission::Given | Admission::Refused => wait.for_descriptor().await,
+        };
+        if !goes_on {
             return Err(FailureKind::Shortage);
         }
-        // Who waits for the endpoint takes no seat from those for whom there is no descriptor.
-        if admission == Admission::Waits {
-            waiting = None;
-        } else if waiting.is_none() {
-            waiting = Some(Waiting::begin().ok_or(FailureKind::Shortage)?);
-        }
-        sleep(PAUSE).await;
         if let Some(connection) = pool::take(upstream) {
             room.go();
             return Ok(connection);

@@ -12,11 +12,11 @@ use pingora_core::protocols::l4::stream::Stream;
 use pingora_core::upstreams::peer::{Tracer, Tracing};
 use pingora_core::{Error, ErrorType};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 
 use super::Result;
 use crate::connection::link::Link;
-use crate::descriptors::{self, Lack, PATIENCE, PAUSE, Place, Waiting};
+use crate::descriptors::{self, Lack, Place, Wait};
 use crate::drain::Drain;
 
 /// The client has left.
@@ -84,8 +84,8 @@ impl L4Connect for Connector {
         let SocketAddr::Inet(address) = address else {
             return Error::e_explain(ErrorType::InternalError, "endpoints have addresses");
         };
-        let since = Instant::now();
-        let mut waiting = None;
+        let mut since = Some(Instant::now());
+        let mut wait = Wait::new(&mut since);
         loop {
             // Held until the stream itself counts.
             if let Some(_place) = Place::take(self.drain.connections()) {
@@ -104,13 +104,9 @@ impl L4Connect for Connector {
                 }
             }
             self.stage.store(Stage::Waiting as u8, Relaxed);
-            if since.elapsed() >= PATIENCE {
+            if !wait.for_descriptor().await {
                 return Err(Error::new(NO_ROOM));
             }
-            if waiting.is_none() {
-                waiting = Some(Waiting::begin().ok_or_else(|| Error::new(NO_ROOM))?);
-            }
-            sleep(PAUSE).await;
             if self.has_left() {
                 return Err(Error::new(LEFT));
             }
