@@ -46,7 +46,7 @@ use listeners::Entry;
 use transport::Transport;
 use wire::Wire;
 
-/// Octets of a request body that are read and dropped, so that the connection can go on after an answer that
+/// Bytes of a request body that are read and dropped, so that the connection can go on after an answer that
 /// came before the body's end.
 pub(crate) const MAX_DRAIN: u64 = 64 * 1024;
 
@@ -75,7 +75,7 @@ async fn serve(stream: TcpStream, peer: SocketAddr, entry: Entry, worker: &Arc<W
     let wire = Wire::new(transport);
     match http2 {
         true => Box::pin(Http2::new(worker.clone(), worker.engine(), info).serve(wire)).await,
-        // Without TLS its first octets may say that it is HTTP/2 all the same.
+        // Without TLS its first bytes may say that it is HTTP/2 all the same.
         false => Http1::new(worker.clone(), info).serve(wire).await,
     }
 }

@@ -41,7 +41,7 @@ use own::Own;
 
 /// Kinds of objects that are not served with a label of their own.
 const SKIPPED_KINDS: usize = 100;
-/// Octets of such a kind with its group: 63 and 253, as Kubernetes has it, and the dot.
+/// Bytes of such a kind with its group: 63 and 253, as Kubernetes has it, and the dot.
 const SKIPPED_KIND: usize = 63 + 1 + 253;
 
 /// All meters and logs of the data plane.

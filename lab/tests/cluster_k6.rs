@@ -22,7 +22,7 @@ async fn k6(cluster: &Cluster, gateway: SocketAddr, script: &str, settings: &[&s
         command.args(["-e", setting]);
     }
     let output = command.arg(scripts.join(script)).kill_on_drop(true).output().await.context("k6")?;
-    let said = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
+    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     ensure!(output.status.success(), "{script}: {}\n{}", said(&output.stdout), said(&output.stderr));
     Ok(())
 }

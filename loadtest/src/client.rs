@@ -121,18 +121,18 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends octets on an upgraded connection and waits for them to come back.
+    /// Sends bytes on an upgraded connection and waits for them to come back.
     ///
     /// # Errors
-    /// The connection fails, or other octets come.
-    pub async fn echo(&mut self, octets: &[u8]) -> anyhow::Result<()> {
-        self.stream.write_all(octets).await.context("send")?;
+    /// The connection fails, or other bytes come.
+    pub async fn echo(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        self.stream.write_all(bytes).await.context("send")?;
         self.stream.flush().await.context("send")?;
-        while self.buffer.len() < octets.len() {
+        while self.buffer.len() < bytes.len() {
             self.read().await?;
         }
-        let back: Vec<u8> = self.buffer.drain(..octets.len()).collect();
-        anyhow::ensure!(back == octets, "other octets came back");
+        let back: Vec<u8> = self.buffer.drain(..bytes.len()).collect();
+        anyhow::ensure!(back == bytes, "other bytes came back");
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use crate::client::{Connection, Target};
 pub const AT_ONCE: usize = 64;
 /// How long memory must stay the same before it is read.
 const STILL: Duration = Duration::from_millis(500);
-/// What still moves when it stays the same, octets.
+/// What still moves when it stays the same, bytes.
 const NOISE: u64 = 64 * 1024;
 
 /// Opens connections, each with one request.

@@ -133,9 +133,9 @@ impl K6 {
 }
 
 fn read_lossy(path: &Path) -> String {
-    let mut octets = Vec::new();
-    match File::open(path).and_then(|mut file| file.read_to_end(&mut octets)) {
-        Ok(_) => String::from_utf8_lossy(&octets).into_owned(),
+    let mut bytes = Vec::new();
+    match File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)) {
+        Ok(_) => String::from_utf8_lossy(&bytes).into_owned(),
         Err(_) => String::new(),
     }
 }

@@ -193,7 +193,7 @@ impl Sockets {
         Ok(Self(sockets))
     }
 
-    /// How many still carry octets both ways.
+    /// How many still carry bytes both ways.
     pub async fn alive(&mut self) -> usize {
         let mut alive = 0;
         for socket in &mut self.0 {

@@ -81,7 +81,7 @@ impl Gateway {
         Ok(gateway)
     }
 
-    /// Resident memory in octets.
+    /// Resident memory in bytes.
     ///
     /// # Errors
     /// The process is gone, or this is not Linux.

@@ -11,7 +11,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 /// Longer than mimalloc keeps a page (option `purge_delay`, 1 s).
 const EVERY: Duration = Duration::from_secs(2);
-/// Octets that make a page of their own. They are never written, so they are never there.
+/// Bytes that make a page of their own. They are never written, so they are never there.
 const PAGE: usize = 1 << 20;
 
 /// Lets the allocator give back what it keeps, for ever. Costs some microseconds each time.

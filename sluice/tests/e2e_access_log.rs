@@ -1,4 +1,4 @@
-//! The access log on standard output, octet for octet in the reference's default format.
+//! The access log on standard output, byte for byte in the reference's default format.
 
 use regex::Regex;
 

@@ -57,7 +57,7 @@ fn a_dead_endpoint_is_502() {
 
 #[test]
 fn a_response_that_is_not_http_is_502() {
-    for octets in [
+    for bytes in [
         "garbage\r\n\r\n",
         "HTTP/1.1 OK\r\n\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
@@ -65,7 +65,7 @@ fn a_response_that_is_not_http_is_502() {
         "HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
         "<html>no head at all</html>",
     ] {
-        let backend = Backend::with("bad", move |_| Reply::Raw(octets.into()));
+        let backend = Backend::with("bad", move |_| Reply::Raw(bytes.into()));
         let gateway = Gateway::start(&Folder::with(site("web", HOST, &[&backend])));
         is_page(&get(gateway.http, HOST, "/"), 502, "502 Bad Gateway");
     }
@@ -111,7 +111,7 @@ fn a_chunked_response_that_breaks_off_is_not_completed() {
 
 #[test]
 fn responses_of_every_framing_are_relayed_whole() {
-    for (octets, text) in [
+    for (bytes, text) in [
         (
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n",
             "hello world",
@@ -125,14 +125,14 @@ fn responses_of_every_framing_are_relayed_whole() {
             "ok",
         ),
     ] {
-        let backend = Backend::with("framed", move |_| Reply::Raw(octets.into()));
+        let backend = Backend::with("framed", move |_| Reply::Raw(bytes.into()));
         let gateway = Gateway::start(&Folder::with(site("web", HOST, &[&backend])));
         let mut connection = Connection::plain(gateway.http);
         let mut response = connection.get(HOST, "/");
         if response.status == 103 {
             response = connection.response();
         }
-        assert_eq!(response.text(), text, "{octets:?}");
+        assert_eq!(response.text(), text, "{bytes:?}");
     }
 }
 

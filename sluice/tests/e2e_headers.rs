@@ -125,7 +125,7 @@ fn a_request_has_an_identity() {
 fn fields_of_one_hop_stay_on_it() {
     let backend = Backend::with("shop", |request| {
         let named: Vec<String> = request.headers.iter().map(|(name, _)| name.to_lowercase()).collect();
-        Reply::Octets(
+        Reply::Bytes(
             format!(
                 "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: keep-alive, X-Hop\r\nX-Hop: 1\r\n\
                  Keep-Alive: timeout=5\r\nX-Names: {}\r\n\r\n",
@@ -188,7 +188,7 @@ fn there_is_always_a_server_field() {
 fn fields_of_a_response_pass_in_number_and_order() {
     let head =
         "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\nX-Own: x\r\n\r\n";
-    let backend = Backend::with("shop", move |_| Reply::Octets(head.into()));
+    let backend = Backend::with("shop", move |_| Reply::Bytes(head.into()));
     let (_folder, gateway) = start(&backend);
     let response = send(&gateway, &[]);
     assert_eq!(response.all("set-cookie"), ["a=1", "b=2"]);

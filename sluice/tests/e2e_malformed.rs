@@ -11,16 +11,16 @@ fn start(backend: &Backend) -> (Folder, Gateway) {
     (folder, gateway)
 }
 
-/// Everything that comes back for these octets until the connection ends.
-fn answer(gateway: &Gateway, octets: impl AsRef<[u8]>) -> String {
+/// Everything that comes back for these bytes until the connection ends.
+fn answer(gateway: &Gateway, bytes: impl AsRef<[u8]>) -> String {
     let mut connection = Connection::plain(gateway.http);
-    connection.send(octets);
+    connection.send(bytes);
     String::from_utf8_lossy(&connection.rest()).into_owned()
 }
 
 #[track_caller]
-fn refused(answer: &str, statuses: &[u16], octets: &str) {
-    let shown: String = octets.chars().take(120).collect();
+fn refused(answer: &str, statuses: &[u16], bytes: &str) {
+    let shown: String = bytes.chars().take(120).collect();
     let status = answer.strip_prefix("HTTP/1.1 ").and_then(|rest| rest[..3].parse().ok()).unwrap_or(0);
     assert!(statuses.contains(&status), "{shown:?} was answered with {answer:?}");
     assert!(!answer.to_lowercase().contains("pingora"), "{answer}");
@@ -32,7 +32,7 @@ fn refused(answer: &str, statuses: &[u16], octets: &str) {
 fn garbage_is_400() {
     let backend = Backend::echo("shop");
     let (_folder, gateway) = start(&backend);
-    for octets in [
+    for bytes in [
         "garbage\r\n\r\n",
         "\r\n\r\ngarbage\r\n\r\n",
         "GET\r\n\r\n",
@@ -48,7 +48,7 @@ fn garbage_is_400() {
         "GET / HTTP/1.1\r\nHost: shop.example\r\nA: b\r\n folded\r\n\r\n",
         "GET / HTTP/1.1\r\nHost: shop.example\r\n: x\r\n\r\n",
     ] {
-        refused(&answer(&gateway, octets), &[400], octets);
+        refused(&answer(&gateway, bytes), &[400], bytes);
     }
     assert_eq!(backend.requests(), 0);
     assert_eq!(Connection::plain(gateway.http).get(HOST, "/").status, 200, "and the gateway goes on");
@@ -68,8 +68,8 @@ fn a_host_that_is_missing_doubled_or_bad_is_400() {
         "Host: shop.example:port\r\n",
         "Host: shop.example/path\r\n",
     ] {
-        let octets = format!("GET / HTTP/1.1\r\n{fields}\r\n");
-        refused(&answer(&gateway, &octets), &[400], &octets);
+        let bytes = format!("GET / HTTP/1.1\r\n{fields}\r\n");
+        refused(&answer(&gateway, &bytes), &[400], &bytes);
     }
     assert_eq!(backend.requests(), 0);
 }
@@ -91,8 +91,8 @@ fn ambiguous_lengths_are_400_and_nothing_is_smuggled() {
         "Content-Length: 99999999999999999999999\r\n",
         "Content-Length:\r\n",
     ] {
-        let octets = format!("POST / HTTP/1.1\r\nHost: {HOST}\r\n{fields}\r\n0\r\n\r\n{smuggled}");
-        refused(&answer(&gateway, &octets), &[400], &octets);
+        let bytes = format!("POST / HTTP/1.1\r\nHost: {HOST}\r\n{fields}\r\n0\r\n\r\n{smuggled}");
+        refused(&answer(&gateway, &bytes), &[400], &bytes);
     }
     for fields in [
         "Transfer-Encoding: xchunked\r\n",
@@ -101,12 +101,12 @@ fn ambiguous_lengths_are_400_and_nothing_is_smuggled() {
         "Transfer-Encoding: gzip, chunked\r\n",
         "Transfer-Encoding: \u{b}chunked\r\n",
     ] {
-        let octets = format!("POST / HTTP/1.1\r\nHost: {HOST}\r\n{fields}\r\n0\r\n\r\n{smuggled}");
-        refused(&answer(&gateway, &octets), &[400, 501], &octets);
+        let bytes = format!("POST / HTTP/1.1\r\nHost: {HOST}\r\n{fields}\r\n0\r\n\r\n{smuggled}");
+        refused(&answer(&gateway, &bytes), &[400, 501], &bytes);
     }
-    let octets =
+    let bytes =
         format!("POST / HTTP/1.0\r\nHost: {HOST}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n{smuggled}");
-    refused(&answer(&gateway, &octets), &[400], &octets);
+    refused(&answer(&gateway, &bytes), &[400], &bytes);
     assert_eq!(backend.requests(), 0);
 }
 
@@ -115,11 +115,11 @@ fn other_versions_and_methods_that_are_not_for_us_are_refused() {
     let backend = Backend::echo("shop");
     let (_folder, gateway) = start(&backend);
     for version in ["HTTP/2.0", "HTTP/3.1", "HTTP/0.9", "HTTP/1.x", "http/1.1"] {
-        let octets = format!("GET / {version}\r\nHost: {HOST}\r\n\r\n");
-        refused(&answer(&gateway, &octets), &[400, 505], &octets);
+        let bytes = format!("GET / {version}\r\nHost: {HOST}\r\n\r\n");
+        refused(&answer(&gateway, &bytes), &[400, 505], &bytes);
     }
-    let octets = format!("CONNECT {HOST}:443 HTTP/1.1\r\nHost: {HOST}:443\r\n\r\n");
-    refused(&answer(&gateway, &octets), &[400, 405], &octets);
+    let bytes = format!("CONNECT {HOST}:443 HTTP/1.1\r\nHost: {HOST}:443\r\n\r\n");
+    refused(&answer(&gateway, &bytes), &[400, 405], &bytes);
     assert_eq!(backend.requests(), 0);
 }
 
@@ -127,15 +127,15 @@ fn other_versions_and_methods_that_are_not_for_us_are_refused() {
 fn a_long_request_line_is_414_and_a_long_head_400() {
     let backend = Backend::echo("shop");
     let (_folder, gateway) = start(&backend);
-    let octets = format!("GET /{} HTTP/1.1\r\nHost: {HOST}\r\n\r\n", "x".repeat(9000));
-    let text = answer(&gateway, &octets);
-    refused(&text, &[414], &octets);
+    let bytes = format!("GET /{} HTTP/1.1\r\nHost: {HOST}\r\n\r\n", "x".repeat(9000));
+    let text = answer(&gateway, &bytes);
+    refused(&text, &[414], &bytes);
     assert!(text.contains("414 Request-URI Too Large"), "{text}");
     let fields = "X-Long: ".to_owned() + &"y".repeat(7000) + "\r\n";
-    let octets = format!("GET / HTTP/1.1\r\nHost: {HOST}\r\n{}\r\n", fields.repeat(6));
-    refused(&answer(&gateway, &octets), &[400], &octets);
-    let octets = format!("GET /{} HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\n\r\n", "x".repeat(7000));
-    assert!(answer(&gateway, octets).starts_with("HTTP/1.1 200"), "long, but not too long");
+    let bytes = format!("GET / HTTP/1.1\r\nHost: {HOST}\r\n{}\r\n", fields.repeat(6));
+    refused(&answer(&gateway, &bytes), &[400], &bytes);
+    let bytes = format!("GET /{} HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\n\r\n", "x".repeat(7000));
+    assert!(answer(&gateway, bytes).starts_with("HTTP/1.1 200"), "long, but not too long");
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn a_head_that_takes_too_long_is_408_however_slowly_it_drips() {
     let mut connection = Connection::plain(gateway.http);
     connection.send("GET / HTTP/1.1\r\nHost: shop.example\r\nX-Drip: ");
     let started = std::time::Instant::now();
-    // Drips until the gateway has had enough; the deadline is for the head, not for each octet.
+    // Drips until the gateway has had enough; the deadline is for the head, not for each byte.
     while connection.try_send("x").is_ok() && started.elapsed() < crate::harness::PATIENCE {
         pause();
         if gateway.access_log().iter().any(|line| line.contains(" 408 ")) {
@@ -160,8 +160,8 @@ fn a_head_that_takes_too_long_is_408_however_slowly_it_drips() {
     assert!(text.is_empty() || text.contains("408 Request Time-out"), "{text}");
     let mut silent = Connection::plain(gateway.http);
     silent.send("GET / HTTP/1.1\r\n");
-    let octets = "a head that stops";
-    refused(&String::from_utf8_lossy(&silent.rest()), &[408], octets);
+    let bytes = "a head that stops";
+    refused(&String::from_utf8_lossy(&silent.rest()), &[408], bytes);
 }
 
 #[test]
@@ -257,9 +257,9 @@ fn http_1_0_is_served_and_closed() {
 fn a_client_that_goes_away_in_the_middle_of_a_head_is_no_error() {
     let backend = Backend::echo("shop");
     let (_folder, gateway) = start(&backend);
-    for octets in ["", "G", "GET / HTTP/1.1\r\nHost"] {
+    for bytes in ["", "G", "GET / HTTP/1.1\r\nHost"] {
         let mut connection = Connection::plain(gateway.http);
-        connection.send(octets);
+        connection.send(bytes);
         connection.finish_sending();
         connection.rest();
     }

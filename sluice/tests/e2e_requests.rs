@@ -18,10 +18,10 @@ fn start(backend: &Backend, settings: &[(&str, &str)]) -> Gateway {
     Gateway::with(&folder, &["--configmap", "ingress-nginx/controller"])
 }
 
-/// Everything that comes back for these octets until the connection ends.
-fn answer(gateway: &Gateway, octets: impl AsRef<[u8]>) -> String {
+/// Everything that comes back for these bytes until the connection ends.
+fn answer(gateway: &Gateway, bytes: impl AsRef<[u8]>) -> String {
     let mut connection = Connection::plain(gateway.http);
-    connection.send(octets);
+    connection.send(bytes);
     String::from_utf8_lossy(&connection.rest()).into_owned()
 }
 
@@ -223,13 +223,13 @@ impl Forwarder {
 }
 
 fn copy(mut from: TcpStream, mut to: TcpStream) -> io::Result<()> {
-    let mut octets = [0; 4096];
+    let mut bytes = [0; 4096];
     loop {
-        let count = from.read(&mut octets)?;
+        let count = from.read(&mut bytes)?;
         if count == 0 {
             return to.shutdown(Shutdown::Write);
         }
-        to.write_all(&octets[..count])?;
+        to.write_all(&bytes[..count])?;
     }
 }
 

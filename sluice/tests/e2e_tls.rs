@@ -152,7 +152,7 @@ fn a_backend_may_speak_tls() {
 }
 
 #[test]
-fn octets_that_are_no_handshake_end_the_connection_without_harm() {
+fn bytes_that_are_no_handshake_end_the_connection_without_harm() {
     let gateway = Gateway::start(&Folder::with(""));
     let mut connection = Connection::plain(gateway.https);
     connection.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");

@@ -21,17 +21,17 @@ fn upgrade(connection: &mut Connection, protocol: &str) -> u16 {
 #[track_caller]
 fn says(connection: &mut Connection, text: &str) {
     connection.send(text);
-    assert_eq!(String::from_utf8_lossy(&connection.octets(text.len())), text);
+    assert_eq!(String::from_utf8_lossy(&connection.bytes(text.len())), text);
 }
 
 #[test]
-fn an_upgrade_reaches_the_backend_and_octets_flow_both_ways() {
+fn an_upgrade_reaches_the_backend_and_bytes_flow_both_ways() {
     let backend = chat("one");
     let gateway = Gateway::start(&Folder::with(crate::harness::site("chat", HOST, &[&backend])));
     for protocol in ["websocket", "anything/1"] {
         let mut connection = Connection::plain(gateway.http);
         assert_eq!(upgrade(&mut connection, protocol), 101);
-        assert_eq!(connection.octets(4), b"one\n");
+        assert_eq!(connection.bytes(4), b"one\n");
         says(&mut connection, "hello");
         says(&mut connection, &"x".repeat(100_000));
     }
@@ -42,7 +42,7 @@ fn an_upgrade_reaches_the_backend_and_octets_flow_both_ways() {
 }
 
 #[test]
-fn octets_sent_right_after_the_head_are_not_lost() {
+fn bytes_sent_right_after_the_head_are_not_lost() {
     let backend = chat("one");
     let gateway = Gateway::start(&Folder::with(crate::harness::site("chat", HOST, &[&backend])));
     let mut connection = Connection::plain(gateway.http);
@@ -50,7 +50,7 @@ fn octets_sent_right_after_the_head_are_not_lost() {
         "GET /chat HTTP/1.1\r\nHost: {HOST}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\nearly"
     ));
     assert_eq!(connection.response().status, 101);
-    assert_eq!(connection.octets(9), b"one\nearly");
+    assert_eq!(connection.bytes(9), b"one\nearly");
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn an_open_websocket_survives_changes_of_endpoints_and_routes() {
     let gateway = Gateway::start(&folder);
     let mut socket = Connection::plain(gateway.http);
     assert_eq!(upgrade(&mut socket, "websocket"), 101);
-    assert_eq!(socket.octets(4), b"old\n");
+    assert_eq!(socket.bytes(4), b"old\n");
     folder.write("endpoints.yaml", endpoints("chat", &[&new]));
     await_until("the new endpoint", || get(gateway.http, HOST, "/").backend() == "new");
     says(&mut socket, "still here");

@@ -1,5 +1,5 @@
 //! What every end-to-end test stands on: the real program on a folder of manifests, backends on loopback, and
-//! clients that send exactly the octets they are told to.
+//! clients that send exactly the bytes they are told to.
 //!
 //! Everything blocks: a test reads from top to bottom, and nothing waits for a fixed time. What happens later
 //! is awaited as a condition with a generous deadline.

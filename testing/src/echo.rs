@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `status=503` | the status of the answer |
 //! | `delay_ms=200` | how long the answer takes |
-//! | `bytes=10240` | an answer of so many octets in place of the description, [`MOST`] at most |
+//! | `bytes=10240` | an answer of so many bytes in place of the description, [`MOST`] at most |
 //!
 //! A request for a WebSocket gets one that sends every message back. The k6 scripts rely on this wherever they name an
 //! echo backend, and the lab's image `echo` is the same thing in a Pod.
@@ -24,7 +24,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::Role;
 
-/// The longest answer that may be asked for, in octets.
+/// The longest answer that may be asked for, in bytes.
 pub const MOST: u64 = 64 << 20;
 
 /// Who a backend is, as it says in its answers.

@@ -297,7 +297,7 @@ pub fn nearest<S>(families: &'static [&'static [Setting<S>]], name: &str) -> Opt
         .map(|(_, known)| known)
 }
 
-/// Levenshtein's distance in octets.
+/// Levenshtein's distance in bytes.
 fn distance(a: &str, b: &str) -> usize {
     let b = b.as_bytes();
     let mut row: Vec<usize> = (0..=b.len()).collect();

@@ -30,7 +30,7 @@ pub enum Value {
     Buffers,
     /// Seconds, a whole number from 1.
     Seconds,
-    /// Octets: a number with an optional `b`, `k`, `m` or `g`.
+    /// Bytes: a number with an optional `b`, `k`, `m` or `g`.
     Size,
     /// A time as nginx writes it: `240s`, `1h30m`, `500ms`; without a unit, seconds.
     Time,
@@ -160,13 +160,13 @@ pub fn int<T: std::str::FromStr>(text: &str) -> Result<T, String> {
     text.trim().parse().map_err(|_| "must be a whole number in range".into())
 }
 
-/// A number of buffers and the octets of one. Together they stay below 16 MiB, so that a slip cannot let a
+/// A number of buffers and the bytes of one. Together they stay below 16 MiB, so that a slip cannot let a
 /// single request head take the memory of the program.
 pub fn buffers(text: &str) -> Result<HeaderBuffers, String> {
     let mut words = text.split_whitespace();
-    let (count, octets) = (words.next().map(int::<usize>), words.next().map(self::size));
-    if let (Some(Ok(count @ 1..)), Some(Ok(octets @ 1..)), None) = (count, octets, words.next())
-        && let Ok(size) = usize::try_from(octets)
+    let (count, bytes) = (words.next().map(int::<usize>), words.next().map(self::size));
+    if let (Some(Ok(count @ 1..)), Some(Ok(bytes @ 1..)), None) = (count, bytes, words.next())
+        && let Ok(size) = usize::try_from(bytes)
         && count.checked_mul(size).is_some_and(|all| all <= 16 << 20)
     {
         return Ok(HeaderBuffers { count, size });

@@ -1,4 +1,4 @@
-//! An answer of our own as octets of HTTP/1.
+//! An answer of our own as bytes of HTTP/1.
 
 use pingora_core::protocols::http::date::get_cached_date;
 

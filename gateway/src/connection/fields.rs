@@ -24,7 +24,7 @@ pub(crate) struct FieldList {
     kept_text: usize,
 }
 
-/// Octets of text that a dropped list may leave to the next one.
+/// Bytes of text that a dropped list may leave to the next one.
 const KEPT_TEXT: usize = 16 * 1024;
 /// Lists whose memory is kept by a thread.
 const KEPT_LISTS: usize = 256;
@@ -61,10 +61,10 @@ impl FieldList {
         }));
     }
 
-    /// Makes room for so many octets of names and values in so many fields, and for what the pipeline adds.
-    pub(crate) fn reserve(&mut self, octets: usize, fields: usize) {
+    /// Makes room for so many bytes of names and values in so many fields, and for what the pipeline adds.
+    pub(crate) fn reserve(&mut self, bytes: usize, fields: usize) {
         const ADDED: usize = 16;
-        self.text.reserve(octets + (fields + ADDED) * 32);
+        self.text.reserve(bytes + (fields + ADDED) * 32);
         self.places.reserve(fields + ADDED);
     }
 
@@ -150,10 +150,10 @@ impl FieldList {
         });
     }
 
-    fn add(&mut self, octets: &[u8]) -> (u32, u32) {
+    fn add(&mut self, bytes: &[u8]) -> (u32, u32) {
         let start = self.text.len();
-        self.text.extend_from_slice(octets);
-        (start as u32, octets.len() as u32)
+        self.text.extend_from_slice(bytes);
+        (start as u32, bytes.len() as u32)
     }
 }
 

@@ -1,20 +1,20 @@
 //! Where the body of an HTTP/1 request or response ends (RFC 9112 §6 and §7.1).
 //!
-//! The connection keeps this count itself, octet by octet, and hands on nothing beyond it: whatever follows a
+//! The connection keeps this count itself, byte by byte, and hands on nothing beyond it: whatever follows a
 //! body is the next request and passes the checks of a head again. So nobody behind us can be of another
 //! opinion about where a request ends, which is all that request smuggling needs. Chunked coding is read more
 //! strictly than the RFC has it: no space around a size, no bare line ends, no endless extensions or trailers.
 //! Which trailers pass is decided in [`trailers`](super::trailers).
 
-/// Octets of extensions in one chunk's line.
+/// Bytes of extensions in one chunk's line.
 const MAX_EXTENSION: u16 = 1024;
-/// Octets of all trailer fields.
+/// Bytes of all trailer fields.
 const MAX_TRAILERS: u16 = 8 * 1024;
 
 /// What is still to come of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// So many octets.
+    /// So many bytes.
     Length(u64),
     /// Chunks.
     Chunked(Chunks),
@@ -28,15 +28,15 @@ pub(crate) enum Chunks {
     /// In a chunk's size, with so many digits read.
     Size { size: u64, digits: u8 },
     /// In what follows the size, up to the line's end.
-    Extension { size: u64, octets: u16 },
+    Extension { size: u64, bytes: u16 },
     /// Before the LF of a chunk's line.
     SizeEnd { size: u64 },
     /// In a chunk's data.
     Data { left: u64 },
     /// Before the CR, then the LF after the data.
     DataEnd { carriage_return: bool },
-    /// In the trailer section, with so many octets of it read.
-    Trailers { octets: u16, part: Trailer },
+    /// In the trailer section, with so many bytes of it read.
+    Trailers { bytes: u16, part: Trailer },
     /// Behind it all.
     Done,
 }
@@ -87,7 +87,7 @@ impl Framing {
         matches!(self, Self::Length(0) | Self::Chunked(Chunks::Done))
     }
 
-    /// How many octets are still to come; `None` when nobody knows.
+    /// How many bytes are still to come; `None` when nobody knows.
     pub(crate) fn left(&self) -> Option<u64> {
         match self {
             Self::Length(left) => Some(*left),
@@ -96,7 +96,7 @@ impl Framing {
         }
     }
 
-    /// Reads on. Gives the number of octets at the start of `bytes` that belong to the body.
+    /// Reads on. Gives the number of bytes at the start of `bytes` that belong to the body.
     pub(crate) fn take(&mut self, bytes: &[u8]) -> Result<usize, BadChunk> {
         self.read(bytes, |_| ())
     }
@@ -160,17 +160,17 @@ fn clamp(left: u64, available: usize) -> usize {
 impl Chunks {
     const START: Self = Self::Size { size: 0, digits: 0 };
 
-    /// Whether the next octet belongs to a trailer section that holds a trailer.
+    /// Whether the next byte belongs to a trailer section that holds a trailer.
     fn is_in_trailers(self, byte: u8) -> bool {
         match self {
-            Self::Trailers { octets: 0, .. } => byte != b'\r',
-            Self::Trailers { octets: 1, part: Trailer::LastLineEnd } => false,
+            Self::Trailers { bytes: 0, .. } => byte != b'\r',
+            Self::Trailers { bytes: 1, part: Trailer::LastLineEnd } => false,
             Self::Trailers { .. } => true,
             _ => false,
         }
     }
 
-    /// The state after one octet that is not data.
+    /// The state after one byte that is not data.
     fn next(self, byte: u8) -> Result<Self, BadChunk> {
         Ok(match (self, byte) {
             (Self::Size { size, digits }, _) if byte.is_ascii_hexdigit() && digits < 15 => {
@@ -178,18 +178,18 @@ impl Chunks {
                 Self::Size { size: size * 16 + digit, digits: digits + 1 }
             }
             (Self::Size { size, digits: 1.. }, b'\r') => Self::SizeEnd { size },
-            (Self::Size { size, digits: 1.. }, b';') => Self::Extension { size, octets: 0 },
+            (Self::Size { size, digits: 1.. }, b';') => Self::Extension { size, bytes: 0 },
             (Self::Extension { size, .. }, b'\r') => Self::SizeEnd { size },
-            (Self::Extension { size, octets: octets @ 0..MAX_EXTENSION }, _) if is_text(byte) => {
-                Self::Extension { size, octets: octets + 1 }
+            (Self::Extension { size, bytes: bytes @ 0..MAX_EXTENSION }, _) if is_text(byte) => {
+                Self::Extension { size, bytes: bytes + 1 }
             }
-            (Self::SizeEnd { size: 0 }, b'\n') => Self::Trailers { octets: 0, part: Trailer::Start },
+            (Self::SizeEnd { size: 0 }, b'\n') => Self::Trailers { bytes: 0, part: Trailer::Start },
             (Self::SizeEnd { size }, b'\n') => Self::Data { left: size },
             (Self::DataEnd { carriage_return: false }, b'\r') => Self::DataEnd { carriage_return: true },
             (Self::DataEnd { carriage_return: true }, b'\n') => Self::START,
             (Self::Trailers { part: Trailer::LastLineEnd, .. }, b'\n') => Self::Done,
-            (Self::Trailers { octets: octets @ 0..MAX_TRAILERS, part }, _) => {
-                Self::Trailers { octets: octets + 1, part: part.next(byte)? }
+            (Self::Trailers { bytes: bytes @ 0..MAX_TRAILERS, part }, _) => {
+                Self::Trailers { bytes: bytes + 1, part: part.next(byte)? }
             }
             _ => return Err(BadChunk),
         })
@@ -290,7 +290,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_does_not_matter_how_the_octets_arrive(
+        fn it_does_not_matter_how_the_bytes_arrive(
             chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..40), 0..5),
             cuts in prop::collection::vec(1usize..9, 1..200),
             rest in prop::collection::vec(any::<u8>(), 0..20),
@@ -316,7 +316,7 @@ mod tests {
 
         /// Whatever comes: a verdict, where the end is, and the data are the same however it is cut.
         #[test]
-        fn any_octets_mean_the_same_in_any_pieces(
+        fn any_bytes_mean_the_same_in_any_pieces(
             stream in "([0-3a]{0,2}(;x)?(\r\n|\n|\r)?[a-c:\r\n ]{0,4}){0,6}(0\r\n(a: b\r\n)?\r\n)?[a-z]{0,3}",
             cuts in prop::collection::vec(1usize..9, 1..100),
         ) {

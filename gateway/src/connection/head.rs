@@ -46,7 +46,7 @@ pub(crate) struct Fault {
     pub(crate) reason: &'static str,
 }
 
-/// Finds the end of a head as octets arrive, looking at each once.
+/// Finds the end of a head as bytes arrive, looking at each once.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Scanner {
     position: usize,
@@ -71,9 +71,9 @@ pub(crate) struct Head {
     pub(crate) fields: FieldList,
     /// Which names are served, for the trailers of the request.
     pub(crate) names: FieldNames,
-    /// Octets of the head as it was sent.
+    /// Bytes of the head as it was sent.
     pub(crate) length: usize,
-    /// Octets of the head in origin form.
+    /// Bytes of the head in origin form.
     pub(crate) origin_length: usize,
 }
 
@@ -333,7 +333,7 @@ pub(crate) fn check_target(method: &str, target: &str) -> Result<(), Fault> {
     }
 }
 
-/// No spaces, controls or fragment. Octets outside ASCII are no URI, but clients send them and nginx takes them.
+/// No spaces, controls or fragment. Bytes outside ASCII are no URI, but clients send them and nginx takes them.
 fn is_target_text(text: &str) -> bool {
     !text.bytes().any(|byte| byte <= b' ' || byte == 0x7f || byte == b'#')
 }

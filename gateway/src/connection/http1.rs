@@ -2,7 +2,7 @@
 //! serve the request, take the stream back.
 //!
 //! While it waits it holds no buffer. Pingora's own loop would park an idle connection inside the future of a
-//! whole proxied request, give a slow client a new deadline with every octet, and answer malformed requests in
+//! whole proxied request, give a slow client a new deadline with every byte, and answer malformed requests in
 //! its own name without a log line.
 
 use std::future::poll_fn;
@@ -164,7 +164,7 @@ impl Http1 {
         .await
     }
 
-    /// Reads a head under one deadline, from its first octet on.
+    /// Reads a head under one deadline, from its first byte on.
     async fn read_head(&mut self, wire: &mut Wire) -> Result<Head, NoHead> {
         let tuning = self.worker.state.tuning.load();
         let (limits, names) = (Limits::of(&tuning), FieldNames::of(&tuning));
@@ -329,7 +329,7 @@ enum Heard {
     End,
 }
 
-/// Waits for octets while nothing is under way. The end of the program cuts the wait short to `last_call`: a
+/// Waits for bytes while nothing is under way. The end of the program cuts the wait short to `last_call`: a
 /// request may be on its way, or in the kernel already without the runtime having noticed.
 async fn hear(wire: &mut Wire, until: Instant, last_call: Duration, worker: &Worker) -> Heard {
     let read = tokio::select! {
@@ -358,6 +358,6 @@ mod tests {
     /// Thousands of connections are idle at any time, and each keeps this.
     #[test]
     fn an_idle_connection_is_small() {
-        assert!(size(Http1::serve) <= 640, "{} octets", size(Http1::serve));
+        assert!(size(Http1::serve) <= 640, "{} bytes", size(Http1::serve));
     }
 }

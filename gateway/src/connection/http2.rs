@@ -7,7 +7,7 @@
 //!
 //! # Floods
 //!
-//! What a client can make us hold or do is bounded by the connection: streams at a time, octets of heads and of
+//! What a client can make us hold or do is bounded by the connection: streams at a time, bytes of heads and of
 //! bodies that wait, requests taken back, requests that are malformed. `h2` bounds the frames that cost nothing to
 //! send (CONTINUATION, small DATA, resets of either side before a stream was accepted). What may happen now and then
 //! is bounded as a rate (`rate`), so that a connection that lives for days does not end of it. What `h2`
@@ -55,7 +55,7 @@ use rate::Rate;
 use streams::MADE_UP_FOR_ONE;
 pub(crate) use streams::{OpenStream, Streams};
 
-/// Octets of a stream that may wait for an endpoint.
+/// Bytes of a stream that may wait for an endpoint.
 const STREAM_WINDOW: u32 = 256 * 1024;
 /// The same for all streams of a connection, without those whose endpoints take nothing: for each of these the
 /// connection gets the window of a stream more, so that they do not use up what the others need.
@@ -75,7 +75,7 @@ const OWN_RESETS: usize = 1024;
 /// Requests that may be malformed at a time, and then one for each of these.
 const MALFORMED: u32 = 100;
 const MALFORMED_LEAK: Duration = Duration::from_millis(100);
-/// Octets of a response that may wait for the socket, per stream.
+/// Bytes of a response that may wait for the socket, per stream.
 const SEND_BUFFER: usize = 64 * 1024;
 /// How long a client may take to answer the last PING of a connection that ends, and then to close its side.
 const FAREWELL: Duration = Duration::from_secs(1);

@@ -1,6 +1,6 @@
 //! The stream that Pingora gets for one HTTP/1 request, or for a whole HTTP/2 connection.
 //!
-//! It gives out the octets of that request's body and no more, so that a pipelined request stays ours and
+//! It gives out the bytes of that request's body and no more, so that a pipelined request stays ours and
 //! passes our checks. It joins small writes: a head and the first piece of a body leave in one segment and
 //! one TLS record. It bounds how long a client may refuse to take an answer. And it comes home when Pingora
 //! drops it, so that the connection can go on after an error page, and be closed properly when it cannot.
@@ -34,7 +34,7 @@ use super::wire::Wire;
 const JOIN: usize = 16 * 1024;
 /// The same for a connection of HTTP/2, whose frames `h2` has joined as far as they are small.
 const JOIN_FRAMES: usize = 4 * 1024;
-/// Octets of the next request that are read while the present one is under way.
+/// Bytes of the next request that are read while the present one is under way.
 const AHEAD: usize = 64 * 1024;
 /// How long a write may wait for the client (nginx's `send_timeout`).
 pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -148,7 +148,7 @@ impl Lease {
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 
-    /// Writes what waits and `bufs` behind it. Gives how many octets of `bufs` were taken.
+    /// Writes what waits and `bufs` behind it. Gives how many bytes of `bufs` were taken.
     fn poll_write_through(&mut self, cx: &mut Context<'_>, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         loop {
             let Some(wire) = self.wire.as_deref_mut() else {
@@ -228,14 +228,14 @@ impl AsyncWrite for Lease {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let lease = self.get_mut();
-        let octets: usize = bufs.iter().map(|buf| buf.len()).sum();
+        let bytes: usize = bufs.iter().map(|buf| buf.len()).sum();
         if !lease.link.began() {
-            return Poll::Ready(Ok(octets));
+            return Poll::Ready(Ok(bytes));
         }
         let join = if lease.frames.is_some() { JOIN_FRAMES } else { JOIN };
-        let taken = if lease.out.len() + octets <= join {
+        let taken = if lease.out.len() + bytes <= join {
             bufs.iter().for_each(|buf| lease.out.extend_from_slice(buf));
-            octets
+            bytes
         } else {
             ready!(lease.poll_write_through(cx, bufs))?
         };
@@ -243,7 +243,7 @@ impl AsyncWrite for Lease {
         Poll::Ready(Ok(taken))
     }
 
-    /// If so, `h2` would send every piece of a body of more than 256 octets by itself; if not, it joins those of
+    /// If so, `h2` would send every piece of a body of more than 256 bytes by itself; if not, it joins those of
     /// up to 1024 with their neighbours.
     fn is_write_vectored(&self) -> bool {
         self.frames.is_none()

@@ -54,11 +54,11 @@ pub(crate) struct Link {
     awaits_continue: AtomicBool,
     /// The request's body is not what its head says.
     malformed: AtomicBool,
-    /// Octets of the request body that were not read yet; [`UNKNOWN`] when nobody knows.
+    /// Bytes of the request body that were not read yet; [`UNKNOWN`] when nobody knows.
     unread: AtomicU64,
-    /// Octets written for this request.
+    /// Bytes written for this request.
     sent: AtomicU64,
-    /// Octets of the request head.
+    /// Bytes of the request head.
     head_length: AtomicUsize,
     /// The client's socket.
     descriptor: AtomicI32,
@@ -159,13 +159,13 @@ impl Link {
 
     /// A piece of a response body is about to be written: Pingora runs the filters of all that it has at hand
     /// before it writes any of it. Of other than chunked bodies Pingora flushes the end only.
-    pub(crate) fn body_follows(&self, octets: usize, end: bool) {
+    pub(crate) fn body_follows(&self, bytes: usize, end: bool) {
         if !self.chunked.load(Relaxed) {
             return;
         }
         if end {
             self.follows.store(Follows::End as u8, Relaxed);
-        } else if octets > 0 && self.head_waits.load(Relaxed) {
+        } else if bytes > 0 && self.head_waits.load(Relaxed) {
             self.follows.store(Follows::Body as u8, Relaxed);
         }
     }
@@ -230,8 +230,8 @@ impl Link {
         unread == 0 || unread <= super::MAX_DRAIN && !self.awaits_continue.load(Relaxed)
     }
 
-    pub(crate) fn add_sent(&self, octets: usize) {
-        self.sent.fetch_add(octets as u64, Relaxed);
+    pub(crate) fn add_sent(&self, bytes: usize) {
+        self.sent.fetch_add(bytes as u64, Relaxed);
     }
 
     pub(crate) fn sent(&self) -> u64 {

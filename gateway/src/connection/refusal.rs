@@ -13,7 +13,7 @@ use super::transport::Transport;
 use crate::pipeline::{Exchange, Outcome};
 use crate::state::State;
 
-/// Octets of a request line that are kept for the log.
+/// Bytes of a request line that are kept for the log.
 const LOGGED_LINE: usize = 1024;
 /// How long the client may take to take it.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -22,7 +22,7 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) struct Refusal<'a> {
     /// As much of the first line as there is.
     pub(crate) request_line: &'a [u8],
-    /// Octets that arrived.
+    /// Bytes that arrived.
     pub(crate) length: usize,
     /// The answer's status.
     pub(crate) status: StatusCode,

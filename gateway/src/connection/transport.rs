@@ -40,7 +40,7 @@ macro_rules! either {
 }
 
 impl Transport {
-    /// What carries the octets.
+    /// What carries the bytes.
     pub(crate) fn tcp(&self) -> &TcpStream {
         match self {
             Self::Plain(stream) => stream,
@@ -53,13 +53,13 @@ impl Transport {
         self.tcp().as_raw_fd()
     }
 
-    /// Writes the last octets before the connection is closed, at once: over TCP they wait for the end of the stream and
+    /// Writes the last bytes before the connection is closed, at once: over TCP they wait for the end of the stream and
     /// leave in one segment with it, which spares both kernels a packet. Behind TLS there is a goodbye to come.
-    pub(crate) fn poll_write_last(&mut self, cx: &mut Context<'_>, octets: &[u8]) -> Poll<io::Result<usize>> {
-        let Self::Plain(stream) = self else { return Pin::new(self).poll_write(cx, octets) };
+    pub(crate) fn poll_write_last(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let Self::Plain(stream) = self else { return Pin::new(self).poll_write(cx, bytes) };
         loop {
             ready!(stream.poll_write_ready(cx))?;
-            let sent = stream.try_io(Interest::WRITABLE, || Ok(send(&*stream, octets, LAST)?));
+            let sent = stream.try_io(Interest::WRITABLE, || Ok(send(&*stream, bytes, LAST)?));
             match sent {
                 // The runtime was wrong about it, and knows better now.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_last_octets_come_before_the_end() {
+    async fn the_last_bytes_come_before_the_end() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let mut ours = Transport::Plain(listener.accept().await.unwrap().0);
@@ -133,12 +133,12 @@ mod tests {
             client.read_to_end(&mut all).await.map(|_| all)
         });
         // More than the socket takes at once.
-        let octets: Vec<u8> = (0..8 * 1024 * 1024).map(|number: u32| number.to_le_bytes()[1]).collect();
+        let bytes: Vec<u8> = (0..8 * 1024 * 1024).map(|number: u32| number.to_le_bytes()[1]).collect();
         let mut sent = 0;
-        while sent < octets.len() {
-            sent += poll_fn(|cx| ours.poll_write_last(cx, &octets[sent..])).await.unwrap();
+        while sent < bytes.len() {
+            sent += poll_fn(|cx| ours.poll_write_last(cx, &bytes[sent..])).await.unwrap();
         }
         drop(ours);
-        assert!(reader.await.unwrap().unwrap() == octets);
+        assert!(reader.await.unwrap().unwrap() == bytes);
     }
 }

@@ -13,14 +13,14 @@ use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 
 use super::transport::Transport;
 
-/// Octets per read while nobody offers a buffer: more than most heads have.
+/// Bytes per read while nobody offers a buffer: more than most heads have.
 const READ_SIZE: usize = 4096;
 /// How long the end of TLS may take to write.
 const FAREWELL: Duration = Duration::from_secs(1);
 /// How much a client may send after it has been answered for the last time.
-const LINGER_OCTETS: usize = 1024 * 1024;
+const LINGER_BYTES: usize = 1024 * 1024;
 
-/// Octets of a buffer that are worth keeping.
+/// Bytes of a buffer that are worth keeping.
 const KEPT: usize = 16 * 1024;
 
 thread_local! {
@@ -42,7 +42,7 @@ impl Wire {
         Box::new(Self { transport, ahead: BytesMut::new() })
     }
 
-    /// Reads what there is. Gives the number of octets, 0 at the end of the stream. Holds no buffer while it
+    /// Reads what there is. Gives the number of bytes, 0 at the end of the stream. Holds no buffer while it
     /// waits: what was read is copied from the stack.
     pub(crate) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let mut space = [const { MaybeUninit::uninit() }; READ_SIZE];
@@ -88,7 +88,7 @@ impl Wire {
         let close = async {
             self.transport.shutdown().await?;
             let mut seen = 0;
-            while seen < LINGER_OCTETS {
+            while seen < LINGER_BYTES {
                 self.ahead.clear();
                 match self.fill().await? {
                     0 => break,

@@ -12,71 +12,71 @@ use crate::connection::transport::Transport;
 /// A buffer that has grown beyond this is not kept.
 const KEPT: usize = 16 * 1024;
 
-/// Octets on their way.
+/// Bytes on their way.
 #[derive(Debug, Default)]
 pub(super) struct Backlog {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     sent: usize,
-    /// Octets that the other side's socket has taken since the last [`clear`](Self::clear).
+    /// Bytes that the other side's socket has taken since the last [`clear`](Self::clear).
     taken: u64,
 }
 
 impl Backlog {
     pub(super) fn is_empty(&self) -> bool {
-        self.sent == self.octets.len()
+        self.sent == self.bytes.len()
     }
 
     /// How much there is.
     pub(super) fn len(&self) -> usize {
-        self.octets.len() - self.sent
+        self.bytes.len() - self.sent
     }
 
-    /// Octets that the socket has taken since it was cleared.
+    /// Bytes that the socket has taken since it was cleared.
     pub(super) fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// Octets that it has room for.
+    /// Bytes that it has room for.
     #[cfg(test)]
     pub(super) fn capacity(&self) -> usize {
-        self.octets.capacity()
+        self.bytes.capacity()
     }
 
     /// Gives memory back before a long wait.
     pub(super) fn rest(&mut self) {
         if self.is_empty() {
-            (self.octets, self.sent) = (Vec::new(), 0);
+            (self.bytes, self.sent) = (Vec::new(), 0);
         }
     }
 
     /// Adds to it.
-    pub(super) fn push(&mut self, octets: &[u8]) {
-        self.octets.extend_from_slice(octets);
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
     }
 
     /// Forgets it.
     pub(super) fn clear(&mut self) {
-        self.octets.clear();
+        self.bytes.clear();
         self.sent = 0;
         self.taken = 0;
     }
 
-    /// Sends these octets, behind what waits. What is not taken at once waits, with whatever error there is.
-    pub(super) fn send(&mut self, cx: &mut Context<'_>, to: &mut Transport, octets: &[u8]) {
+    /// Sends these bytes, behind what waits. What is not taken at once waits, with whatever error there is.
+    pub(super) fn send(&mut self, cx: &mut Context<'_>, to: &mut Transport, bytes: &[u8]) {
         let mut sent = 0;
         if self.is_empty()
-            && let Poll::Ready(Ok(taken)) = Pin::new(to).poll_write(cx, octets)
+            && let Poll::Ready(Ok(taken)) = Pin::new(to).poll_write(cx, bytes)
         {
             sent = taken;
             self.taken += taken as u64;
         }
-        self.push(&octets[sent..]);
+        self.push(&bytes[sent..]);
     }
 
     /// Sends as much as the other side takes. Ready when all is gone.
     pub(super) fn poll_send(&mut self, cx: &mut Context<'_>, to: &mut Transport) -> Poll<io::Result<()>> {
         while !self.is_empty() {
-            match Pin::new(&mut *to).poll_write(cx, &self.octets[self.sent..]) {
+            match Pin::new(&mut *to).poll_write(cx, &self.bytes[self.sent..]) {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 Poll::Ready(Ok(sent)) => {
                     self.sent += sent;
@@ -87,9 +87,9 @@ impl Backlog {
             }
         }
         // A large one is rare and not worth keeping.
-        match self.octets.len() > KEPT {
-            true => self.octets = Vec::new(),
-            false => self.octets.clear(),
+        match self.bytes.len() > KEPT {
+            true => self.bytes = Vec::new(),
+            false => self.bytes.clear(),
         }
         self.sent = 0;
         Poll::Ready(Ok(()))

@@ -11,7 +11,7 @@ pub(super) struct Download {
     pub(super) state: Receiving,
     /// A head that is not complete.
     pub(super) partial: Vec<u8>,
-    /// Octets of the body that the endpoint of this try has sent, free of their coding.
+    /// Bytes of the body that the endpoint of this try has sent, free of their coding.
     pub(super) received: u64,
     /// The endpoint has sent something in this try.
     pub(super) heard: bool,
@@ -48,7 +48,7 @@ impl Download {
         self.interims <= MOST_INTERIM
     }
 
-    /// Counts what was passed on of so many octets. What does not belong to the body is dropped, and with it,
+    /// Counts what was passed on of so many bytes. What does not belong to the body is dropped, and with it,
     /// later, the connection.
     pub(super) fn passed(&mut self, passed: Passed, of: usize) {
         self.received += passed.data as u64;

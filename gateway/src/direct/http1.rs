@@ -28,7 +28,7 @@ use crate::pipeline::{Answer, FailureKind};
 
 /// What leaves in one piece: one TLS record.
 const JOIN: usize = 16 * 1024;
-/// Octets of the next requests that are read while this one is under way.
+/// Bytes of the next requests that are read while this one is under way.
 const AHEAD: usize = 64 * 1024;
 
 /// A client for the time of one request.
@@ -45,9 +45,9 @@ pub(super) struct Http1<'c> {
     request_trailers: Section,
     /// The trailers of the response.
     trailers: Section,
-    /// Octets written.
+    /// Bytes written.
     sent: u64,
-    /// Octets of the body written, free of their coding.
+    /// Bytes of the body written, free of their coding.
     body_sent: u64,
     backlog: Backlog,
     flushed: bool,
@@ -125,45 +125,45 @@ impl<'c> Http1<'c> {
         Ok(())
     }
 
-    /// Passes octets of the body on, behind what is in `out`.
+    /// Passes bytes of the body on, behind what is in `out`.
     fn pass_behind(
         &mut self,
         cx: &mut Context<'_>,
         response: &mut Response,
         out: &mut Vec<u8>,
-        octets: &[u8],
+        bytes: &[u8],
     ) -> Result<Passed, FailureKind> {
         let mut data = 0;
         let framing = &mut response.framing;
         let (taken, body) = match response.delivery {
             Delivery::AsIs => {
                 let trailers = &mut self.trailers;
-                let read = framing.read_all(octets, |piece| data += piece.len(), |byte| trailers.push(byte));
+                let read = framing.read_all(bytes, |piece| data += piece.len(), |byte| trailers.push(byte));
                 let Taken { whole, raw } = read.map_err(|_| FailureKind::InvalidHead)?;
                 if framing.is_done() && !trailers.is_empty() {
-                    out.extend_from_slice(&octets[..raw]);
+                    out.extend_from_slice(&bytes[..raw]);
                     trailers.write(FieldNames::ANY, out);
                     (whole, &[][..])
                 } else {
-                    (whole, &octets[..raw])
+                    (whole, &bytes[..raw])
                 }
             }
             Delivery::UntilClose => {
-                let taken = framing.read(octets, |piece| {
+                let taken = framing.read(bytes, |piece| {
                     data += piece.len();
                     out.extend_from_slice(piece);
                 });
                 (taken.map_err(|_| FailureKind::InvalidHead)?, &[][..])
             }
             Delivery::Chunked => {
-                if !octets.is_empty() {
+                if !bytes.is_empty() {
                     // Writing to a vector does not fail.
-                    let _ = write!(out, "{:x}\r\n", octets.len());
-                    out.extend_from_slice(octets);
+                    let _ = write!(out, "{:x}\r\n", bytes.len());
+                    out.extend_from_slice(bytes);
                     out.extend_from_slice(b"\r\n");
                 }
-                data = octets.len();
-                (octets.len(), &[][..])
+                data = bytes.len();
+                (bytes.len(), &[][..])
             }
         };
         self.body_sent += data as u64;
@@ -184,17 +184,17 @@ impl Near for Http1<'_> {
         pass: impl FnOnce(&mut Context<'_>, &[u8], usize),
     ) -> Poll<Result<(), FailureKind>> {
         let Self { wire, framing, names, request_trailers, .. } = self;
-        let read = |octets: &[u8], cx: &mut Context<'_>| {
+        let read = |bytes: &[u8], cx: &mut Context<'_>| {
             let mut data = 0;
             let read =
-                framing.read_all(octets, |piece| data += piece.len(), |byte| request_trailers.push(byte));
+                framing.read_all(bytes, |piece| data += piece.len(), |byte| request_trailers.push(byte));
             let Taken { whole, raw } = read.map_err(|_| FailureKind::ClientMalformed)?;
             if framing.is_done() && !request_trailers.is_empty() {
-                let mut out = octets[..raw].to_vec();
+                let mut out = bytes[..raw].to_vec();
                 request_trailers.write(*names, &mut out);
                 pass(cx, &out, data);
             } else {
-                pass(cx, &octets[..raw], data);
+                pass(cx, &bytes[..raw], data);
             }
             Ok(whole)
         };
@@ -209,9 +209,9 @@ impl Near for Http1<'_> {
             if polled.is_err() || buf.filled().is_empty() {
                 return Poll::Ready(Err(FailureKind::Client));
             }
-            let octets = buf.filled();
-            let taken = read(octets, cx)?;
-            wire.ahead.extend_from_slice(&octets[taken..]);
+            let bytes = buf.filled();
+            let taken = read(bytes, cx)?;
+            wire.ahead.extend_from_slice(&bytes[taken..]);
             Poll::Ready(Ok(()))
         })
     }
@@ -247,7 +247,7 @@ impl Near for Http1<'_> {
         &mut self,
         cx: &mut Context<'_>,
         response: &mut Response,
-        octets: &[u8],
+        bytes: &[u8],
         upload: &Upload,
     ) -> Result<Passed, FailureKind> {
         response.deliver(self.http_1_0);
@@ -257,7 +257,7 @@ impl Near for Http1<'_> {
         self.trailers = Section::default();
         scratch::write(|out| {
             response.write(out, self.keep);
-            self.pass_behind(cx, response, out, octets)
+            self.pass_behind(cx, response, out, bytes)
         })
     }
 
@@ -265,9 +265,9 @@ impl Near for Http1<'_> {
         &mut self,
         cx: &mut Context<'_>,
         response: &mut Response,
-        octets: &[u8],
+        bytes: &[u8],
     ) -> Result<Passed, FailureKind> {
-        scratch::write(|out| self.pass_behind(cx, response, out, octets))
+        scratch::write(|out| self.pass_behind(cx, response, out, bytes))
     }
 
     fn end(&mut self, cx: &mut Context<'_>, response: &Response) -> Result<(), FailureKind> {

@@ -41,7 +41,7 @@ pub(super) struct Http2<'c> {
     framing: Framing,
     /// The names of trailers that it may send.
     names: FieldNames,
-    /// Octets of the body that were given out and wait to be taken.
+    /// Bytes of the body that were given out and wait to be taken.
     unreleased: usize,
     reply: SendResponse<Bytes>,
     /// Where the body goes, once the head is sent.
@@ -157,14 +157,14 @@ impl<'c> Http2<'c> {
     }
 
     /// Reads a piece of the response body, which then is the rest, with the trailers behind it.
-    fn read(&mut self, response: &mut Response, octets: &[u8]) -> Result<Passed, FailureKind> {
+    fn read(&mut self, response: &mut Response, bytes: &[u8]) -> Result<Passed, FailureKind> {
         let mut data = BytesMut::new();
         let section = &mut self.section;
         let taken = response.framing.read_all(
-            octets,
+            bytes,
             |piece| {
                 if data.is_empty() {
-                    data.reserve(octets.len());
+                    data.reserve(bytes.len());
                 }
                 data.extend_from_slice(piece);
             },
@@ -267,7 +267,7 @@ impl Near for Http2<'_> {
         &mut self,
         _: &mut Context<'_>,
         response: &mut Response,
-        octets: &[u8],
+        bytes: &[u8],
         _: &Upload,
     ) -> Result<Passed, FailureKind> {
         response.deliver(false);
@@ -279,7 +279,7 @@ impl Near for Http2<'_> {
         }
         // Before the head, which cannot be taken back. An attempt before this one may have left something.
         self.section = Section::default();
-        let passed = self.read(response, octets)?;
+        let passed = self.read(response, bytes)?;
         self.send_head(response.status, fields, false)?;
         self.complete = response.framing.is_done();
         self.deliver()?;
@@ -290,9 +290,9 @@ impl Near for Http2<'_> {
         &mut self,
         _: &mut Context<'_>,
         response: &mut Response,
-        octets: &[u8],
+        bytes: &[u8],
     ) -> Result<Passed, FailureKind> {
-        let passed = self.read(response, octets)?;
+        let passed = self.read(response, bytes)?;
         self.complete = response.framing.is_done();
         self.deliver()?;
         Ok(passed)
@@ -374,7 +374,7 @@ fn map<'f>(fields: impl Iterator<Item = (&'f [u8], &'f [u8])>, more: usize) -> H
     map
 }
 
-/// Octets of names and values.
+/// Bytes of names and values.
 fn length(fields: &HeaderMap) -> u64 {
     fields.iter().map(|(name, value)| (name.as_str().len() + value.len()) as u64).sum()
 }

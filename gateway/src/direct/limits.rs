@@ -1,5 +1,5 @@
 //! How long either side may keep a request waiting. A limit begins to run when something must be waited for, and
-//! ends with the next octet; the earliest one is what the connection's timer is set to.
+//! ends with the next byte; the earliest one is what the connection's timer is set to.
 
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -15,11 +15,11 @@ pub(super) const STALL: Duration = Duration::from_secs(60);
 /// The limits that run.
 #[derive(Debug, Default)]
 pub(super) struct Limits {
-    /// For the next octets of the response.
+    /// For the next bytes of the response.
     pub(super) read: Limit,
     /// For the endpoint to take more of the request.
     pub(super) send: Limit,
-    /// For the next octets of the request body.
+    /// For the next bytes of the request body.
     pub(super) body: Limit,
     /// For the client to take more of the response.
     pub(super) stall: Limit,

@@ -14,7 +14,7 @@ pub(super) trait Near {
     fn is_spent(&self) -> bool;
 
     /// Gives the next piece of the request body to `pass`, in the coding that the endpoint gets, with the number
-    /// of octets in it that are content. The piece before it has been sent by then.
+    /// of bytes in it that are content. The piece before it has been sent by then.
     fn poll_body(
         &mut self,
         cx: &mut Context<'_>,
@@ -37,7 +37,7 @@ pub(super) trait Near {
         &mut self,
         cx: &mut Context<'_>,
         response: &mut Response,
-        octets: &[u8],
+        bytes: &[u8],
         upload: &Upload,
     ) -> Result<Passed, FailureKind>;
 
@@ -46,7 +46,7 @@ pub(super) trait Near {
         &mut self,
         cx: &mut Context<'_>,
         response: &mut Response,
-        octets: &[u8],
+        bytes: &[u8],
     ) -> Result<Passed, FailureKind>;
 
     /// The body is complete, because the endpoint's connection ended.
@@ -67,15 +67,15 @@ pub(super) trait Near {
     /// Ready when there is nothing left that the client has not taken.
     fn poll_flush(&mut self, cx: &mut Context<'_>, limits: &mut Limits) -> Poll<Result<(), FailureKind>>;
 
-    /// Octets of head and body that went out, and those of the body, free of its coding, among them.
+    /// Bytes of head and body that went out, and those of the body, free of its coding, among them.
     fn sent(&self) -> (u64, u64);
 }
 
 /// What was passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Passed {
-    /// Octets that belong to the body.
+    /// Bytes that belong to the body.
     pub(super) taken: usize,
-    /// Octets of content in them.
+    /// Bytes of content in them.
     pub(super) data: usize,
 }

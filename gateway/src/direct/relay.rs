@@ -110,9 +110,9 @@ impl<N: Near> Relay<'_, N> {
                 self.ended = true;
                 self.end(cx).map(|()| None)
             }
-            (Ok(()), octets) => {
+            (Ok(()), bytes) => {
                 self.download.heard = true;
-                self.receive(cx, octets)
+                self.receive(cx, bytes)
             }
             (Err(error), _) => {
                 // TLS without a goodbye, but TCP with one.
@@ -132,33 +132,33 @@ impl<N: Near> Relay<'_, N> {
         self.near.end(cx, &download.response)
     }
 
-    fn receive(&mut self, cx: &mut Context<'_>, octets: &[u8]) -> Result<Option<End>, FailureKind> {
+    fn receive(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Result<Option<End>, FailureKind> {
         if self.download.state == Receiving::Body {
-            let passed = self.near.pass(cx, &mut self.download.response, octets)?;
-            self.download.passed(passed, octets.len());
+            let passed = self.near.pass(cx, &mut self.download.response, bytes)?;
+            self.download.passed(passed, bytes.len());
             return Ok(None);
         }
         if self.download.partial.is_empty() {
-            return self.receive_head(cx, octets);
+            return self.receive_head(cx, bytes);
         }
         // Nothing becomes complete without the end of a line.
-        self.download.partial.extend_from_slice(octets);
-        if !octets.contains(&b'\n') {
+        self.download.partial.extend_from_slice(bytes);
+        if !bytes.contains(&b'\n') {
             return Ok(None);
         }
-        let octets = std::mem::take(&mut self.download.partial);
-        self.receive_head(cx, &octets)
+        let bytes = std::mem::take(&mut self.download.partial);
+        self.receive_head(cx, &bytes)
     }
 
     /// Interim heads, the final one, and what is there of its body.
-    fn receive_head(&mut self, cx: &mut Context<'_>, mut octets: &[u8]) -> Result<Option<End>, FailureKind> {
+    fn receive_head(&mut self, cx: &mut Context<'_>, mut bytes: &[u8]) -> Result<Option<End>, FailureKind> {
         loop {
-            let read = self.download.response.read(octets, &self.outgoing.head.method);
+            let read = self.download.response.read(bytes, &self.outgoing.head.method);
             let Some(length) = read.map_err(|_| FailureKind::InvalidHead)? else {
-                self.download.partial.extend_from_slice(octets);
+                self.download.partial.extend_from_slice(bytes);
                 return Ok(None);
             };
-            octets = &octets[length..];
+            bytes = &bytes[length..];
             if !self.download.response.is_interim() {
                 break;
             }
@@ -177,12 +177,12 @@ impl<N: Near> Relay<'_, N> {
         let response = &mut self.download.response;
         self.exchange.response(status, &mut response.fields);
         self.limits.body.end();
-        let passed = self.near.respond(cx, response, octets, self.upload);
+        let passed = self.near.respond(cx, response, bytes, self.upload);
         // Of what cannot be read nothing was passed on, so that there can still be an answer.
         self.download.started = !matches!(passed, Err(FailureKind::InvalidHead));
         let passed = passed?;
         self.download.state = Receiving::Body;
-        self.download.passed(passed, octets.len());
+        self.download.passed(passed, bytes.len());
         Ok(switches.then_some(End::Switched))
     }
 

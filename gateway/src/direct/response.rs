@@ -16,7 +16,7 @@ use crate::connection::head::{MAX_FIELDS, content_length, ends_lines_strictly};
 use crate::pipeline::{Fields, FieldsMut};
 use crate::policy::hop_by_hop;
 
-/// Octets of a response head.
+/// Bytes of a response head.
 const MAX_HEAD: usize = 128 * 1024;
 
 /// A response head.

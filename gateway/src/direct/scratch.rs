@@ -1,14 +1,14 @@
 //! Buffers that a worker's connections use in turn.
 //!
-//! Nothing waits while it holds one: octets are read, looked at and written on without a pause, and only what
+//! Nothing waits while it holds one: bytes are read, looked at and written on without a pause, and only what
 //! could not be written is copied to a place of its own. So one buffer serves all connections of a worker, and
 //! it is warm in the processor's cache whichever of them is next.
 
 use std::cell::Cell;
 
-/// Octets per read of a body.
+/// Bytes per read of a body.
 const READ: usize = 64 * 1024;
-/// Where in a memory page reads begin. TLS copies from there to the beginning of a page, a few octets in, and on AMD's
+/// Where in a memory page reads begin. TLS copies from there to the beginning of a page, a few bytes in, and on AMD's
 /// Zen 3 and 4 a long copy (`rep movsb`, older glibc) to slightly behind its own place in the page takes fifteen
 /// times as long.
 const PLACE: usize = PAGE / 2;

@@ -1,6 +1,6 @@
 //! What must hold for whatever either side sends: run by the fuzz target and by tests over its seeds.
 //!
-//! However octets are cut, they mean the same; nothing is read beyond the end of a message; and what we write of
+//! However bytes are cut, they mean the same; nothing is read beyond the end of a message; and what we write of
 //! a head is read again, by the same strict eyes, as a head with the same framing. The last one is what keeps
 //! anybody behind us from finding another message in it.
 
@@ -17,7 +17,7 @@ use crate::policy::hop_by_hop;
 
 const LIMITS: Limits = Limits { request_line: 8 * 1024, field_line: 8 * 1024, head: 32 * 1024 };
 
-/// Tries octets as a message. The first octet says of which direction, the second how the rest is cut.
+/// Tries bytes as a message. The first byte says of which direction, the second how the rest is cut.
 ///
 /// # Panics
 /// Something does not hold.
@@ -172,20 +172,20 @@ mod tests {
                 0..4,
             ),
         ) {
-            let mut octets = seed;
-            octets[1] = cut;
-            for (at, octet, change) in changes {
-                let at = 2 + at.index(octets.len() - 2);
+            let mut bytes = seed;
+            bytes[1] = cut;
+            for (at, byte, change) in changes {
+                let at = 2 + at.index(bytes.len() - 2);
                 match change {
-                    0 => octets[at] = octet,
-                    1 => octets.insert(at, octet),
-                    _ => drop(octets.remove(at)),
+                    0 => bytes[at] = byte,
+                    1 => bytes.insert(at, byte),
+                    _ => drop(bytes.remove(at)),
                 }
-                if octets.len() < 4 {
+                if bytes.len() < 4 {
                     return Ok(());
                 }
             }
-            message(&octets);
+            message(&bytes);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A connection whose endpoint has switched protocols (RFC 9110 §7.8): from then on octets pass both ways, and
+//! A connection whose endpoint has switched protocols (RFC 9110 §7.8): from then on bytes pass both ways, and
 //! nobody looks at them.
 //!
 //! A direction is read only when its other side has taken everything, so it holds no more than one read, and
@@ -35,10 +35,10 @@ pub(crate) struct Tunnel {
     _place: Place,
     up: Flow,
     down: Flow,
-    /// Octets of heads that went to the client, or wait for it.
+    /// Bytes of heads that went to the client, or wait for it.
     heads: u64,
     limits: Limits,
-    /// For any octets, in either direction (nginx's `proxy_read_timeout`).
+    /// For any bytes, in either direction (nginx's `proxy_read_timeout`).
     idle: Option<Duration>,
     /// For the endpoint to take some.
     patience: Option<Duration>,
@@ -50,12 +50,12 @@ pub(crate) struct Tunnel {
 pub(super) struct Flow {
     /// Read but not taken.
     backlog: Backlog,
-    /// Octets that were read.
-    octets: u64,
+    /// Bytes that were read.
+    bytes: u64,
     state: Flowing,
     /// Something may not have left yet.
     unsent: bool,
-    /// Octets have moved since somebody last asked.
+    /// Bytes have moved since somebody last asked.
     moved: bool,
 }
 
@@ -123,10 +123,10 @@ impl Drop for Tunnel {
         let waiting = self.down.backlog.len() as u64;
         self.exchange.end(Outcome {
             status: Some(StatusCode::SWITCHING_PROTOCOLS),
-            body_sent: self.down.octets.saturating_sub(waiting),
-            bytes_sent: (self.heads + self.down.octets).saturating_sub(waiting),
-            body_received: self.up.octets,
-            upstream_received: self.down.octets,
+            body_sent: self.down.bytes.saturating_sub(waiting),
+            bytes_sent: (self.heads + self.down.bytes).saturating_sub(waiting),
+            body_received: self.up.bytes,
+            upstream_received: self.down.bytes,
             aborted: !self.whole,
             ended: None,
         });
@@ -134,16 +134,16 @@ impl Drop for Tunnel {
 }
 
 impl Flow {
-    /// The rest of a direction after so many octets.
-    pub(super) fn after(backlog: Backlog, octets: u64) -> Self {
+    /// The rest of a direction after so many bytes.
+    pub(super) fn after(backlog: Backlog, bytes: u64) -> Self {
         // What was handed to TLS may wait there, even when nothing does here.
-        Self { backlog, octets, unsent: true, ..Self::default() }
+        Self { backlog, bytes, unsent: true, ..Self::default() }
     }
 
-    /// Adds octets that were read before.
-    fn push(&mut self, octets: &[u8]) {
-        self.backlog.push(octets);
-        self.octets += octets.len() as u64;
+    /// Adds bytes that were read before.
+    fn push(&mut self, bytes: &[u8]) {
+        self.backlog.push(bytes);
+        self.bytes += bytes.len() as u64;
     }
 
     /// Moves what comes, as fast as it is taken. Ready once the end is passed on.
@@ -190,21 +190,21 @@ impl Flow {
         scratch::read(|buffer| {
             let mut buf = ReadBuf::new(buffer);
             ready!(Pin::new(from).poll_read(cx, &mut buf))?;
-            let octets = buf.filled();
+            let bytes = buf.filled();
             self.moved = true;
-            match octets {
+            match bytes {
                 [] => self.state = Flowing::Ending,
                 _ => {
-                    self.octets += octets.len() as u64;
+                    self.bytes += bytes.len() as u64;
                     self.unsent = true;
-                    self.backlog.send(cx, to, octets);
+                    self.backlog.send(cx, to, bytes);
                 }
             }
             Poll::Ready(Ok(()))
         })
     }
 
-    /// Lets `limit` run while the other side does not take what there is for it. Says whether octets have moved.
+    /// Lets `limit` run while the other side does not take what there is for it. Says whether bytes have moved.
     fn wait(&mut self, limit: &mut Limit, patience: Option<Duration>) -> bool {
         let moved = mem::take(&mut self.moved);
         if moved {
@@ -228,7 +228,7 @@ mod tests {
     /// Thousands of them are idle at any time.
     #[test]
     fn it_is_small() {
-        assert!(size_of::<Tunnel>() <= 960, "{} octets", size_of::<Tunnel>());
+        assert!(size_of::<Tunnel>() <= 960, "{} bytes", size_of::<Tunnel>());
     }
 
     async fn pair() -> (Transport, TcpStream) {
@@ -255,7 +255,7 @@ mod tests {
         let (moved, read) =
             tokio::join!(poll_fn(|cx| flow.poll(cx, &mut from, &mut to)), sink.read_to_end(&mut seen));
         assert_eq!((moved.unwrap(), read.unwrap()), ((), ALL));
-        assert_eq!((flow.octets, flow.backlog.capacity()), (ALL as u64, 0));
+        assert_eq!((flow.bytes, flow.backlog.capacity()), (ALL as u64, 0));
         writer.await.unwrap().unwrap();
     }
 }

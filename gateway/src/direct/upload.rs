@@ -15,7 +15,7 @@ use crate::connection::head::Head;
 use crate::connection::transport::Transport;
 use crate::pipeline::FailureKind;
 
-/// Octets of a request body that are kept for another try, as many as Pingora keeps.
+/// Bytes of a request body that are kept for another try, as many as Pingora keeps.
 const REPLAY: usize = 64 * 1024;
 
 /// The request of one exchange, over all its tries.
@@ -23,7 +23,7 @@ const REPLAY: usize = 64 * 1024;
 pub(super) struct Upload {
     /// The client waits for `100 Continue`.
     pub(super) awaits_continue: bool,
-    /// Octets of the body that came, free of their coding.
+    /// Bytes of the body that came, free of their coding.
     pub(super) received: u64,
     /// All that came of the body, as it came, unless that was too much.
     replay: Vec<u8>,
@@ -54,7 +54,7 @@ pub(super) struct Outgoing<'r> {
     pub(super) last: bool,
     /// The endpoint may switch protocols: the client has asked for it, and so does the head.
     pub(super) upgrade: bool,
-    /// For the client's next octets.
+    /// For the client's next bytes.
     pub(super) client: Duration,
     /// For the endpoint to take some.
     pub(super) endpoint: Option<Duration>,
@@ -92,7 +92,7 @@ impl Upload {
         Flow::after(self.backlog, self.received)
     }
 
-    /// Octets of this try, head included, that the endpoint's socket has taken.
+    /// Bytes of this try, head included, that the endpoint's socket has taken.
     pub(super) fn sent(&self) -> u64 {
         self.backlog.taken()
     }
@@ -119,10 +119,10 @@ impl Upload {
             request::write(outgoing.head, out, last);
             out.extend_from_slice(replay);
             if !near.is_spent() {
-                let read = near.poll_body(cx, |_, octets, data| {
-                    keep(replay, lost, octets);
+                let read = near.poll_body(cx, |_, bytes, data| {
+                    keep(replay, lost, bytes);
                     *received += data as u64;
-                    out.extend_from_slice(octets);
+                    out.extend_from_slice(bytes);
                 });
                 if let Poll::Ready(Err(kind)) = read {
                     return Err(kind);
@@ -177,7 +177,7 @@ impl Upload {
             let read = self.poll_read(cx, near, to);
             if read.is_pending() {
                 limits.body.begin(Some(outgoing.client));
-                // What TLS has not written yet would wait for the client's next octets.
+                // What TLS has not written yet would wait for the client's next bytes.
                 match Pin::new(&mut *to).poll_flush(cx) {
                     Poll::Pending => limits.send.begin(outgoing.endpoint),
                     Poll::Ready(Ok(())) => limits.send.end(),
@@ -200,21 +200,21 @@ impl Upload {
         to: &mut Transport,
     ) -> Poll<Result<(), FailureKind>> {
         let Self { received, replay, lost, backlog, .. } = self;
-        near.poll_body(cx, |cx, octets, data| {
-            keep(replay, lost, octets);
+        near.poll_body(cx, |cx, bytes, data| {
+            keep(replay, lost, bytes);
             *received += data as u64;
-            backlog.send(cx, to, octets);
+            backlog.send(cx, to, bytes);
         })
     }
 }
 
 /// Keeps a piece of the body for another try.
-fn keep(replay: &mut Vec<u8>, lost: &mut bool, octets: &[u8]) {
-    if replay.len() + octets.len() > REPLAY {
+fn keep(replay: &mut Vec<u8>, lost: &mut bool, bytes: &[u8]) {
+    if replay.len() + bytes.len() > REPLAY {
         *lost = true;
         *replay = Vec::new();
     } else if !*lost {
-        replay.extend_from_slice(octets);
+        replay.extend_from_slice(bytes);
     }
 }
 

@@ -36,27 +36,27 @@ impl Connection {
     /// Whether the endpoint has neither closed it nor said anything that nobody asked for. Asks the runtime,
     /// not the kernel: it costs no system call where nothing has happened.
     pub(super) fn is_quiet(&mut self) -> bool {
-        let mut octet = [0];
+        let mut byte = [0];
         let mut cx = Context::from_waker(Waker::noop());
-        Pin::new(&mut self.stream).poll_read(&mut cx, &mut ReadBuf::new(&mut octet)).is_pending()
+        Pin::new(&mut self.stream).poll_read(&mut cx, &mut ReadBuf::new(&mut byte)).is_pending()
     }
 
     /// The same, asked of the kernel: what came since the runtime last looked counts.
     pub(super) fn is_quiet_now(&mut self) -> bool {
-        let mut octet = [MaybeUninit::uninit()];
-        let peeked = SockRef::from(self.stream.tcp()).peek(&mut octet);
+        let mut byte = [MaybeUninit::uninit()];
+        let peeked = SockRef::from(self.stream.tcp()).peek(&mut byte);
         matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
-    /// Whether the endpoint's side has certainly received none of the last octets that were sent. To be asked
+    /// Whether the endpoint's side has certainly received none of the last bytes that were sent. To be asked
     /// once the endpoint has ended the connection in order: its end carries an acknowledgement of all that had
     /// come before (RFC 9293 §3.10.7.4), so what that leaves out came too late to be read by anybody.
-    pub(super) fn has_delivered_none_of(&self, octets: u64) -> bool {
+    pub(super) fn has_delivered_none_of(&self, bytes: u64) -> bool {
         let Ok(info) = get_tcp_info(self.stream.descriptor()) else { return false };
         let sent = info.tcpi_bytes_sent.saturating_sub(info.tcpi_bytes_retrans);
-        // The kernel counts the acknowledgement of our SYN as one octet.
+        // The kernel counts the acknowledgement of our SYN as one byte.
         let acknowledged = info.tcpi_bytes_acked.saturating_sub(1);
-        sent.saturating_sub(acknowledged) >= octets
+        sent.saturating_sub(acknowledged) >= bytes
     }
 }
 

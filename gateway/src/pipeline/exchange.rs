@@ -30,7 +30,7 @@ pub struct Exchange {
     pub(super) began: Instant,
     pub(super) method: Method,
     pub(super) version: Version,
-    /// Octets of the request head.
+    /// Bytes of the request head.
     pub(super) head_length: usize,
     pub(super) client: IpAddr,
     /// Gateways that the request has come through before this one.

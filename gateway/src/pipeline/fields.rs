@@ -1,6 +1,6 @@
 //! Header fields that policies read and change, whatever type the driver keeps them in.
 //!
-//! Values go in and out as octets or by reference, so that a driver may keep the text of a head as it came and
+//! Values go in and out as bytes or by reference, so that a driver may keep the text of a head as it came and
 //! build no map of it.
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};

@@ -18,6 +18,6 @@ pub struct RequestHead<'a, F = HeaderMap> {
     pub version: Version,
     /// All fields, `Host` included.
     pub headers: &'a F,
-    /// Octets of the head on the wire (HTTP/2: the sum of names and values), for `$request_length`.
+    /// Bytes of the head on the wire (HTTP/2: the sum of names and values), for `$request_length`.
     pub length: usize,
 }

@@ -56,7 +56,7 @@ pub struct Failure {
     /// The connection came from the pool and broke before a byte of the response: most likely the endpoint had
     /// closed it while idle.
     pub stale: bool,
-    /// Any octet of the request may have reached the endpoint, which may have acted on it, or failed because of it.
+    /// Any byte of the request may have reached the endpoint, which may have acted on it, or failed because of it.
     pub sent: bool,
     /// The whole request body can be sent again (there is none, or all of it that was read is kept).
     pub replayable: bool,
@@ -114,13 +114,13 @@ pub struct Outcome {
     /// The status that went to the client; `None` when nothing was written (the log then says 499, as nginx
     /// does, when the client went away).
     pub status: Option<StatusCode>,
-    /// Octets of the response body sent to the client (`$body_bytes_sent`).
+    /// Bytes of the response body sent to the client (`$body_bytes_sent`).
     pub body_sent: u64,
-    /// Octets of head and body sent to the client (`$bytes_sent`).
+    /// Bytes of head and body sent to the client (`$bytes_sent`).
     pub bytes_sent: u64,
-    /// Octets of the request body received.
+    /// Bytes of the request body received.
     pub body_received: u64,
-    /// Octets of the response body received from the endpoint of the last try (`$upstream_response_length`).
+    /// Bytes of the response body received from the endpoint of the last try (`$upstream_response_length`).
     pub upstream_received: u64,
     /// Whether the response was cut short.
     pub aborted: bool,

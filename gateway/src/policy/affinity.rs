@@ -1,4 +1,4 @@
-//! Sticky sessions by cookie: `affinity`, `affinity-mode` and `session-cookie-*`, octet for octet as
+//! Sticky sessions by cookie: `affinity`, `affinity-mode` and `session-cookie-*`, byte for byte as
 //! ingress-nginx has them, so that sessions survive the move to Sluice.
 //!
 //! The cookie's value is `<key>|<hex>`. The second half names the backend: hex = md5(md5(name) + name) over
@@ -136,12 +136,12 @@ pub fn backend_digits(backend: &str) -> Digits {
     md5(&[&md5(&[backend.as_bytes()]), backend.as_bytes()])
 }
 
-/// Writes octets as lower-case hexadecimal digits; `digits` is twice as long.
-pub fn write_hex(octets: &[u8], digits: &mut [u8]) {
+/// Writes bytes as lower-case hexadecimal digits; `digits` is twice as long.
+pub fn write_hex(bytes: &[u8], digits: &mut [u8]) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
-    for (pair, octet) in digits.chunks_exact_mut(2).zip(octets) {
-        pair[0] = HEX[usize::from(octet >> 4)];
-        pair[1] = HEX[usize::from(octet & 15)];
+    for (pair, byte) in digits.chunks_exact_mut(2).zip(bytes) {
+        pair[0] = HEX[usize::from(byte >> 4)];
+        pair[1] = HEX[usize::from(byte & 15)];
     }
 }
 

@@ -5,7 +5,7 @@ use pingora_core::{Error, ErrorSource, ErrorType};
 use super::l4::{LEFT, NO_ROOM, Stage};
 use crate::pipeline::{Failure, FailureKind};
 
-/// Pingora's words for a connection that ended before any octet of the response was in. Its error types do not
+/// Pingora's words for a connection that ended before any byte of the response was in. Its error types do not
 /// tell this from an end in the middle of a head, and its version is pinned; a test fails should the words
 /// change.
 const NOTHING_READ: &str = "bytes already read: 0";
@@ -55,7 +55,7 @@ pub(super) fn while_proxying(
     Failure { kind, stale, sent: true, replayable, response_started }
 }
 
-/// Whether the endpoint had closed the pooled connection, as far as can be told: it took no more octets, or
+/// Whether the endpoint had closed the pooled connection, as far as can be told: it took no more bytes, or
 /// gave none at all.
 fn is_stale(error: &Error) -> bool {
     let says = |words| error.context.as_ref().is_some_and(|context| context.as_str().contains(words));

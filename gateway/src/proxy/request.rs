@@ -137,7 +137,7 @@ pub(super) fn prepare(state: &State, session: &mut Session) {
     }
 }
 
-/// Octets of names and values.
+/// Bytes of names and values.
 pub(super) fn fields_length(fields: &HeaderMap) -> u64 {
     fields.iter().map(|(name, value)| (name.as_str().len() + value.len()) as u64).sum()
 }

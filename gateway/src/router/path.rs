@@ -16,8 +16,8 @@ pub enum PathError {
     /// A percent sign without two hexadecimal digits (RFC 3986 section 2.1).
     #[error("the path has a percent sign that is not followed by two hexadecimal digits")]
     Encoding,
-    /// A NUL octet, encoded or not.
-    #[error("the path contains a NUL octet")]
+    /// A NUL byte, encoded or not.
+    #[error("the path contains a NUL byte")]
     Nul,
     /// More `..` than there are segments to leave.
     #[error("the path climbs above the root with `..`")]
@@ -26,7 +26,7 @@ pub enum PathError {
 
 /// Normalises the path of a request target, given without its query. Borrows when there is nothing to change.
 ///
-/// Octets that are no UTF-8 after decoding become U+FFFD each: such a path still matches the prefixes above
+/// Bytes that are no UTF-8 after decoding become U+FFFD each: such a path still matches the prefixes above
 /// them.
 pub fn normalise(path: &str) -> Result<Cow<'_, str>, PathError> {
     let bytes = path.as_bytes();
@@ -190,7 +190,7 @@ mod tests {
         }
 
         #[test]
-        fn encoding_any_octet_changes_nothing(path in "(/[a-z.]{0,3}){1,6}z", at in any::<prop::sample::Index>()) {
+        fn encoding_any_byte_changes_nothing(path in "(/[a-z.]{0,3}){1,6}z", at in any::<prop::sample::Index>()) {
             let at = at.index(path.len() - 1) + 1;
             let encoded = format!("{}%{:02x}{}", &path[..at], path.as_bytes()[at], &path[at + 1..]);
             prop_assert_eq!(normalise(&encoded), normalise(&path));

@@ -19,7 +19,7 @@ pub(super) struct Predicates {
     query: Box<[(Arc<str>, Text)]>,
 }
 
-/// A condition on a text, compiled. Over octets: header values need not be UTF-8.
+/// A condition on a text, compiled. Over bytes: header values need not be UTF-8.
 enum Text {
     Exact(Arc<str>),
     Regex(regex::bytes::Regex),

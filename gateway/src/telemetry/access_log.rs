@@ -17,13 +17,13 @@ use std::time::{Duration, Instant};
 
 /// Batches that may wait.
 const QUEUE: usize = 8192;
-/// Octets that may wait.
+/// Bytes that may wait.
 const WAITING: usize = 4 * 1024 * 1024;
-/// Octets that a thread gathers at most.
+/// Bytes that a thread gathers at most.
 const GATHERED: usize = 16 * 1024;
 /// Time for lines to gather into one write.
 const BATCH: Duration = Duration::from_millis(4);
-/// Octets written at once at most.
+/// Bytes written at once at most.
 const CHUNK: usize = 64 * 1024;
 
 /// The sending side of the log. Clones share one writer.
@@ -35,7 +35,7 @@ pub struct AccessLog {
 
 #[derive(Default)]
 struct Counts {
-    /// Octets in the queue.
+    /// Bytes in the queue.
     waiting: AtomicUsize,
     dropped: AtomicU64,
 }
@@ -48,7 +48,7 @@ enum Entry {
 /// Lines one behind the other.
 #[derive(Default)]
 struct Lines {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     count: u64,
 }
 
@@ -101,9 +101,9 @@ impl AccessLog {
     /// Sends a line, its newline included. Never waits.
     pub fn send(&self, line: &[u8]) {
         GATHERED_HERE.with_borrow_mut(|Gathered { lines, passes_on }| {
-            lines.octets.extend_from_slice(line);
+            lines.bytes.extend_from_slice(line);
             lines.count += 1;
-            if !*passes_on || lines.octets.len() >= GATHERED {
+            if !*passes_on || lines.bytes.len() >= GATHERED {
                 self.queue(lines);
             }
         });
@@ -119,13 +119,13 @@ impl AccessLog {
             return;
         }
         // The next turn will most likely have as much to say.
-        let next = Lines { octets: Vec::with_capacity(lines.octets.len()), count: 0 };
+        let next = Lines { bytes: Vec::with_capacity(lines.bytes.len()), count: 0 };
         let lines = mem::replace(lines, next);
-        let (octets, count) = (lines.octets.len(), lines.count);
+        let (bytes, count) = (lines.bytes.len(), lines.count);
         let Some(sender) = &self.sender else { return };
-        let room = self.counts.waiting.fetch_add(octets, Ordering::Relaxed) < WAITING;
+        let room = self.counts.waiting.fetch_add(bytes, Ordering::Relaxed) < WAITING;
         if !room || sender.try_send(Entry::Lines(lines)).is_err() {
-            self.counts.waiting.fetch_sub(octets, Ordering::Relaxed);
+            self.counts.waiting.fetch_sub(bytes, Ordering::Relaxed);
             self.counts.dropped.fetch_add(count, Ordering::Relaxed);
         }
     }
@@ -159,12 +159,12 @@ impl fmt::Debug for AccessLog {
 
 /// The writer: ends when the last sender is gone.
 fn write(receiver: &Receiver<Entry>, mut output: impl Write, counts: &Counts) {
-    let mut batch = Lines { octets: Vec::with_capacity(CHUNK), count: 0 };
+    let mut batch = Lines { bytes: Vec::with_capacity(CHUNK), count: 0 };
     while let Ok(mut entry) = receiver.recv() {
         loop {
             match entry {
                 Entry::Lines(lines) => {
-                    counts.waiting.fetch_sub(lines.octets.len(), Ordering::Relaxed);
+                    counts.waiting.fetch_sub(lines.bytes.len(), Ordering::Relaxed);
                     batch.add(&lines, &mut output, counts);
                 }
                 Entry::Flush(done) => {
@@ -195,18 +195,18 @@ fn pause() {
 impl Lines {
     /// Adds others, for one write with these if that is not too much.
     fn add(&mut self, others: &Self, output: &mut impl Write, counts: &Counts) {
-        if self.octets.len() + others.octets.len() > CHUNK {
+        if self.bytes.len() + others.bytes.len() > CHUNK {
             self.write(output, counts);
         }
-        self.octets.extend_from_slice(&others.octets);
+        self.bytes.extend_from_slice(&others.bytes);
         self.count += others.count;
     }
 
     fn write(&mut self, output: &mut impl Write, counts: &Counts) {
-        if self.count > 0 && output.write_all(&self.octets).and_then(|()| output.flush()).is_err() {
+        if self.count > 0 && output.write_all(&self.bytes).and_then(|()| output.flush()).is_err() {
             counts.dropped.fetch_add(self.count, Ordering::Relaxed);
         }
-        self.octets.clear();
+        self.bytes.clear();
         self.count = 0;
     }
 }

@@ -232,11 +232,11 @@ fn list(to: &mut Vec<u8>, tries: &[Try], print_one: impl Fn(&mut Vec<u8>, &Try))
 fn write_ip(to: &mut Vec<u8>, address: IpAddr) {
     match address {
         IpAddr::V4(ip) => {
-            for (index, octet) in ip.octets().into_iter().enumerate() {
+            for (index, byte) in ip.octets().into_iter().enumerate() {
                 if index > 0 {
                     to.push(b'.');
                 }
-                to.extend_from_slice(itoa::Buffer::new().format(octet).as_bytes());
+                to.extend_from_slice(itoa::Buffer::new().format(byte).as_bytes());
             }
         }
         // Writing to memory does not fail.

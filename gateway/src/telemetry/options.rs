@@ -15,7 +15,7 @@ pub struct Options {
     pub exclude: Vec<String>,
     /// Upper bounds of the histograms of seconds (`--time-buckets`).
     pub time_buckets: Vec<f64>,
-    /// Upper bounds of the histograms of request and response octets (`--length-buckets`).
+    /// Upper bounds of the histograms of request and response bytes (`--length-buckets`).
     pub length_buckets: Vec<f64>,
     /// Upper bounds of the deprecated histogram `bytes_sent` (`--size-buckets`).
     pub size_buckets: Vec<f64>,

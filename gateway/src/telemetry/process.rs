@@ -33,8 +33,8 @@ pub(super) fn register(options: &Options, registry: &Registry) -> Result<(), Tel
             "nginx_process_oldest_start_time_seconds",
             "When the process started, Unix seconds.",
         ))?,
-        read: Counter::with_opts(opts("nginx_process_read_bytes_total", "Octets read from storage."))?,
-        written: Counter::with_opts(opts("nginx_process_write_bytes_total", "Octets written to storage."))?,
+        read: Counter::with_opts(opts("nginx_process_read_bytes_total", "Bytes read from storage."))?,
+        written: Counter::with_opts(opts("nginx_process_write_bytes_total", "Bytes written to storage."))?,
     }))?;
     Ok(())
 }

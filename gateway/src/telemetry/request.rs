@@ -38,7 +38,7 @@ pub use target::{TargetLabels, TargetMeters};
 /// Hosts without an Ingress that get series of their own; more are put together under `_`, because the
 /// names come from clients. Each may have some 15 KiB of series for each method on the page.
 const UNDEFINED_HOSTS: usize = 200;
-/// Octets of such a name: more than a name in the DNS has (RFC 1035 §3.1) is none.
+/// Bytes of such a name: more than a name in the DNS has (RFC 1035 §3.1) is none.
 const NAME: usize = 253;
 /// What all other hosts are put together under.
 const OTHERS: &str = "_";

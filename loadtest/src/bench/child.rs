@@ -77,7 +77,7 @@ impl Running {
         usage::cpu_time(&self.family)
     }
 
-    /// Memory of all of its processes in octets.
+    /// Memory of all of its processes in bytes.
     ///
     /// # Errors
     /// It has ended.

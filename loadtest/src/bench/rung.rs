@@ -129,7 +129,7 @@ pub fn all() -> Vec<Rung> {
         rung("tls-h2-100", "TLS, HTTP/2, 100 streams", h2(100)),
         rung("tls-1m", "TLS, HTTP/1.1, 1 MiB", Load::Wrk(Wrk { tls: true, ..Wrk::get("/1m", 32) })),
         rung("tls-handshake", "TLS, full handshake each", Load::Handshakes),
-        rung("websocket", "WebSocket, echo of 100 octets", Load::WebSocket),
+        rung("websocket", "WebSocket, echo of 100 bytes", Load::WebSocket),
         routes("routes-1", "1 route", 1, 1),
         routes("routes-10000-1", "10,000 routes, 1 asked", 10_000, 1),
         routes("routes-10000", "10,000 routes, 1,000 asked in turn", 10_000, 1000),

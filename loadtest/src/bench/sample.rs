@@ -18,9 +18,9 @@ pub struct Sample {
     pub work: Work,
     /// CPU time of the proxy meanwhile.
     pub usage: Usage,
-    /// Memory before the load, octets.
+    /// Memory before the load, bytes.
     pub at_rest: u64,
-    /// Memory shortly before the end of the load, octets.
+    /// Memory shortly before the end of the load, bytes.
     pub under_load: u64,
     /// Answers that left no line in the access log, though they should have: a proxy that drops lines does less.
     pub unlogged: u64,
@@ -31,7 +31,7 @@ pub struct Sample {
 /// Memory of idle connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Idle {
-    /// Octets that each one took.
+    /// Bytes that each one took.
     pub each: f64,
     /// The share that was given back when they had closed.
     pub given_back: f64,

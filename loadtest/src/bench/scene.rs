@@ -92,11 +92,11 @@ impl Scene {
         let mut lines = 0;
         for name in [ACCESS_LOG, OUTPUT] {
             let Ok(mut file) = File::open(self.file(name)) else { continue };
-            let mut octets = vec![0; 1 << 20];
+            let mut bytes = vec![0; 1 << 20];
             loop {
-                match file.read(&mut octets)? {
+                match file.read(&mut bytes)? {
                     0 => break,
-                    count => lines += octets[..count].iter().filter(|&&octet| octet == b'\n').count() as u64,
+                    count => lines += bytes[..count].iter().filter(|&&byte| byte == b'\n').count() as u64,
                 }
             }
         }

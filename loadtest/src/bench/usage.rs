@@ -64,7 +64,7 @@ pub fn cpu_time(processes: &[u32]) -> Usage {
     usage
 }
 
-/// Memory of processes in octets; what they share counts once.
+/// Memory of processes in bytes; what they share counts once.
 ///
 /// # Errors
 /// One of them is gone, or belongs to somebody else.

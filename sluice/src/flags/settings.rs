@@ -64,9 +64,9 @@ pub(crate) struct GatewayFlags {
     pub(crate) exclude_socket_metrics: Vec<String>,
     /// `--time-buckets`, seconds.
     pub(crate) time_buckets: Vec<f64>,
-    /// `--length-buckets`, octets.
+    /// `--length-buckets`, bytes.
     pub(crate) length_buckets: Vec<f64>,
-    /// `--size-buckets`, octets.
+    /// `--size-buckets`, bytes.
     pub(crate) size_buckets: Vec<f64>,
     /// `--shutdown-grace-period`: how long new connections are still taken after SIGTERM.
     pub(crate) shutdown_grace_period: Duration,

@@ -20,10 +20,10 @@ pub(crate) enum Reply {
     Echo,
     /// Answers with this status, fields and body.
     Answer(u16, Vec<(String, String)>, String),
-    /// Sends these octets and ends the connection.
+    /// Sends these bytes and ends the connection.
     Raw(Vec<u8>),
-    /// Sends these octets and goes on.
-    Octets(Vec<u8>),
+    /// Sends these bytes and goes on.
+    Bytes(Vec<u8>),
     /// Ends the connection without a word.
     Close,
     /// Resets the connection.
@@ -214,8 +214,8 @@ impl Shared {
             match (self.handler)(&request) {
                 Reply::Echo => stream.write_all(&self.echo(&request))?,
                 Reply::Answer(status, fields, body) => stream.write_all(&answer(status, &fields, &body))?,
-                Reply::Octets(octets) => stream.write_all(&octets)?,
-                Reply::Raw(octets) => return stream.write_all(&octets),
+                Reply::Bytes(bytes) => stream.write_all(&bytes)?,
+                Reply::Raw(bytes) => return stream.write_all(&bytes),
                 Reply::Close => return Ok(()),
                 // Closing without lingering is a reset.
                 Reply::Reset => return Ok(set_socket_linger(socket, Some(Duration::ZERO))?),
@@ -238,11 +238,11 @@ impl Shared {
     }
 
     fn parrot(&self, stream: &mut (impl Read + Write)) -> std::io::Result<()> {
-        let mut octets = [0; 4096];
+        let mut bytes = [0; 4096];
         loop {
-            match stream.read(&mut octets)? {
+            match stream.read(&mut bytes)? {
                 0 => return Ok(()),
-                count => stream.write_all(&octets[..count])?,
+                count => stream.write_all(&bytes[..count])?,
             }
         }
     }
@@ -257,12 +257,12 @@ impl Shared {
             "body": request.text(),
         });
         let fields = [("Content-Type".to_owned(), "application/json".to_owned())];
-        let mut octets = answer(200, &fields, &body.to_string());
+        let mut bytes = answer(200, &fields, &body.to_string());
         if request.start.starts_with("HEAD ") {
-            let end = octets.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
-            octets.truncate(end);
+            let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
+            bytes.truncate(end);
         }
-        octets
+        bytes
     }
 }
 

@@ -1,4 +1,4 @@
-//! Clients that send the octets they are told to, in the clear or over TLS.
+//! Clients that send the bytes they are told to, in the clear or over TLS.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -147,15 +147,15 @@ impl Connection {
         self.key_exchange
     }
 
-    /// Sends octets as they are.
+    /// Sends bytes as they are.
     #[track_caller]
-    pub(crate) fn send(&mut self, octets: impl AsRef<[u8]>) {
-        self.try_send(octets).unwrap();
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.try_send(bytes).unwrap();
     }
 
-    /// Sends octets as they are; an error when the other side is gone.
-    pub(crate) fn try_send(&mut self, octets: impl AsRef<[u8]>) -> io::Result<()> {
-        self.stream.write_all(octets.as_ref())?;
+    /// Sends bytes as they are; an error when the other side is gone.
+    pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+        self.stream.write_all(bytes.as_ref())?;
         self.stream.flush()
     }
 
@@ -217,26 +217,26 @@ impl Connection {
         self.try_response(if method == "HEAD" { Side::Head } else { Side::Response })
     }
 
-    /// Exactly so many octets, for what comes after an upgrade.
+    /// Exactly so many bytes, for what comes after an upgrade.
     #[track_caller]
-    pub(crate) fn octets(&mut self, count: usize) -> Vec<u8> {
-        self.reader.octets(&mut *self.stream, count).unwrap()
+    pub(crate) fn bytes(&mut self, count: usize) -> Vec<u8> {
+        self.reader.bytes(&mut *self.stream, count).unwrap()
     }
 
     /// Everything until the other side ends the connection.
     pub(crate) fn rest(&mut self) -> Vec<u8> {
-        let mut octets = self.reader.take_rest();
+        let mut bytes = self.reader.take_rest();
         // A reset is an end too; what came before it counts.
-        let _ = self.stream.read_to_end(&mut octets);
-        octets
+        let _ = self.stream.read_to_end(&mut bytes);
+        bytes
     }
 
-    /// Whether the other side ends the connection, without another octet.
+    /// Whether the other side ends the connection, without another byte.
     pub(crate) fn is_closed(&mut self) -> bool {
         self.rest().is_empty()
     }
 
-    /// Says that no more octets come.
+    /// Says that no more bytes come.
     pub(crate) fn finish_sending(&self) {
         // The other side may have gone first.
         let _ = self.socket.shutdown(Shutdown::Write);

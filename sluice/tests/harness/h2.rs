@@ -59,13 +59,13 @@ impl Connection {
             stream.send_data(Bytes::copy_from_slice(body.as_bytes()), true)?;
         }
         let (head, mut content) = response.await?.into_parts();
-        let mut octets = Vec::new();
+        let mut bytes = Vec::new();
         while let Some(chunk) = content.data().await {
             let chunk = chunk?;
             content.flow_control().release_capacity(chunk.len())?;
-            octets.extend_from_slice(&chunk);
+            bytes.extend_from_slice(&chunk);
         }
-        Ok(Response::from_parts(head, octets.into()))
+        Ok(Response::from_parts(head, bytes.into()))
     }
 
     /// GET of an https URL.

@@ -62,7 +62,7 @@ impl Reader {
         std::mem::take(&mut self.buffer)
     }
 
-    /// The next message; `None` when the stream ends before its first octet.
+    /// The next message; `None` when the stream ends before its first byte.
     pub(crate) fn message(&mut self, stream: &mut dyn Read, side: Side) -> io::Result<Option<Message>> {
         let mut message = match self.head(stream)? {
             Some(message) => message,
@@ -77,7 +77,7 @@ impl Reader {
             message.body = self.chunks(stream)?;
         } else if let Some(length) = message.header("content-length") {
             let length = length.parse().map_err(|_| invalid("Content-Length"))?;
-            message.body = self.octets(stream, length)?;
+            message.body = self.bytes(stream, length)?;
         } else if side == Side::Response {
             while self.fill(stream)? {}
             message.body = self.take_rest();
@@ -122,7 +122,7 @@ impl Reader {
                 while !self.line(stream)?.is_empty() {}
                 return Ok(body);
             }
-            body.extend(self.octets(stream, size)?);
+            body.extend(self.bytes(stream, size)?);
             self.line(stream)?;
         }
     }
@@ -137,8 +137,8 @@ impl Reader {
         }
     }
 
-    /// Exactly so many octets.
-    pub(crate) fn octets(&mut self, stream: &mut dyn Read, count: usize) -> io::Result<Vec<u8>> {
+    /// Exactly so many bytes.
+    pub(crate) fn bytes(&mut self, stream: &mut dyn Read, count: usize) -> io::Result<Vec<u8>> {
         while self.buffer.len() < count {
             self.more(stream)?;
         }
@@ -151,9 +151,9 @@ impl Reader {
 
     /// Reads once; whether there was anything.
     fn fill(&mut self, stream: &mut dyn Read) -> io::Result<bool> {
-        let mut octets = [0; 16 * 1024];
-        let count = stream.read(&mut octets)?;
-        self.buffer.extend_from_slice(&octets[..count]);
+        let mut bytes = [0; 16 * 1024];
+        let count = stream.read(&mut bytes)?;
+        self.buffer.extend_from_slice(&bytes[..count]);
         Ok(count > 0)
     }
 }

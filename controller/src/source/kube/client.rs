@@ -22,7 +22,7 @@ const SILENCE: Duration = Duration::from_secs(60);
 const DEAD_PEER: Duration = Duration::from_secs(30);
 const KEEPALIVE: Duration = Duration::from_secs(15);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
-/// Octets of an answer that are read at a time. Left alone, each watch keeps as many as its longest list has ever filled,
+/// Bytes of an answer that are read at a time. Left alone, each watch keeps as many as its longest list has ever filled,
 /// which is hundreds of KiB.
 const READ: usize = 32 * 1024;
 

@@ -9,7 +9,7 @@ use sluice_config::NamespacedName;
 use crate::options::Options;
 use crate::store::Kind;
 
-/// Secrets that never hold anything for a gateway, and that are most of the octets in a cluster with Helm.
+/// Secrets that never hold anything for a gateway, and that are most of the bytes in a cluster with Helm.
 const NO_BULK: &str = "type!=helm.sh/release.v1,type!=kubernetes.io/service-account-token";
 
 /// One watch.

@@ -215,7 +215,7 @@ fn cookie_name(text: &str) -> Result<&str, String> {
     }
 }
 
-/// A text that cannot end its attribute (RFC 6265 §4.1.1, `av-octet`).
+/// A text that cannot end its attribute (RFC 6265 §4.1.1, `av-byte`).
 fn attribute(text: &str) -> Result<&str, String> {
     let good = |b: u8| b.is_ascii_graphic() && b != b';' && b != b',';
     if text.bytes().all(good) {

@@ -11,7 +11,7 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
         Value::Size,
         "1m",
         NotYet::ChangesAnswers,
-        "Octets of a request body; more is 413.",
+        "Bytes of a request body; more is 413.",
     )
     .location(Risk::Medium)
     .idle_at(&["0"]),

@@ -12,7 +12,7 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
         Value::Count,
         "256",
         NotYet::Harmless,
-        "Octets from which a response is compressed.",
+        "Bytes from which a response is compressed.",
     ),
     Setting::not_yet("gzip-types", Value::Text, "", NotYet::Harmless, "Media types that are compressed."),
     Setting::not_yet("gzip-disable", Value::Text, "", NotYet::Harmless, "User-Agent regex."),
@@ -29,7 +29,7 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
         Value::Count,
         "20",
         NotYet::Harmless,
-        "Octets from which a response is compressed.",
+        "Bytes from which a response is compressed.",
     ),
     Setting::not_yet("brotli-types", Value::Text, "", NotYet::Harmless, "Media types that are compressed."),
 ];

@@ -10,7 +10,7 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
         Value::Size,
         "1m",
         NotYet::ChangesAnswers,
-        "Octets of a request body; more is 413.",
+        "Bytes of a request body; more is 413.",
     )
     .idle_at(&["0"]),
     Setting::no_effect(
@@ -77,7 +77,7 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
         Value::Size,
         "1024m",
         "bodies are streamed in bounded memory",
-        "Octets of a response that may go to disk.",
+        "Bytes of a response that may go to disk.",
     ),
     Setting::not_yet("grpc-buffer-size-kb", Value::Count, "0", NotYet::Harmless, "gRPC response buffer."),
     Setting::served(
@@ -95,14 +95,14 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
         Value::Text,
         "",
         "superseded by large-client-header-buffers",
-        "Octets of a field.",
+        "Bytes of a field.",
     ),
     Setting::no_effect(
         "http2-max-header-size",
         Value::Text,
         "",
         "superseded by large-client-header-buffers",
-        "Octets of a head.",
+        "Bytes of a head.",
     ),
     Setting::no_effect(
         "http2-max-requests",

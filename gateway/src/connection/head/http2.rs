@@ -111,7 +111,7 @@ pub(crate) fn target(parts: &Parts) -> &str {
     }
 }
 
-/// Octets of names and values, as HTTP/2 counts them.
+/// Bytes of names and values, as HTTP/2 counts them.
 pub(crate) fn length(parts: &Parts) -> usize {
     let fields: usize = parts.headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
     let authority = parts.uri.authority().map_or(0, |authority| authority.as_str().len());

@@ -20,12 +20,12 @@ use super::rate::Rate;
 const EMPTY: u32 = 1000;
 const EMPTY_LEAK: Duration = Duration::from_millis(10);
 
-/// Octets of a connection before its first frame (RFC 9113 §3.4).
+/// Bytes of a connection before its first frame (RFC 9113 §3.4).
 const PREFACE: usize = 24;
-/// Octets of a frame before its payload (RFC 9113 §4.1), and of the longest payload that we allow.
+/// Bytes of a frame before its payload (RFC 9113 §4.1), and of the longest payload that we allow.
 const HEAD: usize = 9;
 const MAX_PAYLOAD: usize = 16 * 1024;
-/// Octets of a priority in HEADERS (RFC 9113 §6.2).
+/// Bytes of a priority in HEADERS (RFC 9113 §6.2).
 const PRIORITY_LENGTH: usize = 5;
 
 const DATA: u8 = 0;
@@ -39,7 +39,7 @@ const PRIORITY: u8 = 32;
 /// Where in its frames a connection is.
 #[derive(Debug)]
 pub(crate) struct Frames {
-    /// Octets of the present payload that have not come yet and that pass as they are.
+    /// Bytes of the present payload that have not come yet and that pass as they are.
     payload: usize,
     /// What has come of a frame that has to be whole before it passes, and how long that is.
     partial: Vec<u8>,
@@ -104,10 +104,10 @@ impl Frames {
                 if self.partial.len() < self.whole {
                     continue;
                 }
-                let mut octets = mem::take(&mut self.partial);
-                let kept = self.pass(&mut octets);
-                octets.truncate(kept);
-                self.out.splice(..0, octets);
+                let mut bytes = mem::take(&mut self.partial);
+                let kept = self.pass(&mut bytes);
+                bytes.truncate(kept);
+                self.out.splice(..0, bytes);
                 continue;
             }
             let before = buf.filled().len();
@@ -123,10 +123,10 @@ impl Frames {
 
     /// Moves what passes to the front, as far as nothing has to be put in its place. Gives how much that is; what comes
     /// behind it is in `out`.
-    fn pass(&mut self, octets: &mut [u8]) -> usize {
+    fn pass(&mut self, bytes: &mut [u8]) -> usize {
         let (mut at, mut kept) = (0, 0);
-        while at < octets.len() {
-            let rest = &octets[at..];
+        while at < bytes.len() {
+            let rest = &bytes[at..];
             let length = if self.payload > 0 {
                 let length = self.payload.min(rest.len());
                 self.payload -= length;
@@ -162,11 +162,11 @@ impl Frames {
             };
             if self.out.is_empty() {
                 if kept < at {
-                    octets.copy_within(at..at + length, kept);
+                    bytes.copy_within(at..at + length, kept);
                 }
                 kept += length;
             } else {
-                self.out.extend_from_slice(&octets[at..at + length]);
+                self.out.extend_from_slice(&bytes[at..at + length]);
             }
             at += length;
         }
@@ -248,12 +248,12 @@ mod tests {
         frame
     }
 
-    /// What comes out of octets that come in pieces of `cut` and are read into buffers of `room`.
-    fn read(octets: &[u8], cut: usize, room: usize) -> Vec<u8> {
+    /// What comes out of bytes that come in pieces of `cut` and are read into buffers of `room`.
+    fn read(bytes: &[u8], cut: usize, room: usize) -> Vec<u8> {
         let mut frames = Frames::new();
         let mut cx = Context::from_waker(Waker::noop());
         let mut out = Vec::new();
-        for piece in octets.chunks(cut) {
+        for piece in bytes.chunks(cut) {
             let mut from = std::io::Cursor::new(piece);
             loop {
                 let mut space = vec![0; room];
@@ -274,8 +274,8 @@ mod tests {
         let mut frames = Frames::new();
         frames.payload = 0;
         let passed = |frames: &mut Frames, kind, flags, stream, payload: &[u8]| {
-            let mut octets = frame(kind, flags, stream, payload);
-            frames.pass(&mut octets) > 0
+            let mut bytes = frame(kind, flags, stream, payload);
+            frames.pass(&mut bytes) > 0
         };
         assert!(!passed(&mut frames, DATA, 0, 1, b""));
         assert!(passed(&mut frames, DATA, END_STREAM, 1, b""), "the end of a stream");
@@ -317,9 +317,9 @@ mod tests {
         let mut frames = Frames::new();
         frames.payload = 0;
         let mut cx = Context::from_waker(Waker::noop());
-        let octets = frame(HEADERS, END_HEADERS, 1, &[0x82; 10_000]);
+        let bytes = frame(HEADERS, END_HEADERS, 1, &[0x82; 10_000]);
         let mut moved = std::collections::BTreeSet::new();
-        for piece in octets.chunks(1) {
+        for piece in bytes.chunks(1) {
             let (mut from, mut space) = (std::io::Cursor::new(piece), [0; 100]);
             let polled = frames.poll_read(&mut cx, &mut from, &mut ReadBuf::new(&mut space));
             assert!(polled.is_ready());
@@ -330,7 +330,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn however_octets_are_cut_all_frames_but_empty_ones_pass(
+        fn however_bytes_are_cut_all_frames_but_empty_ones_pass(
             kinds in prop::collection::vec((0_u8..10, prop::sample::select(vec![0, 1, 4, 5]), 0_u32..3, prop::sample::select(vec![0, 0, 1, 9, 30])), 0..12),
             bad in prop::collection::vec(any::<bool>(), 12),
             cut in 1_usize..80,
@@ -341,19 +341,19 @@ mod tests {
             let mut in_block = false;
             for ((kind, flags, stream, length), bad) in kinds.into_iter().zip(bad) {
                 // Payloads that look like empty frames.
-                let mut octets = frame(kind, flags, stream, &vec![0; length]);
+                let mut bytes = frame(kind, flags, stream, &vec![0; length]);
                 let dropped = kind == DATA && length == 0 && flags & 1 == 0 && stream > 0 && !in_block;
                 let looked_at = kind == HEADERS && flags & END_HEADERS != 0 && !in_block;
                 if looked_at && bad {
-                    octets = frame(kind, flags, stream, BAD);
+                    bytes = frame(kind, flags, stream, BAD);
                 }
-                all.extend(&octets);
+                all.extend(&bytes);
                 if dropped {
                     continue;
                 }
                 match looked_at {
-                    true => expected.extend(repair(&octets).unwrap_or(octets)),
-                    false => expected.extend(&octets),
+                    true => expected.extend(repair(&bytes).unwrap_or(bytes)),
+                    false => expected.extend(&bytes),
                 }
                 in_block = matches!(kind, HEADERS | CONTINUATION) && flags & 4 == 0;
             }

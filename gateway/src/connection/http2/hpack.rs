@@ -42,7 +42,7 @@ enum Kind {
 /// A string, as it is written.
 #[derive(Clone, Copy, Debug)]
 struct Text<'b> {
-    octets: &'b [u8],
+    bytes: &'b [u8],
     huffman: bool,
 }
 
@@ -151,25 +151,25 @@ impl<'b> Text<'b> {
     fn read(block: &'b [u8], at: &mut usize) -> Option<Self> {
         let huffman = block.get(*at)? & 0x80 != 0;
         let length = integer(block, at, 7)?;
-        let octets = block.get(*at..)?.get(..length)?;
+        let bytes = block.get(*at..)?.get(..length)?;
         *at += length;
-        Some(Self { octets, huffman })
+        Some(Self { bytes, huffman })
     }
 
     fn decode(self) -> Option<Cow<'b, [u8]>> {
         match self.huffman {
-            true => HUFFMAN.decode(self.octets).map(Cow::Owned),
-            false => Some(Cow::Borrowed(self.octets)),
+            true => HUFFMAN.decode(self.bytes).map(Cow::Owned),
+            false => Some(Cow::Borrowed(self.bytes)),
         }
     }
 
     /// Whether there may be a control character in it, or one beyond ASCII.
     fn may_be_odd(self) -> bool {
         if !self.huffman {
-            return self.octets.iter().any(|byte| is_odd(*byte));
+            return self.bytes.iter().any(|byte| is_odd(*byte));
         }
         let mut ones = 0;
-        self.octets.iter().any(|byte| {
+        self.bytes.iter().any(|byte| {
             let longest = ones + byte.leading_ones();
             ones = if *byte == 0xff { longest } else { byte.trailing_ones() };
             longest >= ODD_ONES
@@ -258,13 +258,13 @@ impl Huffman {
         Self { lengths, characters }
     }
 
-    /// `None` if it is no code, or ends with more than the rest of an octet, or other than with ones.
-    fn decode(&self, octets: &[u8]) -> Option<Vec<u8>> {
-        let mut out = Vec::with_capacity(octets.len() * 2);
+    /// `None` if it is no code, or ends with more than the rest of a byte, or other than with ones.
+    fn decode(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let mut out = Vec::with_capacity(bytes.len() * 2);
         let (mut code, mut length) = (0_u32, 0);
-        for octet in octets {
+        for byte in bytes {
             for bit in (0..8).rev() {
-                code = code << 1 | u32::from(octet >> bit & 1);
+                code = code << 1 | u32::from(byte >> bit & 1);
                 length += 1;
                 let (first, begin, count) = *self.lengths.get(length)?;
                 let place = code.wrapping_sub(first) as usize;
@@ -318,13 +318,13 @@ mod tests {
         while bits.len() % 8 > 0 {
             bits.push(true);
         }
-        bits.chunks(8).map(|octet| octet.iter().fold(0, |octet, bit| octet << 1 | u8::from(*bit))).collect()
+        bits.chunks(8).map(|byte| byte.iter().fold(0, |byte, bit| byte << 1 | u8::from(*bit))).collect()
     }
 
     fn put_text(out: &mut Vec<u8>, text: &[u8], huffman: bool) {
-        let (octets, bit) = if huffman { (code(text), 0x80) } else { (text.to_vec(), 0) };
-        put_integer(out, (7, bit), octets.len());
-        out.extend(octets);
+        let (bytes, bit) = if huffman { (code(text), 0x80) } else { (text.to_vec(), 0) };
+        put_integer(out, (7, bit), bytes.len());
+        out.extend(bytes);
     }
 
     /// A field as it is written: with the index of its name, or its name.
@@ -341,7 +341,7 @@ mod tests {
     #[test]
     fn the_code_is_the_one_of_the_rfc() {
         // RFC 7541, C.4.1 and C.6.1.
-        for (text, octets) in [
+        for (text, bytes) in [
             (
                 &b"www.example.com"[..],
                 &[0xf1, 0xe3, 0xc2, 0xe5, 0xf2, 0x3a, 0x6b, 0xa0, 0xab, 0x90, 0xf4, 0xff][..],
@@ -349,11 +349,11 @@ mod tests {
             (b"private", &[0xae, 0xc3, 0x77, 0x1a, 0x4b]),
             (b"\0\xff", &[0xff, 0xc7, 0xff, 0xff, 0xdd]),
         ] {
-            assert_eq!(code(text).escape_ascii().to_string(), octets.escape_ascii().to_string());
-            assert_eq!(HUFFMAN.decode(octets).as_deref(), Some(text));
+            assert_eq!(code(text).escape_ascii().to_string(), bytes.escape_ascii().to_string());
+            assert_eq!(HUFFMAN.decode(bytes).as_deref(), Some(text));
         }
         assert_eq!(HUFFMAN.decode(&[0xff; 4]), None, "the end of the string within it");
-        assert_eq!(HUFFMAN.decode(&[0x07, 0xff]), None, "more than the rest of an octet");
+        assert_eq!(HUFFMAN.decode(&[0x07, 0xff]), None, "more than the rest of a byte");
         assert_eq!(HUFFMAN.decode(&[0x00]), None, "other than ones");
     }
 
@@ -464,9 +464,9 @@ mod tests {
 
         #[test]
         fn text_comes_out_as_it_went_in(text in prop::collection::vec(any::<u8>(), 0..60)) {
-            let octets = code(&text);
-            prop_assert_eq!(HUFFMAN.decode(&octets), Some(text.clone()));
-            let odd = Text { octets: &octets, huffman: true };
+            let bytes = code(&text);
+            prop_assert_eq!(HUFFMAN.decode(&bytes), Some(text.clone()));
+            let odd = Text { bytes: &bytes, huffman: true };
             prop_assert!(odd.may_be_odd() || !text.iter().any(|byte| is_odd(*byte)));
         }
 

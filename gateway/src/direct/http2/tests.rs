@@ -7,7 +7,7 @@ use tokio::task::JoinHandle;
 use super::*;
 use crate::connection::http2::Streams;
 
-/// Octets that the client takes before it has looked at any.
+/// Bytes that the client takes before it has looked at any.
 const WINDOW: u32 = 100;
 
 /// Both ends of one stream.

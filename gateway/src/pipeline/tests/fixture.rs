@@ -269,7 +269,7 @@ pub(crate) fn failure(kind: FailureKind) -> Failure {
     Failure { kind, stale: false, sent, replayable: true, response_started: false }
 }
 
-/// The last octet of the endpoint's address.
+/// The last byte of the endpoint's address.
 pub(crate) fn last(upstream: &Upstream) -> u8 {
     match upstream.address.ip() {
         std::net::IpAddr::V4(ip) => ip.octets()[3],

@@ -64,9 +64,9 @@ impl Family {
             Self::Request => {
                 ("request_duration_seconds", "Seconds from the request to the end of the response.")
             }
-            Self::RequestSize => ("request_size", "Octets of the request, head and body."),
-            Self::ResponseSize => ("response_size", "Octets of the response, head and body."),
-            Self::BytesSent => ("bytes_sent", "Octets sent to the client; use response_size."),
+            Self::RequestSize => ("request_size", "Bytes of the request, head and body."),
+            Self::ResponseSize => ("response_size", "Bytes of the response, head and body."),
+            Self::BytesSent => ("bytes_sent", "Bytes sent to the client; use response_size."),
         }
     }
 

@@ -24,7 +24,7 @@ const METHODS: [&str; 17] = [
     "OTHER",
 ];
 
-/// A value of the label, in one octet.
+/// A value of the label, in one byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct MethodLabel(u8);
 

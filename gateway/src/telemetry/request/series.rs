@@ -23,9 +23,9 @@ pub struct Sample {
     pub response: Option<Duration>,
     /// From the request's head to the end.
     pub request: Duration,
-    /// Octets of the request.
+    /// Bytes of the request.
     pub request_size: u64,
-    /// Octets sent to the client.
+    /// Bytes sent to the client.
     pub bytes_sent: u64,
 }
 
@@ -37,11 +37,11 @@ pub(super) struct Series(Arc<[AtomicU64]>);
 struct Parts<'r> {
     request: Times<'r>,
     request_size: Counts<'r>,
-    request_octets: &'r AtomicU64,
+    request_bytes: &'r AtomicU64,
     response_size: Counts<'r>,
     bytes_sent: Counts<'r>,
     /// Of the two before it.
-    response_octets: &'r AtomicU64,
+    response_bytes: &'r AtomicU64,
     connect: Times<'r>,
     header: Times<'r>,
     response: Times<'r>,
@@ -61,10 +61,10 @@ impl Series {
         let parts = self.parts(families);
         parts.request.add(times, sample.request);
         parts.request_size.add(lengths, sample.request_size as f64);
-        parts.request_octets.fetch_add(sample.request_size, Relaxed);
+        parts.request_bytes.fetch_add(sample.request_size, Relaxed);
         parts.response_size.add(lengths, sample.bytes_sent as f64);
         parts.bytes_sent.add(sizes, sample.bytes_sent as f64);
-        parts.response_octets.fetch_add(sample.bytes_sent, Relaxed);
+        parts.response_bytes.fetch_add(sample.bytes_sent, Relaxed);
         let Sample { connect, header, response, .. } = *sample;
         for (all, time) in [(&parts.connect, connect), (&parts.header, header), (&parts.response, response)] {
             if let Some(time) = time {
@@ -90,9 +90,9 @@ impl Series {
             Family::Header => of_backend(parts.header)?,
             Family::Response => of_backend(parts.response)?,
             Family::Request => parts.request.collect(times),
-            Family::RequestSize => parts.request_size.collect(lengths, octets(parts.request_octets)),
-            Family::ResponseSize => parts.response_size.collect(lengths, octets(parts.response_octets)),
-            Family::BytesSent => parts.bytes_sent.collect(sizes, octets(parts.response_octets)),
+            Family::RequestSize => parts.request_size.collect(lengths, bytes(parts.request_bytes)),
+            Family::ResponseSize => parts.response_size.collect(lengths, bytes(parts.response_bytes)),
+            Family::BytesSent => parts.bytes_sent.collect(sizes, bytes(parts.response_bytes)),
         });
         Some(metric)
     }
@@ -103,10 +103,10 @@ impl Series {
         Parts {
             request: row.times(times),
             request_size: row.counts(lengths),
-            request_octets: row.sum(),
+            request_bytes: row.sum(),
             response_size: row.counts(lengths),
             bytes_sent: row.counts(sizes),
-            response_octets: row.sum(),
+            response_bytes: row.sum(),
             connect: row.times(times),
             header: row.times(times),
             response: row.times(times),
@@ -114,6 +114,6 @@ impl Series {
     }
 }
 
-fn octets(sum: &AtomicU64) -> f64 {
+fn bytes(sum: &AtomicU64) -> f64 {
     sum.load(Relaxed) as f64
 }

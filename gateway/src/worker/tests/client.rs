@@ -1,4 +1,4 @@
-//! A client that sees every octet.
+//! A client that sees every byte.
 
 use std::time::Duration;
 
@@ -78,7 +78,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
 
     pub(super) async fn exactly(&mut self, length: usize) -> String {
         while self.buf.len() < length {
-            assert_ne!(self.read().await, 0, "the end came before {length} octets");
+            assert_ne!(self.read().await, 0, "the end came before {length} bytes");
         }
         String::from_utf8(self.buf.drain(..length).collect()).unwrap()
     }

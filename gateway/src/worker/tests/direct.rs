@@ -15,12 +15,12 @@ async fn direct(backend: &Backend, tune: impl FnOnce(&mut Tuning)) -> Gateway {
     Gateway::driven(Driver::Direct, &[backend.address], UpstreamProtocol::Http, tune).await
 }
 
-/// Answers every request of every connection with these octets.
-async fn saying(octets: &'static str) -> Backend {
+/// Answers every request of every connection with these bytes.
+async fn saying(bytes: &'static str) -> Backend {
     Backend::scripted(move |_, stream| async move {
         let mut client = Client::over(stream);
         while request(&mut client).await.is_some() {
-            client.send(octets).await;
+            client.send(bytes).await;
         }
     })
     .await
@@ -28,7 +28,7 @@ async fn saying(octets: &'static str) -> Backend {
 
 #[tokio::test]
 async fn ambiguous_responses_are_502() {
-    for octets in [
+    for bytes in [
         "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nab",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
@@ -37,11 +37,11 @@ async fn ambiguous_responses_are_502() {
         "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         "\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab",
     ] {
-        let backend = saying(octets).await;
+        let backend = saying(bytes).await;
         let gateway = direct(&backend, |_| ()).await;
         let mut client = gateway.client().await;
         let response = client.get("/x").await;
-        assert_eq!(response.status, 502, "{octets:?} {response:?}");
+        assert_eq!(response.status, 502, "{bytes:?} {response:?}");
         assert!(response.keeps_alive(), "{response:?}");
     }
 }

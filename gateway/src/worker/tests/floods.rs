@@ -130,12 +130,12 @@ async fn a_client_that_flushes_nothing_now_and_then_keeps_its_connection() {
     let gateway = Gateway::to(&[backend.address]).await;
     let mut client = Frames::connect(&gateway, &[]).await;
     for stream in (1..60).step_by(2) {
-        let mut octets = frame(HEADERS, END_HEADERS, stream, &request("POST", "/x", &[]));
+        let mut bytes = frame(HEADERS, END_HEADERS, stream, &request("POST", "/x", &[]));
         for _ in 0..10 {
-            octets.extend(frame(DATA, 0, stream, b""));
+            bytes.extend(frame(DATA, 0, stream, b""));
         }
-        octets.extend(frame(DATA, END_STREAM, stream, b"hello"));
-        client.send(&octets).await;
+        bytes.extend(frame(DATA, END_STREAM, stream, b"hello"));
+        client.send(&bytes).await;
         let head = client.await_kind(HEADERS).await.expect("an answer");
         assert_eq!((head.stream, head.payload[0]), (stream, 0x88), "200 stands in the static table");
     }
@@ -304,7 +304,7 @@ async fn what_two_readers_could_understand_differently_is_refused() {
         frame(HEADERS, END_HEADERS | flags, 1, &request(method, path, fields))
     };
     let length = [("content-length", "5")];
-    for octets in [
+    for bytes in [
         // Shorter and longer than its length, or with fields of a connection, or with more in it than is seen.
         [head(0, "POST", "/x", &length), frame(DATA, END_STREAM, 1, b"hel")].concat(),
         [head(0, "POST", "/x", &length), frame(DATA, 0, 1, b"hello, world")].concat(),
@@ -318,7 +318,7 @@ async fn what_two_readers_could_understand_differently_is_refused() {
         head(END_STREAM, "GET", "/x", &[("x-a", "1\r\nx-b: 2")]),
     ] {
         let mut client = Frames::connect(&gateway, &[]).await;
-        client.send(&octets).await;
+        client.send(&bytes).await;
         let refused = loop {
             let frame = client.next().await.expect("an error or an answer");
             if [HEADERS, RST_STREAM, GOAWAY].contains(&frame.kind) {
@@ -329,7 +329,7 @@ async fn what_two_readers_could_understand_differently_is_refused() {
         assert!(
             refused.kind != HEADERS || refused.payload[0] == 0x8c,
             "{refused:?} for {}",
-            octets.escape_ascii()
+            bytes.escape_ascii()
         );
     }
     assert_eq!(gateway.client().await.get("/x").await.status, 200);

@@ -66,15 +66,15 @@ impl Frames {
     }
 
     /// False when the other side has closed the connection.
-    pub(super) async fn send(&mut self, octets: &[u8]) -> bool {
-        timeout(PATIENCE, self.stream.write_all(octets)).await.expect("in time").is_ok()
+    pub(super) async fn send(&mut self, bytes: &[u8]) -> bool {
+        timeout(PATIENCE, self.stream.write_all(bytes)).await.expect("in time").is_ok()
     }
 
     /// Sends as long as somebody takes it, without reading. Gives how much was taken.
-    pub(super) async fn flood(&mut self, octets: &[u8], most: usize) -> usize {
+    pub(super) async fn flood(&mut self, bytes: &[u8], most: usize) -> usize {
         let mut sent = 0;
         while sent < most {
-            match timeout(Duration::from_secs(1), self.stream.write(octets)).await {
+            match timeout(Duration::from_secs(1), self.stream.write(bytes)).await {
                 Ok(Ok(taken)) => sent += taken,
                 Ok(Err(_)) | Err(_) => break,
             }

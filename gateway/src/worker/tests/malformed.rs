@@ -73,7 +73,7 @@ async fn a_slow_head_is_408_and_silence_is_silence() {
     let mut slow = gateway.client().await;
     slow.send("GET / HTTP/1.1\r\n").await;
     let drip = async {
-        // Each octet is early; the head is late.
+        // Each byte is early; the head is late.
         loop {
             use tokio::io::AsyncWriteExt;
             if slow.stream.write_all(b"X").await.is_err() {

@@ -86,7 +86,7 @@ async fn large_bodies_pass_whole_in_both_directions() {
             .unwrap()
             .unwrap();
         sending.await.unwrap();
-        assert!(text.ends_with(&sent), "{} octets", text.len());
+        assert!(text.ends_with(&sent), "{} bytes", text.len());
     }
     let lines = gateway.lines(2).await;
     assert!(lines[1].contains("\"POST /x HTTP/2.0\" 200 300"), "{lines:?}");
@@ -320,9 +320,9 @@ async fn a_request_that_is_taken_back_ends_at_the_endpoint() {
     let backend = Backend::scripted(move |_, mut stream| {
         let tell = tell.clone();
         async move {
-            let mut octets = [0; 1024];
-            tell.send(stream.read(&mut octets).await.unwrap()).unwrap();
-            tell.send(stream.read(&mut octets).await.unwrap_or(0)).unwrap();
+            let mut bytes = [0; 1024];
+            tell.send(stream.read(&mut bytes).await.unwrap()).unwrap();
+            tell.send(stream.read(&mut bytes).await.unwrap_or(0)).unwrap();
         }
     })
     .await;

@@ -123,7 +123,7 @@ async fn upgraded(gateway: &Gateway) -> Client {
 }
 
 #[tokio::test]
-async fn octets_are_counted_both_ways() {
+async fn bytes_are_counted_both_ways() {
     let backend = shouting().await;
     let gateway = Gateway::to(&[backend.address]).await;
     let mut client = gateway.client().await;
@@ -427,8 +427,8 @@ async fn an_upgrade_passes_through_tls_on_both_sides() {
     let word = format!("{};", "hello".repeat(50_000));
     client.send(&word).await;
     assert!(client.until(";").await == word.to_ascii_uppercase());
-    let mut octet = [0];
-    assert_eq!(client.stream.read(&mut octet).await.unwrap(), 0, "TLS ends in order");
+    let mut byte = [0];
+    assert_eq!(client.stream.read(&mut byte).await.unwrap(), 0, "TLS ends in order");
 }
 
 #[tokio::test]

@@ -156,9 +156,9 @@ mod tests {
     /// Answers one connection, and takes its time for one of the requests.
     fn serve(listener: &TcpListener, slow: u32, pause: Duration) -> std::io::Result<()> {
         let (mut stream, _) = listener.accept()?;
-        let mut octets = [0; 1024];
+        let mut bytes = [0; 1024];
         for number in 0.. {
-            if stream.read(&mut octets)? == 0 {
+            if stream.read(&mut bytes)? == 0 {
                 break;
             }
             if number == slow {

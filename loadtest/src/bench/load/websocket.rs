@@ -12,19 +12,19 @@ use crate::client::Target;
 
 /// Open WebSockets.
 const SOCKETS: usize = 64;
-/// A masked text frame with 100 octets, as RFC 6455 has it: proxies pass it on as it is.
+/// A masked text frame with 100 bytes, as RFC 6455 has it: proxies pass it on as it is.
 const MESSAGE: [u8; 106] = frame();
 
 const fn frame() -> [u8; 106] {
-    let mut octets = [b'x'; 106];
-    octets[0] = 0x81;
-    octets[1] = 0x80 | 100;
+    let mut bytes = [b'x'; 106];
+    bytes[0] = 0x81;
+    bytes[1] = 0x80 | 100;
     let mut index = 2;
     while index < 6 {
-        octets[index] = 0;
+        bytes[index] = 0;
         index += 1;
     }
-    octets
+    bytes
 }
 
 /// Runs it; one message and its way back count as one.

@@ -24,7 +24,7 @@ pub struct Wrk {
     pub path: &'static str,
     /// A new connection for each.
     pub close: bool,
-    /// Octets to send with each; a GET when there are none.
+    /// Bytes to send with each; a GET when there are none.
     pub body: usize,
     /// Hosts to ask in turn, out of all that there are, a thousand at most; 0 asks the usual one, without a script.
     pub hosts: usize,

@@ -2,7 +2,7 @@
 //! not be what a proxy waits for.
 //!
 //! `/10k` and `/1m` answer with bodies of that size, every other path with 0.1 KiB. Bodies of requests are read
-//! and dropped. An upgraded connection gets its octets back.
+//! and dropped. An upgraded connection gets its bytes back.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use anyhow::Context;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Octets read at once: enough for a head, and for bodies in few calls.
+/// Bytes read at once: enough for a head, and for bodies in few calls.
 const READ: usize = 64 * 1024;
 
 struct Answers {
@@ -26,15 +26,15 @@ impl Answers {
             let head = format!(
                 "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nContent-Length: {length}\r\n\r\n"
             );
-            let mut octets = head.into_bytes();
-            octets.resize(octets.len() + length, b'x');
-            octets
+            let mut bytes = head.into_bytes();
+            bytes.resize(bytes.len() + length, b'x');
+            bytes
         };
         Self { small: answer(102), medium: answer(10 * 1024), large: answer(1024 * 1024) }
     }
 
     fn to(&self, head: &[u8]) -> &[u8] {
-        let target = head.split(|&octet| octet == b' ').nth(1).unwrap_or_default();
+        let target = head.split(|&byte| byte == b' ').nth(1).unwrap_or_default();
         match target {
             b"/10k" => &self.medium,
             b"/1m" => &self.large,
@@ -94,7 +94,7 @@ async fn converse(mut stream: TcpStream, answers: &Answers) -> std::io::Result<(
 
 /// The value of a field whose name is given in lower case, with its colon.
 fn field<'a>(head: &'a [u8], name: &[u8]) -> Option<&'a str> {
-    let mut lines = head.split(|&octet| octet == b'\n').skip(1);
+    let mut lines = head.split(|&byte| byte == b'\n').skip(1);
     let line = lines.find(|line| line.len() > name.len() && line[..name.len()].eq_ignore_ascii_case(name))?;
     std::str::from_utf8(&line[name.len()..]).ok()
 }
@@ -114,7 +114,7 @@ async fn skip(stream: &mut TcpStream, mut length: usize) -> std::io::Result<()> 
     Ok(())
 }
 
-/// Nothing here sends trailers or a body that holds the octets of a last chunk.
+/// Nothing here sends trailers or a body that holds the bytes of a last chunk.
 async fn skip_chunks(stream: &mut TcpStream, buffer: &mut Vec<u8>, start: usize) -> std::io::Result<()> {
     let mut from = start;
     loop {

@@ -68,9 +68,9 @@ impl Connection {
 
     /// Takes what has come.
     pub(super) fn receive(&mut self) -> anyhow::Result<Answer> {
-        let mut octets = [0; 16 * 1024];
-        match self.stream.read(&mut octets) {
-            Ok(count) if count > 0 => self.received.extend_from_slice(&octets[..count]),
+        let mut bytes = [0; 16 * 1024];
+        match self.stream.read(&mut bytes) {
+            Ok(count) if count > 0 => self.received.extend_from_slice(&bytes[..count]),
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Answer::Incomplete),
             Ok(_) | Err(_) => {
                 self.reset()?;
