@@ -4,29 +4,19 @@
 //! order that holds beyond its capacity too (`arrivals`). A connection does its TLS handshake (`handshake`), shows
 //! which protocol it speaks, and is served by the loop of that protocol (`http1`, `http2`) until it ends. Whoever
 //! reads from a connection goes through a `wire`, which keeps what was read ahead; Pingora gets a `lease` on it for
-//! one request. `head`, `framing` and `authority` are the checks that every HTTP/1 request passes before anything
-//! else sees it.
+//! one request.
 
 pub(crate) mod accept;
 pub(crate) mod answer;
 mod arrivals;
-pub(crate) mod authority;
 mod bind;
-pub(crate) mod field_names;
-pub(crate) mod fields;
-pub(crate) mod framing;
 mod handshake;
-pub(crate) mod head;
 mod http1;
 pub(crate) mod http2;
-pub mod info;
 mod lease;
 pub(crate) mod link;
 mod listeners;
 pub(crate) mod refusal;
-pub(crate) mod trailers;
-pub(crate) mod transport;
-pub(crate) mod wire;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -35,16 +25,16 @@ use std::time::Duration;
 use sluice_config::BindProtocol;
 use tokio::net::TcpStream;
 
-pub use info::{ConnectionInfo, Texts, TlsInfo};
 pub use listeners::Listeners;
 pub(crate) use listeners::{ListenerSet, Listening, SocketKey};
 
+use crate::connection_info::{ConnectionInfo, Texts};
+use crate::io::transport::Transport;
+use crate::io::wire::Wire;
 use crate::worker::Worker;
 use http1::Http1;
 use http2::Http2;
 use listeners::Entry;
-use transport::Transport;
-use wire::Wire;
 
 /// Bytes of a request body that are read and dropped, so that the connection can go on after an answer that
 /// came before the body's end.

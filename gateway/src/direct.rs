@@ -8,29 +8,18 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `request`, `response` | heads: for the pipeline, strict reading, writing |
 //! | `tries`, `relay` | tries, and one try, both directions; `upload` and `download` are one each |
 //! | `near`, `http1`, `http2` | the client's side |
 //! | `tunnel` | both directions after a switch to another protocol |
 //! | `connect`, `pool`, `upstream` | connections to endpoints |
-//! | `limits`, `alarm` | time |
-//! | `scratch`, `backlog` | memory |
 
-pub(crate) mod alarm;
-mod backlog;
 mod connect;
 mod download;
 mod http1;
 mod http2;
-mod limits;
 mod near;
 mod pool;
 mod relay;
-mod request;
-mod response;
-mod scratch;
-#[cfg(any(test, feature = "fuzzing"))]
-pub mod trial;
 mod tries;
 pub(crate) mod tunnel;
 mod upload;
@@ -43,16 +32,17 @@ use h2::RecvStream;
 use h2::server::SendResponse;
 use http::Version;
 
-use crate::connection::ConnectionInfo;
-use crate::connection::field_names::FieldNames;
-use crate::connection::framing::Framing;
-use crate::connection::head::Head;
 use crate::connection::http2::OpenStream;
 use crate::connection::refusal::Refusal;
-use crate::connection::wire::Wire;
+use crate::connection_info::ConnectionInfo;
+use crate::io::alarm::Alarm;
+use crate::io::wire::Wire;
+use crate::message::field_names::FieldNames;
+use crate::message::framing::Framing;
+use crate::message::head::Head;
+use crate::message::request;
 use crate::pipeline::Exchange;
 use crate::worker::Worker;
-use alarm::Alarm;
 use http1::Http1;
 use http2::Http2;
 use near::Near;

@@ -39,8 +39,6 @@
 pub mod answer;
 mod end;
 pub mod exchange;
-pub mod fields;
-pub mod head;
 pub mod outcome;
 mod page;
 mod request;
@@ -52,6 +50,4 @@ mod upstream;
 
 pub use answer::Answer;
 pub use exchange::{Exchange, Verdict};
-pub use fields::{Fields, FieldsMut};
-pub use head::RequestHead;
 pub use outcome::{Failure, FailureKind, KeepAlive, MOST_INTERIM, Next, Outcome, Upstream};

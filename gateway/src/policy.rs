@@ -10,7 +10,6 @@ pub mod cookie;
 pub mod error;
 pub mod filters;
 pub mod forwarded;
-pub mod hop_by_hop;
 pub mod hops;
 pub mod hsts;
 pub mod https_redirect;

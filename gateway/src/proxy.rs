@@ -41,8 +41,8 @@ pub(crate) use engine::{Engine, TrustAnchor, engine};
 
 use crate::descriptors::Wait;
 use crate::drain::Drain;
+use crate::message::hop_by_hop;
 use crate::pipeline::{FailureKind, Next, Outcome, Verdict};
-use crate::policy::hop_by_hop;
 use crate::registry::Admission;
 use crate::state::State;
 use context::Context;

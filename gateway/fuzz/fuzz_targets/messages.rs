@@ -2,4 +2,4 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| sluice_gateway::direct::trial::message(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| sluice_gateway::message::trial::message(input));

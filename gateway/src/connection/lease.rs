@@ -25,10 +25,10 @@ use smallvec::SmallVec;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::time::Sleep;
 
-use super::framing::Framing;
 use super::http2::Frames;
 use super::link::{Follows, Link, Returned};
-use super::wire::Wire;
+use crate::io::wire::Wire;
+use crate::message::framing::Framing;
 
 /// Writes up to this size are joined: one TLS record.
 const JOIN: usize = 16 * 1024;
@@ -190,7 +190,7 @@ impl Lease {
 }
 
 /// Pingora is told of a read that failed, and the proxy why.
-fn invalid(link: &Link, error: super::framing::BadChunk) -> io::Error {
+fn invalid(link: &Link, error: crate::message::framing::BadChunk) -> io::Error {
     link.set_malformed();
     io::Error::new(io::ErrorKind::InvalidData, error)
 }

@@ -14,11 +14,12 @@ use http::StatusCode;
 use pingora_core::protocols::raw_connect::ProxyDigest;
 use pingora_http::ResponseHeader;
 
-use super::framing::Framing;
 use super::http2::Streams;
-use super::info::ConnectionInfo;
-use super::transport::{has_left, on_its_way};
-use super::wire::Wire;
+use crate::connection_info::ConnectionInfo;
+use crate::io::transport::has_left;
+use crate::io::transport::on_its_way;
+use crate::io::wire::Wire;
+use crate::message::framing::Framing;
 
 /// Facts about a connection, as the proxy finds them in a session.
 #[derive(Debug)]

@@ -7,9 +7,9 @@ use std::time::Duration;
 use http::StatusCode;
 use tokio::io::AsyncWriteExt;
 
-use super::ConnectionInfo;
 use super::answer::write_head;
-use super::transport::Transport;
+use crate::connection_info::ConnectionInfo;
+use crate::io::transport::Transport;
 use crate::pipeline::{Exchange, Outcome};
 use crate::state::State;
 

@@ -17,8 +17,8 @@ use tokio_rustls::TlsConnector;
 use super::near::Near;
 use super::pool;
 use super::upstream::{Connection, UNVERIFIED};
-use crate::connection::transport::Transport;
 use crate::descriptors::{Lack, Place, Wait};
+use crate::io::transport::Transport;
 use crate::pipeline::{FailureKind, Upstream};
 use crate::registry::Admission;
 

@@ -1,7 +1,7 @@
 //! How far the response of an exchange has come.
 
 use super::near::Passed;
-use super::response::Response;
+use crate::message::response::Response;
 use crate::pipeline::MOST_INTERIM;
 
 /// The response of one exchange, over all its tries.

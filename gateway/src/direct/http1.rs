@@ -8,22 +8,25 @@ use bytes::Buf;
 use http::Version;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::backlog::Backlog;
-use super::limits::{Limits, STALL};
 use super::near::{Near, Passed};
-use super::response::{Delivery, Response};
-use super::scratch;
 use super::tunnel::{Flow, Switched, Tunnel};
 use super::upload::Upload;
 use crate::connection::MAX_DRAIN;
 use crate::connection::answer::write_head;
-use crate::connection::field_names::FieldNames;
-use crate::connection::framing::{Framing, Taken};
-use crate::connection::head::Head;
-use crate::connection::trailers::Section;
-use crate::connection::transport::has_left;
-use crate::connection::wire::Wire;
 use crate::drain::LocalDrain;
+use crate::io::backlog::Backlog;
+use crate::io::limits::Limits;
+use crate::io::limits::STALL;
+use crate::io::scratch;
+use crate::io::transport::has_left;
+use crate::io::wire::Wire;
+use crate::message::field_names::FieldNames;
+use crate::message::framing::Framing;
+use crate::message::framing::Taken;
+use crate::message::head::Head;
+use crate::message::response::Delivery;
+use crate::message::response::Response;
+use crate::message::trailers::Section;
 use crate::pipeline::{Answer, FailureKind};
 
 /// What leaves in one piece: one TLS record.

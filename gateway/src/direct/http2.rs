@@ -17,20 +17,23 @@ use http::header::{CONTENT_LENGTH, DATE, HeaderMap, HeaderName, HeaderValue};
 use pingora_core::protocols::http::date::get_cached_date;
 use tokio::time::timeout;
 
-use super::limits::{Limits, STALL};
 use super::near::{Near, Passed};
-use super::response::Response;
-use super::scratch;
 use super::upload::Upload;
-use crate::connection::field_names::FieldNames;
-use crate::connection::fields::line;
-use crate::connection::framing::{Framing, Taken};
-use crate::connection::head::http2::is_sound;
 use crate::connection::http2::OpenStream;
-use crate::connection::trailers::{self, Section};
 use crate::connection::{LINGER, MAX_SETTLED};
+use crate::io::limits::Limits;
+use crate::io::limits::STALL;
+use crate::io::scratch;
+use crate::message::field_list::line;
+use crate::message::field_names::FieldNames;
+use crate::message::framing::Framing;
+use crate::message::framing::Taken;
+use crate::message::head::http2::is_sound;
+use crate::message::hop_by_hop;
+use crate::message::response::Response;
+use crate::message::trailers::Section;
+use crate::message::trailers::{self};
 use crate::pipeline::{Answer, FailureKind};
-use crate::policy::hop_by_hop;
 use crate::worker::Worker;
 
 /// One stream.

@@ -3,9 +3,9 @@
 
 use std::task::{Context, Poll};
 
-use super::limits::Limits;
-use super::response::Response;
 use super::upload::Upload;
+use crate::io::limits::Limits;
+use crate::message::response::Response;
 use crate::pipeline::{Answer, FailureKind};
 
 /// The client of an exchange.

@@ -12,14 +12,14 @@ use http::StatusCode;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::time::Instant;
 
-use super::alarm::Alarm;
 use super::download::{Download, Receiving};
-use super::limits::Limits;
 use super::near::Near;
-use super::scratch;
 use super::upload::{Outgoing, Sending, Upload};
 use super::upstream::Connection;
-use crate::connection::framing::Framing;
+use crate::io::alarm::Alarm;
+use crate::io::limits::Limits;
+use crate::io::scratch;
+use crate::message::framing::Framing;
 use crate::pipeline::{Exchange, Failure, FailureKind, Next, Upstream};
 
 /// One try.

@@ -16,14 +16,16 @@ use std::time::Duration;
 use http::StatusCode;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::alarm::Alarm;
-use super::backlog::Backlog;
-use super::limits::{Limit, Limits, STALL};
-use super::scratch;
 use super::upstream::Connection;
-use crate::connection::transport::Transport;
-use crate::connection::wire::Wire;
 use crate::descriptors::Place;
+use crate::io::alarm::Alarm;
+use crate::io::backlog::Backlog;
+use crate::io::limits::Limit;
+use crate::io::limits::Limits;
+use crate::io::limits::STALL;
+use crate::io::scratch;
+use crate::io::transport::Transport;
+use crate::io::wire::Wire;
 use crate::pipeline::{Exchange, Outcome, Upstream};
 
 /// Both directions, between a response head with status 101 and the end. Its own end is that of the exchange,

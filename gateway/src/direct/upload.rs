@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use tokio::io::AsyncWrite;
 
-use super::backlog::Backlog;
-use super::limits::Limits;
 use super::near::Near;
 use super::tunnel::Flow;
-use super::{request, scratch};
-use crate::connection::head::Head;
-use crate::connection::transport::Transport;
+use crate::io::backlog::Backlog;
+use crate::io::limits::Limits;
+use crate::io::scratch;
+use crate::io::transport::Transport;
+use crate::message::head::Head;
+use crate::message::request;
 use crate::pipeline::FailureKind;
 
 /// Bytes of a request body that are kept for another try, as many as Pingora keeps.

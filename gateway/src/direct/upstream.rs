@@ -15,8 +15,8 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use socket2::SockRef;
 use tokio::io::{AsyncRead, ReadBuf};
 
-use crate::connection::transport::Transport;
 use crate::descriptors::Place;
+use crate::io::transport::Transport;
 use crate::tls::provider;
 
 /// A connection to an endpoint.

@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 
 use super::answer::Answer;
 use super::session::BoundSession;
-use crate::connection::ConnectionInfo;
+use crate::connection_info::ConnectionInfo;
 use crate::policy::RetryPolicy;
 use crate::registry::{Endpoint, InFlight};
 use crate::route::{Route, Target};

@@ -9,10 +9,10 @@ use sluice_config::{HostKey, HostPattern};
 
 use super::answer::Answer;
 use super::exchange::{Exchange, Tries, Verdict};
-use super::fields::Fields;
-use super::head::RequestHead;
 use super::session::BoundSession;
-use crate::connection::ConnectionInfo;
+use crate::connection_info::ConnectionInfo;
+use crate::message::fields::Fields;
+use crate::message::request_head::RequestHead;
 use crate::policy::redirect::Source;
 use crate::policy::{RedirectTo, forwarded, hops, https_redirect};
 use crate::route::{Backends, Destination, Route, RouteAction};

@@ -5,8 +5,9 @@ use http::header::{SERVER, SET_COOKIE, STRICT_TRANSPORT_SECURITY};
 
 use super::answer::PRODUCT;
 use super::exchange::Exchange;
-use super::fields::FieldsMut;
-use crate::policy::{HeaderEdits, hop_by_hop};
+use crate::message::fields::FieldsMut;
+use crate::message::hop_by_hop;
+use crate::policy::HeaderEdits;
 
 impl Exchange {
     /// Changes the response head for the client: hop-by-hop fields out, HSTS, session cookie, `Server`, then

@@ -10,12 +10,15 @@ use sluice_config::{Retry, Timeouts};
 
 use super::answer::Answer;
 use super::exchange::{Attempt, Exchange};
-use super::fields::FieldsMut;
 use super::outcome::{Failure, FailureKind, KeepAlive, Next, Upstream};
 use super::session::{self, Choice};
+use crate::message::fields::FieldsMut;
+use crate::message::hop_by_hop;
+use crate::policy::Forwarding;
+use crate::policy::RetryPolicy;
+use crate::policy::hops;
 use crate::policy::retry::Progress;
 use crate::policy::timeouts::resolve;
-use crate::policy::{Forwarding, RetryPolicy, hop_by_hop, hops};
 use crate::registry::{Admission, Endpoint, PickError, PickRequest, Pool};
 use crate::route::Destination;
 

@@ -16,7 +16,7 @@ use sluice_config::{AffinityMode, CookieAffinity, SameSite};
 
 use super::cookie;
 use super::error::PolicyError;
-use crate::pipeline::Fields;
+use crate::message::fields::Fields;
 
 /// A session cookie, with all that does not change from answer to answer written out.
 #[derive(Clone, Debug)]

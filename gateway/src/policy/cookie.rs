@@ -3,7 +3,7 @@
 
 use http::header::COOKIE;
 
-use crate::pipeline::Fields;
+use crate::message::fields::Fields;
 
 /// The value of the first cookie of this name that has one.
 pub fn find<'h>(headers: &'h impl Fields, name: &str) -> Option<&'h [u8]> {

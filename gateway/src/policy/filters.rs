@@ -9,7 +9,7 @@ use sluice_config::Filter;
 use sluice_config::rule::HeaderChanges;
 
 use super::error::PolicyError;
-use crate::pipeline::FieldsMut;
+use crate::message::fields::FieldsMut;
 
 /// The filters of a rule or backend, by side, in list order.
 #[derive(Clone, Debug, Default)]

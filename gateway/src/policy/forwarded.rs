@@ -10,10 +10,11 @@ use std::net::{IpAddr, SocketAddr};
 use http::header::{HOST, HeaderName, HeaderValue};
 use sluice_config::Tuning;
 
-use crate::connection::ConnectionInfo;
-use crate::connection::authority::is_authority;
-use crate::connection::info::address;
-use crate::pipeline::{Fields, FieldsMut};
+use crate::connection_info::ConnectionInfo;
+use crate::connection_info::address;
+use crate::message::authority::is_authority;
+use crate::message::fields::Fields;
+use crate::message::fields::FieldsMut;
 
 static PROXY: HeaderName = HeaderName::from_static("proxy");
 static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -176,7 +177,8 @@ mod tests {
     use sluice_config::{BindProtocol, GroupId};
 
     use super::*;
-    use crate::connection::{Texts, TlsInfo};
+    use crate::connection_info::Texts;
+    use crate::connection_info::TlsInfo;
 
     fn connection(https: bool) -> ConnectionInfo {
         let peer = "[::ffff:192.0.2.7]:5000".parse().unwrap();

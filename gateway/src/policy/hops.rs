@@ -11,7 +11,8 @@
 
 use http::header::{HeaderName, HeaderValue};
 
-use crate::pipeline::{Fields, FieldsMut};
+use crate::message::fields::Fields;
+use crate::message::fields::FieldsMut;
 
 /// The field.
 pub(super) static X_SLUICE_HOPS: HeaderName = HeaderName::from_static("x-sluice-hops");

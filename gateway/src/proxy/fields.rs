@@ -3,7 +3,8 @@
 use http::header::{HeaderName, HeaderValue};
 use pingora_http::{RequestHeader, ResponseHeader};
 
-use crate::pipeline::{Fields, FieldsMut};
+use crate::message::fields::Fields;
+use crate::message::fields::FieldsMut;
 
 /// The results are dropped because only names and values that are still text can be invalid, and because a map
 /// is full at 32,768 fields only, of which no head that we read has a hundredth.

@@ -11,12 +11,16 @@ use tokio::time::timeout;
 
 use super::Result;
 use super::context::{Context, client};
-use crate::connection::authority::is_authority;
-use crate::connection::field_names::FieldNames;
-use crate::connection::head::http2::{check_size, is_sound};
-use crate::connection::head::{Limits, check_target};
 use crate::connection::{LINGER, MAX_SETTLED};
-use crate::pipeline::{Exchange, RequestHead, Verdict};
+use crate::message::authority::is_authority;
+use crate::message::field_names::FieldNames;
+use crate::message::head::Limits;
+use crate::message::head::check_target;
+use crate::message::head::http2::check_size;
+use crate::message::head::http2::is_sound;
+use crate::message::request_head::RequestHead;
+use crate::pipeline::Exchange;
+use crate::pipeline::Verdict;
 use crate::state::State;
 
 /// How long the client may let a part of the response wait (nginx's `send_timeout`).
@@ -86,7 +90,7 @@ fn drop_odd_names(head: &mut RequestHeader, names: FieldNames) {
     }
 }
 
-/// Whether fields are as [`Head::http2`](crate::connection::head::Head::http2) takes them.
+/// Whether fields are as [`Head::http2`](crate::message::head::Head::http2) takes them.
 fn are_sound(head: &RequestHeader, names: FieldNames) -> bool {
     head.headers.iter().all(|(name, value)| is_sound(name, value, names))
         && head.headers.get_all(CONTENT_LENGTH).iter().count() <= 1

@@ -10,7 +10,7 @@ use super::error::RouterError;
 use super::predicate::Predicates;
 use super::regexes::Regexes;
 use super::trie::PathTrie;
-use crate::pipeline::Fields;
+use crate::message::fields::Fields;
 
 /// What of a request the router looks at.
 #[derive(Debug)]

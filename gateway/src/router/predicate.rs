@@ -10,7 +10,7 @@ use super::error::RouterError;
 use super::host::RequestView;
 use super::query;
 use super::regexes;
-use crate::pipeline::Fields;
+use crate::message::fields::Fields;
 
 /// What a request must have besides its path.
 pub(super) struct Predicates {

@@ -11,7 +11,7 @@ use sluice_config::{GroupId, HostKey, Listener, ListenerId};
 
 use super::host::{CompiledHost, RequestView};
 use super::names::{Matching, Names};
-use crate::pipeline::Fields;
+use crate::message::fields::Fields;
 
 /// All hosts of all listener groups. A clone costs a few pointers and shares everything; a change to it copies
 /// O(log n) of what it shares.

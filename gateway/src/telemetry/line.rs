@@ -18,7 +18,7 @@ use http::header::{AUTHORIZATION, HeaderName, REFERER, USER_AGENT};
 use http::{Method, Version};
 
 use super::clock;
-use crate::pipeline::Fields;
+use crate::message::fields::Fields;
 
 /// A line whose end is not known yet.
 #[derive(Debug)]

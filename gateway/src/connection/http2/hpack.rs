@@ -185,7 +185,7 @@ fn is_odd(byte: u8) -> bool {
     is_control(byte) || byte >= 0x80
 }
 
-/// Characters of names that `h2` reads; [`is_sound`](crate::connection::head::http2::is_sound) is stricter.
+/// Characters of names that `h2` reads; [`is_sound`](crate::message::head::http2::is_sound) is stricter.
 fn is_in_names(byte: u8) -> bool {
     byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"!\"#$%&'*+-.^_`|~".contains(&byte)
 }

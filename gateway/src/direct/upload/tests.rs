@@ -9,10 +9,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use super::*;
-use crate::connection::field_names::FieldNames;
 use crate::direct::near::Passed;
-use crate::direct::response::Response;
 use crate::direct::upstream::UNVERIFIED;
+use crate::message::field_names::FieldNames;
+use crate::message::response::Response;
 use crate::pipeline::Answer;
 
 /// Less than rustls takes at once, and much more than the sockets do.

@@ -14,8 +14,17 @@ use sluice_config::{
 };
 
 use crate::apply::{Certificates, apply};
-use crate::connection::{ConnectionInfo, Texts, TlsInfo};
-use crate::pipeline::{Answer, Exchange, Failure, FailureKind, Outcome, RequestHead, Upstream, Verdict};
+use crate::connection_info::ConnectionInfo;
+use crate::connection_info::Texts;
+use crate::connection_info::TlsInfo;
+use crate::message::request_head::RequestHead;
+use crate::pipeline::Answer;
+use crate::pipeline::Exchange;
+use crate::pipeline::Failure;
+use crate::pipeline::FailureKind;
+use crate::pipeline::Outcome;
+use crate::pipeline::Upstream;
+use crate::pipeline::Verdict;
 use crate::state::State;
 use crate::telemetry::{AccessLog, Options, Telemetry};
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 
-use super::transport::Transport;
+use crate::io::transport::Transport;
 
 /// Bytes per read while nobody offers a buffer: more than most heads have.
 const READ_SIZE: usize = 4096;

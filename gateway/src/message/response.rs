@@ -10,31 +10,35 @@ use http::header::{CONTENT_LENGTH, DATE, HeaderName, TRANSFER_ENCODING};
 use http::{Method, StatusCode};
 use pingora_core::protocols::http::date::get_cached_date;
 
-use crate::connection::fields::{FieldList, line};
-use crate::connection::framing::Framing;
-use crate::connection::head::{MAX_FIELDS, content_length, ends_lines_strictly};
-use crate::pipeline::{Fields, FieldsMut};
-use crate::policy::hop_by_hop;
+use crate::message::field_list::FieldList;
+use crate::message::field_list::line;
+use crate::message::fields::Fields;
+use crate::message::fields::FieldsMut;
+use crate::message::framing::Framing;
+use crate::message::head::MAX_FIELDS;
+use crate::message::head::content_length;
+use crate::message::head::ends_lines_strictly;
+use crate::message::hop_by_hop;
 
 /// Bytes of a response head.
 const MAX_HEAD: usize = 128 * 1024;
 
 /// A response head.
 #[derive(Debug, Default)]
-pub(super) struct Response {
-    pub(super) status: StatusCode,
+pub(crate) struct Response {
+    pub(crate) status: StatusCode,
     reason: Range<usize>,
-    pub(super) fields: FieldList,
-    pub(super) framing: Framing,
+    pub(crate) fields: FieldList,
+    pub(crate) framing: Framing,
     /// Whether the endpoint goes on with its connection.
-    pub(super) keeps_alive: bool,
+    pub(crate) keeps_alive: bool,
     /// How the client learns where the body ends.
-    pub(super) delivery: Delivery,
+    pub(crate) delivery: Delivery,
 }
 
 /// How a body goes to the client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Delivery {
+pub(crate) enum Delivery {
     /// As it comes: with a length, in chunks, or none at all.
     #[default]
     AsIs,
@@ -46,12 +50,12 @@ pub(super) enum Delivery {
 
 /// The head is not HTTP, or its framing is ambiguous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct BadHead;
+pub(crate) struct BadHead;
 
 impl Response {
     /// Reads a head at the start of `bytes`, which answers a request of this method. Gives its length, or
     /// nothing while it is not complete.
-    pub(super) fn read(&mut self, bytes: &[u8], method: &Method) -> Result<Option<usize>, BadHead> {
+    pub(crate) fn read(&mut self, bytes: &[u8], method: &Method) -> Result<Option<usize>, BadHead> {
         let mut fields = [const { MaybeUninit::uninit() }; MAX_FIELDS];
         let mut response = httparse::Response::new(&mut []);
         let parsed = httparse::ParserConfig::default().parse_response_with_uninit_headers(
@@ -109,17 +113,17 @@ impl Response {
     }
 
     /// Whether more heads follow (RFC 9110 §15.2).
-    pub(super) fn is_interim(&self) -> bool {
+    pub(crate) fn is_interim(&self) -> bool {
         self.status.is_informational() && !self.switches()
     }
 
     /// Whether another protocol follows (RFC 9110 §15.2.2).
-    pub(super) fn switches(&self) -> bool {
+    pub(crate) fn switches(&self) -> bool {
         self.status == StatusCode::SWITCHING_PROTOCOLS
     }
 
     /// Decides how the body goes to a client of HTTP/1.1, or of HTTP/1.0, which knows no chunks.
-    pub(super) fn deliver(&mut self, http_1_0: bool) {
+    pub(crate) fn deliver(&mut self, http_1_0: bool) {
         self.delivery = match self.framing {
             _ if self.switches() => Delivery::AsIs,
             Framing::Opaque if !http_1_0 => Delivery::Chunked,
@@ -137,7 +141,7 @@ impl Response {
     }
 
     /// Writes a final head for the client.
-    pub(super) fn write(&mut self, out: &mut Vec<u8>, keep: bool) {
+    pub(crate) fn write(&mut self, out: &mut Vec<u8>, keep: bool) {
         self.write_line(out);
         // When we relay it is the time that counts, as with nginx.
         self.fields.remove(&DATE);
@@ -153,7 +157,7 @@ impl Response {
     }
 
     /// Writes an interim head for the client.
-    pub(super) fn write_interim(&mut self, out: &mut Vec<u8>) {
+    pub(crate) fn write_interim(&mut self, out: &mut Vec<u8>) {
         hop_by_hop::response(&mut self.fields, self.status);
         self.write_line(out);
         self.fields.write(out);
@@ -170,12 +174,12 @@ impl Response {
 }
 
 /// The `Date` of a response that goes out now.
-pub(super) fn write_date(out: &mut Vec<u8>) {
+pub(crate) fn write_date(out: &mut Vec<u8>) {
     line(out, b"Date", get_cached_date().as_bytes());
 }
 
 /// Whether the client's connection goes on.
-pub(super) fn write_connection(out: &mut Vec<u8>, keep: bool) {
+pub(crate) fn write_connection(out: &mut Vec<u8>, keep: bool) {
     line(out, b"Connection", if keep { b"keep-alive" } else { b"close" });
 }
 

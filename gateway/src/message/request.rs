@@ -3,16 +3,17 @@
 use http::Version;
 use http::header::{HOST, HeaderName};
 
-use crate::connection::fields::line;
-use crate::connection::head::Head;
-use crate::pipeline::{Fields, RequestHead};
-use crate::policy::hop_by_hop;
+use crate::message::field_list::line;
+use crate::message::fields::Fields;
+use crate::message::head::Head;
+use crate::message::hop_by_hop;
+use crate::message::request_head::RequestHead;
 
 static CLOSE: HeaderName = HeaderName::from_static("close");
 static KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 
 /// What the pipeline sees. Hosts are checked to be ASCII.
-pub(super) fn view(head: &Head) -> RequestHead<'_, impl Fields> {
+pub(crate) fn view(head: &Head) -> RequestHead<'_, impl Fields> {
     RequestHead {
         method: &head.method,
         target: head.target(),
@@ -24,18 +25,18 @@ pub(super) fn view(head: &Head) -> RequestHead<'_, impl Fields> {
 }
 
 /// Whether the client goes on with this connection (RFC 9112 §9.3).
-pub(super) fn keeps_alive(head: &Head) -> bool {
+pub(crate) fn keeps_alive(head: &Head) -> bool {
     let says = |option| hop_by_hop::names(&head.fields, option);
     !says(&CLOSE) && (head.version != Version::HTTP_10 || says(&KEEP_ALIVE))
 }
 
 /// Whether it asks for another protocol.
-pub(super) fn asks_for_upgrade(head: &Head) -> bool {
+pub(crate) fn asks_for_upgrade(head: &Head) -> bool {
     head.version == Version::HTTP_11 && hop_by_hop::asks_for_upgrade(&head.fields)
 }
 
 /// Writes the head for an endpoint. `last` says that the connection to it is not kept.
-pub(super) fn write(head: &Head, out: &mut Vec<u8>, last: bool) {
+pub(crate) fn write(head: &Head, out: &mut Vec<u8>, last: bool) {
     out.extend_from_slice(head.method.as_str().as_bytes());
     out.push(b' ');
     out.extend_from_slice(head.target().as_bytes());

@@ -8,7 +8,8 @@ use std::mem;
 
 use http::header::{HeaderName, HeaderValue};
 
-use crate::pipeline::{Fields, FieldsMut};
+use crate::message::fields::Fields;
+use crate::message::fields::FieldsMut;
 
 /// A head's text and where its fields are. What is added stands behind the text. Its memory comes from a list that
 /// was dropped before on the same thread.

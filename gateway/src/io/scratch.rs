@@ -22,7 +22,7 @@ thread_local! {
 }
 
 /// Lends the worker's buffer for reads.
-pub(super) fn read<T>(with: impl FnOnce(&mut [u8]) -> T) -> T {
+pub(crate) fn read<T>(with: impl FnOnce(&mut [u8]) -> T) -> T {
     READS.with(|cell| {
         let mut buffer = cell.take();
         if buffer.is_empty() {
@@ -36,7 +36,7 @@ pub(super) fn read<T>(with: impl FnOnce(&mut [u8]) -> T) -> T {
 }
 
 /// Lends the worker's buffer for what is about to be written, empty.
-pub(super) fn write<T>(with: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+pub(crate) fn write<T>(with: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     WRITES.with(|cell| {
         let mut buffer = cell.take();
         buffer.clear();

@@ -13,7 +13,8 @@ use http::header::{
 use http::{StatusCode, Version};
 use smallvec::SmallVec;
 
-use crate::pipeline::{Fields, FieldsMut};
+use crate::message::fields::Fields;
+use crate::message::fields::FieldsMut;
 
 static KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 static PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
@@ -114,8 +115,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::connection::field_names::FieldNames;
-    use crate::connection::head::Head;
+    use crate::message::field_names::FieldNames;
+    use crate::message::head::Head;
 
     fn head(fields: &[(&'static str, &'static str)]) -> HeaderMap {
         let pair = |(name, value): &(&'static str, &'static str)| {

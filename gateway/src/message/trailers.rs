@@ -5,8 +5,8 @@
 //! as it was, and its other trailers pass. Trailers of a request are held to the same names as the fields of its
 //! head.
 
-use super::field_names::FieldNames;
-use super::framing::is_token;
+use crate::message::field_names::FieldNames;
+use crate::message::framing::is_token;
 
 /// Trailers that are about framing, routing, authentication, the form of the content or how a request is served
 /// (RFC 9110 §6.5.1), or that name a connection's own fields (§7.6.1). In lower case, in order.
@@ -99,7 +99,7 @@ impl Section {
     /// Writes those that pass, and the empty line that ends the section.
     pub(crate) fn write(&self, names: FieldNames, out: &mut Vec<u8>) {
         for (name, value) in self.fields(names) {
-            super::fields::line(out, name, value);
+            super::field_list::line(out, name, value);
         }
         out.extend_from_slice(b"\r\n");
     }
@@ -110,7 +110,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::connection::framing::{Framing, Taken};
+    use crate::message::framing::Framing;
+    use crate::message::framing::Taken;
 
     #[test]
     fn the_list_is_in_order() {
@@ -148,7 +149,7 @@ mod tests {
         ) {
             let mut stream = b"3\r\nabc\r\n0\r\n".to_vec();
             for (name, value) in &trailers {
-                crate::connection::fields::line(&mut stream, name.as_bytes(), value.as_bytes());
+                crate::message::field_list::line(&mut stream, name.as_bytes(), value.as_bytes());
             }
             stream.extend(b"\r\n");
             let end = stream.len();
@@ -170,7 +171,7 @@ mod tests {
             let mut expected = b"3\r\nabc\r\n0\r\n".to_vec();
             for (name, value) in &trailers {
                 if ["x-sum", "grpc-status"].contains(&name.as_str()) {
-                    crate::connection::fields::line(&mut expected, name.as_bytes(), value.trim().as_bytes());
+                    crate::message::field_list::line(&mut expected, name.as_bytes(), value.trim().as_bytes());
                 }
             }
             expected.extend(b"\r\n");

@@ -8,11 +8,16 @@ use http::header::{CONTENT_LENGTH, COOKIE, EXPECT, HOST, HeaderName};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Version};
 
-use super::{Fault, Head, Limits, MAX_FIELDS, check_target, content_length};
-use crate::connection::authority::is_authority;
-use crate::connection::field_names::FieldNames;
-use crate::connection::fields::FieldList;
-use crate::connection::framing::Framing;
+use crate::message::authority::is_authority;
+use crate::message::field_list::FieldList;
+use crate::message::field_names::FieldNames;
+use crate::message::framing::Framing;
+use crate::message::head::Fault;
+use crate::message::head::Head;
+use crate::message::head::Limits;
+use crate::message::head::MAX_FIELDS;
+use crate::message::head::check_target;
+use crate::message::head::content_length;
 
 impl Head {
     /// Reads a head. `ends` says that there is no body.

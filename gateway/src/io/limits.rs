@@ -6,37 +6,37 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::alarm::Alarm;
+use crate::io::alarm::Alarm;
 use crate::pipeline::FailureKind;
 
 /// How long the client may let a part of the response wait (nginx's `send_timeout`).
-pub(super) const STALL: Duration = Duration::from_secs(60);
+pub(crate) const STALL: Duration = Duration::from_secs(60);
 
 /// The limits that run.
 #[derive(Debug, Default)]
-pub(super) struct Limits {
+pub(crate) struct Limits {
     /// For the next bytes of the response.
-    pub(super) read: Limit,
+    pub(crate) read: Limit,
     /// For the endpoint to take more of the request.
-    pub(super) send: Limit,
+    pub(crate) send: Limit,
     /// For the next bytes of the request body.
-    pub(super) body: Limit,
+    pub(crate) body: Limit,
     /// For the client to take more of the response.
-    pub(super) stall: Limit,
+    pub(crate) stall: Limit,
 }
 
 /// One limit.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Limit(Option<Instant>);
+pub(crate) struct Limit(Option<Instant>);
 
 impl Limit {
     /// Begins to run, unless it does; `None` is no limit.
-    pub(super) fn begin(&mut self, limit: Option<Duration>) {
+    pub(crate) fn begin(&mut self, limit: Option<Duration>) {
         self.begin_at(Instant::now, limit);
     }
 
     /// [`begin`](Self::begin) at a time that need not be looked up.
-    pub(super) fn begin_at(&mut self, now: impl FnOnce() -> Instant, limit: Option<Duration>) {
+    pub(crate) fn begin_at(&mut self, now: impl FnOnce() -> Instant, limit: Option<Duration>) {
         if self.0.is_none()
             && let Some(limit) = limit
         {
@@ -46,19 +46,19 @@ impl Limit {
 
     /// Whether it runs.
     #[cfg(test)]
-    pub(super) fn runs(&self) -> bool {
+    pub(crate) fn runs(&self) -> bool {
         self.0.is_some()
     }
 
     /// What was waited for has come.
-    pub(super) fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         self.0 = None;
     }
 }
 
 impl Limits {
     /// Ready when one is over.
-    pub(super) fn poll(&self, cx: &mut Context<'_>, alarm: &mut Alarm) -> Poll<FailureKind> {
+    pub(crate) fn poll(&self, cx: &mut Context<'_>, alarm: &mut Alarm) -> Poll<FailureKind> {
         let all = [
             (self.read, FailureKind::ReadTimeout),
             (self.send, FailureKind::SendTimeout),

@@ -7,14 +7,14 @@ use std::task::{Context, Poll};
 
 use tokio::io::AsyncWrite;
 
-use crate::connection::transport::Transport;
+use crate::io::transport::Transport;
 
 /// A buffer that has grown beyond this is not kept.
 const KEPT: usize = 16 * 1024;
 
 /// Bytes on their way.
 #[derive(Debug, Default)]
-pub(super) struct Backlog {
+pub(crate) struct Backlog {
     bytes: Vec<u8>,
     sent: usize,
     /// Bytes that the other side's socket has taken since the last [`clear`](Self::clear).
@@ -22,47 +22,47 @@ pub(super) struct Backlog {
 }
 
 impl Backlog {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.sent == self.bytes.len()
     }
 
     /// How much there is.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.bytes.len() - self.sent
     }
 
     /// Bytes that the socket has taken since it was cleared.
-    pub(super) fn taken(&self) -> u64 {
+    pub(crate) fn taken(&self) -> u64 {
         self.taken
     }
 
     /// Bytes that it has room for.
     #[cfg(test)]
-    pub(super) fn capacity(&self) -> usize {
+    pub(crate) fn capacity(&self) -> usize {
         self.bytes.capacity()
     }
 
     /// Gives memory back before a long wait.
-    pub(super) fn rest(&mut self) {
+    pub(crate) fn rest(&mut self) {
         if self.is_empty() {
             (self.bytes, self.sent) = (Vec::new(), 0);
         }
     }
 
     /// Adds to it.
-    pub(super) fn push(&mut self, bytes: &[u8]) {
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
     /// Forgets it.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.sent = 0;
         self.taken = 0;
     }
 
     /// Sends these bytes, behind what waits. What is not taken at once waits, with whatever error there is.
-    pub(super) fn send(&mut self, cx: &mut Context<'_>, to: &mut Transport, bytes: &[u8]) {
+    pub(crate) fn send(&mut self, cx: &mut Context<'_>, to: &mut Transport, bytes: &[u8]) {
         let mut sent = 0;
         if self.is_empty()
             && let Poll::Ready(Ok(taken)) = Pin::new(to).poll_write(cx, bytes)
@@ -74,7 +74,7 @@ impl Backlog {
     }
 
     /// Sends as much as the other side takes. Ready when all is gone.
-    pub(super) fn poll_send(&mut self, cx: &mut Context<'_>, to: &mut Transport) -> Poll<io::Result<()>> {
+    pub(crate) fn poll_send(&mut self, cx: &mut Context<'_>, to: &mut Transport) -> Poll<io::Result<()>> {
         while !self.is_empty() {
             match Pin::new(&mut *to).poll_write(cx, &self.bytes[self.sent..]) {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),

@@ -16,11 +16,11 @@ use http::{Method, StatusCode, Version};
 
 use sluice_config::Tuning;
 
-use super::authority::is_authority;
-use super::field_names::FieldNames;
-use super::fields::FieldList;
-use super::framing::Framing;
-use crate::policy::hop_by_hop;
+use crate::message::authority::is_authority;
+use crate::message::field_list::FieldList;
+use crate::message::field_names::FieldNames;
+use crate::message::framing::Framing;
+use crate::message::hop_by_hop;
 
 /// Fields in a head. Pingora's own limit, met here so that our page is the answer.
 pub(crate) const MAX_FIELDS: usize = 256;

@@ -6,14 +6,20 @@
 
 use http::{HeaderValue, Method};
 
-use super::request;
-use super::response::{Delivery, Response};
-use crate::connection::field_names::FieldNames;
-use crate::connection::framing::{BadChunk, Framing, Taken};
-use crate::connection::head::{Head, Limits, Scanner};
-use crate::connection::trailers::Section;
-use crate::pipeline::{Fields, FieldsMut};
-use crate::policy::hop_by_hop;
+use crate::message::field_names::FieldNames;
+use crate::message::fields::Fields;
+use crate::message::fields::FieldsMut;
+use crate::message::framing::BadChunk;
+use crate::message::framing::Framing;
+use crate::message::framing::Taken;
+use crate::message::head::Head;
+use crate::message::head::Limits;
+use crate::message::head::Scanner;
+use crate::message::hop_by_hop;
+use crate::message::request;
+use crate::message::response::Delivery;
+use crate::message::response::Response;
+use crate::message::trailers::Section;
 
 const LIMITS: Limits = Limits { request_line: 8 * 1024, field_line: 8 * 1024, head: 32 * 1024 };
 

@@ -1,0 +1,9 @@
+//! Sockets and time, for whoever moves bytes: the stream of a client or an endpoint, what waits to be written, one
+//! buffer of the worker to read into, and one timer for all limits of a request.
+
+pub(crate) mod alarm;
+pub(crate) mod backlog;
+pub(crate) mod limits;
+pub(crate) mod scratch;
+pub(crate) mod transport;
+pub(crate) mod wire;
