@@ -5,6 +5,7 @@ use std::env;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
+use sluice_testing::program;
 
 use crate::layout::Settings;
 use crate::programs::{Unit, find};
@@ -63,7 +64,7 @@ pub fn resolve(image: &str, settings: &Settings) -> Result<Image> {
         );
     };
     match origin {
-        Origin::Workspace(program) => Ok(own(workspace_program(program)?)),
+        Origin::Workspace(name) => Ok(own(program::find(name)?)),
         Origin::Built(unit, program) => Ok(own(find(*unit, program)?)),
         Origin::Lab(subcommand) => {
             let mut image = own(lab_program()?);
@@ -85,29 +86,7 @@ pub fn lab_program() -> Result<PathBuf> {
     if own.file_name().is_some_and(|name| name == "sluice-lab") {
         Ok(own)
     } else {
-        workspace_program("sluice-lab")
-    }
-}
-
-/// A program of this workspace: `$SLUICE_BIN` for `sluice`, else what stands beside the running program, or one folder
-/// up from a running test.
-///
-/// # Errors
-/// When it is not built.
-pub fn workspace_program(program: &str) -> Result<PathBuf> {
-    if program == "sluice"
-        && let Some(path) = env::var_os("SLUICE_BIN")
-    {
-        return Ok(path.into());
-    }
-    let own = env::current_exe()?;
-    let found = own.ancestors().skip(1).take(2).map(|dir| dir.join(program)).find(|path| path.is_file());
-    match found {
-        Some(path) => Ok(path),
-        None => bail!(
-            "{program} is not built: run `cargo build -p {program}` with the profile of {}",
-            own.display()
-        ),
+        Ok(program::find("sluice-lab")?)
     }
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use anyhow::ensure;
 use serde_json::Value;
 use sluice_lab::harness::{GatewayProcess, deployment, shared};
-use sluice_lab::images::workspace_program;
+use sluice_testing::program;
 
 #[test]
 fn a_dump_of_the_cluster_is_served() {
@@ -42,7 +42,7 @@ spec:
         let folder = folder.path().display().to_string();
         let gateway = GatewayProcess::start_program(
             cluster,
-            &workspace_program("sluice")?,
+            &program::find("sluice")?,
             &["serve", "--manifests", &folder],
             &["--ingress-class=nginx", "--controller-class=k8s.io/ingress-nginx"],
         )

@@ -104,7 +104,7 @@ fn the_config_map_that_a_flag_names_is_read_and_no_other() {
 #[test]
 fn without_a_cluster_or_a_folder_the_program_says_what_to_name() {
     shared(async |cluster| {
-        let program = sluice_lab::images::workspace_program("sluice")?;
+        let program = sluice_testing::program::find("sluice")?;
         let run = |flags: &[&str]| -> Result<String> {
             let output = cluster.lab.command(&program).arg("serve").args(flags).output()?;
             ensure!(output.status.code() == Some(2), "{output:?}");

@@ -9,6 +9,7 @@ use serde_json::Value;
 use sluice_controller::snapshot_file::{Settings, SnapshotWriter};
 use sluice_controller::source::kube::Cluster;
 use sluice_controller::{Controller, Options};
+use sluice_testing::program;
 use tempfile::TempDir;
 
 use crate::harness::ports;
@@ -70,7 +71,7 @@ impl Drop for Gateway {
 /// The line in which a gateway says what it makes of a file.
 fn outcome(path: &Path, server: &str, flags: &[&str]) -> String {
     let port = || ports::reserve().to_string();
-    let child = Command::new(env!("CARGO_BIN_EXE_sluice"))
+    let child = Command::new(program::find("sluice").unwrap())
         .args(["serve", "--apiserver-host", server, "--snapshot-file", path.to_str().unwrap()])
         .args(["--http-port", &port(), "--https-port", &port(), "--healthz-port", &port()])
         .args(["--admin-address", &format!("127.0.0.1:{}", port())])

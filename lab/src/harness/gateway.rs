@@ -10,7 +10,6 @@ use k8s_openapi::api::core::v1::Service;
 
 use super::{Cluster, Program};
 use crate::allocator::load_balancer_address;
-use crate::images::workspace_program;
 
 /// A gateway as a process, listening on the lab's loopback.
 pub struct GatewayProcess {
@@ -58,7 +57,7 @@ impl GatewayProcess {
     /// # Errors
     /// When it is not built or cannot be started.
     pub fn begin(cluster: &Cluster, kubeconfig: &Path, arguments: &[&str]) -> Result<Self> {
-        let program = workspace_program("sluice")?;
+        let program = sluice_testing::program::find("sluice")?;
         let kubeconfig = kubeconfig.to_str().context("a lab's paths are text")?;
         Self::begin_program(cluster, &program, &["serve", "--kubeconfig", kubeconfig], arguments)
     }

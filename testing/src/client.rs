@@ -8,69 +8,69 @@ use std::sync::Arc;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, NamedGroup, StreamOwned};
 use serde_json::Value;
-use sluice_testing::trust;
 
-use super::PATIENCE;
-use super::wire::{Message, Reader, Side};
+use crate::trust;
+use crate::wait::PATIENCE;
+use crate::wire::{Message, Reader, Side};
 
 /// One GET on a connection of its own.
 #[track_caller]
-pub(crate) fn get(address: SocketAddr, host: &str, target: &str) -> Response {
+pub fn get(address: SocketAddr, host: &str, target: &str) -> Response {
     Connection::plain(address).get(host, target)
 }
 
 /// One GET over TLS, with the host as SNI.
 #[track_caller]
-pub(crate) fn get_tls(address: SocketAddr, host: &str, target: &str) -> Response {
+pub fn get_tls(address: SocketAddr, host: &str, target: &str) -> Response {
     Connection::tls(address, host).get(host, target)
 }
 
 /// A response, whole.
 #[derive(Debug)]
-pub(crate) struct Response {
+pub struct Response {
     /// The status code.
-    pub(crate) status: u16,
+    pub status: u16,
     message: Message,
 }
 
 impl Response {
     /// First value of a field.
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+    pub fn header(&self, name: &str) -> Option<&str> {
         self.message.header(name)
     }
 
     /// All values of a field.
-    pub(crate) fn all(&self, name: &str) -> Vec<&str> {
+    pub fn all(&self, name: &str) -> Vec<&str> {
         self.message.all(name)
     }
 
     /// The status line.
-    pub(crate) fn status_line(&self) -> &str {
+    pub fn status_line(&self) -> &str {
         &self.message.start
     }
 
     /// All fields.
-    pub(crate) fn headers(&self) -> &[(String, String)] {
+    pub fn headers(&self) -> &[(String, String)] {
         &self.message.headers
     }
 
     /// The content as text.
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         self.message.text()
     }
 
     /// The content as JSON; null when it is none.
-    pub(crate) fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         serde_json::from_slice(&self.message.body).unwrap_or_default()
     }
 
     /// The name of the echoing backend; empty when none answered.
-    pub(crate) fn backend(&self) -> String {
+    pub fn backend(&self) -> String {
         self.json()["backend"].as_str().unwrap_or_default().to_owned()
     }
 
     /// All values of a field as the echoing backend received it.
-    pub(crate) fn received(&self, name: &str) -> Vec<String> {
+    pub fn received(&self, name: &str) -> Vec<String> {
         let json = self.json();
         let fields = json["headers"].as_array().map(Vec::as_slice).unwrap_or_default();
         let named =
@@ -79,7 +79,7 @@ impl Response {
     }
 
     /// The `name=value` of the cookie that is set.
-    pub(crate) fn cookie(&self) -> Option<String> {
+    pub fn cookie(&self) -> Option<String> {
         let field = self.header("set-cookie")?;
         field.split(';').next().map(str::to_owned)
     }
@@ -89,7 +89,7 @@ trait Stream: Read + Write + Send {}
 impl<T: Read + Write + Send> Stream for T {}
 
 /// A connection that can be used for any number of requests.
-pub(crate) struct Connection {
+pub struct Connection {
     stream: Box<dyn Stream>,
     socket: TcpStream,
     reader: Reader,
@@ -100,12 +100,12 @@ pub(crate) struct Connection {
 impl Connection {
     /// In the clear.
     #[track_caller]
-    pub(crate) fn plain(address: SocketAddr) -> Self {
+    pub fn plain(address: SocketAddr) -> Self {
         Self::try_plain(address).unwrap()
     }
 
     /// In the clear; an error when it is refused.
-    pub(crate) fn try_plain(address: SocketAddr) -> io::Result<Self> {
+    pub fn try_plain(address: SocketAddr) -> io::Result<Self> {
         let socket = connect(address)?;
         Ok(Self {
             stream: Box::new(socket.try_clone()?),
@@ -118,12 +118,12 @@ impl Connection {
 
     /// Over TLS with this SNI, HTTP/1.1.
     #[track_caller]
-    pub(crate) fn tls(address: SocketAddr, sni: &str) -> Self {
+    pub fn tls(address: SocketAddr, sni: &str) -> Self {
         Self::try_tls(address, sni).unwrap()
     }
 
     /// Over TLS; an error when the handshake fails. An IP address as name sends no SNI.
-    pub(crate) fn try_tls(address: SocketAddr, sni: &str) -> io::Result<Self> {
+    pub fn try_tls(address: SocketAddr, sni: &str) -> io::Result<Self> {
         let socket = connect(address)?;
         let name = ServerName::try_from(sni.to_owned()).map_err(io::Error::other)?;
         let mut session = ClientConnection::new(trusting(&[b"http/1.1"]), name).map_err(io::Error::other)?;
@@ -138,35 +138,35 @@ impl Connection {
     }
 
     /// The certificate that the gateway showed, in DER.
-    pub(crate) fn certificate(&self) -> &[u8] {
+    pub fn certificate(&self) -> &[u8] {
         self.certificate.as_deref().unwrap_or_default()
     }
 
     /// How the TLS keys were agreed on.
-    pub(crate) fn key_exchange(&self) -> Option<NamedGroup> {
+    pub fn key_exchange(&self) -> Option<NamedGroup> {
         self.key_exchange
     }
 
     /// Sends bytes as they are.
     #[track_caller]
-    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
+    pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.try_send(bytes).unwrap();
     }
 
     /// Sends bytes as they are; an error when the other side is gone.
-    pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+    pub fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
         self.stream.write_all(bytes.as_ref())?;
         self.stream.flush()
     }
 
     /// The next response.
     #[track_caller]
-    pub(crate) fn response(&mut self) -> Response {
+    pub fn response(&mut self) -> Response {
         self.try_response(Side::Response).unwrap().expect("the connection ended without a response")
     }
 
     /// The next response; `None` when the connection ends instead.
-    pub(crate) fn try_response(&mut self, side: Side) -> io::Result<Option<Response>> {
+    pub fn try_response(&mut self, side: Side) -> io::Result<Option<Response>> {
         let Some(message) = self.reader.message(&mut *self.stream, side)? else { return Ok(None) };
         let status = message.start.split(' ').nth(1).and_then(|code| code.parse().ok());
         let status =
@@ -176,13 +176,13 @@ impl Connection {
 
     /// GET, with the connection kept.
     #[track_caller]
-    pub(crate) fn get(&mut self, host: &str, target: &str) -> Response {
+    pub fn get(&mut self, host: &str, target: &str) -> Response {
         self.request("GET", host, target, &[], "")
     }
 
     /// A request with fields and a body.
     #[track_caller]
-    pub(crate) fn request(
+    pub fn request(
         &mut self,
         method: &str,
         host: &str,
@@ -196,7 +196,7 @@ impl Connection {
     }
 
     /// A request; `None` when the connection ends without an answer.
-    pub(crate) fn try_request(
+    pub fn try_request(
         &mut self,
         method: &str,
         host: &str,
@@ -219,12 +219,12 @@ impl Connection {
 
     /// Exactly so many bytes, for what comes after an upgrade.
     #[track_caller]
-    pub(crate) fn bytes(&mut self, count: usize) -> Vec<u8> {
+    pub fn bytes(&mut self, count: usize) -> Vec<u8> {
         self.reader.bytes(&mut *self.stream, count).unwrap()
     }
 
     /// Everything until the other side ends the connection.
-    pub(crate) fn rest(&mut self) -> Vec<u8> {
+    pub fn rest(&mut self) -> Vec<u8> {
         let mut bytes = self.reader.take_rest();
         // A reset is an end too; what came before it counts.
         let _ = self.stream.read_to_end(&mut bytes);
@@ -232,12 +232,12 @@ impl Connection {
     }
 
     /// Whether the other side ends the connection, without another byte.
-    pub(crate) fn is_closed(&mut self) -> bool {
+    pub fn is_closed(&mut self) -> bool {
         self.rest().is_empty()
     }
 
     /// Says that no more bytes come.
-    pub(crate) fn finish_sending(&self) {
+    pub fn finish_sending(&self) {
         // The other side may have gone first.
         let _ = self.socket.shutdown(Shutdown::Write);
     }
@@ -258,6 +258,6 @@ fn connect(address: SocketAddr) -> io::Result<TcpStream> {
 }
 
 /// A configuration that takes any certificate: tests compare the certificate itself.
-pub(crate) fn trusting(protocols: &[&[u8]]) -> Arc<ClientConfig> {
+pub fn trusting(protocols: &[&[u8]]) -> Arc<ClientConfig> {
     Arc::new(trust::trusting(rustls::ALL_VERSIONS, protocols))
 }

@@ -13,26 +13,26 @@ use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 
-use super::PATIENCE;
-use super::client::trusting;
+use crate::client::trusting;
+use crate::wait::PATIENCE;
 
 /// Runs a test on a runtime of its own, with a deadline.
-pub(crate) fn run<T>(test: impl Future<Output = T>) -> T {
+pub fn run<T>(test: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let deadline: Duration = 2 * PATIENCE;
     runtime.block_on(async { tokio::time::timeout(deadline, test).await.expect("the test takes too long") })
 }
 
 /// One HTTP/2 connection. Its driver ends with an error or when the gateway ends the connection.
-pub(crate) struct Connection {
+pub struct Connection {
     requests: SendRequest<Bytes>,
     /// How the connection ended.
-    pub(crate) driver: JoinHandle<Result<(), h2::Error>>,
+    pub driver: JoinHandle<Result<(), h2::Error>>,
 }
 
 impl Connection {
     /// Over TLS; the gateway must choose `h2` by ALPN.
-    pub(crate) async fn tls(address: SocketAddr, sni: &str) -> Self {
+    pub async fn tls(address: SocketAddr, sni: &str) -> Self {
         let connector = TlsConnector::from(trusting(&[b"h2", b"http/1.1"]));
         let socket = TcpStream::connect(address).await.unwrap();
         let name = ServerName::try_from(sni.to_owned()).unwrap();
@@ -42,7 +42,7 @@ impl Connection {
     }
 
     /// In the clear, with prior knowledge.
-    pub(crate) async fn plain(address: SocketAddr) -> Self {
+    pub async fn plain(address: SocketAddr) -> Self {
         Self::over(TcpStream::connect(address).await.unwrap()).await
     }
 
@@ -52,7 +52,7 @@ impl Connection {
     }
 
     /// Sends a request and reads the whole response.
-    pub(crate) async fn send(&self, request: Request<()>, body: &str) -> Result<Response<Bytes>, h2::Error> {
+    pub async fn send(&self, request: Request<()>, body: &str) -> Result<Response<Bytes>, h2::Error> {
         let mut requests = self.requests.clone().ready().await?;
         let (response, mut stream) = requests.send_request(request, body.is_empty())?;
         if !body.is_empty() {
@@ -69,13 +69,13 @@ impl Connection {
     }
 
     /// GET of an https URL.
-    pub(crate) async fn get(&self, url: &str) -> Result<Response<Bytes>, h2::Error> {
+    pub async fn get(&self, url: &str) -> Result<Response<Bytes>, h2::Error> {
         self.send(Request::get(url).body(()).unwrap(), "").await
     }
 }
 
 /// Which protocol the gateway chooses of those offered.
-pub(crate) async fn negotiated(address: SocketAddr, sni: &str, offered: &[&[u8]]) -> Option<Vec<u8>> {
+pub async fn negotiated(address: SocketAddr, sni: &str, offered: &[&[u8]]) -> Option<Vec<u8>> {
     let connector = TlsConnector::from(Arc::clone(&trusting(offered)));
     let socket = TcpStream::connect(address).await.unwrap();
     let name = ServerName::try_from(sni.to_owned()).unwrap();

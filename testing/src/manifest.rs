@@ -6,18 +6,18 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-use super::backend::Backend;
+use crate::backend::Backend;
 
 /// Prefix of the annotations.
 const ANNOTATIONS: &str = "nginx.ingress.kubernetes.io";
 
 /// An object as one document of a YAML file.
-pub(crate) fn document(object: &Value) -> String {
+pub fn document(object: &Value) -> String {
     format!("---\n{object}\n")
 }
 
 /// An IngressClass.
-pub(crate) fn class(name: &str, controller: &str) -> String {
+pub fn class(name: &str, controller: &str) -> String {
     document(&json!({
         "apiVersion": "networking.k8s.io/v1", "kind": "IngressClass",
         "metadata": {"name": name}, "spec": {"controller": controller},
@@ -25,7 +25,7 @@ pub(crate) fn class(name: &str, controller: &str) -> String {
 }
 
 /// An IngressClass that is marked as the default.
-pub(crate) fn default_class(name: &str, controller: &str) -> String {
+pub fn default_class(name: &str, controller: &str) -> String {
     document(&json!({
         "apiVersion": "networking.k8s.io/v1", "kind": "IngressClass",
         "metadata": {
@@ -36,7 +36,7 @@ pub(crate) fn default_class(name: &str, controller: &str) -> String {
 }
 
 /// A Service in `default` with the port 80, named `http`.
-pub(crate) fn service(name: &str) -> String {
+pub fn service(name: &str) -> String {
     document(&json!({
         "apiVersion": "v1", "kind": "Service",
         "metadata": {"name": name, "namespace": "default"},
@@ -45,7 +45,7 @@ pub(crate) fn service(name: &str) -> String {
 }
 
 /// One EndpointSlice for each backend of a Service: their ports differ.
-pub(crate) fn endpoints(service: &str, backends: &[&Backend]) -> String {
+pub fn endpoints(service: &str, backends: &[&Backend]) -> String {
     let slices = backends.iter().enumerate().map(|(index, backend)| {
         let address = backend.address;
         slice(&format!("{service}-{index}"), service, &[&address.ip().to_string()], address.port())
@@ -54,7 +54,7 @@ pub(crate) fn endpoints(service: &str, backends: &[&Backend]) -> String {
 }
 
 /// An EndpointSlice of ready addresses with one port.
-pub(crate) fn slice(name: &str, service: &str, addresses: &[&str], port: u16) -> String {
+pub fn slice(name: &str, service: &str, addresses: &[&str], port: u16) -> String {
     let endpoints: Vec<Value> = addresses
         .iter()
         .map(|address| json!({"addresses": [address], "conditions": {"ready": true}}))
@@ -63,7 +63,7 @@ pub(crate) fn slice(name: &str, service: &str, addresses: &[&str], port: u16) ->
 }
 
 /// An EndpointSlice of endpoints as given.
-pub(crate) fn slice_of(name: &str, service: &str, endpoints: &[Value], port: u16) -> String {
+pub fn slice_of(name: &str, service: &str, endpoints: &[Value], port: u16) -> String {
     document(&json!({
         "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
         "metadata": {
@@ -75,17 +75,17 @@ pub(crate) fn slice_of(name: &str, service: &str, endpoints: &[Value], port: u16
 }
 
 /// A Service with its endpoints.
-pub(crate) fn service_with(name: &str, backends: &[&Backend]) -> String {
+pub fn service_with(name: &str, backends: &[&Backend]) -> String {
     service(name) + &endpoints(name, backends)
 }
 
 /// A host whose every path goes to these backends: Ingress, Service and EndpointSlices, all of one name.
-pub(crate) fn site(name: &str, host: &str, backends: &[&Backend]) -> String {
+pub fn site(name: &str, host: &str, backends: &[&Backend]) -> String {
     Ingress::new(name).path(host, "/", name).text() + &service_with(name, backends)
 }
 
 /// A ConfigMap; the name is `namespace/name`.
-pub(crate) fn config_map(name: &str, data: &[(&str, &str)]) -> String {
+pub fn config_map(name: &str, data: &[(&str, &str)]) -> String {
     let (namespace, name) = name.split_once('/').unwrap();
     let data: Map<String, Value> =
         data.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
@@ -96,7 +96,7 @@ pub(crate) fn config_map(name: &str, data: &[(&str, &str)]) -> String {
 }
 
 /// A Secret of type `kubernetes.io/tls` in `default`.
-pub(crate) fn tls_secret(name: &str, certificate: &str, key: &str) -> String {
+pub fn tls_secret(name: &str, certificate: &str, key: &str) -> String {
     document(&json!({
         "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
         "metadata": {"name": name, "namespace": "default"},
@@ -106,13 +106,13 @@ pub(crate) fn tls_secret(name: &str, certificate: &str, key: &str) -> String {
 
 /// An Ingress in `default` of class `nginx`, put together step by step.
 #[derive(Clone)]
-pub(crate) struct Ingress {
+pub struct Ingress {
     object: Value,
 }
 
 impl Ingress {
     /// Without rules.
-    pub(crate) fn new(name: &str) -> Self {
+    pub fn new(name: &str) -> Self {
         Self {
             object: json!({
                 "apiVersion": "networking.k8s.io/v1", "kind": "Ingress",
@@ -126,35 +126,35 @@ impl Ingress {
     }
 
     /// Another `spec.ingressClassName`, or none.
-    pub(crate) fn class(mut self, class: Option<&str>) -> Self {
+    pub fn class(mut self, class: Option<&str>) -> Self {
         self.object["spec"]["ingressClassName"] = json!(class);
         self
     }
 
     /// When it was created: the older of two wins.
-    pub(crate) fn created(mut self, timestamp: &str) -> Self {
+    pub fn created(mut self, timestamp: &str) -> Self {
         self.object["metadata"]["creationTimestamp"] = json!(timestamp);
         self
     }
 
     /// An annotation with ingress-nginx's prefix.
-    pub(crate) fn annotation(self, name: &str, value: &str) -> Self {
+    pub fn annotation(self, name: &str, value: &str) -> Self {
         self.raw_annotation(&format!("{ANNOTATIONS}/{name}"), value)
     }
 
     /// An annotation with its whole name.
-    pub(crate) fn raw_annotation(mut self, name: &str, value: &str) -> Self {
+    pub fn raw_annotation(mut self, name: &str, value: &str) -> Self {
         self.object["metadata"]["annotations"][name] = json!(value);
         self
     }
 
     /// A path with `pathType: Prefix` to port 80 of a Service; an empty host is none.
-    pub(crate) fn path(self, host: &str, path: &str, service: &str) -> Self {
+    pub fn path(self, host: &str, path: &str, service: &str) -> Self {
         self.typed_path(host, path, "Prefix", service)
     }
 
     /// A path to port 80 of a Service.
-    pub(crate) fn typed_path(self, host: &str, path: &str, path_type: &str, service: &str) -> Self {
+    pub fn typed_path(self, host: &str, path: &str, path_type: &str, service: &str) -> Self {
         self.backend_path(
             host,
             path,
@@ -164,7 +164,7 @@ impl Ingress {
     }
 
     /// A path to any backend.
-    pub(crate) fn backend_path(mut self, host: &str, path: &str, path_type: &str, backend: &Value) -> Self {
+    pub fn backend_path(mut self, host: &str, path: &str, path_type: &str, backend: &Value) -> Self {
         let mut rule =
             json!({"http": {"paths": [{"path": path, "pathType": path_type, "backend": backend}]}});
         if !host.is_empty() {
@@ -175,7 +175,7 @@ impl Ingress {
     }
 
     /// A TLS entry.
-    pub(crate) fn tls(mut self, hosts: &[&str], secret: &str) -> Self {
+    pub fn tls(mut self, hosts: &[&str], secret: &str) -> Self {
         let mut entry = json!({"hosts": hosts});
         if !secret.is_empty() {
             entry["secretName"] = json!(secret);
@@ -188,13 +188,13 @@ impl Ingress {
     }
 
     /// `spec.defaultBackend`: port 80 of a Service.
-    pub(crate) fn default_backend(mut self, service: &str) -> Self {
+    pub fn default_backend(mut self, service: &str) -> Self {
         self.object["spec"]["defaultBackend"] = json!({"service": {"name": service, "port": {"number": 80}}});
         self
     }
 
     /// As a document.
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         document(&self.object)
     }
 }

@@ -11,13 +11,13 @@ const RANGE: std::ops::Range<u16> = 12_000..32_000;
 static TAKEN: LazyLock<Mutex<HashSet<u16>>> = LazyLock::new(Mutex::default);
 
 /// A port that is free now and that no other test of this process gets.
-pub(crate) fn reserve() -> u16 {
+pub fn reserve() -> u16 {
     choose(Some)
 }
 
 /// A listener on such a port of 127.0.0.1. A port that was free a moment ago need not be: a program that another test is
 /// just starting holds all sockets that this process has open, until it is that program.
-pub(crate) fn listen() -> TcpListener {
+pub fn listen() -> TcpListener {
     choose(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok())
 }
 
@@ -43,12 +43,17 @@ fn choose<T>(mut take: impl FnMut(u16) -> Option<T>) -> T {
     panic!("no free port in {RANGE:?}");
 }
 
-#[test]
-fn a_port_that_is_lost_before_it_is_used_is_passed_over() {
-    let mut offered = Vec::new();
-    let got = choose(|port| {
-        offered.push(port);
-        (offered.len() > 1).then_some(port)
-    });
-    assert!(got != offered[0] && offered.len() == 2, "{got} of {offered:?}");
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_that_is_lost_before_it_is_used_is_passed_over() {
+        let mut offered = Vec::new();
+        let got = choose(|port| {
+            offered.push(port);
+            (offered.len() > 1).then_some(port)
+        });
+        assert!(got != offered[0] && offered.len() == 2, "{got} of {offered:?}");
+    }
 }

@@ -4,29 +4,29 @@ use std::io::{self, Read};
 
 /// A message, whole.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Message {
+pub struct Message {
     /// Request line or status line.
-    pub(crate) start: String,
+    pub start: String,
     /// Fields in order, names as they came.
-    pub(crate) headers: Vec<(String, String)>,
+    pub headers: Vec<(String, String)>,
     /// Content, chunks joined.
-    pub(crate) body: Vec<u8>,
+    pub body: Vec<u8>,
 }
 
 impl Message {
     /// First value of a field.
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+    pub fn header(&self, name: &str) -> Option<&str> {
         self.all(name).first().copied()
     }
 
     /// All values of a field.
-    pub(crate) fn all(&self, name: &str) -> Vec<&str> {
+    pub fn all(&self, name: &str) -> Vec<&str> {
         let fields = self.headers.iter().filter(|(field, _)| field.eq_ignore_ascii_case(name));
         fields.map(|(_, value)| value.as_str()).collect()
     }
 
     /// The content as text.
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
@@ -37,7 +37,7 @@ impl Message {
 
 /// How the end of a message is known where no length says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
+pub enum Side {
     /// A request has no body then.
     Request,
     /// A response lasts until the connection ends.
@@ -47,23 +47,23 @@ pub(crate) enum Side {
 }
 
 /// Reads one message after another from a stream, keeping what is left over.
-pub(crate) struct Reader {
+pub struct Reader {
     buffer: Vec<u8>,
 }
 
 impl Reader {
     /// With nothing read yet.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self { buffer: Vec::new() }
     }
 
     /// What was read but is not part of any message yet.
-    pub(crate) fn take_rest(&mut self) -> Vec<u8> {
+    pub fn take_rest(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.buffer)
     }
 
     /// The next message; `None` when the stream ends before its first byte.
-    pub(crate) fn message(&mut self, stream: &mut dyn Read, side: Side) -> io::Result<Option<Message>> {
+    pub fn message(&mut self, stream: &mut dyn Read, side: Side) -> io::Result<Option<Message>> {
         let mut message = match self.head(stream)? {
             Some(message) => message,
             None => return Ok(None),
@@ -138,7 +138,7 @@ impl Reader {
     }
 
     /// Exactly so many bytes.
-    pub(crate) fn bytes(&mut self, stream: &mut dyn Read, count: usize) -> io::Result<Vec<u8>> {
+    pub fn bytes(&mut self, stream: &mut dyn Read, count: usize) -> io::Result<Vec<u8>> {
         while self.buffer.len() < count {
             self.more(stream)?;
         }

@@ -6,19 +6,19 @@ use rustls::ServerConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
 /// A self-signed certificate with its key.
-pub(crate) struct TestCertificate {
+pub struct TestCertificate {
     /// The certificate in DER, as a client sees it.
-    pub(crate) der: Vec<u8>,
+    pub der: Vec<u8>,
     /// The certificate in PEM.
-    pub(crate) pem: String,
+    pub pem: String,
     /// The key in PEM.
-    pub(crate) key_pem: String,
+    pub key_pem: String,
     key_der: Vec<u8>,
 }
 
 impl TestCertificate {
     /// For these names.
-    pub(crate) fn new(names: &[&str]) -> Self {
+    pub fn new(names: &[&str]) -> Self {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let made = rcgen::generate_simple_self_signed(names).unwrap();
         Self {
@@ -30,12 +30,12 @@ impl TestCertificate {
     }
 
     /// A Secret of type `kubernetes.io/tls` in namespace `default`.
-    pub(crate) fn secret(&self, name: &str) -> String {
-        super::manifest::tls_secret(name, &self.pem, &self.key_pem)
+    pub fn secret(&self, name: &str) -> String {
+        crate::manifest::tls_secret(name, &self.pem, &self.key_pem)
     }
 
     /// For a backend that speaks TLS.
-    pub(crate) fn server_config(&self) -> Arc<ServerConfig> {
+    pub fn server_config(&self) -> Arc<ServerConfig> {
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(self.key_der.clone()));
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let config = ServerConfig::builder_with_provider(provider)

@@ -11,11 +11,12 @@ use rustix::net::sockopt::set_socket_linger;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::json;
 
-use super::await_until;
-use super::wire::{Message, Reader, Side};
+use crate::ports;
+use crate::wait::await_until;
+use crate::wire::{Message, Reader, Side};
 
 /// What a backend does with a request.
-pub(crate) enum Reply {
+pub enum Reply {
     /// Answers with what it was asked, as JSON.
     Echo,
     /// Answers with this status, fields and body.
@@ -34,12 +35,12 @@ pub(crate) enum Reply {
 
 impl Reply {
     /// An answer without fields of its own.
-    pub(crate) fn status(status: u16) -> Self {
+    pub fn status(status: u16) -> Self {
         Self::Answer(status, Vec::new(), format!("status {status} of the backend"))
     }
 
     /// A 200 with one field.
-    pub(crate) fn field(name: &str, value: &str) -> Self {
+    pub fn field(name: &str, value: &str) -> Self {
         Self::Answer(200, vec![(name.to_owned(), value.to_owned())], "ok".to_owned())
     }
 }
@@ -48,26 +49,26 @@ type Handler = dyn Fn(&Message) -> Reply + Send + Sync;
 
 /// A door that a handler waits at until the test opens it.
 #[derive(Clone, Default)]
-pub(crate) struct Gate(Arc<(Mutex<bool>, Condvar)>);
+pub struct Gate(Arc<(Mutex<bool>, Condvar)>);
 
 impl Gate {
     /// Waits until it is open.
-    pub(crate) fn wait(&self) {
+    pub fn wait(&self) {
         let (open, changed) = &*self.0;
         drop(changed.wait_while(open.lock().unwrap(), |open| !*open).unwrap());
     }
 
     /// Opens it for good.
-    pub(crate) fn open(&self) {
+    pub fn open(&self) {
         *self.0.0.lock().unwrap() = true;
         self.0.1.notify_all();
     }
 }
 
 /// A running backend; ends with the test or by [`Backend::stop`].
-pub(crate) struct Backend {
+pub struct Backend {
     /// Where it listens.
-    pub(crate) address: SocketAddr,
+    pub address: SocketAddr,
     shared: Arc<Shared>,
     acceptor: Option<JoinHandle<()>>,
 }
@@ -87,27 +88,27 @@ struct Shared {
 
 impl Backend {
     /// One that echoes.
-    pub(crate) fn echo(name: &str) -> Self {
+    pub fn echo(name: &str) -> Self {
         Self::with(name, |_| Reply::Echo)
     }
 
     /// One that does as the handler says.
-    pub(crate) fn with(name: &str, handler: impl Fn(&Message) -> Reply + Send + Sync + 'static) -> Self {
+    pub fn with(name: &str, handler: impl Fn(&Message) -> Reply + Send + Sync + 'static) -> Self {
         Self::start(name, Box::new(handler), None, 0)
     }
 
     /// One that echoes over TLS.
-    pub(crate) fn tls(name: &str, config: Arc<ServerConfig>) -> Self {
+    pub fn tls(name: &str, config: Arc<ServerConfig>) -> Self {
         Self::start(name, Box::new(|_| Reply::Echo), Some(config), 0)
     }
 
     /// One that echoes and closes each connection after so many requests, without announcing it.
-    pub(crate) fn closing_after(name: &str, requests: usize) -> Self {
+    pub fn closing_after(name: &str, requests: usize) -> Self {
         Self::start(name, Box::new(|_| Reply::Echo), None, requests)
     }
 
     fn start(name: &str, handler: Box<Handler>, tls: Option<Arc<ServerConfig>>, keep_alive: usize) -> Self {
-        let listener = super::ports::listen();
+        let listener = ports::listen();
         let address = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
             name: name.to_owned(),
@@ -127,35 +128,35 @@ impl Backend {
     }
 
     /// The requests so far.
-    pub(crate) fn seen(&self) -> Vec<Message> {
+    pub fn seen(&self) -> Vec<Message> {
         self.shared.seen.lock().unwrap().clone()
     }
 
     /// How many requests there were.
-    pub(crate) fn requests(&self) -> usize {
+    pub fn requests(&self) -> usize {
         self.shared.seen.lock().unwrap().len()
     }
 
     /// The same, for another thread to ask.
-    pub(crate) fn counter(&self) -> impl Fn() -> usize + Send + 'static {
+    pub fn counter(&self) -> impl Fn() -> usize + Send + 'static {
         let shared = self.shared.clone();
         move || shared.seen.lock().unwrap().len()
     }
 
     /// How many connections there were.
-    pub(crate) fn connections(&self) -> usize {
+    pub fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::SeqCst)
     }
 
     /// Waits until every connection so far is closed.
-    pub(crate) fn await_closed(&self) {
+    pub fn await_closed(&self) {
         await_until("every connection closed", || {
             self.shared.open.lock().unwrap().iter().all(|stream| stream.strong_count() == 0)
         });
     }
 
     /// Closes its connections, but goes on listening.
-    pub(crate) fn drop_connections(&self) {
+    pub fn drop_connections(&self) {
         for stream in self.shared.open.lock().unwrap().drain(..).filter_map(|stream| stream.upgrade()) {
             // A connection that has ended on its own cannot be shut down again.
             let _ = stream.shutdown(Shutdown::Both);
@@ -163,7 +164,7 @@ impl Backend {
     }
 
     /// Stops listening and closes everything: the address refuses connections from now on.
-    pub(crate) fn stop(&mut self) {
+    pub fn stop(&mut self) {
         let Some(acceptor) = self.acceptor.take() else { return };
         self.shared.stopping.store(true, Ordering::SeqCst);
         // Wakes the acceptor, which then sees that it should end and closes the listener.

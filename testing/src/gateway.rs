@@ -2,17 +2,17 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::client::{Connection, Response};
-use super::folder::Folder;
-use super::{PATIENCE, await_some, pause, ports};
-
-const PROGRAM: &str = env!("CARGO_BIN_EXE_sluice");
+use crate::client::{Connection, Response};
+use crate::folder::Folder;
+use crate::wait::{PATIENCE, await_some, pause};
+use crate::{ports, program};
 
 /// How often a start is tried again when somebody else took a port in between.
 const STARTS: usize = 3;
@@ -20,15 +20,15 @@ const STARTS: usize = 3;
 type Lines = Arc<Mutex<Vec<String>>>;
 
 /// A running gateway; killed at the end of the test if it still runs.
-pub(crate) struct Gateway {
+pub struct Gateway {
     /// Plain HTTP.
-    pub(crate) http: SocketAddr,
+    pub http: SocketAddr,
     /// TLS.
-    pub(crate) https: SocketAddr,
+    pub https: SocketAddr,
     /// `/healthz`, `/livez` and `/metrics`.
-    pub(crate) healthz: SocketAddr,
+    pub healthz: SocketAddr,
     /// Introspection.
-    pub(crate) admin: SocketAddr,
+    pub admin: SocketAddr,
     child: Child,
     access_log: Lines,
     program_log: Lines,
@@ -39,21 +39,21 @@ pub(crate) struct Gateway {
 impl Gateway {
     /// Serves a folder, and is ready.
     #[track_caller]
-    pub(crate) fn start(folder: &Folder) -> Self {
+    pub fn start(folder: &Folder) -> Self {
         Self::with(folder, &[])
     }
 
     /// Serves a folder with more flags, and is ready.
     #[track_caller]
-    pub(crate) fn with(folder: &Folder, flags: &[&str]) -> Self {
-        Self::starts(folder, flags, || Command::new(PROGRAM))
+    pub fn with(folder: &Folder, flags: &[&str]) -> Self {
+        Self::starts(folder, flags, || Command::new(program()))
     }
 
     /// Serves a folder with an environment variable more, and is ready.
     #[track_caller]
-    pub(crate) fn with_environment(folder: &Folder, name: &str, value: &str) -> Self {
+    pub fn with_environment(folder: &Folder, name: &str, value: &str) -> Self {
         Self::starts(folder, &[], || {
-            let mut command = Command::new(PROGRAM);
+            let mut command = Command::new(program());
             command.env(name, value);
             command
         })
@@ -61,10 +61,10 @@ impl Gateway {
 
     /// Serves a folder with so many open files, and is ready.
     #[track_caller]
-    pub(crate) fn with_descriptors(folder: &Folder, limit: usize) -> Self {
+    pub fn with_descriptors(folder: &Folder, limit: usize) -> Self {
         Self::starts(folder, &[], || {
             let mut command = Command::new("sh");
-            command.arg("-c").arg(format!("ulimit -n {limit} && exec \"$0\" \"$@\"")).arg(PROGRAM);
+            command.arg("-c").arg(format!("ulimit -n {limit} && exec \"$0\" \"$@\"")).arg(program());
             command
         })
     }
@@ -122,8 +122,8 @@ impl Gateway {
     }
 
     /// Serves a folder with these flags and no others. Its only address is that of health.
-    pub(crate) fn unready(folder: &Folder, flags: &[String], healthz: SocketAddr) -> Self {
-        let mut command = Command::new(PROGRAM);
+    pub fn unready(folder: &Folder, flags: &[String], healthz: SocketAddr) -> Self {
+        let mut command = Command::new(program());
         command.arg("--manifests").arg(folder.path()).args(flags).env_remove("RUST_LOG");
         let mut child =
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -135,25 +135,25 @@ impl Gateway {
     }
 
     /// Status of `/healthz`; `None` when nobody answers.
-    pub(crate) fn health(&self) -> Option<u16> {
+    pub fn health(&self) -> Option<u16> {
         self.probe("/healthz").map(|response| response.status)
     }
 
     /// A path of the health listener; `None` when nobody answers.
-    pub(crate) fn probe(&self, path: &str) -> Option<Response> {
+    pub fn probe(&self, path: &str) -> Option<Response> {
         let mut connection = Connection::try_plain(self.healthz).ok()?;
         connection.try_request("GET", "probe", path, &[("Connection", "close")], "").ok()?
     }
 
     /// The metrics.
     #[track_caller]
-    pub(crate) fn metrics(&self) -> String {
+    pub fn metrics(&self) -> String {
         self.probe("/metrics").expect("no metrics").text()
     }
 
     /// A path of the admin listener.
     #[track_caller]
-    pub(crate) fn ask(&self, path: &str) -> Response {
+    pub fn ask(&self, path: &str) -> Response {
         Connection::plain(self.admin).request(
             "GET",
             &self.admin.to_string(),
@@ -165,7 +165,7 @@ impl Gateway {
 
     /// The problems, one line each: `Kind namespace/name: field: message; remedy`.
     #[track_caller]
-    pub(crate) fn problems(&self) -> String {
+    pub fn problems(&self) -> String {
         let answer = self.ask("/problems").json();
         let problems = answer.as_array().expect("an array of problems").iter();
         let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
@@ -179,25 +179,25 @@ impl Gateway {
     }
 
     /// Lines of the access log so far.
-    pub(crate) fn access_log(&self) -> Vec<String> {
+    pub fn access_log(&self) -> Vec<String> {
         self.access_log.lock().unwrap().clone()
     }
 
     /// Lines of the program log so far.
-    pub(crate) fn program_log(&self) -> Vec<String> {
+    pub fn program_log(&self) -> Vec<String> {
         self.program_log.lock().unwrap().clone()
     }
 
     /// The first line of the access log that contains this text, once it is there.
     #[track_caller]
-    pub(crate) fn await_access(&self, text: &str) -> String {
+    pub fn await_access(&self, text: &str) -> String {
         await_some(&format!("an access log line with {text:?}"), || {
             self.access_log().into_iter().find(|line| line.contains(text))
         })
     }
 
     /// CPU time that it has used.
-    pub(crate) fn cpu_time(&self) -> Duration {
+    pub fn cpu_time(&self) -> Duration {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
         // After the name in brackets: user time is the 12th field, system time the 13th, in hundredths of a second.
         let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
@@ -206,18 +206,18 @@ impl Gateway {
     }
 
     /// Sends SIGTERM.
-    pub(crate) fn terminate(&self) {
+    pub fn terminate(&self) {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
     }
 
     /// Whether the process still runs.
-    pub(crate) fn is_running(&mut self) -> bool {
+    pub fn is_running(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }
 
     /// How it ended, once it has.
     #[track_caller]
-    pub(crate) fn await_exit(&mut self) -> ExitStatus {
+    pub fn await_exit(&mut self) -> ExitStatus {
         await_some("the end of the gateway", || self.child.try_wait().unwrap())
     }
 }
@@ -240,9 +240,14 @@ fn driver() -> Vec<String> {
     driver.map(|driver| vec!["--driver".into(), driver]).unwrap_or_default()
 }
 
+/// The program under test.
+fn program() -> PathBuf {
+    program::find("sluice").unwrap()
+}
+
 /// Runs the program to its end.
-pub(crate) fn run(words: &[&str]) -> Output {
-    Command::new(PROGRAM).args(words).env_remove("RUST_LOG").output().unwrap()
+pub fn run(words: &[&str]) -> Output {
+    Command::new(program()).args(words).env_remove("RUST_LOG").output().unwrap()
 }
 
 /// Gathers lines on a thread that ends with the stream.
