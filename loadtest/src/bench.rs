@@ -11,6 +11,7 @@
 pub mod changes;
 pub mod child;
 pub mod document;
+pub mod feature;
 pub mod guard;
 pub mod idle;
 pub mod load;

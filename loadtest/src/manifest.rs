@@ -88,6 +88,18 @@ pub fn annotated_ingress(
     service: &str,
     secret: Option<&str>,
 ) -> String {
+    ingress_of_path(name, annotations, hosts, ("/", "Prefix"), service, secret)
+}
+
+/// The same for one path and its type.
+pub fn ingress_of_path(
+    name: &str,
+    annotations: &[(&str, &str)],
+    hosts: &[&str],
+    (path, path_type): (&str, &str),
+    service: &str,
+    secret: Option<&str>,
+) -> String {
     let mut text = format!(
         "apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata:\n  name: {name}\n  namespace: default\n  \
          annotations:\n"
@@ -104,10 +116,21 @@ pub fn annotated_ingress(
     for host in hosts {
         write!(
             text,
-            "  - host: {host}\n    http:\n      paths:\n      - path: /\n        pathType: Prefix\n        \
+            "  - host: {host}\n    http:\n      paths:\n      - path: {path}\n        pathType: {path_type}\n        \
              backend: {{service: {{name: {service}, port: {{number: 80}}}}}}\n"
         )
         .expect("a String takes any text");
+    }
+    text
+}
+
+/// A Secret of these keys.
+pub fn opaque_secret(name: &str, keys: &[(&str, &str)]) -> String {
+    let mut text = format!(
+        "apiVersion: v1\nkind: Secret\ntype: Opaque\nmetadata:\n  name: {name}\n  namespace: default\ndata:\n"
+    );
+    for (key, value) in keys {
+        writeln!(text, "  {key}: {}", STANDARD.encode(value)).expect("a String takes any text");
     }
     text
 }

@@ -1,5 +1,6 @@
 //! The rungs: kinds of traffic, from the smallest request on.
 
+use super::feature::Feature;
 use super::load::h2load::H2load;
 use super::load::wrk::Wrk;
 use super::peer::Peer;
@@ -54,6 +55,8 @@ pub enum Field {
     All,
     /// Those that have a table of routes, which the Pingora programs have not.
     Routing,
+    /// Those that are configured for features: Sluice, and nginx as the measure.
+    Features,
     /// Sluice alone, beside its own figures of another rung.
     Sluice,
 }
@@ -64,6 +67,7 @@ impl Rung {
         match (self.field, peer) {
             (_, Peer::Sluice(_)) => true,
             (Field::Sluice, _) => false,
+            (Field::Features, peer) => *peer == Peer::Nginx,
             (_, Peer::Nghttpx) => matches!(self.load, Load::H2load(_)),
             (Field::Routing, Peer::Vanilla | Peer::Tuned) => false,
             (Field::All | Field::Routing, _) => true,
@@ -106,6 +110,11 @@ pub fn all() -> Vec<Rung> {
         field: Field::Routing,
         ..rung(name, title, Load::Wrk(Wrk { hosts, ..Wrk::get("/", 64) }))
     };
+    let feature = |name, title, feature: Feature| Rung {
+        setting: Setting { feature: Some(feature), ..Setting::NORMAL },
+        field: Field::Features,
+        ..rung(name, title, Load::Wrk(Wrk { fields: feature.fields(), ..Wrk::get(feature.path(), 64) }))
+    };
     let h2 = |streams| Load::H2load(H2load { connections: 10, streams });
     vec![
         rung("h1", "HTTP/1.1, 0.1 KiB", Load::Wrk(Wrk::get("/", 64))),
@@ -139,6 +148,11 @@ pub fn all() -> Vec<Rung> {
             field: Field::Sluice,
             ..rung("changes-50", "the same, 50 changes/s", Load::Paced { rate: 5000, changes: 50 })
         },
+        feature("rewrite", "rewritten path", Feature::Rewrite),
+        feature("gzip", "10 KiB of text, gzip", Feature::Gzip),
+        feature("basic-auth", "basic authentication", Feature::BasicAuth),
+        feature("external-auth", "external authentication", Feature::ExternalAuth),
+        feature("mirror", "mirrored request", Feature::Mirror),
         rung("idle", "idle connection", Load::Idle { tls: false }),
         rung("tls-idle", "idle connection, TLS", Load::Idle { tls: true }),
     ]

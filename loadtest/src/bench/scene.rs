@@ -5,6 +5,7 @@ use std::io::Read;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use super::feature::Feature;
 use crate::certificate::Certificate;
 use crate::manifest::Folder;
 use crate::process::free_ports;
@@ -25,11 +26,13 @@ pub struct Setting {
     pub access_log: bool,
     /// Metrics as production has them.
     pub metrics: bool,
+    /// What the route does besides.
+    pub feature: Option<Feature>,
 }
 
 impl Setting {
     /// As production runs it, with one route.
-    pub const NORMAL: Self = Self { routes: 1, access_log: true, metrics: true };
+    pub const NORMAL: Self = Self { routes: 1, access_log: true, metrics: true, feature: None };
 }
 
 /// The hosts that have a route: [`HOST`] and as many more as are wanted.

@@ -26,6 +26,8 @@ pub struct Wrk {
     pub close: bool,
     /// Bytes to send with each; a GET when there are none.
     pub body: usize,
+    /// Fields beside the usual ones.
+    pub fields: &'static [(&'static str, &'static str)],
     /// Hosts to ask in turn, out of all that there are, a thousand at most; 0 asks the usual one, without a script.
     pub hosts: usize,
 }
@@ -33,7 +35,7 @@ pub struct Wrk {
 impl Wrk {
     /// GETs of a path over kept connections in the clear.
     pub const fn get(path: &'static str, connections: u32) -> Self {
-        Self { tls: false, connections, path, close: false, body: 0, hosts: 0 }
+        Self { tls: false, connections, path, close: false, body: 0, fields: &[], hosts: 0 }
     }
 
     /// Runs it.
@@ -59,6 +61,9 @@ impl Wrk {
 
     fn script(&self, routes: usize) -> String {
         let mut script = String::from("wrk.headers[\"User-Agent\"] = \"wrk\"\n");
+        for (name, value) in self.fields {
+            writeln!(script, "wrk.headers[{name:?}] = {value:?}").expect("a String takes any text");
+        }
         if self.close {
             script.push_str("wrk.headers[\"Connection\"] = \"close\"\n");
         }

@@ -1,7 +1,8 @@
 //! The origin: answers as cheaply as one thread can, because it shares a core with the load generator and must
 //! not be what a proxy waits for.
 //!
-//! `/10k` and `/1m` answer with bodies of that size, every other path with 0.1 KiB. Bodies of requests are read
+//! `/10k` and `/1m` answer with bodies of that size, `/text` with 10 KiB that can be compressed, every other path with
+//! 0.1 KiB. Bodies of requests are read
 //! and dropped. An upgraded connection gets its bytes back.
 
 use std::net::SocketAddr;
@@ -18,19 +19,25 @@ struct Answers {
     small: Vec<u8>,
     medium: Vec<u8>,
     large: Vec<u8>,
+    text: Vec<u8>,
 }
 
 impl Answers {
     fn new() -> Self {
-        let answer = |length: usize| {
+        let answer = |media_type: &str, body: &[u8]| {
             let head = format!(
-                "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nContent-Length: {length}\r\n\r\n"
+                "HTTP/1.1 200 OK\r\nContent-Type: {media_type}\r\nContent-Length: {}\r\n\r\n",
+                body.len()
             );
-            let mut bytes = head.into_bytes();
-            bytes.resize(bytes.len() + length, b'x');
-            bytes
+            [head.as_bytes(), body].concat()
         };
-        Self { small: answer(102), medium: answer(10 * 1024), large: answer(1024 * 1024) }
+        let filler = |length| answer("application/octet-stream", &vec![b'x'; length]);
+        Self {
+            small: filler(102),
+            medium: filler(10 * 1024),
+            large: filler(1024 * 1024),
+            text: answer("text/plain", &text(10 * 1024)),
+        }
     }
 
     fn to(&self, head: &[u8]) -> &[u8] {
@@ -38,9 +45,20 @@ impl Answers {
         match target {
             b"/10k" => &self.medium,
             b"/1m" => &self.large,
+            b"/text" => &self.text,
             _ => &self.small,
         }
     }
+}
+
+/// Lines that are alike, as those of JSON and HTML are, and not the same.
+fn text(length: usize) -> Vec<u8> {
+    let lines = (0_u64..).flat_map(|number| {
+        let mixed = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
+        format!("{{\"id\": {number}, \"name\": \"item {mixed:x}\", \"count\": {}}}\n", mixed % 1000)
+            .into_bytes()
+    });
+    lines.take(length).collect()
 }
 
 /// Serves until the listener fails.

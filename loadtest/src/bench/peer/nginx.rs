@@ -8,6 +8,7 @@ use std::process::Command;
 
 use anyhow::Context;
 
+use crate::bench::feature::HTPASSWD;
 use crate::bench::scene::{ACCESS_LOG, Scene, hosts};
 use crate::bench::tool;
 
@@ -16,6 +17,7 @@ const LOG_FORMAT: &str = r#"$remote_addr - $remote_user [$time_local] "$request"
 /// The command that runs it.
 pub(super) fn command(scene: &Scene) -> anyhow::Result<Command> {
     let program = tool::find("nginx", "nginx")?;
+    scene.folder.write("htpasswd", HTPASSWD)?;
     scene.folder.write("nginx.conf", &configuration(scene)?)?;
     let mut command = Command::new(program);
     command.args(["-p", &scene.folder.path().display().to_string()]);
@@ -78,11 +80,15 @@ http {{
         key = scene.path("tls.key"),
         origin = scene.origin,
     );
+    let locations = match scene.setting.feature {
+        Some(feature) => feature.locations(&scene.path("htpasswd")),
+        None => "location / { proxy_pass http://origin; }".to_owned(),
+    };
     for host in hosts(scene.setting.routes) {
         write!(
             text,
             "  server {{\n    listen {};\n    listen {} ssl http2;\n    server_name {host};\n    \
-             location / {{ proxy_pass http://origin; }}\n  }}\n",
+             {locations}\n  }}\n",
             scene.http, scene.https
         )?;
     }

@@ -7,9 +7,10 @@ use std::str::FromStr;
 
 use anyhow::Context;
 
+use crate::bench::feature::{Feature, HTPASSWD};
 use crate::bench::scene::{Scene, hosts};
 use crate::bench::tool;
-use crate::manifest::{CLASS, config_map, ingress, secret, service, slice};
+use crate::manifest::{CLASS, config_map, ingress_of_path, opaque_secret, secret, service, slice};
 use crate::process::{Source, serve_command};
 
 /// A build of Sluice: `[NAME=]PATH[:FLAG FLAG...]`.
@@ -54,24 +55,32 @@ pub(super) fn command(build: &Build, scene: &Scene) -> anyhow::Result<Command> {
     let folder = &scene.manifests;
     folder.write("class.yaml", CLASS)?;
     let log = if scene.setting.access_log { "false" } else { "true" };
-    folder.write(
-        "config.yaml",
-        &config_map(&[
-            ("keep-alive", "3600"),
-            ("client-header-timeout", "3600"),
-            ("keep-alive-requests", "100000000"),
-            ("upstream-keepalive-requests", "100000000"),
-            ("disable-access-log", log),
-            ("hsts", "false"),
-        ]),
-    )?;
+    let mut keys = vec![
+        ("keep-alive", "3600"),
+        ("client-header-timeout", "3600"),
+        ("keep-alive-requests", "100000000"),
+        ("upstream-keepalive-requests", "100000000"),
+        ("disable-access-log", log),
+        ("hsts", "false"),
+    ];
+    let feature = scene.setting.feature;
+    keys.extend(feature.iter().flat_map(|feature| feature.keys()));
+    folder.write("config.yaml", &config_map(&keys))?;
+    folder.write("users.yaml", &opaque_secret("users", &[("auth", HTPASSWD)]))?;
     folder.write("service.yaml", &service("origin"))?;
     folder.write(ENDPOINTS, &slice("origin", &[scene.origin.ip()], scene.origin.port()))?;
     folder.write("secret.yaml", &secret("tls", &scene.certificate))?;
+    let mut annotations = vec![("ssl-redirect", "false".to_owned())];
+    annotations.extend(feature.iter().flat_map(|feature| feature.annotations(&scene.origin.to_string())));
+    let annotations: Vec<(&str, &str)> =
+        annotations.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let route = feature.map_or(("/", "Prefix"), Feature::route);
     let mut text = String::new();
     for (number, host) in hosts(scene.setting.routes).iter().enumerate() {
         let tls = (number == 0).then_some("tls");
-        write!(text, "---\n{}", ingress(&format!("route-{number}"), &[host], "origin", tls))?;
+        let ingress =
+            ingress_of_path(&format!("route-{number}"), &annotations, &[host], route, "origin", tls);
+        write!(text, "---\n{ingress}")?;
     }
     folder.write("ingress.yaml", &text)?;
     let listen = [scene.http, scene.https, scene.status, scene.admin];
