@@ -14,6 +14,7 @@ use crate::endpoint::{EndpointSet, EndpointSetKey};
 use crate::host::{Host, HostKey};
 use crate::listener::{GroupId, ListenerGroup};
 use crate::pool::{Pool, PoolKey};
+use crate::resource::{Resource, ResourceKey};
 use crate::tuning::Tuning;
 
 /// Counts deltas, from 1. The data plane acknowledges each in a [`Report`](crate::Report).
@@ -45,8 +46,8 @@ impl<K, V> Change<K, V> {
     }
 }
 
-/// What is different from the generation before. Applied as one: tuning, certificates, endpoint sets, pools,
-/// hosts and listener groups, and only then the removals, so that nothing is referred to before it is there.
+/// What is different from the generation before. Applied as one: tuning, certificates, resources, endpoint
+/// sets, pools, hosts and listener groups, and only then the removals, so that nothing is referred to before it is there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delta {
     /// Number of this delta.
@@ -58,6 +59,8 @@ pub struct Delta {
     pub tuning: Option<Arc<Tuning>>,
     /// Certificates.
     pub certificates: Vec<Change<CertificateId, Arc<Certificate>>>,
+    /// Resources.
+    pub resources: Vec<Change<ResourceKey, Arc<Resource>>>,
     /// Endpoints.
     pub endpoint_sets: Vec<Change<EndpointSetKey, Arc<EndpointSet>>>,
     /// Pools.
@@ -73,6 +76,7 @@ impl Delta {
     pub fn is_empty(&self) -> bool {
         self.tuning.is_none()
             && self.certificates.is_empty()
+            && self.resources.is_empty()
             && self.endpoint_sets.is_empty()
             && self.pools.is_empty()
             && self.hosts.is_empty()

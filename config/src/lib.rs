@@ -6,7 +6,7 @@
 //!
 //! Where to find things: what listens ([`listener`]), which hosts there are ([`host`]), what a request is
 //! matched against and what then happens ([`rule`], [`policy`]), where it goes ([`pool`], [`endpoint`]), which
-//! certificates are served ([`certificate`]), settings with one global value ([`tuning`]), and what is wrong
+//! certificates are served ([`certificate`]), what else rules name that other objects hold ([`resource`]), settings with one global value ([`tuning`]), and what is wrong
 //! with the input ([`problem`]). Beside it stand the one map that both planes keep such data in ([`by_key`]), and
 //! how what others wrote is shown to people ([`text`]).
 
@@ -21,6 +21,7 @@ pub mod policy;
 pub mod pool;
 pub mod problem;
 pub mod report;
+pub mod resource;
 pub mod rule;
 pub mod snapshot;
 pub mod text;
@@ -34,12 +35,13 @@ pub use host::{Host, HostKey, HostPattern, HostTls};
 pub use listener::{Bind, BindProtocol, GroupId, Listener, ListenerGroup, ListenerId};
 pub use name::{HostName, NamespacedName, ObjectRef, Origin, ServiceRef};
 pub use policy::{
-    AffinityMode, CookieAffinity, Deny, HttpsRedirect, NextUpstream, Policies, Retry, SameSite, Timeout,
-    Timeouts,
+    AffinityMode, BasicAuth, CookieAffinity, Deny, HttpsRedirect, NextUpstream, Policies, Retry, SameSite,
+    Timeout, Timeouts,
 };
 pub use pool::{Balance, Pool, PoolKey, UpstreamProtocol};
 pub use problem::{Problem, Severity};
 pub use report::{BindError, BindResult, Refusal, Report};
+pub use resource::{CaBundle, Credentials, HeaderSet, PasswordHash, Resource, ResourceKey, ResourceKind};
 pub use rule::{
     Action, Backend, FieldMatch, Filter, Match, PathMatch, Redirect, RedirectPath, Rule, TextMatch,
     WeightedBackend,

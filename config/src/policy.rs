@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::resource::ResourceKey;
+
 /// All policies of one rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Policies {
@@ -20,6 +22,8 @@ pub struct Policies {
     pub retry: Retry,
     /// Sticky sessions by cookie.
     pub affinity: Option<CookieAffinity>,
+    /// Who gets in by name and password.
+    pub basic_auth: Option<BasicAuth>,
 }
 
 /// Why every request of a rule is refused (rule of the house: fail closed).
@@ -29,6 +33,15 @@ pub struct Deny {
     pub status: u16,
     /// For people: which object and field, and what is wrong.
     pub reason: Arc<str>,
+}
+
+/// HTTP basic authentication (RFC 7617): ingress-nginx `auth-type: basic`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct BasicAuth {
+    /// The users, a resource of kind `PasswordFile` or `PasswordMap`. Nobody gets in while there is none of that key.
+    pub credentials: ResourceKey,
+    /// What the client is asked for (`auth-realm`): text without control characters.
+    pub realm: Arc<str>,
 }
 
 /// ingress-nginx `ssl-redirect` and `force-ssl-redirect`.

@@ -11,6 +11,7 @@ use crate::endpoint::{EndpointSet, EndpointSetKey};
 use crate::host::{Host, HostKey};
 use crate::listener::{GroupId, ListenerGroup};
 use crate::pool::{Pool, PoolKey};
+use crate::resource::{Resource, ResourceKey};
 use crate::tuning::Tuning;
 
 /// Everything the data plane has been told. Two planes that hold equal snapshots serve the same.
@@ -22,6 +23,8 @@ pub struct Snapshot {
     pub tuning: Arc<Tuning>,
     /// Certificates by Secret.
     pub certificates: BTreeMap<CertificateId, Arc<Certificate>>,
+    /// Resources.
+    pub resources: BTreeMap<ResourceKey, Arc<Resource>>,
     /// Endpoint sets by Service port.
     pub endpoint_sets: BTreeMap<EndpointSetKey, Arc<EndpointSet>>,
     /// Pools.
@@ -40,6 +43,7 @@ impl Snapshot {
             self.tuning = tuning.clone();
         }
         fold(&mut self.certificates, &delta.certificates);
+        fold(&mut self.resources, &delta.resources);
         fold(&mut self.endpoint_sets, &delta.endpoint_sets);
         fold(&mut self.pools, &delta.pools);
         fold(&mut self.hosts, &delta.hosts);
@@ -53,6 +57,7 @@ impl Snapshot {
             complete: self.complete,
             tuning: Some(self.tuning.clone()),
             certificates: puts(&self.certificates),
+            resources: puts(&self.resources),
             endpoint_sets: puts(&self.endpoint_sets),
             pools: puts(&self.pools),
             hosts: puts(&self.hosts),

@@ -18,13 +18,15 @@ impl Refusals {
         if before > 0 {
             subjects("certificate", &delta.certificates).for_each(|subject| drop(self.0.remove(&subject)));
             subjects("endpoints", &delta.endpoint_sets).for_each(|subject| drop(self.0.remove(&subject)));
+            let resources = delta.resources.iter().map(|change| format!("resource {}", change.key()));
+            resources.for_each(|subject| drop(self.0.remove(&subject)));
             subjects("pool", &delta.pools).for_each(|subject| drop(self.0.remove(&subject)));
             let hosts = delta.hosts.iter().map(|change| format!("host {}", change.key().pattern));
             hosts.for_each(|subject| drop(self.0.remove(&subject)));
             if delta.tuning.is_some() || !delta.groups.is_empty() {
                 self.0.retain(|subject, _| {
                     let part = subject.split(' ').next();
-                    matches!(part, Some("certificate" | "endpoints" | "pool" | "host"))
+                    matches!(part, Some("certificate" | "endpoints" | "pool" | "host" | "resource"))
                 });
             }
         }
@@ -49,6 +51,7 @@ impl Refusals {
                 _ => ObjectRef::new(part, "", name),
             };
             let fate = match part {
+                "resource" => "routes that need it answer 503",
                 "host" => "every path of the host answers 503",
                 _ => "what it had before stays in force",
             };

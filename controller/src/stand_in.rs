@@ -37,6 +37,7 @@ impl StandIn {
             delta.groups.push(Change::Put(group.id.clone(), group.clone()));
         }
         difference(earlier.certificates, &mut delta.certificates);
+        difference(earlier.resources, &mut delta.resources);
         difference(earlier.endpoint_sets, &mut delta.endpoint_sets);
         difference(earlier.pools, &mut delta.pools);
         difference(earlier.hosts, &mut delta.hosts);

@@ -32,7 +32,7 @@ pub mod tuning;
 pub mod value;
 mod view;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use sluice_config::{
@@ -296,6 +296,7 @@ impl Translation {
             complete: false,
             tuning: self.flags.tuning.clone(),
             certificates: self.ledger.certificates(),
+            resources: BTreeMap::new(),
             endpoint_sets: self.endpoints.values().map(|set| (set.key.clone(), set.clone())).collect(),
             pools: self.ledger.pools(),
             hosts: self.hosts.values().map(|node| (node.host.key.clone(), node.host.clone())).collect(),

@@ -1,6 +1,6 @@
 //! Takes a delta in: the only way in which the data plane changes.
 //!
-//! The order keeps every reference good at every moment: certificates, endpoint sets and pools come before the
+//! The order keeps every reference good at every moment: certificates, resources, endpoint sets and pools come before the
 //! hosts that name them, removals go last. Requests see each host change whole, by one swap of a table that
 //! shares all hosts that did not change, so a delta costs what it changes. A part that cannot be used is refused
 //! with a reason, and the rest of the delta goes on. A certificate keeps its last good version. A host does not: that
@@ -34,6 +34,7 @@ pub trait Certificates {
 pub fn apply(state: &State, delta: &Delta, certificates: &dyn Certificates) -> Report {
     let began = Instant::now();
     let mut refused = certificates.apply(delta);
+    refused.extend(state.resources.apply(delta));
     state.registry.apply(delta);
     let mut configuration = Configuration::clone(&state.configuration.load());
     apply_tuning(state, delta, &mut configuration);
@@ -43,6 +44,7 @@ pub fn apply(state: &State, delta: &Delta, certificates: &dyn Certificates) -> R
     let hash = configuration.hash();
     state.configuration.store(Arc::new(configuration));
     state.registry.remove(delta);
+    state.resources.remove(delta);
     if changes_default_backend(state, delta, |change| matches!(change, Change::Remove(_))) {
         refresh_globals(state);
     }
@@ -89,7 +91,11 @@ fn apply_hosts(state: &State, delta: &Delta, configuration: &mut Configuration, 
     if delta.hosts.is_empty() && delta.groups.is_empty() {
         return;
     }
-    let compiler = Compiler { registry: &state.registry, meters: state.telemetry.requests() };
+    let compiler = Compiler {
+        registry: &state.registry,
+        resources: &state.resources,
+        meters: state.telemetry.requests(),
+    };
     let mut table = (**state.routes.load()).clone();
     let replace = |key, host: Option<&Arc<Host>>, configuration: &mut Configuration| {
         let old = match host {

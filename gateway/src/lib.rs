@@ -19,6 +19,7 @@ pub mod pipeline;
 pub mod policy;
 mod proxy;
 pub mod registry;
+pub mod resources;
 pub mod route;
 pub mod router;
 pub mod state;

@@ -12,6 +12,7 @@ use sluice_config::{Action, Backend, Host, Origin, Policies, Rule, ServiceRef, W
 use crate::policy::affinity::{self, Digits};
 use crate::policy::{Affinity, HeaderEdits, PolicyError, RedirectTo};
 use crate::registry::{Pool, Registry, Sessions};
+use crate::resources::Resources;
 use crate::router::{CompiledHost, RouterError};
 use crate::telemetry::{RequestMeters, TargetLabels, TargetMeters};
 
@@ -112,6 +113,8 @@ pub enum RouteError {
 pub struct Compiler<'a> {
     /// Where pool handles come from.
     pub registry: &'a Registry,
+    /// Where resources come from.
+    pub resources: &'a Resources,
     /// Where meters come from; `None` keeps no request metrics.
     pub meters: Option<&'a Arc<RequestMeters>>,
 }
@@ -143,6 +146,9 @@ impl Compiler<'_> {
             }
             Action::Answer(code) => RouteAction::Answer(status(*code).map_err(failed)?),
         };
+        if policies.basic_auth.is_some() {
+            return Err(failed(PolicyError::NotYet("basic authentication")));
+        }
         let deny = policies.deny.as_ref().map(|deny| status(deny.status)).transpose().map_err(failed)?;
         let affinity = policies.affinity.as_ref().map(Affinity::compile).transpose().map_err(failed)?;
         Ok(Route {

@@ -15,6 +15,7 @@ use sluice_config::{
 use crate::connection::Listeners;
 use crate::policy::hsts;
 use crate::registry::{OwnEndpoint, OwnListener, Registry, Reporter};
+use crate::resources::Resources;
 use crate::route::{Route, Target};
 use crate::router::RouteTable;
 use crate::telemetry::Telemetry;
@@ -29,6 +30,8 @@ pub struct State {
     pub(crate) globals: ArcSwap<Globals>,
     /// Pools and endpoints.
     pub registry: Registry,
+    /// What rules name by key: users, header sets, certificate authorities.
+    pub resources: Resources,
     /// Meters and logs.
     pub telemetry: Arc<Telemetry>,
     /// Whether traffic should be sent here.
@@ -109,6 +112,7 @@ impl State {
             tuning: ArcSwap::default(),
             globals: ArcSwap::from_pointee(Globals::new(Arc::default(), None)),
             registry: Registry::new(reporter.clone()),
+            resources: Resources::default(),
             reporter,
             telemetry,
             readiness: Readiness::default(),

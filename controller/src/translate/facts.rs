@@ -94,6 +94,7 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> Output {
         timeouts: settings.timeouts,
         retry: settings.retry,
         affinity: settings.affinity.for_path("/"),
+        basic_auth: None,
     };
     let policies = Arc::new(policies);
     let affinity = settings.affinity.depends_on_path().then(|| Box::new(settings.affinity));

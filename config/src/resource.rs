@@ -1,0 +1,143 @@
+//! Resources: what rules name by a key and what other objects hold, such as the users of a Secret. Each is an entry of
+//! its own in a [`Delta`](crate::Delta), so that an edited Secret costs one entry and none of the hosts that name it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::name::NamespacedName;
+
+/// Identity of a resource: what is made of an object, and that object.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ResourceKey {
+    /// What is made of it.
+    pub kind: ResourceKind,
+    /// The Secret or ConfigMap.
+    pub name: NamespacedName,
+}
+
+/// What is made of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum ResourceKind {
+    /// [`Credentials`] from an htpasswd text in the key `auth` of a Secret.
+    PasswordFile,
+    /// [`Credentials`] from a Secret with one key for each user.
+    PasswordMap,
+    /// A [`HeaderSet`] from a ConfigMap with one key for each field.
+    Headers,
+    /// A [`CaBundle`] from the key `ca.crt` of a Secret.
+    CertificateAuthorities,
+}
+
+impl ResourceKind {
+    /// The kind of the object that it is made of.
+    pub fn object(self) -> &'static str {
+        match self {
+            Self::PasswordFile | Self::PasswordMap | Self::CertificateAuthorities => "Secret",
+            Self::Headers => "ConfigMap",
+        }
+    }
+}
+
+impl fmt::Display for ResourceKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.kind {
+            ResourceKind::PasswordFile => "password file",
+            ResourceKind::PasswordMap => "password map",
+            ResourceKind::Headers => "headers",
+            ResourceKind::CertificateAuthorities => "certificate authorities",
+        };
+        write!(f, "{what} of {} {}", self.kind.object(), self.name)
+    }
+}
+
+/// A resource.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Resource {
+    /// Users and their passwords.
+    Credentials(Credentials),
+    /// Header fields.
+    Headers(HeaderSet),
+    /// Certificate authorities.
+    CertificateAuthorities(CaBundle),
+}
+
+/// Users and their passwords.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Credentials {
+    /// Each user once, in the order of their names.
+    pub users: Vec<(Arc<str>, PasswordHash)>,
+}
+
+/// How a password is checked. Never printed.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PasswordHash {
+    /// bcrypt, as its text of 60 bytes stands in the file.
+    Bcrypt(Arc<str>),
+    /// crypt(3) with SHA-256 (`$5$`) or SHA-512 (`$6$`), as it stands in the file.
+    ShaCrypt(Arc<str>),
+    /// crypt(3) with MD5 (`$1$`), or Apache's variant of it (`$apr1$`).
+    Md5Crypt {
+        /// Whether it is Apache's.
+        apache: bool,
+        /// At most eight bytes.
+        salt: Arc<str>,
+        /// The 16 bytes of the digest, in the order in which they were computed.
+        digest: [u8; 16],
+    },
+    /// SHA-1 of the password, and of a salt after it where there is one (`{SHA}`, `{SSHA}`).
+    Sha1 {
+        /// The digest.
+        digest: [u8; 20],
+        /// Empty for `{SHA}`.
+        salt: Vec<u8>,
+    },
+    /// The password itself (`{PLAIN}`).
+    Plain(Arc<str>),
+}
+
+impl fmt::Debug for PasswordHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PasswordHash(..)")
+    }
+}
+
+/// Header fields.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeaderSet {
+    /// Names and values, in the order of their names. Both are well formed.
+    pub fields: Vec<(Arc<str>, Arc<str>)>,
+}
+
+/// Values are not shown: some of them let their bearer in.
+impl fmt::Debug for HeaderSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.fields.iter().map(|(name, _)| &**name).collect();
+        f.debug_struct("HeaderSet").field("names", &names).finish()
+    }
+}
+
+/// Certificate authorities.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CaBundle {
+    /// The certificates in DER.
+    pub certificates: Vec<Vec<u8>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_password_and_no_header_value_is_printed() {
+        let credentials = Resource::Credentials(Credentials {
+            users: vec![("ann".into(), PasswordHash::Plain("guess me".into()))],
+        });
+        let headers = Resource::Headers(HeaderSet { fields: vec![("x-token".into(), "guess me".into())] });
+        for resource in [credentials, headers] {
+            let text = format!("{resource:?}");
+            assert!(!text.contains("guess"), "{text}");
+        }
+    }
+}

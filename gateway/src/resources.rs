@@ -1,0 +1,252 @@
+//! What rules name by a key and other objects hold: users, header sets, certificate authorities.
+//!
+//! A compiled route holds the [`Slot`] of its resource and not the content, so that an edited Secret swaps the content
+//! of one slot and touches no route. A slot is there from the first route or delta that names it. While it is empty,
+//! what it is for cannot be done, and whoever reads it must close the route.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::{ArcSwapOption, Guard};
+use http::{HeaderName, HeaderValue};
+use sluice_config::{
+    CaBundle, Change, Credentials, Delta, HeaderSet, Refusal, Resource, ResourceKey, ResourceKind,
+};
+
+use crate::policy::PolicyError;
+
+/// The place of one resource.
+pub struct Slot<T> {
+    content: ArcSwapOption<T>,
+}
+
+/// The fields of a header set, checked.
+pub type Headers = Box<[(HeaderName, HeaderValue)]>;
+
+/// All resources that a delta has brought or a route names. Changed by [`apply`](crate::apply::apply) alone; requests
+/// look at slots and never here.
+#[derive(Debug, Default)]
+pub struct Resources {
+    slots: Mutex<HashMap<ResourceKey, AnySlot>>,
+}
+
+#[derive(Clone, Debug)]
+enum AnySlot {
+    Credentials(Arc<Slot<Credentials>>),
+    Headers(Arc<Slot<Headers>>),
+    Authorities(Arc<Slot<CaBundle>>),
+}
+
+impl<T> Slot<T> {
+    /// The content as it is now, without a lock.
+    pub fn load(&self) -> Guard<Option<Arc<T>>> {
+        self.content.load()
+    }
+
+    fn put(&self, content: T) {
+        self.content.store(Some(Arc::new(content)));
+    }
+}
+
+impl<T> Default for Slot<T> {
+    fn default() -> Self {
+        Self { content: ArcSwapOption::const_empty() }
+    }
+}
+
+/// Contents may be secret.
+impl<T> fmt::Debug for Slot<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Slot").field("is_filled", &self.content.load().is_some()).finish()
+    }
+}
+
+impl Resources {
+    /// The users of this key.
+    ///
+    /// # Errors
+    /// The key is not one of users.
+    pub fn credentials(&self, key: &ResourceKey) -> Result<Arc<Slot<Credentials>>, PolicyError> {
+        match self.slot(key) {
+            AnySlot::Credentials(slot) => Ok(slot),
+            _ => Err(PolicyError::Resource(key.to_string())),
+        }
+    }
+
+    /// The header set of this key.
+    ///
+    /// # Errors
+    /// The key is not one of a header set.
+    pub fn headers(&self, key: &ResourceKey) -> Result<Arc<Slot<Headers>>, PolicyError> {
+        match self.slot(key) {
+            AnySlot::Headers(slot) => Ok(slot),
+            _ => Err(PolicyError::Resource(key.to_string())),
+        }
+    }
+
+    /// The certificate authorities of this key.
+    ///
+    /// # Errors
+    /// The key is not one of certificate authorities.
+    pub fn authorities(&self, key: &ResourceKey) -> Result<Arc<Slot<CaBundle>>, PolicyError> {
+        match self.slot(key) {
+            AnySlot::Authorities(slot) => Ok(slot),
+            _ => Err(PolicyError::Resource(key.to_string())),
+        }
+    }
+
+    /// Takes new contents in. One that cannot be used leaves its slot empty: the content before it may be what was
+    /// taken back.
+    pub(crate) fn apply(&self, delta: &Delta) -> Vec<Refusal> {
+        let mut refused = Vec::new();
+        for change in &delta.resources {
+            if let Change::Put(key, resource) = change
+                && let Err(error) = self.slot(key).put(key, resource)
+            {
+                refused.push(Refusal { subject: format!("resource {key}"), reason: error.to_string() });
+            }
+        }
+        refused
+    }
+
+    /// Carries out the removals of the same delta.
+    pub(crate) fn remove(&self, delta: &Delta) {
+        let removed = delta.resources.iter().filter(|change| matches!(change, Change::Remove(_)));
+        let mut slots = self.slots();
+        for change in removed {
+            // A route that still names it must find nothing there.
+            if let Some(slot) = slots.remove(change.key()) {
+                slot.clear();
+            }
+        }
+        if !delta.resources.is_empty() {
+            slots.retain(|_, slot| slot.is_needed());
+        }
+    }
+
+    fn slot(&self, key: &ResourceKey) -> AnySlot {
+        self.slots().entry(key.clone()).or_insert_with(|| AnySlot::of(key.kind)).clone()
+    }
+
+    fn slots(&self) -> MutexGuard<'_, HashMap<ResourceKey, AnySlot>> {
+        // Each change of the map is one step: a panic elsewhere leaves nothing half done.
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl AnySlot {
+    fn of(kind: ResourceKind) -> Self {
+        match kind {
+            ResourceKind::PasswordFile | ResourceKind::PasswordMap => Self::Credentials(Arc::default()),
+            ResourceKind::Headers => Self::Headers(Arc::default()),
+            ResourceKind::CertificateAuthorities => Self::Authorities(Arc::default()),
+        }
+    }
+
+    fn put(&self, key: &ResourceKey, resource: &Resource) -> Result<(), PolicyError> {
+        match (self, resource) {
+            (Self::Credentials(slot), Resource::Credentials(users)) => slot.put(users.clone()),
+            (Self::Headers(slot), Resource::Headers(set)) => match fields(set) {
+                Ok(fields) => slot.put(fields),
+                Err(error) => {
+                    self.clear();
+                    return Err(error);
+                }
+            },
+            (Self::Authorities(slot), Resource::CertificateAuthorities(bundle)) => slot.put(bundle.clone()),
+            _ => {
+                self.clear();
+                return Err(PolicyError::Resource(key.to_string()));
+            }
+        }
+        Ok(())
+    }
+
+    fn clear(&self) {
+        match self {
+            Self::Credentials(slot) => slot.content.store(None),
+            Self::Headers(slot) => slot.content.store(None),
+            Self::Authorities(slot) => slot.content.store(None),
+        }
+    }
+
+    /// Whether it has a content, or somebody besides this map knows it.
+    fn is_needed(&self) -> bool {
+        match self {
+            Self::Credentials(slot) => slot.load().is_some() || Arc::strong_count(slot) > 1,
+            Self::Headers(slot) => slot.load().is_some() || Arc::strong_count(slot) > 1,
+            Self::Authorities(slot) => slot.load().is_some() || Arc::strong_count(slot) > 1,
+        }
+    }
+}
+
+fn fields(set: &HeaderSet) -> Result<Headers, PolicyError> {
+    let field = |(name, value): &(Arc<str>, Arc<str>)| {
+        let bad_name = |_| PolicyError::HeaderName(name.to_string());
+        let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(bad_name)?;
+        let value = HeaderValue::from_str(value).map_err(|_| PolicyError::HeaderValue(name.to_string()))?;
+        Ok((parsed, value))
+    };
+    set.fields.iter().map(field).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_config::{NamespacedName, PasswordHash};
+
+    use super::*;
+
+    fn key(kind: ResourceKind) -> ResourceKey {
+        ResourceKey { kind, name: NamespacedName::new("shop", "users") }
+    }
+
+    fn put(key: ResourceKey, resource: Resource) -> Delta {
+        Delta { resources: vec![Change::Put(key, Arc::new(resource))], ..Delta::default() }
+    }
+
+    fn users(names: &[&str]) -> Resource {
+        let users = names.iter().map(|name| ((*name).into(), PasswordHash::Plain("x".into())));
+        Resource::Credentials(Credentials { users: users.collect() })
+    }
+
+    #[test]
+    fn a_slot_that_is_known_gets_every_new_content_and_none_after_the_removal() {
+        let resources = Resources::default();
+        let key = key(ResourceKind::PasswordFile);
+        let slot = resources.credentials(&key).unwrap();
+        assert!(slot.load().is_none(), "there before its content");
+        for names in [&["ann"][..], &["ann", "bob"]] {
+            assert_eq!(resources.apply(&put(key.clone(), users(names))), []);
+            assert_eq!(slot.load().as_ref().unwrap().users.len(), names.len());
+        }
+        resources.remove(&Delta { resources: vec![Change::Remove(key.clone())], ..Delta::default() });
+        assert!(slot.load().is_none());
+        assert!(resources.slots().is_empty());
+    }
+
+    #[test]
+    fn a_content_that_cannot_be_used_empties_its_slot() {
+        let resources = Resources::default();
+        let key = key(ResourceKind::Headers);
+        let set = |value: &str| Resource::Headers(HeaderSet { fields: vec![("x-a".into(), value.into())] });
+        let slot = resources.headers(&key).unwrap();
+        assert_eq!(resources.apply(&put(key.clone(), set("good"))), []);
+        assert!(slot.load().is_some());
+        let refused = resources.apply(&put(key.clone(), set("b\nad")));
+        assert_eq!(refused[0].subject, format!("resource {key}"));
+        assert!(slot.load().is_none());
+        assert_eq!(resources.apply(&put(key.clone(), users(&["ann"]))).len(), 1, "of another kind");
+        assert!(resources.credentials(&key).is_err());
+    }
+
+    #[test]
+    fn slots_that_nobody_names_are_forgotten() {
+        let resources = Resources::default();
+        let kept = resources.credentials(&key(ResourceKind::PasswordMap)).unwrap();
+        drop(resources.credentials(&key(ResourceKind::PasswordFile)));
+        resources.remove(&put(key(ResourceKind::Headers), Resource::Headers(HeaderSet::default())));
+        assert_eq!(resources.slots().len(), 1);
+        drop(kept);
+    }
+}
