@@ -19,12 +19,14 @@ mod http1;
 mod http2;
 mod near;
 mod pool;
+pub(crate) mod questions;
 mod relay;
 mod tries;
 pub(crate) mod tunnel;
 mod upload;
 mod upstream;
 
+use std::future::poll_fn;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -41,11 +43,13 @@ use crate::message::field_names::FieldNames;
 use crate::message::framing::Framing;
 use crate::message::head::Head;
 use crate::message::request;
-use crate::pipeline::Exchange;
+use crate::pipeline::{Exchange, Verdict};
 use crate::worker::Worker;
+use connect::Watch;
 use http1::Http1;
 use http2::Http2;
 use near::Near;
+use questions::Decision;
 use tries::{Ended, Run};
 use tunnel::Tunnel;
 use upload::Upload;
@@ -102,17 +106,28 @@ impl Driver {
 /// Serves one request of HTTP/1.
 pub(crate) async fn serve(turn: Turn<'_>, head: Head) -> Served {
     let Turn { worker, info, wire, alarm, last } = turn;
-    let (exchange, verdict) = Exchange::begin(&worker.state, info, &request::view(&head));
+    let (mut exchange, verdict) = Exchange::begin(&worker.state, info, &request::view(&head));
     let keep = !last && request::keeps_alive(&head);
     let upgrade = request::asks_for_upgrade(&head);
     let mut near = Http1::new(wire, &worker.drain, &head, keep);
     let upload = Upload::new(head.expects_continue && !near.is_spent());
+    let decision = decide(verdict, &mut exchange, &head, &mut near).await;
     let run = Run { worker, near: &mut near, alarm, exchange, head, upload, upgrade };
-    match run.run(verdict).await {
+    match run.run(decision).await {
         Ended::Whole { .. } => Served::Whole { framing: near.framing, keep: near.keep },
         Ended::Switched(switched) => Served::Switched(near.into_tunnel(*switched)),
         Ended::Broken { .. } => Served::Broken,
     }
+}
+
+/// What the verdict comes to. What the client sends while somebody is asked waits.
+async fn decide(verdict: Verdict, exchange: &mut Exchange, head: &Head, near: &mut impl Near) -> Decision {
+    if let Verdict::Ask(_) = verdict {
+        near.set_stalled(!near.is_spent());
+    }
+    let mut watch = Watch::default();
+    let left = poll_fn(|cx| watch.poll(cx, near));
+    questions::decide(verdict, exchange, &request::view(head), left).await
 }
 
 /// Serves one stream of HTTP/2.
@@ -124,12 +139,13 @@ pub(crate) async fn serve_stream(
     reply: SendResponse<Bytes>,
     open: &OpenStream,
 ) {
-    let (exchange, verdict) = Exchange::begin(&worker.state, info, &request::view(&head));
+    let (mut exchange, verdict) = Exchange::begin(&worker.state, info, &request::view(&head));
     let mut near = Http2::new(body, reply, head.framing, head.names, open);
     let upload = Upload::new(head.expects_continue && !near.is_spent());
     let alarm = &mut Alarm::default();
+    let decision = decide(verdict, &mut exchange, &head, &mut near).await;
     let run = Run { worker, near: &mut near, alarm, exchange, head, upload, upgrade: false };
-    match run.run(verdict).await {
+    match run.run(decision).await {
         Ended::Whole { drains } => {
             open.ended(false);
             near.settle(drains, worker).await;

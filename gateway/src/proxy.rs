@@ -40,9 +40,10 @@ use tokio::task::yield_now;
 pub(crate) use engine::{Engine, TrustAnchor, engine};
 
 use crate::descriptors::Wait;
+use crate::direct::questions::Decision;
 use crate::drain::Drain;
 use crate::message::hop_by_hop;
-use crate::pipeline::{FailureKind, Next, Outcome, Verdict};
+use crate::pipeline::{FailureKind, Next, Outcome};
 use crate::registry::Admission;
 use crate::state::State;
 use context::Context;
@@ -103,12 +104,13 @@ impl ProxyHttp for Proxy {
 
     async fn request_filter(&self, session: &mut Session, ctx: &mut Context) -> Result<bool> {
         request::prepare(&self.state, session);
-        match request::begin(&self.state, session, ctx)? {
-            Verdict::Answer(answer) => {
+        match request::begin(&self.state, session, ctx).await? {
+            Decision::Answer(answer) => {
                 self.answer(session, ctx, &answer).await?;
                 Ok(true)
             }
-            Verdict::Forward => Ok(false),
+            Decision::Forward => Ok(false),
+            Decision::Left => Err(Error::new(l4::LEFT)),
         }
     }
 

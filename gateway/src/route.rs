@@ -4,10 +4,14 @@
 //! must never be skipped. After it nothing on the request path parses,
 //! formats or looks anything up by name.
 
+mod compiled;
+
 use std::sync::{Arc, OnceLock};
 
 use http::StatusCode;
 use sluice_config::{Action, Backend, Host, Origin, Policies, Rule, ServiceRef, WeightedBackend};
+
+pub use compiled::CompiledPolicies;
 
 use crate::policy::affinity::{self, Digits};
 use crate::policy::{Affinity, HeaderEdits, PolicyError, RedirectTo};
@@ -25,10 +29,8 @@ pub struct Route {
     pub deny: Option<StatusCode>,
     /// Settings that meet the global ones when a request comes.
     pub policies: Arc<Policies>,
-    /// Sticky sessions.
-    pub affinity: Option<Box<Affinity>>,
-    /// Header changes.
-    pub edits: Option<Box<HeaderEdits>>,
+    /// What else is asked for; `None` for a plain rule, which pays for none of it but this look.
+    pub compiled: Option<Box<CompiledPolicies>>,
     /// Whether some object asks for TLS on the host.
     pub host_has_tls: bool,
     /// Meters of answers that no backend has a part in, once there has been one: most rules never have any.
@@ -150,13 +152,12 @@ impl Compiler<'_> {
             return Err(failed(PolicyError::NotYet("basic authentication")));
         }
         let deny = policies.deny.as_ref().map(|deny| status(deny.status)).transpose().map_err(failed)?;
-        let affinity = policies.affinity.as_ref().map(Affinity::compile).transpose().map_err(failed)?;
+        let compiled = CompiledPolicies::compile(rule).map_err(failed)?;
         Ok(Route {
             action,
             deny,
             policies: policies.clone(),
-            affinity: affinity.map(Box::new),
-            edits: edits(&rule.filters).map_err(failed)?,
+            compiled,
             host_has_tls,
             // A version of this rule before this one may have some.
             meters: self.known_meters(rule, host).map(OnceLock::from).unwrap_or_default(),
@@ -187,7 +188,7 @@ impl Compiler<'_> {
             to,
             digits: affinity::backend_digits(&name),
             name: crate::telemetry::log_name(&name).into(),
-            edits: edits(&backend.filters).map_err(failed)?,
+            edits: edits(&backend.filters).map_err(failed)?.map(Box::new),
             meters: self.meters.map(|meters| meters.target(labels(&rule.origin, host, service))),
             sessions,
         })
@@ -209,16 +210,26 @@ fn labels(origin: &Origin, host: &Arc<str>, service: Option<&ServiceRef>) -> Tar
 }
 
 impl Route {
+    /// Sticky sessions.
+    pub fn affinity(&self) -> Option<&Affinity> {
+        self.compiled.as_ref()?.affinity.as_ref()
+    }
+
+    /// Header changes.
+    pub fn edits(&self) -> Option<&HeaderEdits> {
+        self.compiled.as_ref()?.edits.as_ref()
+    }
+
     /// Meters of answers that no backend has a part in.
     pub fn meters(&self, meters: &Arc<RequestMeters>) -> &TargetMeters {
         self.meters.get_or_init(|| meters.target(labels(&self.origin, &self.host, None)))
     }
 }
 
-fn edits(filters: &[sluice_config::Filter]) -> Result<Option<Box<HeaderEdits>>, PolicyError> {
+fn edits(filters: &[sluice_config::Filter]) -> Result<Option<HeaderEdits>, PolicyError> {
     match filters {
         [] => Ok(None),
-        filters => Ok(Some(Box::new(HeaderEdits::compile(filters)?))),
+        filters => Ok(Some(HeaderEdits::compile(filters)?)),
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 
 use rustls::pki_types::ServerName;
@@ -52,33 +52,38 @@ pub(super) async fn connection(
     waited_since: &mut Option<Instant>,
 ) -> Result<Connection, FailureKind> {
     let mut obtain = pin!(obtain(upstream, room, waited_since));
-    let mut look = None;
+    let mut watch = Watch::default();
     poll_fn(|cx| {
         if let Poll::Ready(obtained) = obtain.as_mut().poll(cx) {
             return Poll::Ready(obtained);
         }
-        match near.poll_gone(cx, false).is_ready() || poll_left(cx, near, &mut look).is_ready() {
-            true => Poll::Ready(Err(FailureKind::Client)),
-            false => Poll::Pending,
-        }
+        watch.poll(cx, near).map(|()| Err(FailureKind::Client))
     })
     .await
 }
 
-/// Whether the client has left behind a body that is not read yet.
-fn poll_left(
-    cx: &mut Context<'_>,
-    near: &impl Near,
-    look: &mut Option<std::pin::Pin<Box<Sleep>>>,
-) -> Poll<()> {
-    while !near.is_spent() {
-        ready!(look.get_or_insert_with(|| Box::pin(sleep(LOOK))).as_mut().poll(cx));
-        if near.has_left() {
+/// Watches a client from which nothing is read for a while.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    look: Option<Pin<Box<Sleep>>>,
+}
+
+impl Watch {
+    /// Ready when the client has left.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, near: &mut impl Near) -> Poll<()> {
+        if near.poll_gone(cx, false).is_ready() {
             return Poll::Ready(());
         }
-        *look = None;
+        // Behind a body that is not read yet.
+        while !near.is_spent() {
+            ready!(self.look.get_or_insert_with(|| Box::pin(sleep(LOOK))).as_mut().poll(cx));
+            if near.has_left() {
+                return Poll::Ready(());
+            }
+            self.look = None;
+        }
+        Poll::Pending
     }
-    Poll::Pending
 }
 
 async fn obtain(

@@ -12,6 +12,7 @@ use super::connect;
 use super::download::Download;
 use super::near::Near;
 use super::pool::{self, InUse};
+use super::questions::Decision;
 use super::relay::{End, Relay};
 use super::tunnel::Switched;
 use super::upload::{Outgoing, Upload};
@@ -20,7 +21,7 @@ use crate::io::alarm::Alarm;
 use crate::io::limits::Limits;
 use crate::message::head::Head;
 use crate::message::request;
-use crate::pipeline::{Answer, Exchange, Failure, FailureKind, Next, Outcome, Upstream, Verdict};
+use crate::pipeline::{Answer, Exchange, Failure, FailureKind, Next, Outcome, Upstream};
 use crate::registry::Admission;
 use crate::worker::Worker;
 
@@ -62,11 +63,12 @@ pub(super) enum Ended {
 
 impl<N: Near> Run<'_, N> {
     /// Does what the pipeline says.
-    pub(super) async fn run(mut self, verdict: Verdict) -> Ended {
+    pub(super) async fn run(mut self, decision: Decision) -> Ended {
         let mut download = Download::default();
-        let tried = match verdict {
-            Verdict::Answer(answer) => Tried::Answer(answer),
-            Verdict::Forward => self.tries(&mut download).await,
+        let tried = match decision {
+            Decision::Answer(answer) => Tried::Answer(answer),
+            Decision::Forward => self.tries(&mut download).await,
+            Decision::Left => Tried::Aborted,
         };
         let asked = matches!(tried, Tried::Aborted);
         let mut at = None;

@@ -38,6 +38,32 @@ impl Fields for HeaderMap {
     }
 }
 
+/// The fields of a message that we make ourselves.
+impl Fields for Vec<(HeaderName, HeaderValue)> {
+    fn first(&self, name: &HeaderName) -> Option<&[u8]> {
+        self.iter().find(|(field, _)| field == name).map(|(_, value)| value.as_bytes())
+    }
+
+    fn lines<'f>(&'f self, name: &'f HeaderName) -> impl DoubleEndedIterator<Item = &'f [u8]> {
+        self.iter().filter(move |(field, _)| field == name).map(|(_, value)| value.as_bytes())
+    }
+}
+
+impl FieldsMut for Vec<(HeaderName, HeaderValue)> {
+    fn set(&mut self, name: &HeaderName, value: &HeaderValue) {
+        FieldsMut::remove(self, name);
+        self.push((name.clone(), value.clone()));
+    }
+
+    fn append(&mut self, name: &HeaderName, value: &HeaderValue) {
+        self.push((name.clone(), value.clone()));
+    }
+
+    fn remove(&mut self, name: &HeaderName) {
+        self.retain(|(field, _)| field != name);
+    }
+}
+
 impl FieldsMut for HeaderMap {
     fn set(&mut self, name: &HeaderName, value: &HeaderValue) {
         self.insert(name, value.clone());

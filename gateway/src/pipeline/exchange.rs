@@ -13,6 +13,7 @@ use http::{Method, StatusCode, Version};
 use smallvec::SmallVec;
 
 use super::answer::Answer;
+use super::question::Question;
 use super::session::BoundSession;
 use crate::connection_info::ConnectionInfo;
 use crate::policy::RetryPolicy;
@@ -46,6 +47,8 @@ pub struct Exchange {
     /// Meters of a host that no Ingress names.
     pub(super) undefined_host: Option<Arc<TargetMeters>>,
     pub(super) session: Option<BoundSession>,
+    /// The stage, by its place in the order, that waits for the reply to its question.
+    pub(super) asked: Option<usize>,
     /// The session cookie that the response will set.
     pub(super) set_cookie: Option<HeaderValue>,
     pub(super) tries: Tries,
@@ -90,6 +93,8 @@ pub enum Verdict {
     Answer(Answer),
     /// It goes to an endpoint.
     Forward,
+    /// A stage must know something first. Carry it out and call [`Exchange::resume`].
+    Ask(Question),
 }
 
 impl Exchange {
@@ -101,7 +106,15 @@ impl Exchange {
     /// An answer with the standard page for a status.
     pub(super) fn answer(&self, status: StatusCode) -> Answer {
         let globals = self.globals();
-        Answer::page(status, self.hsts(&globals))
+        self.dressed(Answer::page(status, self.hsts(&globals)))
+    }
+
+    /// An answer of our own with the header changes of the rule, which hold for every response.
+    pub(super) fn dressed(&self, mut answer: Answer) -> Answer {
+        for edits in self.edits() {
+            edits.response(&mut answer.fields);
+        }
+        answer
     }
 
     /// The HSTS value, where the client came over https.

@@ -9,13 +9,13 @@ use sluice_config::{HostKey, HostPattern};
 
 use super::answer::Answer;
 use super::exchange::{Exchange, Tries, Verdict};
-use super::session::BoundSession;
+use super::question::Reply;
+use super::stages::Looks;
 use crate::connection_info::ConnectionInfo;
 use crate::message::fields::Fields;
 use crate::message::request_head::RequestHead;
-use crate::policy::redirect::Source;
-use crate::policy::{RedirectTo, forwarded, hops, https_redirect};
-use crate::route::{Backends, Destination, Route, RouteAction};
+use crate::policy::{forwarded, hops};
+use crate::route::Route;
 use crate::router::{RequestView, host_of, normalise};
 use crate::state::{Globals, State};
 use crate::telemetry::LogLine;
@@ -58,16 +58,22 @@ impl Exchange {
             target: None,
             undefined_host: None,
             session: None,
+            asked: None,
             set_cookie: None,
             tries: Tries::default(),
             ended: false,
         };
-        let verdict = match exchange.decide(head, &globals) {
-            // Sent on, it would come back for ever, or until nobody has a connection left.
-            Verdict::Forward if exchange.hops >= hops::MAX => exchange.refused(StatusCode::LOOP_DETECTED),
-            verdict => verdict,
-        };
+        let verdict = exchange.decide(head, &globals);
         (exchange, verdict)
+    }
+
+    /// Goes on with the reply to what a stage has asked. `head` is the one that the exchange began with.
+    pub fn resume<F: Fields>(&mut self, reply: Reply, head: &RequestHead<'_, F>) -> Verdict {
+        let (Some(route), Ok(path)) = (self.route.clone(), normalise(path_of(head.target))) else {
+            return self.refused(StatusCode::INTERNAL_SERVER_ERROR);
+        };
+        let globals = self.state.globals.load_full();
+        self.run_on(reply, &route, &Looks { head, path: &path, globals: &globals })
     }
 
     /// Takes a request in that could not be read: malformed (400), too slow (408), too long a request line
@@ -97,6 +103,7 @@ impl Exchange {
             target: None,
             undefined_host: None,
             session: None,
+            asked: None,
             set_cookie: None,
             tries: Tries::default(),
             ended: false,
@@ -112,11 +119,8 @@ impl Exchange {
     }
 
     fn decide<F: Fields>(&mut self, head: &RequestHead<'_, F>, globals: &Globals) -> Verdict {
-        let (raw_path, query) = match head.target.split_once('?') {
-            Some((path, query)) => (path, Some(query)),
-            None => (head.target, None),
-        };
-        let Ok(path) = normalise(raw_path) else {
+        let query = head.target.split_once('?').map(|(_, query)| query);
+        let Ok(path) = normalise(path_of(head.target)) else {
             self.log(head, globals);
             self.state.telemetry.request_refused(StatusCode::BAD_REQUEST);
             return self.refused(StatusCode::BAD_REQUEST);
@@ -127,7 +131,7 @@ impl Exchange {
             Found::Route(route) => {
                 self.log(head, globals);
                 self.route = Some(route.clone());
-                self.run(&route, head, &path, globals)
+                self.run(&route, &Looks { head, path: &path, globals })
             }
             Found::NoRule => {
                 self.log(head, globals);
@@ -161,109 +165,18 @@ impl Exchange {
         }
     }
 
-    /// The rule's checks, in the order that the module's prose explains.
-    fn run<F: Fields>(
-        &mut self,
-        route: &Arc<Route>,
-        head: &RequestHead<'_, F>,
-        path: &str,
-        globals: &Globals,
-    ) -> Verdict {
-        if let Some(status) = route.deny {
-            return self.refused(status);
-        }
-        let tuning = &globals.tuning;
-        if let RouteAction::Redirect(redirect) = &route.action {
-            return self.redirect(redirect, head, globals);
-        }
-        let facts = https_redirect::Facts {
-            https: self.connection.is_https(),
-            access_scheme: forwarded::access_scheme(&self.connection, head.headers, tuning),
-            host_has_tls: route.host_has_tls,
-            path,
-        };
-        if https_redirect::applies(&route.policies.https_redirect, tuning, &facts) {
-            let host = host_of_url(forwarded::access_host(head.authority, head.headers, tuning));
-            let status = StatusCode::from_u16(tuning.http_redirect_code);
-            let status = status.unwrap_or(StatusCode::PERMANENT_REDIRECT);
-            let location = https_redirect::location(host, head.target);
-            return self.redirect_to(status, host, location, globals);
-        }
-        match &route.action {
-            RouteAction::Forward(backends) => self.forward(route, backends, head, globals),
-            RouteAction::Answer(status) => self.refused(*status),
-            RouteAction::Redirect(redirect) => self.redirect(redirect, head, globals),
-        }
-    }
-
-    fn forward<F: Fields>(
-        &mut self,
-        route: &Route,
-        backends: &Backends,
-        head: &RequestHead<'_, F>,
-        globals: &Globals,
-    ) -> Verdict {
-        let session = route.affinity.as_ref().and_then(|affinity| affinity.session(head.headers));
-        let target = match session.and_then(|session| backends.of_session(session.backend)) {
-            Some(target) => Some(target),
-            None => backends.draw(),
-        };
-        let Some(target) = target else {
-            return self.refused(StatusCode::INTERNAL_SERVER_ERROR);
-        };
-        self.target = Some(target.clone());
-        match target.to {
-            Destination::Pool(_) => {
-                self.session = session.map(BoundSession::new);
-                Verdict::Forward
-            }
-            Destination::Invalid(status) => self.refused(status),
-            Destination::Default => self.forward_to_default(globals),
-        }
-    }
-
     /// To the program's default backend; without one the answer is 404.
-    fn forward_to_default(&mut self, globals: &Globals) -> Verdict {
+    pub(super) fn forward_to_default(&mut self, globals: &Globals) -> Verdict {
         match &globals.default_backend {
             Some(target) => {
                 self.target = Some(target.clone());
-                Verdict::Forward
+                self.check_loop().break_value().unwrap_or(Verdict::Forward)
             }
             None => self.refused(StatusCode::NOT_FOUND),
         }
     }
 
-    fn redirect<F: Fields>(
-        &self,
-        redirect: &RedirectTo,
-        head: &RequestHead<'_, F>,
-        globals: &Globals,
-    ) -> Verdict {
-        let source = Source {
-            scheme: self.connection.scheme(),
-            host: host_of_url(head.authority),
-            declared_port: self.connection.declared_port,
-            target: head.target,
-        };
-        let location = redirect.location(&source);
-        self.redirect_to(redirect.status, redirect.host(&source), location, globals)
-    }
-
-    /// A request of HTTP/1.0 may have no host. There is no URL to send its client to then, and what a redirect is to
-    /// keep from being answered must not be answered either.
-    fn redirect_to(&self, status: StatusCode, host: &str, location: String, globals: &Globals) -> Verdict {
-        match HeaderValue::try_from(location) {
-            Ok(location) if !host.is_empty() => {
-                Verdict::Answer(Answer::redirect(status, location, self.hsts(globals)))
-            }
-            _ => {
-                self.state.telemetry.request_refused(StatusCode::BAD_REQUEST);
-                self.refused(StatusCode::BAD_REQUEST)
-            }
-        }
-    }
-
-    fn refused(&self, status: StatusCode) -> Verdict {
+    pub(super) fn refused(&self, status: StatusCode) -> Verdict {
         Verdict::Answer(self.answer(status))
     }
 
@@ -285,10 +198,7 @@ fn authority<F>(head: &RequestHead<'_, F>) -> HeaderValue {
     HeaderValue::from_str(head.authority).unwrap_or(HeaderValue::from_static(""))
 }
 
-/// The host of an authority as it stands, without its port: what a Location names.
-fn host_of_url(authority: &str) -> &str {
-    match authority.rfind(':') {
-        Some(colon) if !authority[colon..].contains(']') => &authority[..colon],
-        _ => authority,
-    }
+/// The target without its query.
+fn path_of(target: &str) -> &str {
+    target.split_once('?').map_or(target, |(path, _)| path)
 }

@@ -31,7 +31,7 @@ impl Exchange {
 
     /// Header changes of the rule, then those of its backend.
     pub(super) fn edits(&self) -> impl Iterator<Item = &HeaderEdits> {
-        let rule = self.route.as_ref().and_then(|route| route.edits.as_deref());
+        let rule = self.route.as_ref().and_then(|route| route.edits());
         let backend = self.target.as_ref().and_then(|target| target.edits.as_deref());
         rule.into_iter().chain(backend)
     }

@@ -214,7 +214,7 @@ impl Exchange {
     }
 
     fn choose(&mut self, pool: &Pool, now: Instant) -> Result<Arc<Endpoint>, PickError> {
-        let affinity = self.route.as_ref().and_then(|route| route.affinity.as_deref());
+        let affinity = self.route.as_ref().and_then(|route| route.affinity());
         let (Some(affinity), Some(target)) = (affinity, &self.target) else {
             return pick(pool, &self.tries.failed, now);
         };

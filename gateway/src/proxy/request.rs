@@ -7,11 +7,12 @@ use http::header::{CONTENT_LENGTH, COOKIE, EXPECT, HOST, HeaderName, HeaderValue
 use http::{HeaderMap, StatusCode, Version};
 use pingora_http::RequestHeader;
 use pingora_proxy::Session;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::Result;
 use super::context::{Context, client};
 use crate::connection::{LINGER, MAX_SETTLED};
+use crate::direct::questions::{Decision, decide};
 use crate::message::authority::is_authority;
 use crate::message::field_names::FieldNames;
 use crate::message::head::Limits;
@@ -20,14 +21,16 @@ use crate::message::head::http2::check_size;
 use crate::message::head::http2::is_sound;
 use crate::message::request_head::RequestHead;
 use crate::pipeline::Exchange;
-use crate::pipeline::Verdict;
 use crate::state::State;
 
 /// How long the client may let a part of the response wait (nginx's `send_timeout`).
 const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// Between two looks whether a client has left for whom somebody is asked.
+const LOOK: Duration = Duration::from_millis(100);
+
 /// Takes the request into the pipeline, without the fields whose names are not served.
-pub(super) fn begin(state: &Arc<State>, session: &mut Session, ctx: &mut Context) -> Result<Verdict> {
+pub(super) async fn begin(state: &Arc<State>, session: &mut Session, ctx: &mut Context) -> Result<Decision> {
     let mut sound = true;
     if ctx.link.is_none() {
         let names = FieldNames::of(&state.tuning.load());
@@ -50,7 +53,7 @@ pub(super) fn begin(state: &Arc<State>, session: &mut Session, ctx: &mut Context
         let line = format!("{} {target} {:?}", head.method, head.version);
         let (exchange, answer) = Exchange::refuse(state, connection, line.as_bytes(), length, status);
         ctx.exchange = Some(Box::new(exchange));
-        return Ok(Verdict::Answer(answer));
+        return Ok(Decision::Answer(answer));
     }
     let head = RequestHead {
         method: &head.method,
@@ -60,9 +63,15 @@ pub(super) fn begin(state: &Arc<State>, session: &mut Session, ctx: &mut Context
         headers: &head.headers,
         length,
     };
-    let (exchange, verdict) = Exchange::begin(state, connection, &head);
+    let (mut exchange, verdict) = Exchange::begin(state, connection, &head);
+    let left = async {
+        while !ctx.has_left() {
+            sleep(LOOK).await;
+        }
+    };
+    let decision = decide(verdict, &mut exchange, &head, left).await;
     ctx.exchange = Some(Box::new(exchange));
-    Ok(verdict)
+    Ok(decision)
 }
 
 /// HTTP/2 heads have passed no check of ours yet. HTTP/1 heads have; once more costs little and holds whatever

@@ -145,7 +145,7 @@ impl Plane {
     pub(crate) fn answer(&self, request: &Request) -> Answer {
         match self.begin(request) {
             (_, Verdict::Answer(answer)) => answer,
-            (exchange, Verdict::Forward) => panic!("forwarded: {exchange:?}"),
+            (exchange, verdict) => panic!("{verdict:?}: {exchange:?}"),
         }
     }
 
@@ -153,7 +153,7 @@ impl Plane {
     pub(crate) fn forward(&self, request: &Request) -> Exchange {
         match self.begin(request) {
             (exchange, Verdict::Forward) => exchange,
-            (_, Verdict::Answer(answer)) => panic!("answered: {answer:?}"),
+            (_, verdict) => panic!("{verdict:?}"),
         }
     }
 

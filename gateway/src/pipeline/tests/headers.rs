@@ -146,6 +146,13 @@ fn filters_of_rule_and_backend_are_applied_in_this_order() {
         assert_eq!(head.get_all("x-add").iter().collect::<Vec<_>>(), ["rule", "backend"]);
         assert!(!head.contains_key("x-gone"));
     }
+    plane.endpoints("web", &[]);
+    let Err(answer) = plane.forward(&request).pick() else { panic!("there is no endpoint") };
+    assert_eq!(
+        (answer.status.as_u16(), field(&answer, "x-set")),
+        (503, Some("backend")),
+        "answers of our own too"
+    );
     let broken = HeaderChanges { remove: vec!["not a name".into()], ..HeaderChanges::default() };
     let broken = Rule { filters: vec![Filter::RequestHeaders(broken)], ..rule("/", forward("web")) };
     let refused = plane.host(exact("a.example"), false, vec![broken]);

@@ -1,0 +1,187 @@
+//! Carries out what the stages of the pipeline ask, before it is known which engine serves the request: once for all
+//! engines and protocols.
+//!
+//! A client who leaves takes its question back. So does the end of a graceful shutdown, which drops whatever a worker
+//! is doing. Work on the blocking pool that has begun comes to its end then, unheard.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, LazyLock};
+use std::task::Poll;
+use std::thread::available_parallelism;
+
+use tokio::sync::Semaphore;
+
+use crate::message::fields::Fields;
+use crate::message::request_head::RequestHead;
+use crate::pipeline::{Answer, Exchange, Job, Question, Reply, Verdict};
+
+/// Jobs that wait, for each that runs. One takes a tenth of a second at most, so that the last of them waits for a few
+/// seconds: longer than that no client waits either.
+const WAITING: usize = 32;
+
+/// What becomes of a request, once nothing is left to ask.
+#[derive(Debug)]
+pub(crate) enum Decision {
+    /// It is answered at once.
+    Answer(Answer),
+    /// It goes to an endpoint.
+    Forward,
+    /// Its client has left.
+    Left,
+}
+
+/// What the verdict comes to. Questions are carried out until one of them is the last, or `left` is ready: the client
+/// has gone.
+pub(crate) async fn decide<F: Fields>(
+    verdict: Verdict,
+    exchange: &mut Exchange,
+    head: &RequestHead<'_, F>,
+    left: impl Future<Output = ()>,
+) -> Decision {
+    match verdict {
+        Verdict::Answer(answer) => Decision::Answer(answer),
+        Verdict::Forward => Decision::Forward,
+        // In a box: most requests ask nothing.
+        Verdict::Ask(question) => Box::pin(carry_out(question, exchange, head, left)).await,
+    }
+}
+
+async fn carry_out<F: Fields>(
+    mut question: Question,
+    exchange: &mut Exchange,
+    head: &RequestHead<'_, F>,
+    left: impl Future<Output = ()>,
+) -> Decision {
+    let mut left = pin!(left);
+    loop {
+        let reply = {
+            let mut reply = pin!(reply(question));
+            poll_fn(|cx| match reply.as_mut().poll(cx) {
+                Poll::Ready(reply) => Poll::Ready(Some(reply)),
+                Poll::Pending => left.as_mut().poll(cx).map(|()| None),
+            })
+            .await
+        };
+        let Some(reply) = reply else { return Decision::Left };
+        match exchange.resume(reply, head) {
+            Verdict::Answer(answer) => return Decision::Answer(answer),
+            Verdict::Forward => return Decision::Forward,
+            Verdict::Ask(next) => question = next,
+        }
+    }
+}
+
+async fn reply(question: Question) -> Reply {
+    match question {
+        Question::Compute(job) => JOBS.run(job).await,
+    }
+}
+
+static JOBS: LazyLock<Jobs> = LazyLock::new(|| {
+    // What cannot be counted is small.
+    Jobs::new(available_parallelism().map_or(1, usize::from))
+});
+
+/// The jobs of the process: so many run at a time, and a multiple of that waits.
+#[derive(Debug)]
+struct Jobs {
+    running: Arc<Semaphore>,
+    waiting: AtomicUsize,
+    most_waiting: usize,
+}
+
+/// One that waits.
+struct Waits<'j>(&'j AtomicUsize);
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+impl Jobs {
+    fn new(running: usize) -> Self {
+        Self {
+            running: Arc::new(Semaphore::new(running)),
+            waiting: AtomicUsize::new(0),
+            most_waiting: running * WAITING,
+        }
+    }
+
+    async fn run(&self, job: Job) -> Reply {
+        let permit = match self.running.clone().try_acquire_owned() {
+            Ok(permit) => permit,
+            Err(_) => {
+                let before = self.waiting.fetch_add(1, Relaxed);
+                let waits = Waits(&self.waiting);
+                if before >= self.most_waiting {
+                    return Reply::Overloaded;
+                }
+                let permit = self.running.clone().acquire_owned().await;
+                drop(waits);
+                // Nobody closes it.
+                let Ok(permit) = permit else { return Reply::Lost };
+                permit
+            }
+        };
+        let run = tokio::task::spawn_blocking(move || {
+            // The place is free when the work is done, whether or not anybody still waits for it.
+            let _permit = permit;
+            job.run()
+        });
+        run.await.unwrap_or(Reply::Lost)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_there_is_no_room_for_is_not_waited_for() {
+        let jobs = Arc::new(Jobs::new(1));
+        let (go, held) = mpsc::channel::<()>();
+        let first = tokio::spawn({
+            let jobs = jobs.clone();
+            async move {
+                let job = Job::new(move || Reply::Checked(held.recv().is_ok()));
+                jobs.run(job).await
+            }
+        });
+        while jobs.running.available_permits() > 0 {
+            tokio::task::yield_now().await;
+        }
+        let mut waiting = Vec::new();
+        for _ in 0..WAITING {
+            let jobs = jobs.clone();
+            waiting.push(tokio::spawn(async move { jobs.run(Job::new(|| Reply::Checked(false))).await }));
+        }
+        while jobs.waiting.load(Relaxed) < WAITING {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(jobs.run(Job::new(|| Reply::Checked(true))).await, Reply::Overloaded);
+        // Who leaves makes room.
+        waiting.remove(0).abort();
+        while jobs.waiting.load(Relaxed) == WAITING {
+            tokio::task::yield_now().await;
+        }
+        go.send(()).unwrap();
+        assert_eq!(jobs.run(Job::new(|| Reply::Checked(true))).await, Reply::Checked(true));
+        assert_eq!(first.await.unwrap(), Reply::Checked(true));
+        for one in waiting {
+            assert_eq!(one.await.unwrap(), Reply::Checked(false));
+        }
+        assert_eq!(jobs.waiting.load(Relaxed), 0);
+    }
+
+    #[tokio::test]
+    async fn a_job_that_panics_is_lost_and_its_place_is_not() {
+        let jobs = Jobs::new(1);
+        assert_eq!(jobs.run(Job::new(|| panic!("on purpose"))).await, Reply::Lost);
+        assert_eq!(jobs.run(Job::new(|| Reply::Checked(true))).await, Reply::Checked(true));
+    }
+}

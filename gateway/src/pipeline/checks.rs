@@ -1,0 +1,131 @@
+//! What the stages look at: each check of a rule, in no order of its own ([`stages`](super::stages) has that).
+
+use http::StatusCode;
+use http::header::HeaderValue;
+
+use super::answer::Answer;
+use super::exchange::{Exchange, Verdict};
+use super::session::BoundSession;
+use super::stages::{Looks, Step};
+use crate::message::fields::Fields;
+use crate::message::request_head::RequestHead;
+use crate::policy::redirect::Source;
+use crate::policy::{RedirectTo, forwarded, hops, https_redirect};
+use crate::route::{Backends, Destination, Route, RouteAction};
+use crate::state::Globals;
+
+impl Exchange {
+    pub(super) fn check_denied(&self, route: &Route) -> Step {
+        route.deny.map_or(Step::Continue(()), |status| Step::Break(self.refused(status)))
+    }
+
+    pub(super) fn check_redirect<F: Fields>(&self, route: &Route, looks: &Looks<'_, F>) -> Step {
+        match &route.action {
+            RouteAction::Redirect(redirect) => {
+                Step::Break(self.redirect(redirect, looks.head, looks.globals))
+            }
+            RouteAction::Forward(_) | RouteAction::Answer(_) => Step::Continue(()),
+        }
+    }
+
+    pub(super) fn check_https<F: Fields>(&self, route: &Route, looks: &Looks<'_, F>) -> Step {
+        let Looks { head, path, globals } = looks;
+        let tuning = &globals.tuning;
+        let facts = https_redirect::Facts {
+            https: self.connection.is_https(),
+            access_scheme: forwarded::access_scheme(&self.connection, head.headers, tuning),
+            host_has_tls: route.host_has_tls,
+            path,
+        };
+        if !https_redirect::applies(&route.policies.https_redirect, tuning, &facts) {
+            return Step::Continue(());
+        }
+        let host = host_of_url(forwarded::access_host(head.authority, head.headers, tuning));
+        let status = StatusCode::from_u16(tuning.http_redirect_code);
+        let status = status.unwrap_or(StatusCode::PERMANENT_REDIRECT);
+        let location = https_redirect::location(host, head.target);
+        Step::Break(self.redirect_to(status, host, location, globals))
+    }
+
+    pub(super) fn draw_backend<F: Fields>(&mut self, route: &Route, looks: &Looks<'_, F>) -> Step {
+        match &route.action {
+            RouteAction::Forward(backends) => self.forward(route, backends, looks),
+            RouteAction::Answer(status) => Step::Break(self.refused(*status)),
+            RouteAction::Redirect(redirect) => {
+                Step::Break(self.redirect(redirect, looks.head, looks.globals))
+            }
+        }
+    }
+
+    fn forward<F: Fields>(&mut self, route: &Route, backends: &Backends, looks: &Looks<'_, F>) -> Step {
+        let session = route.affinity().and_then(|affinity| affinity.session(looks.head.headers));
+        let target = match session.and_then(|session| backends.of_session(session.backend)) {
+            Some(target) => Some(target),
+            None => backends.draw(),
+        };
+        let Some(target) = target else {
+            return Step::Break(self.refused(StatusCode::INTERNAL_SERVER_ERROR));
+        };
+        self.target = Some(target.clone());
+        match target.to {
+            Destination::Pool(_) => {
+                self.session = session.map(BoundSession::new);
+                Step::Continue(())
+            }
+            Destination::Invalid(status) => Step::Break(self.refused(status)),
+            Destination::Default => match &looks.globals.default_backend {
+                Some(target) => {
+                    self.target = Some(target.clone());
+                    Step::Continue(())
+                }
+                None => Step::Break(self.refused(StatusCode::NOT_FOUND)),
+            },
+        }
+    }
+
+    /// Sent on, it would come back for ever, or until nobody has a connection left.
+    pub(super) fn check_loop(&self) -> Step {
+        match self.hops >= hops::MAX {
+            true => Step::Break(self.refused(StatusCode::LOOP_DETECTED)),
+            false => Step::Continue(()),
+        }
+    }
+
+    fn redirect<F: Fields>(
+        &self,
+        redirect: &RedirectTo,
+        head: &RequestHead<'_, F>,
+        globals: &Globals,
+    ) -> Verdict {
+        let source = Source {
+            scheme: self.connection.scheme(),
+            host: host_of_url(head.authority),
+            declared_port: self.connection.declared_port,
+            target: head.target,
+        };
+        let location = redirect.location(&source);
+        self.redirect_to(redirect.status, redirect.host(&source), location, globals)
+    }
+
+    /// A request of HTTP/1.0 may have no host. There is no URL to send its client to then, and what a redirect is to
+    /// keep from being answered must not be answered either.
+    fn redirect_to(&self, status: StatusCode, host: &str, location: String, globals: &Globals) -> Verdict {
+        match HeaderValue::try_from(location) {
+            Ok(location) if !host.is_empty() => {
+                Verdict::Answer(self.dressed(Answer::redirect(status, location, self.hsts(globals))))
+            }
+            _ => {
+                self.state.telemetry.request_refused(StatusCode::BAD_REQUEST);
+                self.refused(StatusCode::BAD_REQUEST)
+            }
+        }
+    }
+}
+
+/// The host of an authority as it stands, without its port: what a Location names.
+fn host_of_url(authority: &str) -> &str {
+    match authority.rfind(':') {
+        Some(colon) if !authority[colon..].contains(']') => &authority[..colon],
+        _ => authority,
+    }
+}

@@ -1,0 +1,123 @@
+//! The stages of a request that a rule takes, in the order of their checks: this list is the only place that knows it.
+//!
+//! The order is that of ingress-nginx, because it is visible: it decides which of two answers a client gets.
+//!
+//! Before any stage, **the path is normalised** for matching: a rule must not be passed by writing its path in another
+//! way. One that cannot be normalised is answered with 400. Then come **host and rule**. The host decides which rules
+//! there are; the rules of the most specific host are tried in their total order. A known host without a fitting rule
+//! gets the program's default backend. For a host that nobody named, `/healthz` is answered with 200, because load
+//! balancers in front of a gateway ask for it, and everything else goes to the default backend; without one the answer
+//! is 404.
+//!
+//! After the last stage the request is forwarded. Each attempt picks an endpoint; no endpoint is 503. What goes out
+//! loses the fields of the client's connection first, then gets ours, so that no client can remove one of ours by
+//! naming it in `Connection`; changes that a rule asks for come last and win.
+
+use std::ops::ControlFlow;
+
+use http::StatusCode;
+
+use super::exchange::{Exchange, Verdict};
+use super::question::Reply;
+use crate::message::fields::Fields;
+use crate::message::request_head::RequestHead;
+use crate::route::Route;
+use crate::state::Globals;
+
+/// A stage of the pipeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// A closed rule answers with its status (503), before redirects: a policy that protects it could not be built,
+    /// and nothing about it may be learned.
+    Denied,
+    /// Redirects that the rule asks for, among them the slash that nginx appends. They come before the redirect to
+    /// https, as in nginx: the second request then gets that one.
+    Redirect,
+    /// The redirect to https, before everything that a client could learn over http.
+    HttpsRedirect,
+    /// Fixed answers, then the draw of a backend by weight. A backend that is not valid keeps its share and answers
+    /// with its status; no weight at all is 500.
+    Backend,
+    /// Basic authentication: 401.
+    Credentials,
+    /// A request that has come through so many gateways that it must be going round: 508.
+    Loop,
+}
+
+/// The order.
+pub(super) const ORDER: [Stage; 6] =
+    [Stage::Denied, Stage::Redirect, Stage::HttpsRedirect, Stage::Backend, Stage::Credentials, Stage::Loop];
+
+/// Whether the next stage is to look at the request, or what becomes of it.
+pub(super) type Step = ControlFlow<Verdict>;
+
+/// What a stage may look at.
+pub(super) struct Looks<'l, F> {
+    pub(super) head: &'l RequestHead<'l, F>,
+    /// The path, normalised.
+    pub(super) path: &'l str,
+    pub(super) globals: &'l Globals,
+}
+
+impl Exchange {
+    /// Runs all stages from the start.
+    pub(super) fn run<F: Fields>(&mut self, route: &Route, looks: &Looks<'_, F>) -> Verdict {
+        self.run_from(0, route, looks)
+    }
+
+    /// Takes in the reply to the question of the stage that waits, and goes on behind it.
+    pub(super) fn run_on<F: Fields>(&mut self, reply: Reply, route: &Route, looks: &Looks<'_, F>) -> Verdict {
+        let Some(at) = self.asked.take() else {
+            // Nobody has asked. What nobody has asked for lets nobody through.
+            return self.refused(StatusCode::INTERNAL_SERVER_ERROR);
+        };
+        match self.answered(ORDER[at], reply, route, looks) {
+            ControlFlow::Continue(()) => self.run_from(at + 1, route, looks),
+            ControlFlow::Break(verdict) => self.stopped(at, verdict),
+        }
+    }
+
+    fn run_from<F: Fields>(&mut self, from: usize, route: &Route, looks: &Looks<'_, F>) -> Verdict {
+        for (at, stage) in ORDER.iter().enumerate().skip(from) {
+            if let ControlFlow::Break(verdict) = self.look(*stage, route, looks) {
+                return self.stopped(at, verdict);
+            }
+        }
+        Verdict::Forward
+    }
+
+    /// Remembers where the exchange goes on if the verdict is a question.
+    fn stopped(&mut self, at: usize, verdict: Verdict) -> Verdict {
+        if let Verdict::Ask(_) = verdict {
+            self.asked = Some(at);
+        }
+        verdict
+    }
+
+    /// One stage looks at the request.
+    fn look<F: Fields>(&mut self, stage: Stage, route: &Route, looks: &Looks<'_, F>) -> Step {
+        match stage {
+            Stage::Denied => self.check_denied(route),
+            Stage::Redirect => self.check_redirect(route, looks),
+            Stage::HttpsRedirect => self.check_https(route, looks),
+            Stage::Backend => self.draw_backend(route, looks),
+            // The policies that ask come with basic authentication.
+            Stage::Credentials => Step::Continue(()),
+            Stage::Loop => self.check_loop(),
+        }
+    }
+
+    /// The stage that asked is told. A reply that it has no use for closes: it never opens.
+    fn answered<F: Fields>(
+        &mut self,
+        stage: Stage,
+        reply: Reply,
+        _route: &Route,
+        _looks: &Looks<'_, F>,
+    ) -> Step {
+        match (stage, reply) {
+            (_, Reply::Overloaded) => Step::Break(self.refused(StatusCode::SERVICE_UNAVAILABLE)),
+            _ => Step::Break(self.refused(StatusCode::INTERNAL_SERVER_ERROR)),
+        }
+    }
+}
