@@ -7,13 +7,14 @@
 //!
 //! | who | gets at most |
 //! |---|---|
-//! | listeners, probes, scrapes, logs, files | 128, or an eighth, always kept for them |
+//! | listeners, probes, scrapes, logs, files | 128 and 8 for each worker, or a quarter, always kept for them |
 //! | clients | three quarters of all, and what connections to endpoints leave of the rest |
 //! | connections to endpoints | half of what is not kept |
 //! | requests to one endpoint | three quarters of that, so that a silent one leaves some to the others |
 //! | idle connections of all workers | half of it: what one worker keeps, another cannot have |
 //!
-//! Clients may have three quarters and not half because most of many clients are idle. A client beyond its share is
+//! Probes, scrapes and introspection have up to 112 connections; every worker has a runtime and a copy of each listening
+//! socket. Clients may have three quarters and not half because most of many clients are idle. A client beyond its share is
 //! closed at once, as with `max-worker-connections`. A request for which there is no
 //! connection to an endpoint waits for [`PATIENCE`] in case something ends meanwhile, and then gets 503.
 
@@ -26,8 +27,10 @@ use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use tokio::time::{Instant, sleep};
 
-/// Descriptors that are kept for everything but clients and endpoints.
+/// Descriptors that are kept for everything but clients, endpoints and workers.
 const RESERVE: u64 = 128;
+/// What is kept for each worker beside that.
+const PER_WORKER: u64 = 8;
 
 /// How long a request waits for room.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -43,7 +46,11 @@ static OPEN: AtomicUsize = AtomicUsize::new(0);
 
 static WAITING: AtomicUsize = AtomicUsize::new(0);
 
-static SHARES: LazyLock<Shares> = LazyLock::new(|| Shares::of(getrlimit(Resource::Nofile).current));
+/// How many workers there are, or are to be.
+static WORKERS: AtomicUsize = AtomicUsize::new(1);
+
+static SHARES: LazyLock<Shares> =
+    LazyLock::new(|| Shares::of(getrlimit(Resource::Nofile).current, WORKERS.load(Relaxed)));
 
 /// How many descriptors each party may have. `usize::MAX` is no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,18 +84,27 @@ impl Shares {
         &SHARES
     }
 
+    /// The same, for so many workers. To be called before they start.
+    pub(crate) fn for_workers(workers: usize) -> &'static Self {
+        WORKERS.store(workers, Relaxed);
+        &SHARES
+    }
+
     /// `None` is no limit.
-    pub(crate) fn of(descriptors: Option<u64>) -> Self {
+    fn of(descriptors: Option<u64>, workers: usize) -> Self {
         let Some(all) = descriptors else {
             let none = usize::MAX;
             return Self { both: none, clients: none, endpoints: none, endpoint: u32::MAX };
         };
         let size = |share: u64| usize::try_from(share.max(1)).unwrap_or(usize::MAX);
-        let both = all - RESERVE.min(all / 8);
+        let for_workers = PER_WORKER.saturating_mul(workers as u64);
+        let both = all - RESERVE.saturating_add(for_workers).min(all / 4);
+        // Where the limit is low, many workers leave something to clients all the same.
+        let for_clients = all.saturating_sub(RESERVE).saturating_sub(for_workers.min(all / 8));
         let endpoint = (both / 8 * 3).max(1);
         Self {
             both: size(both),
-            clients: size((all / 4 * 3).min(all.saturating_sub(RESERVE))),
+            clients: size((all / 4 * 3).min(for_clients)),
             endpoints: size(both / 2),
             endpoint: u32::try_from(endpoint).unwrap_or(u32::MAX),
         }
@@ -231,13 +247,13 @@ mod tests {
 
     #[test]
     fn everybody_has_a_share_and_the_reserve_is_kept() {
-        let shares = Shares::of(Some(1024));
-        assert_eq!(shares, Shares { both: 896, clients: 768, endpoints: 448, endpoint: 336 });
-        assert_eq!(Shares::of(Some(256)), Shares { both: 224, clients: 128, endpoints: 112, endpoint: 84 });
-        assert_eq!(shares.idle(2), 112);
-        assert_eq!(Shares::of(None).endpoints, usize::MAX);
+        let shares = Shares::of(Some(1024), 2);
+        assert_eq!(shares, Shares { both: 880, clients: 768, endpoints: 440, endpoint: 330 });
+        assert_eq!(Shares::of(Some(256), 2), Shares { both: 192, clients: 112, endpoints: 96, endpoint: 72 });
+        assert_eq!(shares.idle(2), 110);
+        assert_eq!(Shares::of(None, 2).endpoints, usize::MAX);
         for all in [0, 1, 20, 64, 1 << 20, u64::MAX] {
-            let shares = Shares::of(Some(all));
+            let shares = Shares::of(Some(all), 64);
             assert!(
                 shares.clients >= 1 && shares.endpoints >= 1 && shares.endpoint >= 1,
                 "{all}: {shares:?}"
@@ -247,11 +263,20 @@ mod tests {
     }
 
     #[test]
+    fn many_workers_have_what_they_need_and_leave_something() {
+        // Probes and scrapes, and for each of 64 workers a runtime and four listening sockets.
+        assert!(4096 - Shares::of(Some(4096), 64).both >= 112 + 64 * 8);
+        let few = Shares::of(Some(256), 64);
+        assert_eq!(few, Shares { both: 192, clients: 96, endpoints: 96, endpoint: 72 });
+        assert!(Shares::of(Some(1024), usize::MAX).both >= 768);
+    }
+
+    #[test]
     fn the_smaller_of_both_limits_holds() {
-        let within = |descriptors, configured| Shares::of(descriptors).clients_beside(0, configured);
+        let within = |descriptors, configured| Shares::of(descriptors, 2).clients_beside(0, configured);
         assert_eq!(within(Some(1024), 16384), 768);
         assert_eq!(within(Some(1024), 0), 768);
-        assert_eq!(within(Some(256), 0), 128, "the reserve is kept");
+        assert_eq!(within(Some(256), 0), 112, "the reserve is kept");
         assert_eq!(within(Some(1024), 100), 100);
         assert_eq!(within(None, 0), 0, "no limit at all");
         assert_eq!(within(None, 16384), 16384);
@@ -259,7 +284,7 @@ mod tests {
 
     #[test]
     fn a_limit_below_the_reserve_still_serves_somebody() {
-        assert_eq!(Shares::of(Some(20)).clients_beside(0, 0), 1);
+        assert_eq!(Shares::of(Some(20), 2).clients_beside(0, 0), 1);
     }
 
     #[test]

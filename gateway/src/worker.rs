@@ -75,7 +75,7 @@ impl Workers {
         install_provider();
         let trust = TrustAnchor::new()?;
         let stop = watch::Sender::new(false);
-        let idle = Shares::of_process().idle(count);
+        let idle = Shares::for_workers(count).idle(count);
         let mut threads = Vec::with_capacity(count);
         for index in 0..count {
             let log = state.telemetry.access_log.clone();
