@@ -8,14 +8,14 @@ use sluice_config::{Delta, Report};
 use tokio::sync::mpsc;
 
 use crate::apply::apply;
-use crate::connection::Listeners;
-use crate::direct::Driver;
 use crate::drain::Drain;
+use crate::driver::Driver;
+use crate::listen::Listeners;
 use crate::state::State;
 use crate::telemetry::Telemetry;
 use crate::tls::{CertificateStore, TlsError};
 use crate::vital::Vital;
-use crate::worker::Workers;
+use crate::workers::Workers;
 
 /// A running data plane.
 pub struct DataPlane {

@@ -96,7 +96,7 @@ impl Drain {
     }
 
     /// From now on no new connections are taken: the accept queues are emptied and the sockets closed, and
-    /// idle connections too. Call [`Listeners::close`](crate::connection::Listeners::close) first, which lets
+    /// idle connections too. Call [`Listeners::close`](crate::listen::Listeners::close) first, which lets
     /// go of the sockets.
     pub fn close(&self) {
         self.advance(Phase::Closing);

@@ -1,23 +1,26 @@
 //! The data plane of Sluice: everything between a client's connection and a Pod's address.
 //!
 //! It is told what to serve by [`sluice_config::Delta`] and tells what it did by [`sluice_config::Report`]; it
-//! knows neither Kubernetes nor annotations. A request passes `connection` (bytes to heads), `pipeline` (heads
-//! to decisions, with `router`, `policy` and `registry`), and `direct` or `proxy` (decisions to bytes).
+//! knows neither Kubernetes nor annotations. A connection comes in by `listen`. A request passes `downstream` (bytes
+//! to heads), `engine` (which has it judged by `pipeline`, with `router`, `policy` and `registry`, and carries it),
+//! and `upstream` (connections to endpoints). Each of these rooms uses only those named after it; `workers` and
+//! `data_plane` put them together.
 
 pub mod admin;
 pub mod apply;
 mod bounds;
-pub mod connection;
 pub mod connection_info;
 pub mod data_plane;
 mod descriptors;
-pub mod direct;
+mod downstream;
 pub mod drain;
+pub mod driver;
+mod engine;
 mod io;
+pub mod listen;
 pub mod message;
 pub mod pipeline;
 pub mod policy;
-mod proxy;
 pub mod registry;
 pub mod resources;
 pub mod route;
@@ -25,5 +28,7 @@ pub mod router;
 pub mod state;
 pub mod telemetry;
 pub mod tls;
+mod upstream;
 mod vital;
-pub mod worker;
+mod worker;
+pub mod workers;

@@ -12,7 +12,7 @@ use sluice_config::{
     Certificate, CertificateId, Generation, GroupId, Host, HostKey, ListenerGroup, Problem, Tuning,
 };
 
-use crate::connection::Listeners;
+use crate::listen::Listeners;
 use crate::policy::hsts;
 use crate::registry::{OwnEndpoint, OwnListener, Registry, Reporter};
 use crate::resources::Resources;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use sluice_controller::Options;
-use sluice_gateway::direct::Driver;
+use sluice_gateway::driver::Driver;
 
 /// Everything that flags can say to `serve` and `check`.
 #[derive(Clone, Debug)]

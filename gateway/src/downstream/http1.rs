@@ -1,0 +1,374 @@
+//! The keep-alive loop of an HTTP/1 connection: wait, read a head under one deadline, check it, let a driver
+//! serve the request, take the stream back.
+//!
+//! While it waits it holds no buffer. Pingora's own loop would park an idle connection inside the future of a
+//! whole proxied request, give a slow client a new deadline with every byte, and answer malformed requests in
+//! its own name without a log line.
+
+mod client;
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::{Buf, BytesMut};
+use http::StatusCode;
+use pingora_core::apps::HttpServerApp;
+use pingora_core::protocols::http::ServerSession;
+use pingora_core::protocols::raw_connect::ProxyDigest;
+use sluice_config::UpstreamProtocol;
+use tokio::sync::futures::Notified;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::LINGER;
+use super::MAX_DRAIN;
+use super::http2::Http2;
+use super::lease::Lease;
+use super::link::{self, Link, Returned};
+use super::refusal::{refuse, request_line};
+use crate::connection_info::ConnectionInfo;
+use crate::drain::{OpenRequest, Phase};
+use crate::engine::proxy::{self, Engine};
+use crate::engine::tunnel::Tunnel;
+use crate::engine::{self, Ended, Refusal};
+use crate::io::alarm::Alarm;
+use crate::io::wire::Wire;
+use crate::message::field_names::FieldNames;
+use crate::message::framing::Framing;
+use crate::message::head::Fault;
+use crate::message::head::Head;
+use crate::message::head::Limits;
+use crate::message::head::Scanner;
+use crate::message::request;
+use crate::worker::Worker;
+use client::Client;
+
+/// What begins every HTTP/2 connection (RFC 9113 §3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// How long a connection may still send its first request when the program ends.
+const LAST_FIRST: Duration = Duration::from_secs(1);
+/// How long a connection that is idle then may send its next one.
+const LAST_NEXT: Duration = Duration::from_millis(100);
+
+/// A connection that speaks HTTP/1.
+pub(crate) struct Http1 {
+    worker: Arc<Worker>,
+    info: Arc<ConnectionInfo>,
+    alarm: Alarm,
+    /// What Pingora needs, once a request goes to it.
+    lent: Option<Box<Lent>>,
+    served: u32,
+}
+
+/// The ties between a connection and the proxy that serves it.
+#[derive(Clone)]
+struct Lent {
+    engine: Arc<Engine>,
+    link: Arc<Link>,
+    digest: Arc<ProxyDigest>,
+}
+
+/// What the loop does next.
+enum Next {
+    /// Goes on with the next request.
+    Continue(Box<Wire>),
+    /// Goes on in another protocol. The request is under way until that ends.
+    Tunnel(Box<Wire>, Box<Tunnel>, OpenRequest),
+    /// Ends the connection so that the client can read what was written last.
+    Linger(Box<Wire>),
+    /// Ends the connection.
+    Close(Box<Wire>),
+    /// Drops the connection: something broke off, and it must not look like a good end.
+    Drop,
+}
+
+/// Why there is no head.
+enum NoHead {
+    /// The client has gone, or nothing came in time: nobody to answer.
+    Silence,
+    /// It is refused.
+    Fault(Fault),
+}
+
+impl Http1 {
+    pub(crate) fn new(worker: Arc<Worker>, info: Arc<ConnectionInfo>) -> Self {
+        Self { worker, info, alarm: Alarm::default(), lent: None, served: 0 }
+    }
+
+    fn lent(&mut self) -> Lent {
+        let Self { worker, info, lent, .. } = self;
+        let make = || {
+            let link = Arc::new(Link::default());
+            let digest = link::Client::digest(info.clone(), Some(link.clone()), None);
+            Box::new(Lent { engine: proxy::engine(worker), link, digest })
+        };
+        Lent::clone(lent.get_or_insert_with(make))
+    }
+
+    /// Serves requests until the connection ends.
+    pub(crate) async fn serve(mut self, mut wire: Box<Wire>) {
+        let worker = self.worker.clone();
+        let mut ear = pin!(None);
+        loop {
+            if wire.ahead.is_empty() && !self.wait(&mut wire, &worker, &mut ear).await {
+                return wire.close().await;
+            }
+            if self.served == 0
+                && self.info.tls.is_none()
+                && wire.ahead.starts_with(b"P")
+                && worker.state.tuning.load().use_http2
+            {
+                match Box::pin(speaks_http2(&mut wire, &worker)).await {
+                    Some(true) => {
+                        let http2 = Http2::new(worker.clone(), self.info.clone());
+                        return Box::pin(http2.serve(wire)).await;
+                    }
+                    Some(false) => {}
+                    None => return,
+                }
+            }
+            let next = match self.read_head(&mut wire).await {
+                // In a box: an idle connection does not carry the state of a request.
+                Ok(head) => Box::pin(self.request(wire, head)).await,
+                Err(NoHead::Silence) => Next::Close(wire),
+                Err(NoHead::Fault(fault)) => Box::pin(self.refuse(wire, fault)).await,
+            };
+            wire = match next {
+                Next::Continue(wire) => wire,
+                Next::Tunnel(wire, tunnel, _open) => return tunnel.run(wire, &mut self.alarm).await,
+                // Rare and long: not part of what every idle connection keeps.
+                Next::Linger(wire) => return Box::pin(wire.linger(LINGER)).await,
+                Next::Close(wire) => return wire.close().await,
+                Next::Drop => return,
+            };
+        }
+    }
+
+    /// Waits for the next request. False when the connection should end instead.
+    async fn wait<'w>(
+        &mut self,
+        wire: &mut Wire,
+        worker: &'w Worker,
+        ear: &mut Pin<&mut Option<Notified<'w>>>,
+    ) -> bool {
+        let tuning = worker.state.tuning.load();
+        let idle = if self.served == 0 { tuning.client_header_timeout } else { tuning.keep_alive };
+        drop(tuning);
+        let mut deadline = Instant::now() + idle;
+        let mut last_call = Some(if self.served == 0 { LAST_FIRST } else { LAST_NEXT });
+        poll_fn(|cx| {
+            if let Poll::Ready(read) = wire.poll_fill(cx) {
+                return Poll::Ready(matches!(read, Ok(1..)));
+            }
+            wire.rest();
+            // The end of the program cuts the wait short: a request may be on its way, or in the kernel already
+            // without the runtime having noticed.
+            if last_call.is_some() && worker.drain.poll_reached(cx, ear, Phase::Closing).is_ready() {
+                deadline = last_call.take().map_or(deadline, |last| Instant::now() + last);
+            }
+            self.alarm.poll(cx, deadline).map(|()| false)
+        })
+        .await
+    }
+
+    /// Reads a head under one deadline, from its first byte on.
+    async fn read_head(&mut self, wire: &mut Wire) -> Result<Head, NoHead> {
+        let tuning = self.worker.state.tuning.load();
+        let (limits, names) = (Limits::of(&tuning), FieldNames::of(&tuning));
+        let deadline = tuning.client_header_timeout;
+        drop(tuning);
+        let mut scanner = Scanner::default();
+        let mut skipped = 0;
+        let mut until = None;
+        loop {
+            // A client may send an empty line or two after a body (RFC 9112 §2.2).
+            while scanner.is_new() && wire.ahead.starts_with(b"\r\n") && skipped < limits.head {
+                wire.ahead.advance(2);
+                skipped += 2;
+            }
+            let is_empty_line = matches!(&wire.ahead[..], [] | [b'\r']);
+            if !is_empty_line && let Some(length) = scanner.scan(&wire.ahead, &limits)? {
+                return Ok(Head::read(&wire.ahead[..length], names)?);
+            }
+            let until = *until.get_or_insert_with(|| Instant::now() + deadline);
+            let read = poll_fn(|cx| match wire.poll_fill(cx) {
+                Poll::Ready(read) => Poll::Ready(Some(read)),
+                Poll::Pending => self.alarm.poll(cx, until).map(|()| None),
+            });
+            match read.await {
+                Some(Ok(1..)) => {}
+                Some(_) => return Err(NoHead::Silence),
+                None if wire.ahead.is_empty() => return Err(NoHead::Silence),
+                None => {
+                    let reason = "the head did not arrive in time";
+                    return Err(Fault { status: StatusCode::REQUEST_TIMEOUT, reason }.into());
+                }
+            }
+        }
+    }
+
+    /// Lets a driver serve one request.
+    async fn request(&mut self, mut wire: Box<Wire>, head: Head) -> Next {
+        let open = self.worker.drain.shared().request();
+        self.served += 1;
+        let last = {
+            let tuning = self.worker.state.tuning.load();
+            self.served >= tuning.keep_alive_requests || tuning.keep_alive.is_zero()
+        };
+        wire.ahead.advance(head.length);
+        if self.worker.driver.is_direct(UpstreamProtocol::Http) {
+            let client = Client::new(wire, self.worker.clone(), &head, !last && request::keeps_alive(&head));
+            let served = engine::serve(&self.worker, &self.info, head, client, &mut self.alarm);
+            return match served.await {
+                (client, Ended::Whole) => {
+                    let (framing, keep) = (client.framing, client.keep);
+                    self.settle(client.into_wire(), framing, keep).await
+                }
+                (client, Ended::Switched(switched)) => {
+                    let (wire, tunnel) = client.into_tunnel(*switched);
+                    Next::Tunnel(wire, tunnel, open)
+                }
+                (_, Ended::Broken { .. }) => Next::Drop,
+            };
+        }
+        Box::pin(self.proxy(wire, head, last)).await
+    }
+
+    /// Lets Pingora serve one request.
+    async fn proxy(&mut self, wire: Box<Wire>, head: Head, last: bool) -> Next {
+        let Lent { engine, link, digest } = self.lent();
+        link.prepare(head.length, &head.framing, head.expects_continue, last);
+        link.set_descriptor(wire.transport.descriptor());
+        let first_line = request_line(head.text());
+        let text = BytesMut::from(head.text());
+        let lease = Lease::new(wire, head.framing, link.clone(), digest);
+        let mut session = ServerSession::new_http1(Box::new(lease));
+        session.set_pipelined_prefix(text);
+        let reusable = engine.process_new_http(session, &proxy::never()).await.is_some();
+        let Some(mut back) = link.take_home() else { return Next::Drop };
+        if !link.began() {
+            // Pingora refused what we let through. The tests say that there is no such request.
+            let fault = Fault { status: StatusCode::BAD_REQUEST, reason: "refused behind our own checks" };
+            back.wire.ahead = BytesMut::from(&first_line[..]);
+            return self.refuse(back.wire, fault).await;
+        }
+        let Returned { wire, framing, out } = back;
+        if !link.is_whole() || !out.is_empty() {
+            return Next::Drop;
+        }
+        if link.upgraded() {
+            return Next::Close(wire);
+        }
+        self.settle(wire, framing, reusable || link.keep()).await
+    }
+
+    /// After a request: on with the next one, or the end.
+    async fn settle(&self, mut wire: Box<Wire>, mut framing: Framing, keep: bool) -> Next {
+        if !keep {
+            // Only who may still be sending needs time to read first.
+            return match framing.is_done() && wire.ahead.is_empty() {
+                true => Next::Close(wire),
+                false => Next::Linger(wire),
+            };
+        }
+        let patience = self.worker.state.tuning.load().client_body_timeout;
+        let mut drained = 0;
+        while !framing.is_done() {
+            if wire.ahead.is_empty() && !matches!(timeout(patience, wire.fill()).await, Ok(Ok(1..))) {
+                return Next::Drop;
+            }
+            let Ok(taken) = framing.take(&wire.ahead) else { return Next::Linger(wire) };
+            wire.ahead.advance(taken);
+            drained += taken as u64;
+            if drained > MAX_DRAIN {
+                return Next::Linger(wire);
+            }
+        }
+        Next::Continue(wire)
+    }
+
+    /// Answers what cannot be served and ends the connection.
+    async fn refuse(&self, mut wire: Box<Wire>, fault: Fault) -> Next {
+        let request = request_line(&wire.ahead);
+        let length = wire.ahead.len();
+        let refusal = Refusal { request_line: &request, length, status: fault.status };
+        tracing::debug!(client = %self.info.peer, %fault, "refused a request");
+        match refuse(&self.worker.state, &self.info, &refusal, &mut wire.transport).await {
+            Ok(()) => Next::Linger(wire),
+            Err(_) => Next::Drop,
+        }
+    }
+}
+
+impl From<Fault> for NoHead {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+/// Whether a client speaks HTTP/2 without having said so before (RFC 9113 §3.3). Reads as much as it takes to
+/// tell. `None` when it says nothing at all, or the end comes first.
+async fn speaks_http2(wire: &mut Wire, worker: &Worker) -> Option<bool> {
+    let until = Instant::now() + worker.state.tuning.load().client_header_timeout;
+    loop {
+        let seen = wire.ahead.len().min(PREFACE.len());
+        if wire.ahead[..seen] != PREFACE[..seen] {
+            return Some(false);
+        }
+        if seen == PREFACE.len() {
+            return Some(true);
+        }
+        match hear(wire, until, LAST_FIRST, worker).await {
+            Heard::Something => {}
+            // Too slow for this is too slow for a head: the loop says so.
+            Heard::Nothing if seen > 0 => return Some(false),
+            Heard::Nothing | Heard::End => return None,
+        }
+    }
+}
+
+/// What came of listening to a client that owes us nothing.
+#[derive(PartialEq, Eq)]
+enum Heard {
+    Something,
+    /// Not in time.
+    Nothing,
+    /// It has gone, or we are going.
+    End,
+}
+
+/// Waits for bytes while nothing is under way. The end of the program cuts the wait short to `last_call`: a
+/// request may be on its way, or in the kernel already without the runtime having noticed.
+async fn hear(wire: &mut Wire, until: Instant, last_call: Duration, worker: &Worker) -> Heard {
+    let read = tokio::select! {
+        biased;
+        read = timeout_at(until, wire.fill()) => read,
+        () = worker.drain.reached(Phase::Closing) => match timeout(last_call, wire.fill()).await {
+            Err(_) => return Heard::End,
+            read => read,
+        },
+    };
+    match read {
+        Ok(Ok(1..)) => Heard::Something,
+        Ok(_) => Heard::End,
+        Err(_) => Heard::Nothing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size<A, B, F>(_: fn(A, B) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// Thousands of connections are idle at any time, and each keeps this.
+    #[test]
+    fn an_idle_connection_is_small() {
+        assert!(size(Http1::serve) <= 640, "{} bytes", size(Http1::serve));
+    }
+}

@@ -1,0 +1,336 @@
+//! A client that speaks HTTP/1: its body comes from the wire as it goes to the endpoint, and so does the response.
+
+use std::io::{self, IoSlice, Write};
+use std::mem;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Buf;
+use http::{StatusCode, Version};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::downstream::MAX_DRAIN;
+use crate::downstream::answer::write_head;
+use crate::engine::downstream::{Downstream, Passed};
+use crate::engine::tunnel::{Flow, Switched, Tunnel};
+use crate::io::backlog::Backlog;
+use crate::io::limits::Limits;
+use crate::io::limits::STALL;
+use crate::io::scratch;
+use crate::io::transport::has_left;
+use crate::io::wire::Wire;
+use crate::message::field_names::FieldNames;
+use crate::message::framing::Framing;
+use crate::message::framing::Taken;
+use crate::message::head::Head;
+use crate::message::response::Delivery;
+use crate::message::response::Response;
+use crate::message::trailers::Section;
+use crate::pipeline::{Answer, FailureKind};
+use crate::worker::Worker;
+
+/// What leaves in one piece: one TLS record.
+const JOIN: usize = 16 * 1024;
+/// Bytes of the next requests that are read while this one is under way.
+const AHEAD: usize = 64 * 1024;
+
+/// A client for the time of one request.
+pub(super) struct Client {
+    wire: Box<Wire>,
+    worker: Arc<Worker>,
+    http_1_0: bool,
+    /// Whether the connection goes on after this response, if nothing else speaks against it.
+    pub(super) keep: bool,
+    awaits_continue: bool,
+    /// What the client has still to send.
+    pub(super) framing: Framing,
+    /// The names of trailers that the client may send, and the trailers of its request.
+    names: FieldNames,
+    request_trailers: Section,
+    /// The trailers of the response.
+    trailers: Section,
+    /// Bytes written.
+    sent: u64,
+    /// Bytes of the body written, free of their coding.
+    body_sent: u64,
+    backlog: Backlog,
+    flushed: bool,
+}
+
+impl Client {
+    pub(super) fn new(wire: Box<Wire>, worker: Arc<Worker>, head: &Head, keep: bool) -> Self {
+        Self {
+            wire,
+            worker,
+            awaits_continue: head.expects_continue && !head.framing.is_done(),
+            http_1_0: head.version == Version::HTTP_10,
+            keep,
+            framing: head.framing,
+            names: head.names,
+            request_trailers: Section::default(),
+            trailers: Section::default(),
+            sent: 0,
+            body_sent: 0,
+            backlog: Backlog::default(),
+            flushed: false,
+        }
+    }
+
+    /// The connection once its endpoint has switched protocols.
+    pub(super) fn into_tunnel(self, switched: Switched) -> (Box<Wire>, Box<Tunnel>) {
+        let Self { mut wire, sent, body_sent, backlog, .. } = self;
+        let heads = (sent + backlog.len() as u64).saturating_sub(body_sent);
+        let tunnel = Tunnel::new(switched, &wire.ahead, Flow::after(backlog, body_sent), heads);
+        wire.ahead.clear();
+        wire.rest();
+        (wire, tunnel)
+    }
+
+    /// The connection after the request.
+    pub(super) fn into_wire(self) -> Box<Wire> {
+        self.wire
+    }
+
+    /// Whether what the client has still to send can be read and dropped: it is little, and it will come.
+    fn can_drain(&self) -> bool {
+        let left = self.framing.left();
+        left == Some(0) || left.is_some_and(|left| left <= MAX_DRAIN) && !self.awaits_continue
+    }
+
+    /// Writes `head` and `body` behind it; what the client does not take at once waits. Joins what is small. `whole` says
+    /// that they end the response.
+    fn send(
+        &mut self,
+        cx: &mut Context<'_>,
+        head: &mut Vec<u8>,
+        mut body: &[u8],
+        whole: bool,
+    ) -> io::Result<()> {
+        if !head.is_empty() && head.len() + body.len() <= JOIN {
+            head.extend_from_slice(body);
+            body = &[];
+        }
+        let mut head = &head[..];
+        self.flushed = false;
+        while self.backlog.is_empty() && head.len() + body.len() > 0 {
+            let to = &mut self.wire.transport;
+            let written = match (head, body) {
+                ([], only) | (only, []) if whole && !self.keep => to.poll_write_last(cx, only),
+                ([], only) | (only, []) => Pin::new(to).poll_write(cx, only),
+                _ => Pin::new(to).poll_write_vectored(cx, &[IoSlice::new(head), IoSlice::new(body)]),
+            };
+            match written {
+                Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
+                Poll::Ready(Ok(sent)) => {
+                    self.sent += sent as u64;
+                    let of_head = sent.min(head.len());
+                    (head, body) = (&head[of_head..], &body[sent - of_head..]);
+                }
+                Poll::Ready(Err(error)) => return Err(error),
+                Poll::Pending => break,
+            }
+        }
+        self.backlog.push(head);
+        self.backlog.push(body);
+        Ok(())
+    }
+
+    /// Passes bytes of the body on, behind what is in `out`.
+    fn pass_behind(
+        &mut self,
+        cx: &mut Context<'_>,
+        response: &mut Response,
+        out: &mut Vec<u8>,
+        bytes: &[u8],
+    ) -> Result<Passed, FailureKind> {
+        let mut data = 0;
+        let framing = &mut response.framing;
+        let (taken, body) = match response.delivery {
+            Delivery::AsIs => {
+                let trailers = &mut self.trailers;
+                let read = framing.read_all(bytes, |piece| data += piece.len(), |byte| trailers.push(byte));
+                let Taken { whole, raw } = read.map_err(|_| FailureKind::InvalidHead)?;
+                if framing.is_done() && !trailers.is_empty() {
+                    out.extend_from_slice(&bytes[..raw]);
+                    trailers.write(FieldNames::ANY, out);
+                    (whole, &[][..])
+                } else {
+                    (whole, &bytes[..raw])
+                }
+            }
+            Delivery::UntilClose => {
+                let taken = framing.read(bytes, |piece| {
+                    data += piece.len();
+                    out.extend_from_slice(piece);
+                });
+                (taken.map_err(|_| FailureKind::InvalidHead)?, &[][..])
+            }
+            Delivery::Chunked => {
+                if !bytes.is_empty() {
+                    // Writing to a vector does not fail.
+                    let _ = write!(out, "{:x}\r\n", bytes.len());
+                    out.extend_from_slice(bytes);
+                    out.extend_from_slice(b"\r\n");
+                }
+                data = bytes.len();
+                (bytes.len(), &[][..])
+            }
+        };
+        self.body_sent += data as u64;
+        let whole = response.framing.is_done();
+        self.send(cx, out, body, whole).map_err(gone)?;
+        Ok(Passed { taken, data })
+    }
+}
+
+impl Downstream for Client {
+    fn is_spent(&self) -> bool {
+        self.framing.is_done()
+    }
+
+    fn awaits_continue(&self) -> bool {
+        self.awaits_continue
+    }
+
+    fn poll_body(
+        &mut self,
+        cx: &mut Context<'_>,
+        pass: impl FnOnce(&mut Context<'_>, &[u8], usize),
+    ) -> Poll<Result<(), FailureKind>> {
+        let Self { wire, framing, names, request_trailers, .. } = self;
+        let read = |bytes: &[u8], cx: &mut Context<'_>| {
+            let mut data = 0;
+            let read =
+                framing.read_all(bytes, |piece| data += piece.len(), |byte| request_trailers.push(byte));
+            let Taken { whole, raw } = read.map_err(|_| FailureKind::ClientMalformed)?;
+            if framing.is_done() && !request_trailers.is_empty() {
+                let mut out = bytes[..raw].to_vec();
+                request_trailers.write(*names, &mut out);
+                pass(cx, &out, data);
+            } else {
+                pass(cx, &bytes[..raw], data);
+            }
+            Ok(whole)
+        };
+        if !wire.ahead.is_empty() {
+            let taken = read(&wire.ahead, cx)?;
+            wire.ahead.advance(taken);
+            return Poll::Ready(Ok(()));
+        }
+        scratch::read(|buffer| {
+            let mut buf = ReadBuf::new(buffer);
+            let polled = ready!(Pin::new(&mut wire.transport).poll_read(cx, &mut buf));
+            if polled.is_err() || buf.filled().is_empty() {
+                return Poll::Ready(Err(FailureKind::Client));
+            }
+            let bytes = buf.filled();
+            let taken = read(bytes, cx)?;
+            wire.ahead.extend_from_slice(&bytes[taken..]);
+            Poll::Ready(Ok(()))
+        })
+    }
+
+    /// What comes behind the request is the next one, or the client's going away.
+    fn poll_gone(&mut self, cx: &mut Context<'_>, uploading: bool) -> Poll<()> {
+        while !uploading && self.wire.ahead.len() < AHEAD {
+            match ready!(self.wire.poll_fill(cx)) {
+                Ok(1..) => {}
+                _ => return Poll::Ready(()),
+            }
+        }
+        Poll::Pending
+    }
+
+    fn has_left(&self) -> bool {
+        has_left(self.wire.transport.descriptor())
+    }
+
+    fn interim(&mut self, cx: &mut Context<'_>, response: &mut Response) -> Result<(), FailureKind> {
+        let unwanted = response.status == StatusCode::CONTINUE && !mem::take(&mut self.awaits_continue);
+        // HTTP/1.0 has no interim responses (RFC 9110 §15.2).
+        if unwanted || self.http_1_0 {
+            return Ok(());
+        }
+        scratch::write(|out| {
+            response.write_interim(out);
+            self.send(cx, out, &[], false)
+        })
+        .map_err(gone)
+    }
+
+    fn respond(
+        &mut self,
+        cx: &mut Context<'_>,
+        response: &mut Response,
+        bytes: &[u8],
+    ) -> Result<Passed, FailureKind> {
+        response.deliver(self.http_1_0);
+        let ends_here = response.delivery == Delivery::UntilClose;
+        self.keep &= !ends_here && !self.worker.drain.is_draining() && self.can_drain();
+        // An attempt before this one may have left something.
+        self.trailers = Section::default();
+        scratch::write(|out| {
+            response.write(out, self.keep);
+            self.pass_behind(cx, response, out, bytes)
+        })
+    }
+
+    fn pass(
+        &mut self,
+        cx: &mut Context<'_>,
+        response: &mut Response,
+        bytes: &[u8],
+    ) -> Result<Passed, FailureKind> {
+        scratch::write(|out| self.pass_behind(cx, response, out, bytes))
+    }
+
+    fn end(&mut self, cx: &mut Context<'_>, response: &Response) -> Result<(), FailureKind> {
+        match response.delivery {
+            Delivery::Chunked => self.send(cx, &mut b"0\r\n\r\n".to_vec(), &[], true).map_err(gone),
+            Delivery::AsIs | Delivery::UntilClose => Ok(()),
+        }
+    }
+
+    fn answer(&mut self, cx: &mut Context<'_>, answer: &Answer, bare: bool) -> Result<(), FailureKind> {
+        self.keep &= !answer.close && !self.worker.drain.is_draining() && self.can_drain();
+        let body = if bare { &[][..] } else { &answer.body[..] };
+        self.body_sent = body.len() as u64;
+        let mut head = Vec::with_capacity(512 + body.len());
+        write_head(answer, self.keep, &mut head);
+        self.send(cx, &mut head, body, true).map_err(gone)
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>, limits: &mut Limits) -> Poll<Result<(), FailureKind>> {
+        if self.flushed {
+            return Poll::Ready(Ok(()));
+        }
+        let before = self.backlog.len();
+        let sent = self.backlog.poll_send(cx, &mut self.wire.transport);
+        let moved = before - self.backlog.len();
+        if moved > 0 {
+            self.sent += moved as u64;
+            limits.stall.end();
+        }
+        let flushed = match sent {
+            Poll::Ready(Ok(())) => Pin::new(&mut self.wire.transport).poll_flush(cx),
+            other => other,
+        };
+        if flushed.is_pending() {
+            limits.stall.begin(Some(STALL));
+        }
+        ready!(flushed).map_err(gone)?;
+        limits.stall.end();
+        self.flushed = true;
+        Poll::Ready(Ok(()))
+    }
+
+    /// As far as can be told when the client has not taken all.
+    fn sent(&self) -> (u64, u64) {
+        (self.sent, self.body_sent.saturating_sub(self.backlog.len() as u64))
+    }
+}
+
+fn gone(_: io::Error) -> FailureKind {
+    FailureKind::Client
+}

@@ -1,0 +1,403 @@
+//! A client that speaks HTTP/2: one stream of its connection.
+//!
+//! Memory is bounded on both ways. Of a request body no more is taken than the endpoint has, so the client's window
+//! stays shut until then. Of a response no more is handed to `h2` than the client's windows allow; what is beyond
+//! them waits here, which is one read from the endpoint, and while it waits no more is read. So whoever opens no
+//! window holds that much, until the time for it is over.
+
+use std::io::Write;
+use std::mem;
+use std::task::{Context, Poll, Waker, ready};
+
+use bytes::{Bytes, BytesMut};
+use h2::server::SendResponse;
+use h2::{Reason, RecvStream, SendStream};
+use http::StatusCode;
+use http::header::{CONTENT_LENGTH, DATE, HeaderMap, HeaderName, HeaderValue};
+use pingora_core::protocols::http::date::get_cached_date;
+use tokio::time::timeout;
+
+use super::OpenStream;
+use crate::downstream::{LINGER, MAX_SETTLED};
+use crate::engine::downstream::{Downstream, Passed};
+use crate::io::limits::Limits;
+use crate::io::limits::STALL;
+use crate::io::scratch;
+use crate::message::field_list::line;
+use crate::message::field_names::FieldNames;
+use crate::message::framing::Framing;
+use crate::message::framing::Taken;
+use crate::message::head::Head;
+use crate::message::head::http2::is_sound;
+use crate::message::hop_by_hop;
+use crate::message::response::Response;
+use crate::message::trailers::Section;
+use crate::message::trailers::{self};
+use crate::pipeline::{Answer, FailureKind};
+use crate::worker::Worker;
+
+/// One stream.
+pub(super) struct Client {
+    open: OpenStream,
+    body: RecvStream,
+    awaits_continue: bool,
+    /// What the client has still to send, as the endpoint sees it.
+    framing: Framing,
+    /// The names of trailers that it may send.
+    names: FieldNames,
+    /// Bytes of the body that were given out and wait to be taken.
+    unreleased: usize,
+    reply: SendResponse<Bytes>,
+    /// Where the body goes, once the head is sent.
+    stream: Option<SendStream<Bytes>>,
+    /// What the client's windows do not allow yet.
+    rest: Bytes,
+    /// Nothing comes behind the rest but these.
+    trailers: Option<HeaderMap>,
+    complete: bool,
+    /// What has come of a trailer section.
+    section: Section,
+    head_sent: u64,
+    body_sent: u64,
+}
+
+impl Client {
+    pub(super) fn new(
+        body: RecvStream,
+        reply: SendResponse<Bytes>,
+        framing: Framing,
+        names: FieldNames,
+        open: OpenStream,
+    ) -> Self {
+        Self {
+            open,
+            awaits_continue: false,
+            body,
+            framing,
+            names,
+            unreleased: 0,
+            reply,
+            stream: None,
+            rest: Bytes::new(),
+            trailers: None,
+            complete: false,
+            section: Section::default(),
+            head_sent: 0,
+            body_sent: 0,
+        }
+    }
+
+    /// The client of a request with this head.
+    pub(super) fn of(head: &Head, body: RecvStream, reply: SendResponse<Bytes>, open: OpenStream) -> Self {
+        let awaits_continue = head.expects_continue && !head.framing.is_done();
+        Self { awaits_continue, ..Self::new(body, reply, head.framing, head.names, open) }
+    }
+
+    /// Counts how the stream ended.
+    pub(super) fn ended(&self, cancelled: bool) {
+        self.open.ended(cancelled);
+    }
+
+    /// Tells the client that the response broke off. Says whether it was the client who wanted that.
+    pub(super) fn reset(&mut self) -> bool {
+        let mut cx = Context::from_waker(Waker::noop());
+        if self.poll_gone(&mut cx, false).is_ready() {
+            return true;
+        }
+        match &mut self.stream {
+            Some(stream) => stream.send_reset(Reason::INTERNAL_ERROR),
+            None => self.reply.send_reset(Reason::INTERNAL_ERROR),
+        }
+        false
+    }
+
+    /// After the response: reads and drops what the client has still to send, if that will come. A stream
+    /// that is dropped before its request is complete ends with RST_STREAM(NO_ERROR), which RFC 9113 §8.1 allows, and
+    /// which some clients take for a failure (curl before 8). Of a large body a part is read, for the client to see
+    /// the response meanwhile and to stop by itself.
+    pub(super) async fn settle(&mut self, worker: &Worker) {
+        if self.awaits_continue || self.body.is_end_stream() {
+            return;
+        }
+        let most = worker.state.tuning.load().client_body_timeout;
+        let drop_rest = async {
+            let mut dropped = 0;
+            while dropped <= MAX_SETTLED {
+                let next = timeout(LINGER, self.body.data()).await;
+                let Ok(Some(Ok(data))) = next else { return };
+                dropped += data.len() as u64;
+                let taken = mem::take(&mut self.unreleased) + data.len();
+                if self.body.flow_control().release_capacity(taken).is_err() {
+                    return;
+                }
+            }
+        };
+        // In a box: rare. Late or not, there is nothing left to say.
+        let _ = Box::pin(timeout(most, drop_rest)).await;
+    }
+
+    /// Sends a final head. `complete` says that there is no body.
+    fn send_head(
+        &mut self,
+        status: StatusCode,
+        fields: HeaderMap,
+        complete: bool,
+    ) -> Result<(), FailureKind> {
+        self.head_sent = length(&fields);
+        self.complete = complete;
+        let head = head(status, fields);
+        self.stream = Some(self.reply.send_response(head, complete).map_err(gone)?);
+        Ok(())
+    }
+
+    /// Hands on as much of the rest as the client's windows allow, and the end behind it.
+    fn deliver(&mut self) -> Result<(), FailureKind> {
+        let Some(stream) = &mut self.stream else { return Ok(()) };
+        let length = self.rest.len();
+        let mut room = 0;
+        if length > 0 {
+            stream.reserve_capacity(length);
+            room = stream.capacity().min(length);
+        }
+        self.body_sent += room as u64;
+        let all = room == length;
+        let piece = if all { mem::take(&mut self.rest) } else { self.rest.split_to(room) };
+        let ends = all && self.complete && self.trailers.is_none();
+        if room > 0 || ends {
+            stream.send_data(piece, ends).map_err(gone)?;
+        }
+        match self.trailers.take_if(|_| all && self.complete) {
+            Some(trailers) => stream.send_trailers(trailers).map_err(gone),
+            None => Ok(()),
+        }
+    }
+
+    /// Reads a piece of the response body, which then is the rest, with the trailers behind it.
+    fn read(&mut self, response: &mut Response, bytes: &[u8]) -> Result<Passed, FailureKind> {
+        let mut data = BytesMut::new();
+        let section = &mut self.section;
+        let taken = response.framing.read_all(
+            bytes,
+            |piece| {
+                if data.is_empty() {
+                    data.reserve(bytes.len());
+                }
+                data.extend_from_slice(piece);
+            },
+            |trailer| section.push(trailer),
+        );
+        let Taken { whole, .. } = taken.map_err(|_| FailureKind::InvalidHead)?;
+        let passed = Passed { taken: whole, data: data.len() };
+        self.rest = data.freeze();
+        if response.framing.is_done() {
+            let trailers = map(self.section.fields(FieldNames::ANY), 0);
+            self.trailers = Some(trailers).filter(|trailers| !trailers.is_empty());
+        }
+        Ok(passed)
+    }
+}
+
+impl Downstream for Client {
+    fn is_spent(&self) -> bool {
+        self.framing.is_done()
+    }
+
+    fn awaits_continue(&self) -> bool {
+        self.awaits_continue
+    }
+
+    fn poll_body(
+        &mut self,
+        cx: &mut Context<'_>,
+        pass: impl FnOnce(&mut Context<'_>, &[u8], usize),
+    ) -> Poll<Result<(), FailureKind>> {
+        let taken = mem::take(&mut self.unreleased);
+        if taken > 0 {
+            self.body.flow_control().release_capacity(taken).map_err(gone)?;
+        }
+        let data = ready!(self.body.poll_data(cx)).transpose().map_err(gone)?;
+        self.unreleased = data.as_ref().map_or(0, Bytes::len);
+        match (&mut self.framing, data) {
+            (Framing::Length(left), Some(data)) => {
+                // `h2` has counted as well. What an endpoint takes for the next request is worth two looks.
+                *left = left.checked_sub(data.len() as u64).ok_or(FailureKind::Client)?;
+                pass(cx, &data, data.len());
+            }
+            (Framing::Length(_), None) => return Poll::Ready(Err(FailureKind::Client)),
+            (_, Some(data)) => scratch::write(|out| {
+                if !data.is_empty() {
+                    // Writing to a vector does not fail.
+                    let _ = write!(out, "{:x}\r\n", data.len());
+                    out.extend_from_slice(&data);
+                    out.extend_from_slice(b"\r\n");
+                }
+                if self.body.is_end_stream() {
+                    out.extend_from_slice(b"0\r\n\r\n");
+                    self.framing = Framing::NONE;
+                }
+                pass(cx, out, data.len());
+            }),
+            (_, None) => {
+                let fields = ready!(self.body.poll_trailers(cx)).map_err(gone)?;
+                scratch::write(|out| {
+                    out.extend_from_slice(b"0\r\n");
+                    for (name, value) in fields.iter().flatten() {
+                        if !is_sound(name, value, self.names) {
+                            return Err(FailureKind::ClientMalformed);
+                        }
+                        if trailers::passes(name.as_str().as_bytes(), self.names) {
+                            line(out, name.as_str().as_bytes(), value.as_bytes());
+                        }
+                    }
+                    out.extend_from_slice(b"\r\n");
+                    self.framing = Framing::NONE;
+                    pass(cx, out, 0);
+                    Ok(())
+                })?;
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn set_stalled(&mut self, stalled: bool) {
+        self.open.set_stalled(stalled);
+    }
+
+    /// The client can take its request back at any time.
+    fn poll_gone(&mut self, cx: &mut Context<'_>, _: bool) -> Poll<()> {
+        let reset = match &mut self.stream {
+            Some(stream) => stream.poll_reset(cx),
+            None => self.reply.poll_reset(cx),
+        };
+        reset.map(|_| ())
+    }
+
+    /// It would say so.
+    fn has_left(&self) -> bool {
+        false
+    }
+
+    fn interim(&mut self, _: &mut Context<'_>, response: &mut Response) -> Result<(), FailureKind> {
+        if response.status == StatusCode::CONTINUE && !mem::take(&mut self.awaits_continue) {
+            return Ok(());
+        }
+        hop_by_hop::response(&mut response.fields, response.status);
+        let head = head(response.status, map(response.fields.iter(), 0));
+        self.reply.send_informational(head).map_err(gone)
+    }
+
+    fn respond(
+        &mut self,
+        _: &mut Context<'_>,
+        response: &mut Response,
+        bytes: &[u8],
+    ) -> Result<Passed, FailureKind> {
+        response.deliver(false);
+        let mut fields = map(response.fields.iter(), 1);
+        fields.insert(DATE, get_cached_date());
+        if response.framing.is_done() {
+            self.send_head(response.status, fields, true)?;
+            return Ok(Passed { taken: 0, data: 0 });
+        }
+        // Before the head, which cannot be taken back. An attempt before this one may have left something.
+        self.section = Section::default();
+        let passed = self.read(response, bytes)?;
+        self.send_head(response.status, fields, false)?;
+        self.complete = response.framing.is_done();
+        self.deliver()?;
+        Ok(passed)
+    }
+
+    fn pass(
+        &mut self,
+        _: &mut Context<'_>,
+        response: &mut Response,
+        bytes: &[u8],
+    ) -> Result<Passed, FailureKind> {
+        let passed = self.read(response, bytes)?;
+        self.complete = response.framing.is_done();
+        self.deliver()?;
+        Ok(passed)
+    }
+
+    fn end(&mut self, _: &mut Context<'_>, _: &Response) -> Result<(), FailureKind> {
+        self.complete = true;
+        self.deliver()
+    }
+
+    fn answer(&mut self, _: &mut Context<'_>, answer: &Answer, bare: bool) -> Result<(), FailureKind> {
+        let mut fields = HeaderMap::with_capacity(answer.fields.len() + 2);
+        fields.insert(DATE, get_cached_date());
+        if answer.has_length() {
+            fields.insert(CONTENT_LENGTH, HeaderValue::from(answer.body.len()));
+        }
+        for (name, value) in &answer.fields {
+            fields.append(name.clone(), value.clone());
+        }
+        let complete = bare || answer.body.is_empty();
+        self.send_head(answer.status, fields, complete)?;
+        if !complete {
+            self.rest = answer.body.clone();
+            self.complete = true;
+            self.deliver()?;
+        }
+        Ok(())
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>, limits: &mut Limits) -> Poll<Result<(), FailureKind>> {
+        while !self.rest.is_empty() {
+            let Some(stream) = &mut self.stream else { break };
+            match stream.poll_capacity(cx) {
+                Poll::Ready(Some(Ok(_))) => {
+                    limits.stall.end();
+                    self.deliver()?;
+                }
+                Poll::Ready(_) => return Poll::Ready(Err(FailureKind::Client)),
+                Poll::Pending => {
+                    limits.stall.begin(Some(STALL));
+                    return Poll::Pending;
+                }
+            }
+        }
+        limits.stall.end();
+        Poll::Ready(Ok(()))
+    }
+
+    fn sent(&self) -> (u64, u64) {
+        (self.head_sent + self.body_sent, self.body_sent)
+    }
+}
+
+fn head(status: StatusCode, fields: HeaderMap) -> http::Response<()> {
+    let mut head = http::Response::new(());
+    *head.status_mut() = status;
+    *head.headers_mut() = fields;
+    head
+}
+
+/// Fields in the form of the protocol, with room for some more. Those of a connection have no place there
+/// (RFC 9113 §8.2.2), whoever has set them.
+fn map<'f>(fields: impl Iterator<Item = (&'f [u8], &'f [u8])>, more: usize) -> HeaderMap {
+    let mut map = HeaderMap::with_capacity(fields.size_hint().0 + more);
+    for (name, value) in fields {
+        let parsed = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value));
+        // What was read as a head holds nothing that could not be a field.
+        let (Ok(name), Ok(value)) = parsed else { continue };
+        if !hop_by_hop::is_connection_field(&name) {
+            map.append(name, value);
+        }
+    }
+    map
+}
+
+/// Bytes of names and values.
+fn length(fields: &HeaderMap) -> u64 {
+    fields.iter().map(|(name, value)| (name.as_str().len() + value.len()) as u64).sum()
+}
+
+fn gone(_: h2::Error) -> FailureKind {
+    FailureKind::Client
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,79 @@
+use std::sync::Arc;
+
+use h2::client;
+use http::Request;
+use tokio::task::JoinHandle;
+
+use super::*;
+use crate::downstream::http2::Streams;
+
+/// Bytes that the client takes before it has looked at any.
+const WINDOW: u32 = 100;
+
+/// Both ends of one stream.
+struct Pair {
+    downstream: Client,
+    response: client::ResponseFuture,
+    _sender: client::SendRequest<Bytes>,
+    _tasks: [JoinHandle<()>; 2],
+}
+
+impl Pair {
+    async fn new() -> Self {
+        let (ours, theirs) = tokio::io::duplex(1024 * 1024);
+        let builder = h2::server::Builder::new();
+        let mut options = client::Builder::new();
+        options.initial_window_size(WINDOW);
+        let (connection, made) = tokio::join!(builder.handshake::<_, Bytes>(ours), options.handshake(theirs));
+        let (mut connection, (mut sender, client)) = (connection.unwrap(), made.unwrap());
+        let client = tokio::spawn(async move { client.await.unwrap() });
+        let request = Request::get("http://a.example/").body(()).unwrap();
+        let (response, _) = sender.send_request(request, true).unwrap();
+        let (request, reply) = connection.accept().await.unwrap().unwrap();
+        let open = Arc::<Streams>::default().open();
+        let downstream = Client::new(request.into_body(), reply, Framing::NONE, FieldNames::ANY, open);
+        let server = tokio::spawn(async move { while connection.accept().await.is_some() {} });
+        Self { downstream, response, _sender: sender, _tasks: [client, server] }
+    }
+}
+
+fn answer(length: usize) -> Answer {
+    let body = vec![b'x'; length].into();
+    Answer { status: StatusCode::OK, fields: Vec::new(), body, close: false }
+}
+
+#[tokio::test]
+async fn what_the_windows_do_not_allow_waits_and_its_time_runs() {
+    let Pair { mut downstream, response, _sender, _tasks } = Pair::new().await;
+    let mut cx = Context::from_waker(Waker::noop());
+    downstream.answer(&mut cx, &answer(1000), false).unwrap();
+    let mut limits = Limits::default();
+    assert!(downstream.poll_flush(&mut cx, &mut limits).is_pending());
+    assert_eq!((downstream.sent().1, downstream.rest.len()), (100, 900));
+    assert!(limits.stall.runs());
+    let mut body = response.await.unwrap().into_body();
+    let reading = async {
+        let mut read = 0;
+        while let Some(piece) = body.data().await {
+            let length = piece.unwrap().len();
+            read += length;
+            body.flow_control().release_capacity(length).unwrap();
+        }
+        read
+    };
+    let flushing = std::future::poll_fn(|cx| downstream.poll_flush(cx, &mut limits));
+    let (read, flushed) = tokio::join!(reading, flushing);
+    assert_eq!((read, flushed), (1000, Ok(())));
+    assert!(!limits.stall.runs() && downstream.sent().1 == 1000);
+}
+
+#[tokio::test]
+async fn a_reset_of_the_client_is_told_from_ours() {
+    let Pair { mut downstream, response, _sender, _tasks } = Pair::new().await;
+    assert!(!downstream.reset());
+    assert!(response.await.unwrap_err().is_reset());
+    let Pair { mut downstream, response, _sender, _tasks } = Pair::new().await;
+    drop(response);
+    std::future::poll_fn(|cx| downstream.poll_gone(cx, false)).await;
+    assert!(downstream.reset());
+}

@@ -1,0 +1,169 @@
+//! Where a request is served, whichever protocol its client speaks and whichever engine carries it.
+//!
+//! The loops of [`downstream`](crate::downstream) call [`serve`] with a head and a client side. The pipeline judges the
+//! head; what it answers itself is sent from here, and what it forwards is carried by an engine that is chosen now,
+//! when the protocol of the pool is known:
+//!
+//! | engine | what |
+//! |---|---|
+//! | `direct` | endpoints of HTTP/1.1. Parses a head where it was read and passes bodies through one buffer of the worker |
+//! | `proxy` | Pingora's `ProxyHttp` |
+//!
+//! No policy knows which engine runs, and where the two differ, one of them has a bug. `tunnel` relays both directions
+//! after a switch to another protocol.
+
+mod answer;
+mod direct;
+pub(crate) mod downstream;
+pub(crate) mod proxy;
+mod questions;
+pub(crate) mod tunnel;
+mod watch;
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::time::Instant;
+
+use http::{Method, StatusCode};
+
+use crate::connection_info::ConnectionInfo;
+use crate::io::alarm::Alarm;
+use crate::message::head::Head;
+use crate::message::request;
+use crate::pipeline::{Answer, Exchange, Outcome, Verdict};
+use crate::worker::Worker;
+use downstream::Downstream;
+use questions::Decision;
+use tunnel::Switched;
+use watch::Watch;
+
+/// How a request ended, as far as the client's connection has to know.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    /// The client has a whole response.
+    Whole,
+    /// Another protocol goes on.
+    Switched(Box<Switched>),
+    /// It broke off. `asked` says that an endpoint was busy with it.
+    Broken { asked: bool },
+}
+
+/// What an engine has made of a request.
+enum Forwarded {
+    /// The client has the endpoint's response, since then.
+    Relayed(Instant),
+    /// Another protocol is spoken from now on.
+    Switched(tunnel::Endpoint),
+    /// The client is to be told this.
+    Answer(Answer),
+    /// There is nothing that could be told to the client.
+    Aborted,
+}
+
+/// What an engine has counted.
+#[derive(Debug, Default)]
+struct Counts {
+    /// The status of the endpoint's response, once something of that went to the client.
+    status: Option<StatusCode>,
+    /// Bytes of the request body that came, free of their coding.
+    received: u64,
+    /// Bytes of the response body that the endpoint of the last attempt has sent, free of their coding.
+    upstream_received: u64,
+}
+
+/// Serves one request from its head to its log line, and gives its client side back.
+pub(crate) async fn serve<D: Downstream>(
+    worker: &Worker,
+    info: &Arc<ConnectionInfo>,
+    mut head: Head,
+    mut downstream: D,
+    alarm: &mut Alarm,
+) -> (D, Ended) {
+    let (mut exchange, verdict) = Exchange::begin(&worker.state, info, &request::view(&head));
+    let mut counts = Counts::default();
+    let forwarded = match decide(verdict, &mut exchange, &head, &mut downstream).await {
+        Decision::Answer(answer) => Forwarded::Answer(answer),
+        Decision::Left => Forwarded::Aborted,
+        Decision::Forward => {
+            direct::forward(worker, &mut downstream, alarm, &mut exchange, &mut head, &mut counts).await
+        }
+    };
+    let mut outcome = Outcome {
+        status: counts.status,
+        body_received: counts.received,
+        upstream_received: counts.upstream_received,
+        ..Outcome::default()
+    };
+    let ended = match forwarded {
+        Forwarded::Relayed(at) => {
+            outcome.ended = Some(at);
+            Ended::Whole
+        }
+        Forwarded::Switched(endpoint) => {
+            return (downstream, Ended::Switched(Box::new(Switched { exchange, endpoint })));
+        }
+        Forwarded::Answer(answer) => {
+            let bare = head.method == Method::HEAD || answer.status == StatusCode::NO_CONTENT;
+            match answer::send(&answer, bare, &mut downstream, alarm).await {
+                Ok(()) => {
+                    outcome.status = Some(answer.status);
+                    Ended::Whole
+                }
+                Err(_) => {
+                    outcome.status = None;
+                    Ended::Broken { asked: false }
+                }
+            }
+        }
+        Forwarded::Aborted => Ended::Broken { asked: true },
+    };
+    outcome.aborted = matches!(ended, Ended::Broken { .. });
+    (outcome.bytes_sent, outcome.body_sent) = downstream.sent();
+    exchange.end(outcome);
+    (downstream, ended)
+}
+
+/// What the verdict comes to. What the client sends while somebody is asked waits.
+async fn decide(
+    verdict: Verdict,
+    exchange: &mut Exchange,
+    head: &Head,
+    downstream: &mut impl Downstream,
+) -> Decision {
+    if let Verdict::Ask(_) = verdict {
+        downstream.set_stalled(!downstream.is_spent());
+    }
+    let mut watch = Watch::default();
+    let left = poll_fn(|cx| watch.poll(cx, downstream));
+    questions::decide(verdict, exchange, &request::view(head), left).await
+}
+
+/// Answers what could not be read as a request.
+pub(crate) async fn refuse(
+    worker: &Worker,
+    info: &Arc<ConnectionInfo>,
+    refusal: Refusal<'_>,
+    downstream: &mut impl Downstream,
+) {
+    let Refusal { request_line, length, status } = refusal;
+    let (mut exchange, answer) = Exchange::refuse(&worker.state, info, request_line, length, status);
+    let sent = answer::send(&answer, false, downstream, &mut Alarm::default()).await;
+    let (bytes_sent, body_sent) = downstream.sent();
+    exchange.end(Outcome {
+        status: sent.is_ok().then_some(answer.status),
+        body_sent,
+        bytes_sent,
+        aborted: sent.is_err(),
+        ..Outcome::default()
+    });
+}
+
+/// A request that is refused because it cannot be read.
+pub(crate) struct Refusal<'a> {
+    /// As much of the first line as there is.
+    pub(crate) request_line: &'a [u8],
+    /// Bytes that arrived.
+    pub(crate) length: usize,
+    /// The answer's status.
+    pub(crate) status: StatusCode,
+}

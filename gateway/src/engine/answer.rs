@@ -1,0 +1,31 @@
+//! Answers of our own on their way to the client.
+
+use std::future::poll_fn;
+use std::mem;
+use std::task::Poll;
+
+use super::downstream::Downstream;
+use crate::io::alarm::Alarm;
+use crate::io::limits::Limits;
+use crate::pipeline::{Answer, FailureKind};
+
+/// Sends an answer; `bare` is one without its body.
+pub(super) async fn send(
+    answer: &Answer,
+    bare: bool,
+    downstream: &mut impl Downstream,
+    alarm: &mut Alarm,
+) -> Result<(), FailureKind> {
+    let (mut limits, mut begun) = (Limits::default(), false);
+    poll_fn(|cx| {
+        if !mem::replace(&mut begun, true) {
+            downstream.answer(cx, answer, bare)?;
+        }
+        let flushed = downstream.poll_flush(cx, &mut limits);
+        if flushed.is_pending() && limits.poll(cx, alarm).is_ready() {
+            return Poll::Ready(Err(FailureKind::Client));
+        }
+        flushed
+    })
+    .await
+}

@@ -1,0 +1,221 @@
+//! The request on its way to an endpoint: head and body, with what is needed to send them again.
+
+use std::mem;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::AsyncWrite;
+
+use crate::engine::downstream::Downstream;
+use crate::engine::tunnel::Flow;
+use crate::io::backlog::Backlog;
+use crate::io::limits::Limits;
+use crate::io::scratch;
+use crate::io::transport::Transport;
+use crate::message::head::Head;
+use crate::message::request;
+use crate::pipeline::FailureKind;
+
+/// Bytes of a request body that are kept for another attempt, as many as Pingora keeps.
+const REPLAY: usize = 64 * 1024;
+
+/// The request of one exchange, over all its attempts.
+#[derive(Debug)]
+pub(super) struct Upload {
+    /// Bytes of the body that came, free of their coding.
+    pub(super) received: u64,
+    /// All that came of the body, as it came, unless that was too much.
+    replay: Vec<u8>,
+    lost: bool,
+    backlog: Backlog,
+    pub(super) state: Sending,
+}
+
+/// How far an attempt has come with its request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sending {
+    /// Nothing is sent.
+    Head,
+    /// There is more to send.
+    More,
+    /// All is sent.
+    Done,
+    /// The endpoint takes no more. It may have answered before that.
+    Broken,
+}
+
+/// What an attempt sends, and how long it waits with it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outgoing<'r> {
+    /// As the pipeline has it for the endpoint.
+    pub(super) head: &'r Head,
+    /// The connection to the endpoint is not kept.
+    pub(super) last: bool,
+    /// The endpoint may switch protocols: the client has asked for it, and so does the head.
+    pub(super) upgrade: bool,
+    /// For the client's next bytes.
+    pub(super) client: Duration,
+    /// For the endpoint to take some.
+    pub(super) endpoint: Option<Duration>,
+}
+
+impl Upload {
+    pub(super) fn new() -> Self {
+        Self {
+            received: 0,
+            replay: Vec::new(),
+            lost: false,
+            backlog: Backlog::default(),
+            state: Sending::Head,
+        }
+    }
+
+    /// Whether all that came of the body can be sent again.
+    pub(super) fn is_replayable(&self) -> bool {
+        !self.lost
+    }
+
+    /// Whether there is something left to send.
+    pub(super) fn is_sending(&self) -> bool {
+        matches!(self.state, Sending::Head | Sending::More)
+    }
+
+    /// Whether the endpoint has yet to take some of what was sent.
+    pub(super) fn is_stalled(&self) -> bool {
+        !self.backlog.is_empty()
+    }
+
+    /// The client's side of a connection once the endpoint has switched protocols.
+    pub(super) fn take_flow(&mut self) -> Flow {
+        Flow::after(mem::take(&mut self.backlog), self.received)
+    }
+
+    /// Bytes of this attempt, head included, that the endpoint's socket has taken.
+    pub(super) fn sent(&self) -> u64 {
+        self.backlog.taken()
+    }
+
+    /// Begins an attempt.
+    pub(super) fn begin(&mut self) {
+        self.state = Sending::Head;
+        self.backlog.clear();
+    }
+
+    /// Sends the head, what earlier attempts have sent of the body, and what is there of the rest.
+    fn send_head(
+        &mut self,
+        cx: &mut Context<'_>,
+        outgoing: &Outgoing<'_>,
+        downstream: &mut impl Downstream,
+        to: &mut Transport,
+    ) -> Result<(), FailureKind> {
+        self.state = Sending::More;
+        let Self { received, replay, lost, backlog, .. } = self;
+        // `Connection` names the upgrade then, and nothing besides.
+        let last = outgoing.last && !outgoing.upgrade;
+        scratch::write(|out| {
+            request::write(outgoing.head, out, last);
+            out.extend_from_slice(replay);
+            if !downstream.is_spent() {
+                let read = downstream.poll_body(cx, |_, bytes, data| {
+                    keep(replay, lost, bytes);
+                    *received += data as u64;
+                    out.extend_from_slice(bytes);
+                });
+                if let Poll::Ready(Err(kind)) = read {
+                    return Err(kind);
+                }
+            }
+            backlog.send(cx, to, out);
+            Ok(())
+        })
+    }
+
+    /// Sends what there is, reads on, sends that. Ready when there is nothing left to do.
+    pub(super) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        downstream: &mut impl Downstream,
+        to: &mut Transport,
+        limits: &mut Limits,
+        outgoing: &Outgoing<'_>,
+    ) -> Poll<Result<(), FailureKind>> {
+        if self.state == Sending::Head {
+            self.send_head(cx, outgoing, downstream, to)?;
+        }
+        loop {
+            let before = self.backlog.len();
+            let sent = self.backlog.poll_send(cx, to);
+            if self.backlog.len() < before {
+                limits.send.end();
+            }
+            match sent {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(_)) => {
+                    self.state = Sending::Broken;
+                    return Poll::Ready(Ok(()));
+                }
+                Poll::Pending => {
+                    limits.send.begin(outgoing.endpoint);
+                    return Poll::Pending;
+                }
+            }
+            if downstream.is_spent() {
+                match Pin::new(&mut *to).poll_flush(cx) {
+                    Poll::Pending => {
+                        limits.send.begin(outgoing.endpoint);
+                        return Poll::Pending;
+                    }
+                    Poll::Ready(Ok(())) => self.state = Sending::Done,
+                    Poll::Ready(Err(_)) => self.state = Sending::Broken,
+                }
+                limits.send.end();
+                return Poll::Ready(Ok(()));
+            }
+            let read = self.poll_read(cx, downstream, to);
+            if read.is_pending() {
+                limits.body.begin(Some(outgoing.client));
+                // What TLS has not written yet would wait for the client's next bytes.
+                match Pin::new(&mut *to).poll_flush(cx) {
+                    Poll::Pending => limits.send.begin(outgoing.endpoint),
+                    Poll::Ready(Ok(())) => limits.send.end(),
+                    Poll::Ready(Err(_)) => {
+                        self.state = Sending::Broken;
+                        return Poll::Ready(Ok(()));
+                    }
+                }
+            }
+            ready!(read)?;
+            limits.body.end();
+        }
+    }
+
+    /// Reads a piece of the body and passes it on.
+    fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        downstream: &mut impl Downstream,
+        to: &mut Transport,
+    ) -> Poll<Result<(), FailureKind>> {
+        let Self { received, replay, lost, backlog, .. } = self;
+        downstream.poll_body(cx, |cx, bytes, data| {
+            keep(replay, lost, bytes);
+            *received += data as u64;
+            backlog.send(cx, to, bytes);
+        })
+    }
+}
+
+/// Keeps a piece of the body for another attempt.
+fn keep(replay: &mut Vec<u8>, lost: &mut bool, bytes: &[u8]) {
+    if replay.len() + bytes.len() > REPLAY {
+        *lost = true;
+        *replay = Vec::new();
+    } else if !*lost {
+        replay.extend_from_slice(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests;

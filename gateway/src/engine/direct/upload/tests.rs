@@ -1,0 +1,132 @@
+//! An upload to an endpoint that speaks TLS, from a client that pauses.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+
+use rustls::pki_types::ServerName;
+use tokio::io::AsyncReadExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::{TlsAcceptor, TlsConnector};
+
+use super::*;
+use crate::engine::downstream::Passed;
+use crate::message::field_names::FieldNames;
+use crate::message::response::Response;
+use crate::pipeline::Answer;
+use crate::upstream::connection::UNVERIFIED;
+
+/// Less than rustls takes at once, and much more than the sockets do.
+const PIECE: usize = 48 * 1024;
+const SOCKET: usize = 4 * 1024;
+
+/// A client that sends one piece of its body and then nothing.
+struct Pauses {
+    sent: bool,
+}
+
+impl Downstream for Pauses {
+    fn is_spent(&self) -> bool {
+        false
+    }
+
+    fn awaits_continue(&self) -> bool {
+        false
+    }
+
+    fn poll_body(
+        &mut self,
+        cx: &mut Context<'_>,
+        pass: impl FnOnce(&mut Context<'_>, &[u8], usize),
+    ) -> Poll<Result<(), FailureKind>> {
+        if std::mem::replace(&mut self.sent, true) {
+            return Poll::Pending;
+        }
+        pass(cx, &[b'x'; PIECE], PIECE);
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_gone(&mut self, _: &mut Context<'_>, _: bool) -> Poll<()> {
+        Poll::Pending
+    }
+
+    fn has_left(&self) -> bool {
+        false
+    }
+
+    fn interim(&mut self, _: &mut Context<'_>, _: &mut Response) -> Result<(), FailureKind> {
+        unreachable!("nothing is answered")
+    }
+
+    fn respond(&mut self, _: &mut Context<'_>, _: &mut Response, _: &[u8]) -> Result<Passed, FailureKind> {
+        unreachable!("nothing is answered")
+    }
+
+    fn pass(&mut self, _: &mut Context<'_>, _: &mut Response, _: &[u8]) -> Result<Passed, FailureKind> {
+        unreachable!("nothing is answered")
+    }
+
+    fn end(&mut self, _: &mut Context<'_>, _: &Response) -> Result<(), FailureKind> {
+        unreachable!("nothing is answered")
+    }
+
+    fn answer(&mut self, _: &mut Context<'_>, _: &Answer, _: bool) -> Result<(), FailureKind> {
+        unreachable!("nothing is answered")
+    }
+
+    fn poll_flush(&mut self, _: &mut Context<'_>, _: &mut Limits) -> Poll<Result<(), FailureKind>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn sent(&self) -> (u64, u64) {
+        (0, 0)
+    }
+}
+
+async fn pair() -> (Transport, tokio_rustls::server::TlsStream<TcpStream>) {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let certificate = rcgen::CertificateParams::new(["other".into()]).unwrap().self_signed(&key).unwrap();
+    let config = rustls::ServerConfig::builder_with_provider(crate::tls::provider())
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], key.serialize_der().try_into().unwrap())
+        .unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    socket2::SockRef::from(&listener).set_recv_buffer_size(SOCKET).unwrap();
+    let ours = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    socket2::SockRef::from(&ours).set_send_buffer_size(SOCKET).unwrap();
+    let (theirs, _) = listener.accept().await.unwrap();
+    let name = ServerName::try_from("other").unwrap();
+    let connector = TlsConnector::from(UNVERIFIED.clone());
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let (ours, theirs) = tokio::join!(connector.connect(name, ours), acceptor.accept(theirs));
+    (Transport::Tls(Box::new(ours.unwrap().into())), theirs.unwrap())
+}
+
+#[tokio::test]
+async fn what_tls_had_not_written_when_the_client_paused_waited_for_its_next_bytes() {
+    let (mut to, mut endpoint) = pair().await;
+    let head = b"POST / HTTP/1.1\r\nHost: a.example\r\nContent-Length: 1000000\r\n\r\n";
+    let head = Head::read(head, FieldNames::ANY).unwrap();
+    let minute = Duration::from_secs(60);
+    let outgoing =
+        Outgoing { head: &head, last: false, upgrade: false, client: minute, endpoint: Some(minute) };
+    let (mut upload, mut downstream, mut limits) = (Upload::new(), Pauses { sent: false }, Limits::default());
+    let mut upload = poll_fn(|cx| {
+        upload.poll(cx, &mut downstream, &mut to, &mut limits, &outgoing).map(|ended| ended.is_ok())
+    });
+    let mut seen = Vec::new();
+    let reading = async {
+        // The endpoint begins to read when nothing moves any more.
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        while seen.len() < head.length + PIECE {
+            assert_ne!(endpoint.read_buf(&mut seen).await.unwrap(), 0);
+        }
+    };
+    tokio::select! {
+        ended = &mut upload => panic!("the body is not complete: {ended}"),
+        read = tokio::time::timeout(minute / 4, reading) => read.expect("all that the client sent"),
+    }
+}

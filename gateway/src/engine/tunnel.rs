@@ -1,0 +1,272 @@
+//! A connection whose endpoint has switched protocols (RFC 9110 §7.8): from then on bytes pass both ways, and
+//! nobody looks at them.
+//!
+//! A direction is read only when its other side has taken everything, so it holds no more than one read, and
+//! nothing while it waits. The end of one side is passed on, and the other direction goes on: nginx and
+//! `HttpProxy` end both, and cut off what the other side has still to say. What a request needed besides has
+//! been dropped by now, because most of these connections are idle most of the time, and for long.
+
+use std::future::poll_fn;
+use std::io;
+use std::mem;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use http::StatusCode;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::descriptors::Place;
+use crate::io::alarm::Alarm;
+use crate::io::backlog::Backlog;
+use crate::io::limits::Limit;
+use crate::io::limits::Limits;
+use crate::io::limits::STALL;
+use crate::io::scratch;
+use crate::io::transport::Transport;
+use crate::io::wire::Wire;
+use crate::pipeline::{Exchange, Outcome};
+use crate::upstream::connection::Connection;
+
+/// Both directions, between a response head with status 101 and the end. Its own end is that of the exchange,
+/// whoever brings it about.
+#[derive(Debug)]
+pub(crate) struct Tunnel {
+    exchange: Exchange,
+    endpoint: Transport,
+    _place: Place,
+    up: Flow,
+    down: Flow,
+    /// Bytes of heads that went to the client, or wait for it.
+    heads: u64,
+    limits: Limits,
+    /// For any bytes, in either direction (nginx's `proxy_read_timeout`).
+    idle: Option<Duration>,
+    /// For the endpoint to take some.
+    patience: Option<Duration>,
+    whole: bool,
+}
+
+/// One direction.
+#[derive(Debug, Default)]
+pub(crate) struct Flow {
+    /// Read but not taken.
+    backlog: Backlog,
+    /// Bytes that were read.
+    bytes: u64,
+    state: Flowing,
+    /// Something may not have left yet.
+    unsent: bool,
+    /// Bytes have moved since somebody last asked.
+    moved: bool,
+}
+
+/// How far a direction has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Flowing {
+    #[default]
+    Open,
+    /// Its source has ended.
+    Ending,
+    /// So has its other side been told.
+    Ended,
+}
+
+/// What a request leaves behind when its endpoint switches protocols.
+#[derive(Debug)]
+pub(crate) struct Switched {
+    pub(super) exchange: Exchange,
+    pub(super) endpoint: Endpoint,
+}
+
+/// The endpoint's side of that.
+#[derive(Debug)]
+pub(super) struct Endpoint {
+    pub(super) connection: Connection,
+    /// For any bytes, in either direction.
+    pub(super) read_timeout: Option<Duration>,
+    /// For the endpoint to take some.
+    pub(super) send_timeout: Option<Duration>,
+    /// The request, as far as it has come.
+    pub(super) up: Flow,
+}
+
+impl Tunnel {
+    /// A tunnel behind a response. The client has sent `ahead` behind its request.
+    pub(crate) fn new(switched: Switched, ahead: &[u8], down: Flow, heads: u64) -> Box<Self> {
+        let Switched { exchange, endpoint } = switched;
+        let Endpoint { connection, read_timeout: idle, send_timeout: patience, mut up } = endpoint;
+        let Connection { stream: endpoint, place: _place, .. } = connection;
+        up.push(ahead);
+        let (limits, whole) = (Limits::default(), false);
+        Box::new(Self { exchange, endpoint, _place, up, down, heads, limits, idle, patience, whole })
+    }
+
+    /// Relays until both sides have ended, or one breaks off, or a limit is over.
+    pub(crate) async fn run(mut self: Box<Self>, mut client: Box<Wire>, alarm: &mut Alarm) {
+        self.whole = poll_fn(|cx| self.poll(cx, &mut client.transport, alarm)).await.is_ok();
+    }
+
+    /// Goes on as far as it can.
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        client: &mut Transport,
+        alarm: &mut Alarm,
+    ) -> Poll<io::Result<()>> {
+        let Self { endpoint, up, down, limits, .. } = self;
+        // Both before either's failure is looked at: who takes no more may have said something before that.
+        let (sent, received) = (up.poll(cx, client, endpoint), down.poll(cx, endpoint, client));
+        if (sent?, received?) == (Poll::Ready(()), Poll::Ready(())) {
+            return Poll::Ready(Ok(()));
+        }
+        let moved = [up.wait(&mut limits.send, self.patience), down.wait(&mut limits.stall, Some(STALL))];
+        if moved.contains(&true) {
+            limits.read.end();
+        }
+        limits.read.begin(self.idle);
+        limits.poll(cx, alarm).map(|_| Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl Drop for Tunnel {
+    fn drop(&mut self) {
+        let waiting = self.down.backlog.len() as u64;
+        self.exchange.end(Outcome {
+            status: Some(StatusCode::SWITCHING_PROTOCOLS),
+            body_sent: self.down.bytes.saturating_sub(waiting),
+            bytes_sent: (self.heads + self.down.bytes).saturating_sub(waiting),
+            body_received: self.up.bytes,
+            upstream_received: self.down.bytes,
+            aborted: !self.whole,
+            ended: None,
+        });
+    }
+}
+
+impl Flow {
+    /// The rest of a direction after so many bytes.
+    pub(crate) fn after(backlog: Backlog, bytes: u64) -> Self {
+        // What was handed to TLS may wait there, even when nothing does here.
+        Self { backlog, bytes, unsent: true, ..Self::default() }
+    }
+
+    /// Adds bytes that were read before.
+    fn push(&mut self, bytes: &[u8]) {
+        self.backlog.push(bytes);
+        self.bytes += bytes.len() as u64;
+    }
+
+    /// Moves what comes, as fast as it is taken. Ready once the end is passed on.
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &mut Transport,
+        to: &mut Transport,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            if self.unsent {
+                ready!(self.poll_send(cx, to))?;
+            }
+            match self.state {
+                Flowing::Open => ready!(self.poll_read(cx, from, to))?,
+                Flowing::Ending => {
+                    ready!(Pin::new(&mut *to).poll_shutdown(cx))?;
+                    self.state = Flowing::Ended;
+                }
+                Flowing::Ended => return Poll::Ready(Ok(())),
+            }
+        }
+    }
+
+    /// Ready when all that was read has left.
+    fn poll_send(&mut self, cx: &mut Context<'_>, to: &mut Transport) -> Poll<io::Result<()>> {
+        let before = self.backlog.len();
+        let sent = self.backlog.poll_send(cx, to);
+        self.moved |= self.backlog.len() < before;
+        ready!(sent)?;
+        ready!(Pin::new(to).poll_flush(cx))?;
+        self.backlog.rest();
+        self.unsent = false;
+        Poll::Ready(Ok(()))
+    }
+
+    /// Reads once and passes on what came, or learns of the end.
+    fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &mut Transport,
+        to: &mut Transport,
+    ) -> Poll<io::Result<()>> {
+        scratch::read(|buffer| {
+            let mut buf = ReadBuf::new(buffer);
+            ready!(Pin::new(from).poll_read(cx, &mut buf))?;
+            let bytes = buf.filled();
+            self.moved = true;
+            match bytes {
+                [] => self.state = Flowing::Ending,
+                _ => {
+                    self.bytes += bytes.len() as u64;
+                    self.unsent = true;
+                    self.backlog.send(cx, to, bytes);
+                }
+            }
+            Poll::Ready(Ok(()))
+        })
+    }
+
+    /// Lets `limit` run while the other side does not take what there is for it. Says whether bytes have moved.
+    fn wait(&mut self, limit: &mut Limit, patience: Option<Duration>) -> bool {
+        let moved = mem::take(&mut self.moved);
+        if moved {
+            limit.end();
+        }
+        match self.unsent || self.state == Flowing::Ending {
+            true => limit.begin(patience),
+            false => limit.end(),
+        }
+        moved
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    /// Thousands of them are idle at any time.
+    #[test]
+    fn it_is_small() {
+        assert!(size_of::<Tunnel>() <= 960, "{} bytes", size_of::<Tunnel>());
+    }
+
+    async fn pair() -> (Transport, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let ours = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        (Transport::Plain(ours), listener.accept().await.unwrap().0)
+    }
+
+    #[tokio::test]
+    async fn a_direction_holds_one_read_and_nothing_once_that_is_taken() {
+        const ALL: usize = 32 * 1024 * 1024;
+        let ((mut from, mut source), (mut to, mut sink)) = (pair().await, pair().await);
+        let mut flow = Flow::default();
+        let writer = tokio::spawn(async move { source.write_all(&vec![b'x'; ALL]).await });
+        // Nobody reads, so that the sockets are full some time.
+        poll_fn(|cx| match flow.poll(cx, &mut from, &mut to) {
+            Poll::Pending if !flow.backlog.is_empty() => Poll::Ready(()),
+            other => other.map(|ended| panic!("{ended:?}")),
+        })
+        .await;
+        assert!(flow.wait(&mut Limit::default(), None), "something has moved");
+        assert!(flow.unsent && (1..=64 * 1024).contains(&flow.backlog.len()), "{flow:?}");
+        let mut seen = Vec::new();
+        let (moved, read) =
+            tokio::join!(poll_fn(|cx| flow.poll(cx, &mut from, &mut to)), sink.read_to_end(&mut seen));
+        assert_eq!((moved.unwrap(), read.unwrap()), ((), ALL));
+        assert_eq!((flow.bytes, flow.backlog.capacity()), (ALL as u64, 0));
+        writer.await.unwrap().unwrap();
+    }
+}

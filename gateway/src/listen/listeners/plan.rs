@@ -1,0 +1,167 @@
+//! Which sockets are opened, kept and closed.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sluice_config::{Bind, BindError, BindResult, GroupId, ListenerGroup};
+
+use super::{Entry, Inner, SocketKey};
+use crate::listen::bind::{bind, explain, is_unsupported};
+
+/// How long a socket stays open after another has taken over some of its clients: for handshakes that are under way.
+const HANDSHAKE: Duration = Duration::from_secs(1);
+
+/// An open socket.
+#[derive(Debug)]
+pub(super) struct Open {
+    /// With the real port.
+    pub(super) address: SocketAddr,
+    pub(super) socket: Arc<TcpListener>,
+    pub(super) entry: Entry,
+    /// When it closes, if it does.
+    pub(super) leaves: Option<Instant>,
+}
+
+impl Inner {
+    /// Brings the sockets to what the groups ask for.
+    pub(super) fn reconcile(&mut self, now: Instant) -> BTreeMap<GroupId, Vec<BindResult>> {
+        let groups = self.groups.clone();
+        let wanted: Vec<_> = groups.values().flat_map(wanted).collect();
+        let mut taken: HashMap<SocketKey, Entry> = HashMap::new();
+        let mut outcomes = Vec::with_capacity(wanted.len());
+        for (key, entry, bound) in &wanted {
+            let result = match taken.get(key) {
+                // Said twice.
+                Some(other) if other == entry => continue,
+                Some(other) => Err(Some(is_taken(key, bound, &other.group))),
+                None => self.socket(key, entry, bound),
+            };
+            let (address, error) = match result {
+                Ok(address) => {
+                    taken.insert(key.clone(), entry.clone());
+                    (address, None)
+                }
+                Err(Some(error)) => (key.address, Some(error)),
+                Err(None) => continue,
+            };
+            outcomes.push((entry, BindResult { address, error }));
+        }
+        let failed = outcomes.iter().filter(|(_, result)| result.error.is_some());
+        self.incomplete = failed.map(|(entry, _)| Entry::clone(entry)).collect();
+        let (incomplete, entries) = (&self.incomplete, wanted.iter().map(|(_, entry, _)| entry));
+        self.complete.retain(|entry| entries.clone().any(|wanted| wanted == entry));
+        self.complete.extend(entries.filter(|entry| !incomplete.contains(entry)).cloned());
+        self.let_go(&taken, now);
+        let mut results: BTreeMap<_, Vec<_>> = groups.keys().map(|id| (id.clone(), Vec::new())).collect();
+        for (entry, mut result) in outcomes {
+            if let Some(error) = &mut result.error {
+                let old = self.sockets.iter();
+                let old = old.filter(|(key, open)| open.entry == *entry && !taken.contains_key(key));
+                error.instead = old.map(|(_, open)| open.address).collect();
+                error.instead.sort();
+            }
+            results.entry(entry.group.clone()).or_default().push(result);
+        }
+        results
+    }
+
+    /// The real address of the socket for a key, bound if need be. `Err(None)` where the machine has no IPv6 and
+    /// another address stands in.
+    fn socket(
+        &mut self,
+        key: &SocketKey,
+        entry: &Entry,
+        bound: &Bind,
+    ) -> Result<SocketAddr, Option<BindError>> {
+        if let Some(open) = self.sockets.get_mut(key) {
+            open.entry.clone_from(entry);
+            open.leaves = None;
+            return Ok(open.address);
+        }
+        let beside: Vec<_> = self
+            .sockets
+            .values()
+            .filter(|open| contains(open.address, key.address) || contains(key.address, open.address))
+            .map(|open| open.socket.clone())
+            .collect();
+        let socket =
+            bind(key.address, &beside).and_then(|socket| Ok((socket.local_addr()?, Arc::new(socket))));
+        match socket {
+            Ok((address, socket)) => {
+                let open = Open { address, socket, entry: entry.clone(), leaves: None };
+                self.sockets.insert(key.clone(), open);
+                Ok(address)
+            }
+            Err(error)
+                if key.address.is_ipv6()
+                    && key.address.ip().is_unspecified()
+                    && bound.addresses.len() > 1
+                    && is_unsupported(&error) =>
+            {
+                if !std::mem::replace(&mut self.told_of_ipv6, true) {
+                    tracing::info!(address = %key.address, "this machine has no IPv6; listening on IPv4 alone");
+                }
+                Err(None)
+            }
+            Err(error) => Err(Some(explain(&error, key.address, bound))),
+        }
+    }
+
+    /// Closes what nobody asks for any more, each in its time.
+    fn let_go(&mut self, taken: &HashMap<SocketKey, Entry>, now: Instant) {
+        let wanted: Vec<(SocketAddr, Entry)> = taken
+            .keys()
+            .filter_map(|key| self.sockets.get(key))
+            .map(|open| (open.address, open.entry.clone()))
+            .collect();
+        self.sockets.retain(|key, open| {
+            if taken.contains_key(key) {
+                return true;
+            }
+            if self.incomplete.contains(&open.entry) {
+                open.leaves = None;
+                return true;
+            }
+            if let Some((_, entry)) = wanted.iter().find(|(wanted, _)| contains(*wanted, open.address)) {
+                open.entry.clone_from(entry);
+                open.leaves = None;
+                return true;
+            }
+            if !wanted.iter().any(|(wanted, _)| contains(open.address, *wanted)) {
+                return false;
+            }
+            *open.leaves.get_or_insert(now + HANDSHAKE) > now
+        });
+    }
+}
+
+/// What a group asks for, and what it is to lead to.
+fn wanted(group: &Arc<ListenerGroup>) -> impl Iterator<Item = (SocketKey, Entry, &Bind)> {
+    group.binds.iter().enumerate().flat_map(move |(index, bind)| {
+        let (declared_port, protocol) = (bind.declared_port, bind.protocol);
+        let entry = Entry { group: group.id.clone(), declared_port, protocol };
+        bind.addresses.iter().map(move |ip| {
+            let any = (bind.port == 0).then(|| (group.id.clone(), index));
+            (SocketKey { address: SocketAddr::new(*ip, bind.port), any }, entry.clone(), bind)
+        })
+    })
+}
+
+/// Whether a socket of the first address would also get what is for the second, a narrower one. `[::]` takes IPv6
+/// only.
+fn contains(wide: SocketAddr, narrow: SocketAddr) -> bool {
+    let same_family =
+        matches!((wide.ip(), narrow.ip()), (IpAddr::V4(_), IpAddr::V4(_)) | (IpAddr::V6(_), IpAddr::V6(_)));
+    same_family && wide.port() == narrow.port() && wide.ip().is_unspecified() && !narrow.ip().is_unspecified()
+}
+
+fn is_taken(key: &SocketKey, bind: &Bind, by: &GroupId) -> BindError {
+    BindError {
+        message: format!("port {} is taken by listener group {by}", key.address.port()),
+        remedy: format!("choose another with {}", bind.source),
+        foreign: false,
+        instead: Vec::new(),
+    }
+}

@@ -1,0 +1,307 @@
+//! Connections to endpoints that wait for their next request. Each worker has its own and shares them with
+//! nobody, so there is nothing to lock.
+//!
+//! The last one put back is the first one taken: it is the warmest, and the others grow old and go. Nobody waits
+//! on an idle connection; whether the endpoint has closed it is looked up when it is taken, and by a sweep now
+//! and then, which also ends those whose time is over. A connection is only ever taken for the same address
+//! spoken to in the same way, trust included.
+//!
+//! The pool may hold as many as its size says, or as many as were in use at a time lately, if these are more. With
+//! less room than that, a gateway that has more to do than it can would open and close a connection for every request
+//! for which there is no room, just when it has no time to spare. While requests wait for a descriptor it keeps no more than
+//! the share of its worker: what is idle here is what another worker cannot have.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use sluice_config::UpstreamProtocol;
+
+use super::connection::Connection;
+use crate::descriptors::is_short;
+use crate::pipeline::Upstream;
+
+/// Between two looks at what is idle.
+const SWEEP: Duration = Duration::from_secs(1);
+
+/// What makes connections exchangeable. Whatever concerns trust has to be part of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    address: SocketAddr,
+    protocol: UpstreamProtocol,
+}
+
+impl Hash for Key {
+    /// Addresses come from the configuration, where nobody makes them collide on purpose.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let ip = match self.address.ip() {
+            IpAddr::V4(ip) => u64::from(ip.to_bits()),
+            IpAddr::V6(ip) => (ip.to_bits() >> 64) as u64 ^ ip.to_bits() as u64,
+        };
+        state.write_u64(ip << 16 ^ u64::from(self.address.port()) ^ (self.protocol as u64) << 60);
+    }
+}
+
+/// One multiplication: enough for keys that nobody chooses.
+#[derive(Default)]
+struct OneWord(u64);
+
+impl Hasher for OneWord {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        let mixed = (self.0 ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ mixed >> 32;
+    }
+}
+
+#[derive(Default)]
+struct Pool {
+    /// In the order in which they were put back. Empty lists go with the next sweep.
+    idle: HashMap<Key, VecDeque<Idle>, BuildHasherDefault<OneWord>>,
+    count: usize,
+    /// The size that is configured.
+    size: usize,
+    /// The worker's share of all idle connections.
+    share: usize,
+    sweeping: bool,
+    used: Used,
+}
+
+/// How many connections are in use at a time.
+#[derive(Default)]
+struct Used {
+    now: usize,
+    /// The most since the last sweep, and between the two before.
+    most: [usize; 2],
+}
+
+/// A connection in use, or on its way to be.
+pub(crate) struct InUse(());
+
+struct Idle {
+    connection: Connection,
+    since: Instant,
+    /// When it must be gone.
+    until: Instant,
+}
+
+thread_local! {
+    static POOL: RefCell<Pool> = RefCell::default();
+}
+
+impl Key {
+    pub(crate) fn of(upstream: &Upstream) -> Self {
+        Self { address: upstream.address, protocol: upstream.protocol }
+    }
+}
+
+impl InUse {
+    pub(crate) fn new() -> Self {
+        POOL.with_borrow_mut(|pool| pool.used.add());
+        Self(())
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        // With the thread goes the pool.
+        let _ = POOL.try_with(|pool| pool.borrow_mut().used.now -= 1);
+    }
+}
+
+impl Used {
+    fn add(&mut self) {
+        self.now += 1;
+        self.most[0] = self.most[0].max(self.now);
+    }
+
+    fn lately(&self) -> usize {
+        self.most[0].max(self.most[1])
+    }
+
+    fn sweep(&mut self) {
+        self.most = [self.now, self.most[0]];
+    }
+}
+
+/// A connection for this try that is alive as far as can be told.
+pub(crate) fn take(upstream: &Upstream) -> Option<Connection> {
+    if upstream.fresh {
+        return None;
+    }
+    let (taken, _dead) = POOL.with_borrow_mut(|pool| pool.take(upstream));
+    taken
+}
+
+/// Ends the connection that has been idle longest: there is no room for one that is needed.
+pub(crate) fn let_go() {
+    let _gone = POOL.with_borrow_mut(Pool::let_go);
+}
+
+/// Puts a connection back after a request, if it may serve another.
+pub(crate) fn put(mut connection: Connection, upstream: &Upstream, size: usize, share: usize, now: Instant) {
+    connection.served += 1;
+    let keep = upstream.keep_alive;
+    let until = (now + keep.idle).min(connection.made + keep.age);
+    if size == 0 || connection.served >= keep.requests || until <= now {
+        return;
+    }
+    let idle = Idle { connection, since: now, until };
+    let (_gone, sweep) = POOL.with_borrow_mut(|pool| {
+        (pool.size, pool.share) = (size, share);
+        let gone = pool.put(Key::of(upstream), idle, is_short());
+        (gone, !std::mem::replace(&mut pool.sweeping, true))
+    });
+    if sweep {
+        tokio::spawn(sweeps());
+    }
+}
+
+/// Looks at what is idle until there is nothing.
+async fn sweeps() {
+    loop {
+        tokio::time::sleep(SWEEP).await;
+        let (_gone, more) = POOL.with_borrow_mut(|pool| {
+            let gone = pool.sweep(Instant::now(), is_short());
+            pool.sweeping = pool.count > 0;
+            (gone, pool.sweeping)
+        });
+        if !more {
+            return;
+        }
+    }
+}
+
+/// What is not kept is handed out, so that it is closed when nobody borrows the pool.
+type Gone = Vec<Idle>;
+
+impl Pool {
+    fn take(&mut self, upstream: &Upstream) -> (Option<Connection>, Gone) {
+        let mut gone = Vec::new();
+        let Some(list) = self.idle.get_mut(&Key::of(upstream)) else { return (None, gone) };
+        let mut taken = None;
+        while let Some(mut idle) = list.pop_back() {
+            self.count -= 1;
+            let alive = idle.until > upstream.began && idle.connection.is_quiet();
+            // What cannot be sent twice is worth a system call.
+            if alive && (upstream.repeatable || idle.connection.is_quiet_now()) {
+                idle.connection.reused = true;
+                taken = Some(idle.connection);
+                break;
+            }
+            gone.push(idle);
+        }
+        (taken, gone)
+    }
+
+    fn put(&mut self, key: Key, idle: Idle, is_short: bool) -> Gone {
+        self.idle.entry(key).or_default().push_back(idle);
+        self.count += 1;
+        let mut gone = Vec::new();
+        self.shrink(&mut gone, is_short);
+        gone
+    }
+
+    fn sweep(&mut self, now: Instant, is_short: bool) -> Gone {
+        let mut gone = Vec::new();
+        self.idle.retain(|_, list| {
+            for _ in 0..list.len() {
+                let Some(mut idle) = list.pop_front() else { break };
+                match idle.until > now && idle.connection.is_quiet() {
+                    true => list.push_back(idle),
+                    false => gone.push(idle),
+                }
+            }
+            !list.is_empty()
+        });
+        self.count -= gone.len();
+        self.used.sweep();
+        self.shrink(&mut gone, is_short);
+        gone
+    }
+
+    /// Lets those go that have been idle longest, until there are no more than there is room for. `is_short` says that
+    /// requests wait for a descriptor.
+    fn shrink(&mut self, gone: &mut Gone, is_short: bool) {
+        let wanted = self.size.max(self.used.lately());
+        let most = if is_short { wanted.min(self.share) } else { wanted };
+        while self.count > most {
+            let Some(oldest) = self.let_go() else { break };
+            gone.push(oldest);
+        }
+    }
+
+    /// The one that has been idle longest.
+    fn let_go(&mut self) -> Option<Idle> {
+        let lists = self.idle.values_mut().filter(|list| !list.is_empty());
+        let oldest = lists.min_by_key(|list| list.front().map(|idle| idle.since))?.pop_front()?;
+        self.count -= 1;
+        Some(oldest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::connection::tests::used;
+    use super::*;
+
+    const ROOM: usize = 1;
+    const SHARE: usize = 2;
+
+    /// A pool after so many requests at a time, and the endpoint's side of their connections.
+    async fn after(requests: usize) -> (Pool, Vec<std::net::TcpStream>) {
+        let key = Key { address: ([127, 0, 0, 1], 80).into(), protocol: UpstreamProtocol::Http };
+        let (mut pool, mut endpoints) = (Pool { size: ROOM, share: SHARE, ..Pool::default() }, Vec::new());
+        (0..requests).for_each(|_| pool.used.add());
+        for _ in 0..requests {
+            let (connection, endpoint) = used().await;
+            let since = Instant::now();
+            let idle = Idle { connection, since, until: since + Duration::from_secs(3600) };
+            assert!(pool.put(key, idle, false).is_empty());
+            pool.used.now -= 1;
+            endpoints.push(endpoint);
+        }
+        (pool, endpoints)
+    }
+
+    #[tokio::test]
+    async fn requests_for_which_the_pool_has_no_room_opened_a_connection_each() {
+        let (mut pool, _endpoints) = after(4).await;
+        assert_eq!(pool.count, 4);
+        let gone = pool.sweep(Instant::now(), false);
+        assert_eq!((pool.count, gone.len()), (4, 0), "there may be as many again");
+    }
+
+    /// What had been in use lately was kept, however little was left: one worker could keep what others waited for.
+    #[tokio::test]
+    async fn idle_connections_beyond_the_share_were_kept_while_requests_waited_for_a_descriptor() {
+        let (mut pool, _endpoints) = after(4).await;
+        let gone = pool.sweep(Instant::now(), true);
+        assert_eq!((pool.count, gone.len()), (SHARE, 2));
+        let (mut pool, _endpoints) = after(4).await;
+        let (key, list) = pool.idle.iter_mut().next().unwrap();
+        let (key, idle) = (*key, list.pop_back().unwrap());
+        pool.count -= 1;
+        let gone = pool.put(key, idle, true);
+        assert_eq!((pool.count, gone.len()), (SHARE, 2), "as soon as one is put back");
+    }
+
+    #[tokio::test]
+    async fn what_has_not_been_used_lately_makes_no_room() {
+        let (mut pool, _endpoints) = after(4).await;
+        let most = [(), (), ()].map(|()| {
+            pool.sweep(Instant::now(), false);
+            pool.count
+        });
+        assert_eq!(most, [4, ROOM, ROOM]);
+    }
+}

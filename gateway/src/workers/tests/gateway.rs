@@ -1,0 +1,173 @@
+//! A data plane on loopback ports.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use sluice_config::{
+    Balance, Bind, BindProtocol, Certificate, CertificateId, Change, Delta, Endpoint, EndpointSet, GroupId,
+    Host, HostPattern, HostTls, Listener, ListenerGroup, ListenerId, Pool, PrivateKey, Report, Tuning,
+    UpstreamProtocol,
+};
+
+use super::client::{Client, PATIENCE};
+use crate::apply::apply;
+use crate::drain::Drain;
+use crate::driver::Driver;
+use crate::listen::Listeners;
+use crate::pipeline::tests::fixture::{Plane, exact, forward, host_key, pool_key, rule};
+use crate::tls::CertificateStore;
+use crate::workers::Workers;
+
+pub(super) struct Gateway {
+    pub(super) plane: Plane,
+    pub(super) certificates: Arc<CertificateStore>,
+    pub(super) listeners: Arc<Listeners>,
+    pub(super) drain: Arc<Drain>,
+    workers: Option<Workers>,
+    pub(super) http: SocketAddr,
+    pub(super) https: SocketAddr,
+}
+
+impl Gateway {
+    /// Two workers with `a.example` on these endpoints.
+    pub(super) async fn to(endpoints: &[SocketAddr]) -> Self {
+        Self::with(endpoints, UpstreamProtocol::Http, |_| ()).await
+    }
+
+    pub(super) async fn tuned(endpoints: &[SocketAddr], tune: impl FnOnce(&mut Tuning)) -> Self {
+        Self::with(endpoints, UpstreamProtocol::Http, tune).await
+    }
+
+    pub(super) async fn with(
+        endpoints: &[SocketAddr],
+        protocol: UpstreamProtocol,
+        tune: impl FnOnce(&mut Tuning),
+    ) -> Self {
+        Self::driven(driver(), endpoints, protocol, tune).await
+    }
+
+    /// With a driver of the test's choice.
+    pub(super) async fn driven(
+        driver: Driver,
+        endpoints: &[SocketAddr],
+        protocol: UpstreamProtocol,
+        tune: impl FnOnce(&mut Tuning),
+    ) -> Self {
+        let mut plane = Plane::new();
+        plane.tune(tune);
+        let (certificates, listeners, drain) =
+            (CertificateStore::new().unwrap(), Listeners::new(), Drain::new());
+        let workers = Workers::start(&plane.state, &certificates, &listeners, &drain, driver, 2).unwrap();
+        let bind = |protocol| Bind {
+            addresses: vec![[127, 0, 0, 1].into()],
+            port: 0,
+            declared_port: if protocol == BindProtocol::Https { 443 } else { 80 },
+            protocol,
+            source: "--http-port".into(),
+        };
+        let group = Arc::new(ListenerGroup {
+            id: GroupId::ingress(),
+            binds: vec![bind(BindProtocol::Http), bind(BindProtocol::Https)],
+            listeners: vec![Listener { id: ListenerId::any(), host: HostPattern::Any }],
+        });
+        let reports = listeners.apply(&[Change::Put(GroupId::ingress(), group)]);
+        let [Report::Binds { results, .. }] = &reports[..] else { panic!("{reports:?}") };
+        let pool = Pool { key: pool_key("web"), protocol, balance: Balance::RoundRobin };
+        plane.apply(Delta { pools: vec![Change::Put(pool.key.clone(), Arc::new(pool))], ..Delta::default() });
+        plane.host(exact("a.example"), false, vec![rule("/", forward("web"))]);
+        let mut gateway = Self {
+            plane,
+            certificates,
+            http: results[0].address,
+            https: results[1].address,
+            listeners,
+            drain,
+            workers: Some(workers),
+        };
+        gateway.endpoints(endpoints);
+        gateway.listeners.open();
+        gateway
+    }
+
+    pub(super) fn endpoints(&mut self, endpoints: &[SocketAddr]) {
+        let key = pool_key("web").endpoints;
+        let mut endpoints: Vec<_> =
+            endpoints.iter().map(|address| Endpoint { address: *address, zone: None }).collect();
+        endpoints.sort();
+        let set = EndpointSet { key: key.clone(), endpoints };
+        self.plane.apply(Delta { endpoint_sets: vec![Change::Put(key, Arc::new(set))], ..Delta::default() });
+    }
+
+    /// Lets `pattern` end TLS with a certificate for `name`.
+    pub(super) fn certificate(&self, secret: &str, name: &str, pattern: HostPattern) -> rcgen::Certificate {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let made = rcgen::CertificateParams::new([name.to_owned()]).unwrap().self_signed(&key).unwrap();
+        let id = CertificateId::new("shop", secret);
+        let certificate = Certificate {
+            id: id.clone(),
+            chain: vec![made.der().to_vec()],
+            key: PrivateKey::Pkcs8(key.serialize_der()),
+            facts: Default::default(),
+        };
+        let key = host_key(pattern);
+        let tls = Some(HostTls { certificate: Some(id.clone()) });
+        let rules = vec![rule("/", forward("web"))];
+        let host = Host { key: key.clone(), tls, rules, fall_through: false };
+        let delta = Delta {
+            certificates: vec![Change::Put(id, Arc::new(certificate))],
+            hosts: vec![Change::Put(key, Arc::new(host))],
+            ..Delta::default()
+        };
+        let report = apply(&self.plane.state, &delta, &*self.certificates);
+        assert!(matches!(&report, Report::Applied { refused, .. } if refused.is_empty()), "{report:?}");
+        made
+    }
+
+    pub(super) async fn client(&self) -> Client {
+        Client::connect(self.http).await
+    }
+
+    /// Waits until the gateway has written so many lines to the access log, and gives them.
+    pub(super) async fn lines(&self, count: usize) -> Vec<String> {
+        let began = std::time::Instant::now();
+        loop {
+            let lines = self.plane.lines();
+            if lines.len() >= count {
+                return lines;
+            }
+            assert!(began.elapsed() < PATIENCE, "{lines:?}");
+            tokio::task::yield_now().await;
+        }
+    }
+
+    pub(super) fn stop(&mut self) {
+        if let Some(workers) = self.workers.take() {
+            workers.stop();
+        }
+    }
+
+    pub(super) fn close(&self) {
+        self.listeners.close();
+        self.drain.close();
+    }
+}
+
+/// Whether Pingora serves everything: what it cannot do is not asked of it.
+pub(super) fn through_proxy() -> bool {
+    driver() == Driver::Proxy
+}
+
+/// The driver that the environment asks for, so that one suite holds both to the same behaviour.
+fn driver() -> Driver {
+    match std::env::var("SLUICE_DRIVER").as_deref() {
+        Ok("proxy") => Driver::Proxy,
+        Ok("direct") => Driver::Direct,
+        _ => Driver::Auto,
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

@@ -1,0 +1,70 @@
+//! Limits of connections.
+
+use std::time::Duration;
+
+use sluice_config::UpstreamProtocol;
+
+use super::backend::Backend;
+use super::gateway::Gateway;
+use crate::driver::Driver;
+
+#[tokio::test]
+async fn idle_connections_end_after_a_while() {
+    let backend = Backend::new().await;
+    let gateway =
+        Gateway::tuned(&[backend.address], |tuning| tuning.keep_alive = Duration::from_millis(50)).await;
+    let mut client = gateway.client().await;
+    assert!(client.get("/x").await.keeps_alive());
+    client.ends().await;
+}
+
+#[tokio::test]
+async fn without_keep_alive_every_answer_is_the_last() {
+    let backend = Backend::new().await;
+    let gateway = Gateway::tuned(&[backend.address], |tuning| tuning.keep_alive = Duration::ZERO).await;
+    let mut client = gateway.client().await;
+    assert!(!client.get("/x").await.keeps_alive());
+    client.ends().await;
+}
+
+#[tokio::test]
+async fn connections_serve_so_many_requests() {
+    let backend = Backend::new().await;
+    let gateway = Gateway::tuned(&[backend.address], |tuning| tuning.keep_alive_requests = 3).await;
+    let mut client = gateway.client().await;
+    assert!(client.get("/1").await.keeps_alive());
+    assert!(client.get("/2").await.keeps_alive());
+    assert!(!client.get("/3").await.keeps_alive());
+    client.ends().await;
+}
+
+#[tokio::test]
+async fn connections_over_the_limit_are_refused() {
+    let backend = Backend::new().await;
+    let gateway = Gateway::tuned(&[backend.address], |tuning| tuning.max_connections = 1).await;
+    let mut first = gateway.client().await;
+    assert_eq!(first.get("/x").await.status, 200);
+    let mut second = gateway.client().await;
+    second.ends().await;
+    assert_eq!(first.get("/x").await.status, 200);
+    assert_eq!(gateway.drain.connections(), 1);
+    drop(first);
+    while gateway.drain.connections() > 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(gateway.client().await.get("/x").await.status, 200);
+    let metrics = gateway.plane.metrics();
+    assert!(metrics.contains("sluice_connections_refused_total 1"), "{metrics}");
+}
+
+#[tokio::test]
+async fn a_new_pool_size_takes_effect_for_new_connections() {
+    let backend = Backend::new().await;
+    // The direct driver's pool follows the setting and stays.
+    let mut gateway =
+        Gateway::driven(Driver::Proxy, &[backend.address], UpstreamProtocol::Http, |_| ()).await;
+    assert_eq!(gateway.client().await.get("/x").await.status, 200);
+    gateway.plane.tune(|tuning| tuning.upstream_keepalive_connections = 7);
+    assert_eq!(gateway.client().await.get("/x").await.status, 200);
+    assert_eq!(backend.connections(), 2, "the new pool is empty");
+}
