@@ -5,7 +5,6 @@
 //! gets; `/crash` ends the program with 3. On SIGTERM it goes on for `--drain-ms`, then takes no more connections and
 //! ends when the running requests have.
 
-use std::convert::Infallible;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -18,10 +17,6 @@ use clap::Args;
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
 use sluice_testing::echo::{self, Identity};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -58,38 +53,20 @@ pub async fn run(options: Options) -> Result<ExitCode> {
     let identity =
         Identity { pod: variable("HOSTNAME"), namespace: variable("NAMESPACE"), node: variable("NODE_NAME") };
     let state = Arc::new(State { identity, ready: AtomicBool::new(true), crash: Notify::new() });
-    let connections = GracefulShutdown::new();
     let ending = async {
         terminate.recv().await;
         println!("draining");
         tokio::time::sleep(Duration::from_millis(options.drain_ms)).await;
     };
-    tokio::pin!(ending);
-    loop {
-        let stream = tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => stream,
-                Err(_) => continue,
-            },
-            () = &mut ending => break,
-            () = state.crash.notified() => return Ok(ExitCode::from(3)),
-        };
-        // An answer goes out at once, whatever the client has in flight.
-        let _ = stream.set_nodelay(true);
-        let state = state.clone();
-        let service = service_fn(move |request| {
-            let state = state.clone();
-            async move { Ok::<_, Infallible>(answer(request, &state).await) }
-        });
-        let mut server = auto::Builder::new(TokioExecutor::new()).http1_only();
-        server.http1().timer(TokioTimer::new());
-        let connection = server.serve_connection_with_upgrades(TokioIo::new(stream), service);
-        let connection = connections.watch(connection.into_owned());
-        // A client that breaks off is its own business.
-        tokio::spawn(async move { drop(connection.await) });
+    let shared = state.clone();
+    let answer = move |request| {
+        let state = shared.clone();
+        async move { answer(request, &state).await }
+    };
+    tokio::select! {
+        () = echo::serve(listener, answer, ending) => {}
+        () = state.crash.notified() => return Ok(ExitCode::from(3)),
     }
-    drop(listener);
-    connections.shutdown().await;
     println!("ended");
     Ok(ExitCode::SUCCESS)
 }

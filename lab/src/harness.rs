@@ -20,7 +20,6 @@
 //! ```
 
 mod account;
-mod authority;
 mod cluster;
 mod gateway;
 mod ingress;
@@ -29,13 +28,12 @@ mod manifests;
 mod program;
 mod tls;
 
-pub use authority::{Authority, handshake};
 pub use cluster::{Cluster, EndpointState, is_ready, restarts};
 pub use gateway::{GatewayPods, GatewayProcess};
 pub use ingress::{TestClass, pod_of};
 pub use manifests::{deployment, graceful_deployment};
 pub use program::Program;
-pub use tls::TestCertificate;
+pub use tls::{client_of, handshake, shows};
 
 use std::env;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -488,7 +488,7 @@ spec:
 #[test]
 fn a_test_runs_programs_inside_the_lab() {
     shared(async |cluster| {
-        let port = Program::free_port()?;
+        let port = sluice_testing::ports::reserve();
         let program = Program::start(cluster, &lab_program()?, ["echo", "--port", &port.to_string()])?;
         let answer = cluster
             .until("the program to answer", async || {

@@ -7,7 +7,8 @@ use k8s_openapi::api::networking::v1::Ingress;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
-use sluice_lab::harness::{Cluster, TestCertificate, TestClass, shared};
+use sluice_lab::harness::{Cluster, TestClass, shared, shows};
+use sluice_testing::certificate::TestCertificate;
 
 /// What one namespace needs.
 const NAMESPACED: [&str; 4] =
@@ -25,8 +26,8 @@ async fn annotate(cluster: &Cluster, ingress: &str, class: &TestClass) -> Result
 fn a_role_of_one_namespace_is_enough() {
     shared(async |cluster| {
         let class = TestClass::web(cluster, 1).await?;
-        let certificate = TestCertificate::new("secure.example")?;
-        cluster.apply(&certificate.secret("tls")).await?;
+        let certificate = TestCertificate::new(&["secure.example"]);
+        cluster.apply(&certificate.secret_in(&cluster.namespace, "tls")).await?;
         cluster.apply(&class.ingress("secure", "secure.example", "web")).await?;
         let tls = json!({"spec": {"tls": [{"hosts": ["secure.example"], "secretName": "tls"}]}});
         cluster.merge::<Ingress>("secure", tls).await?;
@@ -38,7 +39,7 @@ fn a_role_of_one_namespace_is_enough() {
         let gateway = class.begin_gateway(cluster, &kubeconfig, &[&namespace])?;
         gateway.ready(cluster).await?;
         ensure!(cluster.get(gateway.http, "web.example", "/").await?.status() == 200);
-        ensure!(certificate.is_served(gateway.https).await?);
+        ensure!(shows(gateway.https, &certificate).await?);
         let problems = gateway.problems(cluster).await?;
         ensure!(problems.contains("ingressclasses") && problems.contains("ClusterRole"), "{problems}");
 
@@ -64,8 +65,8 @@ fn a_role_of_one_namespace_is_enough() {
 fn a_start_that_may_not_list_classes_yet_is_not_ready_with_nothing_to_serve() {
     shared(async |cluster| {
         let class = TestClass::web(cluster, 1).await?;
-        let certificate = TestCertificate::new("web.example")?;
-        cluster.apply(&certificate.secret("tls")).await?;
+        let certificate = TestCertificate::new(&["web.example"]);
+        cluster.apply(&certificate.secret_in(&cluster.namespace, "tls")).await?;
         let tls = json!({"spec": {"tls": [{"hosts": ["web.example"], "secretName": "tls"}]}});
         cluster.merge::<Ingress>("web", tls).await?;
         let kubeconfig = cluster.account("gateway").await?;
@@ -83,7 +84,7 @@ fn a_start_that_may_not_list_classes_yet_is_not_ready_with_nothing_to_serve() {
         gateway.ready(cluster).await?;
         // Its host has TLS.
         ensure!(cluster.get(gateway.http, "web.example", "/").await?.status() == 308);
-        ensure!(certificate.is_served(gateway.https).await?, "ready without the certificate");
+        ensure!(shows(gateway.https, &certificate).await?, "ready without the certificate");
         ensure!(gateway.problems(cluster).await?.trim() == "[]");
         Ok(())
     });

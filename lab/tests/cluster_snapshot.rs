@@ -8,16 +8,17 @@ use anyhow::{Result, ensure};
 use k8s_openapi::api::networking::v1::Ingress;
 use kube::api::DeleteParams;
 use serde_json::json;
-use sluice_lab::harness::{TestCertificate, TestClass, shared};
+use sluice_lab::harness::{TestClass, shared, shows};
 use sluice_lab::wire::Behaviour;
+use sluice_testing::certificate::TestCertificate;
 
 #[test]
 fn the_last_configuration_is_served_until_the_api_is_back() {
     shared(async |cluster| -> Result<()> {
         let class = TestClass::web(cluster, 1).await?;
         cluster.apply(&class.ingress("gone", "gone.example", "web")).await?;
-        let certificate = TestCertificate::new("web.example")?;
-        cluster.apply(&certificate.secret("tls")).await?;
+        let certificate = TestCertificate::new(&["web.example"]);
+        cluster.apply(&certificate.secret_in(&cluster.namespace, "tls")).await?;
         let tls = json!({"spec": {"tls": [{"hosts": ["web.example"], "secretName": "tls"}]}});
         cluster.merge::<Ingress>("web", tls).await?;
         let folder = tempfile::tempdir()?;
@@ -41,13 +42,13 @@ fn the_last_configuration_is_served_until_the_api_is_back() {
         for host in ["gone.example", "late.example"] {
             ensure!(cluster.get(second.http, host, "/").await?.status() == 200, "{host}");
         }
-        ensure!(certificate.is_served(second.https).await?);
+        ensure!(shows(second.https, &certificate).await?);
         ensure!(second.output().contains("serving the last configuration"), "{}", second.output());
 
         wire.set(Behaviour::Pass);
         cluster.served(second.http, "gone.example", 404).await?;
         ensure!(cluster.get(second.http, "late.example", "/").await?.status() == 200);
-        ensure!(certificate.is_served(second.https).await?);
+        ensure!(shows(second.https, &certificate).await?);
         cluster.move_ingress("late", "later.example").await?;
         cluster.served(second.http, "later.example", 200).await?;
         ensure!(second.problems(cluster).await?.trim() == "[]");

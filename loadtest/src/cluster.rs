@@ -16,9 +16,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sluice_lab::client::connect;
 use sluice_lab::lab::Lab;
+use sluice_testing::certificate::TestCertificate;
+use sluice_testing::manifest::{nginx_class, service};
 
-use crate::certificate::Certificate;
-use crate::manifest::{CLASS, ingress, secret, service, slice};
+use crate::manifest::{ingress, slice};
 
 /// Writes that are under way at the same time while the cluster grows.
 const AT_ONCE: usize = 32;
@@ -47,7 +48,7 @@ impl Cluster {
             lab.command("ip").args(["address", "add", &range, "dev", "lo"]).output().context("ip")?;
         anyhow::ensure!(output.status.success(), "ip: {}", String::from_utf8_lossy(&output.stderr));
         let client = connect(&lab.kubeconfig()).await?;
-        let class: IngressClass = serde_yaml::from_str(CLASS)?;
+        let class: IngressClass = serde_yaml::from_str(&nginx_class())?;
         Api::all(client.clone()).create(&PostParams::default(), &class).await?;
         Ok(Self { client, ports, endpoints, count: 0 })
     }
@@ -106,16 +107,16 @@ impl Cluster {
     ///
     /// # Errors
     /// The API refuses it.
-    pub async fn add_secret(&self, name: &str, certificate: &Certificate) -> anyhow::Result<String> {
-        self.create::<Secret>(&secret(name, certificate)).await
+    pub async fn add_secret(&self, name: &str, certificate: &TestCertificate) -> anyhow::Result<String> {
+        self.create::<Secret>(&certificate.secret(name)).await
     }
 
     /// Puts another certificate into a Secret.
     ///
     /// # Errors
     /// The API refuses it.
-    pub async fn rotate(&self, name: &str, certificate: &Certificate) -> anyhow::Result<String> {
-        self.replace::<Secret>(&secret(name, certificate)).await
+    pub async fn rotate(&self, name: &str, certificate: &TestCertificate) -> anyhow::Result<String> {
+        self.replace::<Secret>(&certificate.secret(name)).await
     }
 
     /// The objects of a kind in the namespace of all of this.

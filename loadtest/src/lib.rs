@@ -9,7 +9,7 @@
 pub mod arguments;
 pub mod backend;
 pub mod bench;
-pub mod certificate;
+
 pub mod client;
 pub mod cluster;
 pub mod crowd;
@@ -23,3 +23,4 @@ pub mod process;
 pub mod propagation;
 pub mod report;
 pub mod sightings;
+pub mod tls;

@@ -12,14 +12,15 @@ use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::networking::v1::Ingress;
 use rustls::ClientConfig;
+use sluice_testing::certificate::TestCertificate;
+use sluice_testing::gateway::Gateway;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
-use crate::certificate::{Certificate, trusting};
 use crate::client::{Connection, Target};
 use crate::cluster::{Cluster, host};
-use crate::process::Gateway;
 use crate::report::{Bound, Report};
 use crate::sightings::Sightings;
+use crate::tls::trusting;
 
 /// What the two backends answer. Service 0 is always the first one's, Service 1 the second one's.
 pub const BACKENDS: [&str; 2] = ["one", "two"];
@@ -40,7 +41,7 @@ const LONGEST: f64 = 75.0;
 
 /// What is changed, and how it stands.
 pub struct Changes {
-    certificates: Vec<Certificate>,
+    certificates: Vec<TestCertificate>,
     client: Arc<ClientConfig>,
     sightings: Sightings,
     /// The backend of a Service, where it is not the first.
@@ -74,7 +75,7 @@ impl Changes {
     /// # Errors
     /// The API refuses something.
     pub async fn new(cluster: &mut Cluster) -> anyhow::Result<Self> {
-        let certificates = (0..4).map(|_| Certificate::new(TLS)).collect::<anyhow::Result<Vec<_>>>()?;
+        let certificates = (0..4).map(|_| TestCertificate::new(&[TLS])).collect::<Vec<_>>();
         cluster.grow(2).await?;
         cluster.point(1, 1).await?;
         cluster.add_secret(TLS, &certificates[0]).await?;

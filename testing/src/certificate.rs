@@ -1,40 +1,64 @@
-//! Certificates for tests.
+//! Certificates for tests: self-signed, or of an authority that a test makes anew.
 
 use std::sync::Arc;
 
-use rustls::ServerConfig;
-use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, CertifiedKey, IsCa, KeyPair, KeyUsagePurpose,
+};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
-/// A self-signed certificate with its key.
+use crate::manifest;
+
+/// A certificate with its key, unlike every other.
+#[derive(Clone, Debug)]
 pub struct TestCertificate {
+    /// The names that it is for.
+    pub names: Vec<String>,
     /// The certificate in DER, as a client sees it.
     pub der: Vec<u8>,
     /// The certificate in PEM.
     pub pem: String,
     /// The key in PEM.
     pub key_pem: String,
-    key_der: Vec<u8>,
+    /// The key in DER (PKCS #8).
+    pub key_der: Vec<u8>,
 }
 
 impl TestCertificate {
-    /// For these names.
+    /// A self-signed one for these names.
+    ///
+    /// # Panics
+    /// One of them is no DNS name.
     pub fn new(names: &[&str]) -> Self {
-        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let made = rcgen::generate_simple_self_signed(names).unwrap();
+        let CertifiedKey { cert, signing_key } = rcgen::generate_simple_self_signed(owned(names)).unwrap();
+        Self::of(names, &cert, &signing_key)
+    }
+
+    fn of(names: &[&str], certificate: &rcgen::Certificate, key: &KeyPair) -> Self {
         Self {
-            der: made.cert.der().to_vec(),
-            pem: made.cert.pem(),
-            key_pem: made.signing_key.serialize_pem(),
-            key_der: made.signing_key.serialize_der(),
+            names: owned(names),
+            der: certificate.der().to_vec(),
+            pem: certificate.pem(),
+            key_pem: key.serialize_pem(),
+            key_der: key.serialize_der(),
         }
     }
 
     /// A Secret of type `kubernetes.io/tls` in namespace `default`.
     pub fn secret(&self, name: &str) -> String {
-        crate::manifest::tls_secret(name, &self.pem, &self.key_pem)
+        self.secret_in("default", name)
     }
 
-    /// For a backend that speaks TLS.
+    /// The same in another namespace.
+    pub fn secret_in(&self, namespace: &str, name: &str) -> String {
+        manifest::tls_secret_in(namespace, name, &self.pem, &self.key_pem)
+    }
+
+    /// For a server that shows it.
+    ///
+    /// # Panics
+    /// The library refuses the key, which it has made.
     pub fn server_config(&self) -> Arc<ServerConfig> {
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(self.key_der.clone()));
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -46,4 +70,69 @@ impl TestCertificate {
             .unwrap();
         Arc::new(config)
     }
+
+    /// For a client that trusts this certificate and nothing else.
+    ///
+    /// # Panics
+    /// The library refuses the certificate, which it has made.
+    pub fn client_config(&self) -> ClientConfig {
+        client_config(self.der.clone().into())
+    }
+}
+
+/// An issuer of certificates, made anew for a test.
+pub struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+}
+
+impl Authority {
+    /// A new one.
+    ///
+    /// # Panics
+    /// The machine has no random numbers.
+    #[expect(clippy::new_without_default, reason = "each is another one")]
+    pub fn new() -> Self {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        Self { issuer: CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap() }
+    }
+
+    /// A certificate for these names.
+    ///
+    /// # Panics
+    /// One of them is no DNS name.
+    pub fn issue(&self, names: &[&str]) -> TestCertificate {
+        let key = KeyPair::generate().unwrap();
+        let certificate =
+            CertificateParams::new(owned(names)).unwrap().signed_by(&key, &self.issuer).unwrap();
+        TestCertificate::of(names, &certificate, &key)
+    }
+
+    /// Its own certificate in PEM.
+    pub fn pem(&self) -> String {
+        self.issuer.pem()
+    }
+
+    /// For a client that trusts what it has issued and nothing else.
+    ///
+    /// # Panics
+    /// The library refuses the certificate, which it has made.
+    pub fn client_config(&self) -> ClientConfig {
+        client_config(self.issuer.der().clone())
+    }
+}
+
+fn client_config(root: CertificateDer<'static>) -> ClientConfig {
+    let mut roots = RootCertStore::empty();
+    roots.add(root).unwrap();
+    ClientConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth()
+}
+
+fn owned(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
 }

@@ -9,6 +9,8 @@
 //! A request for a WebSocket gets one that sends every message back. The k6 scripts rely on this wherever they name an
 //! echo backend, and the lab's image `echo` is the same thing in a Pod.
 
+use std::convert::Infallible;
+use std::pin::pin;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,9 +19,13 @@ use http::header::{CONNECTION, CONTENT_TYPE, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET
 use http::{HeaderValue, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
+use hyper::service::service_fn;
 use hyper::upgrade::{OnUpgrade, Upgraded};
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::server::graceful::GracefulShutdown;
 use serde_json::json;
+use tokio::net::TcpListener;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::Role;
@@ -36,6 +42,44 @@ pub struct Identity {
     pub namespace: Option<String>,
     /// The node it runs on.
     pub node: Option<String>,
+}
+
+/// Serves the connections of a listener until `stop`; then closes it and finishes what is running. Upgraded connections
+/// go on, as those of a Pod do during its termination grace period.
+pub async fn serve<F>(
+    listener: TcpListener,
+    answer: impl Fn(Request<Incoming>) -> F + Clone + Send + 'static,
+    stop: impl Future<Output = ()>,
+) where
+    F: Future<Output = Response<Full<Bytes>>> + Send + 'static,
+{
+    let connections = GracefulShutdown::new();
+    let mut stop = pin!(stop);
+    loop {
+        let stream = tokio::select! {
+            () = &mut stop => break,
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => stream,
+                // Out of file descriptors: the client notices.
+                Err(_) => continue,
+            },
+        };
+        // An answer goes out at once, whatever the client has in flight.
+        let _ = stream.set_nodelay(true);
+        let answer = answer.clone();
+        let service = service_fn(move |request| {
+            let answer = answer(request);
+            async move { Ok::<_, Infallible>(answer.await) }
+        });
+        let mut server = auto::Builder::new(TokioExecutor::new()).http1_only();
+        server.http1().timer(TokioTimer::new());
+        let connection = server.serve_connection_with_upgrades(TokioIo::new(stream), service);
+        let connection = connections.watch(connection.into_owned());
+        // A client that breaks off is its own business.
+        tokio::spawn(async move { drop(connection.await) });
+    }
+    drop(listener);
+    connections.shutdown().await;
 }
 
 /// Answers one request. The connection must be served with upgrades for WebSockets to work.
@@ -128,8 +172,6 @@ async fn send_back(upgrade: OnUpgrade) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hyper::service::service_fn;
-    use std::convert::Infallible;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
     fn serve() -> DuplexStream {

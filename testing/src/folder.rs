@@ -1,13 +1,15 @@
-//! A folder of manifests that a test edits.
+//! A folder of manifests, edited as operators and controllers do it: a new file is renamed over the old.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::{fs, io};
 
 use tempfile::TempDir;
 
+use crate::manifest::nginx_class;
+
 /// A temporary folder; gone when neither a test nor a gateway has it any more.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Folder {
     root: Arc<TempDir>,
 }
@@ -18,10 +20,20 @@ impl Folder {
         Self { root: Arc::new(TempDir::new().unwrap()) }
     }
 
+    /// An empty folder in memory, where the machine has such a file system.
+    ///
+    /// # Errors
+    /// The file system refuses.
+    pub fn in_memory() -> io::Result<Self> {
+        let memory = Path::new("/dev/shm");
+        let root = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+        Ok(Self { root: Arc::new(root?) })
+    }
+
     /// A folder with the IngressClass `nginx` and these objects.
     pub fn with(objects: impl AsRef<str>) -> Self {
         let folder = Self::empty();
-        folder.write("class.yaml", crate::manifest::class("nginx", "k8s.io/ingress-nginx"));
+        folder.write("class.yaml", nginx_class());
         folder.write("objects.yaml", objects);
         folder
     }
@@ -37,10 +49,23 @@ impl Folder {
     }
 
     /// Puts a file in place as an editor does: written under another name, then renamed.
+    ///
+    /// # Panics
+    /// The file system refuses.
+    #[track_caller]
     pub fn write(&self, name: &str, text: impl AsRef<str>) {
-        let draft = self.file(&format!(".{name}.draft"));
-        fs::write(&draft, text.as_ref()).unwrap();
-        fs::rename(&draft, self.file(name)).unwrap();
+        self.try_write(name, text).unwrap();
+    }
+
+    /// The same; an error when the file system refuses.
+    ///
+    /// # Errors
+    /// The file system refuses.
+    pub fn try_write(&self, name: &str, text: impl AsRef<str>) -> io::Result<()> {
+        let (draft, file) = (self.file(&format!(".{name}.draft")), self.file(name));
+        fs::write(&draft, text.as_ref()).and_then(|()| fs::rename(&draft, &file)).map_err(|error| {
+            io::Error::new(error.kind(), format!("cannot write {}: {error}", file.display()))
+        })
     }
 
     /// Takes a file away.

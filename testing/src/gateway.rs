@@ -1,11 +1,14 @@
-//! The real program as a child process.
+//! The real program as a child process. [`Gateway::start`] and its kin are for tests, on a folder and with everything that
+//! it prints at hand; [`Gateway::launch`] is for programs that say themselves what runs.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use std::{fmt, fs};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -17,9 +20,45 @@ use crate::{ports, program};
 /// How often a start is tried again when somebody else took a port in between.
 const STARTS: usize = 3;
 
-type Lines = Arc<Mutex<Vec<String>>>;
+/// Where a gateway listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Addresses {
+    /// Plain HTTP.
+    pub http: SocketAddr,
+    /// TLS.
+    pub https: SocketAddr,
+    /// `/healthz`, `/livez` and `/metrics`.
+    pub healthz: SocketAddr,
+    /// Introspection.
+    pub admin: SocketAddr,
+}
 
-/// A running gateway; killed at the end of the test if it still runs.
+/// Where a gateway's objects come from.
+#[derive(Clone, Copy, Debug)]
+pub enum Source<'a> {
+    /// A folder of manifests.
+    Manifests(&'a Path),
+    /// The API of a cluster.
+    Kubeconfig(&'a Path),
+}
+
+/// Why a gateway did not become ready, with its log.
+#[derive(Debug)]
+pub struct NotReady {
+    /// Whether another program has one of its ports.
+    pub port_taken: bool,
+    message: String,
+}
+
+/// What a process prints, gathered by a thread that ends with the stream.
+#[derive(Debug, Default)]
+struct Log {
+    lines: Arc<Mutex<Vec<String>>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+/// A running gateway; killed when it is dropped and still runs.
+#[derive(Debug)]
 pub struct Gateway {
     /// Plain HTTP.
     pub http: SocketAddr,
@@ -29,11 +68,51 @@ pub struct Gateway {
     pub healthz: SocketAddr,
     /// Introspection.
     pub admin: SocketAddr,
+    /// From start to ready.
+    pub start: Duration,
     child: Child,
-    access_log: Lines,
-    program_log: Lines,
+    access_log: Log,
+    program_log: Log,
     /// Outlives the process that watches it.
-    _folder: Folder,
+    _folder: Option<Folder>,
+}
+
+impl Addresses {
+    /// Four free ports of 127.0.0.1.
+    ///
+    /// # Panics
+    /// There are none.
+    pub fn reserve() -> Self {
+        let [http, https, healthz, admin] = ports::addresses();
+        Self { http, https, healthz, admin }
+    }
+
+    /// The flags that say so.
+    pub fn flags(&self) -> [String; 4] {
+        [
+            format!("--http-port={}", self.http.port()),
+            format!("--https-port={}", self.https.port()),
+            format!("--healthz-port={}", self.healthz.port()),
+            format!("--admin-address={}", self.admin),
+        ]
+    }
+}
+
+/// Lets a program serve a source, with its access log and its own log kept, and with no settings from the environment.
+pub fn serve(mut program: Command, source: Source<'_>, addresses: &Addresses) -> Command {
+    let (flag, path) = match source {
+        Source::Manifests(folder) => ("--manifests", folder),
+        Source::Kubeconfig(file) => ("--kubeconfig", file),
+    };
+    program
+        .args(["serve", flag])
+        .arg(path)
+        .args(addresses.flags())
+        .env_remove("RUST_LOG")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    program
 }
 
 impl Gateway {
@@ -71,67 +150,78 @@ impl Gateway {
 
     #[track_caller]
     fn starts(folder: &Folder, flags: &[&str], program: impl Fn() -> Command) -> Self {
+        let health = flags.iter().skip_while(|flag| **flag != "--health-check-path").nth(1);
         for _ in 0..STARTS {
-            if let Some(gateway) = Self::try_start(folder, flags, program()) {
-                return gateway;
+            let addresses = Addresses::reserve();
+            let mut command = serve(program(), Source::Manifests(folder.path()), &addresses);
+            command
+                .args(driver())
+                .args(flags)
+                .env("POD_NAME", "sluice-0")
+                .env("POD_NAMESPACE", "ingress-nginx");
+            let mut gateway = Self::spawn(command, addresses, Some(folder)).unwrap();
+            match gateway.await_ready(health.unwrap_or(&"/healthz"), PATIENCE) {
+                Ok(()) => return gateway,
+                Err(error) if error.port_taken => {}
+                Err(error) => panic!("{error}"),
             }
         }
         panic!("no start in {STARTS} found its ports free");
-    }
-
-    /// `None` when a port was taken meanwhile.
-    #[track_caller]
-    fn try_start(folder: &Folder, flags: &[&str], mut program: Command) -> Option<Self> {
-        let [http, https, healthz, admin] =
-            [(); 4].map(|()| SocketAddr::from((Ipv4Addr::LOCALHOST, ports::reserve())));
-        let mut child = program
-            .arg("serve")
-            .arg("--manifests")
-            .arg(folder.path())
-            .args(["--http-port", &http.port().to_string()])
-            .args(["--https-port", &https.port().to_string()])
-            .args(["--healthz-port", &healthz.port().to_string()])
-            .args(["--admin-address", &admin.to_string()])
-            .args(driver())
-            .args(flags)
-            .env_remove("RUST_LOG")
-            .env("POD_NAME", "sluice-0")
-            .env("POD_NAMESPACE", "ingress-nginx")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let access_log = collect(child.stdout.take().unwrap());
-        let program_log = collect(child.stderr.take().unwrap());
-        let mut gateway =
-            Self { http, https, healthz, admin, child, access_log, program_log, _folder: folder.clone() };
-        let deadline = Instant::now() + PATIENCE;
-        let path =
-            flags.iter().skip_while(|flag| **flag != "--health-check-path").nth(1).unwrap_or(&"/healthz");
-        while gateway.probe(path).map(|response| response.status) != Some(200) {
-            if let Some(status) = gateway.child.try_wait().unwrap() {
-                let log = gateway.program_log().join("\n");
-                assert!(log.contains("already in use"), "the gateway ended with {status}:\n{log}");
-                return None;
-            }
-            assert!(Instant::now() < deadline, "not ready: {}", gateway.program_log().join("\n"));
-            pause();
-        }
-        Some(gateway)
     }
 
     /// Serves a folder with these flags and no others. Its only address is that of health.
     pub fn unready(folder: &Folder, flags: &[String], healthz: SocketAddr) -> Self {
         let mut command = Command::new(program());
         command.arg("--manifests").arg(folder.path()).args(flags).env_remove("RUST_LOG");
-        let mut child =
-            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let access_log = collect(child.stdout.take().unwrap());
-        let program_log = collect(child.stderr.take().unwrap());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let none = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let (http, https, admin) = (none, none, none);
-        Self { http, https, healthz, admin, child, access_log, program_log, _folder: folder.clone() }
+        let addresses = Addresses { http: none, https: none, healthz, admin: none };
+        Self::spawn(command, addresses, Some(folder)).unwrap()
+    }
+
+    /// Runs a command that serves on these addresses, and waits until it is ready. What it prints is kept where the
+    /// command says so ([`serve`] does).
+    ///
+    /// # Errors
+    /// It cannot be started, ends, or is not ready in time; its log is in the message.
+    pub fn launch(command: Command, addresses: Addresses, patience: Duration) -> Result<Self, NotReady> {
+        let mut gateway = Self::spawn(command, addresses, None)
+            .map_err(|error| NotReady { port_taken: false, message: error.to_string() })?;
+        gateway.await_ready("/healthz", patience)?;
+        Ok(gateway)
+    }
+
+    fn spawn(mut command: Command, addresses: Addresses, folder: Option<&Folder>) -> io::Result<Self> {
+        let program = command.get_program().display().to_string();
+        let mut child = command
+            .spawn()
+            .map_err(|error| io::Error::new(error.kind(), format!("cannot start {program}: {error}")))?;
+        let access_log = child.stdout.take().map(Log::of).unwrap_or_default();
+        let program_log = child.stderr.take().map(Log::of).unwrap_or_default();
+        let Addresses { http, https, healthz, admin } = addresses;
+        let (start, folder) = (Duration::ZERO, folder.cloned());
+        Ok(Self { http, https, healthz, admin, start, child, access_log, program_log, _folder: folder })
+    }
+
+    fn await_ready(&mut self, path: &str, patience: Duration) -> Result<(), NotReady> {
+        let started = Instant::now();
+        while self.probe(path).map(|response| response.status) != Some(200) {
+            let ended = self.child.try_wait().unwrap_or_default();
+            if ended.is_some() || started.elapsed() > patience {
+                if ended.is_some() {
+                    self.program_log.await_end();
+                }
+                let log = self.program_log().join("\n");
+                let message = match ended {
+                    Some(status) => format!("the gateway ended with {status}:\n{log}"),
+                    None => format!("the gateway is not ready after {patience:?}:\n{log}"),
+                };
+                return Err(NotReady { port_taken: log.contains("already in use"), message });
+            }
+            pause();
+        }
+        self.start = started.elapsed();
+        Ok(())
     }
 
     /// Status of `/healthz`; `None` when nobody answers.
@@ -180,12 +270,12 @@ impl Gateway {
 
     /// Lines of the access log so far.
     pub fn access_log(&self) -> Vec<String> {
-        self.access_log.lock().unwrap().clone()
+        self.access_log.lines()
     }
 
     /// Lines of the program log so far.
     pub fn program_log(&self) -> Vec<String> {
-        self.program_log.lock().unwrap().clone()
+        self.program_log.lines()
     }
 
     /// The first line of the access log that contains this text, once it is there.
@@ -196,13 +286,27 @@ impl Gateway {
         })
     }
 
-    /// CPU time that it has used.
+    /// CPU time of all of its threads so far.
+    ///
+    /// # Panics
+    /// This is not Linux.
     pub fn cpu_time(&self) -> Duration {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
         // After the name in brackets: user time is the 12th field, system time the 13th, in hundredths of a second.
         let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
         let ticks: u64 = fields[11..13].iter().map(|ticks| ticks.parse::<u64>().unwrap()).sum();
         Duration::from_millis(ticks * 10)
+    }
+
+    /// Resident memory in bytes.
+    ///
+    /// # Errors
+    /// The process has ended, or this is not Linux.
+    pub fn resident(&self) -> io::Result<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());
+        Ok(kilobytes.ok_or_else(|| io::Error::other("the gateway has ended: it has no memory"))? * 1024)
     }
 
     /// Sends SIGTERM.
@@ -220,6 +324,33 @@ impl Gateway {
     pub fn await_exit(&mut self) -> ExitStatus {
         await_some("the end of the gateway", || self.child.try_wait().unwrap())
     }
+
+    /// The end of the program log.
+    pub fn log(&self) -> String {
+        let lines = self.program_log();
+        lines[lines.len().saturating_sub(20)..].join("\n")
+    }
+
+    /// Ends it as Kubernetes does, and waits for it.
+    ///
+    /// # Errors
+    /// It does not end in time, or not well; the end of its log is in the message.
+    pub fn stop(mut self, patience: Duration) -> io::Result<()> {
+        kill_process(Pid::from_child(&self.child), Signal::TERM)?;
+        let asked = Instant::now();
+        loop {
+            let outcome = match self.child.try_wait()? {
+                Some(status) if status.success() => return Ok(()),
+                Some(status) => format!("ended with {status}"),
+                None if asked.elapsed() > patience => format!("does not end within {patience:?}"),
+                None => {
+                    pause();
+                    continue;
+                }
+            };
+            return Err(io::Error::other(format!("the gateway {outcome}:\n{}", self.log())));
+        }
+    }
 }
 
 impl Drop for Gateway {
@@ -233,6 +364,14 @@ impl Drop for Gateway {
         }
     }
 }
+
+impl fmt::Display for NotReady {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for NotReady {}
 
 /// The driver that the environment asks for: every test holds for each, and `make test` runs them all with both.
 fn driver() -> Vec<String> {
@@ -250,14 +389,25 @@ pub fn run(words: &[&str]) -> Output {
     Command::new(program()).args(words).env_remove("RUST_LOG").output().unwrap()
 }
 
-/// Gathers lines on a thread that ends with the stream.
-fn collect(stream: impl Read + Send + 'static) -> Lines {
-    let lines = Lines::default();
-    let copy = lines.clone();
-    std::thread::spawn(move || {
-        for line in BufReader::new(stream).lines().map_while(Result::ok) {
-            copy.lock().unwrap().push(line);
-        }
-    });
-    lines
+impl Log {
+    fn of(stream: impl Read + Send + 'static) -> Self {
+        let lines = Arc::<Mutex<Vec<String>>>::default();
+        let copy = lines.clone();
+        let reader = std::thread::spawn(move || {
+            for line in BufReader::new(stream).lines().map_while(Result::ok) {
+                copy.lock().unwrap().push(line);
+            }
+        });
+        Self { lines, reader: Some(reader) }
+    }
+
+    fn lines(&self) -> Vec<String> {
+        self.lines.lock().unwrap().clone()
+    }
+
+    /// Waits for the last line of a process that has ended.
+    fn await_end(&mut self) {
+        // A reader that has panicked has nothing more to say.
+        let _ = self.reader.take().map(JoinHandle::join);
+    }
 }

@@ -24,6 +24,11 @@ pub fn class(name: &str, controller: &str) -> String {
     }))
 }
 
+/// The IngressClass `nginx` of ingress-nginx's controller.
+pub fn nginx_class() -> String {
+    class("nginx", "k8s.io/ingress-nginx")
+}
+
 /// An IngressClass that is marked as the default.
 pub fn default_class(name: &str, controller: &str) -> String {
     document(&json!({
@@ -40,7 +45,7 @@ pub fn service(name: &str) -> String {
     document(&json!({
         "apiVersion": "v1", "kind": "Service",
         "metadata": {"name": name, "namespace": "default"},
-        "spec": {"clusterIP": "10.0.0.1", "ports": [{"name": "http", "port": 80, "targetPort": "http"}]},
+        "spec": {"ports": [{"name": "http", "port": 80, "targetPort": "http"}]},
     }))
 }
 
@@ -85,6 +90,9 @@ pub fn site(name: &str, host: &str, backends: &[&Backend]) -> String {
 }
 
 /// A ConfigMap; the name is `namespace/name`.
+///
+/// # Panics
+/// It is not.
 pub fn config_map(name: &str, data: &[(&str, &str)]) -> String {
     let (namespace, name) = name.split_once('/').unwrap();
     let data: Map<String, Value> =
@@ -97,10 +105,25 @@ pub fn config_map(name: &str, data: &[(&str, &str)]) -> String {
 
 /// A Secret of type `kubernetes.io/tls` in `default`.
 pub fn tls_secret(name: &str, certificate: &str, key: &str) -> String {
+    tls_secret_in("default", name, certificate, key)
+}
+
+/// The same in another namespace.
+pub fn tls_secret_in(namespace: &str, name: &str, certificate: &str, key: &str) -> String {
+    secret(namespace, name, "kubernetes.io/tls", &[("tls.crt", certificate), ("tls.key", key)])
+}
+
+/// A Secret of type `Opaque` in `default`.
+pub fn opaque_secret(name: &str, data: &[(&str, &str)]) -> String {
+    secret("default", name, "Opaque", data)
+}
+
+fn secret(namespace: &str, name: &str, kind: &str, data: &[(&str, &str)]) -> String {
+    let data: Map<String, Value> =
+        data.iter().map(|(key, value)| ((*key).to_owned(), json!(STANDARD.encode(value)))).collect();
     document(&json!({
-        "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
-        "metadata": {"name": name, "namespace": "default"},
-        "data": {"tls.crt": STANDARD.encode(certificate), "tls.key": STANDARD.encode(key)},
+        "apiVersion": "v1", "kind": "Secret", "type": kind,
+        "metadata": {"name": name, "namespace": namespace}, "data": data,
     }))
 }
 
@@ -134,6 +157,14 @@ impl Ingress {
     /// When it was created: the older of two wins.
     pub fn created(mut self, timestamp: &str) -> Self {
         self.object["metadata"]["creationTimestamp"] = json!(timestamp);
+        self
+    }
+
+    /// Without a time of creation, which the API itself gives and lets nobody change.
+    pub fn undated(mut self) -> Self {
+        if let Some(metadata) = self.object["metadata"].as_object_mut() {
+            metadata.remove("creationTimestamp");
+        }
         self
     }
 

@@ -1,22 +1,38 @@
-//! Free ports for programs that are told theirs.
+//! Free ports for programs that are told theirs: each is given out once in the life of a process, so that a program
+//! never meets the connections of the one before it.
 
 use std::collections::HashSet;
-use std::net::{Ipv4Addr, Ipv6Addr, TcpListener};
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::sync::{LazyLock, Mutex};
 
 /// Below the range that the system takes source ports of connections from, so that none of those gets in the
-/// way between the choice of a port and its use.
-const RANGE: std::ops::Range<u16> = 12_000..32_000;
+/// way between the choice of a port and its use; and below the node ports of Kubernetes.
+const RANGE: std::ops::Range<u16> = 12_000..30_000;
 
 static TAKEN: LazyLock<Mutex<HashSet<u16>>> = LazyLock::new(Mutex::default);
 
-/// A port that is free now and that no other test of this process gets.
+/// A port that is free now and that nobody else in this process gets.
+///
+/// # Panics
+/// There is none.
 pub fn reserve() -> u16 {
     choose(Some)
 }
 
+/// The same on 127.0.0.1, as often as is needed.
+///
+/// # Panics
+/// There are too few.
+pub fn addresses<const N: usize>() -> [SocketAddr; N] {
+    [(); N].map(|()| SocketAddr::from((Ipv4Addr::LOCALHOST, reserve())))
+}
+
 /// A listener on such a port of 127.0.0.1. A port that was free a moment ago need not be: a program that another test is
 /// just starting holds all sockets that this process has open, until it is that program.
+///
+/// # Panics
+/// There is none.
 pub fn listen() -> TcpListener {
     choose(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok())
 }
@@ -28,12 +44,9 @@ fn choose<T>(mut take: impl FnMut(u16) -> Option<T>) -> T {
     let start = std::process::id() as usize * 97 + taken.len() * 7;
     for step in 0..width {
         let port = RANGE.start + u16::try_from((start + step) % width).unwrap();
-        let free = || {
-            TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok()
-                && TcpListener::bind((Ipv6Addr::LOCALHOST, port)).is_ok()
-        };
         if !taken.contains(&port)
-            && free()
+            && is_free(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port)
+            && is_free(IpAddr::V6(Ipv6Addr::LOCALHOST), port)
             && let Some(took) = take(port)
         {
             taken.insert(port);
@@ -41,6 +54,11 @@ fn choose<T>(mut take: impl FnMut(u16) -> Option<T>) -> T {
         }
     }
     panic!("no free port in {RANGE:?}");
+}
+
+/// Whether nobody listens there. A machine without IPv6 has no such address, which takes no port from anybody.
+fn is_free(ip: IpAddr, port: u16) -> bool {
+    !matches!(TcpListener::bind((ip, port)), Err(error) if error.kind() == ErrorKind::AddrInUse)
 }
 
 #[cfg(test)]

@@ -47,6 +47,7 @@ pub enum Side {
 }
 
 /// Reads one message after another from a stream, keeping what is left over.
+#[derive(Default)]
 pub struct Reader {
     buffer: Vec<u8>,
 }
@@ -54,7 +55,7 @@ pub struct Reader {
 impl Reader {
     /// With nothing read yet.
     pub fn new() -> Self {
-        Self { buffer: Vec::new() }
+        Self::default()
     }
 
     /// What was read but is not part of any message yet.

@@ -1,12 +1,14 @@
 //! The gateway under test: as a plain process inside the lab, or as Pods.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Service;
+use sluice_testing::gateway::Addresses;
+use sluice_testing::program;
 
 use super::{Cluster, Program};
 use crate::allocator::load_balancer_address;
@@ -57,7 +59,7 @@ impl GatewayProcess {
     /// # Errors
     /// When it is not built or cannot be started.
     pub fn begin(cluster: &Cluster, kubeconfig: &Path, arguments: &[&str]) -> Result<Self> {
-        let program = sluice_testing::program::find("sluice")?;
+        let program = program::find("sluice")?;
         let kubeconfig = kubeconfig.to_str().context("a lab's paths are text")?;
         Self::begin_program(cluster, &program, &["serve", "--kubeconfig", kubeconfig], arguments)
     }
@@ -78,18 +80,12 @@ impl GatewayProcess {
     }
 
     fn begin_program(cluster: &Cluster, program: &Path, first: &[&str], arguments: &[&str]) -> Result<Self> {
-        let ports =
-            [Program::free_port()?, Program::free_port()?, Program::free_port()?, Program::free_port()?];
-        let [http, https, health, admin] = ports.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
-        let own = [
-            format!("--http-port={}", http.port()),
-            format!("--https-port={}", https.port()),
-            format!("--healthz-port={}", health.port()),
-            format!("--admin-address={admin}"),
-        ];
+        let addresses = Addresses::reserve();
+        let own = addresses.flags();
         let all =
             first.iter().copied().chain(own.iter().map(String::as_str)).chain(arguments.iter().copied());
         let program = Mutex::new(Program::start(cluster, program, all)?);
+        let Addresses { http, https, healthz: health, admin } = addresses;
         Ok(Self { http, https, health, admin, program })
     }
 

@@ -1,12 +1,9 @@
 //! A program of a test inside the lab's network namespace. It ends with the value that stands for it.
 
-use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -52,24 +49,6 @@ impl Program {
         Ok(Self { name, child, process, log })
     }
 
-    /// A port of the lab's loopback that nothing listens on now, and that no other test of this process was given.
-    ///
-    /// # Errors
-    /// When there is none.
-    pub fn free_port() -> Result<u16> {
-        static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
-        // Held until another one is found: the kernel gives a port that is closed again to the next who asks.
-        let mut refused = Vec::new();
-        loop {
-            let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))?;
-            let port = listener.local_addr()?.port();
-            if GIVEN.lock().unwrap_or_else(PoisonError::into_inner).insert(port) {
-                return Ok(port);
-            }
-            refused.push(listener);
-        }
-    }
-
     /// What it has printed so far.
     pub fn output(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
@@ -101,16 +80,5 @@ impl Program {
             Ok(status) => Ok(status?),
             Err(_) => bail!("{} has not ended within {grace:?}:\n{}", self.name, self.output()),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_port_was_given_to_two_listeners_of_a_gateway() {
-        let ports: BTreeSet<u16> = (0..2000).map(|_| Program::free_port().unwrap()).collect();
-        assert_eq!(ports.len(), 2000);
     }
 }

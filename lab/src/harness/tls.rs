@@ -1,103 +1,67 @@
-//! Certificates of a test, and whether a gateway serves them.
+//! Whether a gateway shows a certificate.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use anyhow::{Result, ensure};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use rcgen::{CertifiedKey, KeyPair, generate_simple_self_signed};
+use anyhow::{Context, Result, ensure};
+use rustls::ClientConfig;
+use rustls::client::Resumption;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use sluice_testing::certificate::{Authority, TestCertificate};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::Cluster;
 
-/// A self-signed certificate with its key.
-#[derive(Debug)]
-pub struct TestCertificate {
-    host: String,
-    certificate: CertificateDer<'static>,
-    chain: String,
-    key: String,
+/// Whether a gateway shows this very certificate for its first name.
+///
+/// # Errors
+/// When nobody listens there.
+pub async fn shows(gateway: SocketAddr, certificate: &TestCertificate) -> Result<bool> {
+    let stream = TcpStream::connect(gateway).await?;
+    let name = ServerName::try_from(certificate.names[0].clone())?;
+    match TlsConnector::from(Arc::new(certificate.client_config())).connect(name, stream).await {
+        Ok(stream) => Ok(shown(stream.get_ref().1) == Some(certificate.der.as_slice())),
+        // It shows another, which this client does not trust.
+        Err(_) => Ok(false),
+    }
 }
 
-impl TestCertificate {
-    /// A new one for a host.
-    ///
-    /// # Errors
-    /// When it cannot be made.
-    pub fn new(host: &str) -> Result<Self> {
-        let CertifiedKey { cert, signing_key } = generate_simple_self_signed(vec![host.to_owned()])?;
-        Ok(Self::of(host, &cert, &signing_key))
-    }
-
-    /// One that was made elsewhere.
-    pub(super) fn of(host: &str, certificate: &rcgen::Certificate, key: &KeyPair) -> Self {
-        Self {
-            host: host.to_owned(),
-            certificate: certificate.der().clone(),
-            chain: certificate.pem(),
-            key: key.serialize_pem(),
-        }
-    }
-
-    /// As it is shown in a handshake.
-    pub fn der(&self) -> &CertificateDer<'static> {
-        &self.certificate
-    }
-
-    /// As a TLS Secret.
-    pub fn secret(&self, name: &str) -> String {
-        format!(
-            "{{apiVersion: v1, kind: Secret, type: kubernetes.io/tls, metadata: {{name: {name}}}, data: {{tls.crt: {}, \
-             tls.key: {}}}}}",
-            STANDARD.encode(&self.chain),
-            self.encoded_key()
-        )
-    }
-
-    /// The key as it stands in the Secret.
-    pub fn encoded_key(&self) -> String {
-        STANDARD.encode(&self.key)
-    }
-
-    /// Whether a gateway serves this very certificate for its host.
-    ///
-    /// # Errors
-    /// When it cannot be asked.
-    pub async fn is_served(&self, gateway: SocketAddr) -> Result<bool> {
-        let mut roots = RootCertStore::empty();
-        roots.add(self.certificate.clone())?;
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        let stream = TcpStream::connect(gateway).await?;
-        let name = ServerName::try_from(self.host.clone())?;
-        match TlsConnector::from(Arc::new(config)).connect(name, stream).await {
-            Ok(stream) => {
-                let presented = stream.get_ref().1.peer_certificates();
-                Ok(presented.and_then(|all| all.first()) == Some(&self.certificate))
-            }
-            // It presents another, which we do not trust.
-            Err(_) => Ok(false),
-        }
-    }
-
-    /// Waits until a gateway serves it, or does no longer.
+impl Cluster {
+    /// Waits until a gateway shows a certificate, or no longer does.
     ///
     /// # Errors
     /// When that does not come to be in time.
-    pub async fn served(&self, cluster: &Cluster, gateway: SocketAddr, served: bool) -> Result<()> {
-        let what = format!("the certificate of {} to be served: {served}", self.host);
-        cluster
-            .until(&what, async || {
-                ensure!(self.is_served(gateway).await? == served, "it is not so");
-                Ok(Some(()))
-            })
-            .await
+    pub async fn shows(&self, gateway: SocketAddr, certificate: &TestCertificate, shown: bool) -> Result<()> {
+        let what = format!("the certificate of {} to be shown: {shown}", certificate.names[0]);
+        self.until(&what, async || {
+            ensure!(shows(gateway, certificate).await? == shown, "it is not so");
+            Ok(Some(()))
+        })
+        .await
     }
+}
+
+/// A client that trusts certificates of an authority only, and resumes no session: each handshake is a whole one and shows
+/// a certificate.
+pub fn client_of(authority: &Authority) -> Arc<ClientConfig> {
+    let mut config = authority.client_config();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.resumption = Resumption::disabled();
+    Arc::new(config)
+}
+
+/// A handshake on a new connection: the certificate that was shown.
+///
+/// # Errors
+/// When nobody answers, or the certificate is not trusted.
+pub async fn handshake(config: &Arc<ClientConfig>, address: SocketAddr, host: &str) -> Result<Vec<u8>> {
+    let stream = TcpStream::connect(address).await.context("connect")?;
+    let name = ServerName::try_from(host.to_owned())?;
+    let stream = TlsConnector::from(config.clone()).connect(name, stream).await.context("handshake")?;
+    Ok(shown(stream.get_ref().1).context("no certificate was shown")?.to_vec())
+}
+
+fn shown(session: &rustls::ClientConnection) -> Option<&[u8]> {
+    session.peer_certificates()?.first().map(CertificateDer::as_ref)
 }

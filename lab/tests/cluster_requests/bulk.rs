@@ -4,14 +4,15 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::networking::v1::Ingress;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use sluice_lab::harness::load::{Load, Target};
-use sluice_lab::harness::{Authority, TestClass, handshake, shared};
+use sluice_lab::harness::{TestClass, client_of, handshake, shared};
+use sluice_testing::certificate::Authority;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 const HOST: &str = "web.example";
@@ -67,10 +68,10 @@ fn host(number: usize) -> String {
 #[test]
 fn a_secret_rotated_twenty_times_a_second_fails_no_handshake() {
     shared(async |cluster| {
-        let authority = Authority::new()?;
-        let client = authority.client()?;
-        let certificates = (0..=ROTATIONS).map(|_| authority.issue(HOST)).collect::<Result<Vec<_>>>()?;
-        cluster.apply(&certificates[0].secret("web-tls")).await?;
+        let authority = Authority::new();
+        let client = client_of(&authority);
+        let certificates = (0..=ROTATIONS).map(|_| authority.issue(&[HOST])).collect::<Vec<_>>();
+        cluster.apply(&certificates[0].secret_in(&cluster.namespace, "web-tls")).await?;
         let class = TestClass::web(cluster, 2).await?;
         let tls = json!([{"hosts": [HOST], "secretName": "web-tls"}]);
         cluster.merge::<Ingress>("web", json!({"spec": {"tls": tls}})).await?;
@@ -90,7 +91,8 @@ fn a_secret_rotated_twenty_times_a_second_fails_no_handshake() {
             for (number, certificate) in certificates.iter().enumerate().skip(1) {
                 ticks.tick().await;
                 begun.store(number, Ordering::SeqCst);
-                let secret: Value = serde_yaml::from_str(&certificate.secret("web-tls"))?;
+                let secret: Value =
+                    serde_yaml::from_str(&certificate.secret_in(&cluster.namespace, "web-tls"))?;
                 api.patch("web-tls", &PatchParams::default(), &Patch::Merge(secret)).await?;
                 written.store(number, Ordering::SeqCst);
             }
@@ -101,7 +103,7 @@ fn a_secret_rotated_twenty_times_a_second_fails_no_handshake() {
             let mut last = 0;
             while last < ROTATIONS {
                 let certificate = handshake(&client, gateway.https, HOST).await?;
-                let number = certificates.iter().position(|known| *known.der() == certificate);
+                let number = certificates.iter().position(|known| known.der == certificate);
                 let number = number.context("a certificate of nobody was shown")?;
                 ensure!(number >= last, "certificate {number} was shown after {last}");
                 ensure!(

@@ -9,8 +9,9 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 use sluice_lab::harness::load::{Load, Target};
-use sluice_lab::harness::{Cluster, GatewayProcess, TestCertificate, TestClass, deployment, shared};
+use sluice_lab::harness::{Cluster, GatewayProcess, TestClass, deployment, shared, shows};
 use sluice_lab::wire::Wire;
+use sluice_testing::certificate::TestCertificate;
 
 const HOST: &str = "web.example";
 
@@ -67,8 +68,8 @@ async fn regain(cluster: &Cluster, gateway: &GatewayProcess, right: &str) -> Res
 fn a_right_that_is_taken_away_and_given_back_loses_no_request() {
     shared(async |cluster| {
         let class = TestClass::web(cluster, 2).await?;
-        let certificate = TestCertificate::new("secure.example")?;
-        cluster.apply(&certificate.secret("tls")).await?;
+        let certificate = TestCertificate::new(&["secure.example"]);
+        cluster.apply(&certificate.secret_in(&cluster.namespace, "tls")).await?;
         cluster.apply(&class.ingress("secure", "secure.example", "web")).await?;
         let tls = json!({"spec": {"tls": [{"hosts": ["secure.example"], "secretName": "tls"}]}});
         cluster.merge::<Ingress>("secure", tls).await?;
@@ -86,7 +87,7 @@ fn a_right_that_is_taken_away_and_given_back_loses_no_request() {
         for right in RIGHTS {
             lose(cluster, &wire, &gateway, right).await?;
             load.more(200).await?;
-            ensure!(certificate.is_served(gateway.https).await?, "{right}");
+            ensure!(shows(gateway.https, &certificate).await?, "{right}");
             match right.rsplit('/').next().unwrap_or_default() {
                 "ingressclasses" => {
                     cluster.apply(&late.manifest()).await?;
@@ -116,13 +117,13 @@ fn a_right_that_is_taken_away_and_given_back_loses_no_request() {
                     .await?;
                 }
                 "secrets" => {
-                    let rotated = TestCertificate::new("secure.example")?;
-                    cluster.apply(&rotated.secret("tls")).await?;
+                    let rotated = TestCertificate::new(&["secure.example"]);
+                    cluster.apply(&rotated.secret_in(&cluster.namespace, "tls")).await?;
                     regain(cluster, &gateway, right).await?;
-                    rotated.served(cluster, gateway.https, true).await?;
+                    cluster.shows(gateway.https, &rotated, true).await?;
                     // What the other rights are measured by.
-                    cluster.apply(&certificate.secret("tls")).await?;
-                    certificate.served(cluster, gateway.https, true).await?;
+                    cluster.apply(&certificate.secret_in(&cluster.namespace, "tls")).await?;
+                    cluster.shows(gateway.https, &certificate, true).await?;
                 }
                 "configmaps" => {
                     cluster

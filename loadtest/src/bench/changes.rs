@@ -25,7 +25,7 @@ pub async fn make(scene: &Scene, rate: u32, duration: Duration) -> anyhow::Resul
         let fresh = IpAddr::V4(Ipv4Addr::new(127, 64, 0, number % 200 + 1));
         scene
             .manifests
-            .write(ENDPOINTS, &slice("origin", &[scene.origin.ip(), fresh], scene.origin.port()))?;
+            .try_write(ENDPOINTS, slice("origin", &[scene.origin.ip(), fresh], scene.origin.port()))?;
     }
     Ok(())
 }

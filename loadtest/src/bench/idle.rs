@@ -3,9 +3,9 @@
 use super::child::Running;
 use super::sample::Idle;
 use super::scene::HOST;
-use crate::certificate::trusting_common;
 use crate::client::Target;
 use crate::crowd::{AT_ONCE, open, still};
+use crate::tls::trusting_common;
 
 /// Connections that are held open.
 const CONNECTIONS: usize = 9_500;

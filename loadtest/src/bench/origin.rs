@@ -7,10 +7,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::Context;
+use sluice_testing::ports;
 
 use super::scene::HOST;
 use crate::client::Target;
-use crate::process::free_ports;
 
 /// The origin, ended when dropped. It listens on all loopback addresses, and each of them can be an endpoint.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ impl Origin {
     /// # Errors
     /// It is not next to this program, or it ends.
     pub async fn start() -> anyhow::Result<Self> {
-        let [address] = free_ports()?;
+        let [address] = ports::addresses();
         let program = std::env::current_exe()?.with_file_name("bench-origin");
         let child = Command::new(&program)
             .arg(SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port())).to_string())

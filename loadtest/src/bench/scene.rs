@@ -5,10 +5,11 @@ use std::io::Read;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use sluice_testing::certificate::TestCertificate;
+use sluice_testing::folder::Folder;
+use sluice_testing::gateway::Addresses;
+
 use super::feature::Feature;
-use crate::certificate::Certificate;
-use crate::manifest::Folder;
-use crate::process::free_ports;
 
 /// The access log of those who write a file of their own.
 pub const ACCESS_LOG: &str = "access.log";
@@ -61,7 +62,7 @@ pub struct Scene {
     /// Another port, for those who need it.
     pub admin: SocketAddr,
     /// The certificate, shared by all.
-    pub certificate: Certificate,
+    pub certificate: TestCertificate,
 }
 
 impl Scene {
@@ -69,22 +70,22 @@ impl Scene {
     ///
     /// # Errors
     /// The file system refuses, or no ports are free.
-    pub fn new(setting: Setting, origin: SocketAddr, certificate: Certificate) -> anyhow::Result<Self> {
-        let folder = Folder::new()?;
-        let manifests = Folder::new()?;
-        let [http, https, status, admin] = free_ports()?;
+    pub fn new(setting: Setting, origin: SocketAddr, certificate: TestCertificate) -> anyhow::Result<Self> {
+        let folder = Folder::in_memory()?;
+        let manifests = Folder::in_memory()?;
+        let Addresses { http, https, healthz: status, admin } = Addresses::reserve();
         let scene = Self { folder, manifests, setting, origin, http, https, status, admin, certificate };
-        scene.folder.write("tls.crt", &scene.certificate.pem)?;
-        scene.folder.write("tls.key", &scene.certificate.key_pem)?;
+        scene.folder.try_write("tls.crt", &scene.certificate.pem)?;
+        scene.folder.try_write("tls.key", &scene.certificate.key_pem)?;
         // HAProxy reads both from one file.
         let both = format!("{}{}", scene.certificate.pem, scene.certificate.key_pem);
-        scene.folder.write("tls.pem", &both)?;
+        scene.folder.try_write("tls.pem", &both)?;
         Ok(scene)
     }
 
     /// A file of the folder.
     pub fn file(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.folder.file(name)
     }
 
     /// Lines of the access log so far, wherever of the two places the proxy writes it.

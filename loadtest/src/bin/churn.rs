@@ -18,12 +18,16 @@ use anyhow::Context;
 use clap::Parser;
 use sluice_loadtest::arguments::Common;
 use sluice_loadtest::backend::Backend;
-use sluice_loadtest::certificate::{Certificate, trusting};
 use sluice_loadtest::client::Target;
 use sluice_loadtest::load::{Load, Outcome, Sockets};
-use sluice_loadtest::manifest::{CLASS, Folder, config_map, ingress, secret, service, slice};
-use sluice_loadtest::process::Gateway;
+use sluice_loadtest::manifest::{config_map, ingress, slice};
+use sluice_loadtest::process::{start, stop};
 use sluice_loadtest::report::{Bound, Report};
+use sluice_loadtest::tls::trusting;
+use sluice_testing::certificate::TestCertificate;
+use sluice_testing::folder::Folder;
+use sluice_testing::gateway::Source;
+use sluice_testing::manifest::{nginx_class, service};
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -78,7 +82,7 @@ async fn churn(arguments: &Arguments) -> anyhow::Result<Report> {
         members.push_back(world.backend().await?);
     }
     world.publish(members.iter())?;
-    let gateway = Gateway::start(&arguments.common.gateway()?, world.folder.path()).await?;
+    let gateway = start(&arguments.common.gateway()?, Source::Manifests(world.folder.path())).await?;
     let plain = Target::plain(gateway.http, HOST);
     let tls = Target::tls(gateway.https, HOST, trusting());
     // Connections, pools and code pages are warm in every run alike.
@@ -121,7 +125,7 @@ async fn churn(arguments: &Arguments) -> anyhow::Result<Report> {
     if !report.passed() {
         report.remark(format!("log of the gateway:\n{}", gateway.log()));
     }
-    gateway.stop().await?;
+    stop(gateway).await?;
     Ok(report)
 }
 
@@ -145,18 +149,18 @@ struct World {
     folder: Folder,
     port: u16,
     next: AtomicU32,
-    certificates: Vec<Certificate>,
+    certificates: Vec<TestCertificate>,
 }
 
 impl World {
     fn new() -> anyhow::Result<Self> {
-        let certificates = (0..20).map(|_| Certificate::new(HOST)).collect::<anyhow::Result<Vec<_>>>()?;
-        let folder = Folder::new()?;
-        folder.write("class.yaml", CLASS)?;
-        folder.write("config.yaml", &config_map(&[("keep-alive-requests", "1000000")]))?;
-        folder.write("service.yaml", &service("churn"))?;
-        folder.write("ingress.yaml", &ingress("churn", &[HOST], "churn", Some("churn-tls")))?;
-        folder.write("secret.yaml", &secret("churn-tls", &certificates[0]))?;
+        let certificates = (0..20).map(|_| TestCertificate::new(&[HOST])).collect::<Vec<_>>();
+        let folder = Folder::in_memory()?;
+        folder.try_write("class.yaml", nginx_class())?;
+        folder.try_write("config.yaml", config_map(&[("keep-alive-requests", "1000000")]))?;
+        folder.try_write("service.yaml", service("churn"))?;
+        folder.try_write("ingress.yaml", ingress("churn", &[HOST], "churn", Some("churn-tls")))?;
+        folder.try_write("secret.yaml", certificates[0].secret("churn-tls"))?;
         let port = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))?.local_addr()?.port();
         Ok(Self { folder, port, next: 0.into(), certificates })
     }
@@ -171,7 +175,7 @@ impl World {
     /// Makes these the members of the pool.
     fn publish<'a>(&self, members: impl Iterator<Item = &'a Backend>) -> anyhow::Result<()> {
         let addresses: Vec<IpAddr> = members.map(|backend| backend.address.ip()).collect();
-        self.folder.write("endpoints.yaml", &slice("churn", &addresses, self.port))
+        Ok(self.folder.try_write("endpoints.yaml", slice("churn", &addresses, self.port))?)
     }
 }
 
@@ -293,7 +297,7 @@ async fn change_routes(world: Arc<World>, target: Target, stop: Stop) -> anyhow:
     while !*stop.borrow() {
         ticks.tick().await;
         let host = format!("route-{}.example", changes.made);
-        world.folder.write("route.yaml", &ingress("route", &[&host], "churn", None))?;
+        world.folder.try_write("route.yaml", ingress("route", &[&host], "churn", None))?;
         changes.made += 1;
         let published = Instant::now();
         let answers = async {
@@ -324,7 +328,7 @@ async fn change_certificates(world: Arc<World>, target: Target, stop: Stop) -> a
         ticks.tick().await;
         changes.made += 1;
         let certificate = &world.certificates[changes.made % world.certificates.len()];
-        world.folder.write("secret.yaml", &secret("churn-tls", certificate))?;
+        world.folder.try_write("secret.yaml", certificate.secret("churn-tls"))?;
         let published = Instant::now();
         let shown = async {
             loop {

@@ -8,12 +8,16 @@ use std::time::Duration;
 use clap::Parser;
 use sluice_loadtest::arguments::Common;
 use sluice_loadtest::backend::Backend;
-use sluice_loadtest::certificate::{Certificate, trusting};
 use sluice_loadtest::client::Target;
 use sluice_loadtest::crowd::{AT_ONCE, open, still};
-use sluice_loadtest::manifest::{CLASS, Folder, config_map, ingress, secret, service, slice};
-use sluice_loadtest::process::Gateway;
+use sluice_loadtest::manifest::{config_map, ingress, slice};
+use sluice_loadtest::process::{start, stop};
 use sluice_loadtest::report::{Bound, Report};
+use sluice_loadtest::tls::trusting;
+use sluice_testing::certificate::TestCertificate;
+use sluice_testing::folder::Folder;
+use sluice_testing::gateway::Source;
+use sluice_testing::manifest::{nginx_class, service};
 
 /// The host that is asked.
 const HOST: &str = "idle.example";
@@ -39,33 +43,34 @@ fn main() -> ExitCode {
 
 async fn idle(arguments: &Arguments) -> anyhow::Result<Report> {
     let backend = Backend::start(IpAddr::V4(Ipv4Addr::LOCALHOST), 0, "idle").await?;
-    let folder = Folder::new()?;
-    folder.write("class.yaml", CLASS)?;
+    let folder = Folder::in_memory()?;
+    folder.try_write("class.yaml", nginx_class())?;
     // Longer than the run, so that nothing closes on its own.
-    folder.write("config.yaml", &config_map(&[("keep-alive", "3600"), ("client-header-timeout", "3600")]))?;
-    folder.write("service.yaml", &service("idle"))?;
-    folder.write("slice.yaml", &slice("idle", &[backend.address.ip()], backend.address.port()))?;
-    folder.write("ingress.yaml", &ingress("idle", &[HOST], "idle", Some("idle-tls")))?;
-    folder.write("secret.yaml", &secret("idle-tls", &Certificate::new(HOST)?))?;
+    folder
+        .try_write("config.yaml", config_map(&[("keep-alive", "3600"), ("client-header-timeout", "3600")]))?;
+    folder.try_write("service.yaml", service("idle"))?;
+    folder.try_write("slice.yaml", slice("idle", &[backend.address.ip()], backend.address.port()))?;
+    folder.try_write("ingress.yaml", ingress("idle", &[HOST], "idle", Some("idle-tls")))?;
+    folder.try_write("secret.yaml", TestCertificate::new(&[HOST]).secret("idle-tls"))?;
     let mut report = Report::default();
     for (run, aim) in [("plain", 5.0), ("TLS", 20.0)] {
         // A gateway of its own for each, so that one run's memory is not the other's.
-        let gateway = Gateway::start(&arguments.common.gateway()?, folder.path()).await?;
+        let gateway = start(&arguments.common.gateway()?, Source::Manifests(folder.path())).await?;
         let target = match run {
             "plain" => Target::plain(gateway.http, HOST),
             _ => Target::tls(gateway.https, HOST, trusting()),
         };
         drop(open(&target, AT_ONCE * 4).await?);
-        let before = still(|| gateway.resident()).await?;
+        let before = still(|| Ok(gateway.resident()?)).await?;
         let mut connections = open(&target, arguments.connections).await?;
-        let during = still(|| gateway.resident()).await?;
+        let during = still(|| Ok(gateway.resident()?)).await?;
         let mut dead = 0;
         for connection in connections.iter_mut().step_by(arguments.connections.div_ceil(100).max(1)) {
             dead += u32::from(!matches!(connection.get("/").await, Ok(answer) if answer.status == 200));
         }
         drop(connections);
         tokio::time::sleep(SOON).await;
-        let after = still(|| gateway.resident()).await?;
+        let after = still(|| Ok(gateway.resident()?)).await?;
         let taken = during.saturating_sub(before) as f64;
         let given_back = during.saturating_sub(after) as f64;
         let count = arguments.connections as f64;
@@ -73,7 +78,7 @@ async fn idle(arguments: &Arguments) -> anyhow::Result<Report> {
         report.add(run, "memory per connection", taken / count / 1024.0, "KiB", Bound::Aim(aim));
         report.add(run, "given back after closing", 100.0 * given_back / taken.max(1.0), "%", Bound::None);
         report.add(run, "connections that had died", f64::from(dead), "", Bound::Exactly(0.0));
-        gateway.stop().await?;
+        stop(gateway).await?;
     }
     Ok(report)
 }

@@ -13,15 +13,16 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::{Parser, ValueEnum};
 use sluice_loadtest::arguments::Common;
-use sluice_loadtest::certificate::Certificate;
 use sluice_loadtest::echo::Echo;
 use sluice_loadtest::gateway_url::GatewayUrl;
 use sluice_loadtest::k6::{K6, Script, setting};
-use sluice_loadtest::manifest::{
-    CLASS, Folder, annotated_ingress, config_map, ingress, secret, service, slice,
-};
-use sluice_loadtest::process::Gateway;
+use sluice_loadtest::manifest::{config_map, ingress, ingress_of, slice};
+use sluice_loadtest::process::{start, stop};
 use sluice_loadtest::report::{Bound, Report};
+use sluice_testing::certificate::TestCertificate;
+use sluice_testing::folder::Folder;
+use sluice_testing::gateway::Source;
+use sluice_testing::manifest::{nginx_class, service};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -141,7 +142,7 @@ async fn elsewhere(
 /// Runs scripts against a gateway of our own.
 async fn here(arguments: &Arguments, k6: &K6, scripts: &[Script], report: &mut Report) -> anyhow::Result<()> {
     let mut world = World::new().await?;
-    let gateway = Gateway::start(&arguments.common.gateway()?, world.folder.path()).await?;
+    let gateway = start(&arguments.common.gateway()?, Source::Manifests(world.folder.path())).await?;
     let seconds = if arguments.short { 3 } else { arguments.seconds };
     let mut settings = vec![
         ("TARGET".to_owned(), format!("http://{}", gateway.http)),
@@ -186,7 +187,7 @@ async fn here(arguments: &Arguments, k6: &K6, scripts: &[Script], report: &mut R
     if !report.passed() {
         report.remark(format!("log of the gateway:\n{}", gateway.log()));
     }
-    gateway.stop().await
+    stop(gateway).await
 }
 
 /// Adds the load that this machine is worth; the scripts' own defaults are meant for a cluster that serves others too.
@@ -213,19 +214,20 @@ struct World {
 
 impl World {
     async fn new() -> anyhow::Result<Self> {
-        let certificate = Certificate::new(COVERED)?;
-        let folder = Folder::new()?;
-        folder.write("class.yaml", CLASS)?;
-        folder.write("config.yaml", &config_map(&[]))?;
-        folder.write("service.yaml", &service("echo"))?;
-        folder.write("secret.yaml", &secret("k6-tls", &certificate))?;
-        folder.write("hosts.yaml", &ingress("hosts", &HOSTS, "echo", Some("k6-tls")))?;
-        let session = [("affinity", "cookie"), ("affinity-mode", "persistent"), ("ssl-redirect", "false")];
-        folder.write(
-            "sticky.yaml",
-            &annotated_ingress("sticky", &session, &[STICKY], "echo", Some("k6-tls")),
-        )?;
-        folder.write("secure.yaml", &annotated_ingress("secure", &[], &[SECURE], "echo", Some("k6-tls")))?;
+        let certificate = TestCertificate::new(&[COVERED]);
+        let folder = Folder::in_memory()?;
+        folder.try_write("class.yaml", nginx_class())?;
+        folder.try_write("config.yaml", config_map(&[]))?;
+        folder.try_write("service.yaml", service("echo"))?;
+        folder.try_write("secret.yaml", certificate.secret("k6-tls"))?;
+        folder.try_write("hosts.yaml", ingress("hosts", &HOSTS, "echo", Some("k6-tls")))?;
+        let of = |name, host| ingress_of(name, ("/", "Prefix"), &[host], "echo", Some("k6-tls"));
+        let sticky = of("sticky", STICKY)
+            .annotation("affinity", "cookie")
+            .annotation("affinity-mode", "persistent")
+            .annotation("ssl-redirect", "false");
+        folder.try_write("sticky.yaml", sticky.text())?;
+        folder.try_write("secure.yaml", of("secure", SECURE).text())?;
         let authority = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
         std::fs::write(authority.path(), &certificate.pem).context("cannot write the certificate")?;
         let port = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))?.local_addr()?.port();
@@ -254,7 +256,7 @@ impl World {
     fn publish(&self) -> anyhow::Result<()> {
         let all = self.members.iter().chain(&self.guests);
         let addresses: Vec<IpAddr> = all.map(|backend| backend.address.ip()).collect();
-        self.folder.write("endpoints.yaml", &slice("echo", &addresses, self.port))
+        Ok(self.folder.try_write("endpoints.yaml", slice("echo", &addresses, self.port))?)
     }
 
     /// Changes the endpoints so many times a second, for as long as it is polled: a guest comes, a guest goes. Gives

@@ -25,10 +25,10 @@ use sluice_loadtest::bench::machine::{Cores, stay_on};
 use sluice_loadtest::bench::origin::Origin;
 use sluice_loadtest::bench::peer::{Build, Peer};
 use sluice_loadtest::bench::scene::{HOST, Scene, Setting};
-use sluice_loadtest::certificate::Certificate;
 use sluice_loadtest::client::Target;
 use sluice_loadtest::crowd::open;
 use sluice_loadtest::report::{Bound, Report};
+use sluice_testing::certificate::TestCertificate;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -80,7 +80,7 @@ fn main() -> ExitCode {
 async fn overload(program: anyhow::Result<PathBuf>, cores: Cores) -> anyhow::Result<Report> {
     let peer = Peer::Sluice(Build { name: "sluice".to_owned(), program: program?, flags: Vec::new() });
     let origin = Origin::start().await?;
-    let certificate = Certificate::new(HOST)?;
+    let certificate = TestCertificate::new(&[HOST]);
     let scene = || Scene::new(Setting::NORMAL, origin.address, certificate.clone());
     let mut report = Report::default();
     let gateway = Running::start(&peer, scene()?, cores.proxy, &[]).await?;

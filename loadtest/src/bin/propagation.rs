@@ -17,9 +17,10 @@ use sluice_lab::process::Process;
 use sluice_loadtest::arguments::Common;
 use sluice_loadtest::backend::Backend;
 use sluice_loadtest::cluster::Cluster;
-use sluice_loadtest::process::{Gateway, Source};
+use sluice_loadtest::process::{start, stop};
 use sluice_loadtest::propagation::{BACKENDS, Changes, FEWEST, keep_busy};
 use sluice_loadtest::report::{Bound, Report};
+use sluice_testing::gateway::{Gateway, Source};
 use tokio::time::sleep;
 
 /// Resident memory with all objects, MiB.
@@ -93,7 +94,7 @@ async fn propagation(arguments: &Arguments, lab: &Lab) -> anyhow::Result<Report>
     for count in &arguments.ingresses {
         ensure!(*count >= FEWEST, "{count} Ingresses are too few: {FEWEST} are needed");
         cluster.grow(*count).await?;
-        let gateway = Gateway::start_on(&program, Source::Kubeconfig(&lab.kubeconfig())).await?;
+        let gateway = start(&program, Source::Kubeconfig(&lab.kubeconfig())).await?;
         let run = count.to_string();
         changes.run(&mut report, &run, &cluster, &gateway, arguments.writes).await?;
         let run = format!("{count} busy");
@@ -101,13 +102,13 @@ async fn propagation(arguments: &Arguments, lab: &Lab) -> anyhow::Result<Report>
             ran = changes.run(&mut report, &run, &cluster, &gateway, arguments.writes) => ran?,
             broken = keep_busy(&cluster, arguments.busy) => broken?,
         }
-        gateway.stop().await?;
+        stop(gateway).await?;
     }
     if arguments.idle_ingresses > 0 {
         cluster.grow(arguments.idle_ingresses).await?;
         // A watch of our own is an idle gateway's neighbour, not its load.
         drop(changes);
-        let gateway = Gateway::start_on(&program, Source::Kubeconfig(&lab.kubeconfig())).await?;
+        let gateway = start(&program, Source::Kubeconfig(&lab.kubeconfig())).await?;
         idle(&mut report, gateway, Duration::from_secs(arguments.idle_seconds)).await?;
     }
     Ok(report)
@@ -123,7 +124,7 @@ async fn idle(report: &mut Report, gateway: Gateway, over: Duration) -> anyhow::
     let cores = (gateway.cpu_time() - before).as_secs_f64() / over.as_secs_f64();
     report.add("idle", "CPU, thousandths of a core", cores * 1e3, "", Bound::Aim(IDLE));
     report.add("idle", "resident memory at the end", mebibytes(&gateway)?, "MiB", Bound::Aim(MEMORY));
-    gateway.stop().await
+    stop(gateway).await
 }
 
 fn mebibytes(gateway: &Gateway) -> anyhow::Result<f64> {

@@ -12,9 +12,12 @@ use sluice_loadtest::arguments::Common;
 use sluice_loadtest::backend::Backend;
 use sluice_loadtest::bench::load::paced::Paced;
 use sluice_loadtest::client::{Connection, Target};
-use sluice_loadtest::manifest::{CLASS, Folder, config_map, ingress, service, slice};
-use sluice_loadtest::process::Gateway;
+use sluice_loadtest::manifest::{config_map, ingress, slice};
+use sluice_loadtest::process::{start, stop};
 use sluice_loadtest::report::{Bound, Report};
+use sluice_testing::folder::Folder;
+use sluice_testing::gateway::{Gateway, Source};
+use sluice_testing::manifest::{nginx_class, service};
 
 /// Start to ready, milliseconds.
 const READY: f64 = 2000.0;
@@ -62,7 +65,7 @@ async fn scale(arguments: &Arguments) -> anyhow::Result<Report> {
     let mut world = World::new(arguments, backends.each_ref().map(|backend| backend.address.port()))?;
     world.write_all()?;
     let mut report = Report::default();
-    let gateway = Gateway::start(&arguments.common.gateway()?, world.folder.path()).await?;
+    let gateway = start(&arguments.common.gateway()?, Source::Manifests(world.folder.path())).await?;
     let aim = |limit| if arguments.one_file { Bound::None } else { Bound::Aim(limit) };
     report.add("start", "start to ready", gateway.start.as_secs_f64() * 1e3, "ms", aim(READY));
     report.add("start", "resident memory", mebibytes(&gateway)?, "MiB", aim(MEMORY));
@@ -99,7 +102,7 @@ async fn scale(arguments: &Arguments) -> anyhow::Result<Report> {
     report.add("edits", "edits that were never served", f64::from(lost), "", Bound::Exactly(0.0));
     cost(&mut report, &mut world, &gateway, arguments).await?;
     report.add("edits", "resident memory", mebibytes(&gateway)?, "MiB", aim(MEMORY));
-    gateway.stop().await?;
+    stop(gateway).await?;
     Ok(report)
 }
 
@@ -178,7 +181,7 @@ impl World {
     fn new(arguments: &Arguments, ports: [u16; 2]) -> anyhow::Result<Self> {
         let count = arguments.ingresses;
         Ok(Self {
-            folder: Folder::new()?,
+            folder: Folder::in_memory()?,
             one_file: arguments.one_file,
             ports,
             endpoints: arguments.endpoints,
@@ -188,16 +191,17 @@ impl World {
     }
 
     fn write_all(&self) -> anyhow::Result<()> {
-        self.folder.write("class.yaml", CLASS)?;
+        self.folder.try_write("class.yaml", nginx_class())?;
         // One connection asks until the answer is there, however often that is.
-        self.folder.write("config.yaml", &config_map(&[("keep-alive-requests", "1000000000")]))?;
+        self.folder.try_write("config.yaml", config_map(&[("keep-alive-requests", "1000000000")]))?;
         if self.one_file {
             return self.write_one();
         }
         for number in 0..self.hosts.len() {
-            self.folder.write(&format!("service-{number}.yaml"), &service(&format!("service-{number}")))?;
-            self.folder.write(&format!("ingress-{number}.yaml"), &self.ingress(number))?;
-            self.folder.write(&format!("slice-{number}.yaml"), &self.slice(number))?;
+            self.folder
+                .try_write(&format!("service-{number}.yaml"), service(&format!("service-{number}")))?;
+            self.folder.try_write(&format!("ingress-{number}.yaml"), self.ingress(number))?;
+            self.folder.try_write(&format!("slice-{number}.yaml"), self.slice(number))?;
         }
         Ok(())
     }
@@ -206,11 +210,10 @@ impl World {
         let mut text = String::new();
         for number in 0..self.hosts.len() {
             for object in [service(&format!("service-{number}")), self.ingress(number), self.slice(number)] {
-                text.push_str("---\n");
                 text.push_str(&object);
             }
         }
-        self.folder.write("all.yaml", &text)
+        Ok(self.folder.try_write("all.yaml", text)?)
     }
 
     /// Changes one object; the host to ask, and the backend that should then answer.
@@ -226,9 +229,9 @@ impl World {
         match (self.one_file, kind) {
             (true, _) => self.write_one()?,
             (false, "Ingress") => {
-                self.folder.write(&format!("ingress-{number}.yaml"), &self.ingress(number))?;
+                self.folder.try_write(&format!("ingress-{number}.yaml"), self.ingress(number))?;
             }
-            (false, _) => self.folder.write(&format!("slice-{number}.yaml"), &self.slice(number))?,
+            (false, _) => self.folder.try_write(&format!("slice-{number}.yaml"), self.slice(number))?,
         }
         Ok((host, ["one", "two"][self.backends[number]]))
     }

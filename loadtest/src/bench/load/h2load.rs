@@ -29,7 +29,7 @@ impl H2load {
     /// # Errors
     /// h2load is missing or fails.
     pub fn run(&self, scene: &Scene, duration: Duration) -> anyhow::Result<Work> {
-        scene.folder.write("openssl.cnf", OPENSSL)?;
+        scene.folder.try_write("openssl.cnf", OPENSSL)?;
         let output = Command::new(tool::find("h2load", "nghttp2-client")?)
             .args(["-t1", &format!("-c{}", self.connections), &format!("-m{}", self.streams)])
             .args(["-D", &duration.as_secs().max(1).to_string()])

@@ -11,9 +11,9 @@ use tokio::time::{sleep_until, timeout};
 
 use super::{Latency, Work};
 use crate::bench::scene::HOST;
-use crate::certificate::trusting_common;
 use crate::client::Target;
 use crate::latencies::Latencies;
+use crate::tls::trusting_common;
 
 /// TLS connections with one request each.
 #[derive(Clone, Copy, Debug)]

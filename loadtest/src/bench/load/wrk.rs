@@ -45,8 +45,8 @@ impl Wrk {
     pub fn run(&self, scene: &Scene, duration: Duration) -> anyhow::Result<Work> {
         let (scheme, port) =
             if self.tls { ("https", scene.https.port()) } else { ("http", scene.http.port()) };
-        scene.folder.write("wrk.lua", &self.script(scene.setting.routes))?;
-        scene.folder.write("openssl.cnf", super::h2load::OPENSSL)?;
+        scene.folder.try_write("wrk.lua", self.script(scene.setting.routes))?;
+        scene.folder.try_write("openssl.cnf", super::h2load::OPENSSL)?;
         // wrk takes whole seconds.
         let seconds = duration.as_secs().max(1);
         let output = Command::new(tool::find("wrk", "wrk")?)

@@ -24,7 +24,7 @@ const MANY: u32 = 100_000;
 /// The command that runs it.
 pub(super) fn command(scene: &Scene) -> anyhow::Result<Command> {
     let program = find()?;
-    scene.folder.write("envoy.json", &configuration(scene).to_string())?;
+    scene.folder.try_write("envoy.json", configuration(scene).to_string())?;
     let mut command = Command::new(program);
     command.args(["--concurrency", "1", "--disable-hot-restart", "--log-level", "error", "--config-path"]);
     command.arg(scene.file("envoy.json"));

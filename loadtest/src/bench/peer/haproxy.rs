@@ -15,9 +15,9 @@ const LOG_FORMAT: &str = r#""%ci - - [%t] \"%r\" %ST %B \"%[capture.req.hdr(0)]\
 /// The command that runs it.
 pub(super) fn command(scene: &Scene) -> anyhow::Result<Command> {
     let program = tool::find("haproxy", "haproxy")?;
-    scene.folder.write("haproxy.cfg", &configuration(scene))?;
+    scene.folder.try_write("haproxy.cfg", configuration(scene))?;
     let map: String = hosts(scene.setting.routes).iter().map(|host| format!("{host} origin\n")).collect();
-    scene.folder.write("hosts.map", &map)?;
+    scene.folder.try_write("hosts.map", map)?;
     let mut command = Command::new(program);
     command.args(["-db", "-f", &scene.path("haproxy.cfg")]);
     Ok(command)

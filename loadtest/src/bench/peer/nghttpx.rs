@@ -13,7 +13,7 @@ const LOG_FORMAT: &str = r#"$remote_addr - - [$time_local] "$request" $status $b
 pub(super) fn command(scene: &Scene) -> anyhow::Result<Command> {
     let mut command = Command::new(tool::find("nghttpx", "nghttp2-proxy")?);
     // Without a file of its own it reads the system's.
-    scene.folder.write("nghttpx.conf", "")?;
+    scene.folder.try_write("nghttpx.conf", "")?;
     command.arg(format!("--conf={}", scene.path("nghttpx.conf")));
     command.arg(format!("--frontend={},{};no-tls", scene.http.ip(), scene.http.port()));
     command.arg(format!("--frontend={},{}", scene.https.ip(), scene.https.port()));

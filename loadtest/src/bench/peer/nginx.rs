@@ -17,8 +17,8 @@ const LOG_FORMAT: &str = r#"$remote_addr - $remote_user [$time_local] "$request"
 /// The command that runs it.
 pub(super) fn command(scene: &Scene) -> anyhow::Result<Command> {
     let program = tool::find("nginx", "nginx")?;
-    scene.folder.write("htpasswd", HTPASSWD)?;
-    scene.folder.write("nginx.conf", &configuration(scene)?)?;
+    scene.folder.try_write("htpasswd", HTPASSWD)?;
+    scene.folder.try_write("nginx.conf", configuration(scene)?)?;
     let mut command = Command::new(program);
     command.args(["-p", &scene.folder.path().display().to_string()]);
     command.args(["-e", &scene.path("error.log"), "-c", &scene.path("nginx.conf")]);

@@ -6,12 +6,14 @@ use std::process::Command;
 use std::str::FromStr;
 
 use anyhow::Context;
+use sluice_testing::gateway::{Addresses, Source};
+use sluice_testing::manifest::{nginx_class, opaque_secret, service};
 
 use crate::bench::feature::{Feature, HTPASSWD};
 use crate::bench::scene::{Scene, hosts};
 use crate::bench::tool;
-use crate::manifest::{CLASS, config_map, ingress_of_path, opaque_secret, secret, service, slice};
-use crate::process::{Source, serve_command};
+use crate::manifest::{config_map, ingress_of, slice};
+use crate::process::serve_command;
 
 /// A build of Sluice: `[NAME=]PATH[:FLAG FLAG...]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +55,7 @@ pub const ENDPOINTS: &str = "slice.yaml";
 /// The command that runs it.
 pub(super) fn command(build: &Build, scene: &Scene) -> anyhow::Result<Command> {
     let folder = &scene.manifests;
-    folder.write("class.yaml", CLASS)?;
+    folder.try_write("class.yaml", nginx_class())?;
     let log = if scene.setting.access_log { "false" } else { "true" };
     let mut keys = vec![
         ("keep-alive", "3600"),
@@ -65,26 +67,28 @@ pub(super) fn command(build: &Build, scene: &Scene) -> anyhow::Result<Command> {
     ];
     let feature = scene.setting.feature;
     keys.extend(feature.iter().flat_map(|feature| feature.keys()));
-    folder.write("config.yaml", &config_map(&keys))?;
-    folder.write("users.yaml", &opaque_secret("users", &[("auth", HTPASSWD)]))?;
-    folder.write("service.yaml", &service("origin"))?;
-    folder.write(ENDPOINTS, &slice("origin", &[scene.origin.ip()], scene.origin.port()))?;
-    folder.write("secret.yaml", &secret("tls", &scene.certificate))?;
-    let mut annotations = vec![("ssl-redirect", "false".to_owned())];
-    annotations.extend(feature.iter().flat_map(|feature| feature.annotations(&scene.origin.to_string())));
-    let annotations: Vec<(&str, &str)> =
-        annotations.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    folder.try_write("config.yaml", config_map(&keys))?;
+    folder.try_write("users.yaml", opaque_secret("users", &[("auth", HTPASSWD)]))?;
+    folder.try_write("service.yaml", service("origin"))?;
+    folder.try_write(ENDPOINTS, slice("origin", &[scene.origin.ip()], scene.origin.port()))?;
+    folder.try_write("secret.yaml", scene.certificate.secret("tls"))?;
+    let annotations = feature.map(|feature| feature.annotations(&scene.origin.to_string()));
     let route = feature.map_or(("/", "Prefix"), Feature::route);
     let mut text = String::new();
     for (number, host) in hosts(scene.setting.routes).iter().enumerate() {
         let tls = (number == 0).then_some("tls");
-        let ingress =
-            ingress_of_path(&format!("route-{number}"), &annotations, &[host], route, "origin", tls);
-        write!(text, "---\n{ingress}")?;
+        let ingress = ingress_of(&format!("route-{number}"), route, &[host], "origin", tls)
+            .annotation("ssl-redirect", "false");
+        let ingress = annotations
+            .iter()
+            .flatten()
+            .fold(ingress, |ingress, (name, value)| ingress.annotation(name, value));
+        write!(text, "{ingress}")?;
     }
-    folder.write("ingress.yaml", &text)?;
-    let listen = [scene.http, scene.https, scene.status, scene.admin];
-    let mut command = serve_command(&build.program, Source::Manifests(folder.path()), listen);
+    folder.try_write("ingress.yaml", text)?;
+    let Scene { http, https, status: healthz, admin, .. } = *scene;
+    let addresses = Addresses { http, https, healthz, admin };
+    let mut command = serve_command(&build.program, Source::Manifests(folder.path()), &addresses);
     if scene.setting.metrics {
         command.arg("--enable-metrics");
     }

@@ -1,39 +1,11 @@
-//! Certificates to serve, and a client that takes any.
+//! Clients that take any certificate and never resume a session.
 
 use std::sync::Arc;
 
-use anyhow::Context;
 use rustls::ClientConfig;
 use rustls::client::Resumption;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use sluice_testing::trust;
-
-/// A self-signed certificate with its key.
-#[derive(Clone, Debug)]
-pub struct Certificate {
-    /// The certificate in DER.
-    pub der: Vec<u8>,
-    /// The certificate in PEM.
-    pub pem: String,
-    /// The key in PEM.
-    pub key_pem: String,
-}
-
-impl Certificate {
-    /// For one name.
-    ///
-    /// # Errors
-    /// The name is not a DNS name.
-    pub fn new(name: &str) -> anyhow::Result<Self> {
-        let made =
-            rcgen::generate_simple_self_signed([name.to_owned()]).context("cannot make a certificate")?;
-        Ok(Self {
-            der: made.cert.der().to_vec(),
-            pem: made.cert.pem(),
-            key_pem: made.signing_key.serialize_pem(),
-        })
-    }
-}
 
 /// A client configuration that takes any certificate and never resumes, so that every handshake is a whole one.
 pub fn trusting() -> Arc<ClientConfig> {
