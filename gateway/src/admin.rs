@@ -23,7 +23,7 @@ use introspection::Introspection;
 
 use crate::registry::OwnListener;
 use crate::state::State;
-use crate::vital::Vital;
+use crate::vital;
 
 /// Where to listen.
 #[derive(Clone, Debug)]
@@ -89,17 +89,10 @@ pub async fn serve(state: Arc<State>, options: Options) -> Result<Addresses, Adm
         own(addresses.health, "the health listener (--healthz-port)"),
         own(addresses.admin, "the admin listener (--admin-address)"),
     ]);
-    let vital = Vital::new(&state.reporter, "health and metrics");
+    let report = state.reporter.clone();
     let site = Health { state: state.clone(), path: options.health_path };
-    tokio::spawn(async move {
-        let _vital = vital;
-        server::run(health, site).await;
-    });
-    let vital = Vital::new(&state.reporter, "introspection");
-    tokio::spawn(async move {
-        let _vital = vital;
-        server::run(admin, Introspection(state)).await;
-    });
+    vital::spawn(&report, "health and metrics", server::run(health, site));
+    vital::spawn(&report, "introspection", server::run(admin, Introspection(state)));
     Ok(addresses)
 }
 

@@ -14,7 +14,7 @@ use crate::listen::Listeners;
 use crate::state::State;
 use crate::telemetry::Telemetry;
 use crate::tls::{CertificateStore, TlsError};
-use crate::vital::Vital;
+use crate::vital;
 use crate::workers::Workers;
 
 /// A running data plane.
@@ -59,9 +59,7 @@ impl DataPlane {
         let (listeners, drain) = (Listeners::new(), Drain::new());
         let workers = Workers::start(&state, &certificates, &listeners, &drain, driver, workers)?;
         let (tended, told) = (listeners.clone(), state.clone());
-        let vital = Vital::new(&state.reporter, "binding listeners");
-        tokio::spawn(async move {
-            let _vital = vital;
+        vital::spawn(&state.reporter, "binding listeners", async move {
             let changed = |reports: Vec<Report>| {
                 told.set_listening(&tended);
                 reports.into_iter().for_each(&*told.reporter);

@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use http::HeaderValue;
@@ -182,7 +182,8 @@ impl State {
     /// Publishes what is wrong if `change` says that there is news: with thousands of problems that takes a while,
     /// and most deltas have none.
     fn tell(&self, change: impl FnOnce(&mut Told) -> bool) {
-        let mut told = self.told();
+        // A list is replaced as a whole: a panic elsewhere leaves nothing half done.
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if change(&mut told) {
             self.publish_problems(&told);
         }
@@ -194,11 +195,6 @@ impl State {
         all.sort();
         self.telemetry.problems(&all);
         self.problems.store(Arc::new(all));
-    }
-
-    fn told(&self) -> MutexGuard<'_, Told> {
-        // A list is replaced as a whole: a panic elsewhere leaves nothing half done.
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// All problems there are, sorted by object.

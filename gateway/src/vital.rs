@@ -4,6 +4,7 @@
 //! that looks well and serves less than it seems, so it is told as [`Report::Died`].
 
 use sluice_config::Report;
+use tokio::task::JoinHandle;
 
 use crate::registry::Reporter;
 
@@ -17,17 +18,25 @@ impl Vital {
     pub(crate) fn new(report: &Reporter, part: impl Into<String>) -> Self {
         Self { part: part.into(), report: report.clone() }
     }
+}
 
-    /// Its holder has ended without a panic, and should not have.
-    pub(crate) fn died(&self) {
-        (self.report)(Report::Died { part: self.part.clone() });
-    }
+/// Starts a task that must not end by a panic.
+pub(crate) fn spawn(
+    report: &Reporter,
+    part: &str,
+    task: impl Future<Output = ()> + Send + 'static,
+) -> JoinHandle<()> {
+    let vital = Vital::new(report, part);
+    tokio::spawn(async move {
+        let _vital = vital;
+        task.await;
+    })
 }
 
 impl Drop for Vital {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.died();
+            (self.report)(Report::Died { part: std::mem::take(&mut self.part) });
         }
     }
 }
@@ -44,9 +53,7 @@ mod tests {
         let reports = told.clone();
         let reporter: Reporter = Arc::new(move |report| reports.lock().unwrap().push(report));
         let task = |part: &str, panics: bool| {
-            let vital = Vital::new(&reporter, part);
-            tokio::spawn(async move {
-                let _vital = vital;
+            spawn(&reporter, part, async move {
                 tokio::task::yield_now().await;
                 assert!(!panics, "on purpose");
             })

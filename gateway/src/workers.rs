@@ -20,7 +20,7 @@ use crate::listen::{ListenerSet, Listeners, Listening, SocketKey};
 use crate::state::State;
 use crate::telemetry::AccessLog;
 use crate::tls::{CertificateStore, install_provider};
-use crate::vital::Vital;
+use crate::vital::{self, Vital};
 use crate::worker::Worker;
 
 /// The worker threads.
@@ -141,9 +141,8 @@ fn reconcile(worker: &Arc<Worker>, accepting: &mut HashMap<SocketKey, Accepting>
             let (stop, stopped) = oneshot::channel();
             let (worker, accepted) = (worker.clone(), listening.clone());
             let hold = worker.drain.shared().hold();
-            let vital = Vital::new(&worker.state.reporter, "accepting connections");
-            tokio::spawn(async move {
-                let _vital = vital;
+            let report = worker.state.reporter.clone();
+            vital::spawn(&report, "accepting connections", async move {
                 accept(accepted, worker, stopped).await;
                 drop(hold);
             });

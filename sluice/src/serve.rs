@@ -16,7 +16,7 @@ use sluice_gateway::data_plane::DataPlane;
 use sluice_gateway::state::State;
 use sluice_gateway::telemetry::{self, AccessLog, Telemetry};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::cgroup;
 use crate::flags::{GatewayFlags, ServeFlags};
@@ -27,8 +27,6 @@ use crate::vital::{self, Died, Vitals};
 
 /// How long the control plane may take to end: it writes the snapshot for the last time.
 const CONTROL: Duration = Duration::from_secs(10);
-/// Between two looks at whether it has.
-const LOOK: Duration = Duration::from_millis(5);
 /// How long the last lines of the access log may take to be written.
 const FLUSH: Duration = Duration::from_secs(2);
 
@@ -62,16 +60,21 @@ async fn run(flags: &ServeFlags) -> Result<()> {
     let feedback = source.feedback(flags);
     let snapshot = source.snapshots(&feedback, vitals.token("the thread that writes --snapshot-file"))?;
     let for_control = plane.clone();
-    let mut observer = Observer { state: plane.state().clone(), feedback };
+    let observer = Observer { state: plane.state().clone(), feedback };
     let token = vitals.token("the thread of the control plane");
-    let control = thread::Builder::new().name("control".into()).spawn(move || {
+    let (over, control_over) = oneshot::channel::<()>();
+    thread::Builder::new().name("control".into()).spawn(move || {
+        // Declared first and so dropped last: when this is gone, all else that the thread has is gone too, and the last
+        // snapshot written.
+        let _over = over;
+        let (plane, snapshot, fatal, mut observer) = (for_control, snapshot, fatal, observer);
         let mut start = true;
         let apply = |delta: Delta| {
             // Not with the first one, which everybody waits for.
             if delta.generation.0 > 2 {
                 vital::inject_fault("control");
             }
-            let report = apply(&for_control, &delta, &mut start, &fatal);
+            let report = apply(&plane, &delta, &mut start, &fatal);
             if let Some(snapshot) = &snapshot {
                 snapshot.applied(delta);
             }
@@ -103,14 +106,10 @@ async fn run(flags: &ServeFlags) -> Result<()> {
     }
     tokio::time::sleep(flags.gateway.post_shutdown_grace_period).await;
     drop(source);
-    // It ends when the source has. A panic there was told, and cannot be mended now.
-    let over = async {
-        while !control.is_finished() {
-            tokio::time::sleep(LOOK).await;
-        }
-    };
     tokio::select! {
-        () = over => {}
+        // The control plane ends when the source has: nothing is ever sent, the other half is dropped. A panic there was
+        // logged, and cannot be mended now.
+        _ = control_over => {}
         () = tokio::time::sleep(CONTROL) => tracing::warn!(limit = ?CONTROL, "the control plane does not end; going without it"),
         () = either(&mut terminate, &mut interrupt) => {}
     }
