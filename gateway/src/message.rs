@@ -4,6 +4,7 @@
 //! this, so that two readers never understand the same bytes differently (RFC 9112, RFC 9113).
 
 pub(crate) mod authority;
+pub mod edit;
 pub(crate) mod field_list;
 pub(crate) mod field_names;
 pub mod fields;

@@ -245,7 +245,7 @@ impl ProxyHttp for Proxy {
         ctx: &mut Context,
     ) -> Result<()> {
         if !context::is_interim(response.status) {
-            ctx.exchange()?.response(response.status, response);
+            ctx.exchange()?.response(response);
             self.settle_connection(session, ctx);
             response.set_version(Version::HTTP_11);
             if session.req_header().version == Version::HTTP_10 {

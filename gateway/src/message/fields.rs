@@ -5,6 +5,8 @@
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
+use crate::message::edit::HeadMut;
+
 /// The fields of a head, to read.
 pub trait Fields {
     /// The first value of `name`.
@@ -18,7 +20,8 @@ pub trait Fields {
     }
 }
 
-/// The fields of a head, to change: `http`'s map, or a type of the driver that also keeps the case of names.
+/// The fields of a head, to change: `http`'s map, or a type of the driver that also keeps the case of names. For what
+/// the gateway itself must do to every head; policies have [`Edit`](crate::message::edit::Edit).
 pub trait FieldsMut: Fields {
     /// Replaces all values of `name`.
     fn set(&mut self, name: &HeaderName, value: &HeaderValue);
@@ -61,6 +64,22 @@ impl FieldsMut for Vec<(HeaderName, HeaderValue)> {
 
     fn remove(&mut self, name: &HeaderName) {
         self.retain(|(field, _)| field != name);
+    }
+}
+
+impl HeadMut for Vec<(HeaderName, HeaderValue)> {
+    type Fields = Self;
+
+    fn fields(&mut self) -> &mut Self {
+        self
+    }
+}
+
+impl HeadMut for HeaderMap {
+    type Fields = Self;
+
+    fn fields(&mut self) -> &mut Self {
+        self
     }
 }
 

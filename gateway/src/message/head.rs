@@ -17,6 +17,7 @@ use http::{Method, StatusCode, Version};
 use sluice_config::Tuning;
 
 use crate::message::authority::is_authority;
+use crate::message::edit::{EditableMethod, HeadMut, RequestMut, Target};
 use crate::message::field_list::FieldList;
 use crate::message::field_names::FieldNames;
 use crate::message::framing::Framing;
@@ -67,6 +68,8 @@ pub(crate) struct Head {
     pub(crate) method: Method,
     /// Path and query, in the text of the fields.
     target: Range<usize>,
+    /// What goes to the endpoint in their place, where a policy has changed it.
+    edited: Edited,
     /// The fields that are served, with the text of the head in origin form (RFC 9112 §3.2.1).
     pub(crate) fields: FieldList,
     /// Which names are served, for the trailers of the request.
@@ -75,6 +78,14 @@ pub(crate) struct Head {
     pub(crate) length: usize,
     /// Bytes of the head in origin form.
     pub(crate) origin_length: usize,
+}
+
+/// What a policy has put in the place of what was received.
+#[derive(Debug, Default)]
+struct Edited {
+    /// In the text of the fields.
+    target: Option<Range<usize>>,
+    method: Option<Method>,
 }
 
 impl Fault {
@@ -168,12 +179,12 @@ impl Head {
         }
         let fields = Fields::read(request.headers)?;
         fields.check_host(minor)?;
-        let rewrite = match Target::read(method, target)? {
-            Target::Absolute { authority, rest } => Some((Some(authority), rest)),
-            Target::Origin if request.headers.iter().any(|field| names.drops(field.name.as_bytes())) => {
+        let rewrite = match Form::read(method, target)? {
+            Form::Absolute { authority, rest } => Some((Some(authority), rest)),
+            Form::Origin if request.headers.iter().any(|field| names.drops(field.name.as_bytes())) => {
                 Some((None, target))
             }
-            Target::Origin => None,
+            Form::Origin => None,
         };
         if let Some((authority, target)) = rewrite {
             let text = self::rewrite(method, authority, target, minor, request.headers, names);
@@ -189,6 +200,7 @@ impl Head {
             expects_continue: fields.expects_continue,
             method: Method::from_bytes(method.as_bytes()).map_err(|_| Fault::bad("not a method"))?,
             target: start..start + target.len(),
+            edited: Edited::default(),
             fields: list,
             names,
             length: bytes.len(),
@@ -201,9 +213,57 @@ impl Head {
         str::from_utf8(&self.fields.text()[self.target.clone()]).unwrap_or_default()
     }
 
+    /// Path and query for the endpoint.
+    pub(crate) fn outgoing_target(&self) -> &str {
+        match &self.edited.target {
+            Some(edited) => str::from_utf8(&self.fields.text()[edited.clone()]).unwrap_or_default(),
+            None => self.target(),
+        }
+    }
+
+    /// The method for the endpoint.
+    pub(crate) fn outgoing_method(&self) -> &Method {
+        self.edited.method.as_ref().unwrap_or(&self.method)
+    }
+
+    /// Remembers the head as it is, which is as it was received.
+    pub(crate) fn keep(&mut self) {
+        self.fields.keep();
+    }
+
+    /// Goes back to what was kept.
+    pub(crate) fn restore(&mut self) {
+        self.fields.restore();
+        self.edited = Edited::default();
+    }
+
     /// The head in origin form.
     pub(crate) fn text(&self) -> &[u8] {
         &self.fields.text()[..self.origin_length]
+    }
+}
+
+impl HeadMut for Head {
+    type Fields = FieldList;
+
+    fn fields(&mut self) -> &mut FieldList {
+        &mut self.fields
+    }
+}
+
+impl RequestMut for Head {
+    fn method(&self) -> &Method {
+        &self.method
+    }
+
+    fn set_target(&mut self, target: &Target) {
+        let start = self.fields.text().len();
+        self.fields.push_text(target.as_str());
+        self.edited.target = Some(start..start + target.as_str().len());
+    }
+
+    fn set_method(&mut self, method: &EditableMethod) {
+        self.edited.method = Some(method.get().clone());
     }
 }
 
@@ -294,14 +354,14 @@ pub(crate) fn ends_lines_strictly(head: &[u8], fields: &[httparse::Header<'_>]) 
 }
 
 /// A request target that is not a tunnel's.
-enum Target<'a> {
+enum Form<'a> {
     /// A path with an optional query, or `*`.
     Origin,
     /// A whole URL.
     Absolute { authority: &'a str, rest: &'a str },
 }
 
-impl<'a> Target<'a> {
+impl<'a> Form<'a> {
     fn read(method: &str, target: &'a str) -> Result<Self, Fault> {
         if let Err(fault) = check_target(method, target) {
             let Some(rest) = without_scheme(target).filter(|_| fault.status == StatusCode::BAD_REQUEST)

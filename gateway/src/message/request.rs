@@ -37,9 +37,9 @@ pub(crate) fn asks_for_upgrade(head: &Head) -> bool {
 
 /// Writes the head for an endpoint. `last` says that the connection to it is not kept.
 pub(crate) fn write(head: &Head, out: &mut Vec<u8>, last: bool) {
-    out.extend_from_slice(head.method.as_str().as_bytes());
+    out.extend_from_slice(head.outgoing_method().as_str().as_bytes());
     out.push(b' ');
-    out.extend_from_slice(head.target().as_bytes());
+    out.extend_from_slice(head.outgoing_target().as_bytes());
     out.extend_from_slice(b" HTTP/1.1\r\n");
     head.fields.write(out);
     if last {

@@ -10,6 +10,7 @@ use http::header::{CONTENT_LENGTH, DATE, HeaderName, TRANSFER_ENCODING};
 use http::{Method, StatusCode};
 use pingora_core::protocols::http::date::get_cached_date;
 
+use crate::message::edit::{EditableStatus, HeadMut, ResponseMut};
 use crate::message::field_list::FieldList;
 use crate::message::field_list::line;
 use crate::message::fields::Fields;
@@ -170,6 +171,27 @@ impl Response {
         out.push(b' ');
         out.extend_from_slice(&self.fields.text()[self.reason.clone()]);
         out.extend_from_slice(b"\r\n");
+    }
+}
+
+impl HeadMut for Response {
+    type Fields = FieldList;
+
+    fn fields(&mut self) -> &mut FieldList {
+        &mut self.fields
+    }
+}
+
+impl ResponseMut for Response {
+    fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    fn set_status(&mut self, status: EditableStatus) {
+        self.status = status.get();
+        let start = self.fields.text().len();
+        self.fields.push_text(status.get().canonical_reason().unwrap_or_default());
+        self.reason = start..self.fields.text().len();
     }
 }
 

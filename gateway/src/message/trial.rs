@@ -6,6 +6,7 @@
 
 use http::{HeaderValue, Method};
 
+use crate::message::edit::{Edit, Target};
 use crate::message::field_names::FieldNames;
 use crate::message::fields::Fields;
 use crate::message::fields::FieldsMut;
@@ -62,10 +63,13 @@ fn as_request(stream: &[u8], cut: usize) {
             "framing or target changed"
         );
     }
-    head.fields.keep();
+    head.keep();
     hop_by_hop::request(&mut head.fields, head.version);
     head.fields.set(&http::header::VIA, &HeaderValue::from_static("1"));
-    head.fields.restore();
+    if let Some(target) = Target::new("/rewritten".to_owned()) {
+        Edit::new(&mut head).set_target(&target);
+    }
+    head.restore();
     let mut rewritten = Vec::new();
     request::write(&head, &mut rewritten, false);
     assert_eq!(written, rewritten, "another try sends something else");

@@ -16,6 +16,7 @@ use super::answer::Answer;
 use super::question::Question;
 use super::session::BoundSession;
 use crate::connection_info::ConnectionInfo;
+use crate::message::edit::Edit;
 use crate::policy::RetryPolicy;
 use crate::registry::{Endpoint, InFlight};
 use crate::route::{Route, Target};
@@ -112,7 +113,7 @@ impl Exchange {
     /// An answer of our own with the header changes of the rule, which hold for every response.
     pub(super) fn dressed(&self, mut answer: Answer) -> Answer {
         for edits in self.edits() {
-            edits.response(&mut answer.fields);
+            edits.response(&mut Edit::new(&mut answer.fields));
         }
         answer
     }

@@ -1,31 +1,37 @@
 //! The response head on its way to the client.
 
-use http::StatusCode;
-use http::header::{SERVER, SET_COOKIE, STRICT_TRANSPORT_SECURITY};
+use http::header::SERVER;
 
 use super::answer::PRODUCT;
 use super::exchange::Exchange;
-use crate::message::fields::FieldsMut;
+use crate::message::edit::{Edit, EditableName, ResponseMut};
+use crate::message::fields::Fields;
 use crate::message::hop_by_hop;
 use crate::policy::HeaderEdits;
+
+static PRODUCT_FIELD: EditableName = EditableName::from_static("server");
+static HSTS: EditableName = EditableName::from_static("strict-transport-security");
+static SET_COOKIE: EditableName = EditableName::from_static("set-cookie");
 
 impl Exchange {
     /// Changes the response head for the client: hop-by-hop fields out, HSTS, session cookie, `Server`, then
     /// the rule's changes.
-    pub fn response(&mut self, status: StatusCode, head: &mut impl FieldsMut) {
-        hop_by_hop::response(head, status);
-        if !head.has(&SERVER) {
-            head.set(&SERVER, &PRODUCT);
+    pub fn response(&mut self, head: &mut impl ResponseMut) {
+        let status = head.status();
+        hop_by_hop::response(head.fields(), status);
+        let mut head = Edit::new(head);
+        if !head.fields().has(&SERVER) {
+            head.set(&PRODUCT_FIELD, &PRODUCT);
         }
         let globals = self.globals();
         if let Some(hsts) = self.hsts(&globals) {
-            head.set(&STRICT_TRANSPORT_SECURITY, hsts);
+            head.set(&HSTS, hsts);
         }
         if let Some(cookie) = self.set_cookie.take() {
             head.append(&SET_COOKIE, &cookie);
         }
         for edits in self.edits() {
-            edits.response(head);
+            edits.response(&mut head);
         }
     }
 

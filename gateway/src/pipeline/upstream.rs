@@ -12,7 +12,7 @@ use super::answer::Answer;
 use super::exchange::{Attempt, Exchange};
 use super::outcome::{Failure, FailureKind, KeepAlive, Next, Upstream};
 use super::session::{self, Choice};
-use crate::message::fields::FieldsMut;
+use crate::message::edit::{Edit, RequestMut};
 use crate::message::hop_by_hop;
 use crate::policy::Forwarding;
 use crate::policy::RetryPolicy;
@@ -106,8 +106,9 @@ impl Exchange {
     /// Changes the request head for the endpoint: hop-by-hop fields out (RFC 9110 §7.6.1, an upgrade kept),
     /// forwarding fields and the count of gateways in, then the rule's changes. `head` is as the client sent it for
     /// every attempt: what an earlier one was given is no part of it.
-    pub fn upstream_request(&mut self, head: &mut impl FieldsMut) {
-        hop_by_hop::request(head, self.version);
+    pub fn upstream_request(&mut self, head: &mut impl RequestMut) {
+        let fields = head.fields();
+        hop_by_hop::request(fields, self.version);
         let forwarding = Forwarding {
             connection: &self.connection,
             client: self.client,
@@ -115,10 +116,11 @@ impl Exchange {
             request_id: self.request_id.as_ref(),
             tuning: &self.globals().tuning,
         };
-        forwarding.apply(head);
-        hops::apply(head, self.hops);
+        forwarding.apply(fields);
+        hops::apply(fields, self.hops);
+        let mut head = Edit::new(head);
         for edits in self.edits() {
-            edits.request(head);
+            edits.request(&mut head);
         }
     }
 

@@ -1,15 +1,13 @@
 //! Header changes of Gateway API (`RequestHeaderModifier`, `ResponseHeaderModifier`), compiled to header types.
 //!
-//! They come last and win, so no rule may name a field that says where a message ends, what becomes of its
-//! connection, where it goes or how often it has been here: whoever could would make us and an endpoint read two
-//! different messages. `EditableName` has no such value. `Host` has a setting of its own.
+//! They come last and win. What no rule may name is [`EditableName`]'s to say; `Host` has a setting of its own.
 
-use http::{HeaderName, HeaderValue};
+use http::HeaderValue;
 use sluice_config::Filter;
 use sluice_config::rule::HeaderChanges;
 
 use super::error::PolicyError;
-use crate::message::fields::FieldsMut;
+use crate::message::edit::{Edit as HeadEdit, EditableName, HeadMut, NameError};
 
 /// The filters of a rule or backend, by side, in list order.
 #[derive(Clone, Debug, Default)]
@@ -24,29 +22,6 @@ struct Edit {
     add: Vec<(EditableName, HeaderValue)>,
     remove: Vec<EditableName>,
 }
-
-/// The name of a field that a rule may change.
-#[derive(Clone, Debug)]
-struct EditableName(HeaderName);
-
-/// Names that no rule may change, in lower case and in order: framing (RFC 9112 §6), what concerns one connection
-/// (RFC 9110 §7.6.1), the conversation about a body (§10.1.1), routing, and the count that ends loops.
-const OWN: [&str; 14] = [
-    "connection",
-    "content-length",
-    "expect",
-    "host",
-    "http2-settings",
-    "keep-alive",
-    "max-forwards",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "via",
-    "x-sluice-hops",
-];
 
 impl HeaderEdits {
     /// Compiles all filters. Fails on one that is not known here: a filter is never skipped.
@@ -64,12 +39,12 @@ impl HeaderEdits {
     }
 
     /// Changes the head that goes to the endpoint.
-    pub fn request(&self, head: &mut impl FieldsMut) {
+    pub fn request(&self, head: &mut HeadEdit<'_, impl HeadMut>) {
         self.request.iter().for_each(|edit| edit.apply(head));
     }
 
     /// Changes the head that goes to the client.
-    pub fn response(&self, head: &mut impl FieldsMut) {
+    pub fn response(&self, head: &mut HeadEdit<'_, impl HeadMut>) {
         self.response.iter().for_each(|edit| edit.apply(head));
     }
 }
@@ -80,37 +55,34 @@ impl Edit {
         let field = |(header, text): &(std::sync::Arc<str>, std::sync::Arc<str>)| {
             let value =
                 HeaderValue::from_str(text).map_err(|_| PolicyError::HeaderValue(header.to_string()))?;
-            Ok((EditableName::new(header)?, value))
+            Ok((name(header)?, value))
         };
         Ok(Self {
             set: set.iter().map(field).collect::<Result<_, _>>()?,
             add: add.iter().map(field).collect::<Result<_, _>>()?,
-            remove: remove.iter().map(|header| EditableName::new(header)).collect::<Result<_, _>>()?,
+            remove: remove.iter().map(|header| name(header)).collect::<Result<_, _>>()?,
         })
     }
 
-    fn apply(&self, head: &mut impl FieldsMut) {
-        for (EditableName(name), value) in &self.set {
+    fn apply(&self, head: &mut HeadEdit<'_, impl HeadMut>) {
+        for (name, value) in &self.set {
             head.set(name, value);
         }
-        for (EditableName(name), value) in &self.add {
+        for (name, value) in &self.add {
             head.append(name, value);
         }
-        for EditableName(name) in &self.remove {
+        for name in &self.remove {
             head.remove(name);
         }
     }
 }
 
-impl EditableName {
-    fn new(text: &str) -> Result<Self, PolicyError> {
-        let name = HeaderName::from_bytes(text.as_bytes());
-        let name = name.map_err(|_| PolicyError::HeaderName(text.to_owned()))?;
-        match OWN.contains(&name.as_str()) {
-            true => Err(PolicyError::OwnHeader(text.to_owned())),
-            false => Ok(Self(name)),
-        }
-    }
+/// Reads a name, with the reason for people.
+pub(super) fn name(text: &str) -> Result<EditableName, PolicyError> {
+    EditableName::new(text).map_err(|error| match error {
+        NameError::Malformed => PolicyError::HeaderName(text.to_owned()),
+        NameError::Own => PolicyError::OwnHeader(text.to_owned()),
+    })
 }
 
 #[cfg(test)]
@@ -118,6 +90,7 @@ mod tests {
     use http::HeaderMap;
 
     use super::*;
+    use crate::message::edit::OWN;
 
     #[test]
     fn fields_are_set_then_added_then_removed() {
@@ -128,11 +101,11 @@ mod tests {
         };
         let filters = [Filter::RequestHeaders(changes.clone()), Filter::ResponseHeaders(changes)];
         let edits = HeaderEdits::compile(&filters).unwrap();
-        let changed = |apply: fn(&HeaderEdits, &mut HeaderMap)| {
+        let changed = |apply: fn(&HeaderEdits, &mut HeadEdit<'_, HeaderMap>)| {
             let mut head = HeaderMap::new();
             head.insert("x-a", "0".parse().unwrap());
             head.insert("x-c", "0".parse().unwrap());
-            apply(&edits, &mut head);
+            apply(&edits, &mut HeadEdit::new(&mut head));
             head
         };
         for head in [changed(|edits, head| edits.request(head)), changed(|edits, head| edits.response(head))]

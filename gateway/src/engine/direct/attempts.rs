@@ -101,10 +101,10 @@ impl<D: Downstream> Run<'_, D> {
             exchange.connected(upstream.address, connection.reused);
             // Every attempt begins with the head as it was received.
             match mem::take(&mut first) {
-                true => head.fields.keep(),
-                false => head.fields.restore(),
+                true => head.keep(),
+                false => head.restore(),
             }
-            exchange.upstream_request(&mut head.fields);
+            exchange.upstream_request(head);
             let upgrade = asks_for_upgrade && request::asks_for_upgrade(head);
             let last = size == 0 || connection.served + 1 >= upstream.keep_alive.requests;
             download.begin();

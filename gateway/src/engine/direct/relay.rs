@@ -174,7 +174,7 @@ impl<D: Downstream> Relay<'_, D> {
             _ => return Ok(Some(End::Retry)),
         }
         let response = &mut self.download.response;
-        self.exchange.response(status, &mut response.fields);
+        self.exchange.response(response);
         self.limits.body.end();
         let passed = self.downstream.respond(cx, response, bytes);
         // Of what cannot be read nothing was passed on, so that there can still be an answer.

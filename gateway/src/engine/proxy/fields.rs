@@ -1,8 +1,10 @@
 //! Lets policies change Pingora's heads, which also keep the case of names.
 
 use http::header::{HeaderName, HeaderValue};
+use http::{Method, StatusCode};
 use pingora_http::{RequestHeader, ResponseHeader};
 
+use crate::message::edit::{EditableMethod, EditableStatus, HeadMut, RequestMut, ResponseMut, Target};
 use crate::message::fields::Fields;
 use crate::message::fields::FieldsMut;
 
@@ -33,8 +35,43 @@ macro_rules! fields {
                 self.remove_header(name);
             }
         }
+
+        impl HeadMut for $head {
+            type Fields = Self;
+
+            fn fields(&mut self) -> &mut Self {
+                self
+            }
+        }
     };
 }
 
 fields!(RequestHeader);
 fields!(ResponseHeader);
+
+impl RequestMut for RequestHeader {
+    fn method(&self) -> &Method {
+        &self.method
+    }
+
+    /// The authority, which a client of HTTP/2 has put beside the path, stands in `Host` by then. A target is a path in
+    /// printable ASCII, which is a URI.
+    fn set_target(&mut self, target: &Target) {
+        let _ = self.set_raw_path(target.as_str().as_bytes());
+    }
+
+    fn set_method(&mut self, method: &EditableMethod) {
+        RequestHeader::set_method(self, method.get().clone());
+    }
+}
+
+impl ResponseMut for ResponseHeader {
+    fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    fn set_status(&mut self, status: EditableStatus) {
+        let _ = ResponseHeader::set_status(self, status.get());
+        let _ = self.set_reason_phrase(None);
+    }
+}

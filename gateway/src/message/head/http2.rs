@@ -12,6 +12,7 @@ use crate::message::authority::is_authority;
 use crate::message::field_list::FieldList;
 use crate::message::field_names::FieldNames;
 use crate::message::framing::Framing;
+use crate::message::head::Edited;
 use crate::message::head::Fault;
 use crate::message::head::Head;
 use crate::message::head::Limits;
@@ -61,6 +62,7 @@ impl Head {
                 .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue")),
             method: parts.method.clone(),
             target: start..start + target.len(),
+            edited: Edited::default(),
             origin_length: fields.text().len(),
             fields,
             names,

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use http::Method;
 use http::header::{HeaderMap, HeaderValue};
-use http::{Method, StatusCode};
 use sluice_config::rule::HeaderChanges;
 use sluice_config::{Action, Filter, Hsts, Rule, WeightedBackend};
 
@@ -13,18 +13,23 @@ use crate::pipeline::Exchange;
 fn sent(plane: &Plane, request: &Request) -> HeaderMap {
     let mut exchange = plane.forward(request);
     exchange.pick().unwrap();
-    let mut head = request.headers.clone();
+    head_of_attempt(&mut exchange, request)
+}
+
+fn head_of_attempt(exchange: &mut Exchange, request: &Request) -> HeaderMap {
+    let mut head = http::Request::new(());
+    *head.headers_mut() = request.headers.clone();
     exchange.upstream_request(&mut head);
-    head
+    head.into_parts().0.headers
 }
 
 fn relayed(exchange: &mut Exchange, status: u16, fields: &[(&'static str, &'static str)]) -> HeaderMap {
-    let mut head = HeaderMap::new();
+    let mut head = http::Response::builder().status(status).body(()).unwrap();
     for (name, value) in fields {
-        head.append(*name, HeaderValue::from_static(value));
+        head.headers_mut().append(*name, HeaderValue::from_static(value));
     }
-    exchange.response(StatusCode::from_u16(status).unwrap(), &mut head);
-    head
+    exchange.response(&mut head);
+    head.into_parts().0.headers
 }
 
 #[test]
@@ -63,9 +68,7 @@ fn every_try_sends_the_same() {
     let mut heads = Vec::new();
     for _ in 0..2 {
         exchange.pick().unwrap();
-        let mut head = request.headers.clone();
-        exchange.upstream_request(&mut head);
-        heads.push(head);
+        heads.push(head_of_attempt(&mut exchange, &request));
         exchange.failed(failure(crate::pipeline::FailureKind::Connect));
     }
     assert_eq!(heads[0], heads[1]);

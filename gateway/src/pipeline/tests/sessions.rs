@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use http::StatusCode;
-use http::header::{HeaderMap, SET_COOKIE};
+use http::header::SET_COOKIE;
 use sluice_config::{Action, AffinityMode, Balance, CookieAffinity, Policies, Rule};
 
 use super::fixture::*;
@@ -47,8 +47,9 @@ fn wait_for_ring(plane: &Plane) {
 
 /// Value of the session cookie that the response sets.
 fn cookie(exchange: &mut Exchange) -> Option<String> {
-    let mut head = HeaderMap::new();
-    exchange.response(StatusCode::OK, &mut head);
+    let mut head = http::Response::new(());
+    exchange.response(&mut head);
+    let head = head.headers();
     assert!(head.get_all(SET_COOKIE).iter().count() <= 1);
     let value = head.get(SET_COOKIE)?.to_str().unwrap();
     let (pair, attributes) = value.split_once("; ").unwrap();
