@@ -13,6 +13,7 @@
 //! after a switch to another protocol.
 
 mod answer;
+pub(crate) mod call;
 mod direct;
 pub(crate) mod downstream;
 pub(crate) mod proxy;
@@ -32,6 +33,7 @@ use crate::message::head::Head;
 use crate::message::request;
 use crate::pipeline::{Answer, Exchange, Outcome, Verdict};
 use crate::worker::Worker;
+use call::Ground;
 use downstream::Downstream;
 use questions::Decision;
 use tunnel::Switched;
@@ -81,7 +83,7 @@ pub(crate) async fn serve<D: Downstream>(
 ) -> (D, Ended) {
     let (mut exchange, verdict) = Exchange::begin(&worker.state, info, &request::view(&head));
     let mut counts = Counts::default();
-    let forwarded = match decide(verdict, &mut exchange, &head, &mut downstream).await {
+    let forwarded = match decide(worker, verdict, &mut exchange, &head, &mut downstream).await {
         Decision::Answer(answer) => Forwarded::Answer(answer),
         Decision::Left => Forwarded::Aborted,
         Decision::Forward => {
@@ -125,6 +127,7 @@ pub(crate) async fn serve<D: Downstream>(
 
 /// What the verdict comes to. What the client sends while somebody is asked waits.
 async fn decide(
+    worker: &Worker,
     verdict: Verdict,
     exchange: &mut Exchange,
     head: &Head,
@@ -135,7 +138,7 @@ async fn decide(
     }
     let mut watch = Watch::default();
     let left = poll_fn(|cx| watch.poll(cx, downstream));
-    questions::decide(verdict, exchange, &request::view(head), left).await
+    questions::decide(Ground::of(worker), verdict, exchange, &request::view(head), left).await
 }
 
 /// Answers what could not be read as a request.

@@ -15,6 +15,8 @@
 //! order of checks testable.
 
 pub mod answer;
+mod attempts;
+pub mod call;
 mod checks;
 mod end;
 pub mod exchange;
@@ -30,6 +32,7 @@ pub(crate) mod tests;
 mod upstream;
 
 pub use answer::Answer;
+pub use call::{Call, CallFailure, Subrequest};
 pub use exchange::{Exchange, Verdict};
 pub use outcome::{Failure, FailureKind, KeepAlive, MOST_INTERIM, Next, Outcome, Upstream};
 pub use question::{Job, Question, Reply};

@@ -41,6 +41,7 @@ pub(crate) use engine::{Engine, engine, never, prepare};
 
 use crate::descriptors::Wait;
 use crate::drain::Drain;
+use crate::engine::call::Ground;
 use crate::engine::questions::Decision;
 use crate::message::hop_by_hop;
 use crate::pipeline::{FailureKind, Next, Outcome};
@@ -57,11 +58,17 @@ pub(crate) struct Proxy {
     state: Arc<State>,
     drain: Arc<Drain>,
     epochs: Epochs,
+    /// Idle connections that there is room for.
+    idle: usize,
 }
 
 impl Proxy {
-    pub(crate) fn new(state: Arc<State>, drain: Arc<Drain>) -> Self {
-        Self { state, drain, epochs: Epochs::default() }
+    pub(crate) fn new(state: Arc<State>, drain: Arc<Drain>, idle: usize) -> Self {
+        Self { state, drain, epochs: Epochs::default(), idle }
+    }
+
+    fn ground(&self) -> Ground<'_> {
+        Ground { drain: &self.drain, idle: self.idle }
     }
 
     /// Whether the client's connection may go on after this response; tells Pingora if not.
@@ -104,7 +111,7 @@ impl ProxyHttp for Proxy {
 
     async fn request_filter(&self, session: &mut Session, ctx: &mut Context) -> Result<bool> {
         request::prepare(&self.state, session);
-        match request::begin(&self.state, session, ctx).await? {
+        match request::begin(&self.state, self.ground(), session, ctx).await? {
             Decision::Answer(answer) => {
                 self.answer(session, ctx, &answer).await?;
                 Ok(true)

@@ -13,6 +13,7 @@ use std::thread::available_parallelism;
 
 use tokio::sync::Semaphore;
 
+use super::call::{Ground, call};
 use crate::message::fields::Fields;
 use crate::message::request_head::RequestHead;
 use crate::pipeline::{Answer, Exchange, Job, Question, Reply, Verdict};
@@ -35,6 +36,7 @@ pub(crate) enum Decision {
 /// What the verdict comes to. Questions are carried out until one of them is the last, or `left` is ready: the client
 /// has gone.
 pub(crate) async fn decide<F: Fields>(
+    ground: Ground<'_>,
     verdict: Verdict,
     exchange: &mut Exchange,
     head: &RequestHead<'_, F>,
@@ -44,11 +46,12 @@ pub(crate) async fn decide<F: Fields>(
         Verdict::Answer(answer) => Decision::Answer(answer),
         Verdict::Forward => Decision::Forward,
         // In a box: most requests ask nothing.
-        Verdict::Ask(question) => Box::pin(carry_out(question, exchange, head, left)).await,
+        Verdict::Ask(question) => Box::pin(carry_out(ground, question, exchange, head, left)).await,
     }
 }
 
 async fn carry_out<F: Fields>(
+    ground: Ground<'_>,
     mut question: Question,
     exchange: &mut Exchange,
     head: &RequestHead<'_, F>,
@@ -57,7 +60,7 @@ async fn carry_out<F: Fields>(
     let mut left = pin!(left);
     loop {
         let reply = {
-            let mut reply = pin!(reply(question));
+            let mut reply = pin!(reply(ground, question));
             poll_fn(|cx| match reply.as_mut().poll(cx) {
                 Poll::Ready(reply) => Poll::Ready(Some(reply)),
                 Poll::Pending => left.as_mut().poll(cx).map(|()| None),
@@ -73,9 +76,13 @@ async fn carry_out<F: Fields>(
     }
 }
 
-async fn reply(question: Question) -> Reply {
+async fn reply(ground: Ground<'_>, question: Question) -> Reply {
     match question {
         Question::Compute(job) => JOBS.run(job).await,
+        Question::Call(subrequest) => match call(ground, *subrequest).await {
+            Ok(response) => Reply::Response(Box::new(response)),
+            Err(failure) => Reply::NoResponse(failure),
+        },
     }
 }
 

@@ -18,11 +18,11 @@ impl Exchange {
         if std::mem::replace(&mut self.ended, true) {
             return;
         }
-        self.tries.in_flight = None;
+        self.attempts.in_flight = None;
         let now = outcome.ended.unwrap_or_else(Instant::now);
         let time = now - self.began;
         let status = outcome.status.map_or(CLIENT_CLOSED_REQUEST, |status| status.as_u16());
-        if let Some(attempt) = self.tries.all.last_mut() {
+        if let Some(attempt) = self.attempts.all.last_mut() {
             attempt.ended.get_or_insert(now - attempt.began);
         }
         self.record(&outcome, status, time);
@@ -32,7 +32,7 @@ impl Exchange {
 
     fn record(&self, outcome: &Outcome, status: u16, time: Duration) {
         let Some(meters) = self.meters() else { return };
-        let last = self.tries.all.last();
+        let last = self.attempts.all.last();
         meters.record(
             &self.method,
             status,
@@ -56,7 +56,7 @@ impl Exchange {
 
     fn write_line(&mut self, outcome: &Outcome, status: u16, time: Duration) {
         let Some(line) = self.line.take() else { return };
-        let all = &self.tries.all;
+        let all = &self.attempts.all;
         let tries: SmallVec<[Try; 2]> = all
             .iter()
             .enumerate()

@@ -5,20 +5,18 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use arc_swap::Guard;
 use http::header::HeaderValue;
 use http::{Method, StatusCode, Version};
-use smallvec::SmallVec;
 
 use super::answer::Answer;
+use super::attempts::Attempts;
 use super::question::Question;
 use super::session::BoundSession;
 use crate::connection_info::ConnectionInfo;
 use crate::message::edit::Edit;
-use crate::policy::RetryPolicy;
-use crate::registry::{Endpoint, InFlight};
 use crate::route::{Route, Target};
 use crate::state::{Globals, State};
 use crate::telemetry::{LogLine, TargetMeters};
@@ -52,39 +50,8 @@ pub struct Exchange {
     pub(super) asked: Option<usize>,
     /// The session cookie that the response will set.
     pub(super) set_cookie: Option<HeaderValue>,
-    pub(super) tries: Tries,
+    pub(super) attempts: Attempts,
     pub(super) ended: bool,
-}
-
-/// The tries of a request.
-#[derive(Debug, Default)]
-pub(super) struct Tries {
-    pub(super) policy: Option<RetryPolicy>,
-    /// In order; the last is the present one.
-    pub(super) all: SmallVec<[Attempt; 2]>,
-    /// Endpoints that failed, or whose response was dropped.
-    pub(super) failed: SmallVec<[Arc<Endpoint>; 2]>,
-    /// The present try on its way.
-    pub(super) in_flight: Option<InFlight>,
-    /// The next try goes to the same endpoint over a new connection: the pooled one was stale.
-    pub(super) afresh: Option<Arc<Endpoint>>,
-    /// When the first began.
-    pub(super) first: Option<Instant>,
-    /// The present one has less than the connect timeout, because the window of the attempts is about to close.
-    pub(super) hurried: bool,
-}
-
-/// One try.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Attempt {
-    pub(super) address: std::net::SocketAddr,
-    /// Over a new connection, because the pooled one was stale.
-    pub(super) afresh: bool,
-    pub(super) began: Instant,
-    pub(super) connected: Option<Duration>,
-    pub(super) header: Option<Duration>,
-    pub(super) ended: Option<Duration>,
-    pub(super) status: Option<StatusCode>,
 }
 
 /// What becomes of a request.

@@ -1,6 +1,7 @@
 //! What a driver tells the pipeline about the upstream side, and what it is told to do.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
@@ -18,6 +19,8 @@ pub struct Upstream {
     pub address: SocketAddr,
     /// What to speak.
     pub protocol: UpstreamProtocol,
+    /// The name that is asked for in TLS; without one, none is (an address is never sent, RFC 6066 §3).
+    pub server_name: Option<Arc<str>>,
     /// No pooled connection will do: the one before was stale, and there may be more of them.
     pub fresh: bool,
     /// Whether the request may be sent a second time after the endpoint may have begun with it: its method is

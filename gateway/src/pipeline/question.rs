@@ -5,11 +5,15 @@
 
 use std::fmt;
 
+use super::call::{CallFailure, Response, Subrequest};
+
 /// What a stage must know before the exchange can go on.
 #[derive(Debug)]
 pub enum Question {
     /// Work that would hold up an event loop: it runs on the blocking pool.
     Compute(Job),
+    /// A call of our own.
+    Call(Box<Subrequest>),
 }
 
 /// Work for the blocking pool.
@@ -20,6 +24,10 @@ pub struct Job(Box<dyn FnOnce() -> Reply + Send>);
 pub enum Reply {
     /// A job has checked what the client gave: whether it is good.
     Checked(bool),
+    /// A call has brought this.
+    Response(Box<Response>),
+    /// A call has brought nothing.
+    NoResponse(CallFailure),
     /// More questions wait than there is room for.
     Overloaded,
     /// The job did not come to an end.

@@ -8,7 +8,8 @@ use http::{Method, StatusCode, Version};
 use sluice_config::{HostKey, HostPattern};
 
 use super::answer::Answer;
-use super::exchange::{Exchange, Tries, Verdict};
+use super::attempts::Attempts;
+use super::exchange::{Exchange, Verdict};
 use super::question::Reply;
 use super::stages::Looks;
 use crate::connection_info::ConnectionInfo;
@@ -60,7 +61,7 @@ impl Exchange {
             session: None,
             asked: None,
             set_cookie: None,
-            tries: Tries::default(),
+            attempts: Attempts::default(),
             ended: false,
         };
         let verdict = exchange.decide(head, &globals);
@@ -105,7 +106,7 @@ impl Exchange {
             session: None,
             asked: None,
             set_cookie: None,
-            tries: Tries::default(),
+            attempts: Attempts::default(),
             ended: false,
         };
         let answer = match status {

@@ -60,14 +60,14 @@ pub(super) fn choose(
         }
         if affinity.mode == AffinityMode::Balanced {
             // The ring is not built yet. Any key has a place on it, so the cookie stays good.
-            let endpoint = super::upstream::pick(pool, failed, now)?;
+            let endpoint = super::attempts::pick(pool, failed, now)?;
             return Ok(Choice { endpoint, new_key: None });
         }
     }
     match affinity.mode {
         AffinityMode::Balanced => begin_balanced(pool, failed),
         AffinityMode::Persistent => {
-            let endpoint = super::upstream::pick(pool, failed, now)?;
+            let endpoint = super::attempts::pick(pool, failed, now)?;
             let new_key = target.sessions.as_ref().map(|sessions| sessions.hash(&endpoint));
             Ok(Choice { endpoint, new_key })
         }

@@ -111,7 +111,9 @@ async fn open(upstream: &Upstream, stage: &mut Stage) -> io::Result<Transport> {
         UpstreamProtocol::Http => Ok(Transport::Plain(stream)),
         UpstreamProtocol::HttpsUnverified => {
             // An address is never sent as SNI (RFC 6066 §3), as with ingress-nginx.
-            let name = ServerName::IpAddress(upstream.address.ip().into());
+            let name = upstream.server_name.as_deref();
+            let name = name.and_then(|name| ServerName::try_from(name.to_owned()).ok());
+            let name = name.unwrap_or_else(|| ServerName::IpAddress(upstream.address.ip().into()));
             let stream = TlsConnector::from(UNVERIFIED.clone()).connect(name, stream).await?;
             Ok(Transport::Tls(Box::new(stream.into())))
         }

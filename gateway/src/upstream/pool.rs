@@ -15,6 +15,7 @@ use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sluice_config::UpstreamProtocol;
@@ -27,10 +28,11 @@ use crate::pipeline::Upstream;
 const SWEEP: Duration = Duration::from_secs(1);
 
 /// What makes connections exchangeable. Whatever concerns trust has to be part of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     address: SocketAddr,
     protocol: UpstreamProtocol,
+    server_name: Option<Arc<str>>,
 }
 
 impl Hash for Key {
@@ -100,7 +102,11 @@ thread_local! {
 
 impl Key {
     pub(crate) fn of(upstream: &Upstream) -> Self {
-        Self { address: upstream.address, protocol: upstream.protocol }
+        Self {
+            address: upstream.address,
+            protocol: upstream.protocol,
+            server_name: upstream.server_name.clone(),
+        }
     }
 }
 
@@ -259,14 +265,15 @@ mod tests {
 
     /// A pool after so many requests at a time, and the endpoint's side of their connections.
     async fn after(requests: usize) -> (Pool, Vec<std::net::TcpStream>) {
-        let key = Key { address: ([127, 0, 0, 1], 80).into(), protocol: UpstreamProtocol::Http };
+        let key =
+            Key { address: ([127, 0, 0, 1], 80).into(), protocol: UpstreamProtocol::Http, server_name: None };
         let (mut pool, mut endpoints) = (Pool { size: ROOM, share: SHARE, ..Pool::default() }, Vec::new());
         (0..requests).for_each(|_| pool.used.add());
         for _ in 0..requests {
             let (connection, endpoint) = used().await;
             let since = Instant::now();
             let idle = Idle { connection, since, until: since + Duration::from_secs(3600) };
-            assert!(pool.put(key, idle, false).is_empty());
+            assert!(pool.put(key.clone(), idle, false).is_empty());
             pool.used.now -= 1;
             endpoints.push(endpoint);
         }
@@ -289,7 +296,7 @@ mod tests {
         assert_eq!((pool.count, gone.len()), (SHARE, 2));
         let (mut pool, _endpoints) = after(4).await;
         let (key, list) = pool.idle.iter_mut().next().unwrap();
-        let (key, idle) = (*key, list.pop_back().unwrap());
+        let (key, idle) = (key.clone(), list.pop_back().unwrap());
         pool.count -= 1;
         let gone = pool.put(key, idle, true);
         assert_eq!((pool.count, gone.len()), (SHARE, 2), "as soon as one is put back");

@@ -100,8 +100,10 @@ fn make(worker: &Worker, pool: usize) -> Arc<Engine> {
         max_retries: 2 * MOST_ATTEMPTS as usize,
         ..ServerConf::default()
     };
-    let mut engine =
-        http_proxy(&Arc::new(conf), Proxy::new(worker.state.clone(), worker.drain.shared().clone()));
+    let mut engine = http_proxy(
+        &Arc::new(conf),
+        Proxy::new(worker.state.clone(), worker.drain.shared().clone(), worker.idle),
+    );
     // So that CONNECT reaches us, who refuse it with our own page.
     let mut options = HttpServerOptions::default();
     options.allow_connect_method_proxying = true;

@@ -84,6 +84,7 @@ mod tests {
         Upstream {
             address: "10.0.0.1:80".parse().unwrap(),
             protocol,
+            server_name: None,
             fresh,
             repeatable: true,
             connect_timeout: None,

@@ -12,6 +12,7 @@ use tokio::time::{sleep, timeout};
 use super::Result;
 use super::context::{Context, client};
 use crate::downstream::{LINGER, MAX_SETTLED};
+use crate::engine::call::Ground;
 use crate::engine::questions::{Decision, decide};
 use crate::message::authority::is_authority;
 use crate::message::field_names::FieldNames;
@@ -30,7 +31,12 @@ const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Takes the request into the pipeline, without the fields whose names are not served.
-pub(super) async fn begin(state: &Arc<State>, session: &mut Session, ctx: &mut Context) -> Result<Decision> {
+pub(super) async fn begin(
+    state: &Arc<State>,
+    ground: Ground<'_>,
+    session: &mut Session,
+    ctx: &mut Context,
+) -> Result<Decision> {
     let mut sound = true;
     if ctx.link.is_none() {
         let names = FieldNames::of(&state.tuning.load());
@@ -69,7 +75,7 @@ pub(super) async fn begin(state: &Arc<State>, session: &mut Session, ctx: &mut C
             sleep(LOOK).await;
         }
     };
-    let decision = decide(verdict, &mut exchange, &head, left).await;
+    let decision = decide(ground, verdict, &mut exchange, &head, left).await;
     ctx.exchange = Some(Box::new(exchange));
     Ok(decision)
 }

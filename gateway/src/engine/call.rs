@@ -1,0 +1,305 @@
+//! Carries a call of the gateway's own out: over a connection of the same pools, with the same strict reading of what
+//! comes back. There is no client beside it, so it is a plain sequence of writes and reads, each with its limit.
+
+use std::future::Future;
+use std::io;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::Method;
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::task::yield_now;
+use tokio::time::timeout;
+
+use crate::drain::Drain;
+use crate::message::field_list::line;
+use crate::message::framing::Framing;
+use crate::message::response::Response;
+use crate::pipeline::call;
+use crate::pipeline::{Call, CallFailure, Failure, FailureKind, MOST_INTERIM, Subrequest, Upstream};
+use crate::registry::Admission;
+use crate::upstream::connect;
+use crate::upstream::connection::Connection;
+use crate::upstream::pool::{self, InUse};
+use crate::worker::Worker;
+
+/// Bytes that are read at a time.
+const PIECE: usize = 8 * 1024;
+
+/// What calls need of the worker on which they run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ground<'w> {
+    pub(crate) drain: &'w Drain,
+    /// Idle connections to endpoints that the worker has room for.
+    pub(crate) idle: usize,
+}
+
+impl<'w> Ground<'w> {
+    pub(crate) fn of(worker: &'w Worker) -> Self {
+        Self { drain: worker.drain.shared(), idle: worker.idle }
+    }
+}
+
+/// Asks. To give up, drop it.
+pub(crate) async fn call(ground: Ground<'_>, subrequest: Subrequest) -> Result<call::Response, CallFailure> {
+    let mut call = Call::new(subrequest);
+    let size = call.subrequest.tuning.upstream_keepalive_connections.min(ground.idle);
+    let mut waited_since = None;
+    loop {
+        let Some(upstream) = call.pick() else { return Err(CallFailure::NoEndpoint) };
+        let _in_use = InUse::new();
+        let connection = match pool::take(&upstream) {
+            Some(connection) => Ok(connection),
+            None => {
+                let mut room = Room { drain: ground.drain, call: &mut call };
+                connect::obtain(&upstream, &mut room, &mut waited_since).await
+            }
+        };
+        let failure = match connection {
+            Ok(mut connection) => {
+                call.connected(upstream.address, connection.reused);
+                let last = size == 0 || connection.served + 1 >= upstream.keep_alive.requests;
+                let mut attempt = Attempt::default();
+                match attempt.run(&call.subrequest, &mut connection, &upstream, last).await {
+                    Ok(()) if call.responded(attempt.response.status) => None,
+                    Ok(()) => {
+                        if attempt.is_reusable() {
+                            pool::put(connection, &upstream, size, ground.idle, Instant::now());
+                        }
+                        return Ok(attempt.into_response());
+                    }
+                    Err(kind) => Some(attempt.failure(kind, &connection)),
+                }
+            }
+            Err(kind) => {
+                Some(Failure { kind, stale: false, sent: false, replayable: true, response_started: false })
+            }
+        };
+        if let Some(failure) = failure
+            && !call.failed(&failure)
+        {
+            return Err(CallFailure::Attempt(failure.kind));
+        }
+        // A refusal may come without a wait. Others have their turn, and the end of the program its.
+        yield_now().await;
+    }
+}
+
+/// Room for one more connection of a call.
+struct Room<'r> {
+    drain: &'r Drain,
+    call: &'r mut Call,
+}
+
+impl connect::Room for Room<'_> {
+    fn clients(&self) -> usize {
+        self.drain.connections()
+    }
+
+    fn ask(&mut self) -> Admission {
+        self.call.ask_for_room()
+    }
+
+    fn go(&mut self) {
+        self.call.needs_no_room();
+    }
+}
+
+/// One attempt.
+#[derive(Default)]
+struct Attempt {
+    response: Response,
+    body: Vec<u8>,
+    /// The body is complete.
+    whole: bool,
+    /// Bytes of the request that went out.
+    sent: u64,
+    /// The endpoint has sent something.
+    heard: bool,
+    /// It has ended its connection in order.
+    ended: bool,
+    /// It has sent more than its response.
+    excess: bool,
+}
+
+impl Attempt {
+    async fn run(
+        &mut self,
+        subrequest: &Subrequest,
+        connection: &mut Connection,
+        upstream: &Upstream,
+        last: bool,
+    ) -> Result<(), FailureKind> {
+        let request = written(subrequest, last);
+        let mut left = &request[..];
+        while !left.is_empty() {
+            let written = connection.stream.write(left);
+            let sent = within(upstream.send_timeout, FailureKind::SendTimeout, written).await?;
+            if sent == 0 {
+                return Err(FailureKind::Broken);
+            }
+            self.sent += sent as u64;
+            left = &left[sent..];
+        }
+        within(upstream.send_timeout, FailureKind::SendTimeout, connection.stream.flush()).await?;
+        let mut piece = vec![0; PIECE];
+        let mut partial = self.head(&mut piece, &subrequest.method, connection, upstream).await?;
+        loop {
+            self.take(&partial, subrequest.most_body)?;
+            if self.whole || self.body.len() > subrequest.most_body {
+                return Ok(());
+            }
+            partial.clear();
+            match self.read(&mut piece, connection, upstream).await? {
+                0 if self.response.framing == Framing::Opaque => {
+                    self.whole = true;
+                    return Ok(());
+                }
+                0 => return Err(FailureKind::Broken),
+                read => partial.extend_from_slice(&piece[..read]),
+            }
+        }
+    }
+
+    /// Reads interim heads and the final one. Gives what came behind it.
+    async fn head(
+        &mut self,
+        piece: &mut [u8],
+        method: &Method,
+        connection: &mut Connection,
+        upstream: &Upstream,
+    ) -> Result<Vec<u8>, FailureKind> {
+        let (mut partial, mut interims) = (Vec::new(), 0);
+        loop {
+            match self.read(piece, connection, upstream).await? {
+                0 => return Err(FailureKind::Broken),
+                read => partial.extend_from_slice(&piece[..read]),
+            }
+            while let Some(length) =
+                self.response.read(&partial, method).map_err(|_| FailureKind::InvalidHead)?
+            {
+                partial.drain(..length);
+                interims += 1;
+                // Nobody has asked for another protocol.
+                if self.response.switches() || interims > MOST_INTERIM {
+                    return Err(FailureKind::InvalidHead);
+                }
+                if !self.response.is_interim() {
+                    return Ok(partial);
+                }
+            }
+        }
+    }
+
+    async fn read(
+        &mut self,
+        piece: &mut [u8],
+        connection: &mut Connection,
+        upstream: &Upstream,
+    ) -> Result<usize, FailureKind> {
+        let limit = upstream.read_timeout;
+        let read = async {
+            match connection.stream.read(piece).await {
+                // TLS without a goodbye, but TCP with one.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                    self.ended = true;
+                    Err(error)
+                }
+                read => read,
+            }
+        };
+        let read = within(limit, FailureKind::ReadTimeout, read).await?;
+        match read {
+            0 => self.ended = true,
+            _ => self.heard = true,
+        }
+        Ok(read)
+    }
+
+    /// Takes in bytes of the body.
+    fn take(&mut self, bytes: &[u8], most: usize) -> Result<(), FailureKind> {
+        let Self { response, body, .. } = self;
+        let taken = response.framing.read(bytes, |data| {
+            // One byte more tells that it is too much.
+            let room = (most + 1).saturating_sub(body.len());
+            body.extend_from_slice(&data[..data.len().min(room)]);
+        });
+        let taken = taken.map_err(|_| FailureKind::InvalidHead)?;
+        self.excess |= taken < bytes.len();
+        self.whole = self.response.framing.is_done();
+        Ok(())
+    }
+
+    fn failure(&self, kind: FailureKind, connection: &Connection) -> Failure {
+        let untouched = match self.sent {
+            0 => true,
+            sent => self.ended && connection.has_delivered_none_of(sent),
+        };
+        Failure {
+            kind,
+            stale: kind == FailureKind::Broken && connection.reused && !self.heard,
+            sent: kind != FailureKind::Broken || self.heard || !untouched,
+            replayable: true,
+            response_started: false,
+        }
+    }
+
+    fn is_reusable(&self) -> bool {
+        self.whole && self.response.keeps_alive && !self.excess && self.response.framing != Framing::Opaque
+    }
+
+    fn into_response(self) -> call::Response {
+        let fields = self.response.fields.iter().filter_map(|(name, value)| {
+            Some((HeaderName::from_bytes(name).ok()?, HeaderValue::from_bytes(value).ok()?))
+        });
+        let mut map = HeaderMap::new();
+        for (name, value) in fields {
+            map.append(name, value);
+        }
+        call::Response {
+            status: self.response.status,
+            fields: map,
+            body: Bytes::from(self.body),
+            whole: self.whole,
+        }
+    }
+}
+
+/// The request as it goes out.
+fn written(subrequest: &Subrequest, last: bool) -> Vec<u8> {
+    let Subrequest { method, target, fields, body, .. } = subrequest;
+    let mut out = Vec::with_capacity(1024 + body.len());
+    out.extend_from_slice(method.as_str().as_bytes());
+    out.push(b' ');
+    out.extend_from_slice(target.as_bytes());
+    out.extend_from_slice(b" HTTP/1.1\r\n");
+    for (name, value) in fields {
+        line(&mut out, name.as_str().as_bytes(), value.as_bytes());
+    }
+    // RFC 9110 §8.6: a method that gives content a meaning says that there is none.
+    if !body.is_empty() || matches!(*method, Method::POST | Method::PUT | Method::PATCH) {
+        line(&mut out, b"Content-Length", body.len().to_string().as_bytes());
+    }
+    if last {
+        line(&mut out, b"Connection", b"close");
+    }
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(body);
+    out
+}
+
+async fn within<T>(
+    limit: Option<Duration>,
+    late: FailureKind,
+    io: impl Future<Output = io::Result<T>>,
+) -> Result<T, FailureKind> {
+    let done = match limit {
+        Some(limit) => timeout(limit, io).await.map_err(|_| late)?,
+        None => io.await,
+    };
+    done.map_err(|_| FailureKind::Broken)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+
+use http::StatusCode;
+use http::header::HOST;
+use sluice_config::{Balance, Change, Delta, Endpoint, EndpointSet};
+
+use super::*;
+use crate::pipeline::tests::fixture::{Plane, pool_key};
+
+/// A pool of these addresses.
+fn pool(plane: &mut Plane, addresses: &[SocketAddr]) -> Arc<crate::registry::Pool> {
+    plane.pool("auth", Balance::RoundRobin, &[]);
+    let key = pool_key("auth").endpoints;
+    let endpoint = |address: &SocketAddr| Endpoint { address: *address, zone: None };
+    let set = EndpointSet { key: key.clone(), endpoints: addresses.iter().map(endpoint).collect() };
+    plane.apply(Delta { endpoint_sets: vec![Change::Put(key, Arc::new(set))], ..Delta::default() });
+    plane.state.registry.pool(&pool_key("auth")).unwrap()
+}
+
+fn subrequest(plane: &Plane, pool: &Arc<crate::registry::Pool>) -> Subrequest {
+    Subrequest {
+        pool: pool.clone(),
+        method: Method::GET,
+        target: "/check?a=b".into(),
+        fields: vec![(HOST, HeaderValue::from_static("auth.example"))],
+        body: Bytes::new(),
+        server_name: None,
+        keep_alive: None,
+        most_body: 64,
+        route: None,
+        tuning: plane.state.tuning.load_full(),
+    }
+}
+
+/// Serves one scripted conversation for each connection, each a list of responses to requests without a body.
+fn serve(scripts: Vec<Vec<&'static str>>) -> (SocketAddr, std::thread::JoinHandle<Vec<String>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let thread = std::thread::spawn(move || {
+        let mut seen = Vec::new();
+        for script in scripts {
+            let (mut stream, _) = listener.accept().unwrap();
+            for response in script {
+                seen.push(head_of(&mut stream));
+                stream.write_all(response.as_bytes()).unwrap();
+            }
+        }
+        seen
+    });
+    (address, thread)
+}
+
+fn head_of(stream: &mut TcpStream) -> String {
+    let (mut head, mut byte) = (Vec::new(), [0]);
+    while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap() == 1 {
+        head.push(byte[0]);
+    }
+    String::from_utf8(head).unwrap()
+}
+
+async fn ask(plane: &Plane, subrequest: Subrequest) -> Result<call::Response, CallFailure> {
+    let _ = plane;
+    let drain = Drain::new();
+    call(Ground { drain: &drain, idle: 4 }, subrequest).await
+}
+
+#[tokio::test]
+async fn a_call_brings_head_and_body_and_keeps_its_connection() {
+    let mut plane = Plane::new();
+    let (address, endpoint) = serve(vec![vec![
+        "HTTP/1.1 103 Early Hints\r\nA: 1\r\n\r\nHTTP/1.1 202 Accepted\r\nTransfer-Encoding: chunked\r\nX-User: ann\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+        "HTTP/1.1 401 No\r\nContent-Length: 0\r\nWWW-Authenticate: Basic\r\n\r\n",
+    ]]);
+    let pool = pool(&mut plane, &[address]);
+    let first = ask(&plane, subrequest(&plane, &pool)).await.unwrap();
+    assert_eq!((first.status, &first.body[..], first.whole), (StatusCode::ACCEPTED, &b"abc"[..], true));
+    assert_eq!(first.fields["x-user"], "ann");
+    let second = ask(&plane, subrequest(&plane, &pool)).await.unwrap();
+    assert_eq!((second.status, second.body.len()), (StatusCode::UNAUTHORIZED, 0));
+    assert_eq!(
+        endpoint.join().unwrap(),
+        ["GET /check?a=b HTTP/1.1\r\nhost: auth.example\r\n\r\n"; 2],
+        "both over one connection"
+    );
+}
+
+#[tokio::test]
+async fn another_endpoint_is_asked_where_one_takes_no_connection() {
+    let mut plane = Plane::new();
+    let dead = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (address, endpoint) = serve(vec![vec!["HTTP/1.1 204 Fine\r\n\r\n"]]);
+    let pool = pool(&mut plane, &[dead, address]);
+    // Whichever of the two comes first.
+    assert_eq!(ask(&plane, subrequest(&plane, &pool)).await.unwrap().status, StatusCode::NO_CONTENT);
+    endpoint.join().unwrap();
+}
+
+#[tokio::test]
+async fn what_is_no_response_is_a_failure() {
+    for (response, kind) in [
+        (
+            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
+            FailureKind::InvalidHead,
+        ),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", FailureKind::InvalidHead),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", FailureKind::InvalidHead),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab", FailureKind::Broken),
+    ] {
+        let mut plane = Plane::new();
+        plane.tune(|tuning| tuning.next_upstream_tries = 1);
+        let (address, endpoint) = serve(vec![vec![response]]);
+        let pool = pool(&mut plane, &[address]);
+        let failed = ask(&plane, subrequest(&plane, &pool)).await;
+        assert_eq!(failed, Err(CallFailure::Attempt(kind)), "{response}");
+        endpoint.join().unwrap();
+    }
+    let mut plane = Plane::new();
+    let pool = pool(&mut plane, &[]);
+    assert_eq!(ask(&plane, subrequest(&plane, &pool)).await, Err(CallFailure::NoEndpoint));
+}
+
+#[tokio::test]
+async fn no_more_of_a_body_is_read_than_is_wanted() {
+    let mut plane = Plane::new();
+    let body: &'static str =
+        Box::leak(format!("HTTP/1.1 200 OK\r\n\r\n{}", "x".repeat(100)).into_boxed_str());
+    let (address, endpoint) = serve(vec![vec![body]]);
+    let pool = pool(&mut plane, &[address]);
+    let response = ask(&plane, subrequest(&plane, &pool)).await.unwrap();
+    assert!(!response.whole && response.body.len() == 65, "{response:?}");
+    endpoint.join().unwrap();
+}
+
+#[tokio::test]
+async fn silence_has_an_end() {
+    let mut plane = Plane::new();
+    plane.tune(|tuning| {
+        tuning.next_upstream_tries = 1;
+        tuning.proxy_read_timeout = Duration::from_millis(50);
+    });
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let pool = pool(&mut plane, &[listener.local_addr().unwrap()]);
+    let failed = ask(&plane, subrequest(&plane, &pool)).await;
+    assert_eq!(failed, Err(CallFailure::Attempt(FailureKind::ReadTimeout)));
+}

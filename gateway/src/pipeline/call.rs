@@ -1,0 +1,132 @@
+//! A call of the gateway's own: one conversation with a pool, beside the one that carries the client's request.
+//!
+//! Whatever asks for it says where to and what; target, attempts, retry rule and the health of endpoints are those of
+//! any request. Nothing of it goes to a client: who asked gets the head and the start of the body. A call owns all that
+//! it needs, so that it can outlive the exchange that began it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::{Method, StatusCode};
+use sluice_config::{Retry, Timeouts, Tuning};
+
+use super::attempts::{Attempts, DEFAULT_RETRY, DEFAULT_TIMEOUTS, Rules, pick};
+use super::outcome::{Failure, FailureKind, KeepAlive, Upstream};
+use crate::policy::RetryPolicy;
+use crate::registry::{Admission, Pool};
+use crate::route::Route;
+
+/// What is asked of a pool.
+#[derive(Debug)]
+pub struct Subrequest {
+    /// Whom.
+    pub pool: Arc<Pool>,
+    /// The method.
+    pub method: Method,
+    /// Path and query.
+    pub target: Box<str>,
+    /// All fields but those of framing and connection; `Host` is one of them.
+    pub fields: Vec<(HeaderName, HeaderValue)>,
+    /// The body, whole.
+    pub body: Bytes,
+    /// The name that is asked for in TLS; without one, none is.
+    pub server_name: Option<Arc<str>>,
+    /// How long connections are kept; `None` is as for any request.
+    pub keep_alive: Option<KeepAlive>,
+    /// Bytes of the response's body that are wanted; more end the conversation.
+    pub most_body: usize,
+    /// The rule whose timeouts and retries hold; without one, the global ones do.
+    pub route: Option<Arc<Route>>,
+    /// Global settings.
+    pub tuning: Arc<Tuning>,
+}
+
+/// What came back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Response {
+    /// The status.
+    pub status: StatusCode,
+    /// All fields, as they were sent.
+    pub fields: HeaderMap,
+    /// The body, free of its coding.
+    pub body: Bytes,
+    /// Whether that is all of the body.
+    pub whole: bool,
+}
+
+/// Why nothing came back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallFailure {
+    /// The pool has no endpoint.
+    NoEndpoint,
+    /// The last attempt failed like this.
+    Attempt(FailureKind),
+}
+
+/// A call under way.
+#[derive(Debug)]
+pub struct Call {
+    /// What is asked.
+    pub subrequest: Subrequest,
+    attempts: Attempts,
+}
+
+impl Call {
+    /// Nothing is sent yet.
+    pub fn new(subrequest: Subrequest) -> Self {
+        Self { subrequest, attempts: Attempts::default() }
+    }
+
+    /// The endpoint for the next attempt; `None` where there is none.
+    pub fn pick(&mut self) -> Option<Upstream> {
+        let Subrequest { pool, method, route, tuning, keep_alive, server_name, .. } = &self.subrequest;
+        let afresh = self.attempts.afresh.take();
+        let again = afresh.is_some();
+        let endpoint = match afresh {
+            Some(endpoint) => endpoint,
+            None => pick(pool, &self.attempts.failed, Instant::now()).ok()?,
+        };
+        let (retry, timeouts): (&Retry, &Timeouts) = match route {
+            Some(route) => (&route.policies.retry, &route.policies.timeouts),
+            None => (&DEFAULT_RETRY, &DEFAULT_TIMEOUTS),
+        };
+        let rules = Rules {
+            policy: RetryPolicy::new(retry, tuning, method),
+            timeouts,
+            tuning,
+            keep_alive: keep_alive.unwrap_or_else(|| KeepAlive::of(tuning)),
+            server_name: server_name.as_ref(),
+        };
+        Some(self.attempts.begin(pool, &endpoint, again, &rules))
+    }
+
+    /// Asks the endpoint of this attempt for room for a connection.
+    pub fn ask_for_room(&mut self) -> Admission {
+        self.attempts.in_flight.as_mut().map_or(Admission::Given, |on_its_way| on_its_way.ask())
+    }
+
+    /// This attempt has got a connection without room for a new one.
+    pub fn needs_no_room(&mut self) {
+        if let Some(on_its_way) = &mut self.attempts.in_flight {
+            on_its_way.go();
+        }
+    }
+
+    /// The connection of this attempt stands.
+    pub fn connected(&mut self, address: SocketAddr, reused: bool) {
+        self.attempts.connected(address, reused);
+    }
+
+    /// The attempt failed. Says whether there is another.
+    pub fn failed(&mut self, failure: &Failure) -> bool {
+        self.attempts.failed(Some(&self.subrequest.pool), failure, StatusCode::BAD_GATEWAY)
+    }
+
+    /// There is a response head. Says whether it is dropped for another attempt.
+    pub fn responded(&mut self, status: StatusCode) -> bool {
+        self.attempts.responded(Some(&self.subrequest.pool), status, true)
+    }
+}
