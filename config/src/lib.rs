@@ -26,6 +26,7 @@ pub mod rule;
 pub mod snapshot;
 pub mod text;
 pub mod tuning;
+pub mod uid;
 
 pub use by_key::{ByKey, Keyed};
 pub use certificate::{Certificate, CertificateId, PrivateKey};
@@ -39,8 +40,8 @@ pub use policy::{
     Timeout, Timeouts,
 };
 pub use pool::{Balance, Pool, PoolKey, UpstreamProtocol};
-pub use problem::{Problem, Severity};
-pub use report::{BindError, BindResult, Refusal, Report};
+pub use problem::{Class, Code, Problem, Severity};
+pub use report::{BindError, BindResult, Refusal, Report, Subject};
 pub use resource::{CaBundle, Credentials, HeaderSet, PasswordHash, Resource, ResourceKey, ResourceKind};
 pub use rule::{
     Action, Backend, FieldMatch, Filter, Match, PathMatch, Redirect, RedirectPath, Rule, TextMatch,
@@ -48,3 +49,4 @@ pub use rule::{
 };
 pub use snapshot::Snapshot;
 pub use tuning::{HeaderBuffers, Hsts, Tuning};
+pub use uid::Uid;

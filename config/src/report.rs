@@ -6,9 +6,15 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::certificate::CertificateId;
 use crate::delta::Generation;
 use crate::endpoint::EndpointSetKey;
+use crate::host::HostKey;
 use crate::listener::GroupId;
+use crate::name::Origin;
+use crate::pool::PoolKey;
+use crate::problem::Code;
+use crate::resource::ResourceKey;
 
 /// A fact that the data plane tells the control plane.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,10 +56,47 @@ pub enum Report {
 /// A part of a delta that the data plane could not use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
-    /// What: `host shop.example`, `certificate default/shop-tls`.
-    pub subject: String,
+    /// Which part.
+    pub subject: Subject,
+    /// The rule that it is about, where it is about one.
+    pub origin: Option<Box<Origin>>,
+    /// Why, for programs.
+    pub code: Code,
     /// Why, in words for an operator.
     pub reason: String,
+}
+
+/// A part of the configuration that can be refused.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Subject {
+    /// Global settings.
+    Tuning,
+    /// A certificate.
+    Certificate(CertificateId),
+    /// The endpoints of a Service port.
+    EndpointSet(EndpointSetKey),
+    /// A resource.
+    Resource(ResourceKey),
+    /// A pool.
+    Pool(PoolKey),
+    /// A host.
+    Host(HostKey),
+    /// A listener group.
+    Group(GroupId),
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tuning => f.write_str("global settings"),
+            Self::Certificate(id) => write!(f, "certificate {id}"),
+            Self::EndpointSet(key) => write!(f, "endpoints {key}"),
+            Self::Resource(key) => write!(f, "resource {key}"),
+            Self::Pool(key) => write!(f, "pool {key}"),
+            Self::Host(key) => write!(f, "host {}", key.pattern),
+            Self::Group(id) => write!(f, "listeners {id}"),
+        }
+    }
 }
 
 /// What became of one socket.

@@ -60,13 +60,11 @@ pub fn check(folder: &Path, options: Options) -> Result<CheckReport, FileSourceE
         }
     }
     let mut controller = Controller::new(options);
+    controller.source_finds(batch.problems.unwrap_or_default());
     controller.update(batch.events, true);
     let snapshot = controller.snapshot();
-    let mut problems = controller.problems();
-    problems.extend(batch.problems.unwrap_or_default());
-    problems.sort();
     Ok(CheckReport {
-        problems,
+        problems: controller.problems(),
         counts: Counts {
             objects,
             skipped: batch.skipped.unwrap_or_default(),

@@ -1,12 +1,13 @@
 //! The control plane as a value: events in, deltas and problems out. Synchronous, and without any effect but
 //! on its own state; [`run()`](crate::run()) connects it to a source and a data plane.
 
-use sluice_config::{Change, Delta, Generation, Problem, Snapshot};
-
-use crate::stand_in::StandIn;
+use sluice_config::{Change, Delta, Generation, Problem, Report, Snapshot, Subject};
 
 use crate::options::Options;
+use crate::problem::{Finder, ProblemChanges};
+use crate::refusals::{self, Refusals};
 use crate::source::{Event, References};
+use crate::stand_in::StandIn;
 pub use crate::translate::Stats;
 use crate::translate::Translation;
 
@@ -20,9 +21,8 @@ pub struct Controller {
     complete: bool,
     /// Whether the data plane has been told where to listen.
     listening: bool,
-    /// Why it has not been, although everything is known.
-    waits: Option<Problem>,
     stand_in: Option<StandIn>,
+    refusals: Refusals,
 }
 
 /// What an update came to.
@@ -30,8 +30,8 @@ pub struct Controller {
 pub struct Update {
     /// What the data plane has to be told, if anything.
     pub delta: Option<Delta>,
-    /// Whether [`Controller::problems`] are others than before.
-    pub problems_changed: bool,
+    /// How the problems differ from when this was last told.
+    pub problems: ProblemChanges,
     /// Which Secrets came to be referred to, and which are no more.
     pub references: References,
     /// What it cost.
@@ -47,8 +47,8 @@ impl Controller {
             read: false,
             complete: false,
             listening: false,
-            waits: None,
             stand_in: None,
+            refusals: Refusals::default(),
         }
     }
 
@@ -70,7 +70,7 @@ impl Controller {
     pub fn survey(&mut self, events: Vec<Event>) -> Option<References> {
         self.translation.take(events);
         self.translation.survey();
-        self.waits().is_none().then(|| self.translation.take_references())
+        (!self.waits()).then(|| self.translation.take_references())
     }
 
     /// What brings the data plane to an earlier state, to be served until the present one is known. Nothing
@@ -91,14 +91,12 @@ impl Controller {
     pub fn update(&mut self, events: Vec<Event>, complete: bool) -> Update {
         self.translation.take(events);
         self.read |= complete;
-        if !self.read {
-            return Update::default();
-        }
         let first = !self.complete;
-        if first && self.waits().is_some() {
-            return Update { problems_changed: true, ..Update::default() };
+        if !self.read || first && self.waits() {
+            return Update { problems: self.take_problem_changes(), ..Update::default() };
         }
         self.complete = true;
+        self.translation.book().count_nodes();
         let start = (self.generation == Generation(0)).then(|| self.startup_delta());
         let (mut delta, stats) = self.translation.run();
         if let Some(start) = start {
@@ -114,18 +112,39 @@ impl Controller {
             delta.groups.push(Change::Put(group.id.clone(), group.clone()));
         }
         let references = self.translation.take_references();
-        let problems_changed = self.translation.take_problems_changed() || first;
         let delta = (first || !delta.is_empty()).then(|| self.numbered(delta));
-        Update { delta, problems_changed, references, stats }
+        for subject in delta.iter().flat_map(|delta| self.refusals.forget(delta)) {
+            self.translation.find(Finder::Plane(subject), Vec::new());
+        }
+        Update { delta, problems: self.take_problem_changes(), references, stats }
     }
 
-    /// All problems of the objects, sorted, each once. Those of the source are the source's.
-    pub fn problems(&self) -> Vec<Problem> {
-        match self.complete {
-            true => self.translation.problems(),
-            // What is not translated has none of its own.
-            false => self.waits.iter().cloned().collect(),
+    /// What the source finds wrong now, in place of what it found before. To be told with the next update.
+    pub fn source_finds(&mut self, problems: Vec<Problem>) {
+        self.translation.find(Finder::Source, problems);
+    }
+
+    /// Takes in what the data plane says. What it refuses reaches the objects that it concerns.
+    pub fn report(&mut self, report: &Report) -> ProblemChanges {
+        for subject in self.refusals.take(report) {
+            self.translate_refusal(subject);
         }
+        self.take_problem_changes()
+    }
+
+    fn translate_refusal(&mut self, subject: Subject) {
+        let Some(refusal) = self.refusals.get(&subject) else { return };
+        let problems = refusals::problems(refusal, self.translation.concerned(refusal));
+        self.translation.find(Finder::Plane(subject), problems);
+    }
+
+    /// All problems, sorted, each once.
+    pub fn problems(&self) -> Vec<Problem> {
+        self.translation.problems()
+    }
+
+    fn take_problem_changes(&mut self) -> ProblemChanges {
+        self.translation.book().take_changes()
     }
 
     /// Everything the data plane has been told.
@@ -133,10 +152,12 @@ impl Controller {
         Snapshot { complete: self.complete, ..self.translation.snapshot() }
     }
 
-    /// Why the first state cannot be given out.
-    fn waits(&mut self) -> Option<&Problem> {
-        self.waits = self.translation.waits_for_classes();
-        self.waits.as_ref()
+    /// Whether the first state cannot be given out yet; a problem says why.
+    fn waits(&mut self) -> bool {
+        let waits = self.translation.waits_for_classes();
+        let does = waits.is_some();
+        self.translation.find(Finder::Start, waits.into_iter().collect());
+        does
     }
 
     fn numbered(&mut self, mut delta: Delta) -> Delta {

@@ -3,8 +3,13 @@
 //! All of these may repeat what others wrote, and go to logs, terminals and metrics. So each part is made one line of
 //! bounded length here, where every problem passes.
 
+mod book;
+
 use sluice_config::text::one_line;
-use sluice_config::{NamespacedName, ObjectRef, Problem, Severity};
+use sluice_config::{Code, NamespacedName, ObjectRef, Problem, Severity};
+
+pub use book::ProblemChanges;
+pub(crate) use book::{Book, Finder};
 
 /// Bytes of a name or field.
 const NAME: usize = 320;
@@ -13,26 +18,29 @@ const MESSAGE: usize = 1200;
 
 /// Something is not served as the object asks.
 pub(crate) fn error(
+    code: Code,
     object: &ObjectRef,
     field: impl Into<String>,
     message: impl Into<String>,
     remedy: impl Into<String>,
 ) -> Problem {
-    problem(Severity::Error, object, field, message, remedy)
+    problem(Severity::Error, code, object, field, message, remedy)
 }
 
 /// Served as asked, yet worth knowing.
 pub(crate) fn warning(
+    code: Code,
     object: &ObjectRef,
     field: impl Into<String>,
     message: impl Into<String>,
     remedy: impl Into<String>,
 ) -> Problem {
-    problem(Severity::Warning, object, field, message, remedy)
+    problem(Severity::Warning, code, object, field, message, remedy)
 }
 
 fn problem(
     severity: Severity,
+    code: Code,
     object: &ObjectRef,
     field: impl Into<String>,
     message: impl Into<String>,
@@ -40,8 +48,11 @@ fn problem(
 ) -> Problem {
     Problem {
         object: shown(object),
+        // Known where the objects are: it is filled in there, for all problems alike.
+        uid: None,
         field: line(field.into(), NAME),
         severity,
+        code,
         message: line(message.into(), MESSAGE),
         remedy: line(remedy.into(), MESSAGE),
     }
@@ -79,7 +90,13 @@ mod tests {
     #[test]
     fn no_part_of_a_problem_forges_a_line_or_fills_the_log() {
         let odd = format!("x\n2026-01-01 ERROR forged\u{1b}[2J{}", "y".repeat(1 << 20));
-        let problem = error(&ObjectRef::new("File", &odd, &odd), odd.as_str(), odd.as_str(), odd.as_str());
+        let problem = error(
+            Code::ManifestInvalid,
+            &ObjectRef::new("File", &odd, &odd),
+            odd.as_str(),
+            odd.as_str(),
+            odd.as_str(),
+        );
         let text = problem.to_string();
         assert!(text.chars().all(sluice_config::text::is_plain), "{text}");
         assert!(text.len() < 2 * (MESSAGE + 2 * NAME), "{}", text.len());
@@ -88,7 +105,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn any_text_becomes_one_bounded_line(text in "(\\PC|\\pC){0,300}", repeat in 1..40_usize) {
-            let problem = warning(&ObjectRef::new("Ingress", "a", &text), &text, text.repeat(repeat), &text);
+            let problem = warning(Code::PathUnusual, &ObjectRef::new("Ingress", "a", &text), &text, text.repeat(repeat), &text);
             for part in [&*problem.object.name.name, &problem.field, &problem.message, &problem.remedy] {
                 proptest::prop_assert!(part.chars().all(sluice_config::text::is_plain));
                 proptest::prop_assert!(part.len() < MESSAGE + 60);

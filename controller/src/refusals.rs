@@ -1,75 +1,77 @@
-//! What the data plane could not use, as problems. A refusal stands until its part is sent again or removed.
+//! What the data plane could not use. A refusal stands until its part is sent again or removed.
 
 use std::collections::BTreeMap;
 
-use sluice_config::{Change, Delta, ObjectRef, Problem, Report};
+use sluice_config::{Change, Delta, ObjectRef, Problem, Refusal, Report, Subject};
 
 use crate::problem::error;
 
 /// Standing refusals, by subject.
 #[derive(Debug, Default)]
-pub struct Refusals(BTreeMap<String, String>);
+pub(crate) struct Refusals(BTreeMap<Subject, Refusal>);
+
+/// An object that a refusal concerns, and the field of it.
+pub(crate) type Concerned = (ObjectRef, String);
 
 impl Refusals {
-    /// Before a delta is applied: what it says anew is no longer refused. Returns whether that changes
-    /// anything.
-    pub fn forget(&mut self, delta: &Delta) -> bool {
-        let before = self.0.len();
-        if before > 0 {
-            subjects("certificate", &delta.certificates).for_each(|subject| drop(self.0.remove(&subject)));
-            subjects("endpoints", &delta.endpoint_sets).for_each(|subject| drop(self.0.remove(&subject)));
-            let resources = delta.resources.iter().map(|change| format!("resource {}", change.key()));
-            resources.for_each(|subject| drop(self.0.remove(&subject)));
-            subjects("pool", &delta.pools).for_each(|subject| drop(self.0.remove(&subject)));
-            let hosts = delta.hosts.iter().map(|change| format!("host {}", change.key().pattern));
-            hosts.for_each(|subject| drop(self.0.remove(&subject)));
-            if delta.tuning.is_some() || !delta.groups.is_empty() {
-                self.0.retain(|subject, _| {
-                    let part = subject.split(' ').next();
-                    matches!(part, Some("certificate" | "endpoints" | "pool" | "host" | "resource"))
-                });
-            }
+    /// Before a delta is applied: what it says anew is no longer refused. Gives those that are gone.
+    pub(crate) fn forget(&mut self, delta: &Delta) -> Vec<Subject> {
+        if self.0.is_empty() {
+            return Vec::new();
         }
-        self.0.len() != before
+        let mut said: Vec<Subject> = Vec::new();
+        said.extend(delta.tuning.is_some().then_some(Subject::Tuning));
+        said.extend(subjects(&delta.certificates, Subject::Certificate));
+        said.extend(subjects(&delta.endpoint_sets, Subject::EndpointSet));
+        said.extend(subjects(&delta.resources, Subject::Resource));
+        said.extend(subjects(&delta.pools, Subject::Pool));
+        said.extend(subjects(&delta.hosts, Subject::Host));
+        said.extend(subjects(&delta.groups, Subject::Group));
+        said.retain(|subject| self.0.remove(subject).is_some());
+        said
     }
 
-    /// Takes in what the data plane says of a delta. Returns whether anything is new.
-    pub fn take(&mut self, report: &Report) -> bool {
-        let Report::Applied { refused, .. } = report else { return false };
+    /// Takes in what the data plane says of a delta. Gives what is refused now.
+    pub(crate) fn take(&mut self, report: &Report) -> Vec<Subject> {
+        let Report::Applied { refused, .. } = report else { return Vec::new() };
         for refusal in refused {
-            self.0.insert(refusal.subject.clone(), refusal.reason.clone());
+            self.0.insert(refusal.subject.clone(), refusal.clone());
         }
-        !refused.is_empty()
+        refused.iter().map(|refusal| refusal.subject.clone()).collect()
     }
 
-    /// As problems.
-    pub fn problems(&self) -> impl Iterator<Item = Problem> {
-        self.0.iter().map(|(subject, reason)| {
-            let (part, name) = subject.split_once(' ').unwrap_or((subject, ""));
-            let object = match (part, name.split_once('/')) {
-                ("certificate", Some((namespace, name))) => ObjectRef::new("Secret", namespace, name),
-                _ => ObjectRef::new(part, "", name),
-            };
-            let fate = match part {
-                "resource" => "routes that need it answer 503",
-                "host" => "every path of the host answers 503",
-                _ => "what it had before stays in force",
-            };
-            let message = format!("refused by the data plane: {reason}; {fate}");
-            error(&object, "", message, "correct the object; it is tried again when it changes")
-        })
+    /// A standing refusal.
+    pub(crate) fn get(&self, subject: &Subject) -> Option<&Refusal> {
+        self.0.get(subject)
     }
 }
 
-fn subjects<K: std::fmt::Display, V>(part: &str, changes: &[Change<K, V>]) -> impl Iterator<Item = String> {
-    changes.iter().map(move |change| format!("{part} {}", change.key()))
+/// A refusal as problems of the objects that it concerns.
+pub(crate) fn problems(refusal: &Refusal, concerned: Vec<Concerned>) -> Vec<Problem> {
+    let Refusal { subject, code, reason, .. } = refusal;
+    let fate = match subject {
+        Subject::Host(_) => "every path of the host answers 503",
+        Subject::Resource(_) => "routes that need it answer 503",
+        _ => "what it had before stays in force",
+    };
+    let message = format!("the data plane refuses {subject}: {reason}; {fate}");
+    let remedy = "correct the object; it is tried again when it changes";
+    let one = |(object, field): Concerned| error(*code, &object, field, message.as_str(), remedy);
+    concerned.into_iter().map(one).collect()
+}
+
+fn subjects<'a, K: Clone, V>(
+    changes: &'a [Change<K, V>],
+    subject: impl Fn(K) -> Subject + 'a,
+) -> impl Iterator<Item = Subject> + 'a {
+    changes.iter().map(move |change| subject(change.key().clone()))
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use sluice_config::{Generation, NamespacedName, Refusal};
+    use sluice_config::{Code, Generation, NamespacedName};
 
     use super::*;
 
@@ -77,17 +79,22 @@ mod tests {
     fn a_refusal_stands_until_its_part_is_sent_again() {
         let mut refusals = Refusals::default();
         let report = |refused| Report::Applied { generation: Generation(1), took: Duration::ZERO, refused };
-        let refusal = Refusal { subject: "certificate shop/tls".into(), reason: "bad curve".into() };
-        assert!(refusals.take(&report(vec![refusal])));
-        assert!(!refusals.take(&report(vec![])));
-        let problem = refusals.problems().next().unwrap();
-        assert_eq!(problem.object, ObjectRef::new("Secret", "shop", "tls"));
-        assert!(!refusals.forget(&Delta::default()));
+        let subject = Subject::Certificate(NamespacedName::new("shop", "tls"));
+        let refusal = Refusal {
+            subject: subject.clone(),
+            origin: None,
+            code: Code::CertificateRefused,
+            reason: "bad curve".into(),
+        };
+        assert_eq!(refusals.take(&report(vec![refusal])), [subject.clone()]);
+        assert_eq!(refusals.take(&report(vec![])), []);
+        assert!(refusals.get(&subject).is_some());
+        assert_eq!(refusals.forget(&Delta::default()), []);
         let again = Delta {
             certificates: vec![Change::Remove(NamespacedName::new("shop", "tls"))],
             ..Delta::default()
         };
-        assert!(refusals.forget(&again));
-        assert_eq!(refusals.problems().count(), 0);
+        assert_eq!(refusals.forget(&again), std::slice::from_ref(&subject));
+        assert!(refusals.get(&subject).is_none());
     }
 }

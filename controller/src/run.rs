@@ -3,15 +3,14 @@
 //! Runs on a thread of its own, so that a large change keeps no request waiting. Whatever has piled up is
 //! taken together and applied once; nothing waits for a timer.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use sluice_config::{Delta, Problem, Report, Severity, Snapshot};
 use tokio::sync::mpsc::Receiver;
 
 use crate::controller::{Controller, Stats};
-use crate::refusals::Refusals;
+use crate::problem::ProblemChanges;
 use crate::source::{Batch, Progress, References};
 
 /// One change from source to data plane, for metrics.
@@ -38,9 +37,9 @@ pub trait Observe {
         let _ = applied;
     }
 
-    /// All problems as they are now, sorted.
-    fn problems(&mut self, problems: Arc<[Problem]>) {
-        let _ = problems;
+    /// Problems have come or gone.
+    fn problems(&mut self, changes: &ProblemChanges) {
+        let _ = changes;
     }
 
     /// Objects of kinds that are not served, by kind.
@@ -70,10 +69,8 @@ pub fn run(
     mut apply: impl FnMut(Delta) -> Report,
     observe: &mut impl Observe,
 ) {
-    let mut desk = Desk::default();
     let start = controller.startup_delta();
-    desk.refusals.forget(&start);
-    desk.refusals.take(&apply(start));
+    tell(&controller.report(&apply(start)), observe);
     // Whether the source waits to be told which Secrets are wanted.
     let mut asked = false;
     while let Some(first) = batches.blocking_recv() {
@@ -87,9 +84,8 @@ pub fn run(
         if gathered.progress == Progress::Unreachable
             && let Some(delta) = observe.stand_in().and_then(|earlier| controller.stand_in(earlier))
         {
-            desk.refusals.take(&apply(delta));
+            tell(&controller.report(&apply(delta)), observe);
         }
-        let mut news = false;
         asked |= gathered.progress == Progress::AllButSecrets;
         if asked {
             let events = std::mem::take(&mut gathered.events);
@@ -97,24 +93,16 @@ pub fn run(
                 asked = false;
                 observe.references(references);
             }
-            news = true;
+        }
+        if let Some(problems) = gathered.problems {
+            controller.source_finds(problems);
         }
         let events = gathered.events.len();
         let begin = Instant::now();
         let update = controller.update(gathered.events, gathered.progress == Progress::Complete);
         let translating = begin.elapsed();
-        news |= update.problems_changed;
-        if let Some(problems) = gathered.problems {
-            news |= desk.source != problems;
-            desk.source = problems;
-        }
-        if let Some(delta) = &update.delta {
-            news |= desk.refusals.forget(delta);
-        }
         // Before it is in force: whoever waits for readiness finds them.
-        if news {
-            observe.problems(desk.problems(&controller));
-        }
+        tell(&update.problems, observe);
         if update.references != References::default() {
             observe.references(update.references);
         }
@@ -134,9 +122,7 @@ pub fn run(
             %generation, events, parsing = ?applied.parsing, translating = ?applied.translating,
             applying = ?applied.applying, total = ?applied.total, "applied"
         );
-        if desk.refusals.take(&report) {
-            observe.problems(desk.problems(&controller));
-        }
+        tell(&controller.report(&report), observe);
         observe.applied(&applied);
     }
 }
@@ -172,43 +158,28 @@ impl Gathered {
     }
 }
 
-/// Problems of all sides, and which of them have been logged.
-#[derive(Default)]
-struct Desk {
-    source: Vec<Problem>,
-    refusals: Refusals,
-    logged: BTreeSet<Problem>,
-}
-
-impl Desk {
-    /// All problems, sorted, each once. New and resolved ones are logged.
-    fn problems(&mut self, controller: &Controller) -> Arc<[Problem]> {
-        let all: BTreeSet<Problem> = controller
-            .problems()
-            .into_iter()
-            .chain(self.source.iter().cloned())
-            .chain(self.refusals.problems())
-            .collect();
-        for problem in all.difference(&self.logged) {
-            match problem.severity {
-                Severity::Error => tracing::error!("{problem}"),
-                Severity::Warning => tracing::warn!("{problem}"),
-            }
-        }
-        for problem in self.logged.difference(&all) {
-            tracing::info!("resolved: {problem}");
-        }
-        let list = all.iter().cloned().collect();
-        self.logged = all;
-        list
+/// Logs problems that come and go, and passes them on.
+fn tell(changes: &ProblemChanges, observe: &mut impl Observe) {
+    if changes.is_empty() {
+        return;
     }
+    for problem in &changes.appeared {
+        match problem.severity {
+            Severity::Error => tracing::error!("{problem}"),
+            Severity::Warning => tracing::warn!("{problem}"),
+        }
+    }
+    for problem in &changes.resolved {
+        tracing::info!("resolved: {problem}");
+    }
+    observe.problems(changes);
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Instant;
 
-    use sluice_config::{ObjectRef, Refusal};
+    use sluice_config::{Code, NamespacedName, ObjectRef, Refusal, Subject};
     use tokio::sync::mpsc;
 
     use super::*;
@@ -217,7 +188,7 @@ mod tests {
 
     #[derive(Default)]
     struct Seen {
-        problems: Vec<usize>,
+        problems: Vec<(usize, usize)>,
         applied: Vec<usize>,
         skipped: usize,
     }
@@ -227,8 +198,8 @@ mod tests {
             self.applied.push(applied.events);
         }
 
-        fn problems(&mut self, problems: Arc<[Problem]>) {
-            self.problems.push(problems.len());
+        fn problems(&mut self, changes: &ProblemChanges) {
+            self.problems.push((changes.appeared.len(), changes.resolved.len()));
         }
 
         fn skipped(&mut self, kinds: &BTreeMap<String, usize>) {
@@ -250,7 +221,13 @@ mod tests {
     #[test]
     fn ports_first_then_everything_at_once_with_problems_of_all_sides() {
         let (sender, batches) = mpsc::channel(8);
-        let problem = error(&ObjectRef::new("File", "", "a.yaml"), "line 1", "broken", "correct the file");
+        let problem = error(
+            Code::ManifestInvalid,
+            &ObjectRef::new("File", "", "a.yaml"),
+            "line 1",
+            "broken",
+            "correct the file",
+        );
         sender.try_send(batch(false, Some(vec![problem]))).unwrap();
         sender.try_send(batch(true, None)).unwrap();
         drop(sender);
@@ -259,7 +236,12 @@ mod tests {
         let apply = |delta: Delta| {
             let refused = match delta.complete {
                 false => Vec::new(),
-                true => vec![Refusal { subject: "host a.example".into(), reason: "too odd".into() }],
+                true => vec![Refusal {
+                    subject: Subject::Certificate(NamespacedName::new("shop", "tls")),
+                    origin: None,
+                    code: Code::CertificateRefused,
+                    reason: "too odd".into(),
+                }],
             };
             let report = Report::Applied { generation: delta.generation, took: Duration::ZERO, refused };
             deltas.push(delta);
@@ -272,7 +254,7 @@ mod tests {
         assert_eq!(deltas[1].generation.0, 2);
         assert_eq!(
             (seen.problems, seen.applied, seen.skipped),
-            (vec![1, 2], vec![0], 3),
+            (vec![(1, 0), (1, 0)], vec![0], 3),
             "once before it is in force, once for the refusal"
         );
     }

@@ -7,6 +7,7 @@
 
 mod config_map;
 mod endpoint_slice;
+mod identity;
 mod ingress;
 mod ingress_class;
 mod names;
@@ -18,10 +19,11 @@ mod service;
 
 use std::sync::Arc;
 
-use sluice_config::{ByKey, Keyed, NamespacedName};
+use sluice_config::{ByKey, Keyed, NamespacedName, ObjectRef, Uid};
 
 pub use config_map::ConfigMap;
 pub use endpoint_slice::{AddressType, EndpointSlice, SliceEndpoint, SlicePort};
+pub use identity::Identity;
 pub use ingress::{Ingress, IngressBackend, IngressPath, IngressRule, IngressTls, PathType, PortRef};
 pub use ingress_class::IngressClass;
 pub use namespace::Namespace;
@@ -87,6 +89,21 @@ impl Store {
                 Some(Object::EndpointSlice(old))
             }
         }
+    }
+
+    /// The uid of an object that is known.
+    pub fn uid(&self, object: &ObjectRef) -> Option<&Uid> {
+        let name = &object.name;
+        let identity = match Kind::named(&object.kind)? {
+            Kind::Ingress => &self.ingresses.get(name)?.identity,
+            Kind::IngressClass => &self.classes.get(name)?.identity,
+            Kind::Service => &self.services.get(name)?.identity,
+            Kind::EndpointSlice => &self.slices.get(name)?.identity,
+            Kind::Secret => &self.secrets.get(name)?.identity,
+            Kind::ConfigMap => &self.config_maps.get(name)?.identity,
+            Kind::Namespace => &self.namespaces.get(name)?.identity,
+        };
+        identity.uid.as_ref()
     }
 
     /// The Ingress of that name.

@@ -36,18 +36,20 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use sluice_config::{
-    ByKey, Delta, EndpointSet, EndpointSetKey, Host, HostPattern, Keyed, NamespacedName, ObjectRef, Policies,
-    Problem, Snapshot,
+    ByKey, Code, Delta, EndpointSet, EndpointSetKey, Host, HostPattern, Keyed, NamespacedName, ObjectRef,
+    Origin, Policies, PoolKey, Problem, Refusal, Snapshot, Subject,
 };
 
 use crate::options::Options;
-use crate::problem::error;
+use crate::problem::{Book, Finder, error};
+use crate::refusals::Concerned;
 use crate::shared::Shared;
 use crate::source::{ClassAccess, Event, References};
 use crate::store::{Ingress, Object, Store};
 use backend::Uses;
 use class::Selection;
-use graph::{Graph, Key, Node};
+pub(crate) use graph::Node;
+use graph::{Graph, Key};
 use ledger::Ledger;
 use view::{Values, View};
 
@@ -97,8 +99,7 @@ pub struct Translation {
     hosts: ByKey<HostNode>,
     endpoints: ByKey<Arc<EndpointSet>>,
     ledger: Ledger,
-    problems: HashMap<Node, Box<[Problem]>>,
-    problems_changed: bool,
+    book: Book,
 }
 
 struct HostNode {
@@ -169,8 +170,7 @@ impl Translation {
             hosts: ByKey::default(),
             endpoints: ByKey::default(),
             ledger: Ledger::default(),
-            problems: HashMap::new(),
-            problems_changed: false,
+            book: Book::default(),
         }
     }
 
@@ -249,6 +249,7 @@ impl Translation {
         let undecided: Vec<_> = self.store.ingresses().filter(undecided).collect();
         let first = undecided.iter().min_by_key(|ingress| &ingress.name)?;
         Some(error(
+            Code::ClassUndecided,
             &ObjectRef::new("KubernetesApi", "", "ingressclasses"),
             "list, watch",
             format!(
@@ -268,16 +269,47 @@ impl Translation {
         self.graph.take_references()
     }
 
-    /// Whether problems came or went since this was last asked.
-    pub fn take_problems_changed(&mut self) -> bool {
-        std::mem::take(&mut self.problems_changed)
+    /// What somebody besides the nodes finds wrong now.
+    pub(crate) fn find(&mut self, finder: Finder, mut problems: Vec<Problem>) {
+        self.identify(&mut problems);
+        self.book.put(finder, problems);
+    }
+
+    /// The book of problems.
+    pub(crate) fn book(&mut self) -> &mut Book {
+        &mut self.book
     }
 
     /// All problems, sorted, each once.
     pub fn problems(&self) -> Vec<Problem> {
-        let all = self.problems.values().flat_map(|problems| problems.iter());
-        let sorted: BTreeSet<&Problem> = all.collect();
-        sorted.into_iter().cloned().collect()
+        self.book.all().map(|problem| (**problem).clone()).collect()
+    }
+
+    /// The objects that a refusal of the data plane concerns, with the field of each.
+    pub(crate) fn concerned(&self, refusal: &Refusal) -> Vec<Concerned> {
+        if let Some(origin) = &refusal.origin {
+            return vec![(origin.object.clone(), field_of(origin))];
+        }
+        let one = |object| vec![(object, String::new())];
+        match &refusal.subject {
+            Subject::Certificate(name) => one(ObjectRef { kind: "Secret".into(), name: name.clone() }),
+            Subject::EndpointSet(key) | Subject::Pool(PoolKey { endpoints: key, .. }) => {
+                one(ObjectRef::new("Service", &key.namespace, &key.service))
+            }
+            Subject::Resource(key) => {
+                one(ObjectRef { kind: key.kind.object().into(), name: key.name.clone() })
+            }
+            Subject::Host(key) => {
+                let rules = self.hosts.get(&key.pattern).map(|node| &*node.host.rules).unwrap_or_default();
+                let objects: BTreeSet<&ObjectRef> = rules.iter().map(|rule| &rule.origin.object).collect();
+                objects.into_iter().map(|object| (object.clone(), "spec.rules".to_owned())).collect()
+            }
+            Subject::Tuning => match &self.options.configmap {
+                Some(name) => one(ObjectRef { kind: "ConfigMap".into(), name: name.clone() }),
+                None => one(ObjectRef::new("Flag", "", "--configmap")),
+            },
+            Subject::Group(id) => one(ObjectRef::new("Listener", "", &id.to_string())),
+        }
     }
 
     /// What flags amount to now.
@@ -321,12 +353,21 @@ impl Translation {
         self.put_problems(node, Vec::new());
     }
 
-    fn put_problems(&mut self, node: Node, problems: Vec<Problem>) {
-        let old = if problems.is_empty() {
-            self.problems.remove(&node)
-        } else {
-            self.problems.insert(node.clone(), problems.into())
-        };
-        self.problems_changed |= old.as_ref() != self.problems.get(&node);
+    fn put_problems(&mut self, node: Node, mut problems: Vec<Problem>) {
+        self.identify(&mut problems);
+        self.book.put(Finder::Node(node), problems);
     }
+
+    /// Says which objects they are. A node names only objects that it has read itself or through other nodes: an
+    /// object that is made anew makes it stale.
+    fn identify(&self, problems: &mut [Problem]) {
+        for problem in problems {
+            problem.uid = self.store.uid(&problem.object).cloned();
+        }
+    }
+}
+
+/// The field that a rule came from.
+fn field_of(origin: &Origin) -> String {
+    format!("spec.rules[{}].http.paths[{}]", origin.rule, origin.match_index)
 }

@@ -1,4 +1,4 @@
-//! `docs/annotations.md` and `docs/configmap.md` are made from the tables of settings. These tests hold the files
+//! `docs/annotations.md`, `docs/configmap.md` and `docs/problems.md` are made from tables. These tests hold the files
 //! against them; with `WRITE_DOCS=1` they write the files instead.
 
 use std::fs;
@@ -31,6 +31,21 @@ fn the_list_of_configmap_keys_is_that_of_the_table() {
         "# ConfigMap keys\n\nMade from the tables in `controller/src/translate/tuning/`. The ConfigMap is the one that \
          `--configmap namespace/name`\nnames; changes apply live, and a bad value keeps the last good one.\n\n",
         &tuning::markdown_table(),
+    );
+}
+
+#[test]
+fn the_list_of_problem_codes_is_that_of_the_table() {
+    compare(
+        "problems.md",
+        "# Problems\n\nMade from the table in `config/src/problem/code.rs`. A problem names the object (with its \
+         uid), the field, what is wrong\nand how to fix it. Its code never gets another meaning. The same problem goes \
+         to the log, `sluice check` (`-o json`),\n`sluice problems` (`-o json`), the admin listener and the metrics \
+         `sluice_problems` and `sluice_problems_by_code`.\n\nThe class says who has to do something: `own-fault` the \
+         author of the object, `missing-reference` whoever makes what it\nnames, `conflict` the authors of two \
+         objects, `not-served` whoever can do without what Sluice does not do, `data-plane`\nand `source` whoever \
+         runs the gateway.\n\n",
+        &sluice_config::problem::markdown_table(),
     );
 }
 

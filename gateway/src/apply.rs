@@ -13,7 +13,7 @@ use std::time::Instant;
 use serde::Serialize;
 use sluice_config::{
     Action, Change, Delta, Deny, Host, Match, ObjectRef, Origin, PathMatch, Policies, PoolKey, Refusal,
-    Report, Rule,
+    Report, Rule, Subject,
 };
 
 use crate::bounds::bounded;
@@ -124,7 +124,12 @@ fn apply_hosts(state: &State, delta: &Delta, configuration: &mut Configuration, 
                         }
                     }
                     replace(key, Some(&closed), configuration);
-                    refused.push(Refusal { subject: format!("host {}", key.pattern), reason });
+                    refused.push(Refusal {
+                        subject: Subject::Host(key.clone()),
+                        origin: error.origin().cloned().map(Box::new),
+                        code: error.code(),
+                        reason,
+                    });
                 }
             }
         }
@@ -179,8 +184,8 @@ fn apply_certificates(delta: &Delta, configuration: &mut Configuration, refused:
     for change in &delta.certificates {
         match change {
             Change::Put(id, certificate) => {
-                let subject = format!("certificate {id}");
-                if refused.iter().all(|refusal| refusal.subject != subject) {
+                let subject = |refusal: &Refusal| refusal.subject == Subject::Certificate(id.clone());
+                if !refused.iter().any(subject) {
                     configuration.certificates.insert(id.clone(), certificate.clone());
                 }
             }

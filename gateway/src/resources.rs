@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arc_swap::{ArcSwapOption, Guard};
 use http::{HeaderName, HeaderValue};
 use sluice_config::{
-    CaBundle, Change, Credentials, Delta, HeaderSet, Refusal, Resource, ResourceKey, ResourceKind,
+    CaBundle, Change, Code, Credentials, Delta, HeaderSet, Refusal, Resource, ResourceKey, ResourceKind,
+    Subject,
 };
 
 use crate::policy::PolicyError;
@@ -104,7 +105,12 @@ impl Resources {
             if let Change::Put(key, resource) = change
                 && let Err(error) = self.slot(key).put(key, resource)
             {
-                refused.push(Refusal { subject: format!("resource {key}"), reason: error.to_string() });
+                refused.push(Refusal {
+                    subject: Subject::Resource(key.clone()),
+                    origin: None,
+                    code: Code::ResourceRefused,
+                    reason: error.to_string(),
+                });
             }
         }
         refused
@@ -234,7 +240,7 @@ mod tests {
         assert_eq!(resources.apply(&put(key.clone(), set("good"))), []);
         assert!(slot.load().is_some());
         let refused = resources.apply(&put(key.clone(), set("b\nad")));
-        assert_eq!(refused[0].subject, format!("resource {key}"));
+        assert_eq!(refused[0].subject, Subject::Resource(key.clone()));
         assert!(slot.load().is_none());
         assert_eq!(resources.apply(&put(key.clone(), users(&["ann"]))).len(), 1, "of another kind");
         assert!(resources.credentials(&key).is_err());

@@ -9,7 +9,7 @@ mod compiled;
 use std::sync::{Arc, OnceLock};
 
 use http::StatusCode;
-use sluice_config::{Action, Backend, Host, Origin, Policies, Rule, ServiceRef, WeightedBackend};
+use sluice_config::{Action, Backend, Code, Host, Origin, Policies, Rule, ServiceRef, WeightedBackend};
 
 pub use compiled::CompiledPolicies;
 
@@ -93,21 +93,40 @@ pub enum RouteError {
     #[error(transparent)]
     Match(#[from] RouterError),
     /// A policy cannot.
-    #[error("{origin}: {error}")]
+    #[error("{}: {error}", origin.object)]
     Policy {
-        /// The object.
-        origin: String,
+        /// The rule.
+        origin: Arc<Origin>,
         /// Why.
         error: PolicyError,
     },
     /// The contract is broken: a backend names a pool that was never sent.
-    #[error("{origin}: pool {pool} is not known; this is a defect of Sluice, please report it")]
+    #[error("{}: pool {pool} is not known; this is a defect of Sluice, please report it", origin.object)]
     Pool {
-        /// The object.
-        origin: String,
+        /// The rule.
+        origin: Arc<Origin>,
         /// The pool.
         pool: String,
     },
+}
+
+impl RouteError {
+    /// The same for programs.
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Match(_) => Code::MatchRefused,
+            Self::Policy { .. } => Code::PolicyRefused,
+            Self::Pool { .. } => Code::HostRefused,
+        }
+    }
+
+    /// The rule that it is about, where that is known.
+    pub fn origin(&self) -> Option<&Origin> {
+        match self {
+            Self::Match(_) => None,
+            Self::Policy { origin, .. } | Self::Pool { origin, .. } => Some(origin),
+        }
+    }
 }
 
 /// What a host is compiled with.
@@ -133,7 +152,7 @@ impl Compiler<'_> {
     }
 
     fn rule(&self, rule: &Rule, host: &Arc<str>, host_has_tls: bool) -> Result<Route, RouteError> {
-        let failed = |error| RouteError::Policy { origin: rule.origin.object.to_string(), error };
+        let failed = |error| RouteError::Policy { origin: rule.origin.clone(), error };
         let policies = &rule.policies;
         let action = match &rule.action {
             Action::Forward(backends) => {
@@ -167,7 +186,7 @@ impl Compiler<'_> {
     }
 
     fn target(&self, backend: &WeightedBackend, rule: &Rule, host: &Arc<str>) -> Result<Target, RouteError> {
-        let origin = || rule.origin.object.to_string();
+        let origin = || rule.origin.clone();
         let failed = |error| RouteError::Policy { origin: origin(), error };
         let (to, service) = match &backend.backend {
             Backend::Pool { pool: key, service } => {

@@ -3,11 +3,11 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use http::HeaderValue;
-use imbl::OrdMap;
+use imbl::{OrdMap, OrdSet};
 use sluice_config::{
     Certificate, CertificateId, Generation, GroupId, Host, HostKey, ListenerGroup, Problem, Tuning,
 };
@@ -41,18 +41,21 @@ pub struct State {
     /// The configuration in force, as it was sent; for introspection and metrics.
     pub configuration: ArcSwap<Configuration>,
     /// What is wrong now, of all kinds.
-    problems: ArcSwap<Vec<Problem>>,
+    problems: ArcSwap<Problems>,
     /// The same by who says so. Not looked at by requests.
     told: Mutex<Told>,
 }
 
-/// Problems by who tells of them.
+/// Problems, sorted by object, each once. A change costs what it changes, however many others there are.
+pub type Problems = OrdSet<Arc<Problem>>;
+
+/// What the data plane finds by itself, and what it needs for that.
 #[derive(Debug, Default)]
 struct Told {
-    input: Vec<Problem>,
-    listeners: Vec<Problem>,
+    /// Sockets that cannot be bound.
+    listeners: Vec<Arc<Problem>>,
     /// Endpoints that are listeners of our own.
-    own: Vec<Problem>,
+    own: Vec<Arc<Problem>>,
     /// Where clients come in.
     traffic: Vec<OwnListener>,
     /// Health and introspection.
@@ -106,7 +109,6 @@ impl Configuration {
 impl State {
     /// The state before the first delta. The reporter hears of ejected endpoints; it must not block.
     pub fn new(telemetry: Arc<Telemetry>, reporter: Reporter) -> Arc<Self> {
-        telemetry.problems(&[]);
         Arc::new(Self {
             routes: ArcSwap::default(),
             tuning: ArcSwap::default(),
@@ -122,83 +124,92 @@ impl State {
         })
     }
 
-    /// Replaces the list of what is wrong with the input.
-    pub fn set_problems(&self, problems: Vec<Problem>) {
-        self.tell(|told| {
-            told.input = problems;
-            true
-        });
+    /// Takes over how the problems differ from before.
+    pub fn change_problems(&self, appeared: &[Arc<Problem>], resolved: &[Arc<Problem>]) {
+        let _told = self.told();
+        self.publish(appeared, resolved);
     }
 
     /// Takes over how the listeners are: whether they serve, what is wrong with them, and where they are, so that
     /// nobody makes that an endpoint.
     pub(crate) fn set_listening(&self, listeners: &Listeners) {
         // Asked under the lock: of two callers the later one has the newer answer.
-        self.tell(|told| {
-            let problems = listeners.problems();
-            let news = told.listeners != problems;
-            told.listeners = problems;
-            self.readiness.set_bound(listeners.are_serving());
-            self.set_own(told, |told| &mut told.traffic, listeners.addresses()) || news
-        });
+        let mut told = self.told();
+        self.replace(&mut told.listeners, listeners.problems());
+        self.readiness.set_bound(listeners.are_serving());
+        self.set_own(&mut told, |told| &mut told.traffic, listeners.addresses());
     }
 
     /// Says where health and introspection are, so that nobody makes that an endpoint.
     pub(crate) fn set_admin_listeners(&self, listeners: Vec<OwnListener>) {
-        self.tell(|told| self.set_own(told, |told| &mut told.admin, listeners));
+        self.set_own(&mut self.told(), |told| &mut told.admin, listeners);
     }
 
     /// Takes in which endpoints are listeners of our own, after the registry has changed.
     pub(crate) fn registry_changed(&self) {
-        self.tell(|told| self.find_own_endpoints(told));
+        self.find_own_endpoints(&mut self.told());
     }
 
-    /// Says whether an endpoint is ours now that was not, or the other way round.
     fn set_own(
         &self,
         told: &mut Told,
         part: impl FnOnce(&mut Told) -> &mut Vec<OwnListener>,
         listeners: Vec<OwnListener>,
-    ) -> bool {
+    ) {
         if std::mem::replace(part(told), listeners.clone()) == listeners {
-            return false;
+            return;
         }
         let all = told.admin.iter().chain(&told.traffic).cloned().collect();
         self.registry.set_own_listeners(all);
-        self.find_own_endpoints(told)
+        self.find_own_endpoints(told);
     }
 
-    /// Says whether there is anything new.
-    fn find_own_endpoints(&self, told: &mut Told) -> bool {
-        let Some(own) = self.registry.own_endpoints() else { return false };
-        let mut own: Vec<Problem> = own.iter().map(OwnEndpoint::problem).collect();
-        own.sort();
-        for problem in own.iter().filter(|problem| !told.own.contains(problem)) {
+    fn find_own_endpoints(&self, told: &mut Told) {
+        let Some(own) = self.registry.own_endpoints() else { return };
+        let appeared = self.replace(&mut told.own, own.iter().map(OwnEndpoint::problem).collect());
+        for problem in appeared {
             tracing::warn!(%problem, "an endpoint is refused");
         }
-        std::mem::replace(&mut told.own, own) != told.own
     }
 
-    /// Publishes what is wrong if `change` says that there is news: with thousands of problems that takes a while,
-    /// and most deltas have none.
-    fn tell(&self, change: impl FnOnce(&mut Told) -> bool) {
-        // A list is replaced as a whole: a panic elsewhere leaves nothing half done.
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if change(&mut told) {
-            self.publish_problems(&told);
+    /// Puts these problems in place of those. Gives the new ones.
+    fn replace(&self, old: &mut Vec<Arc<Problem>>, new: Vec<Problem>) -> Vec<Arc<Problem>> {
+        let new: Vec<Arc<Problem>> = new.into_iter().map(Arc::new).collect();
+        let without = |all: &[Arc<Problem>], others: &[Arc<Problem>]| -> Vec<Arc<Problem>> {
+            all.iter().filter(|problem| !others.contains(problem)).cloned().collect()
+        };
+        let (appeared, resolved) = (without(&new, old), without(old, &new));
+        self.publish(&appeared, &resolved);
+        *old = new;
+        appeared
+    }
+
+    /// To be called with the lock held.
+    fn publish(&self, appeared: &[Arc<Problem>], resolved: &[Arc<Problem>]) {
+        if appeared.is_empty() && resolved.is_empty() {
+            return;
         }
-    }
-
-    fn publish_problems(&self, told: &Told) {
-        let mut all: Vec<Problem> =
-            [&told.input, &told.listeners, &told.own].into_iter().flatten().cloned().collect();
-        all.sort();
-        self.telemetry.problems(&all);
+        let mut all = Problems::clone(&self.problems.load());
+        for problem in resolved {
+            if all.remove(problem).is_some() {
+                self.telemetry.problem_resolved(problem);
+            }
+        }
+        for problem in appeared {
+            if all.insert(problem.clone()).is_none() {
+                self.telemetry.problem_appeared(problem);
+            }
+        }
         self.problems.store(Arc::new(all));
     }
 
+    fn told(&self) -> MutexGuard<'_, Told> {
+        // A list is replaced as a whole: a panic elsewhere leaves nothing half done.
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// All problems there are, sorted by object.
-    pub fn problems(&self) -> Arc<Vec<Problem>> {
+    pub fn problems(&self) -> Arc<Problems> {
         self.problems.load_full()
     }
 }

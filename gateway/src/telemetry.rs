@@ -22,8 +22,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use http::StatusCode;
-use prometheus::{Opts, Registry, TextEncoder};
-use sluice_config::{Generation, Problem, Severity};
+use prometheus::{IntGauge, Opts, Registry, TextEncoder};
+use sluice_config::{Generation, Problem};
 
 pub use access_log::AccessLog;
 pub use certificates::ServedCertificate;
@@ -155,12 +155,14 @@ impl Telemetry {
         }
     }
 
-    /// All problems there are now.
-    pub(crate) fn problems(&self, problems: &[Problem]) {
-        for severity in [Severity::Error, Severity::Warning] {
-            let count = problems.iter().filter(|problem| problem.severity == severity).count();
-            self.own.problems.with_label_values(&[&severity.to_string()]).set(count as i64);
-        }
+    /// There is a problem that was not there.
+    pub(crate) fn problem_appeared(&self, problem: &Problem) {
+        self.own.problems_of(problem).iter().for_each(IntGauge::inc);
+    }
+
+    /// A problem is gone.
+    pub(crate) fn problem_resolved(&self, problem: &Problem) {
+        self.own.problems_of(problem).iter().for_each(IntGauge::dec);
     }
 
     /// From now on, the metrics say whether the source of the configuration is reached. `ask` is called at each
@@ -218,7 +220,6 @@ mod tests {
         telemetry.nodes_recomputed("host", 3);
         telemetry.skipped_objects([("Gone", 1)]);
         telemetry.skipped_objects([("Pod", 2), (&*"x".repeat(400), 3)]);
-        telemetry.problems(&[]);
         telemetry.applied(Generation(7), Duration::from_millis(2), false, u64::MAX);
         let certificate = Certificate {
             id: CertificateId::new("shop", "tls"),

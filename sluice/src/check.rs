@@ -3,10 +3,12 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use sluice_config::ObjectRef;
+use sluice_config::{ObjectRef, Problem};
 use sluice_controller::CheckReport;
 use sluice_controller::Options;
 use sluice_controller::source::files::FileSourceError;
+
+use crate::flags::Output;
 
 /// What a look at a folder came to.
 #[derive(Debug)]
@@ -21,9 +23,33 @@ pub(crate) struct Checked {
 ///
 /// # Errors
 /// The folder cannot be read.
-pub(crate) fn check(folder: &Path, options: Options) -> Result<Checked, FileSourceError> {
+pub(crate) fn check(folder: &Path, options: Options, output: Output) -> Result<Checked, FileSourceError> {
     let report = sluice_controller::check(folder, options)?;
-    Ok(Checked { text: render(&report), failed: report.has_errors() })
+    let text = match output {
+        Output::Table => render(&report),
+        Output::Json => json(&report),
+    };
+    Ok(Checked { text, failed: report.has_errors() })
+}
+
+/// For programs: the problems as the admin listener has them, and what there is.
+fn json(report: &CheckReport) -> String {
+    let counts = &report.counts;
+    let problems: Vec<_> = report.problems.iter().map(Problem::view).collect();
+    let answer = serde_json::json!({
+        "problems": problems,
+        "read": counts.objects,
+        "skipped": counts.skipped,
+        "served": {
+            "hosts": counts.hosts,
+            "rules": counts.rules,
+            "closed": counts.closed,
+            "pools": counts.pools,
+            "endpoints": counts.endpoints,
+            "certificates": counts.certificates,
+        },
+    });
+    format!("{answer:#}\n")
 }
 
 /// Problems under their objects, then what there is.
@@ -37,7 +63,8 @@ fn render(report: &CheckReport) -> String {
         }
         let separator = if problem.field.is_empty() { "" } else { ": " };
         let (severity, field) = (problem.severity, &problem.field);
-        writeln!(text, "  {severity}: {field}{separator}{}; {}", problem.message, problem.remedy)
+        let (message, remedy, code) = (&problem.message, &problem.remedy, problem.code);
+        writeln!(text, "  {severity}: {field}{separator}{message}; {remedy} [{code}]")
             .expect("a String takes any text");
     }
     let counts = &report.counts;

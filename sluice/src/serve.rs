@@ -7,10 +7,10 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use sluice_config::{BindResult, Delta, Problem, Report, Snapshot};
+use sluice_config::{BindResult, Delta, Report, Snapshot};
 use sluice_controller::run::Applied;
 use sluice_controller::source::References;
-use sluice_controller::{Controller, Observe};
+use sluice_controller::{Controller, Observe, ProblemChanges};
 use sluice_gateway::admin;
 use sluice_gateway::data_plane::DataPlane;
 use sluice_gateway::state::State;
@@ -194,8 +194,8 @@ impl Observe for Observer {
         }
     }
 
-    fn problems(&mut self, problems: Arc<[Problem]>) {
-        self.state.set_problems(problems.to_vec());
+    fn problems(&mut self, changes: &ProblemChanges) {
+        self.state.change_problems(&changes.appeared, &changes.resolved);
     }
 
     fn skipped(&mut self, kinds: &BTreeMap<String, usize>) {

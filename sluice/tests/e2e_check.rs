@@ -35,6 +35,28 @@ fn every_problem_is_named_by_object_with_what_to_do() {
 }
 
 #[test]
+fn programs_get_every_problem_with_its_code_and_class() {
+    let folder = Folder::with(
+        Ingress::new("shop")
+            .path("a.example", "/", "missing")
+            .annotation("proxy-read-timeout", "long")
+            .text(),
+    );
+    let (status, text) = check(&folder, &["-o", "json"]);
+    assert_eq!(status, Some(1), "{text}");
+    let answer: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let problems = answer["problems"].as_array().unwrap();
+    let codes: Vec<_> = problems.iter().map(|problem| (&problem["code"], &problem["class"])).collect();
+    for (code, class) in [("AnnotationInvalid", "own-fault"), ("ServiceNotFound", "missing-reference")] {
+        assert!(codes.contains(&(&code.into(), &class.into())), "{text}");
+    }
+    assert_eq!(problems[0]["object"]["name"], "shop");
+    assert_eq!(answer["served"]["hosts"], 1);
+    let (_, text) = check(&folder, &[]);
+    assert!(text.contains("[ServiceNotFound]"), "{text}");
+}
+
+#[test]
 fn problems_depend_on_the_flags() {
     let backend = Backend::echo("shop");
     let folder = Folder::with(site("shop", "shop.example", &[&backend]));

@@ -26,7 +26,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-use sluice_config::{ObjectRef, Problem};
+use sluice_config::{Code, ObjectRef, Problem};
 use tokio::sync::mpsc as channel;
 
 use super::{Batch, Event, Progress};
@@ -422,6 +422,7 @@ impl Reader {
         if let Some(reason) = look.root_failed {
             let message = format!("the folder cannot be read: {reason}; last good objects stay in force");
             trouble.push(error(
+                Code::FileUnreadable,
                 &folder(Path::new("")),
                 "",
                 message,
@@ -430,14 +431,15 @@ impl Reader {
         }
         for (name, reason) in look.failed {
             let message = format!("the folder cannot be read: {reason}; last good objects stay in force");
-            trouble.push(error(&folder(&name), "", message, "make it readable"));
+            trouble.push(error(Code::FileUnreadable, &folder(&name), "", message, "make it readable"));
         }
         for (name, reason) in look.left_out {
             let (message, remedy) = reason.explain();
-            trouble.push(error(&folder(&name), "", message, remedy));
+            trouble.push(error(Code::FileIgnored, &folder(&name), "", message, remedy));
         }
         if let Some(reason) = self.watch.as_ref().and_then(|watch| watch.failure.as_ref()) {
             trouble.push(warning(
+                Code::FolderNotWatched,
                 &folder(Path::new("")),
                 "",
                 format!("the folder cannot be watched: {reason}; it is looked through once a second"),

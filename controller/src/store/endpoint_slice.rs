@@ -7,6 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::api::discovery::v1 as discovery;
 use sluice_config::NamespacedName;
 
+use super::identity::Identity;
 use super::names::Names;
 
 const SERVICE_LABEL: &str = "kubernetes.io/service-name";
@@ -16,6 +17,8 @@ const SERVICE_LABEL: &str = "kubernetes.io/service-name";
 pub struct EndpointSlice {
     /// Namespace and name.
     pub name: NamespacedName,
+    /// Which of all objects of this name it is.
+    pub identity: Identity,
     /// The Service it belongs to, by label `kubernetes.io/service-name`; the name is empty without one.
     pub service: NamespacedName,
     /// `addressType`.
@@ -63,6 +66,7 @@ pub struct SliceEndpoint {
 
 impl EndpointSlice {
     pub(super) fn pruned(name: NamespacedName, object: discovery::EndpointSlice, names: &Names) -> Self {
+        let identity = Identity::of(&object.metadata);
         let labels = object.metadata.labels.unwrap_or_default();
         let service = NamespacedName {
             namespace: name.namespace.clone(),
@@ -95,6 +99,7 @@ impl EndpointSlice {
         }
         Self {
             name,
+            identity,
             service,
             address_type,
             ports: object

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::api::networking::v1 as networking;
 use sluice_config::NamespacedName;
 
+use super::identity::Identity;
 use super::prune::{Prune, created};
 
 /// The annotation that chose a class before `spec.ingressClassName` was there.
@@ -15,6 +16,8 @@ const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 pub struct Ingress {
     /// Namespace and name.
     pub name: NamespacedName,
+    /// Which of all objects of this name it is.
+    pub identity: Identity,
     /// Creation time in Unix seconds; `None` (a manifest that never met an API server) is older than all.
     pub created: Option<i64>,
     /// `spec.ingressClassName`.
@@ -100,10 +103,12 @@ pub struct IngressTls {
 
 impl Ingress {
     pub(super) fn pruned(name: NamespacedName, object: networking::Ingress, prune: &Prune) -> Self {
+        let identity = Identity::of(&object.metadata);
         let spec = object.spec.unwrap_or_default();
         let annotations = object.metadata.annotations.unwrap_or_default();
         Self {
             name,
+            identity,
             created: created(object.metadata.creation_timestamp.as_ref()),
             class_name: spec
                 .ingress_class_name

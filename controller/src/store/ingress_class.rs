@@ -3,6 +3,7 @@
 use k8s_openapi::api::networking::v1 as networking;
 use sluice_config::NamespacedName;
 
+use super::identity::Identity;
 use super::prune::created;
 
 const DEFAULT_ANNOTATION: &str = "ingressclass.kubernetes.io/is-default-class";
@@ -12,6 +13,8 @@ const DEFAULT_ANNOTATION: &str = "ingressclass.kubernetes.io/is-default-class";
 pub struct IngressClass {
     /// Name; the namespace is empty.
     pub name: NamespacedName,
+    /// Which of all objects of this name it is.
+    pub identity: Identity,
     /// Creation time in Unix seconds; `None` is older than all.
     pub created: Option<i64>,
     /// `spec.controller`.
@@ -22,9 +25,11 @@ pub struct IngressClass {
 
 impl IngressClass {
     pub(super) fn pruned(name: NamespacedName, object: networking::IngressClass) -> Self {
+        let identity = Identity::of(&object.metadata);
         let annotations = object.metadata.annotations.unwrap_or_default();
         Self {
             name,
+            identity,
             created: created(object.metadata.creation_timestamp.as_ref()),
             controller: object.spec.and_then(|spec| spec.controller).unwrap_or_default().into(),
             is_default: annotations.get(DEFAULT_ANNOTATION).is_some_and(|value| value == "true"),

@@ -54,6 +54,11 @@ impl Kind {
         }
     }
 
+    /// The kind that is spelled so.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|(kind, _)| kind.as_str() == name).map(|(kind, _)| kind)
+    }
+
     /// The kind of an object by its `apiVersion` and `kind`. Other versions of a served group count as
     /// served, so that decoding them says what is wrong with the version.
     pub fn of(api_version: &str, kind: &str) -> Option<Self> {

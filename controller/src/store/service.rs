@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use sluice_config::NamespacedName;
 
+use super::identity::Identity;
 use super::names::Names;
 
 /// What translation reads of a Service.
@@ -13,6 +14,8 @@ use super::names::Names;
 pub struct Service {
     /// Namespace and name.
     pub name: NamespacedName,
+    /// Which of all objects of this name it is.
+    pub identity: Identity,
     /// `spec.externalName`, where `spec.type` is `ExternalName`.
     pub external_name: Option<Box<str>>,
     /// `spec.ports` that are TCP.
@@ -43,10 +46,12 @@ pub enum TargetPort {
 
 impl Service {
     pub(super) fn pruned(name: NamespacedName, object: core::Service, names: &Names) -> Self {
+        let identity = Identity::of(&object.metadata);
         let spec = object.spec.unwrap_or_default();
         let external = spec.type_.as_deref() == Some("ExternalName");
         Self {
             name,
+            identity,
             external_name: external.then(|| spec.external_name.unwrap_or_default().into()),
             ports: spec
                 .ports

@@ -32,7 +32,7 @@ mod upstream_tls;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
-use sluice_config::{Deny, HttpsRedirect, ObjectRef, Problem, Retry, Timeouts, UpstreamProtocol};
+use sluice_config::{Code, Deny, HttpsRedirect, ObjectRef, Problem, Retry, Timeouts, UpstreamProtocol};
 
 use super::setting::{self, Fault, NotYet, OnInvalid, Risk, Setting, Support};
 use crate::problem::{error, warning};
@@ -205,6 +205,7 @@ impl Reader<'_> {
             self.close(
                 entry,
                 name,
+                Code::AnnotationForbidden,
                 REJECTED,
                 format!("{text:?} contains the word {word:?}, which annotation-value-word-blocklist forbids"),
                 "take the word out of the value or, if it is harmless, out of the list in the ConfigMap",
@@ -219,6 +220,7 @@ impl Reader<'_> {
             self.close(
                 entry,
                 name,
+                Code::AnnotationForbidden,
                 REJECTED,
                 format!("has the risk {risk}, and annotations-risk-level in the ConfigMap is {level}"),
                 &format!(
@@ -244,6 +246,7 @@ impl Reader<'_> {
                     self.close(
                         entry,
                         name,
+                        Code::AnnotationNotServed,
                         UNABLE,
                         reason,
                         "give it a value that is served, see docs/annotations.md",
@@ -253,20 +256,36 @@ impl Reader<'_> {
             Support::NotYet(_) | Support::NoEffect(_) if entry.is_idle(text) => {}
             Support::NotYet(NotYet::Harmless) => {
                 let message = format!("{text:?} is ignored: the annotation is not implemented yet");
-                self.warn(name, message, "remove it, or accept that it has no effect for now");
+                self.warn(
+                    Code::AnnotationNotServed,
+                    name,
+                    message,
+                    "remove it, or accept that it has no effect for now",
+                );
             }
             Support::NotYet(NotYet::StandsAside) => {
                 let message = "is not implemented yet, so this Ingress is left out and takes no request";
                 let remedy = "remove the annotation to serve the Ingress as an ordinary one";
-                self.parsed.problems.push(error(self.object, self.field(name), message, remedy));
+                self.parsed.problems.push(error(
+                    Code::AnnotationNotServed,
+                    self.object,
+                    self.field(name),
+                    message,
+                    remedy,
+                ));
                 self.parsed.verdict = Verdict::StandAside;
             }
             Support::NotYet(NotYet::Protects | NotYet::ChangesAnswers) => {
                 let reason = "the annotation is not implemented yet".to_owned();
-                self.close(entry, name, UNABLE, reason, without(&entry.support));
+                self.close(entry, name, Code::AnnotationNotServed, UNABLE, reason, without(&entry.support));
             }
             Support::NoEffect(reason) => {
-                self.warn(name, format!("{text:?} has no effect: {reason}"), "remove the annotation");
+                self.warn(
+                    Code::AnnotationWithoutEffect,
+                    name,
+                    format!("{text:?} has no effect: {reason}"),
+                    "remove the annotation",
+                );
             }
         }
     }
@@ -276,25 +295,31 @@ impl Reader<'_> {
             Some(near) => format!("did you mean {}/{near}?", self.prefix),
             None => "remove it, or look its name up in the table of annotations".to_owned(),
         };
-        self.warn(name, "is no annotation that Sluice knows, and is ignored".to_owned(), &remedy);
+        self.warn(
+            Code::AnnotationUnknown,
+            name,
+            "is no annotation that Sluice knows, and is ignored".to_owned(),
+            &remedy,
+        );
     }
 
     fn superseded(&mut self, alias: &str, entry: &Setting<Settings>) {
         let message = format!("is ignored, because {}/{} is given too", self.prefix, entry.name);
-        self.warn(alias, message, "remove the older name");
+        self.warn(Code::AnnotationSuperseded, alias, message, "remove the older name");
     }
 
     fn invalid(&mut self, name: &str, text: &str, reason: &str, entry: &Setting<Settings>, harmless: bool) {
         let message = format!("the value {text:?} {reason}");
         if harmless {
-            self.warn(name, message, "correct the value");
+            self.warn(Code::AnnotationInvalid, name, message, "correct the value");
         } else if entry.on_invalid == OnInvalid::Default {
             let message = format!("{message}; it is ignored, and the default is used");
-            let problem = error(self.object, self.field(name), message, "correct the value");
+            let problem =
+                error(Code::AnnotationInvalid, self.object, self.field(name), message, "correct the value");
             self.parsed.problems.push(problem);
         } else {
             let status = if self.validate { REJECTED } else { UNABLE };
-            self.close(entry, name, status, message, "correct the value");
+            self.close(entry, name, Code::AnnotationInvalid, status, message, "correct the value");
         }
     }
 
@@ -303,6 +328,7 @@ impl Reader<'_> {
         &mut self,
         entry: &Setting<Settings>,
         name: &str,
+        code: Code,
         status: u16,
         mut reason: String,
         remedy: &str,
@@ -319,7 +345,7 @@ impl Reader<'_> {
             _ => "the routes of this Ingress answer 503",
         };
         let message = format!("{reason}; {fate}");
-        self.parsed.problems.push(error(self.object, field.clone(), message, remedy));
+        self.parsed.problems.push(error(code, self.object, field.clone(), message, remedy));
         let graver = match &self.parsed.verdict {
             Verdict::Serve => true,
             Verdict::Close(deny) => deny.status == UNABLE && status == REJECTED,
@@ -331,8 +357,8 @@ impl Reader<'_> {
         }
     }
 
-    fn warn(&mut self, name: &str, message: String, remedy: &str) {
-        self.parsed.problems.push(warning(self.object, self.field(name), message, remedy));
+    fn warn(&mut self, code: Code, name: &str, message: String, remedy: &str) {
+        self.parsed.problems.push(warning(code, self.object, self.field(name), message, remedy));
     }
 
     fn field(&self, name: &str) -> String {

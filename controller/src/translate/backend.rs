@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::sync::{Arc, LazyLock};
 
 use sluice_config::{
-    Backend, Balance, CertificateId, EndpointSetKey, NamespacedName, Pool, PoolKey, Problem, ServiceRef,
-    UpstreamProtocol,
+    Backend, Balance, CertificateId, Code, EndpointSetKey, NamespacedName, Pool, PoolKey, Problem,
+    ServiceRef, UpstreamProtocol,
 };
 
 use super::view::View;
@@ -76,12 +76,13 @@ impl Reference<'_> {
             IngressBackend::Resource => {
                 let reason = "a resource backend is not served; its requests get 503";
                 let field = format!("{}.resource", (self.field)());
-                problems.push(error(self.object, field, reason, "name a Service"));
+                problems.push(error(Code::BackendNotServed, self.object, field, reason, "name a Service"));
                 return Backend::Invalid { status: 503, service: None, reason: reason.into() };
             }
             IngressBackend::Missing => {
                 let reason = "no Service is named; its requests get 503";
                 problems.push(error(
+                    Code::BackendMissing,
                     self.object,
                     (self.field)(),
                     reason,
@@ -103,7 +104,13 @@ impl Reference<'_> {
             Ok(found) => {
                 if let Some(warned) = found.warning {
                     let field = format!("{}.service.port", (self.field)());
-                    problems.push(warning(self.object, field, warned, "name the Service's own port"));
+                    problems.push(warning(
+                        Code::ServicePortByTarget,
+                        self.object,
+                        field,
+                        warned,
+                        "name the Service's own port",
+                    ));
                 }
                 let key = EndpointSetKey {
                     namespace: names.namespace.clone(),
@@ -116,7 +123,7 @@ impl Reference<'_> {
             Err(fault) => {
                 let field = format!("{}.service.{}", (self.field)(), fault.field());
                 let message = format!("{fault}; its requests get 503");
-                problems.push(error(self.object, field, message, fault.remedy()));
+                problems.push(error(fault.code(), self.object, field, message, fault.remedy()));
                 let reason = crate::problem::reason(&fault.to_string());
                 Backend::Invalid { status: 503, service: Some(shown), reason }
             }
@@ -147,6 +154,14 @@ impl Fault {
         match self {
             Self::NoService(_) | Self::External(_) | Self::ExternalRefused(_) => "name",
             Self::NoPort { .. } => "port",
+        }
+    }
+
+    fn code(&self) -> Code {
+        match self {
+            Self::NoService(_) => Code::ServiceNotFound,
+            Self::External(_) | Self::ExternalRefused(_) => Code::ServiceExternal,
+            Self::NoPort { .. } => Code::ServicePortNotFound,
         }
     }
 

@@ -7,7 +7,7 @@ mod tests;
 use std::sync::Arc;
 
 use sluice_config::certificate::CertificateFacts;
-use sluice_config::{Certificate, HostPattern, NamespacedName, ObjectRef, Problem};
+use sluice_config::{Certificate, Code, HostPattern, NamespacedName, ObjectRef, Problem};
 
 use super::view::View;
 use crate::problem::error;
@@ -40,7 +40,13 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> (Outcome, Vec<P
         Ok(certificate) => (Outcome::Good(Arc::new(certificate)), Vec::new()),
         Err(fault) => {
             let object = ObjectRef { kind: "Secret".into(), name: name.clone() };
-            let problem = error(&object, fault.field(), format!("{name}: {fault}"), fault.remedy());
+            let problem = error(
+                Code::CertificateInvalid,
+                &object,
+                fault.field(),
+                format!("{name}: {fault}"),
+                fault.remedy(),
+            );
             (Outcome::Bad(fault.to_string().into()), vec![problem])
         }
     }

@@ -1,6 +1,6 @@
 //! Which Ingresses are ours: class and namespace.
 
-use sluice_config::{NamespacedName, ObjectRef, Problem};
+use sluice_config::{Code, NamespacedName, ObjectRef, Problem};
 
 use super::view::View;
 use crate::options::Options;
@@ -61,6 +61,7 @@ pub(crate) fn select(view: &View<'_>, ingress: &Ingress) -> Selection {
 pub(crate) fn undecided(ingress: &Ingress) -> Problem {
     let name = ingress.class_name.as_deref().unwrap_or_default();
     warning(
+        Code::ClassUndecided,
         &ObjectRef { kind: "Ingress".into(), name: ingress.name.clone() },
         "spec.ingressClassName",
         format!(
@@ -97,6 +98,7 @@ fn by_class_name(view: &View<'_>, ingress: &Ingress, name: &str) -> Selection {
         Some(class) if *class.controller == *options.controller_class => Selection::Ours,
         Some(_) => Selection::NotOurs(None),
         None => Selection::NotOurs(Some(warning(
+            Code::ClassNotFound,
             &ObjectRef { kind: "Ingress".into(), name: ingress.name.clone() },
             "spec.ingressClassName",
             format!("IngressClass {name:?} does not exist, so no controller serves this Ingress"),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use sluice_config::{Endpoint, EndpointSet, EndpointSetKey, NamespacedName, ObjectRef, Problem};
+use sluice_config::{Code, Endpoint, EndpointSet, EndpointSetKey, NamespacedName, ObjectRef, Problem};
 
 use super::view::View;
 use crate::problem::error;
@@ -58,6 +58,7 @@ fn refused(slice: &EndpointSlice) -> Vec<Problem> {
     let mut problems = Vec::new();
     if let AddressType::Other(kind) = &slice.address_type {
         problems.push(error(
+            Code::AddressTypeNotServed,
             &object,
             "addressType",
             format!("{kind:?} is not served: requests go to IP addresses only"),
@@ -66,6 +67,7 @@ fn refused(slice: &EndpointSlice) -> Vec<Problem> {
     }
     for address in &slice.bad_addresses {
         problems.push(error(
+            Code::AddressInvalid,
             &object,
             "endpoints[].addresses",
             format!("{address:?} is no IP address, and is left out"),

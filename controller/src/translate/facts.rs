@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use sluice_config::{
-    Balance, Deny, HostPattern, HttpsRedirect, Keyed, NamespacedName, ObjectRef, Policies, Problem,
+    Balance, Code, Deny, HostPattern, HttpsRedirect, Keyed, NamespacedName, ObjectRef, Policies, Problem,
     UpstreamProtocol,
 };
 
@@ -72,7 +72,7 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> Output {
         let reason = "--disable-catch-all is set, so an Ingress with a default backend is rejected";
         let message = format!("{reason}; all routes of this Ingress answer {REJECTED}");
         let remedy = "remove spec.defaultBackend, or the flag";
-        problems.push(error(&object, "spec.defaultBackend", message, remedy));
+        problems.push(error(Code::CatchAllDisabled, &object, "spec.defaultBackend", message, remedy));
         deny =
             Some(Deny { status: REJECTED, reason: format!("{object} spec.defaultBackend: {reason}").into() });
     }
@@ -234,7 +234,13 @@ impl Claims {
                     let remedy =
                         "write a DNS name such as shop.example, or *.shop.example for one more label";
                     let field = format!("spec.rules[{index}].host");
-                    problems.push(error(object, field, format!("{host:?} {reason}; {fate}"), remedy));
+                    problems.push(error(
+                        Code::HostInvalid,
+                        object,
+                        field,
+                        format!("{host:?} {reason}; {fate}"),
+                        remedy,
+                    ));
                     let Some(meant) = meant else { continue };
                     claims.misnamed.push(index);
                     meant
@@ -246,6 +252,7 @@ impl Claims {
                 });
                 for (at, path) in unusual {
                     problems.push(warning(
+                        Code::PathUnusual,
                         object,
                         format!("spec.rules[{index}].http.paths[{at}].path"),
                         format!("{:?} has characters beyond letters, digits and . _ - /", path.path),

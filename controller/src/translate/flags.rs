@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use sluice_config::{
-    Balance, Bind, BindProtocol, EndpointSetKey, GroupId, HostPattern, Listener, ListenerGroup, ListenerId,
-    NamespacedName, ObjectRef, Problem, ServiceRef, Tuning, UpstreamProtocol,
+    Balance, Bind, BindProtocol, Code, EndpointSetKey, GroupId, HostPattern, Listener, ListenerGroup,
+    ListenerId, NamespacedName, ObjectRef, Problem, ServiceRef, Tuning, UpstreamProtocol,
 };
 
 use super::backend::{self, Uses};
@@ -38,6 +38,7 @@ pub(crate) fn compute(view: &View<'_>, global: &Global) -> Output {
         && view.config_map(name).is_none()
     {
         problems.push(warning(
+            Code::ConfigMapNotFound,
             &flag("--configmap"),
             name.to_string(),
             "this ConfigMap does not exist; defaults are used",
@@ -70,11 +71,11 @@ fn default_certificate(
         }
         Outcome::Missing => {
             let message = "this Secret does not exist; a self-signed certificate is served";
-            problems.push(warning(&object, name.to_string(), message, remedy));
+            problems.push(warning(Code::SecretNotFound, &object, name.to_string(), message, remedy));
         }
         Outcome::Bad(reason) => {
             let message = format!("{reason}; a self-signed certificate is served");
-            problems.push(error(&object, name.to_string(), message, remedy));
+            problems.push(error(Code::SecretInvalid, &object, name.to_string(), message, remedy));
         }
     }
 }
@@ -86,14 +87,17 @@ fn default_backend(
     uses: &mut Uses,
     problems: &mut Vec<Problem>,
 ) {
-    let fault = match view.service(name) {
-        None => "this Service does not exist",
-        Some(service) if service.external_name.is_some() => match view.options.disable_svc_external_name {
-            true => "this Service is of type ExternalName, which --disable-svc-external-name refuses",
-            false => "this Service is of type ExternalName, which is not served yet",
-        },
+    let (code, fault) = match view.service(name) {
+        None => (Code::ServiceNotFound, "this Service does not exist"),
+        Some(service) if service.external_name.is_some() => {
+            let fault = match view.options.disable_svc_external_name {
+                true => "this Service is of type ExternalName, which --disable-svc-external-name refuses",
+                false => "this Service is of type ExternalName, which is not served yet",
+            };
+            (Code::ServiceExternal, fault)
+        }
         Some(service) => match service.ports.first() {
-            None => "this Service has no TCP port",
+            None => (Code::ServicePortNotFound, "this Service has no TCP port"),
             Some(port) => {
                 let key = EndpointSetKey {
                     namespace: service.name.namespace.clone(),
@@ -112,6 +116,7 @@ fn default_backend(
         },
     };
     problems.push(warning(
+        code,
         &flag("--default-backend-service"),
         name.to_string(),
         format!("{fault}; the built-in 404 is served"),

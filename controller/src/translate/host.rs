@@ -11,7 +11,7 @@ mod tls;
 use std::sync::{Arc, LazyLock};
 
 use sluice_config::{
-    Action, Backend, Deny, GroupId, Host, HostKey, HostPattern, ListenerId, Match, ObjectRef, Origin,
+    Action, Backend, Code, Deny, GroupId, Host, HostKey, HostPattern, ListenerId, Match, ObjectRef, Origin,
     Policies, Problem, Rule, WeightedBackend,
 };
 
@@ -88,7 +88,7 @@ impl Builder<'_, '_> {
                 closer.ingress.name
             );
             let remedy = "give one of the two another host";
-            self.problems.push(error(&object_ref(facts), "spec.rules", message, remedy));
+            self.problems.push(error(Code::HostClosed, &object_ref(facts), "spec.rules", message, remedy));
         }
     }
 
@@ -125,7 +125,13 @@ impl Builder<'_, '_> {
         if let Some((reason, remedy)) = fault {
             let message =
                 format!("{:?} {reason}; {text} answers {REJECTED} until it is corrected", path.path);
-            self.problems.push(error(&object, format!("{}.path", field()), message, remedy));
+            self.problems.push(error(
+                Code::PathInvalid,
+                &object,
+                format!("{}.path", field()),
+                message,
+                remedy,
+            ));
         }
         let mut places = vec![Place::plain(text.clone(), path.path_type)];
         if regex && path.path_type == PathType::Exact {
@@ -143,7 +149,13 @@ impl Builder<'_, '_> {
                 path.path, origin.object, origin.rule, origin.match_index
             );
             let remedy = "remove one of the two, or give it another host or path";
-            self.problems.push(error(&object, format!("{}.path", field()), message, remedy));
+            self.problems.push(error(
+                Code::PathConflict,
+                &object,
+                format!("{}.path", field()),
+                message,
+                remedy,
+            ));
         }
         places.retain(|place| table.taken(place).is_none());
         if places.is_empty() {
@@ -197,7 +209,13 @@ impl Builder<'_, '_> {
                         winner.ingress.name
                     );
                     let remedy = "remove one of the two";
-                    self.problems.push(error(&object, "spec.defaultBackend", message, remedy));
+                    self.problems.push(error(
+                        Code::DefaultBackendConflict,
+                        &object,
+                        "spec.defaultBackend",
+                        message,
+                        remedy,
+                    ));
                 }
                 continue;
             }

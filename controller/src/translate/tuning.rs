@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, LazyLock};
 
-use sluice_config::{Hsts, ObjectRef, Problem, Tuning};
+use sluice_config::{Code, Hsts, ObjectRef, Problem, Tuning};
 
 use super::annotations::Gates;
 use super::setting::{self, Fault, NotYet, Setting, Support};
@@ -187,13 +187,18 @@ impl Reader {
                 Err(Fault::Invalid(reason)) => return self.bad(text, &reason, entry, before),
                 Err(Fault::NotYet) => {
                     let message = format!("{text:?} is not implemented yet: {}", entry.doc);
-                    self.error(entry.name, message, "remove the key");
+                    self.error(Code::KeyNotServed, entry.name, message, "remove the key");
                 }
             },
             Support::NotYet(_) | Support::NoEffect(_) if entry.is_idle(text) => {}
             Support::NotYet(NotYet::Harmless) => {
                 let message = format!("{text:?} is ignored: the key is not implemented yet");
-                self.warn(entry.name, message, "remove it, or accept that it has no effect for now");
+                self.warn(
+                    Code::KeyNotServed,
+                    entry.name,
+                    message,
+                    "remove it, or accept that it has no effect for now",
+                );
             }
             Support::NotYet(NotYet::Protects) => {
                 let message = format!(
@@ -201,17 +206,22 @@ impl Reader {
                 );
                 let remedy = "leave it until Sluice serves it, because without it the routes are open to everybody; to \
                               serve them now, protect them by other means first, then remove the key";
-                self.error(entry.name, message, remedy);
+                self.error(Code::KeyNotServed, entry.name, message, remedy);
                 let reason = format!("{} data[{}] is not implemented yet", self.object, entry.name);
                 self.closed.get_or_insert(reason.into());
             }
             Support::NotYet(NotYet::ChangesAnswers | NotYet::StandsAside) => {
                 let message = format!("{text:?} has no effect: the key is not implemented yet");
                 let remedy = "remove the key, or accept that answers are other than it asks for";
-                self.error(entry.name, message, remedy);
+                self.error(Code::KeyNotServed, entry.name, message, remedy);
             }
             Support::NoEffect(reason) => {
-                self.warn(entry.name, format!("{text:?} has no effect: {reason}"), "remove the key");
+                self.warn(
+                    Code::KeyWithoutEffect,
+                    entry.name,
+                    format!("{text:?} has no effect: {reason}"),
+                    "remove the key",
+                );
             }
         }
         None
@@ -237,7 +247,12 @@ impl Reader {
             let reason = format!("{} data[{}] cannot be read", self.object, entry.name);
             self.closed.get_or_insert(reason.into());
         }
-        self.error(entry.name, format!("the value {text:?} {reason}; {stays}"), "correct the value");
+        self.error(
+            Code::KeyInvalid,
+            entry.name,
+            format!("the value {text:?} {reason}; {stays}"),
+            "correct the value",
+        );
         kept.map(Into::into)
     }
 
@@ -246,14 +261,14 @@ impl Reader {
             Some(near) => format!("did you mean {near}?"),
             None => "remove it, or look its name up in the table of keys".to_owned(),
         };
-        self.warn(name, "is no key that Sluice knows, and is ignored".to_owned(), &remedy);
+        self.warn(Code::KeyUnknown, name, "is no key that Sluice knows, and is ignored".to_owned(), &remedy);
     }
 
-    fn error(&mut self, key: &str, message: String, remedy: &str) {
-        self.problems.push(error(&self.object, format!("data[{key}]"), message, remedy));
+    fn error(&mut self, code: Code, key: &str, message: String, remedy: &str) {
+        self.problems.push(error(code, &self.object, format!("data[{key}]"), message, remedy));
     }
 
-    fn warn(&mut self, key: &str, message: String, remedy: &str) {
-        self.problems.push(warning(&self.object, format!("data[{key}]"), message, remedy));
+    fn warn(&mut self, code: Code, key: &str, message: String, remedy: &str) {
+        self.problems.push(warning(code, &self.object, format!("data[{key}]"), message, remedy));
     }
 }

@@ -1,5 +1,6 @@
 //! The control plane on a fake API server, and what a data plane would have of it.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use sluice_config::{Change, Delta, Problem, Report, Snapshot};
 use sluice_controller::source::References;
 use sluice_controller::source::kube::{Access, KubeSource};
-use sluice_controller::{Controller, Observe, Options};
+use sluice_controller::{Controller, Observe, Options, ProblemChanges};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::fake::Fake;
@@ -31,7 +32,9 @@ struct Watched {
 #[derive(Clone, Default)]
 pub(crate) struct Seen {
     pub(crate) state: Snapshot,
-    /// All problems as they are now, as one text.
+    /// All problems as they are now.
+    standing: BTreeSet<Arc<Problem>>,
+    /// The same as one text.
     pub(crate) problems: String,
     /// Everything that was ever removed, and every endpoint set that was ever emptied.
     pub(crate) lost: Vec<String>,
@@ -142,9 +145,17 @@ impl Watched {
 }
 
 impl Observe for Observer {
-    fn problems(&mut self, problems: Arc<[Problem]>) {
-        let texts: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        self.seen.change(|seen| seen.problems = texts.join("\n"));
+    fn problems(&mut self, changes: &ProblemChanges) {
+        self.seen.change(|seen| {
+            for problem in &changes.resolved {
+                assert!(seen.standing.remove(problem), "{problem}");
+            }
+            for problem in &changes.appeared {
+                assert!(seen.standing.insert(problem.clone()), "{problem}");
+            }
+            let texts: Vec<String> = seen.standing.iter().map(ToString::to_string).collect();
+            seen.problems = texts.join("\n");
+        });
     }
 
     fn references(&mut self, changes: References) {

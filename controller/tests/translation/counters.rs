@@ -55,9 +55,9 @@ fn nothing_is_translated_before_everything_is_known() {
     let mut world = World::new(Options::default());
     let object = world.event(ingress("shop", paths("shop.example", &["/"]))).unwrap();
     let update = world.controller.update(vec![object], false);
-    assert!(update.delta.is_none() && !update.problems_changed);
+    assert!(update.delta.is_none() && update.problems.is_empty());
     assert_eq!(world.problems(), []);
     let update = world.put([]);
-    assert!(update.delta.unwrap().complete && update.problems_changed);
+    assert!(update.delta.unwrap().complete && !update.problems.is_empty());
     assert!(world.controller.update(Vec::new(), true).delta.is_none());
 }

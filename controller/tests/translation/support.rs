@@ -1,20 +1,24 @@
 //! Objects in few words, and a control plane whose deltas are replayed at every step.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::{core::v1 as core, discovery::v1 as discovery, networking::v1 as networking};
 use rcgen::{CertificateParams, KeyPair};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use sluice_config::{
-    Action, Backend, Host, HostName, HostPattern, NamespacedName, PathMatch, Problem, Rule, Snapshot,
+    Action, Backend, Host, HostName, HostPattern, NamespacedName, PathMatch, Problem, Report, Rule, Snapshot,
 };
 use sluice_controller::source::Event;
 use sluice_controller::store::{Kind, ObjectKey, Prune};
-use sluice_controller::{Controller, Options, Update};
+use sluice_controller::{Controller, Options, ProblemChanges, Update};
 
 /// A control plane and what a data plane would hold.
 pub(crate) struct World {
     pub(crate) controller: Controller,
     pub(crate) mirror: Snapshot,
+    /// The problems that were told, change by change.
+    told: BTreeSet<Problem>,
     prune: Prune,
 }
 
@@ -24,7 +28,7 @@ impl World {
         let mut controller = Controller::new(options);
         let mut mirror = Snapshot::default();
         mirror.apply(&controller.startup_delta());
-        Self { controller, mirror, prune }
+        Self { controller, mirror, told: BTreeSet::new(), prune }
     }
 
     /// One with an IngressClass `nginx` and Service `web` with two endpoints on its only port.
@@ -57,7 +61,24 @@ impl World {
             self.mirror.apply(delta);
         }
         assert_eq!(self.mirror, self.controller.snapshot(), "the deltas amount to the snapshot");
+        self.tell(&update.problems);
         update
+    }
+
+    pub(crate) fn report(&mut self, report: &Report) {
+        let changes = self.controller.report(report);
+        self.tell(&changes);
+    }
+
+    fn tell(&mut self, changes: &ProblemChanges) {
+        for problem in &changes.resolved {
+            assert!(self.told.remove(&**problem), "never told: {problem}");
+        }
+        for problem in &changes.appeared {
+            assert!(self.told.insert((**problem).clone()), "told twice: {problem}");
+        }
+        let told: Vec<Problem> = self.told.iter().cloned().collect();
+        assert_eq!(told, self.controller.problems(), "the changes amount to all problems");
     }
 
     pub(crate) fn problems(&self) -> Vec<Problem> {

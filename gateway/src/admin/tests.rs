@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use sluice_config::certificate::CertificateFacts;
 use sluice_config::{
-    Balance, Certificate, CertificateId, Change, Delta, Host, HostTls, ObjectRef, PrivateKey, Problem,
-    Severity,
+    Balance, Certificate, CertificateId, Change, Code, Delta, Host, HostTls, ObjectRef, PrivateKey, Problem,
+    Severity, Uid,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -93,13 +93,16 @@ fn served_plane() -> Plane {
         hosts: vec![Change::Put(key, Arc::new(host))],
         ..Delta::default()
     });
-    plane.state.set_problems(vec![Problem {
+    let problem = Problem {
         object: ObjectRef::new("Ingress", "shop", "web"),
         field: "spec.rules[0]".into(),
+        uid: Some(Uid::new("0f8fad5b-d9cb-469f-a165-70867728950e")),
         severity: Severity::Warning,
+        code: Code::PathUnusual,
         message: "odd".into(),
         remedy: "look".into(),
-    }]);
+    };
+    plane.state.change_problems(&[Arc::new(problem)], &[]);
     plane
 }
 
@@ -111,6 +114,9 @@ async fn metrics_hold_everything_that_is_counted_at_the_scrape() {
     assert_eq!(status, 200);
     assert!(text.contains("sluice_endpoints{health=\"healthy\"} 2\n"), "{text}");
     assert!(text.contains("sluice_problems{severity=\"warning\"} 1\n"));
+    let by_code =
+        "sluice_problems_by_code{class=\"own-fault\",code=\"PathUnusual\",severity=\"warning\"} 1\n";
+    assert!(text.contains(by_code), "{text}");
     let expiry = "nginx_ingress_controller_ssl_expire_time_seconds{class=\"k8s.io/ingress-nginx\",";
     assert!(text.lines().any(|line| line.starts_with(expiry) && line.contains("host=\"b.example\"")));
 }
@@ -172,7 +178,8 @@ async fn introspection_answers_in_stable_json() {
         get_json(admin, "/problems").await,
         json!([{
             "object": { "kind": "Ingress", "namespace": "shop", "name": "web" },
-            "field": "spec.rules[0]", "severity": "warning", "message": "odd", "remedy": "look",
+            "uid": "0f8fad5b-d9cb-469f-a165-70867728950e", "field": "spec.rules[0]", "severity": "warning",
+            "code": "PathUnusual", "class": "own-fault", "message": "odd", "remedy": "look",
         }])
     );
     let generation = get_json(admin, "/generation").await;

@@ -119,15 +119,6 @@ pub(super) struct CertificateView<'a> {
     hosts: Vec<String>,
 }
 
-#[derive(Debug, Serialize)]
-pub(super) struct ProblemView<'a> {
-    object: ObjectView<'a>,
-    field: &'a str,
-    severity: String,
-    message: &'a str,
-    remedy: &'a str,
-}
-
 /// A host; its rules stay in the order in which they are tried.
 pub(super) fn host(host: &Host) -> HostView<'_> {
     let certificate = host.tls.as_ref().and_then(|HostTls { certificate }| certificate.as_ref());
@@ -271,14 +262,4 @@ pub(super) fn certificates<'a>(
         }
     };
     configuration.certificates.iter().map(view).collect()
-}
-
-pub(super) fn problem(problem: &sluice_config::Problem) -> ProblemView<'_> {
-    ProblemView {
-        object: object(&problem.object),
-        field: &problem.field,
-        severity: problem.severity.to_string(),
-        message: &problem.message,
-        remedy: &problem.remedy,
-    }
 }

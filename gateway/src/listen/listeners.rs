@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use sluice_config::{
-    BindProtocol, BindResult, Change, GroupId, ListenerGroup, ObjectRef, Problem, Report, Severity,
+    BindProtocol, BindResult, Change, Code, GroupId, ListenerGroup, ObjectRef, Problem, Report, Severity,
 };
 use tokio::sync::watch;
 
@@ -172,7 +172,9 @@ impl Listeners {
             Some(Problem {
                 object: ObjectRef::new("Listener", "", &result.address.to_string()),
                 field: "address".into(),
+                uid: None,
                 severity: Severity::Error,
+                code: Code::ListenerNotBound,
                 message: error.cause(),
                 remedy: format!("{}; it is tried again by itself", error.remedy),
             })

@@ -11,7 +11,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 
-use sluice_config::{EndpointSetKey, ObjectRef, Problem, Severity};
+use sluice_config::{Code, EndpointSetKey, ObjectRef, Problem, Severity};
 
 use crate::descriptors::Lack;
 
@@ -156,7 +156,9 @@ impl OwnEndpoint {
         Problem {
             object: ObjectRef::new("Service", namespace, service),
             field: "endpoints".into(),
+            uid: None,
             severity: Severity::Error,
+            code: Code::EndpointIsGateway,
             message: format!(
                 "the endpoint {address}{port} is {listener} of this gateway itself: it is never connected to, and \
                  requests are answered with 503 where there is no other endpoint"

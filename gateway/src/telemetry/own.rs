@@ -4,6 +4,8 @@ use prometheus::{
     Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
 
+use sluice_config::{Problem, Severity};
+
 use super::error::TelemetryError;
 
 /// Meters that have no counterpart in the reference.
@@ -18,6 +20,7 @@ pub(super) struct Own {
     pub(super) handshake_failures: IntCounter,
     pub(super) log_dropped: IntCounter,
     pub(super) problems: IntGaugeVec,
+    pub(super) problem_codes: IntGaugeVec,
     pub(super) skipped: IntGaugeVec,
 }
 
@@ -54,6 +57,10 @@ impl Own {
                 "Access log lines dropped because nobody took them in time.",
             )?,
             problems: gauges("sluice_problems", "Problems in the configuration.", "severity")?,
+            problem_codes: IntGaugeVec::new(
+                Opts::new("sluice_problems_by_code", "Problems in the configuration, by what they are."),
+                &["severity", "class", "code"],
+            )?,
             skipped: gauges("sluice_skipped_objects", "Objects of kinds that are not served.", "kind")?,
         };
         registry.register(Box::new(this.apply.clone()))?;
@@ -65,8 +72,20 @@ impl Own {
         registry.register(Box::new(this.handshake_failures.clone()))?;
         registry.register(Box::new(this.log_dropped.clone()))?;
         registry.register(Box::new(this.problems.clone()))?;
+        registry.register(Box::new(this.problem_codes.clone()))?;
         registry.register(Box::new(this.skipped.clone()))?;
+        // One that is 0 can be told from one that is not there.
+        for severity in Severity::ALL {
+            this.problems.with_label_values(&[severity.as_str()]).set(0);
+        }
         Ok(this)
+    }
+
+    /// The gauges that count a problem.
+    pub(super) fn problems_of(&self, problem: &Problem) -> [IntGauge; 2] {
+        let Problem { severity, code, .. } = problem;
+        let labels = [severity.as_str(), code.class().as_str(), code.as_str()];
+        [self.problems.with_label_values(&labels[..1]), self.problem_codes.with_label_values(&labels)]
     }
 }
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use imbl::HashMap;
 use rustls::ServerConfig;
-use sluice_config::{Certificate, CertificateId, Change, Delta, GroupId, HostKey, HostTls, Refusal};
+use sluice_config::{
+    Certificate, CertificateId, Change, Code, Delta, GroupId, HostKey, HostTls, Refusal, Subject,
+};
 
 use super::certificate::{Served, ServedCertificate, base, protocols};
 use super::error::TlsError;
@@ -69,7 +71,12 @@ impl Certificates for CertificateStore {
                 if let Change::Put(id, certificate) = change
                     && let Err(error) = table.put(id, certificate)
                 {
-                    refused.push(Refusal { subject: format!("certificate {id}"), reason: error.to_string() });
+                    refused.push(Refusal {
+                        subject: Subject::Certificate(id.clone()),
+                        origin: None,
+                        code: Code::CertificateRefused,
+                        reason: error.to_string(),
+                    });
                 }
             }
             for change in &delta.hosts {

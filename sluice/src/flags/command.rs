@@ -10,7 +10,7 @@ pub(crate) enum Command {
     /// Run the gateway.
     Serve(Box<ServeFlags>),
     /// Translate the manifests, print what is wrong with them, and end.
-    Check(Box<ServeFlags>),
+    Check(Box<ServeFlags>, Output),
     /// Print what the running gateway has.
     Show(Show),
     /// Print the version.
@@ -48,7 +48,7 @@ pub(crate) enum View {
 pub(crate) enum Output {
     /// Columns for people.
     Table,
-    /// What the admin listener says, unchanged.
+    /// For programs: what the admin listener says, unchanged.
     Json,
 }
 

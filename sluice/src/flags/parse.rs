@@ -185,7 +185,8 @@ fn serve(
     flags.gateway.pod_name = environment("POD_NAME").unwrap_or_default();
     flags.gateway.pod_namespace = environment("POD_NAMESPACE").unwrap_or_default();
     let flags = Box::new(flags);
-    let command = if name == "serve" { Command::Serve(flags) } else { Command::Check(flags) };
+    let command =
+        if name == "serve" { Command::Serve(flags) } else { Command::Check(flags, output(matches)?) };
     Ok(Parsed { command, warnings })
 }
 
@@ -196,6 +197,14 @@ pub(super) fn defaults() -> ServeFlags {
         flag.value.put(flag.default, &mut flags).expect("a test puts every default of the table");
     }
     flags
+}
+
+fn output(matches: &ArgMatches) -> Result<Output, FlagError> {
+    match matches.get_one::<String>(OUTPUT).map_or("table", String::as_str) {
+        "json" => Ok(Output::Json),
+        "table" => Ok(Output::Table),
+        other => Err(FlagError::Value { flag: OUTPUT, value: other.to_owned(), expected: "json or table" }),
+    }
 }
 
 fn show(view: View, matches: &ArgMatches) -> Result<Command, FlagError> {
@@ -210,17 +219,7 @@ fn show(view: View, matches: &ArgMatches) -> Result<Command, FlagError> {
             })?;
         }
     }
-    let output = match matches.get_one::<String>(OUTPUT).map_or("table", String::as_str) {
-        "json" => Output::Json,
-        "table" => Output::Table,
-        other => {
-            return Err(FlagError::Value {
-                flag: OUTPUT,
-                value: other.to_owned(),
-                expected: "json or table",
-            });
-        }
-    };
+    let output = output(matches)?;
     Ok(Command::Show(Show { view, output, admin_address: flags.gateway.admin_address }))
 }
 
@@ -242,16 +241,13 @@ fn program() -> clap::Command {
         .args(arguments(|_| true));
     let check = clap::Command::new("check")
         .about("Print every problem of a folder of manifests; exits with 1 when one is an error, with 0 otherwise")
-        .args(arguments(|_| true));
+        .args(arguments(|_| true))
+        .arg(output_argument());
     let shows = View::ALL.map(|view| {
-        clap::Command::new(view.name()).about(view.about()).args(arguments(|flag| flag.name == ADMIN)).arg(
-            Arg::new(OUTPUT)
-                .short('o')
-                .long(OUTPUT)
-                .value_name("FORMAT")
-                .default_value("table")
-                .help("json or table"),
-        )
+        clap::Command::new(view.name())
+            .about(view.about())
+            .args(arguments(|flag| flag.name == ADMIN))
+            .arg(output_argument())
     });
     clap::Command::new("sluice")
         .about("A Kubernetes ingress gateway")
@@ -261,6 +257,10 @@ fn program() -> clap::Command {
         .subcommands([serve, check])
         .subcommands(shows)
         .subcommand(clap::Command::new("version").about("Print the version"))
+}
+
+fn output_argument() -> Arg {
+    Arg::new(OUTPUT).short('o').long(OUTPUT).value_name("FORMAT").default_value("table").help("json or table")
 }
 
 fn arguments(wanted: fn(&Flag) -> bool) -> Vec<Arg> {

@@ -217,7 +217,9 @@ fn serve_is_the_default_subcommand_and_check_needs_a_folder() {
 
 #[test]
 fn check_takes_the_flags_of_serve() {
-    let Command::Check(flags) = run("check --manifests m --ingress-class other").unwrap().command else {
+    let Command::Check(flags, Output::Json) =
+        run("check --manifests m --ingress-class other -o json").unwrap().command
+    else {
         panic!()
     };
     assert_eq!(flags.controller.ingress_class, "other");

@@ -36,8 +36,9 @@ const CERTS: [Column; 5] = [
     ("HOSTS", |certificate, _| text(&certificate["hosts"])),
 ];
 
-const PROBLEMS: [Column; 5] = [
+const PROBLEMS: [Column; 6] = [
     ("SEVERITY", |problem, _| text(&problem["severity"])),
+    ("CODE", |problem, _| text(&problem["code"])),
     ("OBJECT", |problem, _| object(&problem["object"])),
     ("FIELD", |problem, _| text(&problem["field"])),
     ("WHAT", |problem, _| text(&problem["message"])),
@@ -150,9 +151,9 @@ mod tests {
         assert_eq!(certs[1], ["default/tls", "a,b", "-", "1970-01-01T00:00:00Z", "-"]);
         let problem = json!({
             "severity": "error", "object": {"kind": "IngressClass", "namespace": "", "name": "nginx"},
-            "field": "spec", "message": "bad", "remedy": "mend it",
+            "field": "spec", "code": "PathInvalid", "message": "bad", "remedy": "mend it",
         });
         let problems = lines(View::Problems, &json!([problem]));
-        assert_eq!(problems[1], ["error", "IngressClass nginx", "spec", "bad", "mend it"]);
+        assert_eq!(problems[1], ["error", "PathInvalid", "IngressClass nginx", "spec", "bad", "mend it"]);
     }
 }

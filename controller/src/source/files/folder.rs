@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
-use sluice_config::{NamespacedName, ObjectRef, Problem};
+use sluice_config::{Code, NamespacedName, ObjectRef, Problem};
 
 use super::manifest::{self, Contents, Outcome, Parsed};
 use crate::problem::{error, warning};
@@ -101,6 +101,7 @@ impl Folder {
         let doubles = self.doubles.iter().map(|(key, (below, top))| {
             let top = top.display();
             warning(
+                Code::ManifestDuplicate,
                 &file_ref(below),
                 key.to_string(),
                 format!("the object stands in {top} too, which counts because its name sorts last"),
@@ -143,6 +144,7 @@ impl Folder {
                     let line = piece.lines_before as usize + fault.line;
                     let message = format!("{}; last good objects stay in force", fault.reason);
                     problems.push(error(
+                        Code::ManifestInvalid,
                         &file_ref(name),
                         format!("line {line}"),
                         message,
@@ -155,7 +157,7 @@ impl Folder {
         if problems.len() > MOST_PROBLEMS {
             let message = format!("{} more parts cannot be read either", problems.len() - MOST_PROBLEMS);
             problems.truncate(MOST_PROBLEMS);
-            problems.push(error(&file_ref(name), "", message, "correct the file"));
+            problems.push(error(Code::ManifestInvalid, &file_ref(name), "", message, "correct the file"));
         }
         let mut new = File { stamp, pieces, kept: Box::default() };
         let after = new.objects();
@@ -165,7 +167,13 @@ impl Folder {
             if index_after.insert(identity(object), object).is_some() {
                 let message = "the object stands in this file twice; the last one counts";
                 let key = object.key().to_string();
-                problems.push(warning(&file_ref(name), key, message, "remove one of the two"));
+                problems.push(warning(
+                    Code::ManifestDuplicate,
+                    &file_ref(name),
+                    key,
+                    message,
+                    "remove one of the two",
+                ));
             }
         }
         let mut kept = Vec::new();
@@ -185,7 +193,7 @@ impl Folder {
         self.files.entry(name.clone()).or_default().stamp = stamp;
         let message = format!("cannot be read: {reason}; last good objects stay in force");
         let remedy = "make it readable text in UTF-8";
-        self.put_problems(name, vec![error(&file_ref(name), "", message, remedy)]);
+        self.put_problems(name, vec![error(Code::FileUnreadable, &file_ref(name), "", message, remedy)]);
     }
 
     /// The file is gone.

@@ -1,7 +1,7 @@
 //! What can go wrong with one watch, in words for an operator. That the API is away is not among it: see
 //! [`contact`](super::contact).
 
-use sluice_config::{NamespacedName, ObjectRef, Problem};
+use sluice_config::{Code, NamespacedName, ObjectRef, Problem};
 
 use super::plan::{Scope, resource};
 use crate::problem::{error, warning};
@@ -91,6 +91,7 @@ impl Fault {
             (Self::NoStreaming | Self::Away | Self::Expired | Self::Rewound, _) => return None,
             (Self::Forbidden(message), Of::Watch { listed: false }) if scope.kind == Kind::IngressClass => {
                 warning(
+                    Code::ApiForbidden,
                     &object,
                     field,
                     format!(
@@ -101,24 +102,28 @@ impl Fault {
                 )
             }
             (Self::Forbidden(message), _) => error(
+                Code::ApiForbidden,
                 &object,
                 field,
                 format!("no right to list and watch {scope} ({message}); {effect}"),
                 self.remedy(scope),
             ),
             (Self::Unauthorized, _) => error(
+                Code::ApiUnauthorized,
                 &object,
                 field,
                 format!("the API server does not accept our credentials (401); {effect}"),
                 "renew the token or the client certificate; it is tried again all the time",
             ),
             (Self::NoKind, _) => error(
+                Code::KindNotFound,
                 &object,
                 field,
                 format!("the API server has no {resource} (404); {effect}"),
                 "use Kubernetes 1.21 or newer, and look whether --apiserver-host or the kubeconfig leads to it",
             ),
             (Self::Refused(message), _) => error(
+                Code::ApiRefused,
                 &object,
                 field,
                 format!("the API server refuses to list and watch: {message}; {effect}"),
@@ -146,6 +151,7 @@ impl Fault {
 /// An object that cannot be read. What is wrong with it is not said: it may be a Secret.
 pub(super) fn unreadable(kind: Kind, name: &NamespacedName) -> Problem {
     error(
+        Code::ObjectUnreadable,
         &ObjectKey { kind, name: name.clone() }.object_ref(),
         "",
         "the API gives this object in a form that cannot be read; what was read of it before stays in force",
@@ -156,6 +162,7 @@ pub(super) fn unreadable(kind: Kind, name: &NamespacedName) -> Problem {
 /// The same of an object whose name cannot be read either.
 pub(super) fn nameless(scope: &Scope) -> Problem {
     error(
+        Code::ObjectUnreadable,
         &ObjectRef::new("KubernetesApi", "", &scope.to_string()),
         "list, watch",
         "there is an object without a name that can be read; until it is gone, no object is taken for gone by a list",

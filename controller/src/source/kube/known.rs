@@ -177,7 +177,12 @@ mod tests {
     }
 
     fn object(object: &str) -> Object {
-        let spec = Service { name: name(object), external_name: None, ports: Box::default() };
+        let spec = Service {
+            name: name(object),
+            identity: Default::default(),
+            external_name: None,
+            ports: Box::default(),
+        };
         Object::Service(Arc::new(spec))
     }
 

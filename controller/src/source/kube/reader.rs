@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
-use sluice_config::{NamespacedName, ObjectRef, Problem};
+use sluice_config::{Code, NamespacedName, ObjectRef, Problem};
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
@@ -284,6 +284,7 @@ impl Reader {
         let contact = self.contact.borrow();
         let failing = contact.failing.iter().map(|(path, away)| {
             error(
+                Code::ApiRefused,
                 &ObjectRef::new("KubernetesApi", "", path),
                 "list, watch",
                 format!("it has failed since {}, while others are answered: {}", away.since, away.reason),
@@ -292,6 +293,7 @@ impl Reader {
         });
         let away = contact.away.as_ref().map(|away| {
             warning(
+                Code::ApiAway,
                 &ObjectRef::new("KubernetesApi", "", "server"),
                 "",
                 format!(

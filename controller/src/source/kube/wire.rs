@@ -246,6 +246,8 @@ impl<'a> Page<'a> {
 struct Head {
     name: Option<String>,
     namespace: Option<String>,
+    uid: Option<String>,
+    generation: Option<i64>,
     resource_version: Option<String>,
     creation_timestamp: Option<Time>,
     labels: Option<BTreeMap<String, String>>,
@@ -257,6 +259,8 @@ impl From<Head> for ObjectMeta {
         Self {
             name: head.name,
             namespace: head.namespace,
+            uid: head.uid,
+            generation: head.generation,
             resource_version: head.resource_version,
             creation_timestamp: head.creation_timestamp,
             labels: head.labels,

@@ -12,6 +12,7 @@ fn ingress(annotations: &[(&str, &str)]) -> Ingress {
         annotations.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
     sorted.sort();
     Ingress {
+        identity: Default::default(),
         name: NamespacedName::new("default", "shop"),
         created: None,
         class_name: None,

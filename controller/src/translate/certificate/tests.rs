@@ -17,7 +17,12 @@ fn pair(names: &[&str]) -> (String, String) {
 
 fn secret(certificate: &str, key: &str) -> Secret {
     let bytes = |text: &str| Some(text.as_bytes().into());
-    Secret { name: NamespacedName::new("n", "tls"), certificate: bytes(certificate), key: bytes(key) }
+    Secret {
+        identity: Default::default(),
+        name: NamespacedName::new("n", "tls"),
+        certificate: bytes(certificate),
+        key: bytes(key),
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sluice_config::{HostPattern, HostTls, ObjectRef, Problem};
+use sluice_config::{Code, HostPattern, HostTls, ObjectRef, Problem};
 
 use crate::problem::{error, warning};
 use crate::store::IngressTls;
@@ -27,6 +27,7 @@ pub(super) fn choose(
         let object = ObjectRef { kind: "Ingress".into(), name: facts.ingress.name.clone() };
         if *pattern != HostPattern::Any {
             problems.push(warning(
+                Code::HostWithoutCertificate,
                 &object,
                 "spec.tls",
                 format!("no entry is for host {pattern}, which gets the default certificate"),
@@ -70,11 +71,12 @@ impl Section<'_, '_> {
             return none;
         };
         let secret = self.facts.in_namespace(secret);
-        let (fault, remedy) = match self.view.certificate(&secret) {
+        let (code, fault, remedy) = match self.view.certificate(&secret) {
             Outcome::Good(certificate) if certificate::covers(&certificate.facts, self.pattern) => {
                 return HostTls { certificate: Some(secret) };
             }
             Outcome::Good(certificate) => (
+                Code::CertificateMismatch,
                 format!(
                     "the certificate of Secret {secret} is not valid for host {}, only for {}",
                     self.pattern,
@@ -83,13 +85,16 @@ impl Section<'_, '_> {
                 "have a certificate issued that names the host",
             ),
             Outcome::Missing => {
-                (format!("Secret {secret} does not exist"), "create it; it is taken up when it appears")
+                let remedy = "create it; it is picked up when it appears";
+                (Code::SecretNotFound, format!("Secret {secret} does not exist"), remedy)
             }
-            Outcome::Bad(reason) => (format!("Secret {secret} {reason}"), "correct the Secret"),
+            Outcome::Bad(reason) => {
+                (Code::SecretInvalid, format!("Secret {secret} {reason}"), "correct the Secret")
+            }
         };
         let object = ObjectRef { kind: "Ingress".into(), name: self.facts.ingress.name.clone() };
         let message = format!("{fault}; host {} gets the default certificate", self.pattern);
-        problems.push(error(&object, format!("spec.tls[{index}].secretName"), message, remedy));
+        problems.push(error(code, &object, format!("spec.tls[{index}].secretName"), message, remedy));
         none
     }
 }

@@ -12,7 +12,11 @@ fn map(data: &[(&str, &str)]) -> ConfigMap {
     let mut sorted: Vec<(Box<str>, Box<str>)> =
         data.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
     sorted.sort();
-    ConfigMap { name: NamespacedName::new("ingress-nginx", "controller"), data: sorted.into() }
+    ConfigMap {
+        identity: Default::default(),
+        name: NamespacedName::new("ingress-nginx", "controller"),
+        data: sorted.into(),
+    }
 }
 
 fn read(data: &[(&str, &str)]) -> (Global, Vec<Problem>) {
@@ -89,7 +93,7 @@ fn a_bad_value_keeps_the_last_good_one_until_the_key_goes() {
         assert_eq!(
             problems[0].to_string(),
             "error: ConfigMap ingress-nginx/controller: data[proxy-read-timeout]: the value \"7s\" must be whole \
-             seconds from 1 to 2147483647, without a unit; \"7\" stays in force; correct the value"
+             seconds from 1 to 2147483647, without a unit; \"7\" stays in force; correct the value [KeyInvalid]"
         );
     }
     assert_eq!(seconds(&keys.read(Some(&map(&[]))).0), 60);

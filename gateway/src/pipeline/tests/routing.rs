@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use http::{Method, StatusCode};
 use sluice_config::{
-    Action, Backend, Balance, Certificate, CertificateId, Change, Delta, Deny, HostPattern, HttpsRedirect,
-    Policies, PrivateKey, Redirect, RedirectPath, Refusal, Report, Rule,
+    Action, Backend, Balance, Certificate, CertificateId, Change, Code, Delta, Deny, HostPattern,
+    HttpsRedirect, Policies, PrivateKey, Redirect, RedirectPath, Refusal, Report, Rule, Subject,
 };
 
 use super::fixture::*;
@@ -239,7 +239,8 @@ fn a_host_that_cannot_be_compiled_is_closed_whole_and_serves_nothing_of_before()
     let hash = plane.state.configuration.load().hash();
     let refused = plane.host(exact("a.example"), false, vec![rule("/", forward("unknown"))]);
     assert_eq!(refused.len(), 1);
-    assert_eq!(refused[0].subject, "host a.example");
+    assert_eq!(refused[0].subject, Subject::Host(host_key(exact("a.example"))));
+    assert_eq!(refused[0].code, Code::HostRefused);
     assert!(refused[0].reason.contains("Ingress shop/web"), "{}", refused[0].reason);
     for path in ["/", "/x", "/a/b?c"] {
         assert_eq!(
@@ -301,7 +302,9 @@ fn a_refused_certificate_is_not_in_force_and_is_reported() {
     impl Certificates for Refuses {
         fn apply(&self, delta: &Delta) -> Vec<Refusal> {
             let refuse = |change: &Change<CertificateId, _>| Refusal {
-                subject: format!("certificate {}", change.key()),
+                subject: Subject::Certificate(change.key().clone()),
+                origin: None,
+                code: Code::CertificateRefused,
                 reason: "no key".into(),
             };
             delta.certificates.iter().map(refuse).collect()
@@ -320,7 +323,7 @@ fn a_refused_certificate_is_not_in_force_and_is_reported() {
     };
     let put = Delta { certificates: vec![Change::Put(id, Arc::new(certificate))], ..Delta::default() };
     let Report::Applied { refused, .. } = apply(&plane.state, &put, &Refuses) else { panic!() };
-    assert_eq!(refused[0].subject, "certificate shop/tls");
+    assert_eq!(refused[0].subject.to_string(), "certificate shop/tls");
     assert!(plane.state.configuration.load().certificates.is_empty());
     apply(&plane.state, &put, &NoCertificates);
     assert_eq!(plane.state.configuration.load().certificates.len(), 1);

@@ -108,7 +108,7 @@ fn a_bad_certificate_is_refused_and_the_last_good_one_stays() {
     ];
     for (bad, words) in bad {
         let refused = store.apply(&put(&bad));
-        assert_eq!(refused[0].subject, "certificate shop/a");
+        assert_eq!(refused[0].subject.to_string(), "certificate shop/a");
         assert!(
             refused[0].reason.starts_with("Secret shop/a: ") && refused[0].reason.contains(words),
             "{refused:?}"

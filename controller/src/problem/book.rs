@@ -1,0 +1,162 @@
+//! The book of problems: who has found which. It knows what has changed at the cost of what has changed, so that
+//! thousands of standing problems make no edit slow.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use sluice_config::{Problem, Subject};
+
+use crate::translate::Node;
+
+/// Who finds problems. Whatever one of them finds replaces what it found before.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Finder {
+    /// A node of the translation.
+    Node(Node),
+    /// The start, which waits for something.
+    Start,
+    /// The source.
+    Source,
+    /// The data plane, which refuses this part.
+    Plane(Subject),
+}
+
+/// How the problems differ from before.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProblemChanges {
+    /// New ones, sorted.
+    pub appeared: Vec<Arc<Problem>>,
+    /// Those that are gone, sorted.
+    pub resolved: Vec<Arc<Problem>>,
+}
+
+impl ProblemChanges {
+    /// Whether all is as before.
+    pub fn is_empty(&self) -> bool {
+        self.appeared.is_empty() && self.resolved.is_empty()
+    }
+}
+
+/// All problems.
+#[derive(Debug, Default)]
+pub(crate) struct Book {
+    found: HashMap<Finder, Box<[Arc<Problem>]>>,
+    /// Each problem once, with the number of those who find it.
+    standing: BTreeMap<Arc<Problem>, u32>,
+    /// Whether a problem that was touched since the last look stood then.
+    touched: BTreeMap<Arc<Problem>, bool>,
+    /// Whether what nodes find counts.
+    nodes_count: bool,
+}
+
+impl Book {
+    /// What this one finds now.
+    pub(crate) fn put(&mut self, finder: Finder, problems: Vec<Problem>) {
+        let old = self.found.get(&finder).map(|old| &**old).unwrap_or_default();
+        // Nearly always there is nothing, and was nothing.
+        if old.iter().map(|old| &**old).eq(&problems) {
+            return;
+        }
+        let counts = self.counts(&finder);
+        let new: Box<[Arc<Problem>]> = problems.into_iter().map(Arc::new).collect();
+        let old = match new.is_empty() {
+            true => self.found.remove(&finder),
+            false => self.found.insert(finder, new.clone()),
+        };
+        if counts {
+            new.iter().for_each(|problem| self.add(problem));
+            old.iter().flatten().for_each(|problem| self.remove(problem));
+        }
+    }
+
+    /// From now on what nodes find counts: before everything is known, an object whose Service has not been read yet is
+    /// not wrong.
+    pub(crate) fn count_nodes(&mut self) {
+        if std::mem::replace(&mut self.nodes_count, true) {
+            return;
+        }
+        let nodes = self.found.iter().filter(|(finder, _)| matches!(finder, Finder::Node(_)));
+        let found: Vec<Arc<Problem>> = nodes.flat_map(|(_, found)| found.iter().cloned()).collect();
+        found.iter().for_each(|problem| self.add(problem));
+    }
+
+    /// All problems, sorted, each once.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Problem>> {
+        self.standing.keys()
+    }
+
+    /// What has changed since this was last asked.
+    pub(crate) fn take_changes(&mut self) -> ProblemChanges {
+        let mut changes = ProblemChanges::default();
+        for (problem, stood) in std::mem::take(&mut self.touched) {
+            match (stood, self.standing.contains_key(&problem)) {
+                (false, true) => changes.appeared.push(problem),
+                (true, false) => changes.resolved.push(problem),
+                (true, true) | (false, false) => {}
+            }
+        }
+        changes
+    }
+
+    fn counts(&self, finder: &Finder) -> bool {
+        self.nodes_count || !matches!(finder, Finder::Node(_))
+    }
+
+    fn add(&mut self, problem: &Arc<Problem>) {
+        let finders = self.standing.entry(problem.clone()).or_default();
+        self.touched.entry(problem.clone()).or_insert(*finders > 0);
+        *finders += 1;
+    }
+
+    fn remove(&mut self, problem: &Arc<Problem>) {
+        let Some(finders) = self.standing.get_mut(problem) else { return };
+        self.touched.entry(problem.clone()).or_insert(true);
+        *finders -= 1;
+        if *finders == 0 {
+            self.standing.remove(problem);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_config::{Code, ObjectRef};
+
+    use super::*;
+    use crate::problem::error;
+
+    fn problem(field: &str) -> Problem {
+        error(Code::PathInvalid, &ObjectRef::new("Ingress", "n", "a"), field, "bad", "correct it")
+    }
+
+    fn fields(problems: &[Arc<Problem>]) -> Vec<&str> {
+        problems.iter().map(|problem| &*problem.field).collect()
+    }
+
+    #[test]
+    fn a_problem_stands_while_anybody_finds_it_and_comes_and_goes_once() {
+        let mut book = Book::default();
+        book.put(Finder::Source, vec![problem("a"), problem("b")]);
+        book.put(Finder::Start, vec![problem("b")]);
+        assert_eq!(fields(&book.take_changes().appeared), ["a", "b"]);
+        book.put(Finder::Source, vec![problem("c")]);
+        let changes = book.take_changes();
+        assert_eq!((fields(&changes.appeared), fields(&changes.resolved)), (vec!["c"], vec!["a"]));
+        book.put(Finder::Start, vec![]);
+        book.put(Finder::Source, vec![problem("b"), problem("c")]);
+        assert!(book.take_changes().is_empty(), "what goes and comes back in between has not changed");
+        assert_eq!(book.all().count(), 2);
+    }
+
+    #[test]
+    fn what_nodes_find_counts_when_everything_is_known() {
+        let mut book = Book::default();
+        book.put(Finder::Node(Node::Global), vec![problem("a")]);
+        assert!(book.take_changes().is_empty());
+        assert_eq!(book.all().count(), 0);
+        book.count_nodes();
+        assert_eq!(fields(&book.take_changes().appeared), ["a"]);
+        book.put(Finder::Node(Node::Global), vec![]);
+        assert_eq!(fields(&book.take_changes().resolved), ["a"]);
+    }
+}
