@@ -3,7 +3,7 @@
 use crate::harness::h2::{Connection, run};
 use crate::harness::manifest::service_with;
 use crate::harness::{
-    Backend, Folder, Gate, Gateway, Ingress, Reply, TestCertificate, await_until, config_map, site,
+    Backend, Folder, Gate, Gateway, Ingress, Reply, TestCertificate, await_until, config_map, site, until,
 };
 
 const HOST: &str = "shop.example";
@@ -107,13 +107,9 @@ fn the_end_is_announced_and_running_streams_finish() {
         assert_eq!(connection.get(URL).await.unwrap().status(), 200);
         let slow = connection.get("https://shop.example/slow");
         let ending = async {
-            while backend.requests() < 2 {
-                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-            }
+            until("the slow request", || backend.requests() >= 2).await;
             gateway.terminate();
-            while gateway.health() == Some(200) {
-                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-            }
+            until("the gateway to say that it ends", || gateway.health() != Some(200)).await;
             gate.open();
         };
         let (response, ()) = tokio::join!(slow, ending);

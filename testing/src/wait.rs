@@ -2,8 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-/// How long anything may take on a loaded machine before a test gives up.
-pub const PATIENCE: Duration = Duration::from_secs(15);
+/// How long anything may take on a loaded machine before a test gives up. Only a test that fails waits that long.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Between two looks at a condition.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// Asks again and again until there is an answer.
 ///
@@ -30,8 +33,20 @@ pub fn await_until(what: &str, mut ask: impl FnMut() -> bool) {
     await_some(what, || ask().then_some(()));
 }
 
+/// The same for tests on a runtime.
+///
+/// # Panics
+/// It is not within [`PATIENCE`].
+pub async fn until(what: &str, mut ask: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !ask() {
+        assert!(Instant::now() < deadline, "waited {PATIENCE:?} in vain: {what}");
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
 /// Between two looks at a condition.
 #[expect(clippy::disallowed_methods, reason = "a test thread of its own, between two looks at a condition")]
 pub fn pause() {
-    std::thread::sleep(Duration::from_millis(5));
+    std::thread::sleep(PAUSE);
 }

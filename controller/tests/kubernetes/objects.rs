@@ -1,8 +1,8 @@
 //! Objects in few words, all of them in namespace `shop`.
 
 use k8s_openapi::ByteString;
-use rcgen::{CertificateParams, KeyPair};
 use serde_json::{Value, json};
+use sluice_testing::certificate::TestCertificate;
 
 pub(crate) fn class(name: &str) -> Value {
     json!({"metadata": {"name": name}, "spec": {"controller": "k8s.io/ingress-nginx"}})
@@ -40,12 +40,10 @@ pub(crate) fn slice(address: &str) -> Value {
 
 /// A Secret with a certificate for a name, which tells it from others, and for `web.example` and `mark.example`.
 pub(crate) fn secret(name: &str, host: &str) -> Value {
-    let key = KeyPair::generate().unwrap();
-    let names = [host, "web.example", "mark.example"].map(str::to_owned);
-    let certificate = CertificateParams::new(names.to_vec()).unwrap().self_signed(&key).unwrap();
+    let certificate = TestCertificate::new(&[host, "web.example", "mark.example"]);
     let bytes = |text: String| ByteString(text.into_bytes());
     json!({"type": "kubernetes.io/tls", "metadata": meta(name),
-        "data": {"tls.crt": bytes(certificate.pem()), "tls.key": bytes(key.serialize_pem())}})
+        "data": {"tls.crt": bytes(certificate.pem), "tls.key": bytes(certificate.key_pem)}})
 }
 
 pub(crate) fn config_map(redirect_code: u16) -> Value {

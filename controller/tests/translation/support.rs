@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::{core::v1 as core, discovery::v1 as discovery, networking::v1 as networking};
-use rcgen::{CertificateParams, KeyPair};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use sluice_config::{
@@ -12,6 +11,7 @@ use sluice_config::{
 use sluice_controller::source::Event;
 use sluice_controller::store::{Kind, ObjectKey, Prune};
 use sluice_controller::{Controller, Options, ProblemChanges, Update};
+use sluice_testing::certificate::TestCertificate;
 
 /// A control plane and what a data plane would hold.
 pub(crate) struct World {
@@ -222,10 +222,8 @@ pub(crate) fn config_map(data: Value) -> Value {
 
 /// Certificate and key in PEM.
 pub(crate) fn pair(names: &[&str]) -> (String, String) {
-    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-    let key = KeyPair::generate().unwrap();
-    let certificate = CertificateParams::new(names).unwrap().self_signed(&key).unwrap();
-    (certificate.pem(), key.serialize_pem())
+    let TestCertificate { pem, key_pem, .. } = TestCertificate::new(names);
+    (pem, key_pem)
 }
 
 pub(crate) fn tls_secret(name: &str, (certificate, key): &(String, String)) -> Value {

@@ -8,6 +8,7 @@ use sluice_config::{
     Balance, Certificate, CertificateId, Change, Code, Delta, Host, HostTls, ObjectRef, PrivateKey, Problem,
     Severity, Uid,
 };
+use sluice_testing::wait::PATIENCE;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
@@ -239,12 +240,15 @@ async fn who_reads_a_large_page_slowly_keeps_nobody_waiting() {
     }
     assert_eq!(get(address, "/healthz").await, (200, "ok\n".to_owned()));
     // Those who only wait are not put out, so it may take a moment until there is room.
-    let page = loop {
-        match get(address, "/metrics").await {
-            (503, _) => tokio::task::yield_now().await,
-            answer => break answer,
+    let page = async {
+        loop {
+            match get(address, "/metrics").await {
+                (503, _) => tokio::task::yield_now().await,
+                answer => break answer,
+            }
         }
     };
+    let page = tokio::time::timeout(PATIENCE, page).await.expect("room for the page");
     assert_eq!((page.0, page.1.len()), (200, LARGE));
     assert_eq!(get(address, "/healthz").await.0, 200);
     drop(slow);

@@ -2,6 +2,7 @@
 
 use sluice_config::certificate::CertificateFacts;
 use sluice_config::{Generation, Host, HostName, HostPattern, ListenerId, PrivateKey, Tuning};
+use sluice_testing::certificate::TestCertificate;
 
 use super::*;
 
@@ -10,13 +11,12 @@ fn id(name: &str) -> CertificateId {
 }
 
 fn certificate(name: &str) -> Certificate {
-    let key = rcgen::KeyPair::generate().unwrap();
     let names = vec![format!("{name}.example")];
-    let made = rcgen::CertificateParams::new(names.clone()).unwrap().self_signed(&key).unwrap();
+    let made = TestCertificate::new(&[&names[0]]);
     Certificate {
         id: id(name),
-        chain: vec![made.der().to_vec()],
-        key: PrivateKey::Pkcs8(key.serialize_der()),
+        chain: vec![made.der],
+        key: PrivateKey::Pkcs8(made.key_der),
         facts: CertificateFacts { names, not_after: 7, ..Default::default() },
     }
 }

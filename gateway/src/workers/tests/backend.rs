@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
+use sluice_testing::certificate::TestCertificate;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
@@ -62,15 +63,7 @@ impl Backend {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let key = rcgen::KeyPair::generate().unwrap();
-        let certificate = rcgen::CertificateParams::new(["other".into()]).unwrap().self_signed(&key).unwrap();
-        let config = rustls::ServerConfig::builder_with_provider(crate::tls::provider())
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(vec![certificate.der().clone()], key.serialize_der().try_into().unwrap())
-            .unwrap();
-        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let acceptor = TlsAcceptor::from(TestCertificate::new(&["other"]).server_config());
         Self::scripted(move |_, stream| {
             let (acceptor, script) = (acceptor.clone(), script.clone());
             async move { script(acceptor.accept(stream).await.unwrap()).await }

@@ -1,13 +1,10 @@
 //! A client that sees every byte.
 
-use std::time::Duration;
-
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// Longer than anything takes; only a failing test waits for it.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) use sluice_testing::wait::PATIENCE;
 
 pub(super) struct Client<S = TcpStream> {
     pub(super) stream: S,

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use sluice_testing::wait::until;
+
 use super::backend::Backend;
 use super::client::{Client, PATIENCE};
 use super::gateway::Gateway;
@@ -32,9 +34,7 @@ async fn closing_ends_what_is_idle_and_lets_what_runs_finish() {
     assert_eq!(idle.get("/x").await.status, 200);
     let mut running = gateway.client().await;
     running.send("GET /wait HTTP/1.1\r\nHost: a.example\r\n\r\n").await;
-    while backend.requests() < 2 {
-        tokio::task::yield_now().await;
-    }
+    until("2 requests at the endpoint", || backend.requests() >= 2).await;
     gateway.drain.begin();
     gateway.close();
     fresh.ends().await;
@@ -99,9 +99,7 @@ async fn who_does_not_end_in_time_is_cut_off_and_logged() {
     let mut gateway = Gateway::to(&[backend.address]).await;
     let mut client = gateway.client().await;
     client.send("GET /wait HTTP/1.1\r\nHost: a.example\r\n\r\n").await;
-    while backend.requests() < 1 {
-        tokio::task::yield_now().await;
-    }
+    until("a request at the endpoint", || backend.requests() >= 1).await;
     gateway.drain.begin();
     gateway.close();
     assert!(!gateway.drain.ended(Duration::from_millis(10)).await);

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use http::Method;
 use sluice_config::{HeaderBuffers, Tuning};
+use sluice_testing::wait::until;
 use tokio::io::AsyncWriteExt;
 
 use super::backend::{Backend, request};
@@ -225,15 +226,12 @@ async fn clients_that_gave_up_were_kept_while_their_endpoint_did_not_take_connec
         let end = if body.is_empty() { "\r\n" } else { "" };
         let head = format!("POST /x HTTP/1.1\r\nHost: a.example\r\n{body}{end}");
         client.send(head).await;
-        while gateway.drain.requests() == 0 {
-            tokio::task::yield_now().await;
-        }
+        until("a request under way", || gateway.drain.requests() > 0).await;
         drop(client);
-        let began = std::time::Instant::now();
-        while gateway.drain.requests() > 0 || gateway.drain.connections() > 0 {
-            assert!(began.elapsed() < PATIENCE, "kept");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        until("the client's connection let go of", || {
+            gateway.drain.requests() == 0 && gateway.drain.connections() == 0
+        })
+        .await;
     }
     let lines = gateway.lines(3).await;
     assert!(lines.iter().all(|line| line.contains("\" 499 ")), "{lines:?}");
@@ -255,14 +253,8 @@ async fn streams_that_were_taken_back_were_kept_while_their_endpoint_did_not_tak
     let (mut client, _connection) = plain(&gateway).await;
     let (response, mut send) =
         client.send_request(http::Request::post(URL).body(()).unwrap(), false).unwrap();
-    while gateway.drain.requests() == 0 {
-        tokio::task::yield_now().await;
-    }
+    until("a request under way", || gateway.drain.requests() > 0).await;
     send.send_reset(h2::Reason::CANCEL);
     drop(response);
-    let began = std::time::Instant::now();
-    while gateway.drain.requests() > 0 {
-        assert!(began.elapsed() < PATIENCE, "kept");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until("the stream let go of", || gateway.drain.requests() == 0).await;
 }

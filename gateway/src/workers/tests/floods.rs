@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use sluice_config::Tuning;
+use sluice_testing::wait::until;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::timeout;
 
@@ -20,9 +21,10 @@ const ACK: u8 = 1;
 
 async fn serves_on(gateway: &Gateway) {
     assert_eq!(gateway.client().await.get("/x").await.status, 200);
-    while gateway.drain.requests() > 0 || gateway.drain.connections() > 1 {
-        tokio::task::yield_now().await;
-    }
+    until("one connection, and nothing on it", || {
+        gateway.drain.requests() == 0 && gateway.drain.connections() <= 1
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ use sluice_config::{
     Host, HostPattern, HostTls, Listener, ListenerGroup, ListenerId, Pool, PrivateKey, Report, Tuning,
     UpstreamProtocol,
 };
+use sluice_testing::certificate::TestCertificate;
 
 use super::client::{Client, PATIENCE};
 use crate::apply::apply;
@@ -99,14 +100,13 @@ impl Gateway {
     }
 
     /// Lets `pattern` end TLS with a certificate for `name`.
-    pub(super) fn certificate(&self, secret: &str, name: &str, pattern: HostPattern) -> rcgen::Certificate {
-        let key = rcgen::KeyPair::generate().unwrap();
-        let made = rcgen::CertificateParams::new([name.to_owned()]).unwrap().self_signed(&key).unwrap();
+    pub(super) fn certificate(&self, secret: &str, name: &str, pattern: HostPattern) -> TestCertificate {
+        let made = TestCertificate::new(&[name]);
         let id = CertificateId::new("shop", secret);
         let certificate = Certificate {
             id: id.clone(),
-            chain: vec![made.der().to_vec()],
-            key: PrivateKey::Pkcs8(key.serialize_der()),
+            chain: vec![made.der.clone()],
+            key: PrivateKey::Pkcs8(made.key_der.clone()),
             facts: Default::default(),
         };
         let key = host_key(pattern);

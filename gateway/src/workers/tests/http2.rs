@@ -6,6 +6,7 @@ use bytes::Bytes;
 use h2::client::{SendRequest, handshake};
 use http::{Method, Request};
 use sluice_config::Tuning;
+use sluice_testing::wait::until;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinHandle;
@@ -85,9 +86,7 @@ async fn by_prior_knowledge_with_streams_side_by_side() {
     let (mut client, _) = plain(&gateway).await;
     let mut waiting = client.clone();
     let waiting = tokio::spawn(async move { get(&mut waiting, "http://a.example/wait").await });
-    while backend.requests() < 1 {
-        tokio::task::yield_now().await;
-    }
+    until("a request at the endpoint", || backend.requests() >= 1).await;
     assert_eq!(get(&mut client, "http://a.example/x").await.0, 200);
     backend.gate.add_permits(1);
     assert_eq!(waiting.await.unwrap().0, 200);
@@ -145,9 +144,7 @@ async fn the_end_of_the_program() {
     let (mut idle, idle_ended) = plain(&gateway).await;
     assert_eq!(get(&mut idle, "http://a.example/x").await.0, 200);
     let running = tokio::spawn(async move { get(&mut busy, "http://a.example/wait").await });
-    while backend.requests() < 2 {
-        tokio::task::yield_now().await;
-    }
+    until("2 requests at the endpoint", || backend.requests() >= 2).await;
     gateway.drain.begin();
     // GOAWAY: what is idle ends, what runs goes on.
     tokio::time::timeout(PATIENCE, idle_ended).await.unwrap().unwrap().unwrap();
@@ -218,9 +215,7 @@ async fn idle_connections_end() {
     // One that has nothing to ask.
     let (_client, ended) = plain(&gateway).await;
     tokio::time::timeout(PATIENCE, ended).await.unwrap().unwrap().unwrap();
-    while gateway.drain.connections() > 0 {
-        tokio::task::yield_now().await;
-    }
+    until("no open connection", || gateway.drain.connections() == 0).await;
     // A client that does not even answer the farewell.
     let mut mute = Client::connect(gateway.http).await;
     mute.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await;
@@ -409,9 +404,7 @@ async fn a_request_that_cannot_be_read_leaves_the_connection_to_the_others() {
     let last = [request("GET", "/x", &[]), vec![0x80 | (62 + 5)]].concat();
     client.send(&frame(HEADERS, END_HEADERS | END_STREAM, 101, &last)).await;
     let body = String::from_utf8(client.await_kind(DATA).await.unwrap().payload).unwrap();
-    while backend.requests() < 2 {
-        tokio::task::yield_now().await;
-    }
+    until("2 requests at the endpoint", || backend.requests() >= 2).await;
     assert!(body.contains("x-kept: kept"), "{body}");
     backend.gate.add_permits(1);
     loop {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use sluice_config::UpstreamProtocol;
+use sluice_testing::wait::until;
 
 use super::backend::Backend;
 use super::gateway::Gateway;
@@ -49,9 +50,7 @@ async fn connections_over_the_limit_are_refused() {
     assert_eq!(first.get("/x").await.status, 200);
     assert_eq!(gateway.drain.connections(), 1);
     drop(first);
-    while gateway.drain.connections() > 0 {
-        tokio::task::yield_now().await;
-    }
+    until("no open connection", || gateway.drain.connections() == 0).await;
     assert_eq!(gateway.client().await.get("/x").await.status, 200);
     let metrics = gateway.plane.metrics();
     assert!(metrics.contains("sluice_connections_refused_total 1"), "{metrics}");

@@ -1,5 +1,7 @@
 //! Requests and responses, one after the other and several at a time.
 
+use sluice_testing::wait::until;
+
 use super::backend::Backend;
 use super::client::Client;
 use super::gateway::Gateway;
@@ -54,9 +56,7 @@ async fn a_request_that_arrives_while_another_is_served_waits() {
     let gateway = Gateway::to(&[backend.address]).await;
     let mut client = gateway.client().await;
     client.send("GET /wait HTTP/1.1\r\nHost: a.example\r\n\r\n").await;
-    while backend.requests() < 1 {
-        tokio::task::yield_now().await;
-    }
+    until("a request at the endpoint", || backend.requests() >= 1).await;
     client.send("GET /second HTTP/1.1\r\nHost: a.example\r\n\r\n").await;
     backend.gate.add_permits(1);
     assert!(client.response().await.body.starts_with("get /wait"));
@@ -171,9 +171,7 @@ async fn a_client_that_goes_away_is_logged_as_such() {
     let gateway = Gateway::to(&[backend.address]).await;
     let mut client = gateway.client().await;
     client.send("GET /wait HTTP/1.1\r\nHost: a.example\r\n\r\n").await;
-    while backend.requests() < 1 {
-        tokio::task::yield_now().await;
-    }
+    until("a request at the endpoint", || backend.requests() >= 1).await;
     drop(client);
     let lines = gateway.lines(1).await;
     assert!(lines[0].contains("\"GET /wait HTTP/1.1\" 499 0"), "{lines:?}");

@@ -1,9 +1,9 @@
 //! An upload to an endpoint that speaks TLS, from a client that pauses.
 
 use std::future::poll_fn;
-use std::sync::Arc;
 
 use rustls::pki_types::ServerName;
+use sluice_testing::certificate::TestCertificate;
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
@@ -83,14 +83,6 @@ impl Downstream for Pauses {
 }
 
 async fn pair() -> (Transport, tokio_rustls::server::TlsStream<TcpStream>) {
-    let key = rcgen::KeyPair::generate().unwrap();
-    let certificate = rcgen::CertificateParams::new(["other".into()]).unwrap().self_signed(&key).unwrap();
-    let config = rustls::ServerConfig::builder_with_provider(crate::tls::provider())
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate.der().clone()], key.serialize_der().try_into().unwrap())
-        .unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     socket2::SockRef::from(&listener).set_recv_buffer_size(SOCKET).unwrap();
     let ours = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
@@ -98,7 +90,7 @@ async fn pair() -> (Transport, tokio_rustls::server::TlsStream<TcpStream>) {
     let (theirs, _) = listener.accept().await.unwrap();
     let name = ServerName::try_from("other").unwrap();
     let connector = TlsConnector::from(UNVERIFIED.clone());
-    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let acceptor = TlsAcceptor::from(TestCertificate::new(&["other"]).server_config());
     let (ours, theirs) = tokio::join!(connector.connect(name, ours), acceptor.accept(theirs));
     (Transport::Tls(Box::new(ours.unwrap().into())), theirs.unwrap())
 }
