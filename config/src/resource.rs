@@ -73,17 +73,31 @@ pub struct Credentials {
 /// How a password is checked. Never printed.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PasswordHash {
-    /// bcrypt, as its text of 60 bytes stands in the file.
-    Bcrypt(Arc<str>),
-    /// crypt(3) with SHA-256 (`$5$`) or SHA-512 (`$6$`), as it stands in the file.
-    ShaCrypt(Arc<str>),
+    /// bcrypt (`$2a$`, `$2b$`, `$2y$`).
+    Bcrypt {
+        /// Binary logarithm of its rounds.
+        cost: u8,
+        /// The salt.
+        salt: [u8; 16],
+        /// As much of the digest as is stored.
+        digest: [u8; 23],
+    },
+    /// crypt(3) with SHA-256 (`$5$`) or SHA-512 (`$6$`).
+    ShaCrypt {
+        /// How often it is repeated.
+        rounds: u32,
+        /// At most 16 bytes.
+        salt: Arc<str>,
+        /// 32 bytes for SHA-256, 64 for SHA-512.
+        digest: Vec<u8>,
+    },
     /// crypt(3) with MD5 (`$1$`), or Apache's variant of it (`$apr1$`).
     Md5Crypt {
         /// Whether it is Apache's.
         apache: bool,
         /// At most eight bytes.
         salt: Arc<str>,
-        /// The 16 bytes of the digest, in the order in which they were computed.
+        /// The digest.
         digest: [u8; 16],
     },
     /// SHA-1 of the password, and of a salt after it where there is one (`{SHA}`, `{SSHA}`).

@@ -32,7 +32,7 @@ pub struct Update {
     pub delta: Option<Delta>,
     /// How the problems differ from when this was last told.
     pub problems: ProblemChanges,
-    /// Which Secrets came to be referred to, and which are no more.
+    /// What is needed of Secrets and ConfigMaps that was not, or is no more.
     pub references: References,
     /// What it cost.
     pub stats: Stats,
@@ -65,7 +65,7 @@ impl Controller {
         self.numbered(delta)
     }
 
-    /// Takes events in, of everything but Secrets, and says which of those are wanted; nothing while that cannot be
+    /// Takes events in, of everything but what objects refer to, and says what of that is wanted; nothing while that cannot be
     /// told, which [`Controller::problems`] gives the reason for.
     pub fn survey(&mut self, events: Vec<Event>) -> Option<References> {
         self.translation.take(events);

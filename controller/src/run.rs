@@ -47,7 +47,7 @@ pub trait Observe {
         let _ = kinds;
     }
 
-    /// Other Secrets are referred to than before: for the source.
+    /// Something else is needed of Secrets and ConfigMaps than before: for the source.
     fn references(&mut self, changes: References) {
         let _ = changes;
     }
@@ -71,7 +71,7 @@ pub fn run(
 ) {
     let start = controller.startup_delta();
     tell(&controller.report(&apply(start)), observe);
-    // Whether the source waits to be told which Secrets are wanted.
+    // Whether the source waits to be told which Secrets and ConfigMaps are wanted.
     let mut asked = false;
     while let Some(first) = batches.blocking_recv() {
         let mut gathered = Gathered::new(first);
@@ -86,7 +86,7 @@ pub fn run(
         {
             tell(&controller.report(&apply(delta)), observe);
         }
-        asked |= gathered.progress == Progress::AllButSecrets;
+        asked |= gathered.progress == Progress::AllButReferred;
         if asked {
             let events = std::mem::take(&mut gathered.events);
             if let Some(references) = controller.survey(events) {

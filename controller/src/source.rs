@@ -8,9 +8,9 @@ mod yaml;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use sluice_config::{NamespacedName, Problem};
+use sluice_config::Problem;
 
-use crate::store::{Object, ObjectKey};
+use crate::store::{Object, ObjectKey, Reference};
 
 /// One object is new, another, or gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,20 +41,20 @@ pub enum Progress {
     Reading,
     /// It has not been able to read anything and does not know when it will be.
     Unreachable,
-    /// Everything there was at the start has been sent but for Secrets: it waits to be told, in
-    /// [`References`], which ones are wanted.
-    AllButSecrets,
+    /// Everything there was at the start has been sent but for Secrets and ConfigMaps that objects refer to: it waits to be
+    /// told, in [`References`], which ones are wanted.
+    AllButReferred,
     /// Everything there was at the start has been sent, with this batch or earlier ones.
     Complete,
 }
 
-/// Which Secrets something refers to, as changes. A source that keeps only those goes by them.
+/// What is needed of Secrets and ConfigMaps, as changes. A source keeps nothing else of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct References {
-    /// Referred to now, and not before.
-    pub wanted: Vec<NamespacedName>,
+    /// Referred to now and not before, or for other fields.
+    pub wanted: Vec<Reference>,
     /// Not referred to any more.
-    pub released: Vec<NamespacedName>,
+    pub released: Vec<ObjectKey>,
 }
 
 /// What a source found at one time. Applied as one.

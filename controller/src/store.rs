@@ -14,6 +14,7 @@ mod names;
 mod namespace;
 mod object;
 mod prune;
+mod reference;
 mod secret;
 mod service;
 
@@ -30,6 +31,7 @@ pub use namespace::Namespace;
 pub(crate) use object::ObjectSeed;
 pub use object::{Kind, Object, ObjectKey};
 pub use prune::{Prune, PruneError};
+pub use reference::{Fields, Needs, Reference};
 pub use secret::Secret;
 pub use service::{Service, ServicePort, TargetPort};
 

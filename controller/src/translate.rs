@@ -5,14 +5,15 @@
 //! | global | one | the ConfigMap |
 //! | facts | Ingress | that Ingress, its class, its namespace, the gates for annotations |
 //! | certificate | Secret | that Secret |
+//! | resource | kind and object | that Secret or ConfigMap |
 //! | flags | one | global; the Service and Secret that flags name |
-//! | host | host name | facts of all Ingresses that claim it, Services, certificates |
+//! | host | host name | facts of all Ingresses that claim it, Services, certificates, whether resources can be used |
 //! | endpoints | Service port | its EndpointSlices |
 //!
 //! Each node reads through a `View`, which records every key, misses included; the reverse of these
 //! reads (`graph`) gives the nodes to recompute when something changes, in the order of the table, and only
 //! what became different goes into the delta. Pools exist while a host (or the default backend) uses them,
-//! endpoint sets while a pool does, certificates are sent while a host (or the default) uses them. Problems
+//! endpoint sets while a pool does, certificates and resources are sent while a host (or the default) uses them. Problems
 //! are values of nodes too, so that an edit touches only its own.
 
 pub mod annotations;
@@ -25,6 +26,7 @@ mod flags;
 mod graph;
 mod host;
 mod ledger;
+mod resource;
 pub mod selector;
 pub mod setting;
 mod stages;
@@ -32,12 +34,12 @@ pub mod tuning;
 pub mod value;
 mod view;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use sluice_config::{
     ByKey, Code, Delta, EndpointSet, EndpointSetKey, Host, HostPattern, Keyed, NamespacedName, ObjectRef,
-    Origin, Policies, PoolKey, Problem, Refusal, Snapshot, Subject,
+    Origin, Policies, PoolKey, Problem, Refusal, ResourceKey, Snapshot, Subject,
 };
 
 use crate::options::Options;
@@ -45,13 +47,13 @@ use crate::problem::{Book, Finder, error};
 use crate::refusals::Concerned;
 use crate::shared::Shared;
 use crate::source::{ClassAccess, Event, References};
-use crate::store::{Ingress, Object, Store};
+use crate::store::{Ingress, Kind, Object, ObjectKey, Store};
 use backend::Uses;
 use class::Selection;
 pub(crate) use graph::Node;
 use graph::{Graph, Key};
 use ledger::Ledger;
-use view::{Values, View};
+use view::{Reads, Values, View};
 
 /// How many nodes of each kind were recomputed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,6 +64,8 @@ pub struct Stats {
     pub facts: usize,
     /// Certificates.
     pub certificates: usize,
+    /// Users, header sets and other resources.
+    pub resources: usize,
     /// Hosts.
     pub hosts: usize,
     /// Pools that came or went.
@@ -72,11 +76,12 @@ pub struct Stats {
 
 impl Stats {
     /// The counts with a name for each, for metrics.
-    pub fn by_kind(&self) -> [(&'static str, usize); 6] {
+    pub fn by_kind(&self) -> [(&'static str, usize); 7] {
         [
             ("tuning", self.tuning),
             ("facts", self.facts),
             ("certificate", self.certificates),
+            ("resource", self.resources),
             ("host", self.hosts),
             ("pool", self.pools),
             ("endpoints", self.endpoints),
@@ -95,6 +100,8 @@ pub struct Translation {
     policies: Shared<Policies>,
     /// How many Ingresses and flags name a certificate; its node exists while there is one.
     named_certificates: HashMap<NamespacedName, u32>,
+    /// How many Ingresses name a resource; its node exists while there is one.
+    named_resources: HashMap<ResourceKey, u32>,
     flags: flags::Output,
     hosts: ByKey<HostNode>,
     endpoints: ByKey<Arc<EndpointSet>>,
@@ -122,6 +129,7 @@ struct Dirty {
     flags: bool,
     facts: HashSet<NamespacedName>,
     certificates: HashSet<NamespacedName>,
+    resources: HashSet<ResourceKey>,
     hosts: HashSet<HostPattern>,
     endpoints: HashSet<EndpointSetKey>,
 }
@@ -133,6 +141,7 @@ impl Dirty {
             Node::Flags => self.flags = true,
             Node::Facts(name) => drop(self.facts.insert(name.clone())),
             Node::Certificate(name) => drop(self.certificates.insert(name.clone())),
+            Node::Resource(key) => drop(self.resources.insert(key.clone())),
             Node::Host(pattern) => drop(self.hosts.insert(pattern.clone())),
             Node::Endpoints(key) => drop(self.endpoints.insert(key.clone())),
         }
@@ -150,6 +159,7 @@ impl Translation {
             claims: HashMap::new(),
             class_access: ClassAccess::Listed,
             certificates: HashMap::new(),
+            resources: HashMap::new(),
         };
         let view = View::new(&store, &values, &options);
         let flags = flags::compute(&view, &values.global);
@@ -167,6 +177,7 @@ impl Translation {
             values,
             policies: Shared::default(),
             named_certificates,
+            named_resources: HashMap::new(),
             hosts: ByKey::default(),
             endpoints: ByKey::default(),
             ledger: Ledger::default(),
@@ -215,20 +226,24 @@ impl Translation {
         self.run_global(&mut stats);
         self.run_facts(&mut stats);
         self.run_certificates(&mut stats);
+        self.run_resources(&mut stats);
         self.run_flags(&mut delta, &mut stats);
         self.run_hosts(&mut delta, &mut stats);
         self.run_endpoints(&mut stats);
         let Self { ledger, values, endpoints, .. } = self;
-        stats.pools = ledger.settle(&mut delta, |id| values.certificates.get(id)?.good().cloned(), endpoints);
+        let certificate = |id: &_| values.certificates.get(id)?.good().cloned();
+        let resource = |key: &_| values.resources.get(key)?.good().cloned();
+        stats.pools = ledger.settle(&mut delta, certificate, resource, endpoints);
         (delta, stats)
     }
 
-    /// Computes what tells which Secrets are referred to, and nothing that the data plane is told.
+    /// Computes what tells which Secrets and ConfigMaps are referred to, and nothing that the data plane is told.
     pub fn survey(&mut self) {
         let mut stats = Stats::default();
         self.run_global(&mut stats);
         self.run_facts(&mut stats);
         self.run_certificates(&mut stats);
+        self.run_resources(&mut stats);
     }
 
     /// Why the first state cannot be served yet: Ingresses of which only their IngressClass could tell whether they are
@@ -264,9 +279,16 @@ impl Translation {
         ))
     }
 
-    /// Which Secrets came to be referred to, and which are no more, since this was last asked.
+    /// What is needed of Secrets and ConfigMaps that was not, or is no more, since this was last asked. The program's
+    /// own ConfigMap is always there.
     pub fn take_references(&mut self) -> References {
-        self.graph.take_references()
+        let own = |object: &ObjectKey| {
+            object.kind == Kind::ConfigMap && self.options.configmap.as_ref() == Some(&object.name)
+        };
+        let mut references = self.graph.take_references();
+        references.wanted.retain(|reference| !own(&reference.object));
+        references.released.retain(|object| !own(object));
+        references
     }
 
     /// What somebody besides the nodes finds wrong now.
@@ -328,7 +350,7 @@ impl Translation {
             complete: false,
             tuning: self.flags.tuning.clone(),
             certificates: self.ledger.certificates(),
-            resources: BTreeMap::new(),
+            resources: self.ledger.resources(),
             endpoint_sets: self.endpoints.values().map(|set| (set.key.clone(), set.clone())).collect(),
             pools: self.ledger.pools(),
             hosts: self.hosts.values().map(|node| (node.host.key.clone(), node.host.clone())).collect(),
@@ -343,7 +365,7 @@ impl Translation {
     }
 
     /// Keeps what a node has read and found wrong.
-    fn record(&mut self, node: Node, reads: Vec<Key>, problems: Vec<Problem>) {
+    fn record(&mut self, node: Node, reads: Reads, problems: Vec<Problem>) {
         self.graph.record(&node, reads);
         self.put_problems(node, problems);
     }

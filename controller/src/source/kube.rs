@@ -33,7 +33,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use super::{Batch, References};
 use crate::options::Options;
-use crate::store::Prune;
+use crate::store::{Needs, Prune};
 pub use access::{Access, AccessError};
 use canary::Canary;
 pub use cluster::Cluster;
@@ -44,7 +44,7 @@ use watcher::Watcher;
 
 /// Batches that wait for the driver before the source waits too.
 const QUEUE: usize = 64;
-/// Secrets that are asked for at a time.
+/// Objects that are asked for at a time.
 const FETCHES: usize = 8;
 
 /// A running source. Ends when it is dropped.
@@ -72,7 +72,8 @@ impl KubeSource {
         let (started, outcome) = oneshot::channel();
         let contact = Contact::new();
         let seen = contact.subscribe();
-        let (scopes, prune) = (plan::plan(options), Prune::new(options));
+        let (scopes, needs) = (plan::plan(options), Needs::nothing());
+        let prune = Prune::with(options, needs.clone());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let work = async move {
             let (sender, news) = mpsc::channel(reader::MANY);
@@ -101,7 +102,7 @@ impl KubeSource {
                 _canary: canary.clone(),
             };
             let watchers = scopes.into_iter().enumerate().map(watcher).collect();
-            let reader = Reader::new(watchers, contact.subscribe());
+            let reader = Reader::new(watchers, needs, contact.subscribe());
             tokio::select! {
                 () = reader.run(news, referred, batches, stopped) => {}
                 () = canary.panicked() => tracing::error!("a watch of the Kubernetes API has panicked"),
@@ -115,7 +116,7 @@ impl KubeSource {
         Ok((Self { references, contact: seen, cluster, _stop: stop }, receiver))
     }
 
-    /// Where the source is told which Secrets are referred to.
+    /// Where the source is told which Secrets and ConfigMaps are referred to.
     pub fn references(&self) -> mpsc::UnboundedSender<References> {
         self.references.clone()
     }

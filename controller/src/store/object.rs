@@ -165,7 +165,7 @@ impl<'de> DeserializeSeed<'de> for ObjectSeed<'_> {
             Kind::IngressClass => pruned(input, |object| prune.ingress_class(object).map(Some)),
             Kind::Service => pruned(input, |object| prune.service(object).map(Some)),
             Kind::EndpointSlice => pruned(input, |object| prune.endpoint_slice(object).map(Some)),
-            Kind::Secret => pruned(input, |object| prune.secret(object).map(Some)),
+            Kind::Secret => pruned(input, |object| prune.secret(object)),
             Kind::ConfigMap => pruned(input, |object| prune.config_map(object)),
             Kind::Namespace => pruned(input, |object| prune.namespace(object).map(Some)),
         }

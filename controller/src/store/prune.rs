@@ -11,7 +11,8 @@ use sluice_config::NamespacedName;
 use sluice_config::text::one_line;
 
 use super::names::Names;
-use super::object::Object;
+use super::object::{Kind, Object, ObjectKey};
+use super::reference::{Fields, Needs};
 use super::{ConfigMap, EndpointSlice, Ingress, IngressClass, Namespace, Secret, Service};
 use crate::options::Options;
 
@@ -20,7 +21,9 @@ use crate::options::Options;
 pub struct Prune {
     pub(super) annotation_prefix: Box<str>,
     pub(super) names: Arc<Names>,
-    config_maps: Vec<NamespacedName>,
+    /// The program's own.
+    config_map: Option<NamespacedName>,
+    needs: Needs,
 }
 
 /// Why an object cannot be taken in at all.
@@ -42,13 +45,19 @@ pub enum PruneError {
 }
 
 impl Prune {
-    /// What these flags make worth keeping: annotations under `--annotations-prefix`, and only those
-    /// ConfigMaps that a flag names.
+    /// What these flags make worth keeping: annotations under `--annotations-prefix`. Secrets and ConfigMaps are all
+    /// kept.
     pub fn new(options: &Options) -> Self {
+        Self::with(options, Needs::Everything)
+    }
+
+    /// The same, and of Secrets and ConfigMaps only what is needed, and the ConfigMap that a flag names.
+    pub fn with(options: &Options, needs: Needs) -> Self {
         Self {
             annotation_prefix: format!("{}/", options.annotations_prefix).into(),
             names: Arc::default(),
-            config_maps: options.configmap.iter().cloned().collect(),
+            config_map: options.configmap.clone(),
+            needs,
         }
     }
 
@@ -88,23 +97,32 @@ impl Prune {
         Ok(Object::EndpointSlice(Arc::new(EndpointSlice::pruned(name, object, &self.names))))
     }
 
-    /// A Secret.
+    /// A Secret; `None` when nothing refers to it.
     ///
     /// # Errors
     /// See [`Prune::ingress`].
-    pub fn secret(&self, object: core::Secret) -> Result<Object, PruneError> {
+    pub fn secret(&self, object: core::Secret) -> Result<Option<Object>, PruneError> {
         let name = self.name_of(&object.metadata, true)?;
-        Ok(Object::Secret(Arc::new(Secret::pruned(name, object))))
+        let fields = self.needs_of(Kind::Secret, &name);
+        Ok(fields.map(|fields| Object::Secret(Arc::new(Secret::pruned(name, object, fields)))))
     }
 
-    /// A ConfigMap; `None` when no flag names it.
+    /// A ConfigMap; `None` when no flag names it and nothing refers to it.
     ///
     /// # Errors
     /// See [`Prune::ingress`].
     pub fn config_map(&self, object: core::ConfigMap) -> Result<Option<Object>, PruneError> {
         let name = self.name_of(&object.metadata, true)?;
-        let wanted = self.config_maps.contains(&name);
-        Ok(wanted.then(|| Object::ConfigMap(Arc::new(ConfigMap::pruned(name, object)))))
+        let fields = self.needs_of(Kind::ConfigMap, &name);
+        Ok(fields.map(|fields| Object::ConfigMap(Arc::new(ConfigMap::pruned(name, object, fields)))))
+    }
+
+    /// What is needed of a Secret or ConfigMap, if anything.
+    pub(crate) fn needs_of(&self, kind: Kind, name: &NamespacedName) -> Option<Fields> {
+        if kind == Kind::ConfigMap && self.config_map.as_ref() == Some(name) {
+            return Some(Fields::All);
+        }
+        self.needs.of(&ObjectKey { kind, name: name.clone() })
     }
 
     /// A Namespace.

@@ -1,4 +1,4 @@
-//! `v1` Secret, pruned to the keys that translation reads: everything else of a Secret is forgotten at once.
+//! `v1` Secret, pruned to the keys that something needs: everything else of a Secret is forgotten at once.
 
 use std::fmt;
 
@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1 as core;
 use sluice_config::NamespacedName;
 
 use super::identity::Identity;
+use super::reference::Fields;
 
 /// What translation reads of a Secret.
 #[derive(Clone, PartialEq, Eq)]
@@ -14,26 +15,28 @@ pub struct Secret {
     pub name: NamespacedName,
     /// Which of all objects of this name it is.
     pub identity: Identity,
-    /// `data[tls.crt]`.
-    pub certificate: Option<Box<[u8]>>,
-    /// `data[tls.key]`.
-    pub key: Option<Box<[u8]>>,
+    /// What was kept of it.
+    pub fields: Fields,
+    /// `data`, sorted by key.
+    pub data: Box<[(Box<str>, Box<[u8]>)]>,
 }
 
 impl Secret {
-    /// The keys of `data` that are kept.
-    pub(crate) const KEYS: [&str; 2] = ["tls.crt", "tls.key"];
-
     /// `stringData` goes over `data`, as an API server stores it.
-    pub(super) fn pruned(name: NamespacedName, object: core::Secret) -> Self {
+    pub(super) fn pruned(name: NamespacedName, object: core::Secret, fields: Fields) -> Self {
         let identity = Identity::of(&object.metadata);
         let mut data = object.data.unwrap_or_default();
-        let mut text = object.string_data.unwrap_or_default();
-        let mut take = |key: &str| -> Option<Box<[u8]>> {
-            let text = text.remove(key).map(String::into_bytes);
-            text.or_else(|| data.remove(key).map(|bytes| bytes.0)).map(Into::into)
-        };
-        Self { name, identity, certificate: take(Self::KEYS[0]), key: take(Self::KEYS[1]) }
+        let text = object.string_data.unwrap_or_default().into_iter();
+        data.extend(text.map(|(key, text)| (key, k8s_openapi::ByteString(text.into_bytes()))));
+        let needed = data.into_iter().filter(|(key, _)| fields.has(key));
+        let data = needed.map(|(key, bytes)| (key.into(), bytes.0.into())).collect();
+        Self { name, identity, fields, data }
+    }
+
+    /// The value of a key.
+    pub fn get(&self, key: &str) -> Option<&[u8]> {
+        let index = self.data.binary_search_by(|(known, _)| (**known).cmp(key)).ok()?;
+        Some(&self.data[index].1)
     }
 }
 

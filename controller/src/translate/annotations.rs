@@ -10,6 +10,7 @@ mod access;
 mod affinity;
 mod authentication;
 mod backend_protocol;
+mod basic_auth;
 mod buffering;
 mod canary;
 mod cors;
@@ -29,16 +30,20 @@ mod tests;
 mod timeouts;
 mod upstream_tls;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
-use sluice_config::{Code, Deny, HttpsRedirect, ObjectRef, Problem, Retry, Timeouts, UpstreamProtocol};
+use sluice_config::{
+    Code, Deny, HttpsRedirect, ObjectRef, Problem, ResourceKey, Retry, Timeouts, UpstreamProtocol,
+};
 
-use super::setting::{self, Fault, NotYet, OnInvalid, Risk, Setting, Support};
+use super::setting::{self, Fault, Lack, NotYet, OnInvalid, Risk, Setting, Support};
 use crate::problem::{error, warning};
 use crate::store::Ingress;
 
 pub use affinity::Affinity;
+pub use basic_auth::Auth;
 
 /// What the annotations of an Ingress say, typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +58,20 @@ pub struct Settings {
     pub protocol: UpstreamProtocol,
     /// Sticky sessions.
     pub affinity: Affinity,
+    /// Names and passwords.
+    pub auth: Auth,
+}
+
+impl Settings {
+    /// The resources without which the routes cannot be served, each with the annotation that names it.
+    pub fn needs(&self) -> impl Iterator<Item = (ResourceKey, &'static str)> {
+        self.auth.needs().into_iter()
+    }
+
+    /// What annotations lack that mean something together only.
+    fn lacks(&self) -> impl Iterator<Item = Lack> {
+        self.auth.lacks().into_iter()
+    }
 }
 
 impl Default for Settings {
@@ -63,6 +82,7 @@ impl Default for Settings {
             retry: Retry::default(),
             protocol: UpstreamProtocol::Http,
             affinity: Affinity::default(),
+            auth: Auth::default(),
         }
     }
 }
@@ -72,6 +92,7 @@ pub static FAMILIES: &[&[Setting<Settings>]] = &[
     access::SETTINGS,
     affinity::SETTINGS,
     authentication::SETTINGS,
+    basic_auth::SETTINGS,
     backend_protocol::SETTINGS,
     buffering::SETTINGS,
     canary::SETTINGS,
@@ -107,13 +128,15 @@ pub struct Gates {
     pub risk: Risk,
     /// `annotation-value-word-blocklist`: no value may contain one of these.
     pub blocked_words: Vec<Box<str>>,
+    /// `allow-cross-namespace-resources`: annotations may name Secrets and ConfigMaps of other namespaces.
+    pub cross_namespace: bool,
     /// `strict-validate-path-type`: report Exact and Prefix paths with unusual characters.
     pub strict_paths: bool,
 }
 
 impl Default for Gates {
     fn default() -> Self {
-        Self { risk: Risk::High, blocked_words: Vec::new(), strict_paths: true }
+        Self { risk: Risk::High, blocked_words: Vec::new(), cross_namespace: false, strict_paths: true }
     }
 }
 
@@ -173,7 +196,27 @@ pub fn parse(ingress: &Ingress, prefix: &str, validate: bool, gates: &Gates) -> 
             None => reader.unknown(name),
         }
     }
+    // What is closed already has told why.
+    if reader.parsed.verdict == Verdict::Serve {
+        for lack in reader.parsed.settings.lacks().collect::<Vec<_>>() {
+            if let Some(entry) = BY_NAME.get(lack.annotation) {
+                reader.close(
+                    entry,
+                    lack.annotation,
+                    Code::AnnotationInvalid,
+                    UNABLE,
+                    lack.reason.to_owned(),
+                    lack.remedy,
+                );
+            }
+        }
+    }
     reader.parsed
+}
+
+/// The field of an annotation in a problem.
+pub(crate) fn field(prefix: &str, name: &str) -> String {
+    format!("metadata.annotations[{prefix}/{name}]")
 }
 
 /// How to fix an annotation that is not served. Where it protects, to remove it would open the routes.
@@ -237,6 +280,16 @@ impl Reader<'_> {
             self.invalid(name, text, &reason, entry, harmless);
             return;
         }
+        let text = match self.referent(text, entry) {
+            Ok(text) => text,
+            Err(reason) => {
+                let remedy = "name one in the namespace of the Ingress, or set allow-cross-namespace-resources to true \
+                              in the ConfigMap";
+                self.close(entry, name, Code::ReferenceForbidden, UNABLE, reason, remedy);
+                return;
+            }
+        };
+        let text = &*text;
         match &entry.support {
             Support::Served(apply) => match apply(text, &mut self.parsed.settings) {
                 Ok(()) => {}
@@ -287,6 +340,19 @@ impl Reader<'_> {
                     "remove the annotation",
                 );
             }
+        }
+    }
+
+    /// The text for the setter: a name of an object gets its namespace, if the Ingress may name it at all.
+    fn referent<'t>(&self, text: &'t str, entry: &Setting<Settings>) -> Result<Cow<'t, str>, String> {
+        let own = &self.object.name.namespace;
+        match (entry.refers, text.split_once('/')) {
+            (None, _) => Ok(text.into()),
+            (Some(_), None) => Ok(format!("{own}/{text}").into()),
+            (Some(kind), Some((namespace, _))) if *namespace != **own && !self.gates.cross_namespace => {
+                Err(format!("names a {} of another namespace, {text:?}, which is not allowed", kind.as_str()))
+            }
+            (Some(_), Some(_)) => Ok(text.into()),
         }
     }
 
@@ -362,6 +428,6 @@ impl Reader<'_> {
     }
 
     fn field(&self, name: &str) -> String {
-        format!("metadata.annotations[{}/{name}]", self.prefix)
+        field(self.prefix, name)
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use sluice_config::{
     Backend, Balance, CertificateId, Code, EndpointSetKey, NamespacedName, Pool, PoolKey, Problem,
-    ServiceRef, UpstreamProtocol,
+    ResourceKey, ServiceRef, UpstreamProtocol,
 };
 
 use super::view::View;
@@ -21,9 +21,18 @@ pub(crate) struct Uses {
     pub(crate) pools: Vec<Arc<Pool>>,
     /// The certificate.
     pub(crate) certificate: Option<CertificateId>,
+    /// Resources, each once.
+    pub(crate) resources: Vec<ResourceKey>,
 }
 
 impl Uses {
+    /// Adds a resource.
+    pub(crate) fn resource(&mut self, key: &ResourceKey) {
+        if !self.resources.contains(key) {
+            self.resources.push(key.clone());
+        }
+    }
+
     /// Adds a pool.
     pub(crate) fn pool(&mut self, pool: Pool) -> PoolKey {
         let key = pool.key.clone();

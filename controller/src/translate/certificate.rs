@@ -11,6 +11,7 @@ use sluice_config::{Certificate, Code, HostPattern, NamespacedName, ObjectRef, P
 
 use super::view::View;
 use crate::problem::error;
+use crate::store::Fields;
 
 /// What became of a Secret that something names as its certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +36,9 @@ impl Outcome {
 
 /// Computes the node.
 pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> (Outcome, Vec<Problem>) {
-    let Some(secret) = view.secret(name) else { return (Outcome::Missing, Vec::new()) };
+    let Some(secret) = view.secret(name, Fields::named(pem::FIELDS)) else {
+        return (Outcome::Missing, Vec::new());
+    };
     match pem::read(name, secret) {
         Ok(certificate) => (Outcome::Good(Arc::new(certificate)), Vec::new()),
         Err(fault) => {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use sluice_config::{
     Balance, Code, Deny, HostPattern, HttpsRedirect, Keyed, NamespacedName, ObjectRef, Policies, Problem,
-    UpstreamProtocol,
+    ResourceKey, UpstreamProtocol,
 };
 
 use super::annotations::{self, Affinity, Gates, REJECTED, Verdict};
@@ -42,6 +42,8 @@ pub(crate) struct Facts {
     has_default_backend: bool,
     policies: Arc<Policies>,
     affinity: Option<Box<Affinity>>,
+    /// Resources without which its routes are closed, each with the field that names it.
+    needs: Box<[(ResourceKey, Box<str>)]>,
 }
 
 /// What the node gives: nothing when the Ingress is not ours, or claims nothing.
@@ -88,13 +90,14 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> Output {
         None => Box::default(),
     };
     let settings = parsed.settings;
+    let needs = settings.needs().map(|(key, name)| (key, annotations::field(prefix, name).into())).collect();
     let policies = Policies {
         deny,
         https_redirect: settings.https_redirect,
         timeouts: settings.timeouts,
         retry: settings.retry,
         affinity: settings.affinity.for_path("/"),
-        basic_auth: None,
+        basic_auth: settings.auth.basic(),
     };
     let policies = Arc::new(policies);
     let affinity = settings.affinity.depends_on_path().then(|| Box::new(settings.affinity));
@@ -109,6 +112,7 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> Output {
         has_default_backend,
         policies,
         affinity,
+        needs,
     };
     (Some(facts), problems)
 }
@@ -187,6 +191,17 @@ impl Facts {
     /// The rules for a host, by index.
     pub(crate) fn rules_of(&self, pattern: &HostPattern) -> &[u32] {
         self.hosts.iter().find(|(host, _)| host == pattern).map_or(&[], |(_, rules)| rules)
+    }
+
+    /// Resources without which its routes are closed, each with the field that names it.
+    pub(crate) fn needs(&self) -> &[(ResourceKey, Box<str>)] {
+        // What is closed in any case asks for nothing.
+        if self.closed().is_some() { &[] } else { &self.needs }
+    }
+
+    /// The resources that it names.
+    pub(crate) fn resources(&self) -> impl Iterator<Item = &ResourceKey> {
+        self.needs().iter().map(|(key, _)| key)
     }
 
     /// The Secrets that its TLS section names.

@@ -35,7 +35,7 @@ pub(crate) fn compute(view: &View<'_>, global: &Global) -> Output {
     let mut uses = Uses::default();
     let mut problems = Vec::new();
     if let Some(name) = &view.options.configmap
-        && view.config_map(name).is_none()
+        && view.own_config_map().is_none()
     {
         problems.push(warning(
             Code::ConfigMapNotFound,

@@ -5,14 +5,15 @@
 //! is kept as its hash of 64 bits alone: should two keys ever share one, a change of either recomputes the
 //! readers of both, which is wasted work and nothing else. Nodes are numbered and kept in full.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
 
 use hashbrown::HashTable;
-use sluice_config::{EndpointSetKey, HostPattern, NamespacedName};
+use sluice_config::{EndpointSetKey, HostPattern, NamespacedName, ResourceKey};
 
+use super::view::Reads;
 use crate::source::References;
-use crate::store::{Kind, ObjectKey};
+use crate::store::{Fields, ObjectKey, Reference};
 
 /// Something that can be read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -35,6 +36,8 @@ pub(crate) enum Key {
     Claims(HostPattern),
     /// What became of a certificate.
     Certificate(NamespacedName),
+    /// Whether a resource can be used, and if not, why.
+    Resource(ResourceKey),
 }
 
 /// A node of the translation.
@@ -48,6 +51,8 @@ pub(crate) enum Node {
     Facts(NamespacedName),
     /// A certificate.
     Certificate(NamespacedName),
+    /// A resource.
+    Resource(ResourceKey),
     /// A host.
     Host(HostPattern),
     /// The endpoints of a Service port.
@@ -65,10 +70,19 @@ pub(crate) struct Graph {
     free: Vec<u32>,
     /// By hash of the key.
     readers: HashMap<u64, Readers>,
-    /// Secrets that somebody reads, by hash of the key.
-    secrets: HashMap<u64, NamespacedName>,
-    /// Secrets that somebody reads now and nobody did, or the other way round.
-    turned: BTreeMap<NamespacedName, bool>,
+    /// What nodes need of Secrets and ConfigMaps, by number of the node.
+    references: HashMap<u32, Box<[Reference]>>,
+    /// The same by object, with what the source was told of it last.
+    needed: HashMap<ObjectKey, Needed>,
+    /// Objects of which something else may be needed than the source was told.
+    touched: BTreeSet<ObjectKey>,
+}
+
+/// What is needed of a Secret or ConfigMap.
+#[derive(Default)]
+struct Needed {
+    by: Vec<(u32, Fields)>,
+    told: Option<Fields>,
 }
 
 /// A node and what it read, sorted.
@@ -87,17 +101,10 @@ enum Readers {
 
 impl Graph {
     /// Replaces what `node` has read.
-    pub(crate) fn record(&mut self, node: &Node, reads: Vec<Key>) {
+    pub(crate) fn record(&mut self, node: &Node, reads: Reads) {
         let number = self.number(node);
-        let mut new: Vec<u64> = reads.iter().map(|key| self.hasher.hash_one(key)).collect();
-        for (key, hash) in reads.into_iter().zip(&new) {
-            if let Key::Object(ObjectKey { kind: Kind::Secret, name }) = key
-                && !self.secrets.contains_key(hash)
-            {
-                self.secrets.insert(*hash, name.clone());
-                self.turn(name, true);
-            }
-        }
+        self.refer(number, reads.references.into());
+        let mut new: Vec<u64> = reads.keys.iter().map(|key| self.hasher.hash_one(key)).collect();
         new.sort_unstable();
         new.dedup();
         if *self.edges[number as usize].reads == *new {
@@ -122,6 +129,7 @@ impl Graph {
         let found = nodes.find_entry(hasher.hash_one(node), |number| stands_at(edges, *number, node));
         let Ok(entry) = found else { return };
         let (number, _) = entry.remove();
+        self.refer(number, Box::default());
         for key in std::mem::take(&mut self.edges[number as usize]).reads {
             self.unread(key, number);
         }
@@ -158,24 +166,47 @@ impl Graph {
             && readers.remove(number)
         {
             self.readers.remove(&key);
-            if let Some(name) = self.secrets.remove(&key) {
-                self.turn(name, false);
+        }
+    }
+
+    /// Replaces what a node needs of Secrets and ConfigMaps.
+    fn refer(&mut self, number: u32, new: Box<[Reference]>) {
+        let old = match new.is_empty() {
+            true => self.references.remove(&number),
+            false => self.references.insert(number, new.clone()),
+        };
+        if old.as_deref().unwrap_or_default() == &*new {
+            return;
+        }
+        for Reference { object, .. } in old.iter().flatten() {
+            if let Some(needed) = self.needed.get_mut(object) {
+                needed.by.retain(|(reader, _)| *reader != number);
             }
+            self.touched.insert(object.clone());
+        }
+        for Reference { object, fields } in new {
+            self.touched.insert(object.clone());
+            self.needed.entry(object).or_default().by.push((number, fields));
         }
     }
 
-    /// What comes and goes before it was asked for has not been.
-    fn turn(&mut self, name: NamespacedName, read: bool) {
-        if self.turned.remove(&name).is_none() {
-            self.turned.insert(name, read);
-        }
-    }
-
-    /// Which Secrets came to be read, and which are read no more, since this was last asked.
+    /// What is needed of Secrets and ConfigMaps that was not, or is no more, since this was last asked.
     pub(crate) fn take_references(&mut self) -> References {
         let mut references = References::default();
-        for (name, read) in std::mem::take(&mut self.turned) {
-            if read { references.wanted.push(name) } else { references.released.push(name) }
+        for object in std::mem::take(&mut self.touched) {
+            let Some(needed) = self.needed.get_mut(&object) else { continue };
+            let fields = needed.by.iter().map(|(_, fields)| fields.clone()).reduce(|all, one| all.and(&one));
+            let told = std::mem::replace(&mut needed.told, fields.clone());
+            if fields.is_none() {
+                self.needed.remove(&object);
+            }
+            match fields {
+                Some(fields) if told.as_ref() != Some(&fields) => {
+                    references.wanted.push(Reference { object, fields });
+                }
+                None if told.is_some() => references.released.push(object),
+                _ => {}
+            }
         }
         references
     }
@@ -217,6 +248,7 @@ impl Readers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::Kind;
 
     fn node(name: &str) -> Node {
         Node::Facts(NamespacedName::new("n", name))
@@ -232,35 +264,69 @@ mod tests {
         found
     }
 
+    fn reads(keys: Vec<Key>) -> Reads {
+        Reads { keys, references: Vec::new() }
+    }
+
+    fn object(name: &str) -> ObjectKey {
+        ObjectKey { kind: Kind::Secret, name: NamespacedName::new("n", name) }
+    }
+
+    fn needs(references: &[(&str, &[&'static str])]) -> Reads {
+        let reference = |(name, fields): &(&str, &[&'static str])| Reference {
+            object: object(name),
+            fields: Fields::named(fields),
+        };
+        Reads { keys: Vec::new(), references: references.iter().map(reference).collect() }
+    }
+
     #[test]
-    fn secrets_are_told_when_their_first_reader_comes_and_their_last_one_goes() {
-        let secret =
-            |name: &str| Key::Object(ObjectKey { kind: Kind::Secret, name: NamespacedName::new("n", name) });
-        let names = |names: &[&str]| names.iter().map(|name| NamespacedName::new("n", name)).collect();
+    fn a_source_is_told_when_the_first_reader_of_a_secret_comes_and_the_last_one_goes() {
         let mut graph = Graph::default();
-        graph.record(&node("a"), vec![secret("s"), secret("s"), key("x")]);
-        graph.record(&node("b"), vec![secret("s"), secret("t")]);
-        assert_eq!(graph.take_references(), References { wanted: names(&["s", "t"]), released: names(&[]) });
-        graph.record(&node("a"), vec![key("x")]);
+        graph.record(&node("a"), needs(&[("s", &["x"]), ("s", &["x"])]));
+        graph.record(&node("b"), needs(&[("s", &["x"]), ("t", &["x"])]));
+        let wanted = needs(&[("s", &["x"]), ("t", &["x"])]).references;
+        assert_eq!(graph.take_references(), References { wanted, released: Vec::new() });
+        graph.record(&node("a"), reads(vec![key("x")]));
         assert_eq!(graph.take_references(), References::default());
         graph.forget(&node("b"));
-        graph.record(&node("a"), vec![secret("t")]);
-        assert_eq!(graph.take_references(), References { wanted: names(&[]), released: names(&["s"]) });
+        graph.record(&node("a"), needs(&[("t", &["x"])]));
+        let released = vec![object("s")];
+        assert_eq!(graph.take_references(), References { wanted: Vec::new(), released });
+        graph.forget(&node("a"));
+        graph.record(&node("c"), needs(&[("t", &["x"])]));
+        assert_eq!(graph.take_references(), References::default(), "went and came in between");
+        graph.record(&node("d"), needs(&[("u", &["x"])]));
+        graph.forget(&node("d"));
+        assert_eq!(graph.take_references(), References::default(), "came and went in between");
+    }
+
+    #[test]
+    fn a_source_is_told_when_other_fields_are_needed() {
+        let mut graph = Graph::default();
+        graph.record(&node("a"), needs(&[("s", &["x"])]));
+        graph.take_references();
+        graph.record(&node("b"), needs(&[("s", &["y"])]));
+        assert_eq!(graph.take_references().wanted, needs(&[("s", &["x", "y"])]).references);
+        graph.record(&node("c"), needs(&[("s", &["y"])]));
+        assert_eq!(graph.take_references(), References::default());
+        graph.forget(&node("a"));
+        assert_eq!(graph.take_references().wanted, needs(&[("s", &["y"])]).references);
     }
 
     #[test]
     fn readers_follow_what_was_read_last() {
         let mut graph = Graph::default();
-        graph.record(&node("a"), vec![key("x"), key("y"), key("x")]);
-        graph.record(&node("b"), vec![key("y")]);
+        graph.record(&node("a"), reads(vec![key("x"), key("y"), key("x")]));
+        graph.record(&node("b"), reads(vec![key("y")]));
         assert_eq!(readers(&graph, "y"), [node("a"), node("b")]);
-        graph.record(&node("a"), vec![key("z")]);
+        graph.record(&node("a"), reads(vec![key("z")]));
         assert_eq!(readers(&graph, "x"), []);
         assert_eq!(readers(&graph, "y"), [node("b")]);
         assert_eq!(readers(&graph, "z"), [node("a")]);
         graph.forget(&node("b"));
         assert_eq!(readers(&graph, "y"), []);
-        graph.record(&node("c"), vec![key("q"), key("z")]);
+        graph.record(&node("c"), reads(vec![key("q"), key("z")]));
         assert_eq!(readers(&graph, "z"), [node("a"), node("c")]);
         assert_eq!(graph.edges.len(), 2, "numbers are given out again");
         graph.forget(&node("a"));

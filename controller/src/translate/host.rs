@@ -174,7 +174,7 @@ impl Builder<'_, '_> {
             None if facts.is_misnamed(rule) => {
                 facts.policies_of_closed(&format!("spec.rules[{rule}].host"), MISNAMED)
             }
-            None => facts.policies(&path.path),
+            None => self.guarded(facts, facts.policies(&path.path)),
         };
         let origin = origin(facts, rule, index, text);
         let mut put = |place, matches| {
@@ -187,6 +187,33 @@ impl Builder<'_, '_> {
         if regex && !expression_is_taken {
             let (place, matches) = paths::expression(slashed(&path.path));
             put(place, matches);
+        }
+    }
+
+    /// The policies of a rule of an Ingress. Where a Secret or ConfigMap that they need cannot be used, the rule is
+    /// closed until it can.
+    fn guarded(&mut self, facts: &Facts, policies: Arc<Policies>) -> Arc<Policies> {
+        if policies.deny.is_some() {
+            return policies;
+        }
+        let object = object_ref(facts);
+        let mut deny = None;
+        for (key, field) in facts.needs() {
+            let Some(fault) = self.view.resource(key).fault(key, self.view.options) else {
+                self.uses.resource(key);
+                continue;
+            };
+            let reason = crate::problem::reason(&format!("{object} {field}: {}", fault.reason));
+            deny.get_or_insert(Deny { status: 503, reason });
+            let message = format!("{}; the routes of this Ingress answer 503", fault.reason);
+            let problem = error(fault.code, &object, &**field, message, fault.remedy);
+            if !self.problems.contains(&problem) {
+                self.problems.push(problem);
+            }
+        }
+        match deny {
+            Some(deny) => Arc::new(Policies { deny: Some(deny), ..(*policies).clone() }),
+            None => policies,
         }
     }
 
@@ -231,6 +258,7 @@ impl Builder<'_, '_> {
                 true => facts.catch_all_policies(),
                 false => policies_of_rest(facts, pattern),
             };
+            let policies = self.guarded(facts, policies);
             found = Some((rest_rule(forward(backend), policies, facts), facts));
         }
         if let Some((rule, _)) = found {
@@ -243,6 +271,7 @@ impl Builder<'_, '_> {
             HostPattern::Any => first.catch_all_policies(),
             _ => policies_of_rest(first, pattern),
         };
+        let policies = self.guarded(first, policies);
         Some(rest_rule(forward(Backend::Default), policies, first))
     }
 }

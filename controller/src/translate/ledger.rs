@@ -1,6 +1,6 @@
 //! What is in use, and what the data plane has been told of it.
 //!
-//! Pools, endpoint sets and certificates exist for the sake of others. The ledger counts their users and
+//! Pools, endpoint sets, certificates and resources exist for the sake of others. The ledger counts their users and
 //! remembers, within one update, what was there before it, so that what comes and goes in between costs
 //! nothing.
 
@@ -10,18 +10,23 @@ use std::sync::Arc;
 
 use sluice_config::{
     ByKey, Certificate, CertificateId, Change, Delta, EndpointSet, EndpointSetKey, Keyed, Pool, PoolKey,
+    Resource, ResourceKey,
 };
 
 use super::backend::Uses;
 
-/// Users of pools, endpoint sets and certificates.
+/// Users of pools, endpoint sets, certificates and resources.
 #[derive(Default)]
 pub(crate) struct Ledger {
     pools: ByKey<UsedPool>,
     sets: ByKey<UsedSet>,
-    certificates: HashMap<CertificateId, (u32, Option<Arc<Certificate>>)>,
+    certificates: Sent<CertificateId, Certificate>,
+    resources: Sent<ResourceKey, Resource>,
     before: Before,
 }
+
+/// How many nodes use something, and what the data plane has of it.
+type Sent<K, V> = HashMap<K, (u32, Option<Arc<V>>)>;
 
 /// A pool and how many nodes use it.
 struct UsedPool {
@@ -42,6 +47,7 @@ struct Before {
     pools: HashMap<PoolKey, Option<Arc<Pool>>>,
     sets: HashMap<EndpointSetKey, Option<Arc<EndpointSet>>>,
     certificates: HashMap<CertificateId, Option<Arc<Certificate>>>,
+    resources: HashMap<ResourceKey, Option<Arc<Resource>>>,
     /// Sets whose number of users went from or to zero.
     turned: Vec<EndpointSetKey>,
 }
@@ -59,6 +65,10 @@ impl Ledger {
             self.certificate_changes(id);
             self.certificates.entry(id.clone()).or_default().0 += 1;
         }
+        for key in &new.resources {
+            self.resource_changes(key);
+            self.resources.entry(key.clone()).or_default().0 += 1;
+        }
         for pool in &old.pools {
             self.release_pool(&pool.key);
         }
@@ -68,6 +78,18 @@ impl Ledger {
                 *users -= 1;
             }
         }
+        for key in &old.resources {
+            self.resource_changes(key);
+            if let Some((users, _)) = self.resources.get_mut(key) {
+                *users -= 1;
+            }
+        }
+    }
+
+    /// A resource may become another.
+    pub(crate) fn resource_changes(&mut self, key: &ResourceKey) {
+        let sent = self.resources.get(key).and_then(|(_, sent)| sent.clone());
+        self.before.resources.entry(key.clone()).or_insert(sent);
     }
 
     /// A certificate may become another.
@@ -92,18 +114,13 @@ impl Ledger {
         &mut self,
         delta: &mut Delta,
         certificate: impl Fn(&CertificateId) -> Option<Arc<Certificate>>,
+        resource: impl Fn(&ResourceKey) -> Option<Arc<Resource>>,
         sets: &ByKey<Arc<EndpointSet>>,
     ) -> usize {
         let before = std::mem::take(&mut self.before);
-        delta.certificates = changes(before.certificates, |id| {
-            let (users, sent) = self.certificates.get_mut(id)?;
-            *sent = if *users > 0 { certificate(id) } else { None };
-            let sent = sent.clone();
-            if *users == 0 {
-                self.certificates.remove(id);
-            }
-            sent
-        });
+        delta.certificates =
+            changes(before.certificates, |id| settle(&mut self.certificates, id, &certificate));
+        delta.resources = changes(before.resources, |key| settle(&mut self.resources, key, &resource));
         delta.endpoint_sets = changes(before.sets, |key| sets.get(key).cloned());
         delta.pools = changes(before.pools, |key| self.pools.get(key).map(|used| used.pool.clone()));
         delta.pools.len()
@@ -111,8 +128,12 @@ impl Ledger {
 
     /// All certificates that the data plane has.
     pub(crate) fn certificates(&self) -> BTreeMap<CertificateId, Arc<Certificate>> {
-        let sent = self.certificates.iter();
-        sent.filter_map(|(id, (_, sent))| Some((id.clone(), sent.clone()?))).collect()
+        all(&self.certificates)
+    }
+
+    /// All resources that the data plane has.
+    pub(crate) fn resources(&self) -> BTreeMap<ResourceKey, Arc<Resource>> {
+        all(&self.resources)
     }
 
     /// All pools.
@@ -169,6 +190,25 @@ impl Keyed for UsedSet {
     fn key(&self) -> &EndpointSetKey {
         &self.pool.key.endpoints
     }
+}
+
+/// What the data plane is to have of something: nothing where nobody uses it.
+fn settle<K: Eq + Hash, V>(
+    known: &mut Sent<K, V>,
+    key: &K,
+    now: impl Fn(&K) -> Option<Arc<V>>,
+) -> Option<Arc<V>> {
+    let (users, sent) = known.get_mut(key)?;
+    if *users == 0 {
+        known.remove(key);
+        return None;
+    }
+    sent.clone_from(&now(key));
+    sent.clone()
+}
+
+fn all<K: Clone + Ord, V>(known: &Sent<K, V>) -> BTreeMap<K, Arc<V>> {
+    known.iter().filter_map(|(key, (_, sent))| Some((key.clone(), sent.clone()?))).collect()
 }
 
 /// Puts before removals, each key once.

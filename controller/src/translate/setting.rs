@@ -6,6 +6,7 @@
 //! listed twice.
 
 use super::value::Value;
+use crate::store::Kind;
 
 /// A setting that changes `S` when it is given.
 pub struct Setting<S: 'static> {
@@ -25,6 +26,8 @@ pub struct Setting<S: 'static> {
     pub scope: Scope,
     /// Whether it holds for all routes of a host as soon as one Ingress has it.
     pub whole_host: bool,
+    /// The kind of the object that it names. Its setter gets `namespace/name`, and only where the Ingress may name it.
+    pub refers: Option<Kind>,
     /// How much it lets its author do.
     pub risk: Risk,
     /// What Sluice makes of it.
@@ -80,6 +83,17 @@ pub enum Fault {
     Invalid(String),
     /// It is a value that is known and not implemented yet.
     NotYet,
+}
+
+/// What settings lack that mean something together only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lack {
+    /// The one that cannot be carried out.
+    pub annotation: &'static str,
+    /// What is wrong with it.
+    pub reason: &'static str,
+    /// How to fix it.
+    pub remedy: &'static str,
 }
 
 impl From<String> for Fault {
@@ -138,6 +152,7 @@ impl<S> Setting<S> {
             fallback: None,
             scope: Scope::Global,
             whole_host: false,
+            refers: None,
             risk: Risk::Low,
             support,
             on_invalid: OnInvalid::Reject,
@@ -195,6 +210,12 @@ impl<S> Setting<S> {
     /// Holds for all routes of the hosts of its Ingress, whoever they belong to.
     pub const fn for_whole_host(mut self) -> Self {
         self.whole_host = true;
+        self
+    }
+
+    /// Names an object of this kind.
+    pub const fn refers_to(mut self, kind: Kind) -> Self {
+        self.refers = Some(kind);
         self
     }
 
@@ -274,7 +295,10 @@ pub fn markdown<S>(families: &'static [&'static [Setting<S>]]) -> String {
         let names: Vec<String> = entry.names().map(|name| format!("`{name}`")).collect();
         let row = [
             names.join(", "),
-            entry.value.describe(),
+            match entry.refers {
+                Some(kind) => format!("{} of a {}", entry.value.describe(), kind.as_str()),
+                None => entry.value.describe(),
+            },
             default,
             scope.to_owned(),
             entry.risk.as_str().to_owned(),

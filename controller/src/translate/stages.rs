@@ -4,11 +4,11 @@ use std::collections::hash_map::Entry;
 use std::mem::take;
 use std::sync::Arc;
 
-use sluice_config::{Change, Delta, HostPattern, NamespacedName};
+use sluice_config::{Change, Delta, HostPattern, NamespacedName, ResourceKey};
 
 use super::graph::{Key, Node};
 use super::view::View;
-use super::{HostNode, Stats, Translation, certificate, endpoints, facts, flags, host};
+use super::{HostNode, Stats, Translation, certificate, endpoints, facts, flags, host, resource};
 
 impl Translation {
     pub(super) fn run_global(&mut self, stats: &mut Stats) {
@@ -16,7 +16,7 @@ impl Translation {
             return;
         }
         let view = View::new(&self.store, &self.values, &self.options);
-        let config_map = self.options.configmap.as_ref().and_then(|name| view.config_map(name));
+        let config_map = view.own_config_map();
         let (new, problems) = self.keys.read(config_map.map(|map| &**map));
         let reads = view.into_reads();
         self.record(Node::Global, reads, problems);
@@ -73,6 +73,12 @@ impl Translation {
             for secret in old.iter().flat_map(|facts| facts.secrets()) {
                 self.unname_certificate(secret);
             }
+            for key in new.iter().flat_map(|facts| facts.resources()) {
+                self.name_resource(key);
+            }
+            for key in old.iter().flat_map(|facts| facts.resources()) {
+                self.unname_resource(key);
+            }
         }
     }
 
@@ -111,6 +117,51 @@ impl Translation {
             if *count.get() == 0 {
                 let (secret, _) = count.remove_entry();
                 self.dirty.certificates.insert(secret);
+            }
+        }
+    }
+
+    fn name_resource(&mut self, key: &ResourceKey) {
+        let count = self.named_resources.entry(key.clone()).or_default();
+        *count += 1;
+        if *count == 1 {
+            self.dirty.resources.insert(key.clone());
+        }
+    }
+
+    fn unname_resource(&mut self, key: &ResourceKey) {
+        if let Entry::Occupied(mut count) = self.named_resources.entry(key.clone()) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+                self.dirty.resources.insert(key.clone());
+            }
+        }
+    }
+
+    pub(super) fn run_resources(&mut self, stats: &mut Stats) {
+        for key in take(&mut self.dirty.resources) {
+            let node = Node::Resource(key.clone());
+            let old = self.values.resources.get(&key).cloned();
+            self.ledger.resource_changes(&key);
+            if self.named_resources.contains_key(&key) {
+                let view = View::new(&self.store, &self.values, &self.options);
+                let (new, problems) = resource::compute(&view, &key);
+                let reads = view.into_reads();
+                self.record(node, reads, problems);
+                stats.resources += 1;
+                self.values.resources.insert(key.clone(), new);
+            } else {
+                self.forget(node);
+                self.values.resources.remove(&key);
+            }
+            // Those who name a resource learn whether it can be used. Its content goes to the data plane by itself.
+            let told = match (&old, self.values.resources.get(&key)) {
+                (Some(old), Some(new)) => old.is_told_as(new),
+                (old, new) => old.is_none() && new.is_none(),
+            };
+            if !told {
+                self.stale(&Key::Resource(key));
             }
         }
     }

@@ -120,7 +120,7 @@ impl Keys {
         let before = std::mem::take(&mut self.last_good);
         if let Some(config_map) = config_map {
             reader.object = ObjectRef { kind: "ConfigMap".into(), name: config_map.name.clone() };
-            for (name, text) in &config_map.data {
+            for (name, text) in config_map.data.iter().filter(|(_, text)| !text.trim().is_empty()) {
                 match BY_NAME.get(&**name) {
                     Some(entry) => {
                         let good =

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use sluice_config::{HeaderBuffers, NextUpstream};
+use sluice_config::{HeaderBuffers, NamespacedName, NextUpstream};
 
 /// The largest number of anything: what nginx takes for one on all platforms. As seconds it is 68 years, which
 /// can be added to any moment without an overflow.
@@ -241,6 +241,12 @@ pub fn one_of(options: &'static [&'static str], text: &str) -> Result<&'static s
 /// The texts between commas, without blanks around them, empty ones left out.
 pub fn list(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|item| !item.is_empty())
+}
+
+/// `namespace/name`.
+pub fn object(text: &str) -> Result<NamespacedName, String> {
+    let (namespace, name) = text.split_once('/').ok_or("must be namespace/name")?;
+    Ok(NamespacedName::new(namespace, name))
 }
 
 /// IP addresses between commas.

@@ -4,17 +4,19 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use sluice_config::{ByKey, HostPattern, NamespacedName};
+use sluice_config::{ByKey, HostPattern, NamespacedName, ResourceKey};
 
 use super::annotations::Gates;
 use super::certificate::Outcome;
 use super::facts::Facts;
 use super::graph::Key;
+use super::resource;
 use super::tuning::Global;
 use crate::options::Options;
 use crate::source::ClassAccess;
 use crate::store::{
-    ConfigMap, EndpointSlice, Ingress, IngressClass, Kind, Namespace, ObjectKey, Secret, Service, Store,
+    ConfigMap, EndpointSlice, Fields, Ingress, IngressClass, Kind, Namespace, ObjectKey, Reference, Secret,
+    Service, Store,
 };
 
 /// Values of nodes that other nodes read.
@@ -29,6 +31,8 @@ pub(crate) struct Values {
     pub(crate) class_access: ClassAccess,
     /// Certificates that something names.
     pub(crate) certificates: HashMap<NamespacedName, Outcome>,
+    /// Resources that something names.
+    pub(crate) resources: HashMap<ResourceKey, resource::Outcome>,
 }
 
 /// A recording look at objects and values.
@@ -37,7 +41,16 @@ pub(crate) struct View<'a> {
     values: &'a Values,
     /// Flags do not change while the program runs, so they are not recorded.
     pub(crate) options: &'a Options,
-    reads: RefCell<Vec<Key>>,
+    reads: RefCell<Reads>,
+}
+
+/// What a node has read.
+#[derive(Default)]
+pub(crate) struct Reads {
+    /// Everything.
+    pub(crate) keys: Vec<Key>,
+    /// The Secrets and ConfigMaps among it, with the fields that it needs.
+    pub(crate) references: Vec<Reference>,
 }
 
 impl<'a> View<'a> {
@@ -47,7 +60,7 @@ impl<'a> View<'a> {
     }
 
     /// What was read.
-    pub(crate) fn into_reads(self) -> Vec<Key> {
+    pub(crate) fn into_reads(self) -> Reads {
         self.reads.into_inner()
     }
 
@@ -84,12 +97,21 @@ impl<'a> View<'a> {
         self.store.slices_of(service).collect()
     }
 
-    pub(crate) fn secret(&self, name: &NamespacedName) -> Option<&'a Arc<Secret>> {
-        self.object(Kind::Secret, name);
+    /// A Secret, of which these fields are there.
+    pub(crate) fn secret(&self, name: &NamespacedName, fields: Fields) -> Option<&'a Arc<Secret>> {
+        self.refer(Kind::Secret, name, fields);
         self.store.secret(name)
     }
 
-    pub(crate) fn config_map(&self, name: &NamespacedName) -> Option<&'a Arc<ConfigMap>> {
+    /// A ConfigMap, of which these fields are there.
+    pub(crate) fn config_map(&self, name: &NamespacedName, fields: Fields) -> Option<&'a Arc<ConfigMap>> {
+        self.refer(Kind::ConfigMap, name, fields);
+        self.store.config_map(name)
+    }
+
+    /// The program's own ConfigMap, which a source brings whether or not something refers to it.
+    pub(crate) fn own_config_map(&self) -> Option<&'a Arc<ConfigMap>> {
+        let name = self.options.configmap.as_ref()?;
         self.object(Kind::ConfigMap, name);
         self.store.config_map(name)
     }
@@ -125,11 +147,23 @@ impl<'a> View<'a> {
         self.values.certificates.get(name).unwrap_or(&Outcome::Missing)
     }
 
+    /// What became of a resource. A new content of one that is good is no news for those who name it.
+    pub(crate) fn resource(&self, key: &ResourceKey) -> &'a resource::Outcome {
+        self.read(Key::Resource(key.clone()));
+        self.values.resources.get(key).unwrap_or(&resource::Outcome::Missing)
+    }
+
+    fn refer(&self, kind: Kind, name: &NamespacedName, fields: Fields) {
+        self.object(kind, name);
+        let object = ObjectKey { kind, name: name.clone() };
+        self.reads.borrow_mut().references.push(Reference { object, fields });
+    }
+
     fn object(&self, kind: Kind, name: &NamespacedName) {
         self.read(Key::Object(ObjectKey { kind, name: name.clone() }));
     }
 
     fn read(&self, key: Key) {
-        self.reads.borrow_mut().push(key);
+        self.reads.borrow_mut().keys.push(key);
     }
 }

@@ -6,6 +6,7 @@ mod counters;
 mod gates;
 mod hosts;
 mod properties;
+mod references;
 mod refusals;
 mod services;
 mod support;

@@ -59,12 +59,20 @@ fn annotations() -> impl Strategy<Value = Value> {
         ("proxy-buffering", "on"),
         ("unknown", "1"),
     ];
-    option::weighted(0.4, select(known.to_vec())).prop_map(|found| {
+    let one = option::weighted(0.4, select(known.to_vec())).prop_map(|found| {
         found.map_or_else(
             || json!({}),
             |(name, value)| json!({format!("nginx.ingress.kubernetes.io/{name}"): value}),
         )
-    })
+    });
+    let kinds = select(vec!["auth-file", "auth-map"]);
+    let secrets = select(vec!["t0", "u0", "u1", "default/u0", "other/u0"]);
+    let guarded = (kinds, secrets).prop_map(|(kind, secret)| {
+        json!({"nginx.ingress.kubernetes.io/auth-type": "basic",
+            "nginx.ingress.kubernetes.io/auth-secret-type": kind,
+            "nginx.ingress.kubernetes.io/auth-secret": secret})
+    });
+    prop_oneof![3 => one, 1 => guarded]
 }
 
 fn some_backend() -> impl Strategy<Value = Value> {
@@ -138,6 +146,12 @@ fn put() -> impl Strategy<Value = Value> {
     });
     let some_secret =
         (select(SECRETS.to_vec()), 0..5usize).prop_map(|(name, at)| tls_secret(name, &PAIRS[at]));
+    let texts = vec!["ann:{PLAIN}x", "ann:{PLAIN}x\nbob:y", "bob:y", "{PLAIN}x"];
+    let some_users = (select(vec!["u0", "u1"]), select(vec!["auth", "eve"]), select(texts)).prop_map(
+        |(name, key, text)| {
+            json!({"kind": "Secret", "metadata": {"name": name, "namespace": "default"}, "stringData": {key: text}})
+        },
+    );
     let some_class = (select(vec!["nginx", "other", "late"]), any::<bool>(), any::<bool>()).prop_map(
         |(name, ours, default)| {
             let controller = if ours { "k8s.io/ingress-nginx" } else { "example.com/other" };
@@ -147,6 +161,7 @@ fn put() -> impl Strategy<Value = Value> {
     let good = [
         json!({}),
         json!({"keep-alive": "5"}),
+        json!({"allow-cross-namespace-resources": "true"}),
         json!({"annotations-risk-level": "Low"}),
         json!({"whitelist-source-range": "10.0.0.0/8"}),
         json!({"bind-address": "127.0.0.1", "use-gzip": "true"}),
@@ -159,6 +174,7 @@ fn put() -> impl Strategy<Value = Value> {
         3 => some_service,
         4 => some_slice(),
         3 => some_secret,
+        2 => some_users,
         2 => some_class,
         1 => select(good.to_vec()).prop_map(config_map),
         1 => labels,

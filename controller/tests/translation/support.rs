@@ -149,7 +149,7 @@ pub(crate) fn event(prune: &Prune, object: Value) -> Option<Event> {
         "IngressClass" => prune.ingress_class(read::<networking::IngressClass>(object)).map(Some),
         "Service" => prune.service(read::<core::Service>(object)).map(Some),
         "EndpointSlice" => prune.endpoint_slice(read::<discovery::EndpointSlice>(object)).map(Some),
-        "Secret" => prune.secret(read::<core::Secret>(object)).map(Some),
+        "Secret" => prune.secret(read::<core::Secret>(object)),
         "ConfigMap" => prune.config_map(read::<core::ConfigMap>(object)),
         "Namespace" => prune.namespace(read::<core::Namespace>(object)).map(Some),
         other => panic!("{other}"),

@@ -39,9 +39,12 @@ pub(super) enum Of<'a> {
         /// It has.
         listed: bool,
     },
-    /// A Secret that is asked for by name.
-    Secret(&'a NamespacedName),
+    /// An object that is asked for by name.
+    Object(&'a ObjectKey),
 }
+
+/// What becomes of a reference.
+const MISSING: &str = "what refers to one is served as if it were missing";
 
 impl Fault {
     pub(super) fn of_request(error: &kube::Error) -> Self {
@@ -77,14 +80,12 @@ impl Fault {
             Of::Watch { listed } => {
                 let effect = match listed {
                     true => "what was listed before stays in force, and changes are not seen",
+                    false if scope.may_be_withheld() => MISSING,
                     false => "not ready before they are listed",
                 };
                 (ObjectRef::new("KubernetesApi", "", &scope.to_string()), "list, watch", effect)
             }
-            Of::Secret(name) => {
-                let object = ObjectKey { kind: Kind::Secret, name: name.clone() }.object_ref();
-                (object, "list", "what refers to it is served as if it were missing")
-            }
+            Of::Object(object) => (object.object_ref(), "list", MISSING),
         };
         let resource = resource(scope.kind);
         let problem = match (self, of) {
@@ -209,8 +210,8 @@ mod tests {
         let problem = fault.problem(&scopes[1], Of::Watch { listed: true }).unwrap();
         assert_eq!(problem.severity, Severity::Error);
         assert!(problem.message.contains("what was listed before stays in force"), "{problem}");
-        let name = NamespacedName::new("shop", "tls");
-        let problem = fault.problem(&scopes[4], Of::Secret(&name)).unwrap();
+        let key = ObjectKey { kind: Kind::Secret, name: NamespacedName::new("shop", "tls") };
+        let problem = fault.problem(&scopes[4], Of::Object(&key)).unwrap();
         assert_eq!(problem.object, ObjectRef::new("Secret", "shop", "tls"));
     }
 

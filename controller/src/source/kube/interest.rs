@@ -1,20 +1,20 @@
-//! Which Secrets are wanted. Of all that a watch of Secrets brings, only those are kept that something refers
-//! to; one that is referred to later than it was seen is asked for by name.
+//! Which Secrets and ConfigMaps are wanted. Of all that a watch of those brings, only those are kept that something
+//! refers to; one that is referred to later than it was seen, or of which other fields are needed than were kept, is
+//! asked for by name.
 //!
-//! A question has a number. A Secret that is released and wanted again while a question is under way is asked for
+//! A question has a number. An object that is released and wanted again while a question is under way is asked for
 //! again, and the answer to the earlier question counts for nothing: it may be older than what has become of the
-//! Secret since.
+//! object since.
 
 use std::collections::HashMap;
 
-use sluice_config::NamespacedName;
-
 use super::fault::Fault;
+use crate::store::{Fields, ObjectKey};
 
-/// Secrets that something refers to.
+/// Objects that something refers to.
 #[derive(Debug, Default)]
 pub(super) struct Interest {
-    secrets: HashMap<NamespacedName, State>,
+    objects: HashMap<ObjectKey, (Fields, State)>,
     /// The number of the last question.
     asked: u64,
 }
@@ -22,6 +22,15 @@ pub(super) struct Interest {
 /// Names a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Number(u64);
+
+/// What follows from a wish.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Want {
+    /// It has to be asked for.
+    pub(super) question: Option<Number>,
+    /// This question need not be answered any more.
+    pub(super) dropped: Option<Number>,
+}
 
 /// What is known of one.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,38 +42,41 @@ enum State {
 }
 
 impl Interest {
-    /// Something refers to it now. A number when it has to be asked for: `seen` says that the watch may have had
-    /// it before.
-    pub(super) fn want(&mut self, name: &NamespacedName, seen: bool) -> Option<Number> {
-        if self.secrets.contains_key(name) {
-            return None;
+    /// Something refers to it now, and needs these fields. `seen` says that the watch may have had it before.
+    pub(super) fn want(&mut self, key: &ObjectKey, fields: Fields, seen: bool) -> Want {
+        if self.fields(key) == Some(&fields) {
+            return Want::default();
         }
-        if !seen {
-            self.secrets.insert(name.clone(), State::Watched);
-            return None;
-        }
-        self.asked += 1;
-        let number = Number(self.asked);
-        self.secrets.insert(name.clone(), State::Asked { number, fault: None });
-        Some(number)
+        let question = seen.then(|| {
+            self.asked += 1;
+            Number(self.asked)
+        });
+        let state = question.map_or(State::Watched, |number| State::Asked { number, fault: None });
+        let old = self.objects.insert(key.clone(), (fields, state));
+        Want { question, dropped: old.and_then(|(_, state)| state.number()) }
+    }
+
+    /// The fields that are needed of it; none where nothing refers to it.
+    pub(super) fn fields(&self, key: &ObjectKey) -> Option<&Fields> {
+        self.objects.get(key).map(|(fields, _)| fields)
     }
 
     /// Nothing refers to it any more. The question that nobody has to answer now, if there is one.
-    pub(super) fn release(&mut self, name: &NamespacedName) -> Option<Number> {
-        self.secrets.remove(name).and_then(State::number)
+    pub(super) fn release(&mut self, key: &ObjectKey) -> Option<Number> {
+        self.objects.remove(key).and_then(|(_, state)| state.number())
     }
 
     /// The watch says something about it; none when nobody wants to know. With the question that need not be
     /// answered now: its answer would be older, or comes by the watch as well.
-    pub(super) fn tell(&mut self, name: &NamespacedName) -> Option<Option<Number>> {
-        let state = self.secrets.get_mut(name)?;
+    pub(super) fn tell(&mut self, key: &ObjectKey) -> Option<Option<Number>> {
+        let (_, state) = self.objects.get_mut(key)?;
         Some(std::mem::replace(state, State::Watched).number())
     }
 
     /// The answer to a question. True when it counts.
-    pub(super) fn answer(&mut self, name: &NamespacedName, number: Number) -> bool {
-        match self.secrets.get_mut(name) {
-            Some(state @ State::Asked { .. }) if state.is(number) => {
+    pub(super) fn answer(&mut self, key: &ObjectKey, number: Number) -> bool {
+        match self.objects.get_mut(key) {
+            Some((_, state @ State::Asked { .. })) if state.is(number) => {
                 *state = State::Watched;
                 true
             }
@@ -73,9 +85,9 @@ impl Interest {
     }
 
     /// A question could not be answered, and is asked again. True when that counts.
-    pub(super) fn fail(&mut self, name: &NamespacedName, of: Number, new: Fault) -> bool {
-        match self.secrets.get_mut(name) {
-            Some(State::Asked { number, fault }) if *number == of => {
+    pub(super) fn fail(&mut self, key: &ObjectKey, of: Number, new: Fault) -> bool {
+        match self.objects.get_mut(key) {
+            Some((_, State::Asked { number, fault })) if *number == of => {
                 *fault = Some(new);
                 true
             }
@@ -84,9 +96,9 @@ impl Interest {
     }
 
     /// What keeps questions from being answered.
-    pub(super) fn faults(&self) -> impl Iterator<Item = (&NamespacedName, &Fault)> {
-        self.secrets.iter().filter_map(|(name, state)| match state {
-            State::Asked { fault: Some(fault), .. } => Some((name, fault)),
+    pub(super) fn faults(&self) -> impl Iterator<Item = (&ObjectKey, &Fault)> {
+        self.objects.iter().filter_map(|(key, (_, state))| match state {
+            State::Asked { fault: Some(fault), .. } => Some((key, fault)),
             _ => None,
         })
     }
@@ -107,17 +119,24 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use sluice_config::NamespacedName;
 
-    fn name() -> NamespacedName {
-        NamespacedName::new("n", "tls")
+    use super::*;
+    use crate::store::Kind;
+
+    fn name() -> ObjectKey {
+        ObjectKey { kind: Kind::Secret, name: NamespacedName::new("n", "tls") }
+    }
+
+    fn want(interest: &mut Interest, seen: bool) -> Option<Number> {
+        interest.want(&name(), Fields::All, seen).question
     }
 
     #[test]
     fn what_is_wanted_before_the_watch_began_comes_with_it() {
         let mut interest = Interest::default();
         assert_eq!(interest.tell(&name()), None, "nobody wants it");
-        assert_eq!(interest.want(&name(), false), None);
+        assert_eq!(want(&mut interest, false), None);
         assert_eq!(interest.tell(&name()), Some(None));
         assert_eq!(interest.release(&name()), None);
         assert_eq!(interest.tell(&name()), None);
@@ -126,13 +145,13 @@ mod tests {
     #[test]
     fn what_is_wanted_later_is_asked_for_once_and_the_watch_knows_better() {
         let mut interest = Interest::default();
-        let number = interest.want(&name(), true).unwrap();
-        assert_eq!(interest.want(&name(), true), None);
+        let number = want(&mut interest, true).unwrap();
+        assert_eq!(want(&mut interest, true), None);
         assert!(interest.answer(&name(), number));
         assert!(!interest.answer(&name(), number), "answered already");
         assert_eq!(interest.release(&name()), None);
         assert!(!interest.answer(&name(), number), "released meanwhile");
-        let number = interest.want(&name(), true).unwrap();
+        let number = want(&mut interest, true).unwrap();
         assert_eq!(interest.tell(&name()), Some(Some(number)));
         assert!(!interest.answer(&name(), number), "the watch was faster");
     }
@@ -140,9 +159,9 @@ mod tests {
     #[test]
     fn the_answer_to_a_question_from_before_a_release_does_not_count() {
         let mut interest = Interest::default();
-        let first = interest.want(&name(), true).unwrap();
+        let first = want(&mut interest, true).unwrap();
         assert_eq!(interest.release(&name()), Some(first));
-        let second = interest.want(&name(), true).unwrap();
+        let second = want(&mut interest, true).unwrap();
         assert!(!interest.answer(&name(), first));
         assert!(!interest.fail(&name(), first, Fault::Unauthorized));
         assert!(interest.answer(&name(), second));
@@ -153,7 +172,7 @@ mod tests {
         let mut interest = Interest::default();
         let fail = |interest: &mut Interest| {
             interest.release(&name());
-            let number = interest.want(&name(), true).unwrap();
+            let number = want(interest, true).unwrap();
             assert!(interest.fail(&name(), number, Fault::Unauthorized));
             assert_eq!(interest.faults().count(), 1);
             number
@@ -167,5 +186,19 @@ mod tests {
         fail(&mut interest);
         interest.release(&name());
         assert_eq!(interest.faults().count(), 0);
+    }
+    #[test]
+    fn other_fields_are_asked_for_anew() {
+        let mut interest = Interest::default();
+        let mut want = |fields: &[&'static str], seen| interest.want(&name(), Fields::named(fields), seen);
+        assert_eq!(want(&["a"], false), Want::default(), "comes with the first list");
+        let first = want(&["a", "b"], true);
+        assert_eq!(want(&["b", "a"], true), Want::default());
+        let second = want(&["b"], true);
+        assert_eq!(second.dropped, first.question);
+        let number = |want: Want| want.question.unwrap();
+        let (first, second) = (number(first), number(second));
+        assert!(!interest.answer(&name(), first) && interest.answer(&name(), second));
+        assert_eq!(interest.fields(&name()), Some(&Fields::named(&["b"])));
     }
 }

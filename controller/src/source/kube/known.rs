@@ -126,6 +126,20 @@ impl Known {
         self.nameless || !self.unreadable.is_empty()
     }
 
+    /// There is an object, and what is said of it here is no answer to what is needed of it.
+    pub(super) fn seen(&mut self, name: &NamespacedName) {
+        if let Some(entry) = self.objects.get_mut(name) {
+            entry.list = self.list;
+        }
+    }
+
+    /// Something else of an object is needed than is known: whatever is said of it next is news.
+    pub(super) fn renew(&mut self, name: &NamespacedName) {
+        if let Some(entry) = self.objects.get_mut(name) {
+            entry.version = Version(None);
+        }
+    }
+
     /// An object is gone as of this version. False when it was not there, or has come back since.
     pub(super) fn gone(&mut self, name: &NamespacedName, version: Version) -> bool {
         self.unreadable.remove(name);
@@ -238,6 +252,22 @@ mod tests {
         known.begin();
         assert!(known.put(&object("a"), version(9)), "the answer to a question");
         assert!(!known.put(&object("a"), version(8)), "the list, which had begun before");
+    }
+
+    #[test]
+    fn what_is_needed_in_another_way_is_news_again_and_not_gone_by_a_list() {
+        let mut known = Known::default();
+        known.begin();
+        assert!(known.put(&object("a"), version(7)));
+        known.done();
+        known.renew(&name("a"));
+        known.begin();
+        known.seen(&name("a"));
+        assert_eq!(known.done(), []);
+        assert!(known.put(&object("a"), version(7)), "of the same version");
+        assert!(!known.put(&object("a"), version(7)));
+        known.renew(&name("a"));
+        assert!(known.gone(&name("a"), Version::of("")));
     }
 
     #[test]

@@ -25,18 +25,21 @@ pub(super) struct Scope {
     pub(super) labels: Option<String>,
     /// Only this object of the namespace.
     pub(super) only: Option<Arc<str>>,
+    /// Only objects that something refers to.
+    pub(super) referred: bool,
 }
 
 /// All watches for these flags.
 pub(super) fn plan(options: &Options) -> Vec<Scope> {
     let namespace: Option<Arc<str>> = options.watch_namespace.as_deref().map(Arc::from);
-    let secrets = Scope { fields: Some(NO_BULK.to_owned()), ..Scope::all(Kind::Secret, &namespace) };
+    let secrets = Scope { fields: Some(NO_BULK.to_owned()), ..Scope::referred(Kind::Secret, &namespace) };
     let mut scopes = vec![
         Scope::all(Kind::Ingress, &namespace),
         Scope::all(Kind::IngressClass, &None),
         Scope::all(Kind::Service, &namespace),
         Scope::all(Kind::EndpointSlice, &namespace),
         secrets,
+        Scope::referred(Kind::ConfigMap, &namespace),
     ];
     if options.watch_namespace_selector.is_some() {
         scopes.push(Scope::all(Kind::Namespace, &None));
@@ -55,14 +58,18 @@ pub(super) fn plan(options: &Options) -> Vec<Scope> {
     if let Some(name) = options.default_ssl_certificate.as_ref().filter(elsewhere) {
         let named = Scope::named(Kind::Secret, name);
         let fields = named.fields.iter().map(|fields| format!("{fields},{NO_BULK}")).next();
-        scopes.push(Scope { fields, ..named });
+        scopes.push(Scope { fields, referred: true, ..named });
     }
     scopes
 }
 
 impl Scope {
     fn all(kind: Kind, namespace: &Option<Arc<str>>) -> Self {
-        Self { kind, namespace: namespace.clone(), fields: None, labels: None, only: None }
+        Self { kind, namespace: namespace.clone(), fields: None, labels: None, only: None, referred: false }
+    }
+
+    fn referred(kind: Kind, namespace: &Option<Arc<str>>) -> Self {
+        Self { referred: true, ..Self::all(kind, namespace) }
     }
 
     fn named(kind: Kind, name: &NamespacedName) -> Self {
@@ -77,6 +84,17 @@ impl Scope {
     pub(super) fn covers(&self, name: &NamespacedName) -> bool {
         self.namespace.as_ref().is_none_or(|namespace| *namespace == name.namespace)
             && self.only.as_ref().is_none_or(|only| *only == name.name)
+    }
+
+    /// Whether the program can do without the right to it: routes that need one of its objects are closed, or know their
+    /// class in another way.
+    pub(super) fn may_be_withheld(&self) -> bool {
+        self.kind == Kind::IngressClass || self.is_lazy()
+    }
+
+    /// Whether it begins when something refers to one of its objects first: many clusters never need it.
+    pub(super) fn is_lazy(&self) -> bool {
+        self.kind == Kind::ConfigMap && self.referred
     }
 
     /// The field selector that leaves one object of the watch.
@@ -140,6 +158,7 @@ mod tests {
                 "services in all namespaces",
                 "endpointslices in all namespaces",
                 "secrets in all namespaces",
+                "configmaps in all namespaces",
                 "configmaps sluice in namespace system",
             ]
         );
@@ -162,17 +181,18 @@ mod tests {
                 "services in namespace shop",
                 "endpointslices in namespace shop",
                 "secrets in namespace shop",
+                "configmaps in namespace shop",
                 "services default in namespace system",
                 "endpointslices in namespace system",
                 "secrets tls in namespace system",
             ]
         );
-        assert_eq!(scopes[6].labels.as_deref(), Some("kubernetes.io/service-name=default"));
+        assert_eq!(scopes[7].labels.as_deref(), Some("kubernetes.io/service-name=default"));
         let secret = NamespacedName::new("system", "tls");
-        assert!(!scopes[4].covers(&secret) && scopes[7].covers(&secret));
-        assert!(!scopes[7].covers(&NamespacedName::new("system", "other")));
+        assert!(!scopes[4].covers(&secret) && scopes[8].covers(&secret));
+        assert!(!scopes[8].covers(&NamespacedName::new("system", "other")));
         assert_eq!(scopes[4].fields_of_one("a"), format!("metadata.name=a,{NO_BULK}"));
-        assert_eq!(scopes[7].fields_of_one("tls"), format!("metadata.name=tls,{NO_BULK}"));
+        assert_eq!(scopes[8].fields_of_one("tls"), format!("metadata.name=tls,{NO_BULK}"));
     }
 
     #[test]

@@ -1,25 +1,25 @@
 //! Where all watches come together: their news become batches of events, without delay and without loss.
 //!
-//! The order of the start: everything but Secrets is listed; the translation then says which Secrets are
-//! referred to; those are listed, and with them the state is complete. There is no order between kinds later:
+//! The order of the start: everything is listed but Secrets and ConfigMaps that objects refer to; the translation then
+//! says which those are; they are listed, and with them the state is complete. There is no order between kinds later:
 //! an Ingress whose Service or Secret has not come yet has a recorded miss, and the object sets it right.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
-use sluice_config::{Code, NamespacedName, ObjectRef, Problem};
+use sluice_config::{Code, ObjectRef, Problem};
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
 use super::contact::ContactState;
 use super::fault::{self, Fault, Of};
-use super::interest::{Interest, Number};
+use super::interest::{Interest, Number, Want};
 use super::known::Known;
 use super::watcher::{News, Watcher, What};
 use super::wire::Item;
 use crate::problem::{error, warning};
 use crate::source::{Batch, ClassAccess, Event, Progress, References};
-use crate::store::{Kind, ObjectKey};
+use crate::store::{Kind, Needs, ObjectKey, Reference};
 
 /// News that become one batch at most.
 pub(super) const MANY: usize = 512;
@@ -31,13 +31,15 @@ const REFUSALS: u32 = 10;
 pub(super) struct Reader {
     watches: Vec<Watch>,
     interest: Interest,
+    /// The same for those who decode.
+    needs: Needs,
     /// Questions under way.
     fetches: HashMap<Number, AbortHandle>,
     contact: watch::Receiver<ContactState>,
     progress: Progress,
     /// Whether it has been said that the API cannot be reached.
     unreachable: bool,
-    /// Whether the translation has said which Secrets are referred to.
+    /// Whether the translation has said which Secrets and ConfigMaps are referred to.
     told: bool,
     events: Vec<Event>,
     problems_changed: bool,
@@ -47,6 +49,8 @@ pub(super) struct Reader {
 struct Watch {
     watcher: Watcher,
     known: Known,
+    /// Whether it runs.
+    started: bool,
     /// Whether a list has come to its end.
     listed: bool,
     /// Refusals before the first list.
@@ -55,12 +59,19 @@ struct Watch {
 }
 
 impl Reader {
-    pub(super) fn new(watchers: Vec<Watcher>, contact: watch::Receiver<ContactState>) -> Self {
-        let watch =
-            |watcher| Watch { watcher, known: Known::default(), listed: false, refusals: 0, fault: None };
+    pub(super) fn new(watchers: Vec<Watcher>, needs: Needs, contact: watch::Receiver<ContactState>) -> Self {
+        let watch = |watcher| Watch {
+            watcher,
+            known: Known::default(),
+            started: false,
+            listed: false,
+            refusals: 0,
+            fault: None,
+        };
         Self {
             watches: watchers.into_iter().map(watch).collect(),
             interest: Interest::default(),
+            needs,
             fetches: HashMap::new(),
             contact,
             progress: Progress::Reading,
@@ -79,9 +90,7 @@ impl Reader {
         batches: mpsc::Sender<Batch>,
         mut stop: watch::Receiver<()>,
     ) {
-        for watch in self.watches.iter().filter(|watch| watch.watcher.scope.kind != Kind::Secret) {
-            tokio::spawn(watch.watcher.clone().run());
-        }
+        self.watches.iter_mut().filter(|watch| !watch.watcher.scope.referred).for_each(Watch::start);
         let mut contact = self.contact.clone();
         let mut buffer = Vec::with_capacity(MANY);
         loop {
@@ -108,17 +117,16 @@ impl Reader {
 
     fn take(&mut self, news: News) {
         let watch = &mut self.watches[news.scope];
-        let kind = watch.watcher.scope.kind;
+        let (kind, referred) = (watch.watcher.scope.kind, watch.watcher.scope.referred);
         match news.what {
             What::Begin => watch.known.begin(),
             What::Item(item) => {
-                let wanted = kind != Kind::Secret || item.name().is_none_or(|name| self.tell(name));
-                if wanted {
+                if !referred || self.is_wanted(news.scope, &item) {
                     self.put(news.scope, item);
                 }
             }
             What::Gone(name, version) => {
-                let wanted = kind != Kind::Secret || self.tell(&name);
+                let wanted = !referred || self.tell(&ObjectKey { kind, name: name.clone() });
                 let known = &mut self.watches[news.scope].known;
                 self.problems_changed |= known.has_faults();
                 if wanted && known.gone(&name, version) {
@@ -136,9 +144,10 @@ impl Reader {
             }
             What::Works => self.problems_changed |= watch.fault.take().is_some(),
             What::Failed(fault) => {
-                if let (Fault::Forbidden(_), Kind::IngressClass, false) = (&fault, kind, watch.listed) {
+                if matches!(fault, Fault::Forbidden(_)) && !watch.listed {
                     watch.refusals = watch.refusals.saturating_add(1);
                     match watch.refusals {
+                        _ if kind != Kind::IngressClass => {}
                         1 => self.events.push(Event::Classes(ClassAccess::Refused)),
                         REFUSALS => self.events.push(Event::Classes(ClassAccess::Withheld)),
                         _ => {}
@@ -152,15 +161,21 @@ impl Reader {
             }
             What::Fetched(name, number, item) => {
                 self.fetches.remove(&number);
-                if self.interest.answer(&name, number) {
+                let key = ObjectKey { kind, name };
+                if self.interest.answer(&key, number) {
                     self.problems_changed = true;
-                    if let Some(item) = item {
-                        self.put(news.scope, item);
+                    match item {
+                        Some(item) => self.put(news.scope, item),
+                        // It may have been there when less of it was needed.
+                        None if self.watches[news.scope].known.forget(&key.name) => {
+                            self.events.push(Event::Delete(key));
+                        }
+                        None => {}
                     }
                 }
             }
             What::Unfetched(name, number, fault) => {
-                self.problems_changed |= self.interest.fail(&name, number, fault);
+                self.problems_changed |= self.interest.fail(&ObjectKey { kind, name }, number, fault);
             }
         }
     }
@@ -183,9 +198,22 @@ impl Reader {
         }
     }
 
-    /// A watch says something about a Secret. True when somebody wants to know.
-    fn tell(&mut self, name: &NamespacedName) -> bool {
-        let Some(question) = self.interest.tell(name) else { return false };
+    /// A watch has an object that something may refer to. True when it is what somebody wants to know. One that was
+    /// decoded before other fields came to be needed is none; the question for it is under way.
+    fn is_wanted(&mut self, scope: usize, item: &Item) -> bool {
+        let Some(name) = item.name() else { return true };
+        let key = ObjectKey { kind: self.watches[scope].watcher.scope.kind, name: name.clone() };
+        let Some(needed) = self.interest.fields(&key) else { return false };
+        if item.fields().is_some_and(|fields| fields != needed) {
+            self.watches[scope].known.seen(name);
+            return false;
+        }
+        self.tell(&key)
+    }
+
+    /// A watch says something about an object. True when somebody wants to know.
+    fn tell(&mut self, key: &ObjectKey) -> bool {
+        let Some(question) = self.interest.tell(key) else { return false };
         self.drop_question(question);
         true
     }
@@ -199,45 +227,51 @@ impl Reader {
         }
     }
 
-    /// The translation refers to other Secrets than before.
+    /// The translation refers to other objects than before, or needs other fields of them.
     fn refer(&mut self, changes: References) {
-        for name in &changes.released {
-            let question = self.interest.release(name);
+        for key in changes.released {
+            self.needs.set(&key, None);
+            let question = self.interest.release(&key);
             self.drop_question(question);
-            for watch in self.watches.iter_mut().filter(|watch| watch.watcher.scope.kind == Kind::Secret) {
+            for watch in self.watches.iter_mut().filter(|watch| watch.has(&key)) {
                 self.problems_changed |= watch.known.has_faults();
-                if watch.known.forget(name) {
-                    let key = ObjectKey { kind: Kind::Secret, name: name.clone() };
-                    self.events.push(Event::Delete(key));
+                if watch.known.forget(&key.name) {
+                    self.events.push(Event::Delete(key.clone()));
                 }
             }
         }
-        for name in changes.wanted {
-            if let Some(number) = self.interest.want(&name, self.told) {
-                self.fetch(name, number);
+        for Reference { object: key, fields } in changes.wanted {
+            self.needs.set(&key, Some(fields.clone()));
+            let seen = self.watch_of(&key).is_some_and(|watch| watch.started);
+            let Want { question, dropped } = self.interest.want(&key, fields, seen);
+            self.drop_question(dropped);
+            for watch in self.watches.iter_mut().filter(|watch| watch.has(&key)) {
+                watch.known.renew(&key.name);
+                if watch.watcher.scope.is_lazy() && !watch.started {
+                    watch.start();
+                }
+            }
+            if let Some(number) = question {
+                self.fetch(key, number);
             }
         }
-        if !self.told {
-            self.told = true;
-            for watch in self.watches.iter().filter(|watch| watch.watcher.scope.kind == Kind::Secret) {
-                tokio::spawn(watch.watcher.clone().run());
-            }
+        if !std::mem::replace(&mut self.told, true) {
+            let scope = |watch: &Watch| watch.watcher.scope.referred && !watch.watcher.scope.is_lazy();
+            self.watches.iter_mut().filter(|watch| scope(watch)).for_each(Watch::start);
         }
     }
 
-    fn fetch(&mut self, name: NamespacedName, number: Number) {
+    fn fetch(&mut self, key: ObjectKey, number: Number) {
         // One in a namespace that is not watched is out of reach, and stays missing.
-        if let Some(watch) = self.watch_of(&name) {
-            let fetch = tokio::spawn(watch.watcher.clone().fetch(name, number));
+        if let Some(watch) = self.watch_of(&key) {
+            let fetch = tokio::spawn(watch.watcher.clone().fetch(key.name, number));
             self.fetches.insert(number, fetch.abort_handle());
         }
     }
 
-    /// The watch that a Secret comes with.
-    fn watch_of(&self, name: &NamespacedName) -> Option<&Watch> {
-        let covers =
-            |watch: &&Watch| watch.watcher.scope.kind == Kind::Secret && watch.watcher.scope.covers(name);
-        self.watches.iter().find(covers)
+    /// The watch that an object comes with that something refers to.
+    fn watch_of(&self, key: &ObjectKey) -> Option<&Watch> {
+        self.watches.iter().find(|watch| watch.has(key))
     }
 
     /// What there is to say, if anything.
@@ -260,13 +294,13 @@ impl Reader {
 
     /// The next step, if it has been taken.
     fn progress(&mut self) -> Progress {
-        let synced = |secrets: bool| {
+        let synced = |referred: bool| {
             let mut watches = self.watches.iter();
-            watches.all(|watch| watch.is_synced() || (watch.watcher.scope.kind == Kind::Secret) != secrets)
+            watches.all(|watch| watch.is_synced() || watch.watcher.scope.referred != referred)
         };
         let reached = match (synced(false), synced(true)) {
             (true, true) => Progress::Complete,
-            (true, false) => Progress::AllButSecrets,
+            (true, false) => Progress::AllButReferred,
             (false, _) => Progress::Reading,
         };
         if reached > self.progress {
@@ -303,19 +337,31 @@ impl Reader {
                 "look after the API server and the network to it; it is tried again all the time",
             )
         });
-        let secrets = self
+        let asked = self
             .interest
             .faults()
-            .filter_map(|(name, fault)| fault.problem(&self.watch_of(name)?.watcher.scope, Of::Secret(name)));
-        self.watches.iter().flat_map(Watch::problems).chain(secrets).chain(failing).chain(away).collect()
+            .filter_map(|(key, fault)| fault.problem(&self.watch_of(key)?.watcher.scope, Of::Object(key)));
+        self.watches.iter().flat_map(Watch::problems).chain(asked).chain(failing).chain(away).collect()
     }
 }
 
 impl Watch {
-    /// Whether the start need not wait for it: a list has come to its end, or it is of IngressClasses, which some may
-    /// not list. The translation knows whether it can do without those.
+    /// Whether the start need not wait for it: a list has come to its end, or nobody needs it, or it is refused and can
+    /// be done without. Of IngressClasses the translation knows whether they can.
     fn is_synced(&self) -> bool {
-        self.listed || self.refusals > 0
+        let scope = &self.watcher.scope;
+        self.listed || scope.may_be_withheld() && self.refusals > 0 || scope.is_lazy() && !self.started
+    }
+
+    /// Whether it brings an object that something refers to.
+    fn has(&self, key: &ObjectKey) -> bool {
+        let scope = &self.watcher.scope;
+        scope.referred && scope.kind == key.kind && scope.covers(&key.name)
+    }
+
+    fn start(&mut self) {
+        self.started = true;
+        tokio::spawn(self.watcher.clone().run());
     }
 
     fn of(&self) -> Of<'static> {

@@ -312,8 +312,16 @@ impl Watcher {
 
     /// Asks for one object by name until there is an answer, with the same rights and filters as the watch.
     pub(super) async fn fetch(self, name: NamespacedName, number: Number) {
+        match self.scope.kind {
+            Kind::ConfigMap => self.fetch_of::<core::ConfigMap>(name, number).await,
+            // No other kind is asked for by name.
+            _ => self.fetch_of::<core::Secret>(name, number).await,
+        }
+    }
+
+    async fn fetch_of<K: Watched>(self, name: NamespacedName, number: Number) {
         let namespace = self.scope.namespace.as_ref().unwrap_or(&name.namespace);
-        let path = <core::Secret as kube::Resource>::url_path(&(), Some(namespace));
+        let path = K::url_path(&(), Some(namespace));
         // Whatever ends this, nobody waits for these requests any more.
         let _record = Record { contact: &self.contact, path: &path };
         let request = Request::new(path.clone());
@@ -327,7 +335,7 @@ impl Watcher {
             };
             let found = found.and_then(|text| {
                 let page = Page::read(&text)?;
-                let mut items = page.items().map(|item| wire::read::<core::Secret>(item, &self.prune));
+                let mut items = page.items().map(|item| wire::read::<K>(item, &self.prune));
                 Ok(items.find(|item| !matches!(item, Item::Skipped)))
             });
             let fault = match found {

@@ -1,6 +1,6 @@
 //! What is decoded of an object on its way in: the parts that pruning looks at and nothing else. Managed
-//! fields, the copy that `kubectl apply` leaves in an annotation, status, and all of a Secret but the keys
-//! that are used are skipped as text and never become memory.
+//! fields, the copy that `kubectl apply` leaves in an annotation, status, and all of the Secrets and ConfigMaps that nobody
+//! refers to are skipped as text and never become memory.
 //!
 //! Lists and watches are cut into the texts of single objects first, and each is decoded by itself: one that cannot be
 //! is one object that cannot be read, never a list that has failed.
@@ -9,6 +9,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::discovery::v1 as discovery;
@@ -21,7 +23,7 @@ use sluice_config::NamespacedName;
 
 use super::fault::Fault;
 use super::known::Version;
-use crate::store::{Kind, Object, Prune, PruneError, Secret};
+use crate::store::{Fields, Kind, Object, Prune, PruneError};
 
 /// What one object on its way in comes to.
 #[derive(Debug)]
@@ -132,13 +134,22 @@ watched! {
         endpoints: Option<Vec<discovery::Endpoint>>,
         ports: Option<Vec<discovery::EndpointPort>>
     }, |prune, object| prune.endpoint_slice(object).map(Some);
-    Secret: core::Secret { data: SecretData }, |prune, object| prune.secret(object).map(Some);
+    Secret: core::Secret { data: SecretData }, |prune, object| prune.secret(object);
     ConfigMap: core::ConfigMap { data: Option<BTreeMap<String, String>> },
         |prune, object| prune.config_map(object);
     Namespace: core::Namespace {}, |prune, object| prune.namespace(object).map(Some);
 }
 
 impl Item {
+    /// The fields that were kept of it, where that is not all.
+    pub(super) fn fields(&self) -> Option<&Fields> {
+        match self {
+            Self::Object(Object::Secret(secret), _) => Some(&secret.fields),
+            Self::Object(Object::ConfigMap(config_map), _) => Some(&config_map.fields),
+            _ => None,
+        }
+    }
+
     /// The name of the object, where it is known.
     pub(super) fn name(&self) -> Option<&NamespacedName> {
         match self {
@@ -151,6 +162,13 @@ impl Item {
 
 /// What one object comes to.
 pub(super) fn read<K: Watched>(text: &RawValue, prune: &Prune) -> Item {
+    // Of what nobody needs, nothing but the name is looked at.
+    if K::KIND.is_referred()
+        && let Some(name) = name::<K>(text, prune)
+        && prune.needs_of(K::KIND, &name).is_none()
+    {
+        return Item::Skipped;
+    }
     let mut input = serde_json::Deserializer::from_str(text.get());
     let Ok(object) = K::decode(&mut input) else { return Item::Unreadable(name::<K>(text, prune)) };
     let version = Version::of(object.meta().resource_version.as_deref().unwrap_or_default());
@@ -280,20 +298,14 @@ impl<'de> Deserialize<'de> for Annotations {
     }
 }
 
-/// `data` of a Secret: the keys that are used.
-#[derive(Default)]
-struct SecretData(BTreeMap<String, ByteString>);
-
-impl<'de> Deserialize<'de> for SecretData {
-    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        let wanted = |key: &str| Secret::KEYS.contains(&key);
-        input.deserialize_any(Filtered { wanted, map: BTreeMap::new() }).map(Self)
-    }
-}
+/// `data` of a Secret. A value that cannot be decoded is as good as absent, and harms no other.
+#[derive(Default, Deserialize)]
+struct SecretData(Option<BTreeMap<String, String>>);
 
 impl From<SecretData> for Option<BTreeMap<String, ByteString>> {
     fn from(data: SecretData) -> Self {
-        Some(data.0)
+        let decoded = |(key, text): (String, String)| Some((key, ByteString(STANDARD.decode(text).ok()?)));
+        Some(data.0.unwrap_or_default().into_iter().filter_map(decoded).collect())
     }
 }
 
@@ -332,6 +344,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::store::{Needs, ObjectKey};
 
     fn decoded<K: Watched>(object: &serde_json::Value) -> K {
         K::decode(object).unwrap()
@@ -350,7 +363,7 @@ mod tests {
                 "annotations": {LAST_APPLIED: "{}", "other": "x"},
                 "managedFields": [{"manager": "kubectl", "operation": "Apply"}],
             },
-            "data": {"tls.crt": "YQ==", "other": "not base64 and never looked at", "tls.key": "Yg=="},
+            "data": {"tls.crt": "YQ==", "other": "no base64", "tls.key": "Yg=="},
         });
         let secret: core::Secret = decoded(&object);
         assert_eq!(secret.name_any(), "a");
@@ -362,6 +375,26 @@ mod tests {
         let empty: core::Secret =
             decoded(&json!({"metadata": {"name": "b", "annotations": null}, "data": null}));
         assert_eq!(empty.data, Some(BTreeMap::new()));
+    }
+
+    #[test]
+    fn what_nobody_needs_is_not_decoded_and_of_the_rest_only_fields_that_are_needed_stay() {
+        let needs = Needs::nothing();
+        let prune = Prune::with(&crate::Options::default(), needs.clone());
+        let secret = raw(&json!({
+            "metadata": {"name": "a", "namespace": "n"}, "data": {"auth": "YQ==", "tls.key": "Yg=="},
+        }));
+        let broken = raw(&json!({"metadata": {"name": "a", "namespace": "n"}, "data": 7}));
+        for text in [&secret, &broken] {
+            assert!(matches!(read::<core::Secret>(text, &prune), Item::Skipped));
+        }
+        let key = ObjectKey { kind: Kind::Secret, name: NamespacedName::new("n", "a") };
+        needs.set(&key, Some(Fields::named(&["auth"])));
+        let Item::Object(Object::Secret(kept), _) = read::<core::Secret>(&secret, &prune) else { panic!() };
+        assert_eq!((kept.get("auth"), kept.data.len()), (Some(&b"a"[..]), 1));
+        assert!(matches!(read::<core::Secret>(&broken, &prune), Item::Unreadable(Some(_))));
+        needs.set(&key, None);
+        assert!(matches!(read::<core::Secret>(&secret, &prune), Item::Skipped));
     }
 
     #[test]

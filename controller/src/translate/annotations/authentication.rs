@@ -1,30 +1,10 @@
-//! Who is asking: passwords, an external authorisation service, client certificates.
+//! Who is asking: an external authorisation service, client certificates.
 
 use super::Settings;
 use crate::translate::setting::{NotYet, Risk, Setting};
 use crate::translate::value::Value;
 
 pub(super) static SETTINGS: &[Setting<Settings>] = &[
-    Setting::not_yet(
-        "auth-type",
-        Value::OneOf(&["basic", "digest"]),
-        "",
-        NotYet::Protects,
-        "HTTP authentication type.",
-    )
-    .location(Risk::Low),
-    Setting::not_yet("auth-secret", Value::ObjectName, "", NotYet::Protects, "Secret with the credentials.")
-        .location(Risk::Medium),
-    Setting::not_yet(
-        "auth-secret-type",
-        Value::OneOf(&["auth-file", "auth-map"]),
-        "auth-file",
-        NotYet::Harmless,
-        "Whether the Secret holds an htpasswd file or one key per user.",
-    )
-    .location(Risk::Low),
-    Setting::not_yet("auth-realm", Value::Text, "", NotYet::Harmless, "Realm shown in WWW-Authenticate.")
-        .location(Risk::Medium),
     Setting::not_yet(
         "auth-url",
         Value::Text,

@@ -15,6 +15,12 @@ use x509_parser::x509::X509Name;
 
 use crate::store::Secret;
 
+const CHAIN: &str = "tls.crt";
+const KEY: &str = "tls.key";
+
+/// The keys of a TLS Secret that are read.
+pub(crate) const FIELDS: &[&str] = &[CHAIN, KEY];
+
 /// Why a Secret holds no usable certificate.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Fault {
@@ -55,8 +61,8 @@ impl Fault {
 
 /// Reads a TLS Secret.
 pub(crate) fn read(id: &NamespacedName, secret: &Secret) -> Result<Certificate, Fault> {
-    let chain = secret.certificate.as_deref().ok_or(Fault::Absent("tls.crt"))?;
-    let key = secret.key.as_deref().ok_or(Fault::Absent("tls.key"))?;
+    let chain = secret.get(CHAIN).ok_or(Fault::Absent("tls.crt"))?;
+    let key = secret.get(KEY).ok_or(Fault::Absent("tls.key"))?;
     let chain: Vec<Vec<u8>> = CertificateDer::pem_slice_iter(chain)
         .map(|der| der.map(|der| der.as_ref().to_vec()))
         .collect::<Result<_, _>>()

@@ -16,12 +16,13 @@ fn pair(names: &[&str]) -> (String, String) {
 }
 
 fn secret(certificate: &str, key: &str) -> Secret {
-    let bytes = |text: &str| Some(text.as_bytes().into());
+    let bytes = |text: &str| text.as_bytes().into();
+    let data = [("tls.crt".into(), bytes(certificate)), ("tls.key".into(), bytes(key))];
     Secret {
         identity: Default::default(),
         name: NamespacedName::new("n", "tls"),
-        certificate: bytes(certificate),
-        key: bytes(key),
+        fields: Fields::All,
+        data: data.into(),
     }
 }
 
@@ -45,7 +46,8 @@ fn faults_name_the_key_to_look_at() {
     assert!(matches!(read(&id, &secret("", &key)), Err(Fault::Chain(_))));
     assert!(matches!(read(&id, &secret("nonsense", &key)), Err(Fault::Chain(_))));
     assert!(matches!(read(&id, &secret(&certificate, "nonsense")), Err(Fault::Key(_))));
-    let absent = Secret { key: None, ..secret(&certificate, &key) };
+    let good = secret(&certificate, &key);
+    let absent = Secret { data: good.data[..1].into(), ..good.clone() };
     let fault = read(&id, &absent).unwrap_err();
     assert_eq!((fault.field().as_str(), fault.to_string().as_str()), ("data[tls.key]", "has no key tls.key"));
 }

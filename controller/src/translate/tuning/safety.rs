@@ -1,7 +1,7 @@
 //! What annotations may do at all.
 
 use super::Settings;
-use crate::translate::setting::{NotYet, Risk, Setting};
+use crate::translate::setting::{Risk, Setting};
 use crate::translate::value::{self, Value};
 
 pub(super) static SETTINGS: &[Setting<Settings>] = &[
@@ -32,12 +32,15 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
             Ok(())
         },
     ),
-    Setting::not_yet(
+    Setting::served(
         "allow-cross-namespace-resources",
         Value::Bool,
         "false",
-        NotYet::Harmless,
         "Annotations may name Secrets and ConfigMaps of other namespaces.",
+        |text, settings: &mut Settings| {
+            settings.gates.cross_namespace = value::bool(text)?;
+            Ok(())
+        },
     ),
     Setting::served(
         "strict-validate-path-type",

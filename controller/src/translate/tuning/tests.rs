@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use sluice_config::{HeaderBuffers, NamespacedName, Severity};
 
 use super::*;
+use crate::store::Fields;
 use crate::translate::annotations;
 
 fn map(data: &[(&str, &str)]) -> ConfigMap {
@@ -15,6 +16,7 @@ fn map(data: &[(&str, &str)]) -> ConfigMap {
     ConfigMap {
         identity: Default::default(),
         name: NamespacedName::new("ingress-nginx", "controller"),
+        fields: Fields::All,
         data: sorted.into(),
     }
 }

@@ -29,7 +29,7 @@ fn reader() -> Reader {
         _canary: Canary::default(),
     };
     let watchers = plan::plan(&options).into_iter().enumerate().map(watcher).collect();
-    Reader::new(watchers, contact.subscribe())
+    Reader::new(watchers, Needs::nothing(), contact.subscribe())
 }
 
 fn say(reader: &mut Reader, kind: Kind, what: What) -> Option<Batch> {
@@ -92,7 +92,7 @@ async fn the_start_waits_for_every_kind_and_not_for_classes_that_are_refused() {
         say(&mut reader, Kind::IngressClass, refused());
         let batch = say(&mut reader, kind, refused()).unwrap();
         assert_eq!(batch.progress, Progress::Reading, "{kind:?}");
-        assert_eq!(say(&mut reader, kind, What::Done).unwrap().progress, Progress::AllButSecrets);
+        assert_eq!(say(&mut reader, kind, What::Done).unwrap().progress, Progress::AllButReferred);
         assert_eq!(say(&mut reader, Kind::Secret, What::Done).unwrap().progress, Progress::Complete);
     }
 }

@@ -1,0 +1,139 @@
+//! What rules name by key: users from a Secret, header fields from a ConfigMap, certificate authorities from a Secret.
+//!
+//! A host learns whether a resource can be used, and not what is in it. So an edited Secret costs its resource, which
+//! is an entry of its own in the delta, and one that becomes good or bad costs the hosts that name it.
+
+mod authorities;
+mod headers;
+mod password_hash;
+mod passwords;
+
+use std::sync::Arc;
+
+use sluice_config::{Code, Problem, Resource, ResourceKey, ResourceKind};
+
+use super::view::View;
+use crate::options::Options;
+use crate::store::Fields;
+
+/// What became of a resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Its object does not exist.
+    Missing,
+    /// The object holds nothing that can be used.
+    Bad(Bad),
+    /// It can be used.
+    Good(Arc<Resource>),
+}
+
+/// Why an object cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Bad {
+    /// Completes "Secret shop/users ...".
+    pub(crate) reason: String,
+    /// How to fix it.
+    pub(crate) remedy: &'static str,
+}
+
+/// Why those who name a resource cannot be served, in words.
+pub(crate) struct Fault {
+    /// Its code in a problem.
+    pub(crate) code: Code,
+    /// What is wrong.
+    pub(crate) reason: String,
+    /// How to fix it.
+    pub(crate) remedy: String,
+}
+
+/// Computes the node. Problems are those of parts that can be left out; what cannot be used at all is told by those
+/// who name it.
+pub(crate) fn compute(view: &View<'_>, key: &ResourceKey) -> (Outcome, Vec<Problem>) {
+    let mut problems = Vec::new();
+    let found = match key.kind {
+        ResourceKind::PasswordFile => {
+            let secret = view.secret(&key.name, Fields::named(&[passwords::FILE]));
+            secret.map(|secret| passwords::file(secret, &mut problems).map(Resource::Credentials))
+        }
+        ResourceKind::PasswordMap => {
+            let secret = view.secret(&key.name, Fields::All);
+            secret.map(|secret| passwords::map(secret, &mut problems).map(Resource::Credentials))
+        }
+        ResourceKind::Headers => {
+            let config_map = view.config_map(&key.name, Fields::All);
+            config_map.map(|config_map| headers::read(config_map).map(Resource::Headers))
+        }
+        ResourceKind::CertificateAuthorities => {
+            let secret = view.secret(&key.name, Fields::named(&[authorities::KEY]));
+            secret.map(|secret| authorities::read(secret).map(Resource::CertificateAuthorities))
+        }
+    };
+    let outcome = match found {
+        None => Outcome::Missing,
+        Some(Ok(resource)) => Outcome::Good(Arc::new(resource)),
+        Some(Err(bad)) => Outcome::Bad(bad),
+    };
+    (outcome, problems)
+}
+
+impl Outcome {
+    /// The resource, if it can be used.
+    pub(crate) fn good(&self) -> Option<&Arc<Resource>> {
+        match self {
+            Self::Good(resource) => Some(resource),
+            Self::Missing | Self::Bad(_) => None,
+        }
+    }
+
+    /// Whether those who name it would say the same of either.
+    pub(crate) fn is_told_as(&self, other: &Self) -> bool {
+        matches!((self, other), (Self::Good(_), Self::Good(_))) || self == other
+    }
+
+    /// Why it cannot be used.
+    pub(crate) fn fault(&self, key: &ResourceKey, options: &Options) -> Option<Fault> {
+        let (object, name) = (key.kind.object(), &key.name);
+        let (missing, invalid) = match key.kind {
+            ResourceKind::Headers => (Code::ConfigMapNotFound, Code::ConfigMapInvalid),
+            _ => (Code::SecretNotFound, Code::SecretInvalid),
+        };
+        match self {
+            Self::Good(_) => None,
+            Self::Bad(Bad { reason, remedy }) => Some(Fault {
+                code: invalid,
+                reason: format!("{object} {name} {reason}"),
+                remedy: format!("{remedy}; it is picked up without a restart"),
+            }),
+            Self::Missing => {
+                let watched = options.watch_namespace.as_deref();
+                if let Some(watched) = watched.filter(|watched| **watched != *name.namespace) {
+                    return Some(Fault {
+                        code: missing,
+                        reason: format!(
+                            "{object} {name} is not read, because --watch-namespace is {watched}"
+                        ),
+                        remedy: format!("name one in namespace {watched}, or watch all namespaces"),
+                    });
+                }
+                let how = match key.kind {
+                    ResourceKind::PasswordFile => format!(
+                        "create it: htpasswd -c auth USER, then kubectl -n {} create secret generic {} --from-file=auth",
+                        name.namespace, name.name
+                    ),
+                    ResourceKind::PasswordMap => {
+                        "create it with a key for each user and a password hash as its value".to_owned()
+                    }
+                    ResourceKind::Headers => "create it with a key for each header field".to_owned(),
+                    ResourceKind::CertificateAuthorities => {
+                        "create it with the certificates in PEM in its key ca.crt".to_owned()
+                    }
+                };
+                Some(Fault {
+                    code: missing,
+                    reason: format!("{object} {name} does not exist"),
+                    remedy: format!("{how}; it is picked up without a restart"),
+                })
+            }
+        }
+    }
+}
