@@ -5,6 +5,8 @@
 
 mod book;
 
+use std::sync::Arc;
+
 use sluice_config::text::one_line;
 use sluice_config::{Code, NamespacedName, ObjectRef, Problem, Severity};
 
@@ -59,13 +61,18 @@ fn problem(
 }
 
 /// Why a route is closed, for introspection and logs.
-pub(crate) fn reason(text: &str) -> std::sync::Arc<str> {
+pub(crate) fn reason(text: &str) -> Arc<str> {
     one_line(text, MESSAGE).into()
+}
+
+/// The same, with the object and field that close it.
+pub(crate) fn because(object: &ObjectRef, field: &str, why: &str) -> Arc<str> {
+    reason(&format!("{object} {field}: {why}"))
 }
 
 /// A name is as it stands nearly always: then it is not copied.
 fn shown(object: &ObjectRef) -> ObjectRef {
-    let part = |text: &std::sync::Arc<str>| match one_line(text, NAME) {
+    let part = |text: &Arc<str>| match one_line(text, NAME) {
         std::borrow::Cow::Borrowed(_) => text.clone(),
         std::borrow::Cow::Owned(line) => line.into(),
     };

@@ -7,7 +7,7 @@
 //! | certificate | Secret | that Secret |
 //! | resource | kind and object | that Secret or ConfigMap |
 //! | flags | one | global; the Service and Secret that flags name |
-//! | host | host name | facts of all Ingresses that claim it, Services, certificates, whether resources can be used |
+//! | host | group, listener, host name | facts of all Ingresses that claim it, Services, certificates, whether resources can be used |
 //! | endpoints | Service port | its EndpointSlices |
 //!
 //! Each node reads through a `View`, which records every key, misses included; the reverse of these
@@ -19,6 +19,7 @@
 pub mod annotations;
 mod backend;
 mod certificate;
+mod claim;
 mod class;
 mod endpoints;
 mod facts;
@@ -38,8 +39,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use sluice_config::{
-    ByKey, Code, Delta, EndpointSet, EndpointSetKey, Host, HostPattern, Keyed, NamespacedName, ObjectRef,
-    Origin, Policies, PoolKey, Problem, Refusal, ResourceKey, Snapshot, Subject,
+    ByKey, Code, Delta, EndpointSet, EndpointSetKey, Host, HostKey, Keyed, NamespacedName, ObjectRef, Origin,
+    Policies, PoolKey, Problem, Refusal, ResourceKey, Snapshot, Subject,
 };
 
 use crate::options::Options;
@@ -115,10 +116,10 @@ struct HostNode {
 }
 
 impl Keyed for HostNode {
-    type Key = HostPattern;
+    type Key = HostKey;
 
-    fn key(&self) -> &HostPattern {
-        &self.host.key.pattern
+    fn key(&self) -> &HostKey {
+        &self.host.key
     }
 }
 
@@ -130,7 +131,7 @@ struct Dirty {
     facts: HashSet<NamespacedName>,
     certificates: HashSet<NamespacedName>,
     resources: HashSet<ResourceKey>,
-    hosts: HashSet<HostPattern>,
+    hosts: HashSet<HostKey>,
     endpoints: HashSet<EndpointSetKey>,
 }
 
@@ -142,7 +143,7 @@ impl Dirty {
             Node::Facts(name) => drop(self.facts.insert(name.clone())),
             Node::Certificate(name) => drop(self.certificates.insert(name.clone())),
             Node::Resource(key) => drop(self.resources.insert(key.clone())),
-            Node::Host(pattern) => drop(self.hosts.insert(pattern.clone())),
+            Node::Host(key) => drop(self.hosts.insert(key.clone())),
             Node::Endpoints(key) => drop(self.endpoints.insert(key.clone())),
         }
     }
@@ -322,7 +323,7 @@ impl Translation {
                 one(ObjectRef { kind: key.kind.object().into(), name: key.name.clone() })
             }
             Subject::Host(key) => {
-                let rules = self.hosts.get(&key.pattern).map(|node| &*node.host.rules).unwrap_or_default();
+                let rules = self.hosts.get(key).map(|node| &*node.host.rules).unwrap_or_default();
                 let objects: BTreeSet<&ObjectRef> = rules.iter().map(|rule| &rule.origin.object).collect();
                 objects.into_iter().map(|object| (object.clone(), "spec.rules".to_owned())).collect()
             }

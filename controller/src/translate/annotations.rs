@@ -39,7 +39,7 @@ use sluice_config::{
 };
 
 use super::setting::{self, Fault, Lack, NotYet, OnInvalid, Risk, Setting, Support};
-use crate::problem::{error, warning};
+use crate::problem::{because, error, warning};
 use crate::store::Ingress;
 
 pub use affinity::Affinity;
@@ -402,8 +402,7 @@ impl Reader<'_> {
         let field = self.field(name);
         if entry.whole_host {
             // For whatever reason it closes: it was to hold for others too.
-            let why = crate::problem::reason(&format!("{} {field}: {reason}", self.object));
-            self.parsed.closes_hosts = Some(why);
+            self.parsed.closes_hosts = Some(because(self.object, &field, &reason));
             reason.push_str(", and it holds for all routes of its hosts, which are closed too");
         }
         let fate = match status {
@@ -418,7 +417,7 @@ impl Reader<'_> {
             Verdict::StandAside => false,
         };
         if graver {
-            let reason = crate::problem::reason(&format!("{} {field}: {reason}", self.object));
+            let reason = because(self.object, &field, &reason);
             self.parsed.verdict = Verdict::Close(Deny { status, reason });
         }
     }

@@ -3,19 +3,20 @@
 
 mod names;
 
-use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use sluice_config::{
-    Balance, Code, Deny, HostPattern, HttpsRedirect, Keyed, NamespacedName, ObjectRef, Policies, Problem,
-    ResourceKey, UpstreamProtocol,
+    Balance, Code, Deny, HostKey, HostPattern, HttpsRedirect, Keyed, NamespacedName, ObjectRef, Policies,
+    Problem, ResourceKey, UpstreamProtocol,
 };
 
 use super::annotations::{self, Affinity, Gates, REJECTED, Verdict};
+use super::claim::ClaimKind;
 use super::class::{self, Selection};
+use super::host;
 use super::view::View;
-use crate::problem::{error, warning};
+use crate::problem::{because, error, warning};
 use crate::shared::Shared;
 use crate::store::{Ingress, IngressBackend, PathType};
 use crate::translate::value;
@@ -28,9 +29,10 @@ pub(crate) struct Facts {
     pub(crate) ingress: Arc<Ingress>,
     /// The hosts it claims, each with its rules by index.
     hosts: Box<[(HostPattern, Box<[u32]>)]>,
-    /// Further names of a closed Ingress (`server-alias`, `from-to-www-redirect`): closed where nobody has a
-    /// rule for them.
-    aliases: Box<[HostPattern]>,
+    /// Further names of a closed Ingress, and why it has each: closed where nobody has a rule for them.
+    aliases: Box<[(HostPattern, ClaimKind)]>,
+    /// What it wants the hosts of its rules for.
+    kind: ClaimKind,
     /// Rules whose host no Ingress may have but requests can: closed under the host that they can only mean.
     misnamed: Box<[u32]>,
     /// Why its hosts are closed for everybody, if they are.
@@ -62,23 +64,23 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> Output {
     let (prefix, validate) = (&view.options.annotations_prefix, view.options.enable_annotation_validation);
     let parsed = annotations::parse(ingress, prefix, validate, gates);
     let mut problems = parsed.problems;
-    let mut deny = match parsed.verdict {
-        Verdict::StandAside => return (None, problems),
-        Verdict::Close(deny) => Some(deny),
-        Verdict::Serve => None,
+    let (kind, mut deny) = match parsed.verdict {
+        Verdict::StandAside => (ClaimKind::Canary, None),
+        Verdict::Close(deny) => (ClaimKind::Rule, Some(deny)),
+        Verdict::Serve => (ClaimKind::Rule, None),
     };
     let mut has_default_backend = ingress.default_backend.is_some();
-    if view.options.disable_catch_all && has_default_backend {
+    if view.options.disable_catch_all && has_default_backend && kind == ClaimKind::Rule {
         // Its rules are closed. The catch-all is none of its claims: nobody may have that with this flag.
         has_default_backend = false;
         let reason = "--disable-catch-all is set, so an Ingress with a default backend is rejected";
         let message = format!("{reason}; all routes of this Ingress answer {REJECTED}");
         let remedy = "remove spec.defaultBackend, or the flag";
         problems.push(error(Code::CatchAllDisabled, &object, "spec.defaultBackend", message, remedy));
-        deny =
-            Some(Deny { status: REJECTED, reason: format!("{object} spec.defaultBackend: {reason}").into() });
+        let reason = because(&object, "spec.defaultBackend", reason);
+        deny = Some(Deny { status: REJECTED, reason });
     }
-    let mut claims = Claims::read(ingress, &object, gates, &mut problems);
+    let mut claims = Claims::read(ingress, kind, &object, gates, &mut problems);
     if ingress.rules.is_empty() && has_default_backend {
         claims.hosts.push((HostPattern::Any, Vec::new()));
     }
@@ -105,6 +107,7 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> Output {
         ingress: ingress.clone(),
         hosts: claims.hosts.into_iter().map(|(host, rules)| (host, rules.into())).collect(),
         aliases,
+        kind,
         misnamed: claims.misnamed.into(),
         closes_hosts: parsed.closes_hosts,
         protocol: settings.protocol,
@@ -131,14 +134,11 @@ impl Facts {
         self.policies = policies.keep(self.policies.clone());
     }
 
-    /// All hosts that it claims, those that it may yet have to leave to others included.
-    pub(crate) fn claims(&self) -> impl Iterator<Item = &HostPattern> {
-        self.hosts.iter().map(|(host, _)| host).chain(&self.aliases)
-    }
-
-    /// Whether it has a rule for a host, or its default backend there, rather than a further name.
-    pub(crate) fn names(&self, pattern: &HostPattern) -> bool {
-        self.hosts.iter().any(|(host, _)| host == pattern)
+    /// All hosts that it claims, each once, those that it may yet have to leave to others included.
+    pub(crate) fn claims(&self) -> impl Iterator<Item = (HostKey, ClaimKind)> {
+        let own = self.hosts.iter().map(|(pattern, _)| (pattern, self.kind));
+        let further = self.aliases.iter().map(|(pattern, kind)| (pattern, *kind));
+        own.chain(further).map(|(pattern, kind)| (host::key(pattern), kind))
     }
 
     /// Why all its routes are closed, if they are.
@@ -161,7 +161,8 @@ impl Facts {
         if self.closed().is_some() {
             return self.policies.clone();
         }
-        let reason = crate::problem::reason(&format!("Ingress {} {field}: {reason}", self.ingress.name));
+        let object = ObjectRef { kind: "Ingress".into(), name: self.ingress.name.clone() };
+        let reason = because(&object, field, reason);
         let deny = Some(Deny { status: REJECTED, reason });
         Arc::new(Policies { deny, ..(*self.policies).clone() })
     }
@@ -204,24 +205,16 @@ impl Facts {
         self.needs().iter().map(|(key, _)| key)
     }
 
-    /// The Secrets that its TLS section names.
+    /// The Secrets that its TLS section names. Hosts get their certificates from those who have rules for them.
     pub(crate) fn secrets(&self) -> BTreeSet<NamespacedName> {
-        let names = self.ingress.tls.iter().filter_map(|tls| tls.secret.as_deref());
+        let tls = self.ingress.tls.iter().filter(|_| self.kind != ClaimKind::Canary);
+        let names = tls.filter_map(|tls| tls.secret.as_deref());
         names.map(|name| self.in_namespace(name)).collect()
     }
 
     /// An object of that name in the namespace of the Ingress.
     pub(crate) fn in_namespace(&self, name: &str) -> NamespacedName {
         NamespacedName { namespace: self.ingress.name.namespace.clone(), name: name.into() }
-    }
-
-    /// Older first; of one age, the later `namespace/name` first, as in ingress-nginx.
-    pub(crate) fn by_age(&self, other: &Self) -> Ordering {
-        fn text(name: &NamespacedName) -> impl Iterator<Item = u8> {
-            name.namespace.bytes().chain(*b"/").chain(name.name.bytes())
-        }
-        let (a, b) = (&self.ingress, &other.ingress);
-        a.created.cmp(&b.created).then_with(|| text(&b.name).cmp(text(&a.name)))
     }
 }
 
@@ -233,7 +226,13 @@ struct Claims {
 }
 
 impl Claims {
-    fn read(ingress: &Ingress, object: &ObjectRef, gates: &Gates, problems: &mut Vec<Problem>) -> Self {
+    fn read(
+        ingress: &Ingress,
+        kind: ClaimKind,
+        object: &ObjectRef,
+        gates: &Gates,
+        problems: &mut Vec<Problem>,
+    ) -> Self {
         let mut claims = Self::default();
         for (index, rule) in (0u32..).zip(&ingress.rules) {
             let host = rule.host.as_deref().unwrap_or_default();
@@ -241,7 +240,8 @@ impl Claims {
                 None => HostPattern::Any,
                 Some(Ok(pattern)) => pattern,
                 Some(Err(reason)) => {
-                    let meant = names::meant_by(host);
+                    // What changes others' rules closes nothing.
+                    let meant = names::meant_by(host).filter(|_| kind == ClaimKind::Rule);
                     let fate = match &meant {
                         Some(meant) => format!("its paths answer {REJECTED} on host {meant}"),
                         None => "the rule is left out".to_owned(),

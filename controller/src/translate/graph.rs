@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
 
 use hashbrown::HashTable;
-use sluice_config::{EndpointSetKey, HostPattern, NamespacedName, ResourceKey};
+use sluice_config::{EndpointSetKey, HostKey, NamespacedName, ResourceKey};
 
 use super::view::Reads;
 use crate::source::References;
@@ -33,7 +33,7 @@ pub(crate) enum Key {
     /// What an Ingress asks for.
     Facts(NamespacedName),
     /// Which Ingresses claim a host.
-    Claims(HostPattern),
+    Claims(HostKey),
     /// What became of a certificate.
     Certificate(NamespacedName),
     /// Whether a resource can be used, and if not, why.
@@ -54,7 +54,7 @@ pub(crate) enum Node {
     /// A resource.
     Resource(ResourceKey),
     /// A host.
-    Host(HostPattern),
+    Host(HostKey),
     /// The endpoints of a Service port.
     Endpoints(EndpointSetKey),
 }

@@ -17,9 +17,10 @@ use sluice_config::{
 
 use super::annotations::REJECTED;
 use super::backend::{Reference, Uses};
+use super::claim::ClaimKind;
 use super::facts::Facts;
 use super::view::View;
-use crate::problem::error;
+use crate::problem::{because, error};
 use crate::store::{IngressPath, PathType};
 use paths::{Place, Table};
 
@@ -42,17 +43,20 @@ pub(crate) fn key(pattern: &HostPattern) -> HostKey {
 }
 
 /// Computes the node.
-pub(crate) fn compute(view: &View<'_>, pattern: &HostPattern) -> Output {
-    let mut claimants: Vec<&Arc<Facts>> =
-        view.claims(pattern).iter().filter_map(|name| view.facts(name)).collect();
-    // A further name is closed only where it is nobody's own.
-    if claimants.iter().any(|facts| facts.names(pattern)) {
-        claimants.retain(|facts| facts.names(pattern));
-    }
+pub(crate) fn compute(view: &View<'_>, key: &HostKey) -> Output {
+    let pattern = &key.pattern;
+    let claims = view.claims(key);
+    // A further name is closed only where it is nobody's own, and a canary makes no host.
+    let is_own = claims.iter().any(|claim| claim.kind == ClaimKind::Rule);
+    let counts = |kind| match is_own {
+        true => kind == ClaimKind::Rule,
+        false => kind != ClaimKind::Canary,
+    };
+    let claims = claims.iter().filter(|claim| counts(claim.kind));
+    let claimants: Vec<&Arc<Facts>> = claims.filter_map(|claim| view.facts(&claim.object.name)).collect();
     if claimants.is_empty() {
         return Output::default();
     }
-    claimants.sort_by(|a, b| a.by_age(b));
     let mut builder = Builder { view, uses: Uses::default(), problems: Vec::new() };
     let mut rules = builder.paths(pattern, &claimants);
     if let Some(rest) = builder.rest(pattern, &claimants, &rules) {
@@ -68,7 +72,7 @@ pub(crate) fn compute(view: &View<'_>, pattern: &HostPattern) -> Output {
         builder.closed_by(pattern, closer, &claimants);
         closer.closes_hosts.iter().for_each(|reason| close(&mut rules, reason));
     }
-    let host = Host { key: key(pattern), tls, rules, fall_through: false };
+    let host = Host { key: key.clone(), tls, rules, fall_through: false };
     Output { host: Some(Arc::new(host)), uses: builder.uses, problems: builder.problems }
 }
 
@@ -203,7 +207,7 @@ impl Builder<'_, '_> {
                 self.uses.resource(key);
                 continue;
             };
-            let reason = crate::problem::reason(&format!("{object} {field}: {}", fault.reason));
+            let reason = because(&object, field, &fault.reason);
             deny.get_or_insert(Deny { status: 503, reason });
             let message = format!("{}; the routes of this Ingress answer 503", fault.reason);
             let problem = error(fault.code, &object, &**field, message, fault.remedy);

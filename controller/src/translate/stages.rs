@@ -4,8 +4,9 @@ use std::collections::hash_map::Entry;
 use std::mem::take;
 use std::sync::Arc;
 
-use sluice_config::{Change, Delta, HostPattern, NamespacedName, ResourceKey};
+use sluice_config::{Change, Delta, HostKey, NamespacedName, ResourceKey};
 
+use super::claim::Claim;
 use super::graph::{Key, Node};
 use super::view::View;
 use super::{HostNode, Stats, Translation, certificate, endpoints, facts, flags, host, resource};
@@ -57,13 +58,15 @@ impl Translation {
                 Some(new) => self.values.facts.insert(new),
                 None => self.values.facts.remove(&name),
             };
-            for pattern in new.iter().flat_map(|facts| facts.claims()) {
-                self.claim(pattern, &name);
+            if let Some(facts) = &new {
+                for (host, kind) in facts.claims() {
+                    self.claim(host, Claim::new(kind, &facts.ingress));
+                }
             }
-            for pattern in old.iter().flat_map(|facts| facts.claims()) {
-                let kept = new.iter().flat_map(|facts| facts.claims()).any(|other| other == pattern);
+            for (host, _) in old.iter().flat_map(|facts| facts.claims()) {
+                let kept = new.iter().flat_map(|facts| facts.claims()).any(|(other, _)| other == host);
                 if !kept {
-                    self.unclaim(pattern, &name);
+                    self.unclaim(host, &name);
                 }
             }
             // New names first, so that a certificate that stays named is not forgotten in between.
@@ -82,24 +85,28 @@ impl Translation {
         }
     }
 
-    fn claim(&mut self, pattern: &HostPattern, ingress: &NamespacedName) {
-        let claimants = self.values.claims.entry(pattern.clone()).or_default();
-        if let Err(at) = claimants.binary_search(ingress) {
-            // Nearly every host has one claimant.
-            claimants.reserve_exact(1);
-            claimants.insert(at, ingress.clone());
-            self.stale(&Key::Claims(pattern.clone()));
-            self.dirty.hosts.insert(pattern.clone());
+    /// An object has one claim of a host, which may become another.
+    fn claim(&mut self, host: HostKey, claim: Claim) {
+        let claims = self.values.claims.entry(host.clone()).or_default();
+        if claims.contains(&claim) {
+            return;
         }
+        claims.retain(|other| other.object != claim.object);
+        let at = claims.binary_search(&claim).unwrap_or_else(|at| at);
+        // Nearly every host has one claimant.
+        claims.reserve_exact(1);
+        claims.insert(at, claim);
+        self.stale(&Key::Claims(host.clone()));
+        self.dirty.hosts.insert(host);
     }
 
-    fn unclaim(&mut self, pattern: &HostPattern, ingress: &NamespacedName) {
-        if let Entry::Occupied(mut claimants) = self.values.claims.entry(pattern.clone()) {
-            claimants.get_mut().retain(|other| other != ingress);
-            if claimants.get().is_empty() {
-                claimants.remove();
+    fn unclaim(&mut self, host: HostKey, ingress: &NamespacedName) {
+        if let Entry::Occupied(mut claims) = self.values.claims.entry(host.clone()) {
+            claims.get_mut().retain(|claim| claim.object.name != *ingress);
+            if claims.get().is_empty() {
+                claims.remove();
             }
-            self.stale(&Key::Claims(pattern.clone()));
+            self.stale(&Key::Claims(host));
         }
     }
 
@@ -209,13 +216,12 @@ impl Translation {
 
     pub(super) fn run_hosts(&mut self, delta: &mut Delta, stats: &mut Stats) {
         let mut removals = Vec::new();
-        for pattern in take(&mut self.dirty.hosts) {
+        for key in take(&mut self.dirty.hosts) {
             let view = View::new(&self.store, &self.values, &self.options);
-            let new = host::compute(&view, &pattern);
+            let new = host::compute(&view, &key);
             let reads = view.into_reads();
             stats.hosts += 1;
-            let node = Node::Host(pattern.clone());
-            let key = host::key(&pattern);
+            let node = Node::Host(key.clone());
             let old = match new.host {
                 Some(host) => {
                     self.record(node, reads, new.problems);
@@ -228,7 +234,7 @@ impl Translation {
                 }
                 None => {
                     self.forget(node);
-                    let old = self.hosts.remove(&pattern);
+                    let old = self.hosts.remove(&key);
                     removals.extend(old.is_some().then_some(Change::Remove(key)));
                     old
                 }

@@ -4,10 +4,11 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use sluice_config::{ByKey, HostPattern, NamespacedName, ResourceKey};
+use sluice_config::{ByKey, HostKey, NamespacedName, ResourceKey};
 
 use super::annotations::Gates;
 use super::certificate::Outcome;
+use super::claim::Claim;
 use super::facts::Facts;
 use super::graph::Key;
 use super::resource;
@@ -25,8 +26,8 @@ pub(crate) struct Values {
     pub(crate) global: Global,
     /// Ingresses that are served.
     pub(crate) facts: ByKey<Arc<Facts>>,
-    /// Ingresses by the hosts they claim.
-    pub(crate) claims: HashMap<HostPattern, Vec<NamespacedName>>,
+    /// Claims by host, sorted.
+    pub(crate) claims: HashMap<HostKey, Vec<Claim>>,
     /// Whether IngressClasses could be listed.
     pub(crate) class_access: ClassAccess,
     /// Certificates that something names.
@@ -137,9 +138,10 @@ impl<'a> View<'a> {
         self.values.facts.get(name)
     }
 
-    pub(crate) fn claims(&self, pattern: &HostPattern) -> &'a [NamespacedName] {
-        self.read(Key::Claims(pattern.clone()));
-        self.values.claims.get(pattern).map_or(&[], Vec::as_slice)
+    /// Who claims a host, those who come first first.
+    pub(crate) fn claims(&self, host: &HostKey) -> &'a [Claim] {
+        self.read(Key::Claims(host.clone()));
+        self.values.claims.get(host).map_or(&[], Vec::as_slice)
     }
 
     pub(crate) fn certificate(&self, name: &NamespacedName) -> &'a Outcome {

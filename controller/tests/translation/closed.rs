@@ -409,4 +409,66 @@ proptest! {
             }
         }
     }
+
+    /// A closed Ingress may also ask for expressions and further names: it then closes more, opens nothing, and takes
+    /// nothing from those who come before it.
+    #[test]
+    fn a_closed_ingress_that_asks_for_more_only_closes_more(
+        ingresses in proptest::collection::vec(
+            (
+                select(vec!["a.example", "*.example", "b.example"]),
+                proptest::collection::vec(
+                    select(vec!["/", "=/", "/a", "=/a", "/a/b", "/b", "/a(/|$)(.*)", "/(?!a)", "/a|/b(?!x)", "/[ab]+"]),
+                    0..4,
+                ),
+                0..3u32,
+            ),
+            1..6,
+        ),
+        closing in select(vec![("ssl-redirect", "maybe"), ("whitelist-source-range", "10.0.0.0/8")]),
+        further in proptest::sample::subsequence(
+            vec![("use-regex", "true"), ("rewrite-target", "/$1"), ("server-alias", "b.example, alias.example")],
+            0..4,
+        ),
+    ) {
+        let mut before = world();
+        let mut after = world();
+        for (index, (host, list, age)) in ingresses.iter().enumerate() {
+            let name = format!("i{index}");
+            let spec = regex_to(host, list);
+            before.put([created(ingress(&name, spec.clone()), *age)]);
+            let mut annotations = Vec::new();
+            if index == 0 {
+                annotations.push(closing);
+                annotations.extend(&further);
+            }
+            after.put([created(with(&name, &annotations, spec), *age)]);
+        }
+        let is_of_closed = |rule: &&Rule| &*rule.origin.object.name.name == "i0";
+        let comes_first = |rule: &Rule| {
+            let index: usize = rule.origin.object.name.name[1..].parse().unwrap();
+            // Of one age, the later name comes first, and none is later than that of another but for the closed one.
+            ingresses[index].2 <= ingresses[0].2
+        };
+        for host in ["a.example", "*.example", "b.example", "_"] {
+            let (before, after) = (asked(&before, host), asked(&after, host));
+            prop_assert!(after.iter().filter(is_of_closed).all(|rule| rule.policies.deny.is_some()));
+            for was in before.iter().filter(is_of_closed) {
+                prop_assert!(after.iter().any(|is| is.matches == was.matches && is.origin == was.origin), "{was:?}");
+            }
+            let mut left = after.iter().filter(|rule| !is_of_closed(rule));
+            let mut next = left.next();
+            for was in before.iter().filter(|rule| !is_of_closed(rule)) {
+                match next {
+                    Some(is) if is == was => next = left.next(),
+                    _ => prop_assert!(!comes_first(was), "lost: {was:?}"),
+                }
+            }
+            prop_assert!(next.is_none(), "new, or in another place: {next:?}");
+        }
+        let alias = after.host("alias.example");
+        prop_assert_eq!(alias.is_some(), further.iter().any(|(name, _)| *name == "server-alias"));
+        let rules = alias.map(|host| &host.rules[..]).unwrap_or_default();
+        prop_assert!(rules.iter().all(|rule| rule.policies.deny.is_some()));
+    }
 }

@@ -3,6 +3,7 @@
 use sluice_config::{HostName, HostPattern};
 
 use crate::store::Ingress;
+use crate::translate::claim::ClaimKind;
 use crate::translate::value;
 
 /// Reads `spec.rules[].host`.
@@ -44,22 +45,26 @@ pub(super) fn meant_by(text: &str) -> Option<HostPattern> {
 }
 
 /// Further names that requests for a closed Ingress may come under.
-pub(super) fn aliases(ingress: &Ingress, www: bool, hosts: &[(HostPattern, Vec<u32>)]) -> Box<[HostPattern]> {
-    let mut found: Vec<HostPattern> = Vec::new();
+pub(super) fn aliases(
+    ingress: &Ingress,
+    www: bool,
+    hosts: &[(HostPattern, Vec<u32>)],
+) -> Box<[(HostPattern, ClaimKind)]> {
+    let mut found: Vec<(HostPattern, ClaimKind)> = Vec::new();
     let named = ingress.annotation("server-alias").into_iter().flat_map(value::list);
-    found.extend(named.filter_map(|name| host_pattern(name).ok()));
+    found.extend(named.filter_map(|name| Some((host_pattern(name).ok()?, ClaimKind::Alias))));
     for (host, _) in hosts.iter().filter(|_| www) {
         if let HostPattern::Exact(name) = host {
             let sibling = match name.as_str().strip_prefix("www.") {
                 Some(bare) => bare.to_owned(),
                 None => format!("www.{}", name.as_str()),
             };
-            found.extend(host_pattern(&sibling));
+            found.extend(host_pattern(&sibling).map(|sibling| (sibling, ClaimKind::WwwRedirect)));
         }
     }
-    found.retain(|alias| hosts.iter().all(|(host, _)| host != alias));
+    found.retain(|(alias, _)| hosts.iter().all(|(host, _)| host != alias));
     found.sort();
-    found.dedup();
+    found.dedup_by(|later, first| later.0 == first.0);
     found.into()
 }
 

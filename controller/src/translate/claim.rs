@@ -1,0 +1,88 @@
+//! Claims: which object wants which host, as what, and who comes first.
+
+use std::cmp::Ordering;
+
+use sluice_config::NamespacedName;
+
+use crate::store::{Ingress, Kind, ObjectKey};
+
+/// What an object wants a host for. The first of these come first, whatever their age.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum ClaimKind {
+    /// It has rules for the host, or its default backend is there.
+    Rule,
+    /// The host is a further name of one for which it has rules.
+    Alias,
+    /// The host differs by its `www.` from one for which it has rules.
+    WwwRedirect,
+    /// It takes a share of the requests of others' rules, and has none of its own.
+    Canary,
+}
+
+/// A claim of a host. Claims of one host are sorted: who comes first wins what both ask for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Claim {
+    /// What for.
+    pub(crate) kind: ClaimKind,
+    /// The object.
+    pub(crate) object: ObjectKey,
+    /// When it was made, in Unix seconds; without an answer it is older than all.
+    created: Option<i64>,
+}
+
+impl Claim {
+    /// A claim of an Ingress.
+    pub(crate) fn new(kind: ClaimKind, ingress: &Ingress) -> Self {
+        let object = ObjectKey { kind: Kind::Ingress, name: ingress.name.clone() };
+        Self { kind, object, created: ingress.created }
+    }
+}
+
+impl Ord for Claim {
+    /// By kind, then the older first; of one age, the later `namespace/name` first, as in ingress-nginx.
+    fn cmp(&self, other: &Self) -> Ordering {
+        let by_age = |claim: &Self| (claim.kind, claim.created);
+        let (a, b) = (&self.object, &other.object);
+        by_age(self)
+            .cmp(&by_age(other))
+            .then_with(|| text(&b.name).cmp(text(&a.name)))
+            .then_with(|| a.kind.cmp(&b.kind))
+    }
+}
+
+impl PartialOrd for Claim {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+fn text(name: &NamespacedName) -> impl Iterator<Item = u8> {
+    name.namespace.bytes().chain(*b"/").chain(name.name.bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(kind: ClaimKind, created: Option<i64>, name: &str) -> Claim {
+        Claim {
+            kind,
+            object: ObjectKey { kind: Kind::Ingress, name: NamespacedName::new("n", name) },
+            created,
+        }
+    }
+
+    #[test]
+    fn rules_come_before_further_names_and_the_older_before_the_younger() {
+        let sorted = [
+            claim(ClaimKind::Rule, None, "x"),
+            claim(ClaimKind::Rule, Some(1), "b"),
+            claim(ClaimKind::Rule, Some(1), "a"),
+            claim(ClaimKind::Rule, Some(2), "z"),
+            claim(ClaimKind::Alias, None, "x"),
+            claim(ClaimKind::WwwRedirect, None, "x"),
+            claim(ClaimKind::Canary, None, "x"),
+        ];
+        assert!(sorted.is_sorted());
+    }
+}
