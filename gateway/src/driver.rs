@@ -16,7 +16,9 @@ pub enum Driver {
 
 impl Driver {
     /// Whether the direct engine carries requests to endpoints of this protocol.
-    pub(crate) fn is_direct(self, _protocol: UpstreamProtocol) -> bool {
-        self != Self::Proxy
+    pub(crate) fn is_direct(self, protocol: Option<UpstreamProtocol>) -> bool {
+        match protocol {
+            Some(UpstreamProtocol::Http | UpstreamProtocol::HttpsUnverified) | None => self != Self::Proxy,
+        }
     }
 }

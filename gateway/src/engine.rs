@@ -74,7 +74,7 @@ struct Counts {
 }
 
 /// Serves one request from its head to its log line, and gives its client side back.
-pub(crate) async fn serve<D: Downstream>(
+pub(crate) async fn serve<D: Downstream + Send + Sync + 'static>(
     worker: &Worker,
     info: &Arc<ConnectionInfo>,
     mut head: Head,
@@ -86,8 +86,15 @@ pub(crate) async fn serve<D: Downstream>(
     let forwarded = match decide(worker, verdict, &mut exchange, &head, &mut downstream).await {
         Decision::Answer(answer) => Forwarded::Answer(answer),
         Decision::Left => Forwarded::Aborted,
-        Decision::Forward => {
+        Decision::Forward if worker.driver.is_direct(exchange.protocol()) => {
             direct::forward(worker, &mut downstream, alarm, &mut exchange, &mut head, &mut counts).await
+        }
+        Decision::Forward => {
+            // In a box, which the common case does not need.
+            let carried = Box::pin(proxy::forward(worker, downstream, exchange, &head, &mut counts)).await;
+            let forwarded;
+            (downstream, exchange, forwarded) = carried;
+            forwarded
         }
     };
     let mut outcome = Outcome {

@@ -1,5 +1,5 @@
-//! The keep-alive loop of an HTTP/1 connection: wait, read a head under one deadline, check it, let a driver
-//! serve the request, take the stream back.
+//! The keep-alive loop of an HTTP/1 connection: wait, read a head under one deadline, check it, have the
+//! request served, take the stream back.
 //!
 //! While it waits it holds no buffer. Pingora's own loop would park an idle connection inside the future of a
 //! whole proxied request, give a slow client a new deadline with every byte, and answer malformed requests in
@@ -13,24 +13,17 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use bytes::{Buf, BytesMut};
+use bytes::Buf;
 use http::StatusCode;
-use pingora_core::apps::HttpServerApp;
-use pingora_core::protocols::http::ServerSession;
-use pingora_core::protocols::raw_connect::ProxyDigest;
-use sluice_config::UpstreamProtocol;
 use tokio::sync::futures::Notified;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::LINGER;
 use super::MAX_DRAIN;
 use super::http2::Http2;
-use super::lease::Lease;
-use super::link::{self, Link, Returned};
 use super::refusal::{refuse, request_line};
 use crate::connection_info::ConnectionInfo;
 use crate::drain::{OpenRequest, Phase};
-use crate::engine::proxy::{self, Engine};
 use crate::engine::tunnel::Tunnel;
 use crate::engine::{self, Ended, Refusal};
 use crate::io::alarm::Alarm;
@@ -58,17 +51,7 @@ pub(crate) struct Http1 {
     worker: Arc<Worker>,
     info: Arc<ConnectionInfo>,
     alarm: Alarm,
-    /// What Pingora needs, once a request goes to it.
-    lent: Option<Box<Lent>>,
     served: u32,
-}
-
-/// The ties between a connection and the proxy that serves it.
-#[derive(Clone)]
-struct Lent {
-    engine: Arc<Engine>,
-    link: Arc<Link>,
-    digest: Arc<ProxyDigest>,
 }
 
 /// What the loop does next.
@@ -95,17 +78,7 @@ enum NoHead {
 
 impl Http1 {
     pub(crate) fn new(worker: Arc<Worker>, info: Arc<ConnectionInfo>) -> Self {
-        Self { worker, info, alarm: Alarm::default(), lent: None, served: 0 }
-    }
-
-    fn lent(&mut self) -> Lent {
-        let Self { worker, info, lent, .. } = self;
-        let make = || {
-            let link = Arc::new(Link::default());
-            let digest = link::Client::digest(info.clone(), Some(link.clone()), None);
-            Box::new(Lent { engine: proxy::engine(worker), link, digest })
-        };
-        Lent::clone(lent.get_or_insert_with(make))
+        Self { worker, info, alarm: Alarm::default(), served: 0 }
     }
 
     /// Serves requests until the connection ends.
@@ -210,7 +183,7 @@ impl Http1 {
         }
     }
 
-    /// Lets a driver serve one request.
+    /// Has one request served.
     async fn request(&mut self, mut wire: Box<Wire>, head: Head) -> Next {
         let open = self.worker.drain.shared().request();
         self.served += 1;
@@ -219,50 +192,18 @@ impl Http1 {
             self.served >= tuning.keep_alive_requests || tuning.keep_alive.is_zero()
         };
         wire.ahead.advance(head.length);
-        if self.worker.driver.is_direct(UpstreamProtocol::Http) {
-            let client = Client::new(wire, self.worker.clone(), &head, !last && request::keeps_alive(&head));
-            let served = engine::serve(&self.worker, &self.info, head, client, &mut self.alarm);
-            return match served.await {
-                (client, Ended::Whole) => {
-                    let (framing, keep) = (client.framing, client.keep);
-                    self.settle(client.into_wire(), framing, keep).await
-                }
-                (client, Ended::Switched(switched)) => {
-                    let (wire, tunnel) = client.into_tunnel(*switched);
-                    Next::Tunnel(wire, tunnel, open)
-                }
-                (_, Ended::Broken { .. }) => Next::Drop,
-            };
+        let client = Client::new(wire, self.worker.clone(), &head, !last && request::keeps_alive(&head));
+        match engine::serve(&self.worker, &self.info, head, client, &mut self.alarm).await {
+            (client, Ended::Whole) => {
+                let (framing, keep) = (client.framing, client.keep);
+                self.settle(client.into_wire(), framing, keep).await
+            }
+            (client, Ended::Switched(switched)) => {
+                let (wire, tunnel) = client.into_tunnel(*switched);
+                Next::Tunnel(wire, tunnel, open)
+            }
+            (_, Ended::Broken { .. }) => Next::Drop,
         }
-        Box::pin(self.proxy(wire, head, last)).await
-    }
-
-    /// Lets Pingora serve one request.
-    async fn proxy(&mut self, wire: Box<Wire>, head: Head, last: bool) -> Next {
-        let Lent { engine, link, digest } = self.lent();
-        link.prepare(head.length, &head.framing, head.expects_continue, last);
-        link.set_descriptor(wire.transport.descriptor());
-        let first_line = request_line(head.text());
-        let text = BytesMut::from(head.text());
-        let lease = Lease::new(wire, head.framing, link.clone(), digest);
-        let mut session = ServerSession::new_http1(Box::new(lease));
-        session.set_pipelined_prefix(text);
-        let reusable = engine.process_new_http(session, &proxy::never()).await.is_some();
-        let Some(mut back) = link.take_home() else { return Next::Drop };
-        if !link.began() {
-            // Pingora refused what we let through. The tests say that there is no such request.
-            let fault = Fault { status: StatusCode::BAD_REQUEST, reason: "refused behind our own checks" };
-            back.wire.ahead = BytesMut::from(&first_line[..]);
-            return self.refuse(back.wire, fault).await;
-        }
-        let Returned { wire, framing, out } = back;
-        if !link.is_whole() || !out.is_empty() {
-            return Next::Drop;
-        }
-        if link.upgraded() {
-            return Next::Close(wire);
-        }
-        self.settle(wire, framing, reusable || link.keep()).await
     }
 
     /// After a request: on with the next one, or the end.

@@ -1,9 +1,8 @@
 //! An HTTP/2 connection: its limits, its streams, and its end.
 //!
-//! A stream is a request of its own, for either driver; for `proxy`, Pingora turns it into a session. The
-//! connection is ours in both cases, because ours is what Pingora's loop does not have: streams that are refused
-//! get a log line, a connection that began while the program ends is told so with its first answer and not before,
-//! and what is idle at the end is closed.
+//! A stream is a request of its own, and is served as one. The connection is not Pingora's, because streams that are
+//! refused get a log line here, a connection that began while the program ends is told so with its first answer and
+//! not before, and what is idle at the end is closed.
 //!
 //! # Floods
 //!
@@ -17,9 +16,11 @@ mod client;
 mod frames;
 mod hpack;
 mod rate;
+mod stream;
 mod streams;
 
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
+use std::os::fd::RawFd;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -29,23 +30,13 @@ use bytes::Bytes;
 use h2::server::{Builder, SendResponse};
 use h2::{Reason, RecvStream};
 use http::{Request, StatusCode};
-use pingora_core::apps::HttpServerApp;
-use pingora_core::protocols::Digest;
-use pingora_core::protocols::Stream;
-use pingora_core::protocols::http::ServerSession;
-use pingora_core::protocols::http::v2::server::{H2Accept, HttpSession};
-use pingora_core::protocols::raw_connect::ProxyDigest;
-use sluice_config::UpstreamProtocol;
 use tokio::time::{Instant, timeout};
 
-use super::lease::{Lease, WRITE_TIMEOUT};
-use super::link::{self, Link};
 use crate::connection_info::ConnectionInfo;
 use crate::drain::Phase;
-use crate::driver::Driver;
-use crate::engine::proxy::{self, Engine};
 use crate::engine::{self, Ended, Refusal};
 use crate::io::alarm::Alarm;
+use crate::io::transport::on_its_way;
 use crate::io::wire::Wire;
 use crate::message::field_names::FieldNames;
 use crate::message::framing::Framing;
@@ -54,21 +45,17 @@ use crate::message::head::Limits;
 use crate::message::head::MAX_FIELDS;
 use crate::message::head::http2::length;
 use crate::message::head::http2::target;
-use crate::pipeline::{Exchange, Outcome};
 use crate::worker::Worker;
 use client::Client;
-pub(crate) use frames::Frames;
 use rate::Rate;
-use streams::MADE_UP_FOR_ONE;
-pub(crate) use streams::{OpenStream, Streams};
+use stream::{Home, Stream, WRITE_TIMEOUT};
+use streams::{MADE_UP_FOR_ONE, OpenStream, Streams};
 
 /// Bytes of a stream that may wait for an endpoint.
 const STREAM_WINDOW: u32 = 256 * 1024;
 /// The same for all streams of a connection, without those whose endpoints take nothing: for each of these the
 /// connection gets the window of a stream more, so that they do not use up what the others need.
 const CONNECTION_WINDOW: u32 = 1024 * 1024;
-/// The same where Pingora serves the streams, which does not tell how they fare: 31 of them may be stalled.
-const PROXY_WINDOW: u32 = 32 * STREAM_WINDOW;
 /// What small pieces of bodies may cost while they wait, which `h2` counts as what each lacks to 256 bytes, about what
 /// it needs to keep one, and for whose excess it ends the connection. As much as the largest window, at all times: what
 /// has come does not go when the window becomes smaller. So pieces of 128 bytes may fill it, and whoever sends single
@@ -92,8 +79,6 @@ type Connection = h2::server::Connection<Stream, Bytes>;
 /// A connection that speaks HTTP/2.
 pub(crate) struct Http2 {
     worker: Arc<Worker>,
-    /// What Pingora needs, once a stream goes to it.
-    engine: Option<Arc<Engine>>,
     info: Arc<ConnectionInfo>,
     streams: Arc<Streams>,
     /// Requests that have come.
@@ -111,28 +96,14 @@ pub(crate) struct Http2 {
     reason = "returned and taken apart at once, never kept; a box would cost each stream"
 )]
 enum Event {
-    /// Serves a stream.
-    Accepted(Accepted),
+    /// Serves a stream that the client has begun.
+    Accepted(Request<RecvStream>, SendResponse<Bytes>),
     /// Looks at its window.
     Stalled,
     /// Tells the client that it ends.
     Farewell,
     /// Ends.
     End,
-}
-
-/// A stream that the client has begun.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "returned and taken apart at once, never kept; a box would cost each stream"
-)]
-enum Accepted {
-    /// For the direct driver.
-    Stream(Request<RecvStream>, SendResponse<Bytes>),
-    /// For Pingora.
-    Session(Box<HttpSession>),
-    /// Pingora has answered with 400 or a reset, and shows nothing of the request.
-    Rejected,
 }
 
 /// How long no stream has been open.
@@ -146,8 +117,8 @@ struct Idle {
 
 impl Idle {
     /// Whether the client has still to get something, and gets it.
-    fn is_sending(&mut self, link: &Link, now: Instant) -> bool {
-        let Some(arrived) = link.on_its_way() else { return false };
+    fn is_sending(&mut self, socket: RawFd, now: Instant) -> bool {
+        let Some(arrived) = on_its_way(socket) else { return false };
         match self.arrived {
             Some((before, since)) if before == arrived => now < since + WRITE_TIMEOUT,
             _ => {
@@ -161,26 +132,23 @@ impl Idle {
 impl Http2 {
     pub(crate) fn new(worker: Arc<Worker>, info: Arc<ConnectionInfo>) -> Self {
         let (streams, malformed) = (Arc::default(), Rate::new(MALFORMED, MALFORMED_LEAK));
-        Self { worker, engine: None, info, streams, served: 0, farewell: false, made_up: 0, malformed }
+        Self { worker, info, streams, served: 0, farewell: false, made_up: 0, malformed }
     }
 
     /// Serves streams until the connection ends, and gives the client time to say its own farewell.
     pub(crate) async fn serve(self, wire: Box<Wire>) {
-        let digest = link::Client::digest(self.info.clone(), None, Some(self.streams.clone()));
-        let link = Link::opaque();
-        link.set_descriptor(wire.transport.descriptor());
-        let lease = Lease::of_frames(wire, Frames::new(), link.clone(), digest.clone());
-        self.run(lease, &link, digest).await;
-        if let Some(back) = link.take_home() {
-            back.wire.linger(FAREWELL).await;
+        let home = Home::default();
+        let socket = wire.transport.descriptor();
+        self.run(Stream::new(wire, home.clone()), socket).await;
+        if let Some(wire) = home.take() {
+            wire.linger(FAREWELL).await;
         }
     }
 
-    async fn run(mut self, lease: Lease, link: &Link, digest: Arc<ProxyDigest>) {
-        let digest = Arc::new(Digest { proxy_digest: Some(digest), ..Digest::default() });
+    /// `socket` is the client's, for as long as the connection lives.
+    async fn run(mut self, stream: Stream, socket: RawFd) {
         let (options, patience) = self.options();
-        let io: Stream = Box::new(lease);
-        let Ok(Ok(mut connection)) = timeout(patience, options.handshake(io)).await else { return };
+        let Ok(Ok(mut connection)) = timeout(patience, options.handshake(stream)).await else { return };
         let worker = self.worker.clone();
         // One that began while the program ends has had no chance to ask for anything yet.
         let last_word = match worker.drain.shared().phase() {
@@ -191,10 +159,12 @@ impl Http2 {
         loop {
             self.make_up(&mut connection);
             let event = {
-                let mut accepting = pin!(accept(worker.driver, &mut connection, &digest));
                 poll_fn(|cx| {
-                    if let Poll::Ready(accepted) = accepting.as_mut().poll(cx) {
-                        return Poll::Ready(accepted.map_or(Event::End, Event::Accepted));
+                    if let Poll::Ready(accepted) = connection.poll_accept(cx) {
+                        return Poll::Ready(match accepted {
+                            Some(Ok((request, reply))) => Event::Accepted(request, reply),
+                            _ => Event::End,
+                        });
                     }
                     // Once it is told, what comes next is that idle connections have less time.
                     let phase = if self.farewell { Phase::Closing } else { last_word };
@@ -202,7 +172,7 @@ impl Http2 {
                     if reached && !self.farewell {
                         return Poll::Ready(Event::Farewell);
                     }
-                    let idle = self.poll_idle(cx, link, &mut idle);
+                    let idle = self.poll_idle(cx, socket, &mut idle);
                     if self.streams.stalled() != self.made_up {
                         return Poll::Ready(Event::Stalled);
                     }
@@ -214,7 +184,7 @@ impl Http2 {
                 .await
             };
             match event {
-                Event::Accepted(accepted) => self.stream(accepted, &mut connection),
+                Event::Accepted(request, reply) => self.stream(request, reply, &mut connection),
                 Event::Stalled => {}
                 Event::Farewell => {
                     idle.since = None;
@@ -226,7 +196,7 @@ impl Http2 {
     }
 
     /// Ready when no stream has been open for as long as a connection may be idle.
-    fn poll_idle(&self, cx: &mut Context<'_>, link: &Link, idle: &mut Idle) -> Poll<()> {
+    fn poll_idle(&self, cx: &mut Context<'_>, socket: RawFd, idle: &mut Idle) -> Poll<()> {
         if !self.streams.poll_none(cx) {
             (idle.since, idle.arrived) = (None, None);
             return Poll::Pending;
@@ -244,7 +214,7 @@ impl Http2 {
         let since = *idle.since.get_or_insert_with(Instant::now);
         ready!(idle.alarm.poll(cx, since + patience));
         // A stream has ended when `h2` has its last piece, which a slow client gets a good deal later.
-        if !self.farewell || !idle.is_sending(link, Instant::now()) {
+        if !self.farewell || !idle.is_sending(socket, Instant::now()) {
             return Poll::Ready(());
         }
         let now = *idle.since.insert(Instant::now());
@@ -254,7 +224,7 @@ impl Http2 {
     /// Opens the connection's window by what stalled streams hold of it.
     fn make_up(&mut self, connection: &mut Connection) {
         let stalled = self.streams.stalled();
-        if stalled != self.made_up && self.worker.driver.is_direct(UpstreamProtocol::Http) {
+        if stalled != self.made_up {
             self.made_up = stalled;
             let more = u32::try_from(stalled).unwrap_or(u32::MAX).saturating_mul(STREAM_WINDOW);
             connection.set_target_window_size(CONNECTION_WINDOW.saturating_add(more).min(i32::MAX as u32));
@@ -263,16 +233,12 @@ impl Http2 {
 
     fn options(&self) -> (Builder, Duration) {
         let tuning = self.worker.state.tuning.load();
-        let window = match self.worker.driver.is_direct(UpstreamProtocol::Http) {
-            true => CONNECTION_WINDOW,
-            false => PROXY_WINDOW,
-        };
         let mut options = Builder::new();
         options
             .max_concurrent_streams(tuning.http2_max_concurrent_streams)
             .max_header_list_size(head_list(&Limits::of(&tuning)))
             .initial_window_size(STREAM_WINDOW)
-            .initial_connection_window_size(window)
+            .initial_connection_window_size(CONNECTION_WINDOW)
             .data_frame_budget(PIECES)
             .max_send_buffer_size(SEND_BUFFER)
             .max_pending_accept_reset_streams(RESETS)
@@ -280,7 +246,12 @@ impl Http2 {
         (options, tuning.client_header_timeout)
     }
 
-    fn stream(&mut self, accepted: Accepted, connection: &mut Connection) {
+    fn stream(
+        &mut self,
+        request: Request<RecvStream>,
+        mut reply: SendResponse<Bytes>,
+        connection: &mut Connection,
+    ) {
         self.served = self.served.saturating_add(1);
         let (most, last) = {
             let tuning = self.worker.state.tuning.load();
@@ -291,32 +262,16 @@ impl Http2 {
         if !refused && self.streams.are_cancelled_too_often() {
             return connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
         }
-        match accepted {
-            Accepted::Stream(_, mut reply) if refused => reply.send_reset(Reason::REFUSED_STREAM),
-            Accepted::Session(mut session) if refused => session.shutdown_with_reason(Reason::REFUSED_STREAM),
-            Accepted::Stream(request, reply) => self.serve_stream(request, reply, connection),
-            Accepted::Session(session) => {
-                let open = self.streams.open();
-                let worker = self.worker.clone();
-                let engine = self.engine.get_or_insert_with(|| proxy::engine(&worker)).clone();
-                tokio::spawn(async move {
-                    let _open = (open, worker.drain.shared().request());
-                    engine.process_new_http(ServerSession::new_http2(*session), &proxy::never()).await;
-                });
-            }
-            Accepted::Rejected => {
-                let (mut exchange, answer) =
-                    Exchange::refuse(&self.worker.state, &self.info, b"", 0, StatusCode::BAD_REQUEST);
-                exchange.end(Outcome { status: Some(answer.status), ..Outcome::default() });
-                self.count_malformed(connection);
-            }
+        match refused {
+            true => reply.send_reset(Reason::REFUSED_STREAM),
+            false => self.serve_stream(request, reply, connection),
         }
         if (last || self.worker.drain.is_draining()) && !self.farewell {
             self.say_farewell(connection);
         }
     }
 
-    /// Serves a stream without Pingora.
+    /// Begins to serve a stream.
     fn serve_stream(
         &mut self,
         request: Request<RecvStream>,
@@ -401,16 +356,4 @@ async fn serve_stream(worker: &Worker, info: &Arc<ConnectionInfo>, head: Head, c
 fn head_list(limits: &Limits) -> u32 {
     let bytes = limits.head.saturating_mul(2).saturating_add(MAX_FIELDS * 32);
     u32::try_from(bytes).unwrap_or(u32::MAX)
-}
-
-/// The next stream; `None` when the connection has ended.
-async fn accept(driver: Driver, connection: &mut Connection, digest: &Arc<Digest>) -> Option<Accepted> {
-    if driver.is_direct(UpstreamProtocol::Http) {
-        let (request, reply) = connection.accept().await?.ok()?;
-        return Some(Accepted::Stream(request, reply));
-    }
-    Some(match HttpSession::from_h2_conn(connection, digest.clone()).await.ok()?? {
-        H2Accept::Session(session) => Accepted::Session(Box::new(session)),
-        H2Accept::Rejected => Accepted::Rejected,
-    })
 }

@@ -21,6 +21,8 @@
 
 use std::task::{Context, Poll};
 
+use http::HeaderMap;
+
 use crate::io::limits::Limits;
 use crate::message::response::Response;
 use crate::pipeline::{Answer, FailureKind};
@@ -70,8 +72,17 @@ pub(crate) trait Downstream {
         bytes: &[u8],
     ) -> Result<Passed, FailureKind>;
 
-    /// A body without a framing of its own is complete.
-    fn end(&mut self, cx: &mut Context<'_>, response: &Response) -> Result<(), FailureKind>;
+    /// A body without a framing of its own is complete, with these trailers behind it.
+    fn end(
+        &mut self,
+        cx: &mut Context<'_>,
+        response: &Response,
+        trailers: Option<&HeaderMap>,
+    ) -> Result<(), FailureKind>;
+
+    /// The response was a switch to another protocol: from now on what comes is no request body, and its end is that of
+    /// the connection.
+    fn switched(&mut self) {}
 
     /// The endpoint takes nothing of the request body, or takes some again.
     fn set_stalled(&mut self, _: bool) {}

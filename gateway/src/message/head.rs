@@ -76,8 +76,6 @@ pub(crate) struct Head {
     pub(crate) names: FieldNames,
     /// Bytes of the head as it was sent.
     pub(crate) length: usize,
-    /// Bytes of the head in origin form.
-    pub(crate) origin_length: usize,
 }
 
 /// What a policy has put in the place of what was received.
@@ -204,7 +202,6 @@ impl Head {
             fields: list,
             names,
             length: bytes.len(),
-            origin_length: bytes.len(),
         })
     }
 
@@ -237,9 +234,10 @@ impl Head {
         self.edited = Edited::default();
     }
 
-    /// The head in origin form.
+    /// The head in origin form, as long as nobody has changed it.
+    #[cfg(test)]
     pub(crate) fn text(&self) -> &[u8] {
-        &self.fields.text()[..self.origin_length]
+        self.fields.text()
     }
 }
 

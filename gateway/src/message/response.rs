@@ -54,6 +54,13 @@ pub(crate) enum Delivery {
 pub(crate) struct BadHead;
 
 impl Response {
+    /// A head without fields, which was read elsewhere.
+    pub(crate) fn of(status: StatusCode, reason: &str, framing: Framing) -> Self {
+        let mut fields = FieldList::default();
+        fields.push_text(reason);
+        Self { status, reason: 0..reason.len(), fields, framing, keeps_alive: true, ..Self::default() }
+    }
+
     /// Reads a head at the start of `bytes`, which answers a request of this method. Gives its length, or
     /// nothing while it is not complete.
     pub(crate) fn read(&mut self, bytes: &[u8], method: &Method) -> Result<Option<usize>, BadHead> {

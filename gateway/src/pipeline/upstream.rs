@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use http::StatusCode;
+use sluice_config::UpstreamProtocol;
 
 use super::answer::Answer;
 use super::attempts::{DEFAULT_RETRY, DEFAULT_TIMEOUTS, Rules, pick};
@@ -135,6 +136,11 @@ impl Exchange {
             true => Next::Retry,
             false => Next::Relay,
         }
+    }
+
+    /// What the endpoints of this request speak, once it is to be forwarded.
+    pub fn protocol(&self) -> Option<UpstreamProtocol> {
+        self.pool().map(|pool| pool.protocol())
     }
 
     fn pool(&self) -> Option<&Arc<Pool>> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Buf;
-use http::{StatusCode, Version};
+use http::{HeaderMap, StatusCode, Version};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::downstream::MAX_DRAIN;
@@ -20,13 +20,14 @@ use crate::io::limits::STALL;
 use crate::io::scratch;
 use crate::io::transport::has_left;
 use crate::io::wire::Wire;
+use crate::message::field_list::line;
 use crate::message::field_names::FieldNames;
 use crate::message::framing::Framing;
 use crate::message::framing::Taken;
 use crate::message::head::Head;
 use crate::message::response::Delivery;
 use crate::message::response::Response;
-use crate::message::trailers::Section;
+use crate::message::trailers::{self, Section};
 use crate::pipeline::{Answer, FailureKind};
 use crate::worker::Worker;
 
@@ -199,6 +200,7 @@ impl Downstream for Client {
         pass: impl FnOnce(&mut Context<'_>, &[u8], usize),
     ) -> Poll<Result<(), FailureKind>> {
         let Self { wire, framing, names, request_trailers, .. } = self;
+        let opaque = *framing == Framing::Opaque;
         let read = |bytes: &[u8], cx: &mut Context<'_>| {
             let mut data = 0;
             let read =
@@ -218,17 +220,22 @@ impl Downstream for Client {
             wire.ahead.advance(taken);
             return Poll::Ready(Ok(()));
         }
-        scratch::read(|buffer| {
+        let ended = ready!(scratch::read(|buffer| {
             let mut buf = ReadBuf::new(buffer);
             let polled = ready!(Pin::new(&mut wire.transport).poll_read(cx, &mut buf));
-            if polled.is_err() || buf.filled().is_empty() {
+            let bytes = buf.filled();
+            if polled.is_err() || bytes.is_empty() && !opaque {
                 return Poll::Ready(Err(FailureKind::Client));
             }
-            let bytes = buf.filled();
             let taken = read(bytes, cx)?;
             wire.ahead.extend_from_slice(&bytes[taken..]);
-            Poll::Ready(Ok(()))
-        })
+            Poll::Ready(Ok(bytes.is_empty()))
+        }))?;
+        if ended {
+            // Of what has no end of its own.
+            *framing = Framing::NONE;
+        }
+        Poll::Ready(Ok(()))
     }
 
     /// What comes behind the request is the next one, or the client's going away.
@@ -285,11 +292,29 @@ impl Downstream for Client {
         scratch::write(|out| self.pass_behind(cx, response, out, bytes))
     }
 
-    fn end(&mut self, cx: &mut Context<'_>, response: &Response) -> Result<(), FailureKind> {
-        match response.delivery {
-            Delivery::Chunked => self.send(cx, &mut b"0\r\n\r\n".to_vec(), &[], true).map_err(gone),
-            Delivery::AsIs | Delivery::UntilClose => Ok(()),
+    fn end(
+        &mut self,
+        cx: &mut Context<'_>,
+        response: &Response,
+        trailers: Option<&HeaderMap>,
+    ) -> Result<(), FailureKind> {
+        if response.delivery != Delivery::Chunked {
+            return Ok(());
         }
+        let mut out = b"0\r\n".to_vec();
+        for (name, value) in trailers.into_iter().flatten() {
+            let name = name.as_str().as_bytes();
+            if trailers::passes(name, FieldNames::ANY) {
+                line(&mut out, name, value.as_bytes());
+            }
+        }
+        out.extend_from_slice(b"\r\n");
+        self.send(cx, &mut out, &[], true).map_err(gone)
+    }
+
+    fn switched(&mut self) {
+        self.framing = Framing::Opaque;
+        self.keep = false;
     }
 
     fn answer(&mut self, cx: &mut Context<'_>, answer: &Answer, bare: bool) -> Result<(), FailureKind> {

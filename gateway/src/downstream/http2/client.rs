@@ -320,7 +320,16 @@ impl Downstream for Client {
         Ok(passed)
     }
 
-    fn end(&mut self, _: &mut Context<'_>, _: &Response) -> Result<(), FailureKind> {
+    fn end(
+        &mut self,
+        _: &mut Context<'_>,
+        _: &Response,
+        trailers: Option<&HeaderMap>,
+    ) -> Result<(), FailureKind> {
+        let passing = trailers.into_iter().flatten();
+        let passing = passing.map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
+        let trailers = map(passing.filter(|(name, _)| trailers::passes(name, FieldNames::ANY)), 0);
+        self.trailers = Some(trailers).filter(|trailers| !trailers.is_empty());
         self.complete = true;
         self.deliver()
     }

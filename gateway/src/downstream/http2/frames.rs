@@ -38,7 +38,7 @@ const PRIORITY: u8 = 32;
 
 /// Where in its frames a connection is.
 #[derive(Debug)]
-pub(crate) struct Frames {
+pub(super) struct Frames {
     /// Bytes of the present payload that have not come yet and that pass as they are.
     payload: usize,
     /// What has come of a frame that has to be whole before it passes, and how long that is.
@@ -63,7 +63,7 @@ enum Course {
 }
 
 impl Frames {
-    pub(crate) fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             payload: PREFACE,
             partial: Vec::new(),
@@ -76,7 +76,7 @@ impl Frames {
     }
 
     /// Reads what `h2` is to see. As with any reader, nothing at all is the end.
-    pub(crate) fn poll_read(
+    pub(super) fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
         mut from: impl AsyncRead + Unpin,

@@ -128,7 +128,7 @@ impl<D: Downstream> Relay<'_, D> {
             return Err(FailureKind::Broken);
         }
         download.state = Receiving::Done;
-        self.downstream.end(cx, &download.response)
+        self.downstream.end(cx, &download.response, None)
     }
 
     fn receive(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Result<Option<End>, FailureKind> {

@@ -5,31 +5,25 @@ use std::sync::Arc;
 use http::StatusCode;
 use pingora_core::{Error, ErrorType};
 use pingora_proxy::Session;
+use sluice_config::UpstreamProtocol;
 use tokio::time::Instant;
 
 use super::Result;
+use super::carried::Handle;
 use super::l4::Connector;
-use crate::downstream::http2::Streams;
-use crate::downstream::link::{Client, Link};
-use crate::pipeline::{Answer, Exchange, Failure, MOST_INTERIM, Next};
+use crate::pipeline::{Exchange, Failure, MOST_INTERIM, Next};
 
 /// The state of one request in Pingora's phases.
 #[derive(Default)]
 pub(crate) struct Context {
-    /// The pipeline's state; boxed, because Pingora moves this about.
-    pub(super) exchange: Option<Box<Exchange>>,
-    /// The HTTP/1 connection; `None` for HTTP/2.
-    pub(super) link: Option<Arc<Link>>,
-    /// The streams of an HTTP/2 connection; `None` for HTTP/1.
-    pub(super) streams: Option<Arc<Streams>>,
-    /// What `fail_to_proxy` shall send.
-    pub(super) answer: Option<Answer>,
+    /// What it shares with whoever waits for it.
+    handle: Option<Handle>,
     /// What the pipeline said to a response head that is not relayed.
     pub(super) pending: Option<Next>,
+    /// What the present attempt speaks.
+    pub(super) protocol: Option<UpstreamProtocol>,
     /// The connection to the endpoint is not kept.
     pub(super) upstream_close: bool,
-    /// An answer of our own went out whole.
-    pub(super) answered: bool,
     /// Interim responses so far.
     interims: u32,
     /// What makes the connection of the present attempt, where Pingora has none.
@@ -39,22 +33,21 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// Finds the connection that the session came from.
-    pub(super) fn attach(&mut self, session: &Session) -> Result<()> {
-        let client = client(session)?;
-        if let Some(link) = &client.http1 {
-            link.begin();
-            self.link = Some(link.clone());
-        }
-        self.streams = client.http2.clone();
-        Ok(())
+    /// Finds the request that the session is about.
+    pub(super) fn attach(&mut self, session: &Session) {
+        self.handle = Handle::of(session).cloned();
     }
 
-    /// The pipeline's state. There is one in all phases after `request_filter`.
-    pub(super) fn exchange(&mut self) -> Result<&mut Exchange> {
-        self.exchange.as_deref_mut().ok_or_else(|| {
-            Error::explain(ErrorType::InternalError, "a phase before the request was taken in")
-        })
+    /// What is carried. It is there in all phases after the first.
+    pub(super) fn handle(&self) -> Result<&Handle> {
+        self.handle
+            .as_ref()
+            .ok_or_else(|| Error::explain(ErrorType::InternalError, "a session that is not ours"))
+    }
+
+    /// A step of the pipeline.
+    pub(super) fn exchange<T>(&self, step: impl FnOnce(&mut Exchange) -> T) -> Result<T> {
+        Ok(step(&mut self.handle()?.get().exchange))
     }
 
     /// Counts an interim response; false when there are too many.
@@ -63,38 +56,22 @@ impl Context {
         self.interims <= MOST_INTERIM
     }
 
-    /// Whether the client has left. One of HTTP/2 takes its stream back, of which Pingora does not tell.
-    pub(super) fn has_left(&self) -> bool {
-        self.link.as_ref().is_some_and(|link| link.has_left())
-    }
-
-    pub(super) fn failed(&mut self, failure: Failure) -> Next {
-        self.exchange.as_deref_mut().map_or(Next::Abort, |exchange| exchange.failed(failure))
+    pub(super) fn failed(&self, failure: Failure) -> Next {
+        self.exchange(|exchange| exchange.failed(failure)).unwrap_or(Next::Abort)
     }
 
     /// Makes Pingora do what the pipeline says.
-    pub(super) fn follow(&mut self, next: Next, mut error: Box<Error>) -> Box<Error> {
-        tracing::debug!(%error, ?next, "a try failed");
+    pub(super) fn follow(&self, next: Next, mut error: Box<Error>) -> Box<Error> {
+        tracing::debug!(%error, ?next, "an attempt failed");
         error.set_retry(matches!(next, Next::Retry));
-        if let Next::Answer(answer) = next {
-            self.answer = Some(answer);
+        if let (Next::Answer(answer), Ok(handle)) = (next, self.handle()) {
+            handle.get().answer = Some(answer);
         }
         error
     }
 }
 
-/// The connection behind a session.
-pub(super) fn client(session: &Session) -> Result<&Client> {
-    Client::of(session.digest().and_then(|digest| digest.proxy_digest.as_deref()))
-        .ok_or_else(|| Error::explain(ErrorType::InternalError, "a session without our own stream"))
-}
-
 /// Whether more heads follow one with this status (RFC 9110 §15.2).
 pub(super) fn is_interim(status: StatusCode) -> bool {
     status.is_informational() && status != StatusCode::SWITCHING_PROTOCOLS
-}
-
-/// Whether a response has begun to go to the client.
-pub(super) fn responded(session: &Session) -> bool {
-    session.response_written().is_some_and(|head| !is_interim(head.status))
 }

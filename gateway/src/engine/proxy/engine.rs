@@ -18,7 +18,7 @@ use crate::state::State;
 use crate::worker::Worker;
 
 /// Pingora's proxy with our phases.
-pub(crate) type Engine = HttpProxy<Proxy>;
+pub(super) type Engine = HttpProxy<Proxy>;
 
 /// A certificate authority of which nobody has the key, in a file that exists in memory alone.
 ///
@@ -53,13 +53,13 @@ pub(crate) fn prepare() -> io::Result<()> {
 
 /// Pingora's own sign of the end, which never comes: the end is our business. Its sender lives as long as the process:
 /// Pingora takes a dropped one for a signal.
-pub(crate) fn never() -> ShutdownWatch {
+pub(super) fn never() -> ShutdownWatch {
     static NEVER: LazyLock<watch::Sender<bool>> = LazyLock::new(|| watch::Sender::new(false));
     NEVER.subscribe()
 }
 
 /// The proxy of a worker, on whose thread this is called. Its pool has the size that is configured now.
-pub(crate) fn engine(worker: &Worker) -> Arc<Engine> {
+pub(super) fn engine(worker: &Worker) -> Arc<Engine> {
     let pool = pool_size(&worker.state, worker.idle);
     ENGINE.with_borrow_mut(|current| match current {
         Some(current) if current.pool == pool => current.engine.clone(),
@@ -100,11 +100,8 @@ fn make(worker: &Worker, pool: usize) -> Arc<Engine> {
         max_retries: 2 * MOST_ATTEMPTS as usize,
         ..ServerConf::default()
     };
-    let mut engine = http_proxy(
-        &Arc::new(conf),
-        Proxy::new(worker.state.clone(), worker.drain.shared().clone(), worker.idle),
-    );
-    // So that CONNECT reaches us, who refuse it with our own page.
+    let mut engine = http_proxy(&Arc::new(conf), Proxy::new(worker.drain.shared().clone()));
+    // What is forwarded was judged before, and Pingora is to have no opinion about it.
     let mut options = HttpServerOptions::default();
     options.allow_connect_method_proxying = true;
     engine.server_options = Some(options);

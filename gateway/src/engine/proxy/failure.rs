@@ -2,7 +2,7 @@
 
 use pingora_core::{Error, ErrorSource, ErrorType};
 
-use super::l4::{LEFT, NO_ROOM, Stage};
+use super::l4::{NO_ROOM, Stage};
 use crate::pipeline::{Failure, FailureKind};
 
 /// Pingora's words for a connection that ended before any byte of the response was in. Its error types do not
@@ -11,9 +11,8 @@ use crate::pipeline::{Failure, FailureKind};
 const NOTHING_READ: &str = "bytes already read: 0";
 
 /// No connection came about. `stage` is how far it had come.
-pub(super) fn to_connect(error: &Error, stage: Stage, response_started: bool) -> Failure {
+pub(super) fn to_connect(error: &Error, stage: Stage) -> Failure {
     let kind = match (error.etype(), stage) {
-        (etype, _) if *etype == LEFT => FailureKind::Client,
         (etype, _) if *etype == NO_ROOM => FailureKind::Shortage,
         (_, Stage::Waiting) => FailureKind::Shortage,
         (ErrorType::ConnectTimedout, Stage::Tcp) => FailureKind::ConnectTimeout,
@@ -23,7 +22,7 @@ pub(super) fn to_connect(error: &Error, stage: Stage, response_started: bool) ->
         }
         (_, Stage::Tls) => FailureKind::Handshake,
     };
-    Failure { response_started, ..before_connecting(kind) }
+    before_connecting(kind)
 }
 
 /// Something failed before there was an attempt to connect.
@@ -31,18 +30,16 @@ pub(super) fn before_connecting(kind: FailureKind) -> Failure {
     Failure { kind, stale: false, sent: false, replayable: true, response_started: false }
 }
 
-/// A connection broke, or one of the two sides misbehaved. `malformed` says that the client's body did.
+/// A connection broke, or one of the two sides misbehaved. `known` is what the client's side says of it.
 pub(super) fn while_proxying(
     error: &Error,
-    malformed: bool,
+    known: Option<FailureKind>,
     reused: bool,
     replayable: bool,
     response_started: bool,
 ) -> Failure {
     let kind = match (error.esource(), error.etype()) {
-        (ErrorSource::Downstream, _) if malformed => FailureKind::ClientMalformed,
-        (ErrorSource::Downstream, ErrorType::ReadTimedout) => FailureKind::ClientTimeout,
-        (ErrorSource::Downstream, _) => FailureKind::Client,
+        (ErrorSource::Downstream, _) => known.unwrap_or(FailureKind::Client),
         (_, ErrorType::ReadTimedout) => FailureKind::ReadTimeout,
         (_, ErrorType::WriteTimedout) => FailureKind::SendTimeout,
         (
@@ -92,11 +89,11 @@ mod tests {
     #[tokio::test]
     async fn only_an_untouched_pooled_connection_is_stale() {
         let error = error_after(b"").await;
-        assert!(while_proxying(&error, false, true, true, false).stale);
-        assert!(!while_proxying(&error, false, false, true, false).stale);
+        assert!(while_proxying(&error, None, true, true, false).stale);
+        assert!(!while_proxying(&error, None, false, true, false).stale);
         let error = error_after(b"HTTP/1.1 2").await;
-        assert!(!while_proxying(&error, false, true, true, false).stale);
-        assert_eq!(while_proxying(&error, false, true, true, false).kind, FailureKind::Broken);
+        assert!(!while_proxying(&error, None, true, true, false).stale);
+        assert_eq!(while_proxying(&error, None, true, true, false).kind, FailureKind::Broken);
     }
 
     #[tokio::test]
@@ -106,8 +103,8 @@ mod tests {
         let mut session = HttpSession::new(Box::new(client));
         let request = RequestHeader::build("GET", b"/", None).unwrap();
         let error = session.write_request_header(Box::new(request)).await.unwrap_err().into_up();
-        assert!(while_proxying(&error, false, true, true, false).stale);
-        assert!(!while_proxying(&error, false, false, true, false).stale);
+        assert!(while_proxying(&error, None, true, true, false).stale);
+        assert!(!while_proxying(&error, None, false, true, false).stale);
     }
 
     #[test]
@@ -119,12 +116,15 @@ mod tests {
             (up(ErrorType::WriteTimedout), FailureKind::SendTimeout),
             (up(ErrorType::ConnectionClosed), FailureKind::Broken),
             (up(ErrorType::InvalidHTTPHeader), FailureKind::InvalidHead),
-            (down(ErrorType::ReadTimedout), FailureKind::ClientTimeout),
+            (down(ErrorType::ReadTimedout), FailureKind::Client),
             (down(ErrorType::ConnectionClosed), FailureKind::Client),
             (down(ErrorType::WriteTimedout), FailureKind::Client),
         ] {
-            assert_eq!(while_proxying(&error, false, false, true, false).kind, kind);
+            assert_eq!(while_proxying(&error, None, false, true, false).kind, kind);
         }
+        let slow = Some(FailureKind::ClientTimeout);
+        let told = while_proxying(&down(ErrorType::ReadError), slow, false, true, false);
+        assert_eq!(told.kind, FailureKind::ClientTimeout, "the client's side knows better");
         for (etype, stage, kind) in [
             (ErrorType::ConnectTimedout, Stage::Tcp, FailureKind::ConnectTimeout),
             (ErrorType::ConnectError, Stage::Tcp, FailureKind::Connect),
@@ -133,9 +133,8 @@ mod tests {
             (ErrorType::ConnectTimedout, Stage::Tls, FailureKind::HandshakeTimeout),
             (ErrorType::ConnectTimedout, Stage::Waiting, FailureKind::Shortage),
             (NO_ROOM, Stage::Tcp, FailureKind::Shortage),
-            (LEFT, Stage::Tcp, FailureKind::Client),
         ] {
-            assert_eq!(to_connect(&up(etype.clone()), stage, false).kind, kind, "{etype:?} {stage:?}");
+            assert_eq!(to_connect(&up(etype.clone()), stage).kind, kind, "{etype:?} {stage:?}");
         }
     }
 }

@@ -1,9 +1,8 @@
-//! Connections to endpoints for Pingora: made by us, so that they are counted among the descriptors, what we lack is
-//! told from what fails, and a client that leaves meanwhile is let go.
+//! Connections to endpoints for Pingora: made by us, so that they are counted among the descriptors, and what we lack is
+//! told from what fails.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use pingora_core::connectors::L4Connect;
@@ -12,27 +11,19 @@ use pingora_core::protocols::l4::stream::Stream;
 use pingora_core::upstreams::peer::{Tracer, Tracing};
 use pingora_core::{Error, ErrorType};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use super::Result;
 use crate::descriptors::{self, Lack, Place, Wait};
-use crate::downstream::link::Link;
 use crate::drain::Drain;
 
-/// The client has left.
-pub(super) const LEFT: ErrorType = ErrorType::Custom("the client has left");
 /// There is no room for a connection, or something else that we lack for it.
 pub(super) const NO_ROOM: ErrorType = ErrorType::Custom("no room for a connection");
-
-/// Between two looks whether the client has left.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// Makes the connection of one attempt, where Pingora has none.
 #[derive(Debug)]
 pub(super) struct Connector {
     drain: Arc<Drain>,
-    /// The client, where it speaks HTTP/1.
-    link: Option<Arc<Link>>,
     stage: AtomicU8,
 }
 
@@ -49,8 +40,8 @@ pub(super) enum Stage {
 }
 
 impl Connector {
-    pub(super) fn new(drain: Arc<Drain>, link: Option<Arc<Link>>) -> Arc<Self> {
-        Arc::new(Self { drain, link, stage: AtomicU8::new(Stage::Waiting as u8) })
+    pub(super) fn new(drain: Arc<Drain>) -> Arc<Self> {
+        Arc::new(Self { drain, stage: AtomicU8::new(Stage::Waiting as u8) })
     }
 
     /// How far it came.
@@ -59,21 +50,6 @@ impl Connector {
             0 => Stage::Waiting,
             1 => Stage::Tcp,
             _ => Stage::Tls,
-        }
-    }
-
-    fn has_left(&self) -> bool {
-        self.link.as_ref().is_some_and(|link| link.has_left())
-    }
-
-    async fn open(&self, address: std::net::SocketAddr) -> std::io::Result<Option<TcpStream>> {
-        let mut connect = Box::pin(TcpStream::connect(address));
-        loop {
-            match timeout(LOOK, &mut connect).await {
-                Ok(opened) => return opened.map(Some),
-                Err(_) if self.has_left() => return Ok(None),
-                Err(_) => {}
-            }
         }
     }
 }
@@ -90,12 +66,11 @@ impl L4Connect for Connector {
             // Held until the stream itself counts.
             if let Some(_place) = Place::take(self.drain.connections()) {
                 self.stage.store(Stage::Tcp as u8, Relaxed);
-                match self.open(*address).await {
-                    Ok(Some(stream)) => {
+                match TcpStream::connect(*address).await {
+                    Ok(stream) => {
                         self.stage.store(Stage::Tls as u8, Relaxed);
                         return Ok(stream.into());
                     }
-                    Ok(None) => return Err(Error::new(LEFT)),
                     Err(error) => match Lack::of(&error) {
                         Some(Lack::Passing) => {}
                         Some(Lack::Ports) => return Error::e_because(NO_ROOM, "to connect", error),
@@ -106,9 +81,6 @@ impl L4Connect for Connector {
             self.stage.store(Stage::Waiting as u8, Relaxed);
             if !wait.for_descriptor().await {
                 return Err(Error::new(NO_ROOM));
-            }
-            if self.has_left() {
-                return Err(Error::new(LEFT));
             }
         }
     }

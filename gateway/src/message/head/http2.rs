@@ -63,7 +63,6 @@ impl Head {
             method: parts.method.clone(),
             target: start..start + target.len(),
             edited: Edited::default(),
-            origin_length: fields.text().len(),
             fields,
             names,
             length: length(parts),

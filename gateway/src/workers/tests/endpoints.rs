@@ -244,10 +244,6 @@ async fn clients_that_gave_up_were_kept_while_their_endpoint_did_not_take_connec
 
 #[tokio::test]
 async fn streams_that_were_taken_back_were_kept_while_their_endpoint_did_not_take_connections() {
-    if through_proxy() {
-        // Pingora does not tell of streams that are taken back while it connects.
-        return;
-    }
     let deaf = Deaf::new();
     let gateway = Gateway::tuned(&[deaf.address], patient).await;
     let (mut client, _connection) = plain(&gateway).await;

@@ -13,7 +13,7 @@ use super::frames::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, Frames, GOAWAY, HEADERS, PING,
     PROTOCOL_ERROR, REFUSED_STREAM, RST_STREAM, SETTINGS, WINDOW_UPDATE, frame, get, request, reset,
 };
-use super::gateway::{Gateway, through_proxy};
+use super::gateway::Gateway;
 use super::http2::{ask, plain};
 
 const INITIAL_WINDOW: u16 = 4;
@@ -370,9 +370,6 @@ async fn malformed_requests_are_answered_but_not_for_ever() {
 
 #[tokio::test]
 async fn a_body_that_does_not_come_is_408() {
-    if through_proxy() {
-        return;
-    }
     let backend = Backend::new().await;
     let patience = Duration::from_millis(50);
     let gateway = Gateway::tuned(&[backend.address], |tuning| tuning.client_body_timeout = patience).await;

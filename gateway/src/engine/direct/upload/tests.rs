@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 
+use http::HeaderMap;
 use rustls::pki_types::ServerName;
 use sluice_testing::certificate::TestCertificate;
 use tokio::io::AsyncReadExt;
@@ -65,7 +66,7 @@ impl Downstream for Pauses {
         unreachable!("nothing is answered")
     }
 
-    fn end(&mut self, _: &mut Context<'_>, _: &Response) -> Result<(), FailureKind> {
+    fn end(&mut self, _: &mut Context<'_>, _: &Response, _: Option<&HeaderMap>) -> Result<(), FailureKind> {
         unreachable!("nothing is answered")
     }
 

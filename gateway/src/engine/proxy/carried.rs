@@ -1,0 +1,88 @@
+//! What one request shares between Pingora's hooks, its client side and whoever waits for it to be carried.
+//!
+//! All three run in one task, one after the other; the lock is there because Pingora's futures must be `Send`, and is
+//! never waited for. It is held for single steps, never over an await.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use pingora_core::protocols::raw_connect::ProxyDigest;
+use pingora_http::ResponseHeader;
+use pingora_proxy::Session;
+
+use crate::engine::Counts;
+use crate::pipeline::{Answer, Exchange, FailureKind};
+
+/// A request on its way through Pingora.
+#[derive(Debug)]
+pub(super) struct Carried {
+    pub(super) exchange: Exchange,
+    pub(super) counts: Counts,
+    /// What the client is to be told in place of a response.
+    pub(super) answer: Option<Answer>,
+    /// Why its side of the request ended it, where Pingora is told of an error and no more.
+    pub(super) failed: Option<FailureKind>,
+    /// All of the request body that came can be sent again.
+    pub(super) replayable: bool,
+    /// Something of the final response went out.
+    pub(super) started: bool,
+    /// All of it.
+    pub(super) ended: bool,
+    /// The client has been listened to since this was last looked at.
+    pub(super) listening: bool,
+    /// How long an endpoint of HTTP/2 may keep silent. Pingora would count from the head on, while the request body
+    /// still moves.
+    pub(super) read_timeout: Option<Duration>,
+}
+
+/// The handle that Pingora carries about as user data of a session.
+#[derive(Clone, Debug)]
+pub(super) struct Handle(Arc<Mutex<Carried>>);
+
+impl Carried {
+    pub(super) fn new(exchange: Exchange) -> Self {
+        Self {
+            exchange,
+            counts: Counts::default(),
+            answer: None,
+            failed: None,
+            replayable: true,
+            started: false,
+            ended: false,
+            listening: false,
+            read_timeout: None,
+        }
+    }
+}
+
+impl Handle {
+    pub(super) fn new(carried: Carried) -> Self {
+        Self(Arc::new(Mutex::new(carried)))
+    }
+
+    pub(super) fn get(&self) -> MutexGuard<'_, Carried> {
+        lock(&self.0)
+    }
+
+    /// What was carried, once nobody else has a handle.
+    pub(super) fn into_inner(self) -> Option<Carried> {
+        let carried = Arc::into_inner(self.0)?;
+        Some(carried.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The digest that brings it to the hooks.
+    pub(super) fn digest(&self) -> Arc<ProxyDigest> {
+        let response = ResponseHeader::from(http::Response::new(()).into_parts().0);
+        Arc::new(ProxyDigest::new(Box::new(response), Some(Box::new(self.clone()))))
+    }
+
+    /// The handle of a session that is ours.
+    pub(super) fn of(session: &Session) -> Option<&Self> {
+        session.digest()?.proxy_digest.as_ref()?.user_data.as_ref()?.downcast_ref()
+    }
+}
+
+/// Nobody who has panicked comes back to what was locked.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

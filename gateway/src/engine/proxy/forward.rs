@@ -1,0 +1,72 @@
+//! Carries one request through Pingora.
+
+use std::future::{Future, poll_fn};
+use std::mem;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+use std::time::Instant;
+
+use pingora_core::apps::HttpServerApp;
+use pingora_core::protocols::http::ServerSession;
+
+use super::carried::{Carried, Handle, lock};
+use super::engine::{engine, never};
+use super::failure;
+use super::session::Session;
+use crate::engine::downstream::Downstream;
+use crate::engine::watch::Watch;
+use crate::engine::{Counts, Forwarded};
+use crate::message::head::Head;
+use crate::pipeline::{Exchange, FailureKind};
+use crate::worker::Worker;
+
+/// Carries a request to endpoints. Gives back what it was given, with what came of it.
+pub(in crate::engine) async fn forward<D: Downstream + Send + Sync + 'static>(
+    worker: &Worker,
+    downstream: D,
+    exchange: Exchange,
+    head: &Head,
+    counts: &mut Counts,
+) -> (D, Exchange, Forwarded) {
+    let handle = Handle::new(Carried::new(exchange));
+    let side = Arc::new(Mutex::new(downstream));
+    {
+        let session = Session::new(side.clone(), handle.clone(), head, worker);
+        let (engine, never) = (engine(worker), never());
+        let mut run = pin!(engine.process_new_http(ServerSession::new_custom(Box::new(session)), &never));
+        let mut watch = Watch::default();
+        poll_fn(|cx| {
+            if run.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(());
+            }
+            let mut downstream = lock(&side);
+            let mut carried = handle.get();
+            // Pingora listens to the client only while it has nothing else to wait for.
+            let listening = mem::take(&mut carried.listening);
+            let stalled = !listening && !downstream.is_spent();
+            downstream.set_stalled(stalled);
+            if listening || watch.poll(cx, &mut *downstream).is_pending() {
+                return Poll::Pending;
+            }
+            carried.exchange.failed(failure::before_connecting(FailureKind::Client));
+            carried.failed = Some(FailureKind::Client);
+            Poll::Ready(())
+        })
+        .await;
+        // Here all that Pingora has of it is dropped.
+    }
+    let downstream =
+        Arc::into_inner(side).map(|side| side.into_inner().unwrap_or_else(PoisonError::into_inner));
+    let (Some(downstream), Some(carried)) = (downstream, handle.into_inner()) else {
+        unreachable!("Pingora keeps nothing of a session whose future is dropped")
+    };
+    let Carried { exchange, counts: counted, answer, failed, started, ended, .. } = carried;
+    *counts = counted;
+    let forwarded = match answer {
+        _ if ended => Forwarded::Relayed(Instant::now()),
+        Some(answer) if !started && failed != Some(FailureKind::Client) => Forwarded::Answer(answer),
+        _ => Forwarded::Aborted,
+    };
+    (downstream, exchange, forwarded)
+}
