@@ -104,8 +104,8 @@ bench-build: tools
 bench: bench-build ## side by side with nginx, HAProxy, Envoy and Pingora (docs/benchmarks.md)
 	$(BENCH) $(BENCH_FLAGS)
 
-bench-short: bench-build ## three rungs of it in two minutes
-	$(BENCH) --label short --rungs h1,h1-close,tls-h1 --rounds 2 --seconds 2 $(BENCH_FLAGS)
+bench-short: bench-build ## three scenarios of it in two minutes
+	$(BENCH) --label short --scenarios h1,h1-close,tls-h1 --rounds 2 --seconds 2 $(BENCH_FLAGS)
 
 bench-docs: bench-build ## the same as bench, and write the figures into docs/
 	$(BENCH) --write-docs docs $(BENCH_FLAGS)
@@ -115,7 +115,7 @@ GUARD_LIMIT ?= 1.5
 
 bench-guard: tools ## fail when a request costs far more than plain Pingora's
 	$(BENCH_BUILD) --profile quick
-	$(OUT)/quick/bench --label guard --peers vanilla --rungs h1,h1-10k,h1-close --rounds 3 --seconds 2 \
+	$(OUT)/quick/bench --label guard --peers vanilla --scenarios h1,h1-10k,h1-close --rounds 3 --seconds 2 \
 	  --guard $(GUARD_LIMIT)
 
 include lab/lab.mk

@@ -47,15 +47,15 @@ fn smoke_and_sockets_pass() {
 }
 
 /// Pods behind the Service `web` besides those of its own Deployment.
-const GUESTS: &str = r#"
+const TRANSIENT: &str = r#"
 apiVersion: apps/v1
 kind: Deployment
-metadata: {name: guest}
+metadata: {name: transient}
 spec:
   replicas: 2
-  selector: {matchLabels: {app: web, guest: "true"}}
+  selector: {matchLabels: {app: web, transient: "true"}}
   template:
-    metadata: {labels: {app: web, guest: "true"}}
+    metadata: {labels: {app: web, transient: "true"}}
     spec:
       containers:
       - name: echo
@@ -70,11 +70,11 @@ async fn ready(cluster: &Cluster, pods: usize) -> Result<()> {
     cluster.endpoints("web", |all| count(all) == pods).await.map(drop)
 }
 
-/// Takes the guests away and brings others, for as long as it is polled.
-async fn scale_guests(cluster: &Cluster, scaled: &mut u32) -> Result<Infallible> {
+/// Removes the transient Pods and adds others, for as long as it is polled.
+async fn scale_transient(cluster: &Cluster, scaled: &mut u32) -> Result<Infallible> {
     loop {
         for (replicas, pods) in [(0, 2), (2, 4)] {
-            cluster.merge::<Deployment>("guest", json!({"spec": {"replicas": replicas}})).await?;
+            cluster.merge::<Deployment>("transient", json!({"spec": {"replicas": replicas}})).await?;
             ready(cluster, pods).await?;
             *scaled += 1;
         }
@@ -90,14 +90,14 @@ fn sessions_stay_with_the_pods_that_stay() {
             "nginx.ingress.kubernetes.io/affinity-mode": "persistent",
         });
         cluster.merge::<Ingress>("web", json!({"metadata": {"annotations": session}})).await?;
-        cluster.apply(GUESTS).await?;
+        cluster.apply(TRANSIENT).await?;
         ready(cluster, 4).await?;
         let gateway = gateway(cluster, &class).await?;
         let mut scaled = 0;
-        let settings = ["VUS=30", "DURATION=10s", "TRANSIENT=^guest-"];
+        let settings = ["VUS=30", "DURATION=10s", "TRANSIENT=^transient-"];
         tokio::select! {
             ran = k6(cluster, gateway, "sticky.js", &settings) => ran?,
-            failed = scale_guests(cluster, &mut scaled) => match failed {
+            failed = scale_transient(cluster, &mut scaled) => match failed {
                 Ok(never) => match never {},
                 Err(error) => return Err(error),
             },

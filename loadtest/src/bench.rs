@@ -1,9 +1,9 @@
 //! Sluice side by side with other proxies, so that its numbers are honest and can be had by anybody.
 //!
-//! One worker of one proxy at a time runs on one core; the load generator and the origin share another. A *rung*
-//! is one kind of traffic. In each round every rung runs against every peer, one after the other and each with a
+//! One worker of one proxy at a time runs on one core; the load generator and the origin share another. A *scenario*
+//! is one kind of traffic. In each round every scenario runs against every peer, one after the other and each with a
 //! fresh process, in an order that moves on from round to round: whatever drifts on the machine hits all alike.
-//! What is compared is the ratio within a round; what is told is the median over the rounds, with its spread.
+//! Proxies are compared by their ratio within a round; the median over the rounds is reported, with its spread.
 //!
 //! The figure that survives noisy machines is CPU time per request, user and system, of all of the proxy's
 //! processes.
@@ -21,9 +21,9 @@ pub mod peer;
 pub mod picture;
 pub mod quoted;
 pub mod run;
-pub mod rung;
 pub mod sample;
-pub mod scene;
+pub mod scenario;
+pub mod setup;
 pub mod summary;
 pub mod table;
 pub mod tool;

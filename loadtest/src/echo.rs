@@ -1,4 +1,4 @@
-//! Backends for k6: listeners in this process that say who they are and behave as the request tells them
+//! Backends for k6: listeners in this process that say who they are and behave as the request says
 //! ([`sluice_testing::echo`]). [`crate::backend`] has those that answer as cheaply as possible.
 
 use std::net::{IpAddr, SocketAddr};

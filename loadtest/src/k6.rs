@@ -113,7 +113,7 @@ impl K6 {
             .status()
             .await
             .with_context(|| self.missing())?;
-        // A script that k6 cannot run leaves no summary: the exit status tells.
+        // A script that k6 cannot run leaves no summary: the exit status says so.
         let summary = fs::read(&summary).ok().and_then(|text| serde_json::from_slice(&text).ok());
         Ok(Run {
             script,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-/// The longest that is told apart, microseconds. Longer ones count as this.
+/// The longest latency that is recorded as such, in microseconds. Longer ones count as this.
 const LONGEST: u64 = 600_000_000;
 
 /// Latencies of a run.
@@ -14,7 +14,7 @@ pub struct Latencies(Histogram<u64>);
 impl Latencies {
     /// None yet.
     pub fn new() -> Self {
-        // A recorder that grows by itself does not do so for `saturating_record`, which puts what does not fit
+        // A recorder that resizes itself does not do so for `saturating_record`, which puts what does not fit
         // among the shortest: it has its whole range from the start.
         Self(Histogram::new_with_bounds(1, LONGEST, 3).expect("the bounds are within those of the recorder"))
     }

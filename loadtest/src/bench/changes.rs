@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use tokio::time::interval;
 
 use super::peer::ENDPOINTS;
-use super::scene::Scene;
+use super::setup::Setup;
 use crate::manifest::slice;
 
 /// Makes so many changes a second for a while.
 ///
 /// # Errors
 /// The file system refuses.
-pub async fn make(scene: &Scene, rate: u32, duration: Duration) -> anyhow::Result<()> {
+pub async fn make(setup: &Setup, rate: u32, duration: Duration) -> anyhow::Result<()> {
     let started = Instant::now();
     let mut ticks = interval(Duration::from_secs(1) / rate);
     for number in 0_u8.. {
@@ -23,9 +23,9 @@ pub async fn make(scene: &Scene, rate: u32, duration: Duration) -> anyhow::Resul
         }
         // The origin listens on all addresses of the loopback network: each of these is one of its own.
         let fresh = IpAddr::V4(Ipv4Addr::new(127, 64, 0, number % 200 + 1));
-        scene
+        setup
             .manifests
-            .try_write(ENDPOINTS, slice("origin", &[scene.origin.ip(), fresh], scene.origin.port()))?;
+            .try_write(ENDPOINTS, slice("origin", &[setup.origin.ip(), fresh], setup.origin.port()))?;
     }
     Ok(())
 }

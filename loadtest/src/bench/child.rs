@@ -10,7 +10,7 @@ use anyhow::Context;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::peer::Peer;
-use super::scene::{HOST, OUTPUT, Scene};
+use super::setup::{HOST, OUTPUT, Setup};
 use super::usage::{self, Usage};
 use crate::client::Target;
 
@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct Running {
     /// Where it listens, and its files.
-    pub scene: Arc<Scene>,
+    pub setup: Arc<Setup>,
     name: String,
     child: Child,
     family: Vec<u32>,
@@ -34,11 +34,11 @@ impl Running {
     ///
     /// # Errors
     /// It cannot be started, ends, or does not answer in time; what it printed is in the message.
-    pub async fn start(peer: &Peer, scene: Scene, core: usize, through: &[&str]) -> anyhow::Result<Self> {
-        let wanted = peer.command(&scene)?;
-        let log = scene.file("output.log");
+    pub async fn start(peer: &Peer, setup: Setup, core: usize, through: &[&str]) -> anyhow::Result<Self> {
+        let wanted = peer.command(&setup)?;
+        let log = setup.file("output.log");
         // Whatever a proxy prints as its access log goes to a file of the same folder as nginx's.
-        let output = File::create(scene.file(OUTPUT))?;
+        let output = File::create(setup.file(OUTPUT))?;
         let child = Command::new("taskset")
             .args(["-c", &core.to_string()])
             .args(through)
@@ -50,8 +50,8 @@ impl Running {
             .spawn()
             .context("cannot start taskset")?;
         let mut running =
-            Self { scene: Arc::new(scene), name: peer.name().to_owned(), child, family: Vec::new(), log };
-        let target = Target::plain(running.scene.http, HOST);
+            Self { setup: Arc::new(setup), name: peer.name().to_owned(), child, family: Vec::new(), log };
+        let target = Target::plain(running.setup.http, HOST);
         let started = Instant::now();
         while !matches!(target.get_once("/").await, Ok(answer) if answer.status == 200) {
             let ended = running.child.try_wait()?;
@@ -102,7 +102,7 @@ impl Running {
     /// The beginning of what it printed beside the access log.
     fn log(&self) -> String {
         let text = |path: &PathBuf| fs::read_to_string(path).unwrap_or_default();
-        let all = text(&self.log) + &text(&self.scene.file("error.log"));
+        let all = text(&self.log) + &text(&self.setup.file("error.log"));
         all.lines().take(20).collect::<Vec<_>>().join("\n")
     }
 }

@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 
 use super::picture::{self, display};
 use super::quoted::{FIGURES, SOURCE};
-use super::rung::{Field, Load, Rung};
 use super::sample::Sample;
+use super::scenario::{Entrants, Scenario, Traffic};
 use super::summary::{Ratio, Summary};
 use super::table;
 
@@ -23,7 +23,7 @@ const PEERS: [&str; 6] = ["haproxy", "envoy", "nghttpx", "vanilla", "tuned", "ng
 #[derive(Clone, Copy, Debug)]
 pub struct Document<'a> {
     /// Kinds of traffic.
-    pub rungs: &'a [Rung],
+    pub scenarios: &'a [Scenario],
     /// Their figures.
     pub summary: &'a Summary,
     /// Which build of Sluice it is about.
@@ -54,7 +54,7 @@ impl Document<'_> {
         let new = format!("{before}{BEGIN}{}{END}{after}", self.figures()?);
         fs::write(&path, new).with_context(|| format!("cannot write {}", path.display()))?;
         let path = folder.join("benchmarks.svg");
-        fs::write(&path, picture::draw(self.rungs, self.summary, self.own))
+        fs::write(&path, picture::draw(self.scenarios, self.summary, self.own))
             .with_context(|| format!("cannot write {}", path.display()))
     }
 
@@ -87,14 +87,14 @@ impl Document<'_> {
         Ok(text)
     }
 
-    fn main_rungs(&self) -> impl Iterator<Item = &Rung> {
-        self.rungs
-            .iter()
-            .filter(|rung| rung.field != Field::Sluice && !matches!(rung.load, Load::Idle { .. }))
+    fn main_scenarios(&self) -> impl Iterator<Item = &Scenario> {
+        self.scenarios.iter().filter(|scenario| {
+            scenario.entrants != Entrants::Sluice && !matches!(scenario.traffic, Traffic::Idle { .. })
+        })
     }
 
-    fn over_nginx(&self, rung: &str, peer: &str) -> Option<Ratio> {
-        self.summary.ratio((rung, peer), (rung, "nginx"), Sample::cpu)
+    fn over_nginx(&self, scenario: &str, peer: &str) -> Option<Ratio> {
+        self.summary.ratio((scenario, peer), (scenario, "nginx"), Sample::cpu)
     }
 
     fn header(&self, text: &mut String, columns: &[&str]) -> std::fmt::Result {
@@ -116,11 +116,11 @@ impl Document<'_> {
         columns.push("nginx, µs");
         self.header(text, &columns)?;
         columns.pop();
-        for rung in self.main_rungs() {
+        for scenario in self.main_scenarios() {
             let cells: Vec<String> =
-                columns.iter().map(|peer| table::ratio(self.over_nginx(rung.name, peer))).collect();
-            let nginx = self.summary.median(rung.name, "nginx", Sample::cpu).unwrap_or(0.0);
-            writeln!(text, "| {} | {} | {nginx:.1} |", rung.title, cells.join(" | "))?;
+                columns.iter().map(|peer| table::ratio(self.over_nginx(scenario.name, peer))).collect();
+            let nginx = self.summary.median(scenario.name, "nginx", Sample::cpu).unwrap_or(0.0);
+            writeln!(text, "| {} | {} | {nginx:.1} |", scenario.title, cells.join(" | "))?;
         }
         Ok(())
     }
@@ -129,13 +129,15 @@ impl Document<'_> {
         writeln!(text, "\n### Requests a second of one core\n")?;
         let columns = self.columns();
         self.header(text, &columns)?;
-        for rung in self.main_rungs().filter(|rung| !matches!(rung.load, Load::Paced { .. })) {
-            let cell = |peer: &&str| self.summary.median(rung.name, peer, Sample::rate);
+        for scenario in
+            self.main_scenarios().filter(|scenario| !matches!(scenario.traffic, Traffic::Paced { .. }))
+        {
+            let cell = |peer: &&str| self.summary.median(scenario.name, peer, Sample::rate);
             let cells: Vec<String> = columns
                 .iter()
                 .map(|peer| cell(peer).map_or_else(String::new, |rate| format!("{rate:.0}")))
                 .collect();
-            writeln!(text, "| {} | {} |", rung.title, cells.join(" | "))?;
+            writeln!(text, "| {} | {} |", scenario.title, cells.join(" | "))?;
         }
         Ok(())
     }
@@ -144,16 +146,18 @@ impl Document<'_> {
         writeln!(text, "\n### Latency at a fixed rate, milliseconds: p50 / p99 / p99.9\n")?;
         let columns = self.columns();
         self.header(text, &columns)?;
-        for rung in self.rungs.iter().filter(|rung| matches!(rung.load, Load::Paced { .. })) {
+        for scenario in
+            self.scenarios.iter().filter(|scenario| matches!(scenario.traffic, Traffic::Paced { .. }))
+        {
             let cell = |peer: &&str| {
-                let latency = |figure: fn(&Sample) -> f64| self.summary.median(rung.name, peer, figure);
+                let latency = |figure: fn(&Sample) -> f64| self.summary.median(scenario.name, peer, figure);
                 let p50 = latency(|sample| sample.work.latency.unwrap_or_default().p50)?;
                 let p99 = latency(|sample| sample.work.latency.unwrap_or_default().p99)?;
                 let p999 = latency(|sample| sample.work.latency.unwrap_or_default().p999)?;
                 Some(format!("{p50:.2} / {p99:.2} / {p999:.2}"))
             };
             let cells: Vec<String> = columns.iter().map(|peer| cell(peer).unwrap_or_default()).collect();
-            writeln!(text, "| {} | {} |", rung.title, cells.join(" | "))?;
+            writeln!(text, "| {} | {} |", scenario.title, cells.join(" | "))?;
         }
         Ok(())
     }
@@ -162,10 +166,10 @@ impl Document<'_> {
         writeln!(text, "\n### Memory\n")?;
         let columns = self.columns();
         self.header(text, &columns)?;
-        let mut row = |title: &str, rung: &str, figure: fn(&Sample) -> f64, digits: usize| {
+        let mut row = |title: &str, scenario: &str, figure: fn(&Sample) -> f64, digits: usize| {
             let cells: Vec<String> = columns
                 .iter()
-                .map(|peer| self.summary.median(rung, peer, figure))
+                .map(|peer| self.summary.median(scenario, peer, figure))
                 .map(|figure| figure.map_or_else(String::new, |figure| format!("{figure:.digits$}")))
                 .collect();
             match cells.iter().all(String::is_empty) {
@@ -212,8 +216,12 @@ impl Document<'_> {
             "| | ingress-nginx | Sluice | Sluice over ingress-nginx | aim |\n|---|---|---|---|---|"
         )?;
         for quoted in FIGURES {
-            let title = self.rungs.iter().find(|rung| rung.name == quoted.rung).map(|rung| rung.title);
-            if let (Some(title), Some(own)) = (title, self.over_nginx(quoted.rung, self.own)) {
+            let title = self
+                .scenarios
+                .iter()
+                .find(|scenario| scenario.name == quoted.scenario)
+                .map(|scenario| scenario.title);
+            if let (Some(title), Some(own)) = (title, self.over_nginx(quoted.scenario, self.own)) {
                 let aim = quoted.aim.map_or_else(String::new, |aim| format!("at most {aim}"));
                 let ratio = quoted.ratio();
                 writeln!(
@@ -230,17 +238,18 @@ impl Document<'_> {
     fn losses(&self, text: &mut String) -> std::fmt::Result {
         writeln!(text, "\n### What Sluice loses at\n\nWhere another took less CPU time per request:\n")?;
         let mut lost = false;
-        for rung in self.main_rungs() {
+        for scenario in self.main_scenarios() {
             let ahead: Vec<String> = PEERS
                 .into_iter()
                 .filter_map(|peer| {
-                    let ratio = self.summary.ratio((rung.name, self.own), (rung.name, peer), Sample::cpu)?;
+                    let ratio =
+                        self.summary.ratio((scenario.name, self.own), (scenario.name, peer), Sample::cpu)?;
                     (ratio.median > 1.0).then(|| format!("{} ({:.2})", display(peer), ratio.median))
                 })
                 .collect();
             if !ahead.is_empty() {
                 lost = true;
-                writeln!(text, "- {}: {}", rung.title, ahead.join(", "))?;
+                writeln!(text, "- {}: {}", scenario.title, ahead.join(", "))?;
             }
         }
         if !lost {
@@ -255,7 +264,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::bench::rung;
+    use crate::bench::scenario;
     use crate::bench::summary::tests::sample;
 
     #[test]
@@ -266,7 +275,7 @@ mod tests {
             Summary::new(vec![sample(0, "sluice", 30), sample(0, "nginx", 20), sample(0, "haproxy", 60)]);
         let versions = json!({"sluice": "1", "nginx": "2", "haproxy": "3"});
         let document = Document {
-            rungs: &rung::all(),
+            scenarios: &scenario::all(),
             summary: &summary,
             own: "sluice",
             rounds: 1,
@@ -298,7 +307,7 @@ mod tests {
         let summary = Summary::new(samples.map(|(name, cpu)| sample(0, name, cpu)).into());
         let versions = json!({"sluice": "1", "pgo": "1", "nginx": "2", "haproxy": "3"});
         let document = Document {
-            rungs: &rung::all(),
+            scenarios: &scenario::all(),
             summary: &summary,
             own: "sluice",
             rounds: 1,

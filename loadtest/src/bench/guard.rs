@@ -2,8 +2,8 @@
 //! what is plainly wrong, such as an accidental copy of every body, and not for a machine's mood.
 
 use super::machine::Cores;
-use super::rung::Rung;
 use super::sample::Sample;
+use super::scenario::Scenario;
 use super::summary::Summary;
 use super::tool;
 
@@ -25,22 +25,22 @@ pub fn possible() -> anyhow::Result<()> {
     tool::find("wrk", "wrk").map(|_| ())
 }
 
-/// Holds the median ratio of every rung against a limit.
+/// Holds the median ratio of every scenario against a limit.
 ///
 /// # Errors
-/// A rung has no figures.
-pub fn check(rungs: &[Rung], summary: &Summary, own: &str, limit: f64) -> anyhow::Result<Verdict> {
+/// A scenario has no figures.
+pub fn check(scenarios: &[Scenario], summary: &Summary, own: &str, limit: f64) -> anyhow::Result<Verdict> {
     let mut verdict = Verdict::Passed;
     println!();
-    for rung in rungs {
-        let ratio = summary.ratio((rung.name, own), (rung.name, "vanilla"), Sample::cpu);
+    for scenario in scenarios {
+        let ratio = summary.ratio((scenario.name, own), (scenario.name, "vanilla"), Sample::cpu);
         let ratio =
-            ratio.ok_or_else(|| anyhow::anyhow!("{} has no figures beside plain Pingora", rung.name))?;
+            ratio.ok_or_else(|| anyhow::anyhow!("{} has no figures beside plain Pingora", scenario.name))?;
         let holds = ratio.median <= limit;
         let word = if holds { "ok" } else { "FAILED" };
         println!(
             "guard: {}: {:.2} of plain Pingora's CPU time, limit {limit}: {word}",
-            rung.title, ratio.median
+            scenario.title, ratio.median
         );
         if !holds {
             verdict = Verdict::Failed;

@@ -2,7 +2,7 @@
 
 use super::child::Running;
 use super::sample::Idle;
-use super::scene::HOST;
+use super::setup::HOST;
 use crate::client::Target;
 use crate::crowd::{AT_ONCE, open, still};
 use crate::tls::trusting_common;
@@ -16,8 +16,8 @@ const CONNECTIONS: usize = 9_500;
 /// The proxy refuses one.
 pub async fn measure(running: &Running, tls: bool) -> anyhow::Result<Idle> {
     let target = match tls {
-        false => Target::plain(running.scene.http, HOST),
-        true => Target::tls(running.scene.https, HOST, trusting_common()),
+        false => Target::plain(running.setup.http, HOST),
+        true => Target::tls(running.setup.https, HOST, trusting_common()),
     };
     // What the first connections cost once for all is not counted.
     drop(open(&target, AT_ONCE * 4).await?);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Context;
 use sluice_testing::ports;
 
-use super::scene::HOST;
+use super::setup::HOST;
 use crate::client::Target;
 
 /// The origin, ended when dropped. It listens on all loopback addresses, and each of them can be an endpoint.

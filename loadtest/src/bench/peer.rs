@@ -12,7 +12,7 @@ use std::process::Command;
 
 pub use sluice::{Build, ENDPOINTS};
 
-use super::scene::Scene;
+use super::setup::Setup;
 
 /// A proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,15 +71,15 @@ impl Peer {
     ///
     /// # Errors
     /// It is not there, or its configuration cannot be written.
-    pub fn command(&self, scene: &Scene) -> anyhow::Result<Command> {
+    pub fn command(&self, setup: &Setup) -> anyhow::Result<Command> {
         match self {
-            Self::Sluice(build) => sluice::command(build, scene),
-            Self::Nginx => nginx::command(scene),
-            Self::Haproxy => haproxy::command(scene),
-            Self::Envoy => envoy::command(scene),
-            Self::Nghttpx => nghttpx::command(scene),
-            Self::Vanilla => pingora::command("vanilla-pingora", scene),
-            Self::Tuned => pingora::command("tuned-pingora", scene),
+            Self::Sluice(build) => sluice::command(build, setup),
+            Self::Nginx => nginx::command(setup),
+            Self::Haproxy => haproxy::command(setup),
+            Self::Envoy => envoy::command(setup),
+            Self::Nghttpx => nghttpx::command(setup),
+            Self::Vanilla => pingora::command("vanilla-pingora", setup),
+            Self::Tuned => pingora::command("tuned-pingora", setup),
         }
     }
 }

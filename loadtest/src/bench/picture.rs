@@ -1,11 +1,11 @@
-//! The picture for the README: CPU time per request on each rung, nginx as the measure. It follows the reader's
+//! The picture for the README: CPU time per request on each scenario, nginx as the measure. It follows the reader's
 //! light or dark colours and loads nothing.
 
 use std::fmt::Write;
 
 use super::quoted;
-use super::rung::{Field, Load, Rung};
 use super::sample::Sample;
+use super::scenario::{Entrants, Scenario, Traffic};
 use super::summary::Summary;
 
 const WIDTH: f64 = 860.0;
@@ -20,7 +20,7 @@ const GAP: f64 = 12.0;
 const TOP: f64 = 58.0;
 
 const STYLE: &str = "text{font:12px ui-sans-serif,system-ui,sans-serif;fill:#24292f}\
-    .title{font-size:15px;font-weight:600}.rung{font-weight:600}.small{font-size:10px}\
+    .title{font-size:15px;font-weight:600}.scenario{font-weight:600}.small{font-size:10px}\
     .other{fill:#b6bec8}.own{fill:#1f6feb}.quoted{fill:none;stroke:#8c959f;stroke-dasharray:3 2}\
     .line{stroke:#57606a;stroke-dasharray:2 3}\
     @media(prefers-color-scheme:dark){text{fill:#d0d7de}.other{fill:#4d5763}.own{fill:#58a6ff}\
@@ -32,18 +32,18 @@ struct Bar {
     class: &'static str,
 }
 
-/// Draws it; rungs that not everybody takes part in are left out.
-pub fn draw(rungs: &[Rung], summary: &Summary, own: &str) -> String {
+/// Draws it; scenarios that not everybody takes part in are left out.
+pub fn draw(scenarios: &[Scenario], summary: &Summary, own: &str) -> String {
     let mut body = String::new();
     let mut y = TOP;
-    for rung in
-        rungs.iter().filter(|rung| rung.field == Field::All && !matches!(rung.load, Load::Idle { .. }))
-    {
-        let bars = bars(rung, summary, own);
+    for scenario in scenarios.iter().filter(|scenario| {
+        scenario.entrants == Entrants::All && !matches!(scenario.traffic, Traffic::Idle { .. })
+    }) {
+        let bars = bars(scenario, summary, own);
         if bars.is_empty() {
             continue;
         }
-        text(&mut body, 16.0, y + BAR - 3.0, "rung", rung.title);
+        text(&mut body, 16.0, y + BAR - 3.0, "scenario", scenario.title);
         for bar in bars {
             let length = bar.ratio.min(MOST) * UNIT;
             text(&mut body, 225.0, y + BAR - 4.0, "small", &bar.name);
@@ -89,18 +89,18 @@ pub fn draw(rungs: &[Rung], summary: &Summary, own: &str) -> String {
     picture
 }
 
-fn bars(rung: &Rung, summary: &Summary, own: &str) -> Vec<Bar> {
+fn bars(scenario: &Scenario, summary: &Summary, own: &str) -> Vec<Bar> {
     let mut bars: Vec<Bar> = summary
-        .peers(rung.name)
+        .peers(scenario.name)
         .into_iter()
         .filter(|&peer| peer != "nginx")
         .filter_map(|peer| {
-            let ratio = summary.ratio((rung.name, peer), (rung.name, "nginx"), Sample::cpu)?.median;
+            let ratio = summary.ratio((scenario.name, peer), (scenario.name, "nginx"), Sample::cpu)?.median;
             let class = if peer == own { "own" } else { "other" };
             Some(Bar { name: display(peer).to_owned(), ratio, class })
         })
         .collect();
-    if let Some(quoted) = quoted::beside(rung.name).filter(|_| !bars.is_empty()) {
+    if let Some(quoted) = quoted::beside(scenario.name).filter(|_| !bars.is_empty()) {
         bars.push(Bar { name: "ingress-nginx".to_owned(), ratio: quoted.ratio(), class: "quoted" });
     }
     // Sluice first, then from the cheapest on.

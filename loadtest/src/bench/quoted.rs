@@ -10,8 +10,8 @@ pub const SOURCE: &str = "measured by the Sluice project with ingress-nginx 1.15
 /// CPU microseconds per request in one run.
 #[derive(Clone, Copy, Debug)]
 pub struct Quoted {
-    /// The rung that it stands beside.
-    pub rung: &'static str,
+    /// The scenario that it stands beside.
+    pub scenario: &'static str,
     /// ingress-nginx.
     pub ingress_nginx: f64,
     /// Plain nginx.
@@ -29,16 +29,16 @@ impl Quoted {
 
 /// All of them.
 pub const FIGURES: [Quoted; 7] = [
-    Quoted { rung: "h1", ingress_nginx: 29.7, nginx: 12.2, aim: Some(0.5) },
-    Quoted { rung: "h1-10k", ingress_nginx: 45.1, nginx: 16.9, aim: Some(0.5) },
-    Quoted { rung: "h1-1m", ingress_nginx: 1697.0, nginx: 546.0, aim: Some(0.25) },
-    Quoted { rung: "h1-close", ingress_nginx: 45.0, nginx: 31.8, aim: Some(0.85) },
-    Quoted { rung: "tls-h1", ingress_nginx: 27.1, nginx: 17.5, aim: Some(0.6) },
-    Quoted { rung: "tls-h2-10", ingress_nginx: 45.0, nginx: 15.7, aim: Some(0.6) },
-    Quoted { rung: "fixed-5000", ingress_nginx: 40.7, nginx: 20.3, aim: None },
+    Quoted { scenario: "h1", ingress_nginx: 29.7, nginx: 12.2, aim: Some(0.5) },
+    Quoted { scenario: "h1-10k", ingress_nginx: 45.1, nginx: 16.9, aim: Some(0.5) },
+    Quoted { scenario: "h1-1m", ingress_nginx: 1697.0, nginx: 546.0, aim: Some(0.25) },
+    Quoted { scenario: "h1-close", ingress_nginx: 45.0, nginx: 31.8, aim: Some(0.85) },
+    Quoted { scenario: "tls-h1", ingress_nginx: 27.1, nginx: 17.5, aim: Some(0.6) },
+    Quoted { scenario: "tls-h2-10", ingress_nginx: 45.0, nginx: 15.7, aim: Some(0.6) },
+    Quoted { scenario: "fixed-5000", ingress_nginx: 40.7, nginx: 20.3, aim: None },
 ];
 
-/// The figure beside a rung.
-pub fn beside(rung: &str) -> Option<Quoted> {
-    FIGURES.into_iter().find(|quoted| quoted.rung == rung)
+/// The figure beside a scenario.
+pub fn beside(scenario: &str) -> Option<Quoted> {
+    FIGURES.into_iter().find(|quoted| quoted.scenario == scenario)
 }

@@ -1,4 +1,4 @@
-//! The run: rounds of rungs of peers.
+//! The run: rounds of scenarios of peers.
 
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use super::load::{Work, websocket};
 use super::machine::Cores;
 use super::origin::Origin;
 use super::peer::Peer;
-use super::rung::{Load, Rung};
 use super::sample::Sample;
-use super::scene::{HOST, Scene};
+use super::scenario::{Scenario, Traffic};
+use super::setup::{HOST, Setup};
 use super::{changes, idle};
 
 /// How long the load runs before anything is counted: connections, pools and code pages are warm then.
@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug)]
 pub struct Run {
     /// Kinds of traffic.
-    pub rungs: Vec<Rung>,
+    pub scenarios: Vec<Scenario>,
     /// Proxies.
     pub peers: Vec<Peer>,
     /// Rounds.
@@ -46,42 +46,42 @@ pub struct Run {
 impl Run {
     /// About how long it will take.
     pub fn estimate(&self) -> Duration {
-        let each = |rung: &Rung| {
-            let count = self.peers.iter().filter(|peer| rung.takes(peer)).count();
+        let each = |scenario: &Scenario| {
+            let count = self.peers.iter().filter(|peer| scenario.takes(peer)).count();
             let count = u32::try_from(count).unwrap_or(u32::MAX);
-            match rung.load {
-                Load::Idle { .. } => (OVERHEAD + CROWD) * count,
-                _ => (self.length(rung) + WARM_UP + OVERHEAD) * count,
+            match scenario.traffic {
+                Traffic::Idle { .. } => (OVERHEAD + CROWD) * count,
+                _ => (self.length(scenario) + WARM_UP + OVERHEAD) * count,
             }
         };
-        self.rungs.iter().map(each).sum::<Duration>() * u32::try_from(self.rounds).unwrap_or(u32::MAX)
+        self.scenarios.iter().map(each).sum::<Duration>() * u32::try_from(self.rounds).unwrap_or(u32::MAX)
     }
 
-    fn length(&self, rung: &Rung) -> Duration {
-        Duration::from_secs(self.seconds.max(rung.seconds))
+    fn length(&self, scenario: &Scenario) -> Duration {
+        Duration::from_secs(self.seconds.max(scenario.seconds))
     }
 
-    /// Runs it, and tells of each sample as it comes.
+    /// Runs it, and reports each sample as it comes.
     ///
     /// # Errors
-    /// The origin or a load generator does not run. A proxy that fails is told of and left out of that rung.
+    /// The origin or a load generator does not run. A proxy that fails is named on standard error and left out of that scenario.
     pub async fn samples(&self, mut tell: impl FnMut(&Sample)) -> anyhow::Result<Vec<Sample>> {
         let origin = Origin::start().await?;
         let certificate = TestCertificate::new(&[HOST]);
         let mut samples = Vec::new();
         for round in 0..self.rounds {
-            for (place, rung) in self.rungs.iter().enumerate() {
-                let mut peers: Vec<&Peer> = self.peers.iter().filter(|peer| rung.takes(peer)).collect();
+            for (place, scenario) in self.scenarios.iter().enumerate() {
+                let mut peers: Vec<&Peer> = self.peers.iter().filter(|peer| scenario.takes(peer)).collect();
                 let count = peers.len().max(1);
                 peers.rotate_left((round + place) % count);
                 for peer in peers {
-                    let scene = Scene::new(rung.setting, origin.address, certificate.clone())?;
-                    match self.sample(round, rung, peer, scene).await {
+                    let setup = Setup::new(scenario.setting, origin.address, certificate.clone())?;
+                    match self.sample(round, scenario, peer, setup).await {
                         Ok(sample) => {
                             tell(&sample);
                             samples.push(sample);
                         }
-                        Err(error) => eprintln!("{} in {}: {error:#}", peer.name(), rung.name),
+                        Err(error) => eprintln!("{} in {}: {error:#}", peer.name(), scenario.name),
                     }
                 }
             }
@@ -89,12 +89,18 @@ impl Run {
         Ok(samples)
     }
 
-    async fn sample(&self, round: usize, rung: &Rung, peer: &Peer, scene: Scene) -> anyhow::Result<Sample> {
-        let running = Running::start(peer, scene, self.cores.proxy, &[]).await?;
+    async fn sample(
+        &self,
+        round: usize,
+        scenario: &Scenario,
+        peer: &Peer,
+        setup: Setup,
+    ) -> anyhow::Result<Sample> {
+        let running = Running::start(peer, setup, self.cores.proxy, &[]).await?;
         let at_rest = running.memory()?;
         let mut sample = Sample {
             round,
-            rung: rung.name,
+            scenario: scenario.name,
             peer: peer.name().to_owned(),
             work: Work::default(),
             usage: running.cpu_time(),
@@ -103,52 +109,54 @@ impl Run {
             unlogged: 0,
             idle: None,
         };
-        if let Load::Idle { tls } = rung.load {
+        if let Traffic::Idle { tls } = scenario.traffic {
             sample.idle = Some(idle::measure(&running, tls).await?);
         } else {
-            let length = self.length(rung);
-            let warm_up = apply(rung.load, &running, WARM_UP).await?;
+            let length = self.length(scenario);
+            let warm_up = apply(scenario.traffic, &running, WARM_UP).await?;
             let before = running.cpu_time();
             let watched = async {
                 tokio::time::sleep(length.mul_f64(0.8)).await;
                 running.memory()
             };
-            let (work, memory) = tokio::join!(apply(rung.load, &running, length), watched);
+            let (work, memory) = tokio::join!(apply(scenario.traffic, &running, length), watched);
             (sample.work, sample.under_load) = (work?, memory?);
             sample.usage = running.cpu_time().since(before);
             anyhow::ensure!(sample.work.served > 0, "not one request was answered with 200");
             sample.unlogged = warm_up.served + sample.work.served;
         }
-        let scene = running.scene.clone();
+        let setup = running.setup.clone();
         running.stop().await?;
         // A WebSocket is one line, however many messages it carries.
-        sample.unlogged = match rung.load {
-            Load::WebSocket => 0,
-            _ if !rung.setting.access_log => 0,
-            _ => sample.unlogged.saturating_sub(scene.log_lines()?),
+        sample.unlogged = match scenario.traffic {
+            Traffic::WebSocket => 0,
+            _ if !scenario.setting.access_log => 0,
+            _ => sample.unlogged.saturating_sub(setup.log_lines()?),
         };
         Ok(sample)
     }
 }
 
 /// Applies a load to a proxy for a while.
-async fn apply(load: Load, running: &Running, duration: Duration) -> anyhow::Result<Work> {
-    let scene = running.scene.clone();
+async fn apply(traffic: Traffic, running: &Running, duration: Duration) -> anyhow::Result<Work> {
+    let setup = running.setup.clone();
     // Whatever waits for another program or sleeps on its own gets a thread of its own.
-    let blocking = move || match load {
-        Load::Wrk(wrk) => wrk.run(&scene, duration),
-        Load::H2load(h2load) => h2load.run(&scene, duration),
-        Load::Paced { rate, .. } => {
+    let blocking = move || match traffic {
+        Traffic::Wrk(wrk) => wrk.run(&setup, duration),
+        Traffic::H2load(h2load) => h2load.run(&setup, duration),
+        Traffic::Paced { rate, .. } => {
             let paced = Paced { rate, connections: 64, wait: PATIENCE, patience: PATIENCE, host: HOST };
-            paced.run(scene.http, duration)
+            paced.run(setup.http, duration)
         }
-        Load::Handshakes | Load::WebSocket | Load::Idle { .. } => unreachable!("they need no thread"),
+        Traffic::Handshakes | Traffic::WebSocket | Traffic::Idle { .. } => {
+            unreachable!("they need no thread")
+        }
     };
-    match load {
-        Load::Handshakes => HANDSHAKES.run(running.scene.https, duration).await,
-        Load::WebSocket => websocket::run(&running.scene, duration).await,
-        Load::Paced { changes, .. } if changes > 0 => {
-            let changing = changes::make(&running.scene, changes, duration);
+    match traffic {
+        Traffic::Handshakes => HANDSHAKES.run(running.setup.https, duration).await,
+        Traffic::WebSocket => websocket::run(&running.setup, duration).await,
+        Traffic::Paced { changes, .. } if changes > 0 => {
+            let changing = changes::make(&running.setup, changes, duration);
             let (work, changed) = tokio::join!(tokio::task::spawn_blocking(blocking), changing);
             changed?;
             work?

@@ -1,17 +1,17 @@
-//! What one proxy did in one rung of one round.
+//! What one proxy did in one scenario of one round.
 
 use serde_json::{Value, json};
 
 use super::load::Work;
 use super::usage::Usage;
 
-/// What one proxy did in one rung of one round.
+/// What one proxy did in one scenario of one round.
 #[derive(Clone, Debug)]
 pub struct Sample {
     /// Which round, from 0.
     pub round: usize,
-    /// Which rung, by name.
-    pub rung: &'static str,
+    /// Which scenario, by name.
+    pub scenario: &'static str,
     /// Which proxy, by name.
     pub peer: String,
     /// What was answered.
@@ -24,7 +24,7 @@ pub struct Sample {
     pub under_load: u64,
     /// Answers that left no line in the access log, though they should have: a proxy that drops lines does less.
     pub unlogged: u64,
-    /// What thousands of idle connections cost, in the rungs that ask.
+    /// What thousands of idle connections cost, in the scenarios that ask.
     pub idle: Option<Idle>,
 }
 
@@ -71,7 +71,7 @@ impl Sample {
     pub fn to_json(&self) -> Value {
         json!({
             "round": self.round + 1,
-            "rung": self.rung,
+            "scenario": self.scenario,
             "peer": self.peer,
             "served": self.work.served,
             "failed": self.work.failed,

@@ -8,7 +8,7 @@ pub struct Summary {
     samples: Vec<Sample>,
 }
 
-/// A ratio of two proxies: the median over the rounds, and how far it goes.
+/// A ratio of two proxies: the median over the rounds, with the lowest and the highest.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
     /// The median.
@@ -30,10 +30,10 @@ impl Summary {
         &self.samples
     }
 
-    /// The names of those who took part in a rung, in the order of their first sample in the first round.
-    pub fn peers(&self, rung: &str) -> Vec<&str> {
+    /// The names of those who took part in a scenario, in the order of their first sample in the first round.
+    pub fn peers(&self, scenario: &str) -> Vec<&str> {
         let mut peers: Vec<&str> = Vec::new();
-        for sample in self.of(rung) {
+        for sample in self.of(scenario) {
             if !peers.contains(&sample.peer.as_str()) {
                 peers.push(&sample.peer);
             }
@@ -42,27 +42,27 @@ impl Summary {
     }
 
     /// The median of a figure over the rounds; `None` when there is none.
-    pub fn median(&self, rung: &str, peer: &str, figure: impl Fn(&Sample) -> f64) -> Option<f64> {
-        median(self.of(rung).filter(|sample| sample.peer == peer).map(figure).collect())
+    pub fn median(&self, scenario: &str, peer: &str, figure: impl Fn(&Sample) -> f64) -> Option<f64> {
+        median(self.of(scenario).filter(|sample| sample.peer == peer).map(figure).collect())
     }
 
     /// The largest of a figure over the rounds.
-    pub fn worst(&self, rung: &str, peer: &str, figure: impl Fn(&Sample) -> f64) -> f64 {
-        self.of(rung).filter(|sample| sample.peer == peer).map(figure).fold(0.0, f64::max)
+    pub fn worst(&self, scenario: &str, peer: &str, figure: impl Fn(&Sample) -> f64) -> f64 {
+        self.of(scenario).filter(|sample| sample.peer == peer).map(figure).fold(0.0, f64::max)
     }
 
-    /// A figure of one proxy over that of another, or of the same in another rung, round by round.
+    /// A figure of one proxy over that of another, or of the same in another scenario, round by round.
     pub fn ratio(
         &self,
-        (rung, peer): (&str, &str),
-        (base_rung, base_peer): (&str, &str),
+        (scenario, peer): (&str, &str),
+        (base_scenario, base_peer): (&str, &str),
         figure: impl Fn(&Sample) -> f64,
     ) -> Option<Ratio> {
         let ratios: Vec<f64> = self
-            .of(rung)
+            .of(scenario)
             .filter(|sample| sample.peer == peer)
             .filter_map(|sample| {
-                let mut bases = self.of(base_rung);
+                let mut bases = self.of(base_scenario);
                 let base = bases.find(|base| base.round == sample.round && base.peer == base_peer)?;
                 let ratio = figure(sample) / figure(base);
                 ratio.is_finite().then_some(ratio)
@@ -73,8 +73,8 @@ impl Summary {
         median(ratios).map(|median| Ratio { median, least, most })
     }
 
-    fn of(&self, rung: &str) -> impl Iterator<Item = &Sample> {
-        self.samples.iter().filter(move |sample| sample.rung == rung)
+    fn of(&self, scenario: &str) -> impl Iterator<Item = &Sample> {
+        self.samples.iter().filter(move |sample| sample.scenario == scenario)
     }
 }
 
@@ -99,7 +99,7 @@ pub(super) mod tests {
     pub(in crate::bench) fn sample(round: usize, peer: &str, microseconds: u64) -> Sample {
         Sample {
             round,
-            rung: "h1",
+            scenario: "h1",
             peer: peer.to_owned(),
             work: Work { served: 1, elapsed: Duration::from_secs(1), ..Work::default() },
             usage: Usage { user: Duration::from_micros(microseconds), system: Duration::ZERO },

@@ -11,8 +11,8 @@ use sluice_loadtest::bench::guard::{self, Verdict};
 use sluice_loadtest::bench::machine::{self, Cores};
 use sluice_loadtest::bench::peer::{Build, Peer};
 use sluice_loadtest::bench::run::Run;
-use sluice_loadtest::bench::rung::{self, Rung};
 use sluice_loadtest::bench::sample::Sample;
+use sluice_loadtest::bench::scenario::{self, Scenario};
 use sluice_loadtest::bench::summary::Summary;
 use sluice_loadtest::bench::table;
 
@@ -27,7 +27,7 @@ struct Arguments {
     peers: Option<Vec<String>>,
     /// Kinds of traffic; by default all.
     #[arg(long, value_delimiter = ',')]
-    rungs: Vec<String>,
+    scenarios: Vec<String>,
     /// Rounds.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
@@ -43,7 +43,7 @@ struct Arguments {
     /// Write the figures into benchmarks.md and benchmarks.svg of this folder.
     #[arg(long, value_name = "FOLDER", num_args = 0..=1, default_missing_value = "docs")]
     write_docs: Option<PathBuf>,
-    /// Fail when Sluice takes more than so many times the CPU of plain Pingora on any rung. A machine that cannot
+    /// Fail when Sluice takes more than so many times the CPU of plain Pingora on any scenario. A machine that cannot
     /// measure passes.
     #[arg(long, value_name = "RATIO")]
     guard: Option<f64>,
@@ -71,12 +71,12 @@ fn bench(arguments: &Arguments) -> anyhow::Result<Verdict> {
     let cores = Cores::find()?;
     cores.claim()?;
     let (peers, versions) = peers(arguments)?;
-    let rungs = match arguments.rungs.as_slice() {
-        [] => rung::all(),
-        names => names.iter().map(|name| Rung::named(name)).collect::<anyhow::Result<_>>()?,
+    let scenarios = match arguments.scenarios.as_slice() {
+        [] => scenario::all(),
+        names => names.iter().map(|name| Scenario::named(name)).collect::<anyhow::Result<_>>()?,
     };
     let own = peers.first().map(Peer::name).unwrap_or_default().to_owned();
-    let run = Run { rungs, peers, rounds: arguments.rounds, seconds: arguments.seconds, cores };
+    let run = Run { scenarios, peers, rounds: arguments.rounds, seconds: arguments.seconds, cores };
     eprintln!(
         "about {} minutes: proxies on core {}, load and origin on core {}",
         run.estimate().as_secs().div_ceil(60),
@@ -92,16 +92,17 @@ fn bench(arguments: &Arguments) -> anyhow::Result<Verdict> {
         }
     })?;
     let summary = Summary::new(samples);
-    print!("{}", table::tables(&run.rungs, &summary, &bases(&run.peers)));
+    print!("{}", table::tables(&run.scenarios, &summary, &bases(&run.peers)));
     let machine = machine::description();
     write_samples(arguments, &machine, &versions, &summary)?;
     if let Some(folder) = &arguments.write_docs {
-        let (rounds, rungs, summary) = (arguments.rounds, run.rungs.as_slice(), &summary);
-        let document = Document { rungs, summary, own: &own, rounds, machine: &machine, versions: &versions };
+        let (rounds, scenarios, summary) = (arguments.rounds, run.scenarios.as_slice(), &summary);
+        let document =
+            Document { scenarios, summary, own: &own, rounds, machine: &machine, versions: &versions };
         document.write(folder)?;
     }
     match arguments.guard {
-        Some(limit) => guard::check(&run.rungs, &summary, &own, limit),
+        Some(limit) => guard::check(&run.scenarios, &summary, &own, limit),
         None => Ok(Verdict::Passed),
     }
 }
@@ -135,7 +136,7 @@ fn write_samples(
     Ok(())
 }
 
-/// Who takes part, with versions. A peer that was not asked for by name and is missing is told of and left out.
+/// Who takes part, with versions. A peer that was not asked for by name and is missing is named on standard error and left out.
 fn peers(arguments: &Arguments) -> anyhow::Result<(Vec<Peer>, Map<String, Value>)> {
     let mut versions = Map::new();
     let mut peers = Vec::new();
@@ -182,5 +183,5 @@ fn tell(sample: &Sample) {
         Some(idle) => format!("{:>8.1} KiB a connection", idle.each / 1024.0),
         None => format!("{:>8.1} us {:>9.0}/s{failed}", sample.cpu(), sample.rate()),
     };
-    eprintln!("round {} {:<14} {:<14} {figures}", sample.round + 1, sample.rung, sample.peer);
+    eprintln!("round {} {:<14} {:<14} {figures}", sample.round + 1, sample.scenario, sample.peer);
 }

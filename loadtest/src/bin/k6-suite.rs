@@ -1,7 +1,7 @@
 //! The k6 scripts of `loadtest/k6/`: against a gateway that this program starts, with backends of its own and
 //! endpoints that change meanwhile, or against one that runs elsewhere (`--target`).
 //!
-//! Here, four backends stay for the whole run and others come and go as guests. Whoever is on a guest when that leaves
+//! Here, four backends stay for the whole run and transient ones come and go. A session on a transient backend that is removed
 //! may be sent elsewhere; nobody else may, and nothing may fail.
 
 use std::collections::VecDeque;
@@ -37,8 +37,8 @@ const COVERED: &str = "*.k6.example";
 /// Backends that stay.
 const MEMBERS: usize = 4;
 /// Backends at a time that do not.
-const GUESTS: usize = 2;
-/// How long a guest goes on after it was removed.
+const TRANSIENT: usize = 2;
+/// How long a transient backend goes on after it was removed.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// k6 against a gateway.
@@ -151,7 +151,7 @@ async fn here(arguments: &Arguments, k6: &K6, scripts: &[Script], report: &mut R
         ("HOSTS".to_owned(), HOSTS.join(",")),
         ("STICKY_HOST".to_owned(), STICKY.to_owned()),
         ("SECURE_HOST".to_owned(), SECURE.to_owned()),
-        ("TRANSIENT".to_owned(), "^guest-".to_owned()),
+        ("TRANSIENT".to_owned(), "^transient-".to_owned()),
         ("DURATION".to_owned(), format!("{seconds}s")),
         ("SSL_CERT_FILE".to_owned(), world.authority.path().display().to_string()),
     ];
@@ -209,7 +209,7 @@ struct World {
     port: u16,
     next: u32,
     members: Vec<Echo>,
-    guests: VecDeque<Echo>,
+    transient: VecDeque<Echo>,
 }
 
 impl World {
@@ -232,14 +232,14 @@ impl World {
         std::fs::write(authority.path(), &certificate.pem).context("cannot write the certificate")?;
         let port = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))?.local_addr()?.port();
         let mut world =
-            Self { folder, authority, port, next: 0, members: Vec::new(), guests: VecDeque::new() };
+            Self { folder, authority, port, next: 0, members: Vec::new(), transient: VecDeque::new() };
         for _ in 0..MEMBERS {
             let member = world.backend("stay").await?;
             world.members.push(member);
         }
-        for _ in 0..GUESTS {
-            let guest = world.backend("guest").await?;
-            world.guests.push_back(guest);
+        for _ in 0..TRANSIENT {
+            let transient = world.backend("transient").await?;
+            world.transient.push_back(transient);
         }
         world.publish()?;
         Ok(world)
@@ -254,12 +254,12 @@ impl World {
     }
 
     fn publish(&self) -> anyhow::Result<()> {
-        let all = self.members.iter().chain(&self.guests);
+        let all = self.members.iter().chain(&self.transient);
         let addresses: Vec<IpAddr> = all.map(|backend| backend.address.ip()).collect();
         Ok(self.folder.try_write("endpoints.yaml", slice("echo", &addresses, self.port))?)
     }
 
-    /// Changes the endpoints so many times a second, for as long as it is polled: a guest comes, a guest goes. Gives
+    /// Changes the endpoints so many times a second, for as long as it is polled: one transient backend is added or removed each time. Gives
     /// why it cannot.
     async fn change(&mut self, rate: u32, changes: &mut u32) -> anyhow::Error {
         match self.try_change(rate, changes).await {
@@ -276,13 +276,13 @@ impl World {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            if self.guests.len() < GUESTS {
-                let guest = self.backend("guest").await?;
-                self.guests.push_back(guest);
-            } else if let Some(guest) = self.guests.pop_front() {
+            if self.transient.len() < TRANSIENT {
+                let transient = self.backend("transient").await?;
+                self.transient.push_back(transient);
+            } else if let Some(transient) = self.transient.pop_front() {
                 tokio::spawn(async move {
                     tokio::time::sleep(FAREWELL).await;
-                    drop(guest);
+                    drop(transient);
                 });
             }
             self.publish()?;

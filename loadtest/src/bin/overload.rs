@@ -1,4 +1,4 @@
-//! What happens beyond capacity: three times the load that the gateway can carry, in requests on kept connections
+//! What happens under overload: three times the load that the gateway can carry, in requests on kept connections
 //! and in TLS handshakes; and no file descriptors left.
 //!
 //! A load generator on one core cannot send three times of what a gateway on another can do. So the gateway gets a
@@ -24,7 +24,7 @@ use sluice_loadtest::bench::load::wrk::Wrk;
 use sluice_loadtest::bench::machine::{Cores, stay_on};
 use sluice_loadtest::bench::origin::Origin;
 use sluice_loadtest::bench::peer::{Build, Peer};
-use sluice_loadtest::bench::scene::{HOST, Scene, Setting};
+use sluice_loadtest::bench::setup::{HOST, Setting, Setup};
 use sluice_loadtest::client::Target;
 use sluice_loadtest::crowd::open;
 use sluice_loadtest::report::{Bound, Report};
@@ -47,7 +47,7 @@ const QUEUE: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Goodput under three times the load, as a share of the peak.
 const GOODPUT: f64 = 0.9;
-/// How long the gateway runs and stands in turn. The scheduler rounds that up: either comes to a fifth of the core or a
+/// How long the gateway runs and is stopped in turn. The scheduler rounds that up: either comes to a fifth of the core or a
 /// quarter.
 const SOME: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(15)];
 const LITTLE: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(18)];
@@ -81,9 +81,9 @@ async fn overload(program: anyhow::Result<PathBuf>, cores: Cores) -> anyhow::Res
     let peer = Peer::Sluice(Build { name: "sluice".to_owned(), program: program?, flags: Vec::new() });
     let origin = Origin::start().await?;
     let certificate = TestCertificate::new(&[HOST]);
-    let scene = || Scene::new(Setting::NORMAL, origin.address, certificate.clone());
+    let setup = || Setup::new(Setting::NORMAL, origin.address, certificate.clone());
     let mut report = Report::default();
-    let gateway = Running::start(&peer, scene()?, cores.proxy, &[]).await?;
+    let gateway = Running::start(&peer, setup()?, cores.proxy, &[]).await?;
     {
         let _throttle = Throttle::start(&gateway, cores.proxy, SOME)?;
         requests(&mut report, &gateway).await?;
@@ -95,7 +95,7 @@ async fn overload(program: anyhow::Result<PathBuf>, cores: Cores) -> anyhow::Res
     gateway.stop().await?;
     let limited = format!("ulimit -n {FILES} && exec \"$@\"");
     let through = ["sh", "-c", limited.as_str(), "sh"];
-    let gateway = Running::start(&peer, scene()?, cores.proxy, &through).await?;
+    let gateway = Running::start(&peer, setup()?, cores.proxy, &through).await?;
     no_files(&mut report, &gateway).await?;
     gateway.stop().await?;
     Ok(report)
@@ -147,7 +147,7 @@ impl Drop for Throttle {
 
 /// Asks for health and metrics all the time; how many answers failed, and the slowest in milliseconds.
 fn probe(gateway: &Running, length: Duration) -> JoinHandle<(u32, f64)> {
-    let target = Target::plain(gateway.scene.status, HOST);
+    let target = Target::plain(gateway.setup.status, HOST);
     tokio::spawn(async move {
         let (started, mut failed, mut slowest) = (Instant::now(), 0, 0.0_f64);
         while started.elapsed() < length {
@@ -166,13 +166,13 @@ fn probe(gateway: &Running, length: Duration) -> JoinHandle<(u32, f64)> {
 async fn requests(report: &mut Report, gateway: &Running) -> anyhow::Result<()> {
     let mut rounds = Vec::new();
     for _ in 0..ROUNDS {
-        let scene = gateway.scene.clone();
-        let peak = tokio::task::spawn_blocking(move || Wrk::get("/", PEAK).run(&scene, LENGTH)).await??;
+        let setup = gateway.setup.clone();
+        let peak = tokio::task::spawn_blocking(move || Wrk::get("/", PEAK).run(&setup, LENGTH)).await??;
         let peak = rate(&peak);
         // As many as are too many: enough threefold demand on as many connections as clients have.
         let rate = (3.0 * peak) as u32;
         let paced = Paced { rate, connections: 1000, wait: QUEUE, patience: PATIENCE, host: HOST };
-        let address = gateway.scene.http;
+        let address = gateway.setup.http;
         let probes = probe(gateway, LENGTH);
         let work = tokio::task::spawn_blocking(move || paced.run(address, LENGTH)).await??;
         rounds.push(Round::new(peak, &work, probes.await?));
@@ -182,7 +182,7 @@ async fn requests(report: &mut Report, gateway: &Running) -> anyhow::Result<()> 
 }
 
 async fn handshakes(report: &mut Report, gateway: &Running) -> anyhow::Result<()> {
-    let address = gateway.scene.https;
+    let address = gateway.setup.https;
     // Clients that wait for each other find the peak.
     let closed = Handshakes { rate: None, clients: 64, patience: PATIENCE };
     let mut rounds = Vec::new();
@@ -241,10 +241,11 @@ fn describe(report: &mut Report, run: &str, mut rounds: Vec<Round>) {
     report.add(run, "slowest of those", worst(|round| round.slowest_probe), "ms", Bound::None);
 }
 
-/// More clients than files: those who are in are served, nobody spins, and room is used as soon as there is some.
+/// More clients than open files: connections that were accepted are served, the gateway does not spin, and a descriptor that
+/// becomes free is used at once.
 async fn no_files(report: &mut Report, gateway: &Running) -> anyhow::Result<()> {
     let run = "no files";
-    let target = Target::plain(gateway.scene.http, HOST);
+    let target = Target::plain(gateway.setup.http, HOST);
     // A connection takes a file on either side, and the gateway may keep some back.
     let mut inside = open(&target, FILES / 4).await.context("connections for which there are files")?;
     // The system takes these for the gateway; it has no file for them, and may end them or leave them waiting.

@@ -47,8 +47,7 @@ impl ProxyHttp for Proxy {
     }
 }
 
-/// Serves until it is told to end: `HTTP-ADDRESS HTTPS-ADDRESS CERTIFICATE KEY ORIGIN`, as the first words of the
-/// command line.
+/// Serves until SIGTERM. The command line begins with `HTTP-ADDRESS HTTPS-ADDRESS CERTIFICATE KEY ORIGIN`.
 ///
 /// # Panics
 /// Words are missing, or a file or an address is not usable.

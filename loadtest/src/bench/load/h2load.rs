@@ -1,4 +1,4 @@
-//! h2load: HTTP/2 over TLS as fast as it goes.
+//! h2load: HTTP/2 over TLS at full speed.
 
 use std::process::Command;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 
 use super::Work;
-use crate::bench::scene::{HOST, Scene};
+use crate::bench::setup::{HOST, Setup};
 use crate::bench::tool;
 
 /// What clients that use OpenSSL offer: the one suite that every peer has and is fastest on machines with AES.
@@ -28,13 +28,13 @@ impl H2load {
     ///
     /// # Errors
     /// h2load is missing or fails.
-    pub fn run(&self, scene: &Scene, duration: Duration) -> anyhow::Result<Work> {
-        scene.folder.try_write("openssl.cnf", OPENSSL)?;
+    pub fn run(&self, setup: &Setup, duration: Duration) -> anyhow::Result<Work> {
+        setup.folder.try_write("openssl.cnf", OPENSSL)?;
         let output = Command::new(tool::find("h2load", "nghttp2-client")?)
             .args(["-t1", &format!("-c{}", self.connections), &format!("-m{}", self.streams)])
             .args(["-D", &duration.as_secs().max(1).to_string()])
-            .arg(format!("https://{HOST}:{}/", scene.https.port()))
-            .env("OPENSSL_CONF", scene.file("openssl.cnf"))
+            .arg(format!("https://{HOST}:{}/", setup.https.port()))
+            .env("OPENSSL_CONF", setup.file("openssl.cnf"))
             .output()
             .context("cannot run h2load")?;
         let text = String::from_utf8_lossy(&output.stdout);

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep_until, timeout};
 
 use super::{Latency, Work};
-use crate::bench::scene::HOST;
+use crate::bench::setup::HOST;
 use crate::client::Target;
 use crate::latencies::Latencies;
 use crate::tls::trusting_common;

@@ -1,4 +1,4 @@
-//! WebSockets that send a short message and wait for it to come back, as fast as it goes.
+//! WebSockets that send a short message and wait for it to come back, at full speed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
 use super::Work;
-use crate::bench::scene::{HOST, Scene};
+use crate::bench::setup::{HOST, Setup};
 use crate::client::Target;
 
 /// Open WebSockets.
@@ -31,8 +31,8 @@ const fn frame() -> [u8; 106] {
 ///
 /// # Errors
 /// A WebSocket cannot be opened.
-pub async fn run(scene: &Scene, duration: Duration) -> anyhow::Result<Work> {
-    let target = Target::plain(scene.http, HOST);
+pub async fn run(setup: &Setup, duration: Duration) -> anyhow::Result<Work> {
+    let target = Target::plain(setup.http, HOST);
     let mut sockets = Vec::new();
     for _ in 0..SOCKETS {
         let mut connection = target.connect().await?;

@@ -1,4 +1,4 @@
-//! wrk: HTTP/1.1 as fast as it goes.
+//! wrk: HTTP/1.1 at full speed.
 
 use std::fmt::Write;
 use std::process::Command;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 
 use super::Work;
-use crate::bench::scene::{HOST, Scene, hosts};
+use crate::bench::setup::{HOST, Setup, hosts};
 use crate::bench::tool;
 
 /// Requests that are made ready, to be sent in turn.
@@ -42,17 +42,17 @@ impl Wrk {
     ///
     /// # Errors
     /// wrk is missing or fails.
-    pub fn run(&self, scene: &Scene, duration: Duration) -> anyhow::Result<Work> {
+    pub fn run(&self, setup: &Setup, duration: Duration) -> anyhow::Result<Work> {
         let (scheme, port) =
-            if self.tls { ("https", scene.https.port()) } else { ("http", scene.http.port()) };
-        scene.folder.try_write("wrk.lua", self.script(scene.setting.routes))?;
-        scene.folder.try_write("openssl.cnf", super::h2load::OPENSSL)?;
+            if self.tls { ("https", setup.https.port()) } else { ("http", setup.http.port()) };
+        setup.folder.try_write("wrk.lua", self.script(setup.setting.routes))?;
+        setup.folder.try_write("openssl.cnf", super::h2load::OPENSSL)?;
         // wrk takes whole seconds.
         let seconds = duration.as_secs().max(1);
         let output = Command::new(tool::find("wrk", "wrk")?)
             .args(["-t1", &format!("-c{}", self.connections), &format!("-d{seconds}s")])
-            .args(["-s", &scene.path("wrk.lua"), &format!("{scheme}://{HOST}:{port}{}", self.path)])
-            .env("OPENSSL_CONF", scene.file("openssl.cnf"))
+            .args(["-s", &setup.path("wrk.lua"), &format!("{scheme}://{HOST}:{port}{}", self.path)])
+            .env("OPENSSL_CONF", setup.file("openssl.cnf"))
             .output()
             .context("cannot run wrk")?;
         let text = String::from_utf8_lossy(&output.stdout);

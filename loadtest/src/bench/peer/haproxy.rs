@@ -7,19 +7,19 @@ use std::process::Command;
 
 use anyhow::Context;
 
-use crate::bench::scene::{Scene, hosts};
+use crate::bench::setup::{Setup, hosts};
 use crate::bench::tool;
 
 const LOG_FORMAT: &str = r#""%ci - - [%t] \"%r\" %ST %B \"%[capture.req.hdr(0)]\" \"%[capture.req.hdr(1)]\" %U %Ta [%b] [] %si:%sp %Tr %ID""#;
 
 /// The command that runs it.
-pub(super) fn command(scene: &Scene) -> anyhow::Result<Command> {
+pub(super) fn command(setup: &Setup) -> anyhow::Result<Command> {
     let program = tool::find("haproxy", "haproxy")?;
-    scene.folder.try_write("haproxy.cfg", configuration(scene))?;
-    let map: String = hosts(scene.setting.routes).iter().map(|host| format!("{host} origin\n")).collect();
-    scene.folder.try_write("hosts.map", map)?;
+    setup.folder.try_write("haproxy.cfg", configuration(setup))?;
+    let map: String = hosts(setup.setting.routes).iter().map(|host| format!("{host} origin\n")).collect();
+    setup.folder.try_write("hosts.map", map)?;
     let mut command = Command::new(program);
-    command.args(["-db", "-f", &scene.path("haproxy.cfg")]);
+    command.args(["-db", "-f", &setup.path("haproxy.cfg")]);
     Ok(command)
 }
 
@@ -31,12 +31,12 @@ pub(super) fn version() -> anyhow::Result<String> {
     Ok(version.split('-').next().unwrap_or_default().to_owned())
 }
 
-fn configuration(scene: &Scene) -> String {
-    let (global, log) = match scene.setting.access_log {
+fn configuration(setup: &Setup) -> String {
+    let (global, log) = match setup.setting.access_log {
         true => ("log stdout format raw local0 info", format!("log global\n  log-format {LOG_FORMAT}")),
         false => ("", "no log".to_owned()),
     };
-    let status = match scene.setting.metrics {
+    let status = match setup.setting.metrics {
         true => "http-request use-service prometheus-exporter if { path /metrics }\n  stats enable",
         false => "",
     };
@@ -83,11 +83,11 @@ frontend status
   {status}
   http-request return status 200
 ",
-        http = scene.http,
-        https = scene.https,
-        pem = scene.path("tls.pem"),
-        map = scene.path("hosts.map"),
-        origin = scene.origin,
-        status_address = scene.status,
+        http = setup.http,
+        https = setup.https,
+        pem = setup.path("tls.pem"),
+        map = setup.path("hosts.map"),
+        origin = setup.origin,
+        status_address = setup.status,
     )
 }

@@ -4,30 +4,30 @@ use std::process::Command;
 
 use anyhow::Context;
 
-use crate::bench::scene::{ACCESS_LOG, Scene};
+use crate::bench::setup::{ACCESS_LOG, Setup};
 use crate::bench::tool;
 
 const LOG_FORMAT: &str = r#"$remote_addr - - [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent" 0 $request_time [origin] [] $backend_host:$backend_port - - -"#;
 
 /// The command that runs it.
-pub(super) fn command(scene: &Scene) -> anyhow::Result<Command> {
+pub(super) fn command(setup: &Setup) -> anyhow::Result<Command> {
     let mut command = Command::new(tool::find("nghttpx", "nghttp2-proxy")?);
     // Without a file of its own it reads the system's.
-    scene.folder.try_write("nghttpx.conf", "")?;
-    command.arg(format!("--conf={}", scene.path("nghttpx.conf")));
-    command.arg(format!("--frontend={},{};no-tls", scene.http.ip(), scene.http.port()));
-    command.arg(format!("--frontend={},{}", scene.https.ip(), scene.https.port()));
-    command.arg(format!("--backend={},{}", scene.origin.ip(), scene.origin.port()));
+    setup.folder.try_write("nghttpx.conf", "")?;
+    command.arg(format!("--conf={}", setup.path("nghttpx.conf")));
+    command.arg(format!("--frontend={},{};no-tls", setup.http.ip(), setup.http.port()));
+    command.arg(format!("--frontend={},{}", setup.https.ip(), setup.https.port()));
+    command.arg(format!("--backend={},{}", setup.origin.ip(), setup.origin.port()));
     command.args(["--workers=1", "--single-thread", "--no-ocsp", "--add-x-forwarded-for"]);
     command.args(["--frontend-http2-max-concurrent-streams=128", "--log-level=WARN"]);
     command.args(["--tls-min-proto-version=TLSv1.2", "--max-worker-processes=1"]);
-    let log = scene.file("error.log");
+    let log = setup.file("error.log");
     command.arg(format!("--errorlog-file={}", log.display()));
-    if scene.setting.access_log {
-        command.arg(format!("--accesslog-file={}", scene.path(ACCESS_LOG)));
+    if setup.setting.access_log {
+        command.arg(format!("--accesslog-file={}", setup.path(ACCESS_LOG)));
         command.arg(format!("--accesslog-format={LOG_FORMAT}"));
     }
-    command.args([scene.file("tls.key"), scene.file("tls.crt")]);
+    command.args([setup.file("tls.key"), setup.file("tls.crt")]);
     Ok(command)
 }
 

@@ -9,19 +9,19 @@ use std::process::Command;
 use anyhow::Context;
 
 use crate::bench::feature::HTPASSWD;
-use crate::bench::scene::{ACCESS_LOG, Scene, hosts};
+use crate::bench::setup::{ACCESS_LOG, Setup, hosts};
 use crate::bench::tool;
 
 const LOG_FORMAT: &str = r#"$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent" $request_length $request_time [origin] [] $upstream_addr $upstream_response_length $upstream_response_time $upstream_status $request_id"#;
 
 /// The command that runs it.
-pub(super) fn command(scene: &Scene) -> anyhow::Result<Command> {
+pub(super) fn command(setup: &Setup) -> anyhow::Result<Command> {
     let program = tool::find("nginx", "nginx")?;
-    scene.folder.try_write("htpasswd", HTPASSWD)?;
-    scene.folder.try_write("nginx.conf", configuration(scene)?)?;
+    setup.folder.try_write("htpasswd", HTPASSWD)?;
+    setup.folder.try_write("nginx.conf", configuration(setup)?)?;
     let mut command = Command::new(program);
-    command.args(["-p", &scene.folder.path().display().to_string()]);
-    command.args(["-e", &scene.path("error.log"), "-c", &scene.path("nginx.conf")]);
+    command.args(["-p", &setup.folder.path().display().to_string()]);
+    command.args(["-e", &setup.path("error.log"), "-c", &setup.path("nginx.conf")]);
     Ok(command)
 }
 
@@ -32,9 +32,9 @@ pub(super) fn version() -> anyhow::Result<String> {
     Ok(text.rsplit('/').next().unwrap_or_default().to_owned())
 }
 
-fn configuration(scene: &Scene) -> anyhow::Result<String> {
-    let access_log = match scene.setting.access_log {
-        true => format!("access_log {} line buffer=64k flush=1s;", scene.path(ACCESS_LOG)),
+fn configuration(setup: &Setup) -> anyhow::Result<String> {
+    let access_log = match setup.setting.access_log {
+        true => format!("access_log {} line buffer=64k flush=1s;", setup.path(ACCESS_LOG)),
         false => "access_log off;".to_owned(),
     };
     let mut text = format!(
@@ -76,27 +76,27 @@ http {{
   upstream origin {{ server {origin}; keepalive 320; keepalive_requests 100000000; }}
 "#,
         user = if rustix::process::geteuid().is_root() { "user root;\n" } else { "" },
-        certificate = scene.path("tls.crt"),
-        key = scene.path("tls.key"),
-        origin = scene.origin,
+        certificate = setup.path("tls.crt"),
+        key = setup.path("tls.key"),
+        origin = setup.origin,
     );
-    let locations = match scene.setting.feature {
-        Some(feature) => feature.locations(&scene.path("htpasswd")),
+    let locations = match setup.setting.feature {
+        Some(feature) => feature.locations(&setup.path("htpasswd")),
         None => "location / { proxy_pass http://origin; }".to_owned(),
     };
-    for host in hosts(scene.setting.routes) {
+    for host in hosts(setup.setting.routes) {
         write!(
             text,
             "  server {{\n    listen {};\n    listen {} ssl http2;\n    server_name {host};\n    \
              {locations}\n  }}\n",
-            scene.http, scene.https
+            setup.http, setup.https
         )?;
     }
-    let status = if scene.setting.metrics { "stub_status;" } else { "return 200;" };
+    let status = if setup.setting.metrics { "stub_status;" } else { "return 200;" };
     write!(
         text,
         "  server {{\n    listen {};\n    access_log off;\n    location / {{ {status} }}\n  }}\n}}\n",
-        scene.status
+        setup.status
     )?;
     Ok(text)
 }

@@ -3,17 +3,17 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::bench::scene::Scene;
+use crate::bench::setup::Setup;
 
 /// The release that both are built with.
 const VERSION: &str = "0.9.1";
 
 /// The command that runs `vanilla-pingora` or `tuned-pingora`.
-pub(super) fn command(program: &str, scene: &Scene) -> anyhow::Result<Command> {
+pub(super) fn command(program: &str, setup: &Setup) -> anyhow::Result<Command> {
     let mut command = Command::new(find(program)?);
-    command.args([scene.http.to_string(), scene.https.to_string()]);
-    command.args([scene.file("tls.crt"), scene.file("tls.key")]);
-    command.arg(scene.origin.to_string());
+    command.args([setup.http.to_string(), setup.https.to_string()]);
+    command.args([setup.file("tls.crt"), setup.file("tls.key")]);
+    command.arg(setup.origin.to_string());
     Ok(command)
 }
 

@@ -10,7 +10,7 @@ use sluice_testing::gateway::{Addresses, Source};
 use sluice_testing::manifest::{nginx_class, opaque_secret, service};
 
 use crate::bench::feature::{Feature, HTPASSWD};
-use crate::bench::scene::{Scene, hosts};
+use crate::bench::setup::{Setup, hosts};
 use crate::bench::tool;
 use crate::manifest::{config_map, ingress_of, slice};
 use crate::process::serve_command;
@@ -49,14 +49,14 @@ impl Build {
     }
 }
 
-/// The file in a scene's folder of manifests that holds the endpoints.
+/// The file in a setup's folder of manifests that holds the endpoints.
 pub const ENDPOINTS: &str = "slice.yaml";
 
 /// The command that runs it.
-pub(super) fn command(build: &Build, scene: &Scene) -> anyhow::Result<Command> {
-    let folder = &scene.manifests;
+pub(super) fn command(build: &Build, setup: &Setup) -> anyhow::Result<Command> {
+    let folder = &setup.manifests;
     folder.try_write("class.yaml", nginx_class())?;
-    let log = if scene.setting.access_log { "false" } else { "true" };
+    let log = if setup.setting.access_log { "false" } else { "true" };
     let mut keys = vec![
         ("keep-alive", "3600"),
         ("client-header-timeout", "3600"),
@@ -65,17 +65,17 @@ pub(super) fn command(build: &Build, scene: &Scene) -> anyhow::Result<Command> {
         ("disable-access-log", log),
         ("hsts", "false"),
     ];
-    let feature = scene.setting.feature;
+    let feature = setup.setting.feature;
     keys.extend(feature.iter().flat_map(|feature| feature.keys()));
     folder.try_write("config.yaml", config_map(&keys))?;
     folder.try_write("users.yaml", opaque_secret("users", &[("auth", HTPASSWD)]))?;
     folder.try_write("service.yaml", service("origin"))?;
-    folder.try_write(ENDPOINTS, slice("origin", &[scene.origin.ip()], scene.origin.port()))?;
-    folder.try_write("secret.yaml", scene.certificate.secret("tls"))?;
-    let annotations = feature.map(|feature| feature.annotations(&scene.origin.to_string()));
+    folder.try_write(ENDPOINTS, slice("origin", &[setup.origin.ip()], setup.origin.port()))?;
+    folder.try_write("secret.yaml", setup.certificate.secret("tls"))?;
+    let annotations = feature.map(|feature| feature.annotations(&setup.origin.to_string()));
     let route = feature.map_or(("/", "Prefix"), Feature::route);
     let mut text = String::new();
-    for (number, host) in hosts(scene.setting.routes).iter().enumerate() {
+    for (number, host) in hosts(setup.setting.routes).iter().enumerate() {
         let tls = (number == 0).then_some("tls");
         let ingress = ingress_of(&format!("route-{number}"), route, &[host], "origin", tls)
             .annotation("ssl-redirect", "false");
@@ -86,10 +86,10 @@ pub(super) fn command(build: &Build, scene: &Scene) -> anyhow::Result<Command> {
         write!(text, "{ingress}")?;
     }
     folder.try_write("ingress.yaml", text)?;
-    let Scene { http, https, status: healthz, admin, .. } = *scene;
+    let Setup { http, https, status: healthz, admin, .. } = *setup;
     let addresses = Addresses { http, https, healthz, admin };
     let mut command = serve_command(&build.program, Source::Manifests(folder.path()), &addresses);
-    if scene.setting.metrics {
+    if setup.setting.metrics {
         command.arg("--enable-metrics");
     }
     command.args(&build.flags);

@@ -1,4 +1,4 @@
-//! What a proxy is configured for: the same for all of them within one rung.
+//! What a proxy is configured for: the same for all of them within one scenario.
 
 use std::fs::File;
 use std::io::Read;
@@ -44,7 +44,7 @@ pub fn hosts(count: usize) -> Vec<String> {
 
 /// Where one process of a proxy finds everything.
 #[derive(Debug)]
-pub struct Scene {
+pub struct Setup {
     /// A folder of its own, for configuration and logs.
     pub folder: Folder,
     /// Another, for manifests alone.
@@ -65,7 +65,7 @@ pub struct Scene {
     pub certificate: TestCertificate,
 }
 
-impl Scene {
+impl Setup {
     /// Prepares a folder and ports.
     ///
     /// # Errors
@@ -74,13 +74,13 @@ impl Scene {
         let folder = Folder::in_memory()?;
         let manifests = Folder::in_memory()?;
         let Addresses { http, https, healthz: status, admin } = Addresses::reserve();
-        let scene = Self { folder, manifests, setting, origin, http, https, status, admin, certificate };
-        scene.folder.try_write("tls.crt", &scene.certificate.pem)?;
-        scene.folder.try_write("tls.key", &scene.certificate.key_pem)?;
+        let setup = Self { folder, manifests, setting, origin, http, https, status, admin, certificate };
+        setup.folder.try_write("tls.crt", &setup.certificate.pem)?;
+        setup.folder.try_write("tls.key", &setup.certificate.key_pem)?;
         // HAProxy reads both from one file.
-        let both = format!("{}{}", scene.certificate.pem, scene.certificate.key_pem);
-        scene.folder.try_write("tls.pem", &both)?;
-        Ok(scene)
+        let both = format!("{}{}", setup.certificate.pem, setup.certificate.key_pem);
+        setup.folder.try_write("tls.pem", &both)?;
+        Ok(setup)
     }
 
     /// A file of the folder.

@@ -1,0 +1,166 @@
+//! The scenarios: kinds of traffic, from the smallest request on.
+
+use super::feature::Feature;
+use super::load::h2load::H2load;
+use super::load::wrk::Wrk;
+use super::peer::Peer;
+use super::setup::Setting;
+
+/// One kind of traffic.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// What it is called on the command line.
+    pub name: &'static str,
+    /// What it is called in tables.
+    pub title: &'static str,
+    /// What is done.
+    pub traffic: Traffic,
+    /// How the proxies are configured.
+    pub setting: Setting,
+    /// Who takes part.
+    pub entrants: Entrants,
+    /// Seconds at least; others take what `--seconds` says.
+    pub seconds: u64,
+}
+
+/// What is done to the proxies.
+#[derive(Clone, Copy, Debug)]
+pub enum Traffic {
+    /// HTTP/1.1 at full speed.
+    Wrk(Wrk),
+    /// HTTP/2 over TLS at full speed.
+    H2load(H2load),
+    /// HTTP/1.1 at so many requests a second, while endpoints change so many times a second.
+    Paced {
+        /// Requests a second.
+        rate: u32,
+        /// Changes a second.
+        changes: u32,
+    },
+    /// TLS connections with one request each at full speed. wrk would resume sessions wherever it can.
+    Handshakes,
+    /// Messages on WebSockets at full speed.
+    WebSocket,
+    /// Thousands of connections that do nothing.
+    Idle {
+        /// Over TLS.
+        tls: bool,
+    },
+}
+
+/// Who takes part in a scenario.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entrants {
+    /// Everybody.
+    All,
+    /// Those that have a table of routes, which the Pingora programs have not.
+    Routing,
+    /// Those that are configured for features: Sluice, and nginx as the measure.
+    Features,
+    /// Sluice alone, beside its own figures of another scenario.
+    Sluice,
+}
+
+impl Scenario {
+    /// Whether a peer takes part.
+    pub fn takes(&self, peer: &Peer) -> bool {
+        match (self.entrants, peer) {
+            (_, Peer::Sluice(_)) => true,
+            (Entrants::Sluice, _) => false,
+            (Entrants::Features, peer) => *peer == Peer::Nginx,
+            (_, Peer::Nghttpx) => matches!(self.traffic, Traffic::H2load(_)),
+            (Entrants::Routing, Peer::Vanilla | Peer::Tuned) => false,
+            (Entrants::All | Entrants::Routing, _) => true,
+        }
+    }
+
+    /// A scenario by its name.
+    ///
+    /// # Errors
+    /// There is none; the message has all names.
+    pub fn named(name: &str) -> anyhow::Result<Self> {
+        let mut all = all();
+        match all.iter().position(|scenario| scenario.name == name) {
+            Some(index) => Ok(all.swap_remove(index)),
+            None => {
+                let names: Vec<&str> = all.iter().map(|scenario| scenario.name).collect();
+                anyhow::bail!("there is no scenario {name:?}; there are {}", names.join(", "))
+            }
+        }
+    }
+}
+
+/// All scenarios, in the order they are run.
+pub fn all() -> Vec<Scenario> {
+    let scenario = |name, title, traffic| Scenario {
+        name,
+        title,
+        traffic,
+        setting: Setting::NORMAL,
+        entrants: Entrants::All,
+        seconds: 0,
+    };
+    let own = |name, title, access_log, metrics| Scenario {
+        setting: Setting { access_log, metrics, ..Setting::NORMAL },
+        entrants: Entrants::Sluice,
+        ..scenario(name, title, Traffic::Wrk(Wrk::get("/", 64)))
+    };
+    let routes = |name, title, routes, hosts| Scenario {
+        setting: Setting { routes, ..Setting::NORMAL },
+        entrants: Entrants::Routing,
+        ..scenario(name, title, Traffic::Wrk(Wrk { hosts, ..Wrk::get("/", 64) }))
+    };
+    let feature = |name, title, feature: Feature| Scenario {
+        setting: Setting { feature: Some(feature), ..Setting::NORMAL },
+        entrants: Entrants::Features,
+        ..scenario(
+            name,
+            title,
+            Traffic::Wrk(Wrk { fields: feature.fields(), ..Wrk::get(feature.path(), 64) }),
+        )
+    };
+    let h2 = |streams| Traffic::H2load(H2load { connections: 10, streams });
+    vec![
+        scenario("h1", "HTTP/1.1, 0.1 KiB", Traffic::Wrk(Wrk::get("/", 64))),
+        own("h1-no-log", "the same without access log", false, true),
+        own("h1-no-metrics", "the same without metrics", true, false),
+        own("h1-bare", "the same without either", false, false),
+        scenario("h1-10k", "HTTP/1.1, 10 KiB", Traffic::Wrk(Wrk::get("/10k", 64))),
+        scenario("h1-1m", "HTTP/1.1, 1 MiB", Traffic::Wrk(Wrk::get("/1m", 32))),
+        scenario(
+            "h1-close",
+            "HTTP/1.1, new connection each",
+            Traffic::Wrk(Wrk { close: true, ..Wrk::get("/", 64) }),
+        ),
+        scenario(
+            "post-64k",
+            "HTTP/1.1, POST of 64 KiB",
+            Traffic::Wrk(Wrk { body: 64 * 1024, ..Wrk::get("/post", 64) }),
+        ),
+        scenario("tls-h1", "TLS, HTTP/1.1, 0.1 KiB", Traffic::Wrk(Wrk { tls: true, ..Wrk::get("/", 64) })),
+        scenario("tls-h2-10", "TLS, HTTP/2, 10 streams", h2(10)),
+        scenario("tls-h2-100", "TLS, HTTP/2, 100 streams", h2(100)),
+        scenario("tls-1m", "TLS, HTTP/1.1, 1 MiB", Traffic::Wrk(Wrk { tls: true, ..Wrk::get("/1m", 32) })),
+        scenario("tls-handshake", "TLS, full handshake each", Traffic::Handshakes),
+        scenario("websocket", "WebSocket, echo of 100 bytes", Traffic::WebSocket),
+        routes("routes-1", "1 route", 1, 1),
+        routes("routes-10000-1", "10,000 routes, 1 asked", 10_000, 1),
+        routes("routes-10000", "10,000 routes, 1,000 asked in turn", 10_000, 1000),
+        Scenario {
+            seconds: 8,
+            ..scenario("fixed-5000", "5,000 requests/s", Traffic::Paced { rate: 5000, changes: 0 })
+        },
+        Scenario {
+            seconds: 8,
+            entrants: Entrants::Sluice,
+            ..scenario("changes-50", "the same, 50 changes/s", Traffic::Paced { rate: 5000, changes: 50 })
+        },
+        feature("rewrite", "rewritten path", Feature::Rewrite),
+        feature("gzip", "10 KiB of text, gzip", Feature::Gzip),
+        feature("basic-auth", "basic authentication", Feature::BasicAuth),
+        feature("external-auth", "external authentication", Feature::ExternalAuth),
+        feature("mirror", "mirrored request", Feature::Mirror),
+        scenario("idle", "idle connection", Traffic::Idle { tls: false }),
+        scenario("tls-idle", "idle connection, TLS", Traffic::Idle { tls: true }),
+    ]
+}
