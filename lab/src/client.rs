@@ -21,7 +21,7 @@ pub async fn connect(kubeconfig: &Path) -> Result<Client> {
     Ok(Client::try_from(config)?)
 }
 
-/// How long a watcher waits before it tries again: always the same short time, since the only API it meets is on this
+/// How long a watcher waits before its next attempt: always the same short time, since the only API it meets is on this
 /// machine and a test waits for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Again;

@@ -67,7 +67,7 @@ pub struct Privileges {
     pub groups: Vec<i64>,
     /// Whether a set-user-id program gains nothing.
     pub no_new_privileges: bool,
-    /// Whether all capabilities are given up, apart from `kept`.
+    /// Whether all capabilities but `kept` are dropped.
     pub drop_all: bool,
     /// Capabilities kept or added, without `CAP_`, in lower case.
     pub kept: Vec<String>,
@@ -86,7 +86,7 @@ pub fn become_container(plan: &Path) -> Error {
 
 fn prepare(plan: &Path) -> Result<Command> {
     let plan: Plan = serde_json::from_slice(&fs::read(plan)?)?;
-    // Whoever ends the parent ends the container. A program that changes its user loses this; `down` finds it anyway.
+    // Ending the parent ends the container. A program that changes its user loses this; `down` finds it anyway.
     set_parent_process_death_signal(Some(Signal::KILL))?;
     Process::own().context("/proc is not readable")?.write(&plan.record)?;
     rustix::system::sethostname(plan.hostname.as_bytes())?;

@@ -1,9 +1,9 @@
-//! The backend of cluster tests: answers with which Pod it is and what it was asked, and behaves as told
+//! The backend of cluster tests: answers with which Pod it is and what it was asked, and behaves as the request says
 //! ([`sluice_testing::echo`]).
 //!
 //! As a Pod it does more: `/log/TEXT` prints a line; `/unready` and `/ready` switch what the readiness probe `/healthz`
-//! gets; `/crash` ends the program with 3. On SIGTERM it goes on for `--drain-ms`, then takes no more connections and
-//! ends when the running requests have.
+//! gets; `/crash` ends the program with 3. On SIGTERM it serves for `--drain-ms` longer, then accepts no more connections
+//! and ends when running requests have ended.
 
 use std::net::{Ipv6Addr, SocketAddr};
 use std::process::ExitCode;

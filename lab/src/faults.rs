@@ -1,4 +1,4 @@
-//! Ways to hurt a lab. What can also happen to one connection alone is in [`crate::wire`].
+//! Fault injection for a whole lab. Faults of a single connection are in [`crate::wire`].
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -62,17 +62,17 @@ impl Lab {
         control_plane::start_controllers(self.layout(), self.settings())
     }
 
-    /// Restarts the API server on a history without a past: a watch that goes on from any version seen so far is
+    /// Restarts the API server on an etcd whose history was compacted: a watch that goes on from any version seen so far is
     /// answered with 410 Gone.
     ///
     /// # Errors
-    /// When etcd or the API server does not do as it is told.
+    /// When etcd or the API server refuses.
     pub async fn expire_resource_versions(&self) -> Result<Client> {
         self.stop_api()?;
         // A new revision first, so that the newest that a client can have seen is in the past too.
         let put = json!({"key": "c2x1aWNlLWxhYg==", "value": ""});
         let answer = etcd("/v3/kv/put", &put).await?;
-        let revision = answer.pointer("/header/revision").context("etcd has told no revision")?;
+        let revision = answer.pointer("/header/revision").context("etcd has answered without a revision")?;
         etcd("/v3/kv/compaction", &json!({"revision": revision, "physical": true})).await?;
         self.start_api(ApiOptions::default()).await
     }

@@ -214,7 +214,7 @@ async fn accept(listener: TcpListener, route: Arc<Route>) {
 }
 
 impl Route {
-    /// All endpoints to try for the next connection, best first.
+    /// All endpoints for the next connection, best first.
     fn in_turn(&self) -> Vec<SocketAddr> {
         let candidates = self.candidates.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut all = if candidates.ready.is_empty() { candidates.draining } else { candidates.ready };

@@ -1,7 +1,7 @@
 //! What cluster tests are written with.
 //!
 //! A test runs inside a lab's network namespace: its threads and every program it starts reach Pods, the API server and
-//! load balancer addresses directly, and nothing outside. Tests of one binary share a lab unless they hurt it; each has
+//! load balancer addresses directly, and nothing outside. Tests of one binary share a lab unless they inject faults into it; each has
 //! a Kubernetes namespace of its own.
 //!
 //! ```no_run
@@ -67,7 +67,8 @@ pub fn shared(test: impl AsyncFnOnce(&Cluster) -> Result<()>) {
     }
 }
 
-/// Runs a test in a lab of its own, which it may hurt. One such test runs at a time, since a lab is a whole cluster.
+/// Runs a test in a lab of its own, for tests that inject faults. One such test runs at a time, since a lab is a whole
+/// cluster.
 ///
 /// # Panics
 /// When the test fails, or there can be no lab.

@@ -61,7 +61,7 @@ impl Lab {
     ///
     /// # Errors
     /// When root, a program or Go is missing (the message says what to install), when a lab of this name is up, or
-    /// when a part does not start; what was started is then ended again, and the message holds the end of its log.
+    /// when a part does not start; what was started is then stopped again, and the message holds the last lines of its log.
     pub fn up(options: &Options) -> Result<Self> {
         require_machine()?;
         for unit in Unit::CONTROL_PLANE {

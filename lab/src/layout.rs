@@ -1,4 +1,4 @@
-//! Where a lab's files stand: everything of one lab under one folder, so that taking it down is removing that folder
+//! Where a lab's files are: everything of one lab under one folder, so that taking it down is removing that folder
 //! once the processes and namespaces recorded in it are gone.
 
 use std::env;

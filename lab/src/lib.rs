@@ -7,13 +7,13 @@
 //!
 //! | module | one job |
 //! |---|---|
-//! | [`name`], [`layout`], [`addresses`] | what a lab is called, where its files stand, which addresses it uses |
+//! | [`name`], [`layout`], [`addresses`] | what a lab is called, where its files are, which addresses it uses |
 //! | [`programs`] | the pinned Go programs and the cache they are built into |
 //! | [`network`], [`process`], [`pki`] | namespaces, programs that outlive their starter, certificates |
 //! | [`control_plane`], [`lab`] | the API and its controllers; a lab from `up` to `down` |
 //! | [`node`] | the Pod runner |
 //! | [`allocator`], [`forwarder`] | addresses for LoadBalancer Services and Gateways, and what answers on them |
-//! | [`faults`], [`wire`] | ways to hurt it |
+//! | [`faults`], [`wire`] | fault injection |
 //! | [`images`], [`echo`] | what Pods run |
 //! | [`monitor`], [`container_root`] | what a container's program runs in |
 //! | [`client`], [`exchange`] | speaking to the API, and plain HTTP |

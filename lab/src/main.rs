@@ -97,7 +97,7 @@ enum Command {
     /// Become a container: build its root and run its program.
     #[command(hide = true)]
     Container { plan: PathBuf },
-    /// The echo server that the image `echo` stands for.
+    /// The echo server of the image `echo`.
     #[command(hide = true)]
     Echo(echo::Options),
 }

@@ -120,7 +120,7 @@ pub fn create_pod(layout: &Layout, pod: PodAddress, dual_stack: bool) -> Result<
     Ok(netns)
 }
 
-/// Takes a Pod's cable out, or puts it back: what it sends and what is sent to it is lost without an answer.
+/// Unplugs a Pod's network cable, or plugs it in again: unplugged, all packets to and from it are lost.
 pub fn plug_pod(layout: &Layout, pod: PodAddress, plugged: bool) -> Result<()> {
     let state = if plugged { "up" } else { "down" };
     ip(&["-n", &layout.netns(), "link", "set", &link(pod), state])

@@ -65,7 +65,7 @@ pub fn create(layout: &Layout, settings: &Settings) -> Result<()> {
     write(&layout.pki("tokens.pub"), &tokens.public_key_pem())
 }
 
-/// A kubeconfig like that of `who`, for another address of the API server: what stands between the two is the test's.
+/// A kubeconfig like that of `who`, for another address of the API server, at which a test puts something in between.
 pub fn kubeconfig_at(layout: &Layout, who: &str, server: &str) -> String {
     let file = |name: String| layout.pki(&name).display().to_string();
     serde_json::json!({

@@ -16,7 +16,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::layout::Layout;
 
-/// A process, told from a later one of the same pid by its start time.
+/// A process. Its start time distinguishes it from a later one of the same pid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Process {
     pid: i32,

@@ -223,7 +223,7 @@ impl Recipe {
     }
 }
 
-/// Where a program stands that the lab runs.
+/// Where a program that the lab runs is.
 ///
 /// # Errors
 /// When it is not built: the message says how.

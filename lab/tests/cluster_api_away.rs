@@ -1,4 +1,4 @@
-//! The Kubernetes API goes, comes back, forgets, refuses and falls silent; what is served goes on.
+//! The Kubernetes API stops, restarts, loses its history, refuses and hangs; what is served goes on.
 
 use std::time::{Duration, Instant};
 
@@ -62,7 +62,7 @@ fn an_api_server_that_is_away_changes_nothing_and_is_told_once() {
         cluster.lab.stop_api()?;
         is_away(cluster, &gateway, true).await?;
         still_serves(cluster, &gateway, "web.example").await?;
-        // Several rounds of tries later there is still one line of it.
+        // After several rounds of attempts there is still one line about it.
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(6) {
             still_serves(cluster, &gateway, "web.example").await?;
@@ -103,7 +103,7 @@ fn expired_versions_recompute_nothing_and_lose_nothing() {
         let after = computed(cluster, &gateway).await?;
         ensure!(after - before <= 4.0, "{before} nodes computed before, {after} after");
 
-        // What is deleted and what comes while nobody looks, with the past gone too.
+        // What is deleted and created while the gateway has no watch, with the history of etcd gone too.
         wire.set(Behaviour::Refuse);
         wire.cut();
         ingresses.delete("gone", &DeleteParams::default()).await?;
@@ -158,15 +158,15 @@ fn cut_connections_are_renewed_without_a_storm() {
             cluster.move_ingress("web", &host).await?;
             cluster.served(gateway.http, &host, 200).await?;
         }
-        // Every connection closed at once, for a while: few tries, and no end of serving.
+        // Every connection closed at once, for a while: few attempts, and requests are served all the time.
         let before = wire.taken();
         wire.set(Behaviour::Refuse);
         wire.cut();
         is_away(cluster, &gateway, true).await?;
         sleep(Duration::from_secs(5)).await;
-        let tries = wire.taken() - before;
+        let attempts = wire.taken() - before;
         // Five watches that wait longer and longer, from 50 ms to 2 s.
-        ensure!((5..=80).contains(&tries), "{tries} connections in about six seconds");
+        ensure!((5..=80).contains(&attempts), "{attempts} connections in about six seconds");
         still_serves(cluster, &gateway, "cut-4.example").await?;
         wire.set(Behaviour::Pass);
         cluster.move_ingress("web", "back.example").await?;

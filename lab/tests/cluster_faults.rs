@@ -1,4 +1,4 @@
-//! The ways to hurt a lab do what they say, and a lab goes without a trace.
+//! Each injected fault does what it says, and a lab that is taken down leaves nothing behind.
 
 use std::fs;
 use std::pin::pin;

@@ -373,7 +373,7 @@ spec:
             .await?;
         cluster.wait::<Pod>("polite", "ready", is_ready).await?;
         let begun = std::time::Instant::now();
-        // The witness ends when the hook's word has come through the program; else both are killed after an hour.
+        // The witness ends when the program has passed on what the hook wrote; else both are killed after an hour.
         cluster.api::<Pod>().delete("polite", &DeleteParams::default().grace_period(3600)).await?;
         cluster
             .until("the Pod to be gone", async || {

@@ -43,7 +43,7 @@ fn a_role_of_one_namespace_is_enough() {
         let problems = gateway.problems(cluster).await?;
         ensure!(problems.contains("ingressclasses") && problems.contains("ClusterRole"), "{problems}");
 
-        // Without rights to IngressClasses the field says nothing, and that is told.
+        // Without the right to list IngressClasses the field is ignored, and a problem says so.
         cluster.apply(&class.ingress("late", "late.example", "web")).await?;
         cluster
             .until("the Ingress to be told of", async || {

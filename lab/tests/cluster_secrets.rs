@@ -58,7 +58,7 @@ fn a_secret_that_is_first_referred_to_later_is_fetched() {
         let rotated = TestCertificate::new(&["web.example"]);
         cluster.apply(&rotated.secret_in(&cluster.namespace, "new")).await?;
         cluster.shows(gateway.https, &rotated, true).await?;
-        // What was let go is fetched anew, in the version it has come to meanwhile.
+        // A Secret that was no longer referred to is fetched again, in its present version.
         let other = TestCertificate::new(&["web.example"]);
         cluster.apply(&other.secret_in(&cluster.namespace, "old")).await?;
         refer(cluster, "old").await?;

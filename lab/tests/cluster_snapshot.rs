@@ -29,7 +29,7 @@ fn the_last_configuration_is_served_until_the_api_is_back() {
         let first = class.begin_gateway(cluster, &kubeconfig, &[&flag])?;
         first.ready(cluster).await?;
         cluster.until("the file", async || Ok(file.exists().then_some(()))).await?;
-        // A change just before the end is in the file as well.
+        // A change just before shutdown is in the file as well.
         cluster.apply(&class.ingress("late", "late.example", "web")).await?;
         cluster.served(first.http, "late.example", 200).await?;
         ensure!(first.end(Duration::from_secs(30)).await?.success());

@@ -22,7 +22,7 @@ impl Cluster {
         self.account_at(name, &format!("https://{GATEWAY}:{API_PORT}")).await
     }
 
-    /// The same with a wire between whoever uses the kubeconfig and the API server.
+    /// The same with a wire between the user of the kubeconfig and the API server.
     ///
     /// # Errors
     /// As [`Self::account`], and when no address can be listened on.

@@ -257,7 +257,7 @@ impl Cluster {
         text
     }
 
-    /// Lets the namespace go. Whoever comes next need not wait for it.
+    /// Deletes the namespace without waiting until it is gone.
     pub(super) async fn leave(&self) {
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
         let how = DeleteParams::default();

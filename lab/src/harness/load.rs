@@ -37,7 +37,7 @@ const AT_ONCE: usize = 64;
 /// How long a test waits for answers that it needs to go on.
 const LONGEST_WAIT: Duration = Duration::from_secs(120);
 
-/// What is asked, and who has to answer.
+/// What is requested, and which Deployment has to answer.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// The host.
@@ -177,7 +177,7 @@ impl Running {
         self.until("all requests to be answered", |_| !open()).await
     }
 
-    /// What has become of the requests so far.
+    /// The outcomes of the requests so far.
     pub fn so_far(&self) -> Tally {
         self.shared.tally().clone()
     }
@@ -235,7 +235,7 @@ impl Shared {
     }
 }
 
-/// Begins requests at their times until it is told to stop, then waits for the last of them.
+/// Begins requests at their times until the load is stopped, then waits for the last of them.
 async fn pace(shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
     let mut ticks = interval(Duration::from_secs(1) / shared.load.rate.max(1));
     // A machine that was busy catches up, so that the rate holds over time.

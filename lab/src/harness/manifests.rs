@@ -5,7 +5,7 @@ pub fn deployment(name: &str, replicas: u32) -> String {
     with_lifecycle(name, replicas, "")
 }
 
-/// The same as people deploy it who do not want to lose a request: a Pod that is to end goes on answering for some
+/// The same for a Deployment that must not lose a request: a Pod that is to end goes on answering for some
 /// seconds, in which everybody hears of it.
 pub fn graceful_deployment(name: &str, replicas: u32, seconds: u32) -> String {
     let hook = format!("lifecycle: {{preStop: {{sleep: {{seconds: {seconds}}}}}}}");

@@ -1,4 +1,4 @@
-//! A program of a test inside the lab's network namespace. It ends with the value that stands for it.
+//! A program of a test inside the lab's network namespace. It ends when its value is dropped.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};

@@ -1,4 +1,4 @@
-//! What is known of a running Pod, and its way to the API: whoever learns something writes it on the board, and one
+//! What is known of a running Pod, and how it is reported to the API: each task writes what it learns on the board, and one
 //! task posts the whole status whenever it differs from what was posted last.
 
 use std::net::IpAddr;

@@ -142,7 +142,7 @@ impl Life {
         Ended { code, signal, began, ended: Timestamp::now() }
     }
 
-    /// Ends the program: `preStop`, SIGTERM, and SIGKILL when the grace is over. Readiness is watched to the end.
+    /// Ends the program: `preStop`, SIGTERM, and SIGKILL when the grace is over. Readiness is watched until it has ended.
     async fn drain(&self, mut running: Running, stop: &mut watch::Receiver<Stop>) -> ExitStatus {
         let target = running.target.clone();
         let pre_stop = self.container.lifecycle.as_ref().and_then(|hooks| hooks.pre_stop.as_ref());

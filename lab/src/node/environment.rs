@@ -1,4 +1,4 @@
-//! A container's environment, and the text that a Pod's fields stand for.
+//! A container's environment, and the values of the fields of its Pod.
 //!
 //! What has to be fetched is found first ([`sources`]); putting the environment together is then pure.
 
@@ -219,7 +219,7 @@ impl Environment {
     }
 }
 
-/// The value that a reference stands for; none for an optional one that leads nowhere.
+/// The value that a reference names; none for an optional reference to something that is not there.
 fn taken_from(
     facts: &Facts<'_>,
     container: &Container,

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Container, LifecycleHandler};
 
 use super::probe::{Attempt, Target};
 
-/// Runs a hook to its end. It has no limit of its own: who calls it has.
+/// Runs a hook to its end. It has no time limit of its own: the caller sets one.
 ///
 /// # Errors
 /// When the hook fails; for `preStop` that changes nothing but the log.

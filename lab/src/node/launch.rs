@@ -66,7 +66,7 @@ pub async fn launch(
 /// Why a container could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
-    /// Its image stands for no program.
+    /// Its image names no known program.
     #[error("{0:#}")]
     Image(anyhow::Error),
     /// Anything else.

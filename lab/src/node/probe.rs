@@ -27,7 +27,7 @@ pub struct Target {
     pub environment: Vec<(String, String)>,
 }
 
-/// What to try. The text of an error says why it failed.
+/// What a probe does. The text of an error says why it failed.
 #[derive(Clone, Copy, Debug)]
 pub enum Attempt<'a> {
     /// A GET that must answer with 2xx or 3xx.
@@ -39,7 +39,7 @@ pub enum Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// Tries it once.
+    /// Probes once.
     ///
     /// # Errors
     /// When it fails or takes longer than `limit`.

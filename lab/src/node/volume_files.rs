@@ -1,4 +1,4 @@
-//! The files of a Secret, ConfigMap or projected volume, swapped as a whole: the files stand in a folder of their own
+//! The files of a Secret, ConfigMap or projected volume, swapped as a whole: the files are in a folder of their own
 //! that the link `..data` names, and a new content is a new folder and one renaming of that link. A program that
 //! watches its certificate sees the key and the chain change at once, as on a real node.
 

@@ -33,7 +33,7 @@ fn an_api_server_away_for_a_minute_loses_no_request_while_pods_die() {
         let dying_node = dying_node.context("there is a first node")?;
         let killed =
             pods.iter().find(|pod| pod.spec.as_ref().and_then(|spec| spec.node_name.clone()) == other);
-        let killed = killed.context("all Pods stand on the first node")?;
+        let killed = killed.context("all Pods are on the first node")?;
         let load = Load::new(cluster, gateway.http, [Target::new(HOST, "web")]).idempotent().start().await?;
 
         let end = Instant::now() + OUTAGE;

@@ -114,7 +114,7 @@ fn a_pod_killed_without_grace_loses_no_request_that_may_be_repeated() {
     });
 }
 
-/// A POST that a Pod had got before it died must not be sent to another one, so its client is told.
+/// A POST that a Pod had received before it died must not be sent to another one, so its client gets an error.
 fn only_posts_failed(tally: &Tally) -> Result<()> {
     let told = |what: &str| what.contains("status 502");
     let wrong = tally.failures.iter().find(|failure| failure.method != Method::POST || !told(&failure.what));

@@ -145,7 +145,7 @@ impl Clients {
 
 async fn drive(io: impl hyper::rt::Read + hyper::rt::Write + Send + Unpin + 'static) -> Result<Sender> {
     let (sender, connection) = handshake(io).await?;
-    // What goes wrong on the connection is told by the request on it.
+    // An error of the connection is also the error of the request on it.
     tokio::spawn(async move { drop(connection.await) });
     Ok(sender)
 }
