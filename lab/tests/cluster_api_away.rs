@@ -54,7 +54,7 @@ async fn rename(ingresses: &Api<Ingress>, name: &str, host: &str) -> Result<()> 
 }
 
 #[test]
-fn an_api_server_that_is_away_changes_nothing_and_is_told_once() {
+fn an_api_server_that_is_away_changes_nothing_and_is_logged_once() {
     own(Options::default().settings, async |cluster| {
         let class = TestClass::web(cluster, 1).await?;
         let gateway = class.gateway(cluster, &[]).await?;

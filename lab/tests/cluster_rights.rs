@@ -105,7 +105,7 @@ fn a_class_by_name_needs_no_right_to_classes() {
 }
 
 #[test]
-fn a_missing_right_is_named_and_taken_up() {
+fn a_missing_right_is_named_and_picked_up_without_a_restart() {
     shared(async |cluster| {
         let class = TestClass::web(cluster, 1).await?;
         let kubeconfig = cluster.account("gateway").await?;

@@ -57,7 +57,7 @@ fn the_last_configuration_is_served_until_the_api_is_back() {
 }
 
 #[test]
-fn a_damaged_file_is_told_and_done_without() {
+fn a_damaged_file_is_reported_and_ignored() {
     shared(async |cluster| {
         let class = TestClass::web(cluster, 1).await?;
         let folder = tempfile::tempdir()?;

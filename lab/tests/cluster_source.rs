@@ -123,7 +123,7 @@ fn without_a_cluster_or_a_folder_the_program_says_what_to_name() {
 }
 
 #[test]
-fn problems_of_objects_in_the_cluster_are_told() {
+fn problems_of_objects_in_the_cluster_are_reported() {
     shared(async |cluster| {
         let class = TestClass::web(cluster, 1).await?;
         cluster.apply(&class.ingress("lost", "lost.example", "nowhere")).await?;

@@ -1,7 +1,7 @@
 //! The command line: subcommands and flags, from words to types.
 //!
 //! Flags have ingress-nginx's names and pflag's forms (`--name value`, `--name=value`, a bool never takes the
-//! next word). Everything that is known about a flag stands once, in [`table`]: its name, type, default, where
+//! next word). Everything that is known about a flag is in one place, [`table`]: its name, type, default, where
 //! its value goes, and what an operator reads about it. The parser, `--help`, the defaults and the warnings
 //! about flags without effect are all made from that table.
 

@@ -1,5 +1,5 @@
 //! Sluice, a Kubernetes ingress gateway: the program. It reads the command line, wires the control plane to the
-//! data plane and waits for the end; everything else lives in the crates it names.
+//! data plane and waits for shutdown; everything else lives in the crates it names.
 
 mod cgroup;
 mod check;
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
 /// Exit status for a program that ends because a part of it has.
 const DIED: u8 = 1;
 
-/// Runs the gateway until it is told to end.
+/// Runs the gateway until SIGTERM.
 fn serve(flags: ServeFlags) -> ExitCode {
     if let Err(error) = logging::start(flags.verbosity) {
         return fail(&error, USAGE);
@@ -59,7 +59,7 @@ fn serve(flags: ServeFlags) -> ExitCode {
     match serve::serve(flags) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.is::<vital::Died>() => fail(&error, DIED),
-        // Whatever else fails here fails at the start and is for whoever wrote the command line.
+        // Any other error comes from the start, and its reader is the author of the command line.
         Err(error) => fail(&format_args!("{error:#}"), USAGE),
     }
 }

@@ -1,4 +1,4 @@
-//! `sluice serve`: starts both planes, connects them, and ends them when told to.
+//! `sluice serve`: starts both planes, connects them, and shuts them down on SIGTERM or SIGINT.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -70,7 +70,7 @@ async fn run(flags: &ServeFlags) -> Result<()> {
         let (plane, snapshot, fatal, mut observer) = (for_control, snapshot, fatal, observer);
         let mut start = true;
         let apply = |delta: Delta| {
-            // Not with the first one, which everybody waits for.
+            // Not with the first one: nothing is ready before that.
             if delta.generation.0 > 2 {
                 vital::inject_fault("control");
             }
@@ -83,7 +83,7 @@ async fn run(flags: &ServeFlags) -> Result<()> {
         sluice_controller::run(controller, batches, apply, &mut observer);
         token.because_of("the thread that reads the configuration");
     })?;
-    vitals.spawn("the task that tells what the data plane says", tell(reports, vitals.clone()));
+    vitals.spawn("the task that logs reports of the data plane", log_reports(reports, vitals.clone()));
     vitals.spawn("the task that gives memory back", memory::give_back());
     let died = tokio::select! {
         Some(message) = failed.recv() => bail!("{message}"),
@@ -96,13 +96,13 @@ async fn run(flags: &ServeFlags) -> Result<()> {
     let grace = flags.gateway.shutdown_grace_period;
     tracing::info!(
         ?grace,
-        "ending: new connections are taken for the grace period, then running requests finish"
+        "draining: new connections are accepted for the grace period, then running requests finish"
     );
     tokio::select! {
         whole = plane.end(grace) => if !whole {
             tracing::warn!("worker-shutdown-timeout is over; what still ran was cut off");
         },
-        () = either(&mut terminate, &mut interrupt) => tracing::warn!("told twice to end; ending at once"),
+        () = either(&mut terminate, &mut interrupt) => tracing::warn!("second signal: ending at once"),
     }
     tokio::time::sleep(flags.gateway.post_shutdown_grace_period).await;
     drop(source);
@@ -124,8 +124,8 @@ async fn either(one: &mut Signal, other: &mut Signal) {
     }
 }
 
-/// Puts a delta into force. A port that cannot be bound at the start ends the program: whoever started it is
-/// watching. Later it is logged, and everything that can be served still is. An address that the machine does not
+/// Puts a delta into force. A port that cannot be bound at the start ends the program, because the operator who
+/// has just started it is watching. Later it is logged, and everything that can be served still is. An address that the machine does not
 /// have is waited for at the start too: it may be on its way from another one.
 fn apply(
     plane: &DataPlane,
@@ -151,8 +151,8 @@ fn is_fatal(report: &Report) -> Option<String> {
     errors.find(|error| !error.foreign).map(ToString::to_string)
 }
 
-/// Logs what the data plane says unasked, and ends the program when a part of it has died.
-async fn tell(mut reports: mpsc::UnboundedReceiver<Report>, vitals: Vitals) {
+/// Logs what the data plane reports on its own, and ends the program when a part of it has died.
+async fn log_reports(mut reports: mpsc::UnboundedReceiver<Report>, vitals: Vitals) {
     while let Some(report) = reports.recv().await {
         if let Report::Died { part } = report {
             tracing::error!(part, "a part of the data plane has ended");
@@ -169,12 +169,12 @@ fn log(report: Report) {
             for BindResult { address, error } in results {
                 match error {
                     None => tracing::info!(%address, "listening"),
-                    Some(error) => tracing::error!(%address, "{error}; it is tried again by itself"),
+                    Some(error) => tracing::error!(%address, "{error}; it is tried again every second"),
                 }
             }
         }
         Report::EndpointEjected { set, address, duration } => {
-            tracing::warn!(%set, %address, ?duration, "an endpoint is out: connections to it fail");
+            tracing::warn!(%set, %address, ?duration, "an endpoint is ejected: connections to it fail");
         }
         Report::Applied { .. } | Report::Died { .. } => {}
     }

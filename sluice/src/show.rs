@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use crate::flags::{Output, Show};
 
-/// Nobody waits longer than this for an answer from the same machine.
+/// How long an answer from the same machine may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Why there is nothing to show.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ShowError {
-    /// Nobody answers there.
+    /// Nothing answers there.
     #[error(
         "cannot ask the gateway at {address}: {source}; is it running, and is --admin-address the same for both?"
     )]
@@ -28,7 +28,7 @@ pub(crate) enum ShowError {
         /// What the system says.
         source: std::io::Error,
     },
-    /// Somebody answers, but not with what was asked for.
+    /// Something answers, but not as the admin listener does.
     #[error("{address} does not answer like the admin listener of sluice ({reason}); check --admin-address")]
     NotSluice {
         /// The admin listener.

@@ -1,8 +1,8 @@
 //! What must run for as long as the program does.
 //!
-//! A thread or task that ends by itself, with a panic or without, would leave a gateway behind that looks well and is
-//! not: `/healthz` at 200 over a configuration that nothing changes any more. So each of them holds a [`Token`], and
-//! the program ends, with a message and a status of its own, when one is dropped before the end has begun.
+//! If one of these threads or tasks ended, with a panic or without, the gateway would look healthy and not be: `/healthz`
+//! at 200 over a configuration that nothing changes any more. So each of them holds a [`Token`], and the program ends,
+//! with a message and a status of its own, when a token is dropped before shutdown has begun.
 
 use tokio::sync::mpsc;
 
@@ -55,7 +55,7 @@ impl Token {
 }
 
 impl Token {
-    /// There is nobody to hold it.
+    /// There is no thread or task to hold it.
     pub(crate) fn discard(self) {
         // Not dropped. It is a name and a share of a channel that lives as long as the program.
         std::mem::forget(self);
@@ -64,13 +64,13 @@ impl Token {
 
 impl Drop for Token {
     fn drop(&mut self) {
-        // Nobody listens any more when the end has begun.
+        // During shutdown nobody receives this any more.
         let _ = self.ended.send(self.part);
     }
 }
 
-/// Panics are told in the program log, as one line like everything else. Rust's own message has several lines, and
-/// what others wrote may stand in it.
+/// Logs panics in the program log, as one line like everything else. Rust's own message has several lines, and may contain
+/// text that came from clients or manifests.
 pub(crate) fn log_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let thread = std::thread::current();

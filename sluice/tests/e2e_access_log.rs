@@ -34,7 +34,7 @@ fn what_is_not_there_is_a_dash() {
 }
 
 #[test]
-fn every_try_is_listed() {
+fn every_attempt_is_listed() {
     let mut dead = Backend::echo("dead");
     dead.stop();
     let good = Backend::echo("good");
@@ -42,8 +42,8 @@ fn every_try_is_listed() {
     let gateway = Gateway::start(&Folder::with(objects));
     get(gateway.http, HOST, "/first");
     get(gateway.http, HOST, "/second");
-    let tries = format!("{}, {}", dead.address, good.address);
-    let line = gateway.await_access(&tries);
+    let attempts = format!("{}, {}", dead.address, good.address);
+    let line = gateway.await_access(&attempts);
     assert!(line.contains(" 502, 200 "), "{line}");
 }
 

@@ -155,7 +155,7 @@ fn slow_clients_of_the_health_port_keep_no_probe_waiting() {
                 1 => "GET /metrics HTTP/1.1\r\nHost: x\r\nX-Slow: ",
                 _ => "",
             };
-            // Whoever had to make room for another is closed.
+            // The gateway may have closed it to make room for another one.
             let _ = connection.try_send(sent);
             Some(connection)
         })
@@ -169,7 +169,7 @@ fn slow_clients_of_the_health_port_keep_no_probe_waiting() {
             "the kubelet would restart it: {:?}",
             asked.elapsed()
         );
-        // As soon as those who asked before have been told.
+        // There is room as soon as earlier clients have their page.
         await_until("metrics", || {
             let page = gateway.probe("/metrics");
             page.is_some_and(|page| page.text().contains("process_resident_memory_bytes"))

@@ -194,7 +194,7 @@ fn a_path_that_no_cookie_can_have_does_not_close_its_host() {
 }
 
 #[test]
-fn a_dead_pinned_endpoint_keeps_its_session_unless_told_to_change() {
+fn a_dead_pinned_endpoint_keeps_its_session_unless_the_annotation_says_to_change() {
     for (change, status) in [("false", 502), ("true", 200)] {
         let mut backends = backends();
         let annotations = [

@@ -1,4 +1,5 @@
-//! What an Ingress covers that is rejected, or asks for what cannot be done: closed, and served by nobody else.
+//! An Ingress that is rejected, or asks for something that cannot be done, keeps its hosts and paths, closed: no other rule
+//! serves them.
 
 use crate::harness::gateway::run;
 use crate::harness::manifest::service_with;

@@ -15,7 +15,7 @@ fn two() -> ([Backend; 2], String) {
 }
 
 #[test]
-fn the_oldest_ingress_owns_a_path_and_the_other_is_told_so() {
+fn the_oldest_ingress_owns_a_path_and_the_other_gets_a_problem() {
     let (_backends, services) = two();
     let folder = Folder::with(services);
     folder.write("new.yaml", Ingress::new("aaa").created(NEW).path(HOST, "/", "new").text());

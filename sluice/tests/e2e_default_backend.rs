@@ -1,4 +1,4 @@
-//! Who answers what no rule asks for.
+//! Requests for which there is no rule.
 
 use crate::harness::manifest::service_with;
 use crate::harness::{Backend, Folder, Gateway, Ingress, await_until, get, site};

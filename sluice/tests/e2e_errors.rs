@@ -1,4 +1,4 @@
-//! Answers that Sluice gives itself: nginx's words, nobody's name.
+//! Error pages of Sluice itself: the text of nginx's, without the name of a program.
 
 use crate::harness::client::Response;
 use crate::harness::manifest::{service, service_with};

@@ -218,7 +218,7 @@ fn nested_brackets_and_aliases_of_aliases_cost_one_file_its_reading_and_nobody_e
         folder.write(name, format!("apiVersion: v1\nkind: Secret\ndata: {}", bracket.repeat(400_000)));
         await_until("the problem", || gateway.problems().contains(name));
     }
-    // Some KiB that stand for gigabytes.
+    // Some KiB of aliases that would expand to gigabytes.
     let [one, two, three] =
         [("x,", 4000), ("*a,", 1000), ("*b,", 90)].map(|(item, times)| item.repeat(times));
     let list = format!("apiVersion: v1\nx: &a [{one}]\ny: &b [{two}]\nitems: [{three}]\nkind: \"List\"\n");

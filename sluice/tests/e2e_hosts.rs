@@ -15,7 +15,7 @@ fn an_exact_host_is_compared_without_case_port_or_final_dot() {
 }
 
 #[test]
-fn a_wildcard_stands_for_exactly_one_label() {
+fn a_wildcard_covers_exactly_one_label() {
     let backend = Backend::echo("wild");
     let gateway = Gateway::start(&Folder::with(site("wild", "*.shop.example", &[&backend])));
     for host in ["a.shop.example", "B.SHOP.example", "a-1.shop.example:81"] {

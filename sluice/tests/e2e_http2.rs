@@ -90,7 +90,7 @@ fn streams_run_at_the_same_time() {
 }
 
 #[test]
-fn the_end_is_announced_and_running_streams_finish() {
+fn shutdown_is_announced_and_running_streams_finish() {
     let gate = Gate::default();
     let backend = Backend::with("shop", {
         let gate = gate.clone();

@@ -104,7 +104,7 @@ fn an_address_that_cannot_be_bound_leaves_the_old_one_serving_and_ready() {
     let because =
         format!("still serving on {} because the address 192.0.2.1 is not one of this machine", gateway.http);
     await_until("the problem", || gateway.problems().contains(&because));
-    assert_eq!(gateway.health(), Some(200), "whoever leads clients here should go on");
+    assert_eq!(gateway.health(), Some(200), "a load balancer should keep it");
     assert_eq!(get(gateway.http, HOST, "/").status, 200);
     assert!(gateway.program_log().iter().any(|line| line.contains(&because)));
     bind(&folder, "127.0.0.2");
@@ -153,7 +153,7 @@ fn a_gateway_whose_address_is_not_there_yet_is_alive_and_not_ready() {
 }
 
 #[test]
-fn another_gateway_of_the_same_user_is_told_that_the_port_is_in_use_also_after_changes() {
+fn another_gateway_of_the_same_user_gets_an_error_that_the_port_is_in_use_also_after_changes() {
     let backend = Backend::echo("shop");
     let (folder, gateway) = start(&backend, "");
     for (addresses, open) in [("127.0.0.1", false), ("", true), ("127.0.0.1", false)] {

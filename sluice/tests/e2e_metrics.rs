@@ -198,7 +198,7 @@ fn series_go_with_their_ingress() {
 }
 
 #[test]
-fn sluice_tells_of_itself() {
+fn sluice_has_metrics_of_itself() {
     let backend = Backend::echo("shop");
     let certificate = TestCertificate::new(&[HOST]);
     let (folder, gateway) = start(&backend, &[]);

@@ -10,14 +10,14 @@ const DESCRIPTORS: usize = 256;
 const CLIENTS: usize = 400;
 
 #[test]
-fn without_descriptors_left_it_serves_who_is_in_answers_probes_and_recovers_at_once() {
+fn without_descriptors_left_it_serves_open_connections_answers_probes_and_recovers_at_once() {
     let backend = Backend::echo("shop");
     let gateway = Gateway::with_descriptors(&Folder::with(site("shop", HOST, &[&backend])), DESCRIPTORS);
     let mut first = Connection::plain(gateway.http);
     assert_eq!(first.get(HOST, "/").status, 200);
     let clients: Vec<Connection> = (0..CLIENTS).map(|_| Connection::plain(gateway.http)).collect();
     await_until("refusals", || counter(&gateway, "sluice_connections_refused_total") > 0);
-    assert_eq!(first.get(HOST, "/").status, 200, "who is in is served");
+    assert_eq!(first.get(HOST, "/").status, 200, "an open connection is served");
     assert_eq!(gateway.health(), Some(200));
     await_until("accepted, handled and refused connections to add up", || {
         let text = gateway.metrics();

@@ -1,4 +1,4 @@
-//! Requests that said something else to a backend than to the gateway, or that nobody told the end of.
+//! Requests that meant something else to a backend than to the gateway, and requests that would never have ended.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

@@ -95,7 +95,7 @@ fn retries_can_be_switched_off_or_limited() {
 }
 
 #[test]
-fn tries_without_end_were_never_answered_and_kept_the_program_from_ending() {
+fn attempts_without_end_were_never_answered_and_kept_the_program_from_ending() {
     for tries in ["2147483647", "0"] {
         let dead = dead();
         let mut gateway = start(&[("proxy-next-upstream-tries", tries)], &[&dead]);
@@ -109,7 +109,7 @@ fn tries_without_end_were_never_answered_and_kept_the_program_from_ending() {
 }
 
 #[test]
-fn a_url_whose_answers_break_off_took_the_endpoint_out_for_everybody() {
+fn a_url_whose_answers_break_off_had_its_endpoint_ejected_for_all_routes() {
     let backend = Backend::with("shop", |request| match request.start.contains("/broken") {
         true => Reply::Reset,
         false => Reply::Echo,
@@ -184,7 +184,7 @@ fn pooled_connections_are_used_again() {
 }
 
 #[test]
-fn when_all_endpoints_are_out_all_are_used() {
+fn when_all_endpoints_are_ejected_all_are_used() {
     let mut backend = Backend::echo("only");
     let gateway = start(&[], &[&backend]);
     assert_eq!(get(gateway.http, HOST, "/").status, 200);
@@ -206,7 +206,7 @@ fn when_all_endpoints_are_out_all_are_used() {
 }
 
 #[test]
-fn an_address_that_stands_in_two_slices_counts_once() {
+fn an_address_in_two_slices_counts_once() {
     let [a, b] = ["a", "b"].map(Backend::echo);
     let twice = slice("again", "web", &["127.0.0.1"], a.address.port());
     let ingress = Ingress::new("web").path(HOST, "/", "web").text();

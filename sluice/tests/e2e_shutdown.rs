@@ -19,7 +19,7 @@ fn slow(gate: &Gate) -> Backend {
 }
 
 #[test]
-fn an_idle_gateway_ends_at_once_and_well() {
+fn an_idle_gateway_shuts_down_at_once_with_status_0() {
     let backend = Backend::echo("shop");
     let mut gateway = Gateway::start(&Folder::with(site("shop", HOST, &[&backend])));
     let mut idle = Connection::plain(gateway.http);
@@ -72,7 +72,7 @@ fn a_control_plane_that_dies_ends_the_program_with_a_message_and_a_failure() {
 }
 
 #[test]
-fn during_the_grace_period_new_connections_are_served_and_told_to_close() {
+fn during_the_grace_period_new_connections_are_served_and_get_connection_close() {
     let backend = Backend::echo("shop");
     let folder = Folder::with(site("shop", HOST, &[&backend]));
     let mut gateway = Gateway::with(&folder, &["--shutdown-grace-period", "3"]);
@@ -110,7 +110,7 @@ fn a_request_that_never_ends_is_cut_off_at_the_timeout() {
 }
 
 #[test]
-fn an_open_upgrade_does_not_hold_the_end_beyond_the_timeout() {
+fn an_open_upgrade_does_not_delay_shutdown_past_the_timeout() {
     let backend = Backend::with("chat", |_| Reply::Upgrade);
     let folder = Folder::with(site("shop", HOST, &[&backend]));
     folder.write("config.yaml", config_map("ingress-nginx/controller", &[("worker-shutdown-timeout", "1s")]));
@@ -123,7 +123,7 @@ fn an_open_upgrade_does_not_hold_the_end_beyond_the_timeout() {
 }
 
 #[test]
-fn a_first_request_on_its_way_when_the_end_begins_is_answered() {
+fn a_first_request_on_its_way_when_shutdown_begins_is_answered() {
     let backend = Backend::echo("shop");
     let mut gateway = Gateway::start(&Folder::with(site("shop", HOST, &[&backend])));
     let mut connections: Vec<Connection> = (0..8).map(|_| Connection::plain(gateway.http)).collect();

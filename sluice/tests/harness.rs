@@ -1,4 +1,4 @@
-//! What every end-to-end test stands on, by short names: the crate `sluice-testing` holds it all.
+//! Short names for what end-to-end tests use of the crate `sluice-testing`.
 
 pub(crate) use sluice_testing::backend::{Backend, Gate, Reply};
 pub(crate) use sluice_testing::certificate::TestCertificate;

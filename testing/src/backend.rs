@@ -1,4 +1,4 @@
-//! Backends: small HTTP/1.1 servers on loopback that tell what they were asked, or misbehave as told.
+//! Backends: small HTTP/1.1 servers on loopback that answer with the request they got, or misbehave as a test says.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -25,7 +25,7 @@ pub enum Reply {
     Raw(Vec<u8>),
     /// Sends these bytes and goes on.
     Bytes(Vec<u8>),
-    /// Ends the connection without a word.
+    /// Ends the connection without an answer.
     Close,
     /// Resets the connection.
     Reset,

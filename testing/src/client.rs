@@ -1,4 +1,4 @@
-//! Clients that send the bytes they are told to, in the clear or over TLS.
+//! Clients that send the bytes that a test gives them, in the clear or over TLS.
 
 use std::fmt;
 use std::io::{self, Read, Write};

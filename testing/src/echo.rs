@@ -1,4 +1,4 @@
-//! A backend that answers with who it is and what it was asked, and behaves as the request tells it.
+//! A backend that answers with who it is and what it was asked, and behaves as the request says.
 //!
 //! | in the query | is |
 //! |---|---|

@@ -325,7 +325,7 @@ impl Gateway {
         await_some("the end of the gateway", || self.child.try_wait().unwrap())
     }
 
-    /// The end of the program log.
+    /// The last lines of the program log.
     pub fn log(&self) -> String {
         let lines = self.program_log();
         lines[lines.len().saturating_sub(20)..].join("\n")
@@ -334,7 +334,7 @@ impl Gateway {
     /// Ends it as Kubernetes does, and waits for it.
     ///
     /// # Errors
-    /// It does not end in time, or not well; the end of its log is in the message.
+    /// It does not end in time, or not well; the last lines of its log are in the message.
     pub fn stop(mut self, patience: Duration) -> io::Result<()> {
         kill_process(Pid::from_child(&self.child), Signal::TERM)?;
         let asked = Instant::now();

@@ -9,9 +9,9 @@
 //! |---|---|
 //! | [`gateway`] | the real program as a child process, on a [`folder`] of [`manifest`]s |
 //! | [`backend`], [`echo`] | a backend that does as a test says; one that does as the request says |
-//! | [`client`], [`http2`], [`trust`] | clients that send exactly what they are told to; TLS without trust |
+//! | [`client`], [`http2`], [`trust`] | clients that send exactly the given bytes; a TLS client that takes any certificate |
 //! | [`wire`] | HTTP/1.1 messages as bytes |
-//! | [`certificate`], [`ports`], [`program`], [`wait`] | what the others stand on |
+//! | [`certificate`], [`ports`], [`program`], [`wait`] | what the others are built on |
 
 pub mod backend;
 pub mod certificate;

@@ -160,7 +160,7 @@ impl Ingress {
         self
     }
 
-    /// Without a time of creation, which the API itself gives and lets nobody change.
+    /// Without a time of creation: the API sets it and refuses a change of it.
     pub fn undated(mut self) -> Self {
         if let Some(metadata) = self.object["metadata"].as_object_mut() {
             metadata.remove("creationTimestamp");

@@ -1,5 +1,5 @@
-//! Free ports for programs that are told theirs: each is given out once in the life of a process, so that a program
-//! never meets the connections of the one before it.
+//! Free ports for programs that take theirs from flags. Each is given out once in the life of a process, so that a program
+//! never gets connections that were meant for the one before it.
 
 use std::collections::HashSet;
 use std::io::ErrorKind;
@@ -12,7 +12,7 @@ const RANGE: std::ops::Range<u16> = 12_000..30_000;
 
 static TAKEN: LazyLock<Mutex<HashSet<u16>>> = LazyLock::new(Mutex::default);
 
-/// A port that is free now and that nobody else in this process gets.
+/// A port that is free now and that this process does not give out again.
 ///
 /// # Panics
 /// There is none.
@@ -56,7 +56,8 @@ fn choose<T>(mut take: impl FnMut(u16) -> Option<T>) -> T {
     panic!("no free port in {RANGE:?}");
 }
 
-/// Whether nobody listens there. A machine without IPv6 has no such address, which takes no port from anybody.
+/// Whether nothing listens there. Any other error, such as that of a machine without IPv6, does not mean that the port is
+/// in use.
 fn is_free(ip: IpAddr, port: u16) -> bool {
     !matches!(TcpListener::bind((ip, port)), Err(error) if error.kind() == ErrorKind::AddrInUse)
 }

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_waits_for_a_document_is_not_put_out_for_another() {
+    async fn a_client_that_waits_for_a_document_is_not_evicted_for_another() {
         let (short, long) = (Places::new(1), Places::new(1));
         let (place, one) = short.take().await;
         let held = Mutex::new(Some(place));

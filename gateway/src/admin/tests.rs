@@ -255,7 +255,7 @@ async fn who_reads_a_large_page_slowly_keeps_nobody_waiting() {
 }
 
 #[tokio::test]
-async fn a_burst_of_connections_puts_out_no_probe() {
+async fn a_burst_of_connections_evicts_no_probe() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let mut burst = Vec::new();

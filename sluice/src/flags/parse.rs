@@ -16,12 +16,12 @@ use super::table::{self, Flag};
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FlagError {
     /// Not a flag of this subcommand.
-    #[error("unknown flag {name}{}; `sluice {command} --help` lists all flags", hint(.near))]
+    #[error("unknown flag {name}{}; `sluice {command} --help` lists all flags", hint(.similar))]
     Unknown {
         /// As it was given.
         name: String,
         /// A flag with a similar name.
-        near: Option<String>,
+        similar: Option<String>,
         /// The subcommand.
         command: &'static str,
     },
@@ -310,7 +310,7 @@ fn refused(error: &clap::Error, command: &'static str) -> Result<Command, FlagEr
     Err(match (error.kind(), argument) {
         (ErrorKind::DisplayHelp, _) => return Ok(Command::Help(error.to_string())),
         (ErrorKind::UnknownArgument, Some(name)) if name.starts_with('-') => {
-            FlagError::Unknown { name, near: context(ContextKind::SuggestedArg), command }
+            FlagError::Unknown { name, similar: context(ContextKind::SuggestedArg), command }
         }
         (ErrorKind::UnknownArgument, Some(word)) => FlagError::Stray { word },
         (ErrorKind::InvalidSubcommand, _) => {
@@ -327,6 +327,6 @@ fn refused(error: &clap::Error, command: &'static str) -> Result<Command, FlagEr
     })
 }
 
-fn hint(near: &Option<String>) -> String {
-    near.as_ref().map(|near| format!(" (did you mean {near}?)")).unwrap_or_default()
+fn hint(similar: &Option<String>) -> String {
+    similar.as_ref().map(|name| format!(" (did you mean {name}?)")).unwrap_or_default()
 }

@@ -14,9 +14,9 @@ pub(crate) struct ServeFlags {
     pub(crate) manifests: Option<PathBuf>,
     /// Which cluster the configuration comes from where it is not a folder.
     pub(crate) cluster: ClusterFlags,
-    /// What the control plane is told.
+    /// The settings of the control plane.
     pub(crate) controller: Options,
-    /// What the data plane and its listeners are told.
+    /// The settings of the data plane and its listeners.
     pub(crate) gateway: GatewayFlags,
     /// `--v`: klog's verbosity.
     pub(crate) verbosity: i64,
@@ -79,7 +79,7 @@ pub(crate) struct GatewayFlags {
 }
 
 impl ServeFlags {
-    /// Empty places for the table to write its defaults into; the defaults themselves stand there alone.
+    /// Empty places for the table to write its defaults into; the defaults themselves are in the table alone.
     pub(super) fn empty() -> Self {
         Self {
             manifests: None,

@@ -48,7 +48,7 @@ fn error(line: &str) -> String {
 fn all_flags_of_the_reference_are_in_the_table_once() {
     let names: Vec<&str> = table::all().map(|flag| flag.name).collect();
     let set: BTreeSet<&str> = names.iter().copied().collect();
-    assert_eq!(set.len(), names.len(), "a name stands twice");
+    assert_eq!(set.len(), names.len(), "a name is there twice");
     let reference: Vec<&str> = REFERENCE.split_whitespace().collect();
     assert_eq!(reference.len(), 73);
     for name in reference {
@@ -119,7 +119,7 @@ fn lists_come_by_commas_and_by_repetition_and_replace_the_default() {
 #[test]
 fn seconds_durations_and_objects_are_typed() {
     assert_eq!(serve("--shutdown-grace-period 5").0.gateway.shutdown_grace_period, Duration::from_secs(5));
-    assert!(error("--manifests m --shutdown-grace-period 5s").contains("a whole number of seconds"));
+    assert!(error("--manifests m --shutdown-grace-period 5s").contains("a duration in seconds"));
     assert!(error("--manifests m --election-ttl 5").contains("1h30m"));
     let (flags, _) = serve("--configmap ingress-nginx/controller");
     assert_eq!(flags.controller.configmap, Some(NamespacedName::new("ingress-nginx", "controller")));
@@ -143,7 +143,7 @@ fn a_flag_without_effect_says_so_and_what_to_do() {
 
 #[test]
 fn a_flag_without_effect_is_still_checked() {
-    assert!(error("--manifests m --status-update-interval soon").contains("a whole number"));
+    assert!(error("--manifests m --status-update-interval soon").contains("an integer"));
 }
 
 #[test]

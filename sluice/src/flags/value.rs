@@ -31,23 +31,23 @@ impl<T> Clone for Place<T> {
 pub(super) enum Value {
     /// `--name`, `--name=true|false` and Go's other spellings.
     Bool(Place<bool>),
-    /// A whole number.
+    /// An integer.
     Int(Place<i64>),
     /// A TCP port; 0 asks the system for a free one.
     Port(Place<u16>),
-    /// A whole number of seconds.
+    /// A duration in seconds.
     Seconds(Place<Duration>),
     /// Go's form of a duration: `30s`, `1h30m`.
     Duration(Place<Duration>),
     /// A decimal number.
     Float(Place<f64>),
-    /// Decimal numbers in rising order, by commas or repetition.
+    /// Decimal numbers in rising order: a comma-separated list, or the flag several times.
     Buckets(Place<Vec<f64>>),
-    /// Any text.
+    /// Any string.
     Text(Place<String>),
-    /// Any text; empty is none.
+    /// Any string; empty is none.
     OptionalText(Place<Option<String>>),
-    /// Texts, by commas or repetition.
+    /// Strings: a comma-separated list, or the flag several times.
     List(Place<Vec<String>>),
     /// `namespace/name`; empty is none.
     Object(Place<Option<NamespacedName>>),
@@ -151,7 +151,7 @@ impl Value {
         }
     }
 
-    /// Whether the flag may stand without a value.
+    /// Whether the flag may be given without a value.
     pub(super) fn is_bool(self) -> bool {
         matches!(self, Self::Bool(_))
     }
@@ -212,7 +212,7 @@ fn bool(text: &str) -> Result<bool, Expected> {
 }
 
 fn int(text: &str) -> Result<i64, Expected> {
-    text.parse().map_err(|_| "a whole number")
+    text.parse().map_err(|_| "an integer")
 }
 
 /// 68 years, as for times in the ConfigMap: they can be added to any moment without an overflow.
@@ -220,7 +220,7 @@ const LARGEST_SECONDS: u64 = i32::MAX as u64;
 
 fn seconds(text: &str) -> Result<Duration, Expected> {
     let seconds = text.parse().ok().filter(|seconds| *seconds <= LARGEST_SECONDS);
-    seconds.map(Duration::from_secs).ok_or("a whole number of seconds from 0 to 2147483647")
+    seconds.map(Duration::from_secs).ok_or("a duration in seconds, from 0 to 2147483647")
 }
 
 fn float(text: &str) -> Result<f64, Expected> {

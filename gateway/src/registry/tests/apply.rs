@@ -115,7 +115,7 @@ fn a_request_between_its_route_and_its_endpoint_survives_their_removal() {
 }
 
 #[test]
-fn the_description_tells_health_and_load() {
+fn the_description_has_health_and_load() {
     let (fixture, pool) = Fixture::with_pool(Balance::Ring, &[1, 2, 3]);
     fixture.put_pool(Balance::RoundRobin, "another");
     pool.failed(&endpoint(&pool, 2), Instant::now());

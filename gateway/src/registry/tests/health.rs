@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::*;
 
 #[test]
-fn a_failure_takes_an_endpoint_out_for_a_short_growing_time() {
+fn a_failure_ejects_an_endpoint_for_a_short_growing_time() {
     let (fixture, pool) = Fixture::with_pool(Balance::RoundRobin, &[1, 2]);
     let endpoint = endpoint(&pool, 1);
     let mut now = Instant::now();
@@ -86,7 +86,7 @@ fn an_endpoint_that_comes_back_gets_one_request_until_it_has_answered() {
 }
 
 #[test]
-fn every_try_gets_an_endpoint_not_yet_tried_the_good_ones_first() {
+fn every_attempt_gets_an_endpoint_not_yet_tried_the_good_ones_first() {
     for balance in [Balance::RoundRobin, Balance::Ring] {
         let (_fixture, pool) = Fixture::with_pool(balance, &[1, 2, 3, 4]);
         let now = Instant::now();
@@ -109,7 +109,7 @@ fn every_try_gets_an_endpoint_not_yet_tried_the_good_ones_first() {
 }
 
 #[test]
-fn the_only_endpoint_is_used_even_if_it_is_out() {
+fn the_only_endpoint_is_used_even_if_it_is_ejected() {
     let (_fixture, pool) = Fixture::with_pool(Balance::RoundRobin, &[1]);
     let now = Instant::now();
     pool.failed(&endpoint(&pool, 1), now);

@@ -26,7 +26,7 @@ fn picks_are_exactly_even_over_all_threads_and_pools_of_a_set() {
 }
 
 #[test]
-fn the_others_stay_exactly_even_while_one_is_out() {
+fn the_others_stay_exactly_even_while_one_is_ejected() {
     let (_fixture, pool) = Fixture::with_pool(Balance::RoundRobin, &[1, 2, 3, 4]);
     let now = Instant::now();
     pool.failed(&endpoint(&pool, 3), now);
@@ -36,7 +36,7 @@ fn the_others_stay_exactly_even_while_one_is_out() {
 }
 
 #[test]
-fn all_out_are_used_evenly() {
+fn endpoints_that_are_all_ejected_are_used_evenly() {
     for size in 1..=6 {
         let members: Vec<u16> = (1..=size).collect();
         let (_fixture, pool) = Fixture::with_pool(Balance::RoundRobin, &members);

@@ -62,7 +62,7 @@ async fn fickle() -> Backend {
 }
 
 #[tokio::test]
-async fn a_url_whose_answers_break_off_took_the_endpoint_out_for_everybody() {
+async fn a_url_whose_answers_break_off_had_its_endpoint_ejected_for_all_routes() {
     let backend = fickle().await;
     let gateway = Gateway::to(&[backend.address]).await;
     for _ in 0..12 {

@@ -11,6 +11,6 @@ pub(super) const FLAGS: &[Flag] = &[
     flag("maxmind-license-key", Text(Nowhere(NO_GEOIP)), "", "Key for the download"),
     flag("maxmind-edition-ids", List(Nowhere(NO_GEOIP)), "GeoLite2-City,GeoLite2-ASN", "Databases"),
     flag("maxmind-mirror", Text(Nowhere(NO_GEOIP)), "", "URL of a mirror"),
-    flag("maxmind-retries-count", Int(Nowhere(NO_GEOIP)), "1", "Tries of a download"),
-    flag("maxmind-retries-timeout", Duration(Nowhere(NO_GEOIP)), "0s", "Delay between tries"),
+    flag("maxmind-retries-count", Int(Nowhere(NO_GEOIP)), "1", "Attempts at a download"),
+    flag("maxmind-retries-timeout", Duration(Nowhere(NO_GEOIP)), "0s", "Delay between attempts"),
 ];

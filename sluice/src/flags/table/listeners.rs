@@ -1,4 +1,4 @@
-//! Ports, and TLS beyond certificates.
+//! Ports, and what of TLS is not certificates.
 
 use super::super::value::Place::{Nowhere, To};
 use super::super::value::Value::{Bool, Int, Ip, Port, Text, UrlPath};

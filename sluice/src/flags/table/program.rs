@@ -43,7 +43,7 @@ pub(super) const FLAGS: &[Flag] = &[
         "0",
         "How long new connections are still taken after SIGTERM, with /healthz failing",
     ),
-    // ingress-nginx waits 10 s here for nothing; Sluice ends with its last request unless it is told to wait.
+    // The default of ingress-nginx is 10 s, which helps nobody; Sluice ends with its last request.
     flag(
         "post-shutdown-grace-period",
         Seconds(To(|f| &mut f.gateway.post_shutdown_grace_period)),

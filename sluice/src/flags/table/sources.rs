@@ -57,7 +57,7 @@ pub(super) const FLAGS: &[Flag] = &[
         "dynamic-configuration-retries",
         Int(Nowhere("the configuration is handed over in memory, which does not fail; remove this flag")),
         "15",
-        "Tries to hand the configuration to the proxy",
+        "Attempts at handing the configuration to the proxy",
     ),
     flag(
         "enable-topology-aware-routing",

@@ -13,7 +13,7 @@ const NO_ELECTION: &str =
 
 pub(super) const FLAGS: &[Flag] = &[
     flag("update-status", Bool(Nowhere(NO_STATUS)), "true", "Write Ingress.status.loadBalancer"),
-    flag("update-status-on-shutdown", Bool(Nowhere(NO_STATUS)), "true", "Clear the status at the end"),
+    flag("update-status-on-shutdown", Bool(Nowhere(NO_STATUS)), "true", "Clear the status at shutdown"),
     flag("status-update-interval", Int(Nowhere(NO_STATUS)), "60", "Seconds between two writes of the status"),
     flag("publish-service", Object(Nowhere(NO_STATUS)), "", "Service whose address goes into the status"),
     flag("publish-status-address", List(Nowhere(NO_STATUS)), "", "Addresses that go into the status"),
