@@ -8,8 +8,9 @@ use crate::problem::{Finder, ProblemChanges};
 use crate::refusals::{self, Refusals};
 use crate::source::{Event, References};
 use crate::stand_in::StandIn;
-pub use crate::translate::Stats;
+use crate::store::Object;
 use crate::translate::Translation;
+pub use crate::translate::{Stats, Verdict};
 
 /// The control plane.
 pub struct Controller {
@@ -136,6 +137,12 @@ impl Controller {
         let Some(refusal) = self.refusals.get(&subject) else { return };
         let problems = refusals::problems(refusal, self.translation.concerned(refusal));
         self.translation.find(Finder::Plane(subject), problems);
+    }
+
+    /// What would be wrong if this object were there, in place of the one of its name if there is one. Changes nothing.
+    /// No verdict before everything is known that there was at the start.
+    pub fn review(&self, object: Object) -> Option<Verdict> {
+        self.complete.then(|| self.translation.review(object))
     }
 
     /// All problems, sorted, each once.

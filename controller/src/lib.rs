@@ -20,7 +20,7 @@ pub mod translate;
 mod understood;
 
 pub use check::{CheckReport, check};
-pub use controller::{Controller, Stats, Update};
+pub use controller::{Controller, Stats, Update, Verdict};
 pub use options::Options;
 pub use problem::ProblemChanges;
 pub use run::{Observe, run};

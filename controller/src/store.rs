@@ -93,6 +93,20 @@ impl Store {
         }
     }
 
+    /// An object of any kind.
+    pub fn get(&self, key: &ObjectKey) -> Option<Object> {
+        let name = &key.name;
+        match key.kind {
+            Kind::Ingress => self.ingresses.get(name).cloned().map(Object::Ingress),
+            Kind::IngressClass => self.classes.get(name).cloned().map(Object::IngressClass),
+            Kind::Service => self.services.get(name).cloned().map(Object::Service),
+            Kind::EndpointSlice => self.slices.get(name).cloned().map(Object::EndpointSlice),
+            Kind::Secret => self.secrets.get(name).cloned().map(Object::Secret),
+            Kind::ConfigMap => self.config_maps.get(name).cloned().map(Object::ConfigMap),
+            Kind::Namespace => self.namespaces.get(name).cloned().map(Object::Namespace),
+        }
+    }
+
     /// The uid of an object that is known.
     pub fn uid(&self, object: &ObjectRef) -> Option<&Uid> {
         let name = &object.name;

@@ -28,6 +28,7 @@ mod graph;
 mod host;
 mod ledger;
 mod resource;
+mod review;
 pub mod selector;
 pub mod setting;
 mod stages;
@@ -54,6 +55,7 @@ use class::Selection;
 pub(crate) use graph::Node;
 use graph::{Graph, Key};
 use ledger::Ledger;
+pub use review::Verdict;
 use view::{Reads, Values, View};
 
 /// How many nodes of each kind were recomputed.
@@ -147,6 +149,20 @@ impl Dirty {
             Node::Endpoints(key) => drop(self.endpoints.insert(key.clone())),
         }
     }
+
+    /// An object has become another, or has come or gone. Gives what besides itself that changes.
+    fn object(&mut self, old: Option<&Object>, new: Option<&Object>) -> Vec<Key> {
+        let mut keys = Vec::new();
+        for object in old.into_iter().chain(new) {
+            match object {
+                Object::Ingress(ingress) => drop(self.facts.insert(ingress.name.clone())),
+                Object::IngressClass(class) if class.is_default => keys.push(Key::DefaultClass),
+                Object::EndpointSlice(slice) => keys.push(Key::SlicesOf(slice.service.clone())),
+                _ => {}
+            }
+        }
+        keys
+    }
 }
 
 impl Translation {
@@ -208,13 +224,8 @@ impl Translation {
             if old == new {
                 continue;
             }
-            for object in old.iter().chain(&new) {
-                match object {
-                    Object::Ingress(ingress) => drop(self.dirty.facts.insert(ingress.name.clone())),
-                    Object::IngressClass(class) if class.is_default => self.stale(&Key::DefaultClass),
-                    Object::EndpointSlice(slice) => self.stale(&Key::SlicesOf(slice.service.clone())),
-                    _ => {}
-                }
+            for key in self.dirty.object(old.as_ref(), new.as_ref()) {
+                self.stale(&key);
             }
             self.stale(&Key::Object(key));
         }
@@ -362,6 +373,13 @@ impl Translation {
     fn stale(&mut self, key: &Key) {
         for node in self.graph.readers(key) {
             self.dirty.add(node);
+        }
+    }
+
+    /// Who has read a key.
+    fn add_readers(&self, key: &Key, dirty: &mut Dirty) {
+        for node in self.graph.readers(key) {
+            dirty.add(node);
         }
     }
 

@@ -85,6 +85,11 @@ impl Book {
         self.standing.keys()
     }
 
+    /// Whether somebody finds it.
+    pub(crate) fn has(&self, problem: &Problem) -> bool {
+        self.standing.contains_key(problem)
+    }
+
     /// What has changed since this was last asked.
     pub(crate) fn take_changes(&mut self) -> ProblemChanges {
         let mut changes = ProblemChanges::default();

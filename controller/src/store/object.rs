@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _};
 use sluice_config::{NamespacedName, ObjectRef};
 
+use super::identity::Identity;
 use super::prune::{Prune, PruneError};
 use super::{ConfigMap, EndpointSlice, Ingress, IngressClass, Namespace, Secret, Service};
 
@@ -134,7 +135,20 @@ impl Object {
         }
     }
 
-    /// Its identity.
+    /// Which of all objects of its name it is.
+    pub fn identity(&self) -> &Identity {
+        match self {
+            Self::Ingress(object) => &object.identity,
+            Self::IngressClass(object) => &object.identity,
+            Self::Service(object) => &object.identity,
+            Self::EndpointSlice(object) => &object.identity,
+            Self::Secret(object) => &object.identity,
+            Self::ConfigMap(object) => &object.identity,
+            Self::Namespace(object) => &object.identity,
+        }
+    }
+
+    /// Its kind and name.
     pub fn key(&self) -> ObjectKey {
         ObjectKey { kind: self.kind(), name: self.name().clone() }
     }

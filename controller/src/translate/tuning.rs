@@ -108,7 +108,7 @@ pub struct Global {
 }
 
 /// The keys of the ConfigMap, with the memory of good values.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Keys {
     last_good: BTreeMap<&'static str, Box<str>>,
 }

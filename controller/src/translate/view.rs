@@ -12,12 +12,13 @@ use super::claim::Claim;
 use super::facts::Facts;
 use super::graph::Key;
 use super::resource;
+use super::review::Supposed;
 use super::tuning::Global;
 use crate::options::Options;
 use crate::source::ClassAccess;
 use crate::store::{
-    ConfigMap, EndpointSlice, Fields, Ingress, IngressClass, Kind, Namespace, ObjectKey, Reference, Secret,
-    Service, Store,
+    ConfigMap, EndpointSlice, Fields, Ingress, IngressClass, Kind, Namespace, Object, ObjectKey, Reference,
+    Secret, Service, Store,
 };
 
 /// Values of nodes that other nodes read.
@@ -42,6 +43,7 @@ pub(crate) struct View<'a> {
     values: &'a Values,
     /// Flags do not change while the program runs, so they are not recorded.
     pub(crate) options: &'a Options,
+    supposed: Option<&'a Supposed>,
     reads: RefCell<Reads>,
 }
 
@@ -57,7 +59,17 @@ pub(crate) struct Reads {
 impl<'a> View<'a> {
     /// Nothing read yet.
     pub(crate) fn new(store: &'a Store, values: &'a Values, options: &'a Options) -> Self {
-        Self { store, values, options, reads: RefCell::default() }
+        Self { store, values, options, supposed: None, reads: RefCell::default() }
+    }
+
+    /// The same with something other than it is.
+    pub(crate) fn supposing(
+        store: &'a Store,
+        values: &'a Values,
+        options: &'a Options,
+        supposed: &'a Supposed,
+    ) -> Self {
+        Self { supposed: Some(supposed), ..Self::new(store, values, options) }
     }
 
     /// What was read.
@@ -67,12 +79,18 @@ impl<'a> View<'a> {
 
     pub(crate) fn ingress(&self, name: &NamespacedName) -> Option<&'a Arc<Ingress>> {
         self.object(Kind::Ingress, name);
-        self.store.ingress(name)
+        match self.supposed_object(Kind::Ingress, name) {
+            Some(Object::Ingress(object)) => Some(object),
+            _ => self.store.ingress(name),
+        }
     }
 
     pub(crate) fn class(&self, name: &NamespacedName) -> Option<&'a Arc<IngressClass>> {
         self.object(Kind::IngressClass, name);
-        self.store.class(name)
+        match self.supposed_object(Kind::IngressClass, name) {
+            Some(Object::IngressClass(object)) => Some(object),
+            _ => self.store.class(name),
+        }
     }
 
     /// Whether IngressClasses could be listed; where not, there seem to be none.
@@ -84,75 +102,118 @@ impl<'a> View<'a> {
     /// The IngressClass that is marked as default. Of several the newest counts, as in an API server.
     pub(crate) fn default_class(&self) -> Option<&'a Arc<IngressClass>> {
         self.read(Key::DefaultClass);
-        let defaults = self.store.classes().filter(|class| class.is_default);
+        let supposed = match self.supposed.map(|supposed| &supposed.object) {
+            Some(Object::IngressClass(class)) => Some(class),
+            _ => None,
+        };
+        let others = self.store.classes().filter(|class| supposed.is_none_or(|new| new.name != class.name));
+        let defaults = others.chain(supposed).filter(|class| class.is_default);
         defaults.min_by(|a, b| b.created.cmp(&a.created).then_with(|| a.name.cmp(&b.name)))
     }
 
     pub(crate) fn service(&self, name: &NamespacedName) -> Option<&'a Arc<Service>> {
         self.object(Kind::Service, name);
-        self.store.service(name)
+        match self.supposed_object(Kind::Service, name) {
+            Some(Object::Service(object)) => Some(object),
+            _ => self.store.service(name),
+        }
     }
 
     pub(crate) fn slices_of(&self, service: &NamespacedName) -> Vec<&'a Arc<EndpointSlice>> {
         self.read(Key::SlicesOf(service.clone()));
-        self.store.slices_of(service).collect()
+        let supposed = match self.supposed.map(|supposed| &supposed.object) {
+            Some(Object::EndpointSlice(slice)) => Some(slice),
+            _ => None,
+        };
+        let others = self.store.slices_of(service);
+        let others = others.filter(|slice| supposed.is_none_or(|new| new.name != slice.name));
+        others.chain(supposed.filter(|new| new.service == *service)).collect()
     }
 
     /// A Secret, of which these fields are there.
     pub(crate) fn secret(&self, name: &NamespacedName, fields: Fields) -> Option<&'a Arc<Secret>> {
         self.refer(Kind::Secret, name, fields);
-        self.store.secret(name)
+        match self.supposed_object(Kind::Secret, name) {
+            Some(Object::Secret(object)) => Some(object),
+            _ => self.store.secret(name),
+        }
     }
 
     /// A ConfigMap, of which these fields are there.
     pub(crate) fn config_map(&self, name: &NamespacedName, fields: Fields) -> Option<&'a Arc<ConfigMap>> {
         self.refer(Kind::ConfigMap, name, fields);
-        self.store.config_map(name)
+        self.any_config_map(name)
     }
 
     /// The program's own ConfigMap, which a source brings whether or not something refers to it.
     pub(crate) fn own_config_map(&self) -> Option<&'a Arc<ConfigMap>> {
         let name = self.options.configmap.as_ref()?;
         self.object(Kind::ConfigMap, name);
-        self.store.config_map(name)
+        self.any_config_map(name)
+    }
+
+    fn any_config_map(&self, name: &NamespacedName) -> Option<&'a Arc<ConfigMap>> {
+        match self.supposed_object(Kind::ConfigMap, name) {
+            Some(Object::ConfigMap(object)) => Some(object),
+            _ => self.store.config_map(name),
+        }
     }
 
     pub(crate) fn namespace(&self, name: &NamespacedName) -> Option<&'a Arc<Namespace>> {
         self.object(Kind::Namespace, name);
-        self.store.namespace(name)
+        match self.supposed_object(Kind::Namespace, name) {
+            Some(Object::Namespace(object)) => Some(object),
+            _ => self.store.namespace(name),
+        }
     }
 
     pub(crate) fn gates(&self) -> &'a Gates {
         self.read(Key::Gates);
-        &self.values.global.gates
+        &self.global().gates
     }
 
     /// Why every route is closed, if they are.
     pub(crate) fn closed(&self) -> Option<&'a Arc<str>> {
         self.read(Key::Closed);
-        self.values.global.closed.as_ref()
+        self.global().closed.as_ref()
     }
 
     pub(crate) fn facts(&self, name: &NamespacedName) -> Option<&'a Arc<Facts>> {
         self.read(Key::Facts(name.clone()));
-        self.values.facts.get(name)
+        match self.supposed.and_then(|supposed| supposed.facts.get(name)) {
+            Some(facts) => facts.as_ref(),
+            None => self.values.facts.get(name),
+        }
     }
 
     /// Who claims a host, those who come first first.
     pub(crate) fn claims(&self, host: &HostKey) -> &'a [Claim] {
         self.read(Key::Claims(host.clone()));
-        self.values.claims.get(host).map_or(&[], Vec::as_slice)
+        let supposed = self.supposed.and_then(|supposed| supposed.claims.get(host));
+        supposed.or_else(|| self.values.claims.get(host)).map_or(&[], Vec::as_slice)
     }
 
     pub(crate) fn certificate(&self, name: &NamespacedName) -> &'a Outcome {
         self.read(Key::Certificate(name.clone()));
-        self.values.certificates.get(name).unwrap_or(&Outcome::Missing)
+        let supposed = self.supposed.and_then(|supposed| supposed.certificates.get(name));
+        supposed.or_else(|| self.values.certificates.get(name)).unwrap_or(&Outcome::Missing)
     }
 
     /// What became of a resource. A new content of one that is good is no news for those who name it.
     pub(crate) fn resource(&self, key: &ResourceKey) -> &'a resource::Outcome {
         self.read(Key::Resource(key.clone()));
-        self.values.resources.get(key).unwrap_or(&resource::Outcome::Missing)
+        let supposed = self.supposed.and_then(|supposed| supposed.resources.get(key));
+        supposed.or_else(|| self.values.resources.get(key)).unwrap_or(&resource::Outcome::Missing)
+    }
+
+    fn global(&self) -> &'a Global {
+        let supposed = self.supposed.and_then(|supposed| supposed.global.as_ref());
+        supposed.unwrap_or(&self.values.global)
+    }
+
+    fn supposed_object(&self, kind: Kind, name: &NamespacedName) -> Option<&'a Object> {
+        let supposed = self.supposed?;
+        (supposed.key.kind == kind && supposed.key.name == *name).then_some(&supposed.object)
     }
 
     fn refer(&self, kind: Kind, name: &NamespacedName, fields: Fields) {

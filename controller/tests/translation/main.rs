@@ -8,6 +8,7 @@ mod hosts;
 mod properties;
 mod references;
 mod refusals;
+mod review;
 mod services;
 mod support;
 mod tls;

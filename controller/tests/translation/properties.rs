@@ -1,6 +1,6 @@
 //! Whatever happens in whatever order: what was reached step by step is what is reached from scratch.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use proptest::collection::vec;
@@ -8,7 +8,7 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
-use sluice_config::NamespacedName;
+use sluice_config::{NamespacedName, Problem};
 use sluice_controller::source::Event;
 use sluice_controller::store::{Kind, ObjectKey, Prune};
 use sluice_controller::{Controller, Options};
@@ -236,6 +236,16 @@ proptest! {
                     Event::Classes(_) => None,
                 };
                 events.push(event);
+            }
+            if let Some(Event::Put(object)) = events.first() {
+                let key = object.key().object_ref();
+                let before: BTreeSet<Problem> = world.problems().into_iter().collect();
+                let verdict = world.controller.review(object.clone()).unwrap();
+                world.update(vec![Event::Put(object.clone())]);
+                let after = world.problems().into_iter();
+                let news: Vec<Problem> =
+                    after.filter(|problem| problem.object == key || !before.contains(problem)).collect();
+                prop_assert_eq!(verdict.problems, news, "a review is what comes true");
             }
             // Checks that the deltas so far amount to the snapshot, and the changes of problems to all problems.
             world.update(events);

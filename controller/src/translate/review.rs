@@ -1,0 +1,228 @@
+//! What would be wrong if one object were another: the verdict of an admission review, by the code that translates.
+//!
+//! A review looks at everything as it is, with one object replaced and with the values of the nodes that this changes
+//! (`Supposed`). Nothing that is in force is touched, and the cost is that of the object, however many others there are.
+//!
+//! Of Secrets and ConfigMaps only those are known that something refers to already: that one is missing may only mean
+//! that nobody has asked for it yet. So a missing reference is no reason to turn an object away.
+
+use std::collections::{BTreeSet, HashMap};
+use std::mem::take;
+use std::sync::Arc;
+
+use sluice_config::{HostKey, NamespacedName, ObjectRef, Problem, ResourceKey, Uid};
+
+use super::claim::Claim;
+use super::facts::Facts;
+use super::graph::Key;
+use super::tuning::Global;
+use super::view::View;
+use super::{Dirty, Stats, Translation, certificate, endpoints, facts, flags, host, resource};
+use crate::store::{Object, ObjectKey};
+
+/// The verdict on an object.
+#[derive(Debug, Default)]
+pub struct Verdict {
+    /// What would be wrong with it, and with others because of it. Sorted.
+    pub problems: Vec<Problem>,
+    /// What finding that out cost.
+    pub stats: Stats,
+}
+
+/// What is supposed to be other than it is.
+pub(crate) struct Supposed {
+    /// The object.
+    pub(crate) object: Object,
+    pub(crate) key: ObjectKey,
+    pub(crate) global: Option<Global>,
+    pub(crate) facts: HashMap<NamespacedName, Option<Arc<Facts>>>,
+    pub(crate) claims: HashMap<HostKey, Vec<Claim>>,
+    pub(crate) certificates: HashMap<NamespacedName, certificate::Outcome>,
+    pub(crate) resources: HashMap<ResourceKey, resource::Outcome>,
+}
+
+/// A review at work.
+struct Review<'a> {
+    base: &'a Translation,
+    supposed: Supposed,
+    dirty: Dirty,
+    found: BTreeSet<Problem>,
+    stats: Stats,
+}
+
+impl Translation {
+    /// Reviews an object that may or may not be there already.
+    pub fn review(&self, object: Object) -> Verdict {
+        let key = object.key();
+        let old = self.store.get(&key);
+        let supposed = Supposed {
+            object,
+            key,
+            global: None,
+            facts: HashMap::new(),
+            claims: HashMap::new(),
+            certificates: HashMap::new(),
+            resources: HashMap::new(),
+        };
+        let mut review = Review {
+            base: self,
+            supposed,
+            dirty: Dirty::default(),
+            found: BTreeSet::new(),
+            stats: Stats::default(),
+        };
+        for key in review.dirty.object(old.as_ref(), Some(&review.supposed.object)) {
+            self.add_readers(&key, &mut review.dirty);
+        }
+        self.add_readers(&Key::Object(review.supposed.key.clone()), &mut review.dirty);
+        review.run()
+    }
+}
+
+impl Review<'_> {
+    fn run(mut self) -> Verdict {
+        self.global();
+        self.facts();
+        self.certificates();
+        self.resources();
+        self.flags();
+        self.hosts();
+        self.endpoints();
+        Verdict { problems: self.found.into_iter().collect(), stats: self.stats }
+    }
+
+    fn view(&self) -> View<'_> {
+        View::supposing(&self.base.store, &self.base.values, &self.base.options, &self.supposed)
+    }
+
+    fn stale(&mut self, key: &Key) {
+        self.base.add_readers(key, &mut self.dirty);
+    }
+
+    /// What a node would find. What stands today already is no news, unless it is about the object.
+    fn find(&mut self, mut problems: Vec<Problem>) {
+        let object = self.supposed.key.object_ref();
+        let uid = |of: &ObjectRef| -> Option<&Uid> {
+            match *of == object {
+                true => self.supposed.object.identity().uid.as_ref(),
+                false => self.base.store.uid(of),
+            }
+        };
+        problems.iter_mut().for_each(|problem| problem.uid = uid(&problem.object).cloned());
+        problems.retain(|problem| problem.object == object || !self.base.book.has(problem));
+        self.found.extend(problems);
+    }
+
+    fn global(&mut self) {
+        if !take(&mut self.dirty.global) {
+            return;
+        }
+        // A copy, because keys remember their last good values.
+        let mut keys = self.base.keys.clone();
+        let (new, problems) = keys.read(self.view().own_config_map().map(|map| &**map));
+        self.stats.tuning += 1;
+        self.find(problems);
+        let old = &self.base.values.global;
+        let (gates, closed) = (old.gates != new.gates, old.closed != new.closed);
+        self.dirty.flags |= *old != new;
+        self.supposed.global = Some(new);
+        if gates {
+            self.stale(&Key::Gates);
+        }
+        if closed {
+            self.stale(&Key::Closed);
+        }
+    }
+
+    fn facts(&mut self) {
+        for name in take(&mut self.dirty.facts) {
+            let (new, problems) = facts::compute(&self.view(), &name);
+            let new = new.map(Arc::new);
+            self.stats.facts += 1;
+            self.find(problems);
+            let old = self.base.values.facts.get(&name);
+            // What it wants is looked at in any case: that is what the review is about.
+            if new.as_ref() != old {
+                self.stale(&Key::Facts(name.clone()));
+            }
+            for (host, _) in old.iter().flat_map(|facts| facts.claims()) {
+                self.claims_of(&host).retain(|claim| claim.object.name != name);
+                self.dirty.hosts.insert(host);
+            }
+            for facts in new.as_slice() {
+                for (host, kind) in facts.claims() {
+                    let claim = Claim::new(kind, &facts.ingress);
+                    let claims = self.claims_of(&host);
+                    let at = claims.binary_search(&claim).unwrap_or_else(|at| at);
+                    claims.insert(at, claim);
+                    self.dirty.hosts.insert(host);
+                }
+                let certificates = &self.base.values.certificates;
+                let secrets = facts.secrets().into_iter();
+                self.dirty.certificates.extend(secrets.filter(|secret| !certificates.contains_key(secret)));
+                let resources = &self.base.values.resources;
+                let named = facts.resources().filter(|key| !resources.contains_key(key)).cloned();
+                self.dirty.resources.extend(named);
+            }
+            self.supposed.facts.insert(name, new);
+        }
+    }
+
+    fn claims_of(&mut self, host: &HostKey) -> &mut Vec<Claim> {
+        let claims = &self.base.values.claims;
+        let known = || claims.get(host).cloned().unwrap_or_default();
+        self.supposed.claims.entry(host.clone()).or_insert_with(known)
+    }
+
+    fn certificates(&mut self) {
+        for name in take(&mut self.dirty.certificates) {
+            let (new, problems) = certificate::compute(&self.view(), &name);
+            self.stats.certificates += 1;
+            self.find(problems);
+            if self.base.values.certificates.get(&name) != Some(&new) {
+                self.stale(&Key::Certificate(name.clone()));
+            }
+            self.supposed.certificates.insert(name, new);
+        }
+    }
+
+    fn resources(&mut self) {
+        for key in take(&mut self.dirty.resources) {
+            let (new, problems) = resource::compute(&self.view(), &key);
+            self.stats.resources += 1;
+            self.find(problems);
+            if self.base.values.resources.get(&key).is_none_or(|old| !old.is_told_as(&new)) {
+                self.stale(&Key::Resource(key.clone()));
+            }
+            self.supposed.resources.insert(key, new);
+        }
+    }
+
+    fn flags(&mut self) {
+        if take(&mut self.dirty.flags) {
+            let global = self.supposed.global.as_ref().unwrap_or(&self.base.values.global);
+            let output = flags::compute(&self.view(), global);
+            self.stats.tuning += 1;
+            self.find(output.problems);
+        }
+    }
+
+    fn hosts(&mut self) {
+        for key in take(&mut self.dirty.hosts) {
+            let output = host::compute(&self.view(), &key);
+            self.stats.hosts += 1;
+            self.find(output.problems);
+            let sets = output.uses.pools.iter().map(|pool| &pool.key.endpoints);
+            let new = sets.filter(|set| self.base.endpoints.get(*set).is_none()).cloned();
+            self.dirty.endpoints.extend(new);
+        }
+    }
+
+    fn endpoints(&mut self) {
+        for key in take(&mut self.dirty.endpoints) {
+            let (_, problems) = endpoints::compute(&self.view(), &key);
+            self.stats.endpoints += 1;
+            self.find(problems);
+        }
+    }
+}

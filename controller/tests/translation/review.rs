@@ -1,0 +1,79 @@
+//! A review gives the verdict on an object before it is there, at the cost of that object.
+
+use serde_json::json;
+use sluice_config::{Class, Code};
+use sluice_controller::source::Event;
+use sluice_controller::store::Object;
+use sluice_controller::{Controller, Options, Stats, Verdict};
+
+use crate::support::*;
+
+const OTHERS: usize = 5000;
+
+fn review(world: &World, object: serde_json::Value) -> Verdict {
+    let Some(Event::Put(object)) = world.event(object) else { panic!("nothing of it is kept") };
+    world.controller.review(object).unwrap()
+}
+
+fn crowded() -> World {
+    let mut world = World::ready(Options::default());
+    world.put((0..OTHERS).map(|n| ingress(&format!("other-{n}"), paths(&format!("h{n}.example"), &["/"]))));
+    world
+}
+
+#[test]
+fn a_review_among_thousands_costs_the_nodes_of_its_object_and_changes_nothing() {
+    let mut world = crowded();
+    let (snapshot, problems) = (world.controller.snapshot(), world.problems());
+    let one = Stats { facts: 1, hosts: 1, ..Stats::default() };
+    let mut bad = paths("h7.example", &["/"]);
+    bad["rules"][0]["http"]["paths"][0]["backend"] = backend("absent", json!({"number": 80}));
+
+    let verdict = review(&world, ingress("other-7", bad.clone()));
+    assert_eq!(verdict.stats, one);
+    let codes: Vec<Code> = verdict.problems.iter().map(|problem| problem.code).collect();
+    assert_eq!(codes, [Code::ServiceNotFound]);
+    assert_eq!(codes[0].class(), Class::MissingReference);
+
+    let verdict = review(&world, created(ingress("newer", paths("h8.example", &["/"])), 1));
+    assert_eq!(verdict.stats, one);
+    assert_eq!(verdict.problems[0].code, Code::PathConflict);
+    assert!(verdict.problems[0].message.contains("default/other-8"), "{}", verdict.problems[0]);
+
+    // One that moves to another host costs the one it leaves too.
+    let verdict = review(&world, ingress("other-9", paths("new.example", &["/"])));
+    assert_eq!(verdict.stats, Stats { hosts: 2, ..one });
+    assert_eq!(verdict.problems, []);
+
+    assert_eq!((world.controller.snapshot(), world.problems()), (snapshot, problems));
+    assert!(world.put([]).delta.is_none());
+    assert_eq!(world.put([ingress("other-7", bad)]).stats, one, "as much as the change itself");
+}
+
+#[test]
+fn a_review_says_what_would_become_of_others() {
+    let mut world = World::ready(Options::default());
+    world.put([created(ingress("api", paths("shop.example", &["/api"])), 1)]);
+    let guarded = json!({"nginx.ingress.kubernetes.io/auth-tls-secret": "default/ca"});
+    let verdict = review(&world, annotated("guarded", guarded, paths("shop.example", &["/admin"])));
+    let concerned: Vec<(&str, Code)> =
+        verdict.problems.iter().map(|problem| (&*problem.object.name.name, problem.code)).collect();
+    assert_eq!(concerned, [("api", Code::HostClosed), ("guarded", Code::AnnotationNotServed)]);
+
+    let Event::Put(service) = world.event(service("web", json!([{"name": "other", "port": 81}]))).unwrap()
+    else {
+        panic!()
+    };
+    assert!(matches!(service, Object::Service(_)));
+    let verdict = world.controller.review(service).unwrap();
+    assert_eq!(verdict.problems[0].code, Code::ServicePortNotFound);
+}
+
+#[test]
+fn there_is_no_verdict_before_everything_is_known() {
+    let world = World::ready(Options::default());
+    let Event::Put(object) = world.event(ingress("shop", paths("shop.example", &["/"]))).unwrap() else {
+        panic!()
+    };
+    assert!(Controller::new(Options::default()).review(object).is_none());
+}
