@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::error_pages::ErrorPages;
+use crate::external_auth::Authorisation;
 use crate::resource::ResourceKey;
 
 /// All policies of one rule.
@@ -24,6 +26,10 @@ pub struct Policies {
     pub affinity: Option<CookieAffinity>,
     /// Who gets in by name and password.
     pub basic_auth: Option<BasicAuth>,
+    /// Whether somebody else says who gets in.
+    pub authorisation: Authorisation,
+    /// What is answered in place of errors.
+    pub error_pages: ErrorPages,
 }
 
 /// Why every request of a rule is refused (rule of the house: fail closed).

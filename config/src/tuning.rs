@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::certificate::CertificateId;
+use crate::external_auth::ExternalAuth;
 use crate::name::ServiceRef;
 use crate::policy::NextUpstream;
 use crate::pool::PoolKey;
@@ -85,6 +86,15 @@ pub struct Tuning {
     pub default_certificate: Option<CertificateId>,
     /// `--default-backend-service`; `None` is the built-in 404.
     pub default_backend: Option<(PoolKey, ServiceRef)>,
+
+    /// Who says for all rules which requests get in (`global-auth-url`).
+    pub global_auth: Option<Arc<ExternalAuth>>,
+    /// Prefixes of rules' paths for which it is not asked (`no-auth-locations`).
+    pub no_auth_locations: Vec<Arc<str>>,
+    /// Responses with these statuses are replaced (`custom-http-errors`).
+    pub custom_http_errors: Arc<[u16]>,
+    /// Responses of endpoints are left alone (`disable-proxy-intercept-errors`).
+    pub keeps_error_responses: bool,
 }
 
 /// Buffers for a request head as nginx counts them: a line fits in one buffer, the whole head in all of them.
@@ -149,6 +159,10 @@ impl Default for Tuning {
             worker_shutdown_timeout: Duration::from_secs(240),
             default_certificate: None,
             default_backend: None,
+            global_auth: None,
+            no_auth_locations: vec!["/.well-known/acme-challenge".into()],
+            custom_http_errors: Arc::default(),
+            keeps_error_responses: false,
         }
     }
 }

@@ -17,8 +17,9 @@ use sluice_config::{
 };
 
 use crate::bounds::bounded;
+use crate::policy::ExternalAuth;
 use crate::route::{Compiler, Target};
-use crate::state::{Configuration, Globals, State};
+use crate::state::{Configuration, GlobalAuth, Globals, State};
 
 /// Where certificates go. Kept apart because who ends TLS is another's business.
 pub trait Certificates {
@@ -45,7 +46,7 @@ pub fn apply(state: &State, delta: &Delta, certificates: &dyn Certificates) -> R
     state.configuration.store(Arc::new(configuration));
     state.registry.remove(delta);
     state.resources.remove(delta);
-    if changes_default_backend(state, delta, |change| matches!(change, Change::Remove(_))) {
+    if changes_named_pools(state, delta, |change| matches!(change, Change::Remove(_))) {
         refresh_globals(state);
     }
     certificates.remove(delta);
@@ -64,27 +65,41 @@ fn apply_tuning(state: &State, delta: &Delta, configuration: &mut Configuration)
         state.tuning.store(bounded(tuning));
     }
     let put = |change: &Change<PoolKey, _>| matches!(change, Change::Put(..));
-    if delta.tuning.is_some() || changes_default_backend(state, delta, put) {
+    if delta.tuning.is_some() || changes_named_pools(state, delta, put) {
         refresh_globals(state);
     }
 }
 
-/// Whether the delta changes the pool of the program's default backend in this way.
-fn changes_default_backend(
+/// Whether the delta changes a pool that global settings name in this way.
+fn changes_named_pools(
     state: &State,
     delta: &Delta,
     wanted: impl Fn(&Change<PoolKey, Arc<sluice_config::Pool>>) -> bool,
 ) -> bool {
     let tuning = state.tuning.load();
-    let Some((key, _)) = &tuning.default_backend else { return false };
-    delta.pools.iter().any(|change| change.key() == key && wanted(change))
+    let named = [
+        tuning.default_backend.as_ref().map(|(key, _)| key),
+        tuning.global_auth.as_ref().map(|auth| &auth.pool),
+    ];
+    let is_named = |key: &PoolKey| named.iter().flatten().any(|named| *named == key);
+    delta.pools.iter().any(|change| is_named(change.key()) && wanted(change))
 }
 
 fn refresh_globals(state: &State) {
     let tuning = state.tuning.load_full();
     let pool = tuning.default_backend.as_ref().and_then(|(key, _)| state.registry.pool(key));
-    let target = pool.map(|pool| Arc::new(Target::default_backend(pool)));
-    state.globals.store(Arc::new(Globals::new(tuning, target)));
+    let target = pool.map(|pool| Arc::new(Target::stand_in(pool, None)));
+    let auth = match &tuning.global_auth {
+        None => GlobalAuth::None,
+        Some(auth) => match ExternalAuth::compile(auth, &state.registry, &state.resources) {
+            Ok(auth) => GlobalAuth::Asks(Arc::new(auth)),
+            Err(error) => {
+                tracing::error!(%error, "global-auth-url cannot be carried out: all routes that it protects answer 503");
+                GlobalAuth::Closed
+            }
+        },
+    };
+    state.globals.store(Arc::new(Globals::new(tuning, target, auth)));
 }
 
 fn apply_hosts(state: &State, delta: &Delta, configuration: &mut Configuration, refused: &mut Vec<Refusal>) {

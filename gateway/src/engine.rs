@@ -112,6 +112,10 @@ pub(crate) async fn serve<D: Downstream + Send + Sync + 'static>(
             return (downstream, Ended::Switched(Box::new(Switched { exchange, endpoint })));
         }
         Forwarded::Answer(answer) => {
+            let Some(answer) = page(worker, answer, &exchange, &head, &mut downstream).await else {
+                exchange.end(outcome.left(downstream.sent()));
+                return (downstream, Ended::Broken { asked: true });
+            };
             let bare = head.method == Method::HEAD || answer.status == StatusCode::NO_CONTENT;
             match answer::send(&answer, bare, &mut downstream, alarm).await {
                 Ok(()) => {
@@ -146,6 +150,22 @@ async fn decide(
     let mut watch = Watch::default();
     let left = poll_fn(|cx| watch.poll(cx, downstream));
     questions::decide(Ground::of(worker), verdict, exchange, &request::view(head), left).await
+}
+
+/// The answer as somebody else words it, where the rule asks for that; `None` when the client has left meanwhile.
+async fn page(
+    worker: &Worker,
+    answer: Answer,
+    exchange: &Exchange,
+    head: &Head,
+    downstream: &mut impl Downstream,
+) -> Option<Answer> {
+    let Some(question) = exchange.ask_for_page(&answer, &request::view(head)) else { return Some(answer) };
+    downstream.set_stalled(!downstream.is_spent());
+    let mut watch = Watch::default();
+    let left = poll_fn(|cx| watch.poll(cx, downstream));
+    // In a box: rare and large.
+    Box::pin(questions::page(Ground::of(worker), question, answer, exchange, left)).await
 }
 
 /// Answers what could not be read as a request.

@@ -15,10 +15,13 @@
 //! order of checks testable.
 
 pub mod answer;
+mod ask;
 mod attempts;
+mod authorise;
 pub mod call;
 mod checks;
 mod end;
+mod error_page;
 pub mod exchange;
 pub mod outcome;
 mod page;

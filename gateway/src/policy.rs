@@ -8,6 +8,8 @@
 pub mod affinity;
 pub mod cookie;
 pub mod error;
+pub mod error_pages;
+pub mod external_auth;
 pub mod filters;
 pub mod forwarded;
 pub mod hops;
@@ -15,10 +17,13 @@ pub mod hsts;
 pub mod https_redirect;
 pub mod redirect;
 pub mod retry;
+pub mod template;
 pub mod timeouts;
 
 pub use affinity::Affinity;
 pub use error::PolicyError;
+pub use error_pages::ErrorPages;
+pub use external_auth::ExternalAuth;
 pub use filters::HeaderEdits;
 pub use forwarded::Forwarding;
 pub use redirect::RedirectTo;

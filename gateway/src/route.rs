@@ -65,6 +65,8 @@ pub struct Target {
     pub to: Destination,
     /// `namespace-service-port`: `$proxy_upstream_name` in the access log; empty where there is no Service.
     pub name: Box<str>,
+    /// The Service, where there is one.
+    pub service: Option<ServiceRef>,
     /// Header changes of this backend alone.
     pub edits: Option<Box<HeaderEdits>>,
     /// Meters of its requests.
@@ -171,7 +173,7 @@ impl Compiler<'_> {
             return Err(failed(PolicyError::NotYet("basic authentication")));
         }
         let deny = policies.deny.as_ref().map(|deny| status(deny.status)).transpose().map_err(failed)?;
-        let compiled = CompiledPolicies::compile(rule).map_err(failed)?;
+        let compiled = CompiledPolicies::compile(rule, self).map_err(failed)?;
         Ok(Route {
             action,
             deny,
@@ -207,6 +209,7 @@ impl Compiler<'_> {
             to,
             digits: affinity::backend_digits(&name),
             name: crate::telemetry::log_name(&name).into(),
+            service: service.cloned(),
             edits: edits(&backend.filters).map_err(failed)?.map(Box::new),
             meters: self.meters.map(|meters| meters.target(labels(&rule.origin, host, service))),
             sessions,
@@ -232,6 +235,11 @@ impl Route {
     /// Sticky sessions.
     pub fn affinity(&self) -> Option<&Affinity> {
         self.compiled.as_ref()?.affinity.as_ref()
+    }
+
+    /// The host as the Ingress has it.
+    pub fn host(&self) -> &str {
+        &self.host
     }
 
     /// Header changes.
@@ -286,6 +294,11 @@ impl Backends {
         drawn.map(|(_, target)| target)
     }
 
+    /// The backend that stands first.
+    pub fn first(&self) -> Option<&Arc<Target>> {
+        self.targets.first().map(|(_, target)| target)
+    }
+
     /// The backend that a session began with, even if it takes no new ones.
     pub fn of_session(&self, digits: &[u8]) -> Option<&Arc<Target>> {
         self.targets.iter().map(|(_, target)| target).find(|target| target.digits == digits)
@@ -293,11 +306,15 @@ impl Backends {
 }
 
 impl Target {
-    /// The program's default backend, for requests that no rule takes.
-    pub fn default_backend(pool: Arc<Pool>) -> Self {
+    /// A backend that stands in: the program's default backend (without a Service), or that of a rule.
+    pub fn stand_in(pool: Arc<Pool>, service: Option<&ServiceRef>) -> Self {
+        let name = service.map(ToString::to_string);
+        let name =
+            name.map_or("upstream-default-backend".to_owned(), |name| crate::telemetry::log_name(&name));
         Self {
             to: Destination::Pool(pool),
-            name: "upstream-default-backend".into(),
+            name: name.into(),
+            service: service.cloned(),
             edits: None,
             meters: None,
             digits: [b'0'; 32],
@@ -320,6 +337,7 @@ mod tests {
         let target = |index: usize| Target {
             to: Destination::Invalid(StatusCode::SERVICE_UNAVAILABLE),
             name: index.to_string().into(),
+            service: None,
             edits: None,
             meters: None,
             digits: affinity::backend_digits(&index.to_string()),

@@ -13,7 +13,7 @@ use sluice_config::{
 };
 
 use crate::listen::Listeners;
-use crate::policy::hsts;
+use crate::policy::{ExternalAuth, hsts};
 use crate::registry::{OwnEndpoint, OwnListener, Registry, Reporter};
 use crate::resources::Resources;
 use crate::route::{Route, Target};
@@ -68,6 +68,19 @@ pub(crate) struct Globals {
     pub(crate) tuning: Arc<Tuning>,
     pub(crate) hsts: Option<HeaderValue>,
     pub(crate) default_backend: Option<Arc<Target>>,
+    pub(crate) auth: GlobalAuth,
+}
+
+/// Who says for all rules which requests get in.
+#[derive(Debug, Default)]
+pub(crate) enum GlobalAuth {
+    /// Nobody.
+    #[default]
+    None,
+    /// Somebody who cannot be asked.
+    Closed,
+    /// This service.
+    Asks(Arc<ExternalAuth>),
 }
 
 /// What was sent and is in force. Clones share everything.
@@ -93,9 +106,16 @@ pub struct Readiness {
     draining: AtomicBool,
 }
 
+impl GlobalAuth {
+    /// Whether nobody says.
+    pub(crate) fn is_none(&self) -> bool {
+        matches!(self, Self::None)
+    }
+}
+
 impl Globals {
-    pub(crate) fn new(tuning: Arc<Tuning>, default_backend: Option<Arc<Target>>) -> Self {
-        Self { hsts: tuning.hsts.as_ref().map(hsts::value), tuning, default_backend }
+    pub(crate) fn new(tuning: Arc<Tuning>, default_backend: Option<Arc<Target>>, auth: GlobalAuth) -> Self {
+        Self { hsts: tuning.hsts.as_ref().map(hsts::value), tuning, default_backend, auth }
     }
 }
 
@@ -112,7 +132,7 @@ impl State {
         Arc::new(Self {
             routes: ArcSwap::default(),
             tuning: ArcSwap::default(),
-            globals: ArcSwap::from_pointee(Globals::new(Arc::default(), None)),
+            globals: ArcSwap::from_pointee(Globals::new(Arc::default(), None, GlobalAuth::None)),
             registry: Registry::new(reporter.clone()),
             resources: Resources::default(),
             reporter,

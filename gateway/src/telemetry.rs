@@ -125,6 +125,10 @@ impl Telemetry {
     }
 
     /// A request goes to another endpoint after a failed try.
+    pub(crate) fn authorisation_failed(&self) {
+        self.own.authorisation_failures.inc();
+    }
+
     pub(crate) fn retried(&self) {
         self.own.retries.inc();
     }

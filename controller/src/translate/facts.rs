@@ -100,6 +100,7 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> Output {
         retry: settings.retry,
         affinity: settings.affinity.for_path("/"),
         basic_auth: settings.auth.basic(),
+        ..Policies::default()
     };
     let policies = Arc::new(policies);
     let affinity = settings.affinity.depends_on_path().then(|| Box::new(settings.affinity));

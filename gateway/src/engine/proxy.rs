@@ -212,7 +212,13 @@ impl ProxyHttp for Proxy {
         let next = {
             let mut carried = ctx.handle()?.get();
             let replayable = carried.replayable;
-            carried.exchange.upstream_response(response.status, replayable)
+            match carried.exchange.upstream_response(response.status, replayable) {
+                Next::Relay => match carried.exchange.intercept(response.status, response) {
+                    Some(answer) => Next::Answer(answer),
+                    None => Next::Relay,
+                },
+                next => next,
+            }
         };
         match next {
             Next::Relay => Ok(()),

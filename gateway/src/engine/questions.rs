@@ -5,7 +5,7 @@
 //! is doing. Work on the blocking pool that has begun comes to its end then, unheard.
 
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock};
 use std::task::Poll;
@@ -59,14 +59,7 @@ async fn carry_out<F: Fields>(
 ) -> Decision {
     let mut left = pin!(left);
     loop {
-        let reply = {
-            let mut reply = pin!(reply(ground, question));
-            poll_fn(|cx| match reply.as_mut().poll(cx) {
-                Poll::Ready(reply) => Poll::Ready(Some(reply)),
-                Poll::Pending => left.as_mut().poll(cx).map(|()| None),
-            })
-            .await
-        };
+        let reply = unless(left.as_mut(), reply(ground, question)).await;
         let Some(reply) = reply else { return Decision::Left };
         match exchange.resume(reply, head) {
             Verdict::Answer(answer) => return Decision::Answer(answer),
@@ -74,6 +67,32 @@ async fn carry_out<F: Fields>(
             Verdict::Ask(next) => question = next,
         }
     }
+}
+
+/// Asks for the page of an answer, which goes out as it is if none comes. `None` when the client has left.
+pub(crate) async fn page(
+    ground: Ground<'_>,
+    question: Question,
+    answer: Answer,
+    exchange: &Exchange,
+    left: impl Future<Output = ()>,
+) -> Option<Answer> {
+    let mut left = pin!(left);
+    let reply = unless(left.as_mut(), reply(ground, question)).await?;
+    Some(exchange.with_page(answer, reply))
+}
+
+/// The reply, unless the client leaves before it is there.
+async fn unless(
+    mut left: Pin<&mut impl Future<Output = ()>>,
+    reply: impl Future<Output = Reply>,
+) -> Option<Reply> {
+    let mut reply = pin!(reply);
+    poll_fn(|cx| match reply.as_mut().poll(cx) {
+        Poll::Ready(reply) => Poll::Ready(Some(reply)),
+        Poll::Pending => left.as_mut().poll(cx).map(|()| None),
+    })
+    .await
 }
 
 async fn reply(ground: Ground<'_>, question: Question) -> Reply {

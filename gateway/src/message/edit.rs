@@ -96,6 +96,11 @@ impl EditableName {
         }
     }
 
+    /// As `http` has it, to read.
+    pub fn get(&self) -> &HeaderName {
+        &self.0
+    }
+
     /// A name in lower case that is known when the program is built.
     ///
     /// # Panics

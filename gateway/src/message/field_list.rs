@@ -203,6 +203,10 @@ pub(crate) fn line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
 }
 
 impl Fields for FieldList {
+    fn each(&self, mut visit: impl FnMut(&[u8], &[u8])) {
+        self.iter().for_each(|(name, value)| visit(name, value));
+    }
+
     fn first(&self, name: &HeaderName) -> Option<&[u8]> {
         self.places(name.as_str().as_bytes()).next().map(|place| self.value(place))
     }

@@ -14,6 +14,9 @@ pub trait Fields {
     /// All values of `name`, in order.
     fn lines<'f>(&'f self, name: &'f HeaderName) -> impl DoubleEndedIterator<Item = &'f [u8]>;
 
+    /// Gives each field with its value to `visit`, in order.
+    fn each(&self, visit: impl FnMut(&[u8], &[u8]));
+
     /// Whether there is a field of this name.
     fn has(&self, name: &HeaderName) -> bool {
         self.first(name).is_some()
@@ -39,6 +42,10 @@ impl Fields for HeaderMap {
     fn lines<'f>(&'f self, name: &'f HeaderName) -> impl DoubleEndedIterator<Item = &'f [u8]> {
         self.get_all(name).into_iter().map(HeaderValue::as_bytes)
     }
+
+    fn each(&self, mut visit: impl FnMut(&[u8], &[u8])) {
+        self.iter().for_each(|(name, value)| visit(name.as_str().as_bytes(), value.as_bytes()));
+    }
 }
 
 /// The fields of a message that we make ourselves.
@@ -49,6 +56,10 @@ impl Fields for Vec<(HeaderName, HeaderValue)> {
 
     fn lines<'f>(&'f self, name: &'f HeaderName) -> impl DoubleEndedIterator<Item = &'f [u8]> {
         self.iter().filter(move |(field, _)| field == name).map(|(_, value)| value.as_bytes())
+    }
+
+    fn each(&self, mut visit: impl FnMut(&[u8], &[u8])) {
+        self.iter().for_each(|(name, value)| visit(name.as_str().as_bytes(), value.as_bytes()));
     }
 }
 

@@ -68,10 +68,16 @@ impl Exchange {
         };
         self.target = Some(target.clone());
         match target.to {
-            Destination::Pool(_) => {
+            Destination::Pool(ref pool) => {
+                // Said before anybody is asked, as with nginx.
+                let is_plain = route.compiled.is_none() && looks.globals.auth.is_none();
+                if !is_plain && pool.is_empty() && !self.fall_back(route, looks) {
+                    return Step::Break(self.refused(StatusCode::SERVICE_UNAVAILABLE));
+                }
                 self.session = session.map(BoundSession::new);
                 Step::Continue(())
             }
+            Destination::Invalid(_) if self.fall_back(route, looks) => Step::Continue(()),
             Destination::Invalid(status) => Step::Break(self.refused(status)),
             Destination::Default => match &looks.globals.default_backend {
                 Some(target) => {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arc_swap::Guard;
-use http::header::HeaderValue;
+use http::header::{HeaderName, HeaderValue, SET_COOKIE};
 use http::{Method, StatusCode, Version};
 
 use super::answer::Answer;
@@ -17,6 +17,7 @@ use super::question::Question;
 use super::session::BoundSession;
 use crate::connection_info::ConnectionInfo;
 use crate::message::edit::Edit;
+use crate::policy::external_auth::Word;
 use crate::route::{Route, Target};
 use crate::state::{Globals, State};
 use crate::telemetry::{LogLine, TargetMeters};
@@ -48,6 +49,10 @@ pub struct Exchange {
     pub(super) session: Option<BoundSession>,
     /// The stage, by its place in the order, that waits for the reply to its question.
     pub(super) asked: Option<usize>,
+    /// What an authorisation service has said, where it let the request pass.
+    pub(super) authorised: Option<Arc<Word>>,
+    /// The request goes to the rule's own default backend, which is told this.
+    pub(super) fallback: Option<Vec<(HeaderName, HeaderValue)>>,
     /// The session cookie that the response will set.
     pub(super) set_cookie: Option<HeaderValue>,
     pub(super) attempts: Attempts,
@@ -79,6 +84,8 @@ impl Exchange {
 
     /// An answer of our own with the header changes of the rule, which hold for every response.
     pub(super) fn dressed(&self, mut answer: Answer) -> Answer {
+        let cookies = self.authorised_cookies(answer.status);
+        answer.fields.extend(cookies.iter().map(|cookie| (SET_COOKIE, cookie.clone())));
         for edits in self.edits() {
             edits.response(&mut Edit::new(&mut answer.fields));
         }

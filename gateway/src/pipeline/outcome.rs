@@ -130,3 +130,10 @@ pub struct Outcome {
     /// When it ended, where the driver has looked; else now.
     pub ended: Option<Instant>,
 }
+
+impl Outcome {
+    /// The client has left before its answer, having been sent so many bytes in all and of the body.
+    pub(crate) fn left(self, (bytes_sent, body_sent): (u64, u64)) -> Self {
+        Self { status: None, bytes_sent, body_sent, aborted: true, ..self }
+    }
+}

@@ -30,6 +30,9 @@ impl Exchange {
         if let Some(cookie) = self.set_cookie.take() {
             head.append(&SET_COOKIE, &cookie);
         }
+        for cookie in self.authorised_cookies(status) {
+            head.append(&SET_COOKIE, cookie);
+        }
         for edits in self.edits() {
             edits.response(&mut head);
         }

@@ -36,17 +36,27 @@ pub(super) enum Stage {
     /// The redirect to https, before everything that a client could learn over http.
     HttpsRedirect,
     /// Fixed answers, then the draw of a backend by weight. A backend that is not valid keeps its share and answers
-    /// with its status; no weight at all is 500.
+    /// with its status; no weight at all is 500. Without any endpoint it is 503, or the rule's own default backend takes
+    /// the request.
     Backend,
     /// Basic authentication: 401.
     Credentials,
+    /// Authorisation by another service: 401, 403, a redirect to where one signs in, or 500.
+    Authorisation,
     /// A request that has come through so many gateways that it must be going round: 508.
     Loop,
 }
 
 /// The order.
-pub(super) const ORDER: [Stage; 6] =
-    [Stage::Denied, Stage::Redirect, Stage::HttpsRedirect, Stage::Backend, Stage::Credentials, Stage::Loop];
+pub(super) const ORDER: [Stage; 7] = [
+    Stage::Denied,
+    Stage::Redirect,
+    Stage::HttpsRedirect,
+    Stage::Backend,
+    Stage::Credentials,
+    Stage::Authorisation,
+    Stage::Loop,
+];
 
 /// Whether the next stage is to look at the request, or what becomes of it.
 pub(super) type Step = ControlFlow<Verdict>;
@@ -103,6 +113,7 @@ impl Exchange {
             Stage::Backend => self.draw_backend(route, looks),
             // The policies that ask come with basic authentication.
             Stage::Credentials => Step::Continue(()),
+            Stage::Authorisation => self.authorise(route, looks),
             Stage::Loop => self.check_loop(),
         }
     }
@@ -112,10 +123,11 @@ impl Exchange {
         &mut self,
         stage: Stage,
         reply: Reply,
-        _route: &Route,
-        _looks: &Looks<'_, F>,
+        route: &Route,
+        looks: &Looks<'_, F>,
     ) -> Step {
         match (stage, reply) {
+            (Stage::Authorisation, reply) => self.authorised(reply, route, looks),
             (_, Reply::Overloaded) => Step::Break(self.refused(StatusCode::SERVICE_UNAVAILABLE)),
             _ => Step::Break(self.refused(StatusCode::INTERNAL_SERVER_ERROR)),
         }

@@ -1,5 +1,7 @@
 //! The pipeline without sockets: a state made from a delta, heads in, decisions out.
 
+mod authorisation;
+mod error_pages;
 pub(crate) mod fixture;
 mod headers;
 mod logging;

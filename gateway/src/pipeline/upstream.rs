@@ -14,6 +14,7 @@ use super::exchange::Exchange;
 use super::outcome::{Failure, FailureKind, KeepAlive, Next, Upstream};
 use super::session::{self, Choice};
 use crate::message::edit::{Edit, RequestMut};
+use crate::message::fields::FieldsMut;
 use crate::message::hop_by_hop;
 use crate::policy::Forwarding;
 use crate::policy::RetryPolicy;
@@ -80,7 +81,16 @@ impl Exchange {
         };
         forwarding.apply(fields);
         hops::apply(fields, self.hops);
+        for (name, value) in self.fallback.iter().flatten() {
+            fields.set(name, value);
+        }
         let mut head = Edit::new(head);
+        for (name, value) in self.authorised_fields() {
+            match value {
+                Some(value) => head.set(name, value),
+                None => head.remove(name),
+            }
+        }
         for edits in self.edits() {
             edits.request(&mut head);
         }
@@ -151,7 +161,8 @@ impl Exchange {
     }
 
     fn choose(&mut self, pool: &Pool, now: Instant) -> Result<Arc<Endpoint>, PickError> {
-        let affinity = self.route.as_ref().and_then(|route| route.affinity());
+        let bound = self.route.as_ref().filter(|_| self.fallback.is_none());
+        let affinity = bound.and_then(|route| route.affinity());
         let (Some(affinity), Some(target)) = (affinity, &self.target) else {
             return pick(pool, &self.attempts.failed, now);
         };

@@ -33,4 +33,12 @@ pub enum PolicyError {
     /// A filter that this version does not know.
     #[error("a filter of this rule is not known to this version; remove it or upgrade")]
     UnknownFilter,
+    /// The contract is broken: a pool was never sent.
+    #[error("pool {0} is not known; this is a defect of Sluice, please report it")]
+    Pool(String),
+    /// No question can have this method.
+    #[error(
+        "method {0} cannot be used for a question of our own; use GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS"
+    )]
+    Method(String),
 }

@@ -1,9 +1,11 @@
 //! The policies of one rule, compiled once, all of them, into one value.
 
-use sluice_config::{Policies, Rule};
+use std::sync::Arc;
 
-use super::edits;
-use crate::policy::{Affinity, HeaderEdits, PolicyError};
+use sluice_config::{Authorisation, Policies, Rule};
+
+use super::{Compiler, Target, edits};
+use crate::policy::{Affinity, ErrorPages, ExternalAuth, HeaderEdits, PolicyError, external_auth};
 
 /// What a rule asks for besides forwarding. A plain rule has no such value, and its requests look at one `None`.
 ///
@@ -15,6 +17,10 @@ pub struct CompiledPolicies {
     pub affinity: Option<Affinity>,
     /// Header changes of the rule.
     pub edits: Option<HeaderEdits>,
+    /// Who says which requests get in, for this rule alone.
+    pub external_auth: Option<Arc<ExternalAuth>>,
+    /// What is answered in place of errors, where the rule says anything about it.
+    pub error_pages: Option<ErrorPages>,
 }
 
 impl CompiledPolicies {
@@ -23,22 +29,52 @@ impl CompiledPolicies {
     ///
     /// # Errors
     /// A policy cannot be carried out.
-    pub fn compile(rule: &Rule) -> Result<Option<Box<Self>>, PolicyError> {
-        let Policies { affinity, deny: _, https_redirect: _, timeouts: _, retry: _, basic_auth } =
-            &*rule.policies;
-        if basic_auth.is_some() {
-            // Nobody can check it yet.
-            return Err(PolicyError::UnknownFilter);
-        }
+    pub fn compile(rule: &Rule, compiler: &Compiler<'_>) -> Result<Option<Box<Self>>, PolicyError> {
+        let Policies {
+            affinity,
+            deny: _,
+            https_redirect: _,
+            timeouts: _,
+            retry: _,
+            // Compiled where the credentials are.
+            basic_auth: _,
+            authorisation,
+            error_pages,
+        } = &*rule.policies;
         let compiled = Self {
             affinity: affinity.as_ref().map(Affinity::compile).transpose()?,
             edits: edits(&rule.filters)?,
+            external_auth: match authorisation {
+                Authorisation::Own(auth) => {
+                    Some(Arc::new(ExternalAuth::compile(auth, compiler.registry, compiler.resources)?))
+                }
+                Authorisation::Global | Authorisation::Off => None,
+            },
+            error_pages: match error_pages.is_default() {
+                true => None,
+                false => Some(compile_pages(error_pages, compiler)?),
+            },
         };
         Ok((!compiled.is_empty()).then(|| Box::new(compiled)))
     }
 
     fn is_empty(&self) -> bool {
-        let Self { affinity, edits } = self;
-        affinity.is_none() && edits.is_none()
+        let Self { affinity, edits, external_auth, error_pages } = self;
+        affinity.is_none() && edits.is_none() && external_auth.is_none() && error_pages.is_none()
     }
+}
+
+fn compile_pages(
+    pages: &sluice_config::ErrorPages,
+    compiler: &Compiler<'_>,
+) -> Result<ErrorPages, PolicyError> {
+    let sluice_config::ErrorPages { statuses, keeps_responses, backend } = pages;
+    let backend = match backend {
+        Some((key, service)) => {
+            let pool = external_auth::pool(key, compiler.registry)?;
+            Some(Arc::new(Target::stand_in(pool, Some(service))))
+        }
+        None => None,
+    };
+    Ok(ErrorPages { statuses: statuses.clone(), keeps_responses: *keeps_responses, backend })
 }

@@ -16,6 +16,7 @@ pub(super) struct Own {
     pub(super) nodes_recomputed: IntCounterVec,
     pub(super) endpoints: IntGaugeVec,
     pub(super) retries: IntCounter,
+    pub(super) authorisation_failures: IntCounter,
     pub(super) refused_requests: IntCounterVec,
     pub(super) handshake_failures: IntCounter,
     pub(super) log_dropped: IntCounter,
@@ -41,6 +42,10 @@ impl Own {
                 "sluice_endpoints",
                 "Endpoints by health; one that stands in several Services counts in each.",
                 "health",
+            )?,
+            authorisation_failures: IntCounter::new(
+                "sluice_authorisation_failures_total",
+                "Requests answered with 500 because an authorisation service gave no usable answer.",
             )?,
             retries: IntCounter::new("sluice_upstream_retries_total", "Tries after the first of a request.")?,
             refused_requests: counters(
@@ -68,6 +73,7 @@ impl Own {
         registry.register(Box::new(this.nodes_recomputed.clone()))?;
         registry.register(Box::new(this.endpoints.clone()))?;
         registry.register(Box::new(this.retries.clone()))?;
+        registry.register(Box::new(this.authorisation_failures.clone()))?;
         registry.register(Box::new(this.refused_requests.clone()))?;
         registry.register(Box::new(this.handshake_failures.clone()))?;
         registry.register(Box::new(this.log_dropped.clone()))?;

@@ -34,8 +34,13 @@ pub(in crate::engine) async fn forward<D: Downstream>(
     counts: &mut Counts,
 ) -> Forwarded {
     let (mut upload, mut download) = (Upload::new(), Download::default());
+    let mut changed = false;
     let run = Run { worker, downstream, alarm, exchange, head, upload: &mut upload, download: &mut download };
-    let forwarded = run.attempts().await;
+    let forwarded = run.attempts(&mut changed).await;
+    if changed && let Forwarded::Answer(_) = forwarded {
+        // Whoever is asked about the answer is told of the request, not of an attempt.
+        head.restore();
+    }
     counts.status = download.started.then_some(download.response.status);
     (counts.received, counts.upstream_received) = (upload.received, download.received);
     forwarded
@@ -53,10 +58,10 @@ struct Run<'r, D> {
 }
 
 impl<D: Downstream> Run<'_, D> {
-    async fn attempts(self) -> Forwarded {
+    /// `changed` says that the head is as the last attempt sent it.
+    async fn attempts(self, changed: &mut bool) -> Forwarded {
         let Self { worker, downstream, alarm, exchange, head, upload, download } = self;
         let asks_for_upgrade = request::asks_for_upgrade(head);
-        let mut first = true;
         let mut waited_since = None;
         loop {
             let upstream = match exchange.pick() {
@@ -100,9 +105,9 @@ impl<D: Downstream> Run<'_, D> {
             };
             exchange.connected(upstream.address, connection.reused);
             // Every attempt begins with the head as it was received.
-            match mem::take(&mut first) {
-                true => head.keep(),
-                false => head.restore(),
+            match mem::replace(changed, true) {
+                false => head.keep(),
+                true => head.restore(),
             }
             exchange.upstream_request(head);
             let upgrade = asks_for_upgrade && request::asks_for_upgrade(head);
@@ -142,6 +147,12 @@ impl<D: Downstream> Run<'_, D> {
                     return Forwarded::Switched(Endpoint { connection, read_timeout, send_timeout, up });
                 }
                 End::Retry => {}
+                End::Replaced(answer) => {
+                    if relay.is_reusable() {
+                        pool::put(connection, &upstream, size, worker.idle, Instant::now());
+                    }
+                    return Forwarded::Answer(answer);
+                }
                 End::Failed(failure) => {
                     if let Some(forwarded) = follow(exchange.failed(failure)) {
                         return forwarded;

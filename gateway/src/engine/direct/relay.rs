@@ -18,7 +18,7 @@ use crate::io::alarm::Alarm;
 use crate::io::limits::Limits;
 use crate::io::scratch;
 use crate::message::framing::Framing;
-use crate::pipeline::{Exchange, Failure, FailureKind, Next, Upstream};
+use crate::pipeline::{Answer, Exchange, Failure, FailureKind, Next, Upstream};
 use crate::upstream::connection::Connection;
 
 /// One attempt.
@@ -45,6 +45,8 @@ pub(super) enum End {
     Whole,
     /// The endpoint has switched protocols, and the client is being told.
     Switched,
+    /// The response gives way to this answer.
+    Replaced(Answer),
     /// The response is not relayed; there is another attempt.
     Retry,
     /// It failed.
@@ -173,6 +175,10 @@ impl<D: Downstream> Relay<'_, D> {
             Next::Relay => {}
             _ => return Ok(Some(End::Retry)),
         }
+        if let Some(answer) = self.exchange.intercept(status, &self.download.response.fields) {
+            self.drop_body(bytes);
+            return Ok(Some(End::Replaced(answer)));
+        }
         let response = &mut self.download.response;
         self.exchange.response(response);
         self.limits.body.end();
@@ -183,6 +189,18 @@ impl<D: Downstream> Relay<'_, D> {
         self.download.state = Receiving::Body;
         self.download.passed(passed, bytes.len());
         Ok(switches.then_some(End::Switched))
+    }
+
+    /// Drops the body of a response that is not relayed. If all of it came with the head, the connection may go on; it
+    /// is not worth waiting for more.
+    fn drop_body(&mut self, bytes: &[u8]) {
+        let response = &mut self.download.response;
+        if let Ok(taken) = response.framing.take(bytes)
+            && response.framing.is_done()
+        {
+            self.download.state = Receiving::Done;
+            self.download.excess |= taken < bytes.len();
+        }
     }
 
     fn interim(&mut self, cx: &mut Context<'_>) -> Result<(), FailureKind> {

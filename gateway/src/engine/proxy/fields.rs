@@ -13,6 +13,10 @@ use crate::message::fields::FieldsMut;
 macro_rules! fields {
     ($head:ty) => {
         impl Fields for $head {
+            fn each(&self, visit: impl FnMut(&[u8], &[u8])) {
+                self.headers.each(visit);
+            }
+
             fn first(&self, name: &HeaderName) -> Option<&[u8]> {
                 self.headers.first(name)
             }

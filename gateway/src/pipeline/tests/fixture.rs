@@ -204,7 +204,7 @@ impl Request {
         self
     }
 
-    fn head(&self) -> RequestHead<'_> {
+    pub(crate) fn head(&self) -> RequestHead<'_> {
         RequestHead {
             method: &self.method,
             target: self.target,

@@ -1,0 +1,70 @@
+//! Texts with variables of the request in them, as nginx writes them: `https://login.example/start?rd=$escaped_request_uri`.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// A text with variables. Read once, by translation.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Template {
+    /// In order.
+    pub pieces: Vec<Piece>,
+}
+
+/// A piece of a template.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Piece {
+    /// Stands as it is.
+    Text(Arc<str>),
+    /// Is filled in.
+    Variable(Variable),
+}
+
+/// What a request says, by nginx's names.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Variable {
+    /// `$host`: the host in lower case, without its port.
+    Host,
+    /// `$http_host`, `$best_http_host`: host and port as the client wrote them.
+    HttpHost,
+    /// `$scheme`: that of the connection.
+    Scheme,
+    /// `$pass_access_scheme`: what a trusted proxy in front says, else that of the connection.
+    AccessScheme,
+    /// `$request_uri`: path and query as the client sent them.
+    RequestUri,
+    /// `$escaped_request_uri`: the same, escaped so that it can be the value of a query parameter.
+    EscapedRequestUri,
+    /// `$uri`, `$document_uri`: the path, normalised.
+    Uri,
+    /// `$args`, `$query_string`: the query.
+    Args,
+    /// `$is_args`: a question mark where there is a query.
+    IsArgs,
+    /// `$request_method`.
+    Method,
+    /// `$server_protocol`.
+    Protocol,
+    /// `$remote_addr`, `$the_real_ip`: the client's address.
+    ClientAddress,
+    /// `$server_port`, `$pass_server_port`: the port that the client asked for.
+    ServerPort,
+    /// `$req_id`, `$request_id`.
+    RequestId,
+    /// `$namespace`: that of the Ingress.
+    Namespace,
+    /// `$ingress_name`.
+    IngressName,
+    /// `$service_name`.
+    ServiceName,
+    /// `$service_port`.
+    ServicePort,
+    /// `$location_path`: the path of the rule.
+    LocationPath,
+    /// `$http_NAME`: a field of the request.
+    Field(Arc<str>),
+    /// `$cookie_NAME`.
+    Cookie(Arc<str>),
+    /// `$arg_NAME`: a parameter of the query.
+    Argument(Arc<str>),
+}

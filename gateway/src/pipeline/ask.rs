@@ -1,0 +1,100 @@
+//! Questions of our own about a request: what of its head goes along.
+
+use http::header::{
+    CONTENT_LENGTH, EXPECT, HOST, HeaderName, HeaderValue, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH,
+    IF_RANGE, IF_UNMODIFIED_SINCE, RANGE, TRAILER, TRANSFER_ENCODING,
+};
+use http::{StatusCode, Version};
+use sluice_config::ServiceRef;
+
+use super::exchange::Exchange;
+use super::stages::Looks;
+use crate::message::fields::{Fields, FieldsMut};
+use crate::message::hop_by_hop;
+use crate::message::request_head::RequestHead;
+use crate::policy::template::Facts;
+use crate::policy::{Forwarding, forwarded, hops};
+use crate::route::{Route, RouteAction};
+
+/// Fields about a body that does not go along, and conditions on a resource that is not the one that is asked for.
+static OF_THE_REQUEST_ALONE: [HeaderName; 10] = [
+    CONTENT_LENGTH,
+    EXPECT,
+    IF_MATCH,
+    IF_MODIFIED_SINCE,
+    IF_NONE_MATCH,
+    IF_RANGE,
+    IF_UNMODIFIED_SINCE,
+    RANGE,
+    TRAILER,
+    TRANSFER_ENCODING,
+];
+
+impl Exchange {
+    /// The client's fields for a question of our own, with what every endpoint is told about the client.
+    pub(super) fn fields_of_question<F: Fields>(
+        &self,
+        head: &RequestHead<'_, F>,
+        host: &HeaderValue,
+    ) -> Vec<(HeaderName, HeaderValue)> {
+        let mut fields = Vec::with_capacity(32);
+        head.headers.each(|name, value| {
+            let parsed = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value));
+            if let (Ok(name), Ok(value)) = parsed {
+                fields.push((name, value));
+            }
+        });
+        // No upgrade: nobody switches protocols here.
+        hop_by_hop::request(&mut fields, Version::HTTP_10);
+        for name in &OF_THE_REQUEST_ALONE {
+            FieldsMut::remove(&mut fields, name);
+        }
+        let forwarding = Forwarding {
+            connection: &self.connection,
+            client: self.client,
+            authority: &self.authority,
+            request_id: self.request_id.as_ref(),
+            tuning: &self.globals().tuning,
+        };
+        forwarding.apply(&mut fields);
+        hops::apply(&mut fields, self.hops);
+        fields.set(&HOST, host);
+        fields
+    }
+
+    /// What templates of the rule are filled in from.
+    pub(super) fn facts<'f, F: Fields>(&'f self, route: &'f Route, looks: &'f Looks<'f, F>) -> Facts<'f, F> {
+        let tuning = &looks.globals.tuning;
+        Facts {
+            connection: &self.connection,
+            client: self.client,
+            head: looks.head,
+            path: looks.path,
+            access_scheme: forwarded::access_scheme(&self.connection, looks.head.headers, tuning),
+            request_id: self.request_id.as_ref().map_or(b"", |id| id.as_bytes()),
+            origin: &route.origin,
+            service: self.service(route),
+        }
+    }
+
+    /// The Service that the request is for, as far as the rule says.
+    pub(super) fn service<'f>(&'f self, route: &'f Route) -> Option<&'f ServiceRef> {
+        let of_rule = || match &route.action {
+            RouteAction::Forward(backends) => backends.first(),
+            RouteAction::Redirect(_) | RouteAction::Answer(_) => None,
+        };
+        self.target.as_ref().or_else(of_rule)?.service.as_ref()
+    }
+
+    /// What a gateway that asks itself comes to.
+    pub(super) fn goes_round(&self) -> Option<StatusCode> {
+        (self.hops >= hops::MAX).then_some(StatusCode::LOOP_DETECTED)
+    }
+}
+
+/// A target that a request line can carry.
+pub(super) fn target(text: Vec<u8>) -> Option<Box<str>> {
+    let text = String::from_utf8(text).ok()?;
+    let fits = |byte: u8| byte > b' ' && byte != 0x7f && byte != b'#';
+    (text.starts_with('/') && text.bytes().all(fits)).then(|| text.into())
+}

@@ -1,0 +1,219 @@
+//! The stage that asks an authorisation service, and what its word does to a request.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::StatusCode;
+use http::header::{HeaderName, HeaderValue, SET_COOKIE, WWW_AUTHENTICATE};
+use sluice_config::Authorisation;
+
+use super::answer::Answer;
+use super::ask::target;
+use super::call::Subrequest;
+use super::exchange::{Exchange, Verdict};
+use super::outcome::KeepAlive;
+use super::question::{Question, Reply};
+use super::stages::{Looks, Step};
+use crate::message::edit::EditableName;
+use crate::message::fields::{Fields, FieldsMut};
+use crate::policy::external_auth::{CacheKey, Word, keep, kept};
+use crate::policy::{ExternalAuth, forwarded};
+use crate::route::Route;
+use crate::state::{GlobalAuth, Globals};
+
+static X_AUTH_REQUEST_REDIRECT: HeaderName = HeaderName::from_static("x-auth-request-redirect");
+static X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+static X_ORIGINAL_METHOD: HeaderName = HeaderName::from_static("x-original-method");
+static X_ORIGINAL_URI: HeaderName = HeaderName::from_static("x-original-uri");
+static X_ORIGINAL_URL: HeaderName = HeaderName::from_static("x-original-url");
+static X_SCHEME: HeaderName = HeaderName::from_static("x-scheme");
+static X_SENT_FROM: HeaderName = HeaderName::from_static("x-sent-from");
+
+/// Who we say we are. Authorisation services that were written for ingress-nginx look at it.
+const SENT_FROM: HeaderValue = HeaderValue::from_static("nginx-ingress-controller");
+
+/// Bytes of the body of an answer that are read to keep the connection. Nobody looks at it.
+const MOST_BODY: usize = 16 * 1024;
+
+impl Exchange {
+    /// Asks, unless the answer is known.
+    pub(super) fn authorise<F: Fields>(&mut self, route: &Route, looks: &Looks<'_, F>) -> Step {
+        let auth = match service(route, looks.globals) {
+            Service::None => return Step::Continue(()),
+            Service::Closed => return Step::Break(self.refused(StatusCode::SERVICE_UNAVAILABLE)),
+            Service::Asks(auth) => auth.clone(),
+        };
+        if let Some(word) = self.cache_key(&auth, route, looks).and_then(kept) {
+            return self.heed(&auth, word, route, looks);
+        }
+        if let Some(status) = self.goes_round() {
+            return Step::Break(self.refused(status));
+        }
+        match self.question(&auth, route, looks) {
+            Some(subrequest) => Step::Break(Verdict::Ask(Question::Call(Box::new(subrequest)))),
+            None => Step::Break(self.refused(StatusCode::INTERNAL_SERVER_ERROR)),
+        }
+    }
+
+    /// The service has answered, or not.
+    pub(super) fn authorised<F: Fields>(
+        &mut self,
+        reply: Reply,
+        route: &Route,
+        looks: &Looks<'_, F>,
+    ) -> Step {
+        let Service::Asks(auth) = service(route, looks.globals) else {
+            // What is said about the route has changed since it was asked for.
+            return Step::Break(self.refused(StatusCode::SERVICE_UNAVAILABLE));
+        };
+        let auth = auth.clone();
+        let word = match reply {
+            Reply::Response(response) => auth.word(response.status, &response.fields),
+            _ => None,
+        };
+        let Some(word) = word.map(Arc::new) else {
+            self.state.telemetry.authorisation_failed();
+            return Step::Break(self.refused(StatusCode::INTERNAL_SERVER_ERROR));
+        };
+        if let Some(key) = self.cache_key(&auth, route, looks) {
+            keep(key, &word);
+        }
+        self.heed(&auth, word, route, looks)
+    }
+
+    /// Does what was said.
+    fn heed<F: Fields>(
+        &mut self,
+        auth: &ExternalAuth,
+        word: Arc<Word>,
+        route: &Route,
+        looks: &Looks<'_, F>,
+    ) -> Step {
+        if word.status.is_success() {
+            self.authorised = Some(word);
+            return Step::Continue(());
+        }
+        if word.status == StatusCode::UNAUTHORIZED
+            && let Some(sign_in) = &auth.sign_in
+        {
+            let location = HeaderValue::try_from(sign_in.fill(&self.facts(route, looks)));
+            let Ok(location) = location else {
+                return Step::Break(self.refused(StatusCode::INTERNAL_SERVER_ERROR));
+            };
+            let mut answer = Answer::redirect(StatusCode::FOUND, location, self.hsts(looks.globals));
+            answer.fields.extend(word.cookies.iter().map(|cookie| (SET_COOKIE, cookie.clone())));
+            return Step::Break(Verdict::Answer(self.dressed(answer)));
+        }
+        let mut answer = Answer::page(word.status, self.hsts(looks.globals));
+        answer.fields.extend(word.challenges.iter().map(|challenge| (WWW_AUTHENTICATE, challenge.clone())));
+        let cookies = word.cookies(word.status);
+        answer.fields.extend(cookies.iter().map(|cookie| (SET_COOKIE, cookie.clone())));
+        Step::Break(Verdict::Answer(self.dressed(answer)))
+    }
+
+    fn question<F: Fields>(
+        &self,
+        auth: &ExternalAuth,
+        route: &Route,
+        looks: &Looks<'_, F>,
+    ) -> Option<Subrequest> {
+        let Looks { head, globals, .. } = looks;
+        let facts = self.facts(route, looks);
+        let target = target(auth.target.fill(&facts))?;
+        let mut fields = self.fields_of_question(head, &auth.host);
+        let url = [self.connection.scheme(), "://", head.authority, head.target].concat();
+        let redirect = match &auth.request_redirect {
+            Some(template) => template.fill(&facts),
+            None => head.target.as_bytes().to_vec(),
+        };
+        FieldsMut::remove(&mut fields, &X_FORWARDED_PROTO);
+        fields.set(&X_ORIGINAL_URL, &HeaderValue::try_from(url).ok()?);
+        fields.set(&X_ORIGINAL_METHOD, &HeaderValue::from_str(head.method.as_str()).ok()?);
+        fields.set(&X_SENT_FROM, &SENT_FROM);
+        fields.set(&X_AUTH_REQUEST_REDIRECT, &HeaderValue::try_from(redirect).ok()?);
+        if auth.has_method {
+            fields.set(&X_ORIGINAL_URI, &HeaderValue::from_str(head.target).ok()?);
+            let scheme = forwarded::access_scheme(&self.connection, head.headers, &globals.tuning);
+            fields.set(&X_SCHEME, &HeaderValue::from_bytes(scheme).ok()?);
+        }
+        if let Some(slot) = &auth.set_headers {
+            // While its ConfigMap cannot be used, the service would be asked something else than was meant.
+            let headers = slot.load();
+            for (name, value) in headers.as_ref()?.iter() {
+                fields.set(name, value);
+            }
+        }
+        Some(Subrequest {
+            pool: auth.pool.clone(),
+            method: auth.method.clone(),
+            target,
+            fields,
+            body: Bytes::new(),
+            server_name: auth.server_name.clone(),
+            keep_alive: auth.keep_alive.map(|own| KeepAlive {
+                idle: own.idle,
+                requests: own.requests,
+                ..KeepAlive::of(&globals.tuning)
+            }),
+            most_body: MOST_BODY,
+            route: self.route.clone(),
+            tuning: globals.tuning.clone(),
+        })
+    }
+
+    /// Under what the word of the service is kept. Two rules never share one, whatever clients send.
+    fn cache_key<F: Fields>(
+        &self,
+        auth: &ExternalAuth,
+        route: &Route,
+        looks: &Looks<'_, F>,
+    ) -> Option<CacheKey> {
+        let cache = auth.cache.as_ref()?;
+        let own = cache.key.fill(&self.facts(route, looks));
+        let origin = &route.origin;
+        Some(CacheKey::of(&[
+            &auth.identity.to_le_bytes(),
+            route.host().as_bytes(),
+            origin.object.name.namespace.as_bytes(),
+            origin.object.name.name.as_bytes(),
+            origin.path.as_bytes(),
+            &own,
+        ]))
+    }
+
+    /// What the service has said for the endpoint: its fields in place of the client's.
+    pub(super) fn authorised_fields(&self) -> &[(EditableName, Option<HeaderValue>)] {
+        self.authorised.as_ref().map_or(&[], |word| &word.fields)
+    }
+
+    /// The cookies of the service for the client.
+    pub(super) fn authorised_cookies(&self, status: StatusCode) -> &[HeaderValue] {
+        self.authorised.as_ref().map_or(&[], |word| word.cookies(status))
+    }
+}
+
+/// Who says whether a request gets in.
+enum Service<'r> {
+    None,
+    /// It cannot be asked.
+    Closed,
+    Asks(&'r Arc<ExternalAuth>),
+}
+
+fn service<'r>(route: &'r Route, globals: &'r Globals) -> Service<'r> {
+    let compiled = route.compiled.as_deref();
+    if let Some(own) = compiled.and_then(|compiled| compiled.external_auth.as_ref()) {
+        return Service::Asks(own);
+    }
+    let exempt = || {
+        let path = &*route.origin.path;
+        route.policies.authorisation == Authorisation::Off
+            || globals.tuning.no_auth_locations.iter().any(|prefix| path.starts_with(&**prefix))
+    };
+    match &globals.auth {
+        GlobalAuth::None => Service::None,
+        _ if exempt() => Service::None,
+        GlobalAuth::Closed => Service::Closed,
+        GlobalAuth::Asks(auth) => Service::Asks(auth),
+    }
+}

@@ -1,0 +1,162 @@
+//! Errors that somebody else words (`custom-http-errors`): a response of an endpoint, or an answer of our own, whose
+//! status is on the list gives way to what the error backend answers. The request itself goes nowhere by that: what was
+//! denied stays denied, whatever the page says.
+
+use bytes::Bytes;
+use http::header::{
+    CONTENT_LENGTH, DATE, HeaderName, HeaderValue, SERVER, STRICT_TRANSPORT_SECURITY, WWW_AUTHENTICATE,
+};
+use http::{Method, StatusCode};
+
+use super::answer::{Answer, PRODUCT};
+use super::call::Subrequest;
+use super::exchange::Exchange;
+use super::question::{Question, Reply};
+use super::stages::Looks;
+use crate::message::fields::{Fields, FieldsMut};
+use crate::message::hop_by_hop;
+use crate::message::request_head::RequestHead;
+use crate::policy::{ErrorPages, error_pages};
+use crate::route::{Destination, Route};
+
+static X_CODE: HeaderName = HeaderName::from_static("x-code");
+static X_FORMAT: HeaderName = HeaderName::from_static("x-format");
+static X_INGRESS_NAME: HeaderName = HeaderName::from_static("x-ingress-name");
+static X_NAMESPACE: HeaderName = HeaderName::from_static("x-namespace");
+static X_ORIGINAL_URI: HeaderName = HeaderName::from_static("x-original-uri");
+static X_SERVICE_NAME: HeaderName = HeaderName::from_static("x-service-name");
+static X_SERVICE_PORT: HeaderName = HeaderName::from_static("x-service-port");
+
+/// Bytes of a page. What is larger is no page.
+const MOST_BODY: usize = 256 * 1024;
+
+impl Exchange {
+    /// Whether the response of an endpoint gives way, and to which answer if nobody words it better. Its own challenge
+    /// stays, or no client could ever meet it.
+    pub fn intercept(&mut self, status: StatusCode, fields: &impl Fields) -> Option<Answer> {
+        if status.as_u16() < 400 {
+            return None;
+        }
+        let route = self.route.clone()?;
+        let globals = self.globals();
+        let own = pages(&route);
+        let tuning = &globals.tuning;
+        // The error backend has the last word.
+        if self.fallback.is_some()
+            || !error_pages::replaces(own, tuning, status)
+            || !error_pages::intercepts(own, tuning)
+        {
+            return None;
+        }
+        drop(globals);
+        self.attempts.in_flight = None;
+        let mut answer = self.answer(status);
+        for challenge in fields.lines(&WWW_AUTHENTICATE).filter_map(|line| HeaderValue::from_bytes(line).ok())
+        {
+            answer.fields.push((WWW_AUTHENTICATE, challenge));
+        }
+        Some(answer)
+    }
+
+    /// What is asked before an answer of our own goes out: a page for it.
+    pub fn ask_for_page<F: Fields>(&self, answer: &Answer, head: &RequestHead<'_, F>) -> Option<Question> {
+        if answer.status.as_u16() < 400 {
+            return None;
+        }
+        let route = self.route.as_deref()?;
+        let globals = self.state.globals.load_full();
+        let own = pages(route);
+        if !error_pages::replaces(own, &globals.tuning, answer.status) || self.goes_round().is_some() {
+            return None;
+        }
+        let backend = own.and_then(|own| own.backend.as_ref()).or(globals.default_backend.as_ref())?;
+        let Destination::Pool(pool) = &backend.to else { return None };
+        let mut fields = self.fields_of_question(head, &self.authority);
+        self.set_error_fields(answer.status, route, head, &mut fields);
+        Some(Question::Call(Box::new(Subrequest {
+            pool: pool.clone(),
+            method: Method::GET,
+            target: "/".into(),
+            fields,
+            body: Bytes::new(),
+            server_name: None,
+            keep_alive: None,
+            most_body: MOST_BODY,
+            route: self.route.clone(),
+            tuning: globals.tuning.clone(),
+        })))
+    }
+
+    /// The answer with the page that came for it. Without one it stays as it is.
+    pub fn with_page(&self, answer: Answer, reply: Reply) -> Answer {
+        let response = match reply {
+            Reply::Response(response) if response.whole && !response.status.is_informational() => response,
+            _ => return answer,
+        };
+        let mut head = response.fields;
+        hop_by_hop::response(&mut head, response.status);
+        // They belong to the message that we make of it.
+        for name in [&CONTENT_LENGTH, &DATE, &http::header::TRANSFER_ENCODING, &http::header::TRAILER] {
+            FieldsMut::remove(&mut head, name);
+        }
+        if !head.has(&SERVER) {
+            head.set(&SERVER, &PRODUCT);
+        }
+        let globals = self.globals();
+        if let Some(hsts) = self.hsts(&globals) {
+            head.set(&STRICT_TRANSPORT_SECURITY, hsts);
+        }
+        let mut fields: Vec<(HeaderName, HeaderValue)> =
+            head.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        let challenges = answer.fields.iter().filter(|(name, _)| *name == WWW_AUTHENTICATE);
+        fields.extend(challenges.cloned());
+        self.dressed(Answer { status: response.status, fields, body: response.body, close: answer.close })
+    }
+
+    /// What an error backend is told.
+    pub(super) fn set_error_fields<F: Fields>(
+        &self,
+        status: StatusCode,
+        route: &Route,
+        head: &RequestHead<'_, F>,
+        fields: &mut impl FieldsMut,
+    ) {
+        let accept = head.headers.first(&http::header::ACCEPT).unwrap_or_default().to_vec();
+        let name = &route.origin.object.name;
+        let service = self.service(route);
+        for (field, value) in [
+            (&X_CODE, status.as_str().as_bytes()),
+            (&X_FORMAT, &accept[..]),
+            (&X_ORIGINAL_URI, head.target.as_bytes()),
+            (&X_NAMESPACE, name.namespace.as_bytes()),
+            (&X_INGRESS_NAME, name.name.as_bytes()),
+            (&X_SERVICE_NAME, service.map_or("", |service| &service.name).as_bytes()),
+            (&X_SERVICE_PORT, service.map_or("", |service| &service.port).as_bytes()),
+        ] {
+            match HeaderValue::from_bytes(value) {
+                // nginx sends no field with an empty value.
+                Ok(value) if !value.is_empty() => fields.set(field, &value),
+                _ => fields.remove(field),
+            }
+        }
+    }
+
+    /// Takes the request to the rule's own default backend, where there is one: its Service has no endpoint.
+    pub(super) fn fall_back<F: Fields>(&mut self, route: &Route, looks: &Looks<'_, F>) -> bool {
+        let Some(backend) = pages(route).and_then(|pages| pages.backend.clone()) else { return false };
+        match &backend.to {
+            Destination::Pool(pool) if !pool.is_empty() => {
+                let mut fields = Vec::with_capacity(7);
+                self.set_error_fields(StatusCode::SERVICE_UNAVAILABLE, route, looks.head, &mut fields);
+                self.fallback = Some(fields);
+                self.target = Some(backend);
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+fn pages(route: &Route) -> Option<&ErrorPages> {
+    route.compiled.as_deref()?.error_pages.as_ref()
+}

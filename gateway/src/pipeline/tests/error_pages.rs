@@ -1,0 +1,172 @@
+//! Which responses give way, whom is asked instead, and what becomes of the answer.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::StatusCode;
+use http::header::{HeaderMap, HeaderValue};
+use sluice_config::{Balance, ErrorPages, Policies, Rule};
+
+use super::fixture::*;
+use crate::pipeline::call::Response;
+use crate::pipeline::{CallFailure, Question, Reply, Subrequest};
+
+fn plane(error_pages: ErrorPages) -> Plane {
+    let mut plane = Plane::new();
+    plane.pool("web", Balance::RoundRobin, &[1]);
+    plane.pool("errors", Balance::RoundRobin, &[9]);
+    plane.pool("program", Balance::RoundRobin, &[8]);
+    plane.tune(|tuning| tuning.default_backend = Some((pool_key("program"), service("program"))));
+    let policies = Policies { error_pages, ..Policies::default() };
+    let rule = Rule { policies: Arc::new(policies), ..rule("/", forward("web")) };
+    assert_eq!(plane.host(exact("a.example"), false, vec![rule]), []);
+    plane
+}
+
+fn listed(statuses: &[u16]) -> ErrorPages {
+    ErrorPages { statuses: Some(statuses.into()), ..ErrorPages::default() }
+}
+
+fn with_backend(statuses: &[u16]) -> ErrorPages {
+    ErrorPages { backend: Some((pool_key("errors"), service("errors"))), ..listed(statuses) }
+}
+
+fn status(code: u16) -> StatusCode {
+    StatusCode::from_u16(code).unwrap()
+}
+
+fn call(question: Option<Question>) -> Subrequest {
+    match question {
+        Some(Question::Call(call)) => *call,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn of<'s>(subrequest: &'s Subrequest, name: &str) -> Option<&'s str> {
+    let found = subrequest.fields.iter().find(|(field, _)| field == name);
+    found.map(|(_, value)| value.to_str().unwrap())
+}
+
+#[test]
+fn the_listed_statuses_of_an_endpoint_give_way() {
+    let plane = plane(listed(&[404, 503]));
+    let request = Request::get("a.example", "/x?y").with("accept", "text/html");
+    for (code, replaced) in [(200, false), (404, true), (500, false), (503, true)] {
+        let mut exchange = plane.forward(&request);
+        exchange.pick().unwrap();
+        let answer = exchange.intercept(status(code), &HeaderMap::new());
+        assert_eq!(answer.is_some(), replaced, "{code}");
+        let Some(answer) = answer else { continue };
+        let asked = call(exchange.ask_for_page(&answer, &request.head()));
+        assert_eq!((asked.method.as_str(), &*asked.target), ("GET", "/"));
+        for (name, value) in [
+            ("host", "a.example"),
+            ("x-code", status(code).as_str()),
+            ("x-format", "text/html"),
+            ("x-original-uri", "/x?y"),
+            ("x-namespace", "shop"),
+            ("x-ingress-name", "web"),
+            ("x-service-name", "web"),
+            ("x-service-port", "80"),
+            ("x-forwarded-for", "192.0.2.7"),
+        ] {
+            assert_eq!(of(&asked, name), Some(value), "{name}");
+        }
+        assert_eq!(of(&asked, "x-request-id").unwrap().len(), 32);
+    }
+}
+
+#[test]
+fn the_annotation_is_in_place_of_the_key_and_interception_can_be_off() {
+    for (own, global, off, own_off, replaced, worded) in [
+        (None, &[404][..], false, None, true, true),
+        (Some(&[500][..]), &[404], false, None, false, false),
+        (Some(&[404]), &[], false, None, true, true),
+        (None, &[404], true, None, false, true),
+        (None, &[404], true, Some(false), true, true),
+        (Some(&[404]), &[], false, Some(true), false, true),
+    ] {
+        let pages = ErrorPages { statuses: own.map(Into::into), keeps_responses: own_off, backend: None };
+        let mut plane = plane(pages);
+        plane.tune(|tuning| {
+            tuning.custom_http_errors = global.into();
+            tuning.keeps_error_responses = off;
+        });
+        let request = Request::get("a.example", "/");
+        let mut exchange = plane.forward(&request);
+        exchange.pick().unwrap();
+        let intercepted = exchange.intercept(status(404), &HeaderMap::new()).is_some();
+        assert_eq!(intercepted, replaced, "{own:?} {global:?} {off} {own_off:?}");
+        let answer = exchange.answer(status(404));
+        let asked = exchange.ask_for_page(&answer, &request.head()).is_some();
+        assert_eq!(asked, worded, "answers of our own: {own:?} {global:?} {off} {own_off:?}");
+    }
+}
+
+#[test]
+fn a_page_takes_the_place_of_the_answer_and_a_failure_leaves_it() {
+    let plane = plane(listed(&[401]));
+    let request = Request::get("a.example", "/").https();
+    let mut exchange = plane.forward(&request);
+    exchange.pick().unwrap();
+    let mut fields = HeaderMap::new();
+    fields.insert("www-authenticate", HeaderValue::from_static("Basic"));
+    let answer = exchange.intercept(status(401), &fields).unwrap();
+    let mut page = HeaderMap::new();
+    page.insert("content-type", HeaderValue::from_static("text/plain"));
+    page.insert("content-length", HeaderValue::from_static("4"));
+    page.insert("connection", HeaderValue::from_static("x-hop"));
+    page.insert("x-hop", HeaderValue::from_static("1"));
+    let response =
+        Response { status: status(418), fields: page, body: Bytes::from_static(b"page"), whole: true };
+    let worded = exchange.with_page(answer.clone(), Reply::Response(Box::new(response.clone())));
+    assert_eq!((worded.status.as_u16(), &worded.body[..]), (418, &b"page"[..]));
+    assert_eq!(field(&worded, "content-type"), Some("text/plain"));
+    assert_eq!(field(&worded, "www-authenticate"), Some("Basic"), "or no client could meet the challenge");
+    assert_eq!(field(&worded, "server"), Some("sluice"));
+    assert!(field(&worded, "strict-transport-security").is_some());
+    for name in ["content-length", "connection", "x-hop"] {
+        assert!(field(&worded, name).is_none(), "{name}");
+    }
+    for reply in [
+        Reply::NoResponse(CallFailure::NoEndpoint),
+        Reply::Overloaded,
+        Reply::Response(Box::new(Response { whole: false, ..response })),
+    ] {
+        let plain = exchange.with_page(answer.clone(), reply);
+        assert_eq!(plain.status.as_u16(), 401);
+    }
+}
+
+#[test]
+fn the_rules_own_backend_is_asked_and_takes_requests_for_which_there_is_no_endpoint() {
+    let mut plane = plane(with_backend(&[404]));
+    let request = Request::get("a.example", "/x");
+    let mut exchange = plane.forward(&request);
+    assert_eq!(last(&exchange.pick().unwrap()), 1);
+    let answer = exchange.intercept(status(404), &HeaderMap::new()).unwrap();
+    let asked = call(exchange.ask_for_page(&answer, &request.head()));
+    assert_eq!(&*asked.pool.key().endpoints.service, "errors");
+    plane.endpoints("web", &[]);
+    let mut exchange = plane.forward(&request);
+    assert_eq!(last(&exchange.pick().unwrap()), 9);
+    let mut head = http::Request::new(());
+    exchange.upstream_request(&mut head);
+    assert_eq!(head.headers()["x-code"], "503");
+    assert_eq!(head.headers()["x-service-name"], "web", "the Service that was meant");
+    assert!(exchange.intercept(status(404), &HeaderMap::new()).is_none(), "it has the last word");
+    plane.endpoints("errors", &[]);
+    assert_eq!(plane.answer(&request).status, StatusCode::SERVICE_UNAVAILABLE);
+}
+
+#[test]
+fn without_anybody_to_ask_the_answer_is_the_plain_page() {
+    let mut plane = plane(listed(&[404]));
+    plane.tune(|tuning| tuning.default_backend = None);
+    let request = Request::get("a.example", "/");
+    let mut exchange = plane.forward(&request);
+    exchange.pick().unwrap();
+    let answer = exchange.intercept(status(404), &HeaderMap::new()).unwrap();
+    assert!(exchange.ask_for_page(&answer, &request.head()).is_none());
+    assert_eq!(answer.status, StatusCode::NOT_FOUND);
+}

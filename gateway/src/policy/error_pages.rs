@@ -1,0 +1,31 @@
+//! `custom-http-errors`, `default-backend` and `disable-proxy-intercept-errors`: which responses are replaced, and by
+//! whom.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use sluice_config::Tuning;
+
+use crate::route::Target;
+
+/// What a rule says about errors, where it says anything.
+#[derive(Debug)]
+pub struct ErrorPages {
+    /// `None` is the global list.
+    pub statuses: Option<Arc<[u16]>>,
+    /// Responses of endpoints are left alone; `None` is the global setting.
+    pub keeps_responses: Option<bool>,
+    /// Who answers instead; `None` is the program's default backend.
+    pub backend: Option<Arc<Target>>,
+}
+
+/// Whether an answer with this status is replaced.
+pub fn replaces(own: Option<&ErrorPages>, tuning: &Tuning, status: StatusCode) -> bool {
+    let statuses = own.and_then(|own| own.statuses.as_deref()).unwrap_or(&tuning.custom_http_errors);
+    statuses.contains(&status.as_u16())
+}
+
+/// Whether that holds for responses of endpoints too.
+pub fn intercepts(own: Option<&ErrorPages>, tuning: &Tuning) -> bool {
+    !own.and_then(|own| own.keeps_responses).unwrap_or(tuning.keeps_error_responses)
+}

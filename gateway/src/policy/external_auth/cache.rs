@@ -1,0 +1,126 @@
+//! What authorisation services have said, for as long as it holds (`auth-cache-key`).
+//!
+//! Each worker keeps its own, so that there is nothing to lock. A key holds what clients sent, passwords among it, so
+//! only a hash of it is kept, of 128 bits and with secrets of the process: nobody can look for two requests that have
+//! the same one.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, LazyLock};
+use std::time::Instant;
+
+use super::Word;
+
+/// Bytes that a worker keeps, as far as they can be told.
+const MOST_BYTES: usize = 4 * 1024 * 1024;
+/// Bytes of an entry besides the values of its fields.
+const ENTRY: usize = 256;
+
+/// The hash of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CacheKey(u64, u64);
+
+impl CacheKey {
+    /// Of these parts, in order.
+    pub fn of(parts: &[&[u8]]) -> Self {
+        static SECRETS: LazyLock<[RandomState; 2]> = LazyLock::new(Default::default);
+        let [first, second] = &*SECRETS;
+        Self(first.hash_one(parts), second.hash_one(parts))
+    }
+}
+
+#[derive(Default)]
+struct Words {
+    by_key: HashMap<CacheKey, (Arc<Word>, Instant)>,
+    /// In the order in which they came. An entry that was replaced stands in it twice.
+    order: VecDeque<(CacheKey, Instant, usize)>,
+    bytes: usize,
+}
+
+thread_local! {
+    static WORDS: RefCell<Words> = RefCell::default();
+}
+
+/// What was said, if it holds.
+pub fn kept(key: CacheKey) -> Option<Arc<Word>> {
+    WORDS.with_borrow(|words| {
+        let (word, until) = words.by_key.get(&key)?;
+        (*until > Instant::now()).then(|| word.clone())
+    })
+}
+
+/// Keeps what was said for as long as it holds.
+pub fn keep(key: CacheKey, word: &Arc<Word>) {
+    let Some(holds) = word.holds else { return };
+    let Some(until) = Instant::now().checked_add(holds) else { return };
+    WORDS.with_borrow_mut(|words| words.put(key, word, until));
+}
+
+impl Words {
+    fn put(&mut self, key: CacheKey, word: &Arc<Word>, until: Instant) {
+        let fields = word.fields.iter().filter_map(|(_, value)| value.as_ref());
+        let values = fields.chain(&word.cookies).chain(&word.challenges);
+        let size = ENTRY + values.map(|value| value.len()).sum::<usize>();
+        self.by_key.insert(key, (word.clone(), until));
+        self.order.push_back((key, until, size));
+        self.bytes += size;
+        let now = Instant::now();
+        // The oldest go while there are too many, or while their time is over.
+        while let Some((key, until, size)) = self.order.front().copied()
+            && (self.bytes > MOST_BYTES || until <= now)
+        {
+            self.order.pop_front();
+            self.bytes -= size;
+            if self.by_key.get(&key).is_some_and(|(_, current)| *current == until) {
+                self.by_key.remove(&key);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use http::StatusCode;
+
+    use super::*;
+
+    fn word(holds: Option<Duration>) -> Arc<Word> {
+        Arc::new(Word {
+            status: StatusCode::OK,
+            fields: Vec::new(),
+            cookies: Vec::new(),
+            challenges: Vec::new(),
+            holds,
+            always_set_cookie: false,
+        })
+    }
+
+    #[test]
+    fn it_holds_as_long_as_it_may_and_for_its_key_alone() {
+        let key = |text: &str| CacheKey::of(&[b"host", text.as_bytes()]);
+        keep(key("a"), &word(Some(Duration::from_secs(60))));
+        assert!(kept(key("a")).is_some() && kept(key("b")).is_none());
+        assert!(kept(CacheKey::of(&[b"hosta"])).is_none(), "parts are told apart");
+        keep(key("c"), &word(None));
+        keep(key("d"), &word(Some(Duration::ZERO)));
+        assert!(kept(key("c")).is_none() && kept(key("d")).is_none());
+    }
+
+    #[test]
+    fn it_is_bounded() {
+        let mut words = Words::default();
+        let (long, word) = (Instant::now() + Duration::from_secs(60), word(None));
+        for number in 0..2 * MOST_BYTES / ENTRY {
+            words.put(CacheKey::of(&[&number.to_le_bytes()]), &word, long);
+        }
+        assert!(words.bytes <= MOST_BYTES && words.by_key.len() == words.order.len());
+        let key = CacheKey::of(&[b"again"]);
+        for _ in 0..10 {
+            words.put(key, &word, long);
+        }
+        assert!(words.by_key.contains_key(&key));
+    }
+}

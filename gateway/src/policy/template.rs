@@ -1,0 +1,216 @@
+//! Templates with variables of the request, compiled, and what a request makes of one.
+
+use std::net::IpAddr;
+
+use http::HeaderName;
+use sluice_config::{Origin, Piece, ServiceRef, Variable};
+
+use super::error::PolicyError;
+use crate::connection_info::ConnectionInfo;
+use crate::message::fields::Fields;
+use crate::message::request_head::RequestHead;
+use crate::router::host_of;
+
+/// A compiled template.
+#[derive(Debug)]
+pub struct Template(Box<[Part]>);
+
+#[derive(Debug)]
+enum Part {
+    Text(Box<[u8]>),
+    Variable(Variable),
+    Field(HeaderName),
+}
+
+/// What variables are filled in from.
+pub struct Facts<'f, F> {
+    /// The connection that the request came on.
+    pub connection: &'f ConnectionInfo,
+    /// The client.
+    pub client: IpAddr,
+    /// The head.
+    pub head: &'f RequestHead<'f, F>,
+    /// The path, normalised.
+    pub path: &'f str,
+    /// The scheme that the client used, as far as we may believe it.
+    pub access_scheme: &'f [u8],
+    /// The request's id, if it has one.
+    pub request_id: &'f [u8],
+    /// Where the rule came from.
+    pub origin: &'f Origin,
+    /// The Service of the rule, if there is one.
+    pub service: Option<&'f ServiceRef>,
+}
+
+impl Template {
+    /// Compiles a template.
+    ///
+    /// # Errors
+    /// A field has a name that is none.
+    pub fn compile(template: &sluice_config::Template) -> Result<Self, PolicyError> {
+        let part = |piece: &Piece| match piece {
+            Piece::Text(text) => Ok(Part::Text(text.as_bytes().into())),
+            Piece::Variable(Variable::Field(name)) => HeaderName::from_bytes(name.as_bytes())
+                .map(Part::Field)
+                .map_err(|_| PolicyError::HeaderName(name.to_string())),
+            Piece::Variable(variable) => Ok(Part::Variable(variable.clone())),
+        };
+        template.pieces.iter().map(part).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// What a request makes of it.
+    pub fn fill<F: Fields>(&self, facts: &Facts<'_, F>) -> Vec<u8> {
+        let mut out = Vec::with_capacity(128);
+        for part in &self.0 {
+            match part {
+                Part::Text(text) => out.extend_from_slice(text),
+                Part::Field(name) => {
+                    for (index, line) in facts.head.headers.lines(name).enumerate() {
+                        if index > 0 {
+                            out.extend_from_slice(b", ");
+                        }
+                        out.extend_from_slice(line);
+                    }
+                }
+                Part::Variable(variable) => facts.fill(variable, &mut out),
+            }
+        }
+        out
+    }
+}
+
+impl<F: Fields> Facts<'_, F> {
+    fn fill(&self, variable: &Variable, out: &mut Vec<u8>) {
+        let head = self.head;
+        let query = head.target.split_once('?').map(|(_, query)| query);
+        let mut put = |bytes: &[u8]| out.extend_from_slice(bytes);
+        match variable {
+            Variable::Host => put(host_of(head.authority).as_bytes()),
+            Variable::HttpHost => put(head.authority.as_bytes()),
+            Variable::Scheme => put(self.connection.scheme().as_bytes()),
+            Variable::AccessScheme => put(self.access_scheme),
+            Variable::RequestUri => put(head.target.as_bytes()),
+            Variable::EscapedRequestUri => escape(head.target.as_bytes(), out),
+            Variable::Uri => put(self.path.as_bytes()),
+            Variable::Args => put(query.unwrap_or_default().as_bytes()),
+            Variable::IsArgs => put(query.map_or(&b""[..], |_| b"?")),
+            Variable::Method => put(head.method.as_str().as_bytes()),
+            Variable::Protocol => put(format!("{:?}", head.version).as_bytes()),
+            Variable::ClientAddress => put(self.client.to_string().as_bytes()),
+            Variable::ServerPort => put(self.connection.declared_port.to_string().as_bytes()),
+            Variable::RequestId => put(self.request_id),
+            Variable::Namespace => put(self.origin.object.name.namespace.as_bytes()),
+            Variable::IngressName => put(self.origin.object.name.name.as_bytes()),
+            Variable::ServiceName => put(self.service.map_or("", |service| &service.name).as_bytes()),
+            Variable::ServicePort => put(self.service.map_or("", |service| &service.port).as_bytes()),
+            Variable::LocationPath => put(self.origin.path.as_bytes()),
+            // Compiled to a name.
+            Variable::Field(_) => {}
+            Variable::Cookie(name) => {
+                put(cookie(head.headers, name).unwrap_or_default());
+            }
+            Variable::Argument(name) => {
+                let pairs = query.unwrap_or_default().split('&');
+                let found = pairs.filter_map(|pair| pair.split_once('=')).find(|(key, _)| **key == **name);
+                put(found.map_or("", |(_, value)| value).as_bytes());
+            }
+        }
+    }
+}
+
+/// The value of a cookie.
+fn cookie<'h>(headers: &'h impl Fields, name: &str) -> Option<&'h [u8]> {
+    let crumbs = headers.lines(&http::header::COOKIE).flat_map(|line| line.split(|byte| *byte == b';'));
+    crumbs.map(|crumb| crumb.trim_ascii()).find_map(|crumb| {
+        let rest = crumb.strip_prefix(name.as_bytes())?;
+        rest.strip_prefix(b"=")
+    })
+}
+
+/// Escapes what may not stand in a component of a URL (RFC 3986 §2.3), as nginx does.
+fn escape(text: &[u8], out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    for byte in text {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(*byte),
+            _ => {
+                out.extend_from_slice(&[b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]])
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderMap, HeaderValue, Method, Version};
+    use sluice_config::ObjectRef;
+
+    use super::*;
+    use crate::pipeline::tests::fixture::connection;
+
+    #[test]
+    fn variables_are_filled_in_from_the_request() {
+        let mut headers = HeaderMap::new();
+        headers.insert("cookie", HeaderValue::from_static("a=1; session=x=y; session2=no"));
+        headers.insert("x-tenant", HeaderValue::from_static("blue"));
+        let head = RequestHead {
+            method: &Method::POST,
+            target: "/a%20b/c?x=1&y=é",
+            authority: "Shop.example:8443",
+            version: Version::HTTP_11,
+            headers: &headers,
+            length: 0,
+        };
+        let origin = Origin {
+            object: ObjectRef::new("Ingress", "shop", "web"),
+            rule: 0,
+            match_index: 0,
+            rule_name: None,
+            path: "/a".into(),
+        };
+        let connection = connection(true);
+        let facts = Facts {
+            connection: &connection,
+            client: "192.0.2.7".parse().unwrap(),
+            head: &head,
+            path: "/a b/c",
+            access_scheme: b"https",
+            request_id: b"r1",
+            origin: &origin,
+            service: None,
+        };
+        for (variable, text) in [
+            (Variable::Host, "shop.example"),
+            (Variable::HttpHost, "Shop.example:8443"),
+            (Variable::Scheme, "https"),
+            (Variable::RequestUri, "/a%20b/c?x=1&y=é"),
+            (Variable::EscapedRequestUri, "%2Fa%2520b%2Fc%3Fx%3D1%26y%3D%C3%A9"),
+            (Variable::Uri, "/a b/c"),
+            (Variable::Args, "x=1&y=é"),
+            (Variable::IsArgs, "?"),
+            (Variable::Method, "POST"),
+            (Variable::Protocol, "HTTP/1.1"),
+            (Variable::ClientAddress, "192.0.2.7"),
+            (Variable::ServerPort, "443"),
+            (Variable::RequestId, "r1"),
+            (Variable::Namespace, "shop"),
+            (Variable::IngressName, "web"),
+            (Variable::ServiceName, ""),
+            (Variable::LocationPath, "/a"),
+            (Variable::Field("x-tenant".into()), "blue"),
+            (Variable::Field("x-none".into()), ""),
+            (Variable::Cookie("session".into()), "x=y"),
+            (Variable::Argument("x".into()), "1"),
+            (Variable::Argument("z".into()), ""),
+        ] {
+            let pieces =
+                vec![Piece::Text("<".into()), Piece::Variable(variable.clone()), Piece::Text(">".into())];
+            let template = Template::compile(&sluice_config::Template { pieces }).unwrap();
+            assert_eq!(
+                String::from_utf8(template.fill(&facts)).unwrap(),
+                format!("<{text}>"),
+                "{variable:?}"
+            );
+        }
+    }
+}
