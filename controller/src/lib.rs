@@ -7,6 +7,7 @@
 
 pub mod check;
 pub mod controller;
+pub mod input;
 pub mod options;
 mod problem;
 mod refusals;
@@ -21,6 +22,7 @@ mod understood;
 
 pub use check::{CheckReport, check};
 pub use controller::{Controller, Stats, Update, Verdict};
+pub use input::Input;
 pub use options::Options;
 pub use problem::ProblemChanges;
 pub use run::{Observe, run};

@@ -1,4 +1,4 @@
-//! The control plane at work: takes batches from a source, translates, applies, and tells what is wrong.
+//! The control plane at work: takes [inputs](crate::input), translates, applies, and tells what is wrong.
 //!
 //! Runs on a thread of its own, so that a large change keeps no request waiting. Whatever has piled up is
 //! taken together and applied once; nothing waits for a timer.
@@ -6,10 +6,11 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use sluice_config::{Delta, Problem, Report, Severity, Snapshot};
+use sluice_config::{Delta, Report, Severity, Snapshot};
 use tokio::sync::mpsc::Receiver;
 
 use crate::controller::{Controller, Stats};
+use crate::input::{Input, Review};
 use crate::problem::ProblemChanges;
 use crate::source::{Batch, Progress, References};
 
@@ -64,97 +65,124 @@ impl Observe for () {}
 /// Runs until the source ends. The start-up delta is applied first, so that ports are bound before anything
 /// has been read. Blocks; call it on a thread of its own.
 pub fn run(
-    mut controller: Controller,
-    mut batches: Receiver<Batch>,
-    mut apply: impl FnMut(Delta) -> Report,
+    controller: Controller,
+    mut inputs: Receiver<Input>,
+    apply: impl FnMut(Delta) -> Report,
     observe: &mut impl Observe,
 ) {
-    let start = controller.startup_delta();
-    tell(&controller.report(&apply(start)), observe);
-    // Whether the source waits to be told which Secrets and ConfigMaps are wanted.
-    let mut asked = false;
-    while let Some(first) = batches.blocking_recv() {
-        let mut gathered = Gathered::new(first);
-        while let Ok(next) = batches.try_recv() {
+    let mut control = Control { controller, apply, observe, asked: false };
+    control.start();
+    while let Some(first) = inputs.blocking_recv() {
+        let mut gathered = Gathered::default();
+        gathered.add(first);
+        while let Ok(next) = inputs.try_recv() {
             gathered.add(next);
         }
-        if let Some(skipped) = &gathered.skipped {
-            observe.skipped(skipped);
+        for report in &gathered.reports {
+            control.report(report);
         }
-        if gathered.progress == Progress::Unreachable
-            && let Some(delta) = observe.stand_in().and_then(|earlier| controller.stand_in(earlier))
+        if let Some(batch) = gathered.batch {
+            control.take(batch);
+        }
+        for review in gathered.reviews {
+            review.answer(&control.controller);
+        }
+    }
+}
+
+/// Inputs taken together.
+#[derive(Default)]
+struct Gathered {
+    reports: Vec<Report>,
+    /// All batches in one.
+    batch: Option<Batch>,
+    reviews: Vec<Review>,
+}
+
+impl Gathered {
+    fn add(&mut self, input: Input) {
+        match input {
+            Input::Report(report) => self.reports.push(report),
+            Input::Review(review) => self.reviews.push(review),
+            Input::Batch(next) => match &mut self.batch {
+                Some(batch) => batch.append(next),
+                None => self.batch = Some(next),
+            },
+        }
+    }
+}
+
+/// The control plane between its inputs and a data plane.
+struct Control<'a, A, O> {
+    controller: Controller,
+    apply: A,
+    observe: &'a mut O,
+    /// Whether the source waits to be told which Secrets and ConfigMaps are wanted.
+    asked: bool,
+}
+
+impl<A: FnMut(Delta) -> Report, O: Observe> Control<'_, A, O> {
+    fn start(&mut self) {
+        let delta = self.controller.startup_delta();
+        self.apply(delta);
+    }
+
+    /// What a source has found, from there to the data plane.
+    fn take(&mut self, mut batch: Batch) {
+        if let Some(skipped) = &batch.skipped {
+            self.observe.skipped(skipped);
+        }
+        if batch.progress == Progress::Unreachable
+            && let Some(earlier) = self.observe.stand_in()
+            && let Some(delta) = self.controller.stand_in(earlier)
         {
-            tell(&controller.report(&apply(delta)), observe);
+            self.apply(delta);
         }
-        asked |= gathered.progress == Progress::AllButReferred;
-        if asked {
-            let events = std::mem::take(&mut gathered.events);
-            if let Some(references) = controller.survey(events) {
-                asked = false;
-                observe.references(references);
-            }
+        self.asked |= batch.progress == Progress::AllButReferred;
+        if self.asked
+            && let Some(references) = self.controller.survey(std::mem::take(&mut batch.events))
+        {
+            self.asked = false;
+            self.observe.references(references);
         }
-        if let Some(problems) = gathered.problems {
-            controller.source_finds(problems);
+        if let Some(problems) = batch.problems {
+            self.controller.source_finds(problems);
         }
-        let events = gathered.events.len();
+        let events = batch.events.len();
         let begin = Instant::now();
-        let update = controller.update(gathered.events, gathered.progress == Progress::Complete);
+        let update = self.controller.update(batch.events, batch.progress == Progress::Complete);
         let translating = begin.elapsed();
         // Before it is in force: whoever waits for readiness finds them.
-        tell(&update.problems, observe);
+        tell(&update.problems, self.observe);
         if update.references != References::default() {
-            observe.references(update.references);
+            self.observe.references(update.references);
         }
-        let Some(delta) = update.delta else { continue };
+        let Some(delta) = update.delta else { return };
         let generation = delta.generation;
         let begin = Instant::now();
-        let report = apply(delta);
+        self.apply(delta);
         let applied = Applied {
             stats: update.stats,
             events,
-            parsing: gathered.parsing,
+            parsing: batch.parsing,
             translating,
             applying: begin.elapsed(),
-            total: gathered.received_at.elapsed(),
+            total: batch.received_at.elapsed(),
         };
         tracing::debug!(
             %generation, events, parsing = ?applied.parsing, translating = ?applied.translating,
             applying = ?applied.applying, total = ?applied.total, "applied"
         );
-        tell(&controller.report(&report), observe);
-        observe.applied(&applied);
-    }
-}
-
-/// Batches taken together.
-struct Gathered {
-    events: Vec<crate::source::Event>,
-    problems: Option<Vec<Problem>>,
-    skipped: Option<BTreeMap<String, usize>>,
-    progress: Progress,
-    received_at: Instant,
-    parsing: Duration,
-}
-
-impl Gathered {
-    fn new(first: Batch) -> Self {
-        Self {
-            events: first.events,
-            problems: first.problems,
-            skipped: first.skipped,
-            progress: first.progress,
-            received_at: first.received_at,
-            parsing: first.parsing,
-        }
+        self.observe.applied(&applied);
     }
 
-    fn add(&mut self, next: Batch) {
-        self.events.extend(next.events);
-        self.problems = next.problems.or(self.problems.take());
-        self.skipped = next.skipped.or(self.skipped.take());
-        self.progress = self.progress.max(next.progress);
-        self.parsing += next.parsing;
+    fn apply(&mut self, delta: Delta) {
+        let report = (self.apply)(delta);
+        self.report(&report);
+    }
+
+    fn report(&mut self, report: &Report) {
+        tell(&self.controller.report(report), self.observe);
     }
 }
 
@@ -179,12 +207,16 @@ fn tell(changes: &ProblemChanges, observe: &mut impl Observe) {
 mod tests {
     use std::time::Instant;
 
-    use sluice_config::{Code, NamespacedName, ObjectRef, Refusal, Subject};
-    use tokio::sync::mpsc;
+    use std::sync::Arc;
+
+    use sluice_config::{Code, Generation, NamespacedName, ObjectRef, Problem, Refusal, Subject};
+    use tokio::sync::oneshot;
 
     use super::*;
+    use crate::input;
     use crate::options::Options;
     use crate::problem::error;
+    use crate::store::{Object, Service};
 
     #[derive(Default)]
     struct Seen {
@@ -220,7 +252,7 @@ mod tests {
 
     #[test]
     fn ports_first_then_everything_at_once_with_problems_of_all_sides() {
-        let (sender, batches) = mpsc::channel(8);
+        let (sender, inputs) = input::channel();
         let problem = error(
             Code::ManifestInvalid,
             &ObjectRef::new("File", "", "a.yaml"),
@@ -228,8 +260,8 @@ mod tests {
             "broken",
             "correct the file",
         );
-        sender.try_send(batch(false, Some(vec![problem]))).unwrap();
-        sender.try_send(batch(true, None)).unwrap();
+        sender.try_send(Input::Batch(batch(false, Some(vec![problem])))).unwrap();
+        sender.try_send(Input::Batch(batch(true, None))).unwrap();
         drop(sender);
         let mut deltas = Vec::new();
         let mut seen = Seen::default();
@@ -247,7 +279,7 @@ mod tests {
             deltas.push(delta);
             report
         };
-        run(Controller::new(Options::default()), batches, apply, &mut seen);
+        run(Controller::new(Options::default()), inputs, apply, &mut seen);
         assert_eq!(deltas.len(), 2, "what has piled up is applied once");
         assert!(!deltas[0].complete && deltas[0].tuning.is_some() && deltas[0].groups.len() == 1);
         assert!(deltas[1].complete);
@@ -257,5 +289,46 @@ mod tests {
             (vec![(1, 0), (1, 0)], vec![0], 3),
             "once before it is in force, once for the refusal"
         );
+    }
+
+    #[test]
+    fn reports_and_reviews_come_the_same_way_and_a_review_sees_what_came_before_it() {
+        let (sender, inputs) = input::channel();
+        let object = || {
+            let name = NamespacedName::new("shop", "web");
+            let (identity, ports) = Default::default();
+            Object::Service(Arc::new(Service { name, identity, external_name: None, ports }))
+        };
+        let review = || {
+            let (reply, answer) = oneshot::channel();
+            (Input::Review(Review { object: object(), reply }), answer)
+        };
+        let applies = |delta: Delta| {
+            let generation = delta.generation;
+            Report::Applied { generation, took: Duration::ZERO, refused: Vec::new() }
+        };
+        let (first, early) = review();
+        sender.try_send(first).unwrap();
+        drop(sender);
+        run(Controller::new(Options::default()), inputs, applies, &mut ());
+        assert!(early.blocking_recv().unwrap().is_none(), "not everything is known");
+
+        let (sender, inputs) = input::channel();
+        let (second, answer) = review();
+        let refused = vec![Refusal {
+            subject: Subject::Tuning,
+            origin: None,
+            code: Code::PartRefused,
+            reason: "too odd".into(),
+        }];
+        let report = Report::Applied { generation: Generation(1), took: Duration::ZERO, refused };
+        for input in [second, Input::Report(report), Input::Batch(batch(true, None))] {
+            sender.try_send(input).unwrap();
+        }
+        drop(sender);
+        let mut seen = Seen::default();
+        run(Controller::new(Options::default()), inputs, applies, &mut seen);
+        assert!(answer.blocking_recv().unwrap().unwrap().problems.is_empty());
+        assert_eq!(seen.problems, [(1, 0)], "what is refused is a problem");
     }
 }

@@ -74,3 +74,14 @@ pub struct Batch {
     /// How long it read and parsed.
     pub parsing: Duration,
 }
+
+impl Batch {
+    /// Takes a later one in.
+    pub(crate) fn append(&mut self, next: Self) {
+        self.events.extend(next.events);
+        self.problems = next.problems.or(self.problems.take());
+        self.skipped = next.skipped.or(self.skipped.take());
+        self.progress = self.progress.max(next.progress);
+        self.parsing += next.parsing;
+    }
+}

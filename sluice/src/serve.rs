@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use sluice_config::{BindResult, Delta, Report, Snapshot};
+use sluice_controller::input::{self, Input};
 use sluice_controller::run::Applied;
 use sluice_controller::source::References;
 use sluice_controller::{Controller, Observe, ProblemChanges};
@@ -46,7 +47,9 @@ async fn run(flags: &ServeFlags) -> Result<()> {
     let log = AccessLog::watched(std::io::stdout(), vitals.token("the thread that writes the access log"))
         .context("cannot start the thread of the access log")?;
     let telemetry = Arc::new(Telemetry::new(metrics(flags), log)?);
-    let (source, options, batches) = Source::start(flags).await?;
+    let (inputs, received) = input::channel();
+    let further_inputs = inputs.downgrade();
+    let (source, options) = Source::start(flags, inputs).await?;
     if let Some(contact) = source.contact() {
         telemetry.watch_source(contact);
     }
@@ -80,10 +83,11 @@ async fn run(flags: &ServeFlags) -> Result<()> {
             }
             report
         };
-        sluice_controller::run(controller, batches, apply, &mut observer);
+        sluice_controller::run(controller, received, apply, &mut observer);
         token.because_of("the thread that reads the configuration");
     })?;
-    vitals.spawn("the task that logs reports of the data plane", log_reports(reports, vitals.clone()));
+    let reports = pass_reports(reports, further_inputs, vitals.clone());
+    vitals.spawn("the task that passes on reports of the data plane", reports);
     vitals.spawn("the task that gives memory back", memory::give_back());
     let died = tokio::select! {
         Some(message) = failed.recv() => bail!("{message}"),
@@ -140,7 +144,7 @@ fn apply(
         let _ = fatal.send(error);
         return acknowledged;
     }
-    others.into_iter().for_each(log);
+    others.iter().for_each(log);
     acknowledged
 }
 
@@ -151,19 +155,28 @@ fn is_fatal(report: &Report) -> Option<String> {
     errors.find(|error| !error.foreign).map(ToString::to_string)
 }
 
-/// Logs what the data plane reports on its own, and ends the program when a part of it has died.
-async fn log_reports(mut reports: mpsc::UnboundedReceiver<Report>, vitals: Vitals) {
+/// Logs what the data plane reports on its own and passes it on to the control plane. Ends the program when a part of it
+/// has died.
+async fn pass_reports(
+    mut reports: mpsc::UnboundedReceiver<Report>,
+    inputs: mpsc::WeakSender<Input>,
+    vitals: Vitals,
+) {
     while let Some(report) = reports.recv().await {
         if let Report::Died { part } = report {
             tracing::error!(part, "a part of the data plane has ended");
             drop(vitals.token("a part of the data plane"));
             continue;
         }
-        log(report);
+        log(&report);
+        if let Some(inputs) = inputs.upgrade() {
+            // It is only at the end that nobody listens.
+            let _ = inputs.send(Input::Report(report)).await;
+        }
     }
 }
 
-fn log(report: Report) {
+fn log(report: &Report) {
     match report {
         Report::Binds { results, .. } => {
             for BindResult { address, error } in results {

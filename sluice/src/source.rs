@@ -8,11 +8,11 @@ use std::time::Duration;
 use anyhow::Result;
 use jiff::Timestamp;
 use sluice_config::Snapshot;
-use sluice_controller::Options;
 use sluice_controller::snapshot_file::{self, Settings, SnapshotError, SnapshotWriter, Wanted};
+use sluice_controller::source::References;
 use sluice_controller::source::files::FileSource;
 use sluice_controller::source::kube::{Access, ContactState, KubeSource};
-use sluice_controller::source::{Batch, References};
+use sluice_controller::{Input, Options};
 use sluice_gateway::telemetry::SourceContact;
 use tokio::sync::{mpsc, watch};
 
@@ -41,11 +41,11 @@ impl Source {
     ///
     /// # Errors
     /// What they name cannot be used, or they name nothing.
-    pub(crate) async fn start(flags: &ServeFlags) -> Result<(Self, Options, mpsc::Receiver<Batch>)> {
+    pub(crate) async fn start(flags: &ServeFlags, inputs: mpsc::Sender<Input>) -> Result<(Self, Options)> {
         let options = flags.controller.clone();
         if let Some(folder) = &flags.manifests {
-            let (source, batches) = FileSource::start(folder, &options)?;
-            return Ok((Self::Files(source), options, batches));
+            let source = FileSource::start(folder, &options, inputs)?;
+            return Ok((Self::Files(source), options));
         }
         let ClusterFlags { kubeconfig, apiserver_host, certificate_authority, .. } = &flags.cluster;
         let access = Access::choose(
@@ -55,8 +55,8 @@ impl Source {
         )?;
         // The API server writes the default class into Ingresses that have none.
         let options = Options { apply_default_class: false, ..options };
-        let (source, batches) = KubeSource::start(access, &options).await?;
-        Ok((Self::Cluster(source), options, batches))
+        let source = KubeSource::start(access, &options, inputs).await?;
+        Ok((Self::Cluster(source), options))
     }
 
     /// What the control plane may say to it.

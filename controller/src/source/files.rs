@@ -30,6 +30,7 @@ use sluice_config::{Code, ObjectRef, Problem};
 use tokio::sync::mpsc as channel;
 
 use super::{Batch, Event, Progress};
+use crate::input::Input;
 use crate::options::Options;
 use crate::problem::{error, warning};
 use crate::store::Prune;
@@ -40,8 +41,6 @@ use watch::{Change, Wake, Watch};
 
 /// How often a folder is looked through that cannot be watched.
 const POLL: Duration = Duration::from_secs(1);
-/// Batches that wait for the driver before the source waits too.
-const QUEUE: usize = 64;
 /// Files that are worth a further thread.
 const MANY: usize = 64;
 /// How long a file that is gone may take to come back before its objects are taken for gone as well. Editors
@@ -81,17 +80,17 @@ impl FileSource {
     pub fn start(
         folder: &Path,
         options: &Options,
-    ) -> Result<(Self, channel::Receiver<Batch>), FileSourceError> {
+        inputs: channel::Sender<Input>,
+    ) -> Result<Self, FileSourceError> {
         check_folder(folder)?;
         let (wakes, woken) = mpsc::channel();
-        let (batches, receiver) = channel::channel(QUEUE);
         let mut reader = Reader::new(folder, options, Some(Watch::new(wakes.clone())));
         let stop = reader.stop.clone();
         thread::Builder::new()
             .name("manifests".into())
-            .spawn(move || reader.run(&woken, &batches))
+            .spawn(move || reader.run(&woken, &inputs))
             .map_err(FileSourceError::Thread)?;
-        Ok((Self { wakes, stop }, receiver))
+        Ok(Self { wakes, stop })
     }
 
     /// Reads a folder once, without watching it.
@@ -194,7 +193,7 @@ impl Reader {
         }
     }
 
-    fn run(&mut self, woken: &mpsc::Receiver<Wake>, batches: &channel::Sender<Batch>) {
+    fn run(&mut self, woken: &mpsc::Receiver<Wake>, inputs: &channel::Sender<Input>) {
         let start = Instant::now();
         // The kernel also tells of our own reading, which costs as much as the reading: so the first look goes
         // without watches, and the second one finds whatever was changed since.
@@ -209,7 +208,7 @@ impl Reader {
                 return;
             }
             if let Some(batch) = batch.take()
-                && batches.blocking_send(batch).is_err()
+                && inputs.blocking_send(Input::Batch(batch)).is_err()
             {
                 return;
             }

@@ -31,7 +31,8 @@ use std::thread;
 
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
-use super::{Batch, References};
+use super::References;
+use crate::input::Input;
 use crate::options::Options;
 use crate::store::{Needs, Prune};
 pub use access::{Access, AccessError};
@@ -42,8 +43,6 @@ pub use contact::{Away, ContactState};
 use reader::Reader;
 use watcher::Watcher;
 
-/// Batches that wait for the driver before the source waits too.
-const QUEUE: usize = 64;
 /// Objects that are asked for at a time.
 const FETCHES: usize = 8;
 
@@ -65,8 +64,8 @@ impl KubeSource {
     pub async fn start(
         access: Access,
         options: &Options,
-    ) -> Result<(Self, mpsc::Receiver<Batch>), AccessError> {
-        let (batches, receiver) = mpsc::channel(QUEUE);
+        inputs: mpsc::Sender<Input>,
+    ) -> Result<Self, AccessError> {
         let (references, referred) = mpsc::unbounded_channel();
         let (stop, stopped) = watch::channel(());
         let (started, outcome) = oneshot::channel();
@@ -104,7 +103,7 @@ impl KubeSource {
             let watchers = scopes.into_iter().enumerate().map(watcher).collect();
             let reader = Reader::new(watchers, needs, contact.subscribe());
             tokio::select! {
-                () = reader.run(news, referred, batches, stopped) => {}
+                () = reader.run(news, referred, inputs, stopped) => {}
                 () = canary.panicked() => tracing::error!("a watch of the Kubernetes API has panicked"),
             }
         };
@@ -113,7 +112,7 @@ impl KubeSource {
             Ok(outcome) => outcome?,
             Err(_) => return Err(std::io::Error::other("the thread of the Kubernetes API ended").into()),
         };
-        Ok((Self { references, contact: seen, cluster, _stop: stop }, receiver))
+        Ok(Self { references, contact: seen, cluster, _stop: stop })
     }
 
     /// Where the source is told which Secrets and ConfigMaps are referred to.

@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use sluice_config::{Change, Delta, Problem, Report, Snapshot};
+use sluice_controller::input;
 use sluice_controller::source::References;
 use sluice_controller::source::kube::{Access, KubeSource};
 use sluice_controller::{Controller, Observe, Options, ProblemChanges};
@@ -53,7 +54,8 @@ impl Plane {
         let options = Options { apply_default_class: false, ..options };
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let access = Access::Server { url: fake.url(), authority: None };
-        let (source, batches) = runtime.block_on(KubeSource::start(access, &options)).unwrap();
+        let (sender, inputs) = input::channel();
+        let source = runtime.block_on(KubeSource::start(access, &options, sender)).unwrap();
         let seen = Arc::new(Watched::default());
         let mut observer = Observer { seen: seen.clone(), references: source.references() };
         let data = seen.clone();
@@ -62,7 +64,7 @@ impl Plane {
                 data.change(|seen| seen.apply(&delta));
                 Report::Applied { generation: delta.generation, took: Duration::ZERO, refused: Vec::new() }
             };
-            sluice_controller::run(Controller::new(options), batches, apply, &mut observer);
+            sluice_controller::run(Controller::new(options), inputs, apply, &mut observer);
         });
         Self { seen, _source: source }
     }

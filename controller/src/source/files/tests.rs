@@ -9,6 +9,7 @@ use sluice_config::Problem;
 use tempfile::TempDir;
 
 use super::*;
+use crate::input;
 use crate::store::Object;
 
 const WAIT: Duration = Duration::from_secs(20);
@@ -17,7 +18,7 @@ const WAIT: Duration = Duration::from_secs(20);
 struct Watched {
     folder: TempDir,
     _source: FileSource,
-    batches: channel::Receiver<Batch>,
+    inputs: channel::Receiver<Input>,
     objects: BTreeMap<String, Object>,
     problems: Vec<Problem>,
     skipped: BTreeMap<String, usize>,
@@ -35,11 +36,12 @@ impl Watched {
     }
 
     fn at(folder: TempDir, path: &Path) -> Self {
-        let (source, batches) = FileSource::start(path, &Options::default()).unwrap();
+        let (sender, inputs) = input::channel();
+        let source = FileSource::start(path, &Options::default(), sender).unwrap();
         let mut watched = Self {
             folder,
             _source: source,
-            batches,
+            inputs,
             objects: BTreeMap::new(),
             problems: Vec::new(),
             skipped: BTreeMap::new(),
@@ -51,9 +53,10 @@ impl Watched {
 
     fn next(&mut self) -> Batch {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let batches = &mut self.batches;
-        let batch = runtime.block_on(async { tokio::time::timeout(WAIT, batches.recv()).await });
-        let batch = batch.expect("a batch comes in time").expect("the source lives");
+        let inputs = &mut self.inputs;
+        let input = runtime.block_on(async { tokio::time::timeout(WAIT, inputs.recv()).await });
+        let input = input.expect("a batch comes in time").expect("the source lives");
+        let Input::Batch(batch) = input else { panic!("{input:?}") };
         self.events = batch.events.len();
         for event in &batch.events {
             match event {
@@ -277,10 +280,12 @@ fn a_source_that_is_dropped_ends_in_the_middle_of_many_files() {
     for number in 0..2000 {
         fs::write(folder.path().join(format!("{number}.yaml")), service(&format!("s{number}"), 1)).unwrap();
     }
-    let (source, mut batches) = FileSource::start(folder.path(), &Options::default()).unwrap();
+    let (sender, mut inputs) = input::channel();
+    let source = FileSource::start(folder.path(), &Options::default(), sender).unwrap();
     drop(source);
     // What was read up to here is not the state of the folder, and is not sent as such.
-    while let Some(batch) = batches.blocking_recv() {
+    while let Some(input) = inputs.blocking_recv() {
+        let Input::Batch(batch) = input else { panic!("{input:?}") };
         assert_eq!(batch.events.len(), 2000);
     }
 }
@@ -305,7 +310,8 @@ fn a_folder_that_is_a_link_is_followed_when_it_leads_elsewhere() {
 
 #[test]
 fn a_folder_that_is_not_there_is_an_error_at_once() {
-    let error = FileSource::start(Path::new("/nonexistent/folder"), &Options::default()).unwrap_err();
+    let error = FileSource::start(Path::new("/nonexistent/folder"), &Options::default(), input::channel().0)
+        .unwrap_err();
     assert!(error.to_string().contains("--manifests names a folder"), "{error}");
 }
 

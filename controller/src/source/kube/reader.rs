@@ -17,6 +17,7 @@ use super::interest::{Interest, Number, Want};
 use super::known::Known;
 use super::watcher::{News, Watcher, What};
 use super::wire::Item;
+use crate::input::Input;
 use crate::problem::{error, warning};
 use crate::source::{Batch, ClassAccess, Event, Progress, References};
 use crate::store::{Kind, Needs, ObjectKey, Reference};
@@ -87,7 +88,7 @@ impl Reader {
         mut self,
         mut news: mpsc::Receiver<News>,
         mut references: mpsc::UnboundedReceiver<References>,
-        batches: mpsc::Sender<Batch>,
+        inputs: mpsc::Sender<Input>,
         mut stop: watch::Receiver<()>,
     ) {
         self.watches.iter_mut().filter(|watch| !watch.watcher.scope.referred).for_each(Watch::start);
@@ -108,7 +109,7 @@ impl Reader {
                 _ = contact.changed() => self.problems_changed = true,
             }
             if let Some(batch) = self.batch(received_at)
-                && batches.send(batch).await.is_err()
+                && inputs.send(Input::Batch(batch)).await.is_err()
             {
                 return;
             }
