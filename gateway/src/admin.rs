@@ -68,7 +68,7 @@ pub enum AdminError {
         /// The flag that sets it.
         flag: &'static str,
     },
-    /// Introspection shows names of everybody's objects.
+    /// Introspection shows the names of all objects.
     #[error(
         "{0} is not a loopback address; introspection is for this machine only: give one with --admin-address"
     )]

@@ -19,7 +19,7 @@ pub struct ConnectionInfo {
     pub protocol: BindProtocol,
     /// TLS facts, where the connection has TLS.
     pub tls: Option<TlsInfo>,
-    /// What endpoints are told about it.
+    /// What endpoints get to know about it.
     pub texts: Texts,
 }
 

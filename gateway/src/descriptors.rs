@@ -1,20 +1,20 @@
-//! Who may have how many of the descriptors that the process is allowed.
+//! How the descriptors that the process may have are shared out.
 //!
 //! One request needs one for its client, or a share of one where a client of HTTP/2 sends many requests over its
-//! connection, and one for its endpoint. So without a bound of their own connections to endpoints take what clients
-//! left, and a silent endpoint with a few clients of HTTP/2 takes everything: no client is accepted then, no probe is
-//! answered, and connections to healthy endpoints fail.
+//! connection, and one for its endpoint. Without a bound of their own, connections to endpoints would take what clients
+//! leave, and an endpoint that does not answer would take everything with a few clients of HTTP/2: no client would be
+//! accepted, no probe answered, and connections to healthy endpoints would fail.
 //!
-//! | who | gets at most |
+//! | for | at most |
 //! |---|---|
 //! | listeners, probes, scrapes, logs, files | 128 and 8 for each worker, or a quarter, always kept for them |
 //! | clients | three quarters of all, and what connections to endpoints leave of the rest |
 //! | connections to endpoints | half of what is not kept |
-//! | requests to one endpoint | three quarters of that, so that a silent one leaves some to the others |
+//! | requests to one endpoint | three quarters of that, so that one that does not answer leaves some for the others |
 //! | idle connections of all workers | half of it: what one worker keeps, another cannot have |
 //!
 //! Probes, scrapes and introspection have up to 112 connections; every worker has a runtime and a copy of each listening
-//! socket. Clients may have three quarters and not half because most of many clients are idle. A client beyond its share is
+//! socket. Clients may have three quarters and not half because most of many clients are idle. A client above that share is
 //! closed at once, as with `max-worker-connections`. A request for which there is no
 //! connection to an endpoint waits for [`PATIENCE`] in case something ends meanwhile, and then gets 503.
 
@@ -185,8 +185,8 @@ impl<'a> Wait<'a> {
         true
     }
 
-    /// The same for room at the endpoint, which counts itself who waits there: the request takes no seat from those for
-    /// whom there is no descriptor.
+    /// The same for room at the endpoint, which counts by itself how many requests wait there: this one gives back the seat of
+    /// a request that waits for a descriptor.
     pub(crate) async fn for_endpoint(&mut self) -> bool {
         if self.is_over() {
             return false;
@@ -202,7 +202,7 @@ impl<'a> Wait<'a> {
 }
 
 impl Waiting {
-    /// Lets a request wait, unless too many do. Those would be on their way to nobody all the same.
+    /// Lets a request wait, unless too many do: those are shed at once.
     fn begin() -> Option<Self> {
         let next = |waiting: usize| (waiting < MOST_WAITING).then_some(waiting + 1);
         WAITING.fetch_update(Relaxed, Relaxed, next).is_ok().then(|| Self(()))
@@ -230,7 +230,7 @@ pub(crate) enum Lack {
 }
 
 impl Lack {
-    /// What the system says we lack; `None` where it is the endpoint or the network that fails.
+    /// What the error code says we lack; `None` where it is the endpoint or the network that fails.
     pub(crate) fn of(error: &io::Error) -> Option<Self> {
         let says = |errno: Errno| error.raw_os_error() == Some(errno.raw_os_error());
         if [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM].into_iter().any(says) {

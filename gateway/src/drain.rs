@@ -1,11 +1,11 @@
-//! The end of the program, without a lost request.
+//! Graceful shutdown, without a lost request.
 //!
 //! ```text
 //! Serving ──begin──▶ Draining ──close──▶ Closing ──last connection ends──▶ ended
 //! ```
 //!
-//! While draining, new connections are still taken, because load balancers need time to notice; but every
-//! answer tells its client to come back elsewhere (`Connection: close`, GOAWAY). Closing empties the accept
+//! While draining, new connections are still accepted, because load balancers need time to notice; but every
+//! answer makes its client open another connection (`Connection: close`, GOAWAY). Closing empties the accept
 //! queue, closes the listening sockets and what is idle, and lets running requests and upgraded streams
 //! finish.
 
@@ -19,19 +19,19 @@ use std::time::Duration;
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, watch};
 
-/// How far the end has come.
+/// How far shutdown has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Phase {
     /// Normal operation.
     Serving = 0,
-    /// Connections are taken, answers say that it ends.
+    /// Connections are accepted, and closed after their next answer.
     Draining = 1,
     /// No new connections; what is idle is closed.
     Closing = 2,
 }
 
-/// The phase, and the counts that tell when it is over. Shared by all workers.
+/// The phase, and the counts that show when it is over. Shared by all workers.
 #[derive(Debug)]
 pub struct Drain {
     phase: AtomicU8,
@@ -43,7 +43,7 @@ pub struct Drain {
     released: Notify,
 }
 
-/// Keeps the end waiting.
+/// Keeps shutdown waiting.
 #[derive(Debug)]
 pub(crate) struct Hold(Arc<Drain>);
 
@@ -55,7 +55,7 @@ pub(crate) struct OpenConnection(Hold);
 #[derive(Debug)]
 pub(crate) struct OpenRequest(Arc<Drain>);
 
-/// One worker's view: tells its connections of a new phase without a lock that workers share.
+/// One worker's view: wakes its connections at a new phase without a lock that workers share.
 #[derive(Debug)]
 pub(crate) struct LocalDrain {
     drain: Arc<Drain>,
@@ -103,7 +103,7 @@ impl Drain {
     }
 
     /// Waits until the last connection has ended after [`close`](Self::close), but no longer than `timeout`.
-    /// Says whether it has.
+    /// Returns whether it has.
     pub async fn ended(&self, timeout: Duration) -> bool {
         let released = async {
             loop {
@@ -133,12 +133,12 @@ impl Drain {
         }
     }
 
-    /// Tells of every change of the phase.
+    /// Receives every change of the phase.
     pub(crate) fn subscribe(&self) -> watch::Receiver<Phase> {
         self.changes.subscribe()
     }
 
-    /// Keeps the end waiting until it is dropped.
+    /// Keeps shutdown waiting until it is dropped.
     pub(crate) fn hold(self: &Arc<Self>) -> Hold {
         self.holds.fetch_add(1, SeqCst);
         Hold(self.clone())
@@ -191,7 +191,7 @@ impl LocalDrain {
         &self.drain
     }
 
-    /// Wakes everybody who waits in [`reached`](Self::reached).
+    /// Wakes all connections that wait in [`reached`](Self::reached).
     pub(crate) fn notify(&self) {
         self.changed.notify_waiters();
     }
@@ -201,13 +201,13 @@ impl LocalDrain {
         self.drain.phase() >= Phase::Draining
     }
 
-    /// Ready once a phase is reached. `ear` is the caller's own and tells it of changes: while the gateway serves
-    /// it is registered once and not looked at again, so that to wait for the end costs a busy connection nothing.
+    /// Ready once a phase is reached. The caller keeps `waiter` from call to call: while the gateway serves it is registered
+    /// once and not polled again, so that waiting for shutdown costs a busy connection nothing.
     /// Always to be polled by the same task.
     pub(crate) fn poll_reached<'d>(
         &'d self,
         cx: &mut Context<'_>,
-        ear: &mut Pin<&mut Option<Notified<'d>>>,
+        waiter: &mut Pin<&mut Option<Notified<'d>>>,
         phase: Phase,
     ) -> Poll<()> {
         loop {
@@ -215,7 +215,7 @@ impl LocalDrain {
             if now >= phase {
                 return Poll::Ready(());
             }
-            let waits = match ear.as_mut().as_pin_mut() {
+            let waits = match waiter.as_mut().as_pin_mut() {
                 None => false,
                 Some(_) if now == Phase::Serving => true,
                 Some(changed) => changed.poll(cx).is_pending(),
@@ -223,8 +223,8 @@ impl LocalDrain {
             if waits {
                 return Poll::Pending;
             }
-            ear.set(Some(self.changed.notified()));
-            if let Some(changed) = ear.as_mut().as_pin_mut() {
+            waiter.set(Some(self.changed.notified()));
+            if let Some(changed) = waiter.as_mut().as_pin_mut() {
                 // Registers. What has changed in between is seen in the next round.
                 let _ = changed.poll(cx);
             }

@@ -39,10 +39,10 @@ pub use prober::{ProbePolicy, Prober, ProberHandle};
 pub use sessions::Sessions;
 
 use endpoint_set::Members;
-use own::{Own, Questions, Verdict};
+use own::{Lookups, Own, Owner};
 use ring::Rings;
 
-/// Where the registry says what it finds out by itself ([`Report::EndpointEjected`]). Called on the request
+/// Where the registry reports what no delta asked for ([`Report::EndpointEjected`]). Called on the request
 /// path: it must not block.
 pub type Reporter = Arc<dyn Fn(Report) + Send + Sync>;
 
@@ -51,7 +51,7 @@ pub struct Registry {
     state: Mutex<State>,
     rings: Rings,
     published: AtomicU64,
-    /// Which endpoints are left out has changed since somebody asked.
+    /// Which endpoints are left out has changed since it was last asked for.
     refused_changed: AtomicBool,
     reporter: Reporter,
 }
@@ -95,7 +95,7 @@ impl Registry {
         let mut state = self.lock();
         let now = Instant::now();
         let State { sets, own, .. } = &mut *state;
-        let own = own.questions();
+        let own = own.lookups();
         for change in &delta.endpoint_sets {
             if let Change::Put(key, set) = change {
                 let entry = self.set_entry(sets, key);
@@ -116,7 +116,7 @@ impl Registry {
     pub fn remove(&self, delta: &Delta) {
         let mut state = self.lock();
         let State { sets, pools, own } = &mut *state;
-        let own = own.questions();
+        let own = own.lookups();
         let now = Instant::now();
         for change in &delta.pools {
             if let Change::Remove(key) = change
@@ -147,7 +147,7 @@ impl Registry {
         if !own.set(listeners) {
             return;
         }
-        let own = own.questions();
+        let own = own.lookups();
         let now = Instant::now();
         let keys: Vec<_> = sets.values().map(|entry| entry.members.set().key().clone()).collect();
         for key in keys {
@@ -224,7 +224,7 @@ impl Registry {
 
     fn put_pool(&self, state: &mut State, config: &Arc<sluice_config::Pool>) {
         if let Some(present) = state.pools.get(&config.key) {
-            // Routes hold this handle: it is replaced only if it says something else.
+            // Routes hold this handle: it is replaced only if the configuration differs.
             if present.config() == config {
                 return;
             }
@@ -257,7 +257,7 @@ impl Registry {
     fn publish(
         &self,
         entry: &mut SetEntry,
-        own: &Questions<'_>,
+        own: &Lookups<'_>,
         endpoints: &[sluice_config::Endpoint],
         now: Instant,
     ) {
@@ -298,11 +298,11 @@ impl SetEntry {
         !self.configured && self.pools == 0
     }
 
-    /// Those of the next endpoints that are listeners of our own. One that was there before and is not ours is not asked
-    /// of again: there may be thousands, and most changes are of one.
+    /// Those of the next endpoints that are listeners of our own. One that was there before and is not ours is not looked up
+    /// again: there may be thousands, and most changes are of one.
     fn find_own(
         &mut self,
-        own: &Questions<'_>,
+        own: &Lookups<'_>,
         endpoints: &[sluice_config::Endpoint],
     ) -> Vec<(sluice_config::Endpoint, Arc<str>)> {
         let members = self.members.set().current();
@@ -313,9 +313,9 @@ impl SetEntry {
                 continue;
             }
             match own.ask(endpoint.address) {
-                Verdict::Other => {}
-                Verdict::Ours(listener) => refused.push((endpoint.clone(), listener)),
-                Verdict::Unknown(listener) => {
+                Owner::Other => {}
+                Owner::Ours(listener) => refused.push((endpoint.clone(), listener)),
+                Owner::Unknown(listener) => {
                     self.unsure = true;
                     // As it was.
                     if self.refused.iter().any(|(before, _)| before.address == endpoint.address) {

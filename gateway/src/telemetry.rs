@@ -28,7 +28,7 @@ use sluice_config::{Generation, Problem};
 pub use access_log::AccessLog;
 pub use certificates::ServedCertificate;
 pub use error::TelemetryError;
-pub use line::{LogLine, Tail, Try, log_name};
+pub use line::{LogLine, Tail, UpstreamAttempt, log_name};
 pub use options::Options;
 pub use request::{RequestMeters, Sample, TargetLabels, TargetMeters};
 pub use source::SourceContact;

@@ -1,6 +1,6 @@
 //! TLS towards clients: from the name that a client asks for to the certificate that it gets.
 //!
-//! Every connection takes the table as it stands at its handshake; a change publishes a new table that shares
+//! Every connection uses the table that is there at its handshake; a change publishes a new table that shares
 //! everything that did not change, and touches no connection that runs. TLS 1.2 and 1.3, session tickets off
 //! as in ingress-nginx, and key exchange that a quantum computer cannot undo later preferred.
 

@@ -1,14 +1,14 @@
 //! What must run for as long as the process does: workers, accepting, the servers of health and introspection.
 //!
 //! Other tasks serve one connection, and a panic in one of them costs that connection. One of these would leave a gateway
-//! that looks well and serves less than it seems, so it is told as [`Report::Died`].
+//! that looks healthy and serves less than it should, so it is reported as [`Report::Died`].
 
 use sluice_config::Report;
 use tokio::task::JoinHandle;
 
 use crate::registry::Reporter;
 
-/// Held by what must not end. Tells when it is dropped by a panic.
+/// Held by what must not end. Reports when it is dropped by a panic.
 pub(crate) struct Vital {
     part: String,
     report: Reporter,

@@ -1,6 +1,6 @@
 //! What the connections of one worker share.
 //!
-//! It stands below everything that serves connections, so that those rooms need not know the threads that run them.
+//! The rooms that serve connections use this and need not know the threads that run them.
 
 use std::sync::Arc;
 

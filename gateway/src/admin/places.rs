@@ -1,8 +1,8 @@
-//! Room for a number of connections. Where there is none, the one that came first goes.
+//! Room for a number of connections. When it is full, the oldest connection is evicted.
 //!
-//! Whoever is slow on purpose can fill any number of places; but nobody can keep one from those who come after and
-//! need it for a moment only. Nobody goes before it has had time to be served: of many who come at once, those who
-//! are too many wait until one of the others has ended or has had its time.
+//! Slow clients can take all places, but they cannot keep them: a new connection, which most often needs a place for a moment
+//! only, evicts the oldest one. A connection is not evicted before it has had time to be served. So when many come at once,
+//! those for which there is no room wait until another one has ended or has had its time.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-/// How long whoever has a place keeps it, come who may.
+/// How long a connection has its place before it may be evicted.
 const KEPT: Duration = Duration::from_millis(100);
-/// How long whoever has got a document keeps its place, to read it: a large one takes longer than an answer.
+/// How long a connection that has got a document keeps its place, to read it: a large one takes longer than a short
+/// answer.
 const READING: Duration = Duration::from_secs(2);
 
 /// The room.
@@ -27,14 +28,14 @@ pub(super) struct Places {
 #[derive(Debug, Default)]
 struct Inner {
     next: u64,
-    /// By the order in which they came.
+    /// By age.
     taken: BTreeMap<u64, Taken>,
 }
 
 #[derive(Debug)]
 struct Taken {
     end: Arc<Notify>,
-    /// From when on it may go for another, if ever.
+    /// From when on it may be evicted, if ever.
     may_go: Option<Instant>,
 }
 
@@ -46,7 +47,7 @@ pub(super) struct Place {
     end: Arc<Notify>,
 }
 
-/// Tells a connection that it has lost its place.
+/// Wakes a connection that has lost its place.
 #[derive(Debug)]
 pub(super) struct Evicted(Arc<Notify>);
 
@@ -76,7 +77,7 @@ impl Places {
     /// Waits until there is room, and then takes it.
     async fn when_free(&self, take: impl Fn(&mut Inner) -> Place) -> Place {
         loop {
-            // Before the look: what changes from now on is heard of.
+            // Registered before the look, so that no change after it is missed.
             let changed = self.changed.notified();
             let aged = {
                 let mut inner = self.lock();
@@ -112,7 +113,8 @@ impl Places {
 }
 
 impl Inner {
-    /// Makes room for one more, by whatever goes for it. Else says when somebody may go, if that is known.
+    /// Makes room for one more, by evicting one if need be. An error has the time at which one may be evicted, if there is
+    /// one.
     fn make_room(&mut self, size: usize, now: Instant) -> Result<(), Option<Instant>> {
         if self.taken.len() < size {
             return Ok(());
@@ -137,7 +139,7 @@ pub(super) struct Exchanged {
 }
 
 impl Exchanged {
-    /// There is the document: once there was time to read it, the place may go for another.
+    /// The document is there: after [`READING`] the connection may be evicted.
     pub(super) fn may_go(self) {
         if let Some(taken) = self.room.lock().taken.get_mut(&self.number) {
             taken.may_go = Some(Instant::now() + READING);
@@ -213,13 +215,13 @@ mod tests {
         let other = Mutex::new(Some(other));
         {
             let mut waits = Box::pin(long.take_from(&other));
-            assert!(waits.as_mut().now_or_never().is_none(), "nobody may go");
+            assert!(waits.as_mut().now_or_never().is_none(), "none may be evicted");
             let printed = Instant::now();
             kept.may_go();
             assert!(waits.await.is_some(), "it heard of that");
             assert!(
                 printed.elapsed() >= READING,
-                "whoever reads a large document was cut off by who came next"
+                "a client that reads a large document was cut off by the next one"
             );
         }
         assert!(is_gone(&one) && !is_gone(&two));

@@ -1,4 +1,5 @@
-//! Makes documents that take time: one at a time, apart from everything else, and once for all who wait for the same.
+//! Makes documents that take time: one at a time, on a thread of their own, and once for all clients that wait for the
+//! same.
 
 use std::sync::{Arc, Weak};
 use std::time::Instant;
@@ -15,7 +16,7 @@ pub(super) struct Press {
     last: Arc<Mutex<Option<Print>>>,
 }
 
-/// What was made last, for as long as somebody has it.
+/// What was made last, for as long as a client is getting it.
 #[derive(Debug)]
 struct Print {
     page: &'static str,
@@ -41,7 +42,7 @@ impl Press {
         if let Some(document) = fresh.and_then(|print| print.document.upgrade()) {
             return shared(document);
         }
-        // With the lock: whoever asked may leave, and the next is not begun before this one is done.
+        // The thread holds the lock: the client may leave, but the next document is not begun before this one is done.
         let made = tokio::task::spawn_blocking(move || {
             let began = Instant::now();
             let document = Arc::new(site.make(page));

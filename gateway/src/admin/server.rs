@@ -1,10 +1,10 @@
-//! A small HTTP/1.1 server for documents that are made when somebody asks.
+//! A small HTTP/1.1 server for documents that are made on request.
 //!
-//! A probe of the kubelet has to be answered whoever else asks, and how slowly: otherwise a healthy gateway is
-//! restarted. So every connection is accepted, carries one request and has an end; where there is no room, the one
-//! that has been there longest goes, but none before it could be served ([`places`](super::places)). Documents that take
-//! time to make are made on a thread of their own, one at a time ([`press`](super::press)), and whoever reads one takes
-//! nobody else's place.
+//! A probe of the kubelet has to be answered, however many other clients there are and however slow they are: otherwise a
+//! healthy gateway is restarted. So every connection is accepted, carries one request and has a deadline; when there is no
+//! room, the oldest one is evicted, but none before it could be served ([`places`](super::places)). Documents that take time
+//! to make are made on a thread of their own, one at a time ([`press`](super::press)), and the clients that wait for them or
+//! read them have places of their own.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -23,14 +23,14 @@ use tokio::net::TcpListener;
 use super::places::{Place, Places};
 use super::press::Press;
 
-/// Connections from which a request is awaited or that are told something short. With those of the other listener
+/// Connections from which a request is awaited, or that get a short answer. With those of the other listener
 /// they fit into what is kept of the limit of open files.
 const SHORT: usize = 48;
 /// Connections that wait for a document or read one.
 const LONG: usize = 8;
-/// How long somebody waits until there is room among the latter: longer than those have who read.
+/// How long a client waits for one of the latter places: longer than a reader may keep it.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Accepts in a row, before those who were accepted are looked at.
+/// Accepts in a row, before accepted connections are served.
 const ACCEPTS: u32 = 8;
 /// Time for a request head.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
@@ -41,9 +41,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How often that is logged, at most.
 const COMPLAINT: Duration = Duration::from_secs(10);
 
-/// What a server has to say.
+/// The documents of a server.
 pub(super) trait Site: Send + Sync + 'static {
-    /// Why nobody who asks like this gets an answer, if so.
+    /// The answer to a request that is refused.
     fn refuse(&self, request: &Request<Incoming>) -> Option<Document>;
 
     /// What is at a path.
@@ -110,7 +110,7 @@ pub(super) async fn run(listener: TcpListener, site: impl Site) {
                 continue;
             }
         };
-        // Until there is one, the others wait in the kernel's queue.
+        // Until there is one, further connections wait in the kernel's queue.
         let (place, evicted) = server.short.take().await;
         let server = server.clone();
         tokio::spawn(async move {
@@ -123,7 +123,7 @@ pub(super) async fn run(listener: TcpListener, site: impl Site) {
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEAD_TIMEOUT)
-                // Whoever comes back has not held a place in between.
+                // A client that asks again does not hold a place in between.
                 .keep_alive(false)
                 .serve_connection(TokioIo::new(stream), service);
             tokio::select! {
@@ -169,7 +169,7 @@ impl<S: Site> Server<S> {
     async fn page(&self, page: &'static str, place: &Mutex<Option<Place>>) -> Document {
         let long = tokio::time::timeout(PATIENCE, self.long.take_from(place)).await;
         let Ok(Some(long)) = long else {
-            let said = "others wait for a document already; ask again\n";
+            let said = "too many clients wait for a document; ask again\n";
             return Document::text(StatusCode::SERVICE_UNAVAILABLE, said);
         };
         let document = self.press.print(self.site.clone(), page).await;

@@ -239,7 +239,7 @@ async fn who_reads_a_large_page_slowly_keeps_nobody_waiting() {
         slow.push(stream);
     }
     assert_eq!(get(address, "/healthz").await, (200, "ok\n".to_owned()));
-    // Those who only wait are not put out, so it may take a moment until there is room.
+    // Clients that wait for the page are not evicted, so it may take a moment until there is room.
     let page = async {
         loop {
             match get(address, "/metrics").await {

@@ -84,9 +84,9 @@ impl Http1 {
     /// Serves requests until the connection ends.
     pub(crate) async fn serve(mut self, mut wire: Box<Wire>) {
         let worker = self.worker.clone();
-        let mut ear = pin!(None);
+        let mut waiter = pin!(None);
         loop {
-            if wire.ahead.is_empty() && !self.wait(&mut wire, &worker, &mut ear).await {
+            if wire.ahead.is_empty() && !self.wait(&mut wire, &worker, &mut waiter).await {
                 return wire.close().await;
             }
             if self.served == 0
@@ -125,7 +125,7 @@ impl Http1 {
         &mut self,
         wire: &mut Wire,
         worker: &'w Worker,
-        ear: &mut Pin<&mut Option<Notified<'w>>>,
+        waiter: &mut Pin<&mut Option<Notified<'w>>>,
     ) -> bool {
         let tuning = worker.state.tuning.load();
         let idle = if self.served == 0 { tuning.client_header_timeout } else { tuning.keep_alive };
@@ -139,7 +139,7 @@ impl Http1 {
             wire.rest();
             // The end of the program cuts the wait short: a request may be on its way, or in the kernel already
             // without the runtime having noticed.
-            if last_call.is_some() && worker.drain.poll_reached(cx, ear, Phase::Closing).is_ready() {
+            if last_call.is_some() && worker.drain.poll_reached(cx, waiter, Phase::Closing).is_ready() {
                 deadline = last_call.take().map_or(deadline, |last| Instant::now() + last);
             }
             self.alarm.poll(cx, deadline).map(|()| false)

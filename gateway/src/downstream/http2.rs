@@ -155,7 +155,7 @@ impl Http2 {
             Phase::Serving => Phase::Draining,
             _ => Phase::Closing,
         };
-        let (mut idle, mut ear) = (Idle::default(), pin!(None));
+        let (mut idle, mut waiter) = (Idle::default(), pin!(None));
         loop {
             self.make_up(&mut connection);
             let event = {
@@ -168,7 +168,7 @@ impl Http2 {
                     }
                     // Once it is told, what comes next is that idle connections have less time.
                     let phase = if self.farewell { Phase::Closing } else { last_word };
-                    let reached = worker.drain.poll_reached(cx, &mut ear, phase).is_ready();
+                    let reached = worker.drain.poll_reached(cx, &mut waiter, phase).is_ready();
                     if reached && !self.farewell {
                         return Poll::Ready(Event::Farewell);
                     }

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::exchange::Exchange;
 use super::outcome::Outcome;
-use crate::telemetry::{Sample, Tail, TargetMeters, Try};
+use crate::telemetry::{Sample, Tail, TargetMeters, UpstreamAttempt};
 
 /// nginx's status for a client that went away before there was an answer.
 const CLIENT_CLOSED_REQUEST: u16 = 499;
@@ -57,10 +57,10 @@ impl Exchange {
     fn write_line(&mut self, outcome: &Outcome, status: u16, time: Duration) {
         let Some(line) = self.line.take() else { return };
         let all = &self.attempts.all;
-        let tries: SmallVec<[Try; 2]> = all
+        let attempts: SmallVec<[UpstreamAttempt; 2]> = all
             .iter()
             .enumerate()
-            .map(|(index, attempt)| Try {
+            .map(|(index, attempt)| UpstreamAttempt {
                 address: attempt.address,
                 status: attempt.status.as_ref().map(StatusCode::as_u16),
                 length: if index + 1 == all.len() { outcome.upstream_received } else { 0 },
@@ -73,7 +73,7 @@ impl Exchange {
             request_length: self.head_length as u64 + outcome.body_received,
             request_time: time,
             upstream: self.target.as_ref().map_or("", |target| &target.name),
-            tries: &tries,
+            attempts: &attempts,
             request_id: self.request_id.as_ref().map_or(b"", |id| id.as_bytes()),
         });
         self.state.telemetry.access_log.send(&line);

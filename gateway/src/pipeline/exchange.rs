@@ -1,6 +1,6 @@
 //! One request from its head to its log line: the state that the steps share.
 //!
-//! The steps are in files of their own: `request` (what becomes of it), `upstream` (endpoints, tries,
+//! The steps are in files of their own: `request` (what becomes of it), `upstream` (endpoints, attempts,
 //! failures), `response` (the head on its way back) and `end` (log line and metrics).
 
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! The steps between a request that is to be forwarded and a response that is to be relayed: endpoints, tries,
+//! The steps between a request that is to be forwarded and a response that is to be relayed: endpoints, attempts,
 //! failures.
 
 use std::net::SocketAddr;

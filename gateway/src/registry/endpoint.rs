@@ -3,11 +3,11 @@
 //! Passive health: an endpoint that does not take connections is ejected for about a second, and twice as long each
 //! time it happens again, up to half a minute. What a single request can provoke does not count
 //! ([`Exchange::failed`](crate::pipeline::Exchange::failed)). Failures of requests that were already
-//! on their way when the endpoint went out say nothing new and count for nothing; neither does the success
-//! of such a request put the endpoint back, since a Pod that is ending finishes old requests while it refuses
+//! on their way when the endpoint was ejected say nothing new and do not count; nor does the success of such a request end
+//! the ejection, since a Pod that is ending finishes old requests while it refuses
 //! new ones. An endpoint whose time is over is on trial until it has answered: one request a second goes there,
-//! because each that meets a dead machine waits for its connect timeout, and all of them would if it were simply
-//! in again. All of it is one atomic word, because every request looks at it.
+//! because each that is sent to a dead machine waits for its connect timeout, and all of them would if the ejection
+//! simply ended. All of it is one atomic word, because every request looks at it.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 
 use crate::descriptors::Shares;
 
-/// How long the first failure takes an endpoint out, before jitter.
+/// How long the first failure ejects an endpoint, before jitter.
 const FIRST_EJECTION: Duration = Duration::from_secs(1);
 
-/// The longest time that an endpoint is out, jitter included.
+/// The longest ejection, jitter included.
 const LONGEST_EJECTION: Duration = Duration::from_secs(30);
 
 /// How long a request on trial has the endpoint to itself.
@@ -49,7 +49,7 @@ pub struct Endpoint {
     waiting: AtomicU32,
 }
 
-/// What an endpoint says to a request that needs a connection to it.
+/// Whether an endpoint has room for a request that needs a connection to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// There is room, and the request has it.
@@ -63,11 +63,11 @@ pub enum Admission {
 /// Passive health. Nothing but zeros while there is nothing to remember.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Record {
-    /// Milliseconds since [`EPOCH`] from which on the endpoint is out; 40 bits are 34 years.
+    /// Milliseconds since [`EPOCH`] from which on the endpoint is ejected; 40 bits are 34 years.
     since: u64,
     /// Milliseconds that it is; 16 bits.
     duration: u64,
-    /// Whether it is out because it failed; else a request is there on trial. 1 bit.
+    /// Whether it is ejected; else one request is there on trial. 1 bit.
     ejected: bool,
     /// Ejections since the last success; 7 bits.
     streak: u64,
@@ -143,7 +143,7 @@ impl Endpoint {
         self.passes_probes() && self.ejected_for(now).is_none()
     }
 
-    /// How much longer it is out.
+    /// How much longer it is ejected.
     pub fn ejected_for(&self, now: Instant) -> Option<Duration> {
         // The clock is looked at only where there was a failure.
         let word = self.record.load(Ordering::Relaxed);
@@ -183,7 +183,7 @@ impl Endpoint {
         self.in_flight.store(Shares::of_process().endpoint, Ordering::Relaxed);
     }
 
-    /// A try that began at `began` got a response: the endpoint is well, unless it failed since then.
+    /// An attempt that began at `began` got a response: the endpoint is well, unless it failed since then.
     pub fn succeeded(&self, began: Instant) {
         let mut word = self.record.load(Ordering::Relaxed);
         while word != 0 && millis(began) > Record::unpack(word).since {
@@ -194,8 +194,8 @@ impl Endpoint {
         }
     }
 
-    /// The endpoint does not take connections. Returns for how long the endpoint is now out; `None` if
-    /// it was out already. Requests go through [`EndpointSet::failed`](super::EndpointSet::failed), which
+    /// The endpoint does not take connections. Returns for how long the endpoint is now ejected; `None` if
+    /// it was ejected already. Requests go through [`EndpointSet::failed`](super::EndpointSet::failed), which
     /// also reports it.
     pub(super) fn failed(&self, now: Instant) -> Option<Duration> {
         let at = millis(now);

@@ -1,6 +1,6 @@
-//! Addresses at which this program listens itself: nobody may make them endpoints.
+//! Addresses at which this program listens itself: they are never endpoints.
 //!
-//! Whoever can write a Service could otherwise let us ask our own admin listener, which is for this machine only, or
+//! Otherwise a user who may write a Service could reach our admin listener, which is for this machine only, or
 //! send requests round in circles. An endpoint is ours if its port is one of our listeners' and its address is the
 //! listener's, or any address of this machine where the listener has no address of its own. In a Pod that shares the
 //! node's network these are the node's addresses.
@@ -43,22 +43,22 @@ pub(super) struct Own {
     pub(super) is_local: fn(IpAddr) -> Option<bool>,
 }
 
-/// Questions that are asked at one time. It costs about five system calls to ask the kernel about an address, so it
-/// is asked once.
+/// Lookups for many endpoints at one time. It costs about five system calls to ask the kernel about an address, so each
+/// address is asked about once.
 #[derive(Debug)]
-pub(super) struct Questions<'o> {
+pub(super) struct Lookups<'o> {
     own: &'o Own,
     local: RefCell<HashMap<IpAddr, Option<bool>>>,
 }
 
-/// What an endpoint is.
+/// Whether an endpoint is one of our listeners.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum Owner {
     /// Not ours.
     Other,
     /// It leads to this listener of ours.
     Ours(Arc<str>),
-    /// It could not be asked for want of descriptors or memory. If it is ours, it leads to this listener.
+    /// The kernel could not be asked for want of descriptors or memory. If it is ours, it leads to this listener.
     Unknown(Arc<str>),
 }
 
@@ -69,27 +69,27 @@ impl Default for Own {
 }
 
 impl Own {
-    /// Where we listen from now on. Returns whether that is news.
+    /// Where we listen from now on. Returns whether that is a change.
     pub(super) fn set(&mut self, listeners: Vec<OwnListener>) -> bool {
-        let news = self.listeners != listeners;
+        let changed = self.listeners != listeners;
         self.listeners = listeners;
-        news
+        changed
     }
 
-    /// For whoever wants to know of many endpoints.
-    pub(super) fn questions(&self) -> Questions<'_> {
-        Questions { own: self, local: RefCell::default() }
+    /// For many endpoints at one time.
+    pub(super) fn lookups(&self) -> Lookups<'_> {
+        Lookups { own: self, local: RefCell::default() }
     }
 }
 
-impl Questions<'_> {
+impl Lookups<'_> {
     /// Whether an endpoint leads to one of our listeners.
-    pub(super) fn ask(&self, endpoint: SocketAddr) -> Verdict {
-        // Nearly always the only question. What remains costs system calls.
+    pub(super) fn ask(&self, endpoint: SocketAddr) -> Owner {
+        // Nearly always this is enough. What follows costs system calls.
         let mut same_port =
             self.own.listeners.iter().filter(|own| own.address.port() == endpoint.port()).peekable();
         if same_port.peek().is_none() {
-            return Verdict::Other;
+            return Owner::Other;
         }
         let ip = reached(endpoint.ip());
         let mut unknown = None;
@@ -99,12 +99,12 @@ impl Questions<'_> {
                 one => Some(one == ip),
             };
             match ours {
-                Some(true) => return Verdict::Ours(listener.name.clone()),
+                Some(true) => return Owner::Ours(listener.name.clone()),
                 Some(false) => {}
                 None => unknown = unknown.or(Some(&listener.name)),
             }
         }
-        unknown.map_or(Verdict::Other, |name| Verdict::Unknown(name.clone()))
+        unknown.map_or(Owner::Other, |name| Owner::Unknown(name.clone()))
     }
 
     fn is_local(&self, ip: IpAddr) -> Option<bool> {
@@ -148,7 +148,7 @@ fn source(ip: IpAddr) -> io::Result<IpAddr> {
 }
 
 impl OwnEndpoint {
-    /// For whoever wrote the Service.
+    /// The problem of the Service.
     pub fn problem(&self) -> Problem {
         let Self { set, address, listener } = self;
         let EndpointSetKey { namespace, service, port } = set;
@@ -204,13 +204,13 @@ mod tests {
             ("127.0.0.2:10246", None),
             ("192.0.2.1:10246", None),
         ] {
-            let verdict = listener.map_or(Verdict::Other, |name| Verdict::Ours(name.into()));
-            assert_eq!(own.questions().ask(endpoint.parse().unwrap()), verdict, "{endpoint}");
+            let owner = listener.map_or(Owner::Other, |name| Owner::Ours(name.into()));
+            assert_eq!(own.lookups().ask(endpoint.parse().unwrap()), owner, "{endpoint}");
         }
         if let Some(ip) = address_of_this_machine() {
-            let ask = |port| own.questions().ask((ip, port).into());
-            assert_eq!(ask(80), Verdict::Ours("0.0.0.0:80".into()), "{ip}");
-            assert_eq!(ask(10246), Verdict::Other, "{ip}");
+            let ask = |port| own.lookups().ask((ip, port).into());
+            assert_eq!(ask(80), Owner::Ours("0.0.0.0:80".into()), "{ip}");
+            assert_eq!(ask(10246), Owner::Other, "{ip}");
         }
     }
 }

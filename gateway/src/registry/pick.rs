@@ -1,11 +1,10 @@
-//! Which endpoint a try of a request gets.
+//! Which endpoint an attempt of a request gets.
 //!
 //! In this order: the session's own endpoint; with a key, the first good one on the ring; else the next in
-//! turn that is good, where good means neither tried by this request nor out, nor with as many requests as one
-//! endpoint may have; one that is back after a failure takes a single request on trial first. If none is good, one that is
-//! well and only full: the request waits there rather than fail where nobody answers. If every one is tried or out, health
-//! is ignored, because a gateway that refuses to try cannot find out that an endpoint is back; and if
-//! every one has been tried, there is nothing new to offer.
+//! turn that is good, where good means not yet tried by this request, not ejected, and with fewer requests than one
+//! endpoint may have; one that is back after a failure takes a single request on trial first. If none is good, a healthy
+//! one that is full: the request waits there rather than fail. If every one is tried or ejected, health is ignored, because
+//! without an attempt nobody would find out that an endpoint is back; and if every one has been tried, there is none.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,7 +22,7 @@ pub struct PickRequest<'a> {
     /// [`Sessions::endpoint`](super::Sessions::endpoint)). Taken whatever its health, unless it has been
     /// tried: ingress-nginx keeps sessions on their endpoint while it exists.
     pub sticky: Option<&'a Arc<Endpoint>>,
-    /// Endpoints that this request has been to.
+    /// Endpoints that this request has tried.
     pub tried: &'a [Arc<Endpoint>],
     /// The time.
     pub now: Instant,
@@ -35,7 +34,7 @@ pub enum PickError {
     /// The Service port has no usable endpoint: 503.
     #[error("the service has no endpoints")]
     NoEndpoints,
-    /// This request has been to every endpoint.
+    /// This request has tried every endpoint.
     #[error("all endpoints of the service have been tried")]
     Exhausted,
 }
@@ -56,7 +55,7 @@ impl PickRequest<'_> {
 }
 
 impl EndpointSet {
-    /// The endpoint for this try; `by_key` says whether keys count.
+    /// The endpoint for this attempt; `by_key` says whether keys count.
     pub(super) fn pick(&self, request: &PickRequest<'_>, by_key: bool) -> Result<Arc<Endpoint>, PickError> {
         let generation = self.current();
         if generation.endpoints.is_empty() {
@@ -99,7 +98,7 @@ impl EndpointSet {
 }
 
 /// The next in turn that is acceptable, within one round. One that is not gives its turn up rather than passing
-/// it to its neighbour, so that the others stay exactly even among themselves.
+/// it to its neighbour, so that the other endpoints stay exactly even among themselves.
 fn in_turn(generation: &Generation, accept: impl Fn(&Endpoint) -> bool) -> Option<&Arc<Endpoint>> {
     let endpoints = &generation.endpoints;
     let mut turns = (0..endpoints.len()).map(|_| &endpoints[generation.next_turn()]);

@@ -15,7 +15,7 @@ use super::sessions::Sessions;
 pub struct Pool {
     config: Arc<sluice_config::Pool>,
     set: Arc<EndpointSet>,
-    // Those of the configuration, which is far away where there are thousands of pools.
+    // Copied from the configuration: with thousands of pools that is not in the cache.
     protocol: UpstreamProtocol,
     balance: Balance,
 }
@@ -55,7 +55,7 @@ impl Pool {
         self.set.is_empty()
     }
 
-    /// The endpoint for the next try of a request.
+    /// The endpoint for the next attempt of a request.
     pub fn pick(&self, request: &PickRequest<'_>) -> Result<Arc<Endpoint>, PickError> {
         self.set.pick(request, self.has_ring())
     }

@@ -2,7 +2,7 @@
 //!
 //! The checks are Pingora's. A set is looked at once per interval for endpoints that have come; each endpoint
 //! then has its own place in the queue, so that checks spread out over time rather than coming in bursts, and
-//! leaves it when it is no member any more. An endpoint is well until its checks say otherwise.
+//! leaves it when it is no member any more. An endpoint is healthy until its checks say otherwise.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -33,7 +33,7 @@ pub struct ProbePolicy {
     pub check: Box<dyn HealthCheck + Send + Sync>,
 }
 
-/// Tells the prober what to do. The prober ends when the last handle is gone.
+/// Gives orders to the prober, which ends when the last handle is gone.
 #[derive(Clone)]
 pub struct ProberHandle(mpsc::UnboundedSender<Command>);
 
@@ -54,7 +54,7 @@ impl ProberHandle {
     }
 
     fn send(&self, command: Command) {
-        // Without a prober there is nobody who would have to know.
+        // Sending fails when the prober has ended, and then nothing is to be done.
         let _ = self.0.send(command);
     }
 }

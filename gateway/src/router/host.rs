@@ -67,7 +67,7 @@ impl<T, H> CompiledHost<T, H> {
     /// encoded or repeated fields are to be looked at.
     pub fn find(&self, request: &RequestView<'_, impl Fields>) -> Option<&Arc<T>> {
         let mut best = u32::MAX;
-        // Deeper paths mostly stand first in the order and then rule out the lists above at a glance.
+        // Deeper paths mostly come first in the order, and then one comparison rules out the lists above.
         for positions in self.paths.candidates(request.path).iter().rev() {
             let mut better = positions.iter().copied().take_while(|position| *position < best);
             if let Some(position) = better.find(|position| self.holds(*position, request)) {

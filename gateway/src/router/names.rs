@@ -66,7 +66,7 @@ impl<V: Clone> Names<V> {
         self.exact.is_empty() && self.one_label.is_empty() && self.suffix.is_empty() && self.any.is_none()
     }
 
-    /// Everything that stands for this host, the most specific first.
+    /// All values whose pattern covers this host, the most specific first.
     pub(super) fn matching<'a>(&'a self, host: &'a str) -> Matching<'a, V> {
         Matching { names: self, host, stage: Stage::Exact }
     }
@@ -93,7 +93,7 @@ impl<V> Default for Names<V> {
     }
 }
 
-/// Values that stand for one host, found one after the other as they are asked for.
+/// Values whose patterns cover one host, found one after the other as they are asked for.
 #[derive(Clone)]
 pub(super) struct Matching<'a, V> {
     names: &'a Names<V>,

@@ -1,4 +1,4 @@
-//! Conditions beyond the path: method, header fields, query parameters. All must hold.
+//! Conditions besides the path: method, header fields, query parameters. All must hold.
 
 use std::borrow::Cow;
 use std::sync::Arc;

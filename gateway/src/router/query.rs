@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::path::hex;
 
 /// The first value of a parameter, decoded as forms are (`application/x-www-form-urlencoded`: percent and
-/// plus); empty where the parameter has no `=`. A malformed percent sequence stands for itself.
+/// plus); empty where the parameter has no `=`. A malformed percent sequence is kept as it is.
 pub(super) fn first_value<'q>(query: &'q str, name: &str) -> Option<Cow<'q, [u8]>> {
     query.split('&').filter(|part| !part.is_empty()).find_map(|part| {
         let (key, value) = part.split_once('=').unwrap_or((part, ""));

@@ -53,7 +53,7 @@ impl<T, H> RouteTable<T, H> {
         removed
     }
 
-    /// Says which listeners a group has; none removes the group from view. Its hosts stay until they are
+    /// Sets which listeners a group has; none removes the group from view. Its hosts stay until they are
     /// removed, and hosts may come before their listener.
     pub fn set_listeners(&mut self, group: &GroupId, listeners: &[Listener]) {
         let mut names = Names::default();

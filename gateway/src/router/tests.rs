@@ -189,7 +189,7 @@ mod hosts {
         assert!(new.group(&GroupId::ingress()).is_none());
     }
 
-    /// How specific a pattern is for a host that it stands for.
+    /// How specific a pattern is for a host that it covers.
     fn rank(pattern: &HostPattern, host: &str) -> Option<(u8, usize)> {
         let above = |name: &HostName| host.strip_suffix(name.as_str())?.strip_suffix('.');
         match pattern {

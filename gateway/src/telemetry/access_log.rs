@@ -1,6 +1,6 @@
 //! The access log: lines go through a bounded queue to one writer thread.
 //!
-//! A request never waits for whoever reads the log. When the queue is full lines are dropped and counted.
+//! A request never waits for the reader of the log. When the queue is full lines are dropped and counted.
 //! A thread that serves requests gathers the lines of one turn of its event loop in a buffer of its own, and passes
 //! them on before it waits for events: a line is not late for that, and a busy thread pays for the queue once per turn.
 //! The writer sleeps a few milliseconds between two batches, so that under load those threads find it awake and pay
@@ -82,7 +82,7 @@ impl AccessLog {
         Ok(Self { sender: Some(sender), counts })
     }
 
-    /// A log that nobody reads.
+    /// A log without a reader.
     pub fn none() -> Self {
         Self { sender: None, counts: Arc::default() }
     }
@@ -118,7 +118,7 @@ impl AccessLog {
         if lines.count == 0 {
             return;
         }
-        // The next turn will most likely have as much to say.
+        // The next batch will most likely be as large.
         let next = Lines { bytes: Vec::with_capacity(lines.bytes.len()), count: 0 };
         let lines = mem::replace(lines, next);
         let (bytes, count) = (lines.bytes.len(), lines.count);
@@ -131,7 +131,7 @@ impl AccessLog {
     }
 
     /// Waits until all lines sent so far are written, at most `limit`. Returns whether they are. Blocks the
-    /// thread: for the end of the program.
+    /// thread: for shutdown.
     pub fn flush(&self, limit: Duration) -> bool {
         let Some(sender) = &self.sender else { return true };
         let deadline = Instant::now() + limit;
@@ -169,7 +169,7 @@ fn write(receiver: &Receiver<Entry>, mut output: impl Write, counts: &Counts) {
                 }
                 Entry::Flush(done) => {
                     batch.write(&mut output, counts);
-                    // Whoever asked may have stopped waiting.
+                    // The caller may have stopped waiting.
                     let _ = done.try_send(());
                 }
             }

@@ -28,9 +28,9 @@ pub struct LogLine {
     status: usize,
 }
 
-/// One try to reach an endpoint.
+/// One attempt to reach an endpoint.
 #[derive(Clone, Copy, Debug)]
-pub struct Try {
+pub struct UpstreamAttempt {
     /// `$upstream_addr`.
     pub address: SocketAddr,
     /// `$upstream_status`; `None` when there was neither a response head nor a failure.
@@ -41,7 +41,7 @@ pub struct Try {
     pub time: Duration,
 }
 
-/// What is known at the end.
+/// What is known when the request has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Tail<'a> {
     /// `$status`.
@@ -54,8 +54,8 @@ pub struct Tail<'a> {
     pub request_time: Duration,
     /// `$proxy_upstream_name`.
     pub upstream: &'a str,
-    /// The tries, in order.
-    pub tries: &'a [Try],
+    /// The attempts, in order.
+    pub attempts: &'a [UpstreamAttempt],
     /// `$req_id`.
     pub request_id: &'a [u8],
 }
@@ -140,12 +140,12 @@ impl LogLine {
         bytes.extend_from_slice(b" [");
         bytes.extend_from_slice(tail.upstream.as_bytes());
         bytes.extend_from_slice(b"] [] ");
-        list(bytes, tail.tries, |bytes, one| write_address(bytes, one.address));
-        list(bytes, tail.tries, |bytes, one| {
+        list(bytes, tail.attempts, |bytes, one| write_address(bytes, one.address));
+        list(bytes, tail.attempts, |bytes, one| {
             bytes.extend_from_slice(itoa::Buffer::new().format(one.length).as_bytes());
         });
-        list(bytes, tail.tries, |bytes, one| seconds(bytes, one.time));
-        list(bytes, tail.tries, |bytes, one| match one.status {
+        list(bytes, tail.attempts, |bytes, one| seconds(bytes, one.time));
+        list(bytes, tail.attempts, |bytes, one| match one.status {
             Some(status) => bytes.extend_from_slice(itoa::Buffer::new().format(status).as_bytes()),
             None => bytes.push(b'-'),
         });
@@ -215,11 +215,11 @@ fn seconds(to: &mut Vec<u8>, time: Duration) {
     to.extend_from_slice(&thousandths.as_bytes()[1..]);
 }
 
-fn list(to: &mut Vec<u8>, tries: &[Try], print_one: impl Fn(&mut Vec<u8>, &Try)) {
-    if tries.is_empty() {
+fn list(to: &mut Vec<u8>, attempts: &[UpstreamAttempt], print_one: impl Fn(&mut Vec<u8>, &UpstreamAttempt)) {
+    if attempts.is_empty() {
         to.push(b'-');
     }
-    for (position, one) in tries.iter().enumerate() {
+    for (position, one) in attempts.iter().enumerate() {
         if position > 0 {
             to.extend_from_slice(b", ");
         }
@@ -277,14 +277,14 @@ mod tests {
         headers.insert("authorization", "Basic YWxpY2U6c2VjcmV0".parse().unwrap());
         let client = "192.0.2.7".parse().unwrap();
         let line = LogLine::request(client, &Method::GET, "/a?b=\\c", Version::HTTP_11, &headers);
-        let tries = [
-            Try {
+        let attempts = [
+            UpstreamAttempt {
                 address: "10.0.0.1:80".parse().unwrap(),
                 status: Some(502),
                 length: 0,
                 time: Duration::from_millis(1),
             },
-            Try {
+            UpstreamAttempt {
                 address: "[fd00::2]:80".parse().unwrap(),
                 status: Some(200),
                 length: 5,
@@ -297,7 +297,7 @@ mod tests {
             request_length: 321,
             request_time: Duration::from_millis(1240),
             upstream: "shop-web-80",
-            tries: &tries,
+            attempts: &attempts,
             request_id: b"0123456789abcdef0123456789abcdef",
         }));
         assert_eq!(
@@ -323,7 +323,7 @@ mod tests {
             request_length: 17,
             request_time: Duration::ZERO,
             upstream: "",
-            tries: &[],
+            attempts: &[],
             request_id: b"",
         }));
         assert_eq!(

@@ -85,7 +85,7 @@ impl RequestMeters {
         target
     }
 
-    /// The meters of a target, if somebody has them.
+    /// The meters of a target, if it has any.
     pub fn known_target(&self, mut labels: TargetLabels) -> Option<Arc<TargetMeters>> {
         self.fit(&mut labels);
         self.lock().get(&labels)?.upgrade()

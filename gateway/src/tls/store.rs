@@ -120,7 +120,7 @@ impl Table {
         };
     }
 
-    /// ALPN stands in every certificate's configuration: this setting alone touches all of them.
+    /// ALPN is part of every certificate's configuration: this setting alone touches all of them.
     fn set_http2(&mut self, http2: bool) {
         if self.http2 == http2 {
             return;

@@ -1,4 +1,4 @@
-//! Endpoints, tries and failures.
+//! Endpoints, attempts and failures.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -24,7 +24,7 @@ impl HealthObserve for Observer {
     }
 }
 
-/// Gives the answer it is told to give, and says which endpoint was checked.
+/// Gives the answer that a test sets, and records which endpoint was checked.
 struct Told {
     answer: Arc<AtomicBool>,
     checked: mpsc::UnboundedSender<SocketAddr>,

@@ -155,7 +155,7 @@ fn listeners_of_our_own_are_left_out_of_their_sets_whenever_they_come() {
     assert_eq!(fixture.registry.own_endpoints(), Some(Vec::new()));
     fixture.registry.set_own_listeners(vec![own(all[0])]);
     fixture.put(&[2]);
-    assert_eq!(fixture.registry.own_endpoints(), Some(Vec::new()), "nobody names it any more");
+    assert_eq!(fixture.registry.own_endpoints(), Some(Vec::new()), "no set names it any more");
     fixture.put(&[1]);
     fixture.remove_set();
     assert_eq!(fixture.registry.own_endpoints(), Some(Vec::new()));
@@ -198,7 +198,7 @@ fn an_endpoint_that_cannot_be_asked_about_stays_what_it_was() {
     fixture.registry.lock().own.is_local = |_| None;
     fixture.put(&[1, 2, 3]);
     assert_eq!(members(), [2, 3], "it was ours, and the others are not known to be");
-    assert_eq!(fixture.registry.own_endpoints().unwrap().len(), 1, "it is still told");
+    assert_eq!(fixture.registry.own_endpoints().unwrap().len(), 1, "it is still reported");
     fixture.registry.lock().own.is_local = |ip| Some(ip == address(3).ip());
     fixture.put(&[1, 2, 3, 4]);
     assert_eq!(members(), [1, 2, 4], "they are asked of again as soon as that can be");

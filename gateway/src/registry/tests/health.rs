@@ -73,7 +73,7 @@ fn an_endpoint_that_comes_back_gets_one_request_until_it_has_answered() {
         assert_eq!(pick_at(back + Duration::from_millis(500)), HashMap::from([(2, 40)]));
         assert_eq!(pick_at(back + Duration::from_millis(1001)), HashMap::from([(1, 1), (2, 39)]));
 
-        // The one that was let in fails, though the endpoint is out for others: it counts.
+        // The one that was let in fails, though the endpoint is ejected for others: it counts.
         let again = back + Duration::from_millis(1500);
         pool.failed(&endpoint, again);
         assert_eq!(endpoint.failures(), 2);

@@ -55,7 +55,7 @@ fn a_key_is_picked_for_its_owner_and_the_next_on_the_ring_while_that_is_ejected(
     assert!((0..10).all(|_| Arc::ptr_eq(&pool.pick(&keyed).unwrap(), &second)));
     assert!(Arc::ptr_eq(&pool.owner(b"somebody").unwrap(), &owner), "the owner stays the owner");
     pool.set().endpoints().iter().for_each(|endpoint| pool.failed(endpoint, now));
-    assert!(Arc::ptr_eq(&pool.pick(&keyed).unwrap(), &owner), "all are out: health is ignored");
+    assert!(Arc::ptr_eq(&pool.pick(&keyed).unwrap(), &owner), "all are ejected: health is ignored");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The request metrics in Prometheus' types, made from the figures of all targets when somebody asks.
+//! The request metrics in Prometheus' types, made from the figures of all targets at each scrape.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! The figures of one (method, status) of one target.
 //!
-//! They stand in one row, in the order in which a request is recorded, because with thousands of targets most of them
+//! They are in one row, in the order in which a request is recorded, because with thousands of targets most of them
 //! have left the processor's caches when their next request comes.
 
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub struct Sample {
     pub header: Option<Duration>,
     /// From the choice of the endpoint to the end of its response.
     pub response: Option<Duration>,
-    /// From the request's head to the end.
+    /// From the request's head to the end of the request.
     pub request: Duration,
     /// Bytes of the request.
     pub request_size: u64,
@@ -29,7 +29,7 @@ pub struct Sample {
     pub bytes_sent: u64,
 }
 
-/// Atomics, and nothing that says what they count. Clones are the same series.
+/// Atomics without their names and labels. Clones are the same series.
 #[derive(Clone, Debug)]
 pub(super) struct Series(Arc<[AtomicU64]>);
 

@@ -69,7 +69,7 @@ impl TargetMeters {
         self.cells.load()
     }
 
-    /// Adds a cell, unless somebody else just did, and uses it.
+    /// Adds a cell, unless another thread just did, and uses it.
     fn with_cell(&self, cell: Cell, record: impl FnOnce(&Series)) {
         let series = Series::new(&self.meters.families);
         self.cells.rcu(|cells| match cells.binary_search_by_key(&cell, |(cell, _)| *cell) {

@@ -1,4 +1,4 @@
-//! Requests over HTTP/2: bodies, trailers, interim responses, cancellation, tries.
+//! Requests over HTTP/2: bodies, trailers, interim responses, cancellation, attempts.
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request};
