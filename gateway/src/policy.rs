@@ -6,6 +6,7 @@
 //! the moment when a request needs them.
 
 pub mod affinity;
+pub mod basic_auth;
 pub mod cookie;
 pub mod error;
 pub mod error_pages;
@@ -21,6 +22,7 @@ pub mod template;
 pub mod timeouts;
 
 pub use affinity::Affinity;
+pub use basic_auth::BasicAuth;
 pub use error::PolicyError;
 pub use error_pages::ErrorPages;
 pub use external_auth::ExternalAuth;

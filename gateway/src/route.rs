@@ -14,7 +14,7 @@ use sluice_config::{Action, Backend, Code, Host, Origin, Policies, Rule, Service
 pub use compiled::CompiledPolicies;
 
 use crate::policy::affinity::{self, Digits};
-use crate::policy::{Affinity, HeaderEdits, PolicyError, RedirectTo};
+use crate::policy::{Affinity, BasicAuth, HeaderEdits, PolicyError, RedirectTo};
 use crate::registry::{Pool, Registry, Sessions};
 use crate::resources::Resources;
 use crate::router::{CompiledHost, RouterError};
@@ -169,9 +169,6 @@ impl Compiler<'_> {
             }
             Action::Answer(code) => RouteAction::Answer(status(*code).map_err(failed)?),
         };
-        if policies.basic_auth.is_some() {
-            return Err(failed(PolicyError::NotYet("basic authentication")));
-        }
         let deny = policies.deny.as_ref().map(|deny| status(deny.status)).transpose().map_err(failed)?;
         let compiled = CompiledPolicies::compile(rule, self).map_err(failed)?;
         Ok(Route {
@@ -240,6 +237,11 @@ impl Route {
     /// The host as the Ingress has it.
     pub fn host(&self) -> &str {
         &self.host
+    }
+
+    /// Who gets in by name and password.
+    pub fn basic_auth(&self) -> Option<&BasicAuth> {
+        self.compiled.as_ref()?.basic_auth.as_ref()
     }
 
     /// Header changes.

@@ -13,6 +13,7 @@ use sluice_config::{
 };
 
 use crate::listen::Listeners;
+use crate::policy::basic_auth::Verified;
 use crate::policy::{ExternalAuth, hsts};
 use crate::registry::{OwnEndpoint, OwnListener, Registry, Reporter};
 use crate::resources::Resources;
@@ -32,6 +33,8 @@ pub struct State {
     pub registry: Registry,
     /// What rules name by key: users, header sets, certificate authorities.
     pub resources: Resources,
+    /// What was found of passwords lately.
+    pub(crate) verified: Arc<Verified>,
     /// Meters and logs.
     pub telemetry: Arc<Telemetry>,
     /// Whether traffic should be sent here.
@@ -135,6 +138,7 @@ impl State {
             globals: ArcSwap::from_pointee(Globals::new(Arc::default(), None, GlobalAuth::None)),
             registry: Registry::new(reporter.clone()),
             resources: Resources::default(),
+            verified: Arc::new(Verified::new()),
             reporter,
             telemetry,
             readiness: Readiness::default(),

@@ -8,6 +8,9 @@ use sluice_config::NamespacedName;
 use super::identity::Identity;
 use super::reference::Fields;
 
+/// A key of `data` with its value.
+pub type Entry = (Box<str>, Box<[u8]>);
+
 /// What translation reads of a Secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret {
@@ -18,7 +21,7 @@ pub struct Secret {
     /// What was kept of it.
     pub fields: Fields,
     /// `data`, sorted by key.
-    pub data: Box<[(Box<str>, Box<[u8]>)]>,
+    pub data: Box<[Entry]>,
 }
 
 impl Secret {

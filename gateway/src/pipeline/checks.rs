@@ -1,14 +1,16 @@
 //! What the stages look at: each check of a rule, in no order of its own ([`stages`](super::stages) has that).
 
 use http::StatusCode;
-use http::header::HeaderValue;
+use http::header::{HeaderValue, WWW_AUTHENTICATE};
 
 use super::answer::Answer;
 use super::exchange::{Exchange, Verdict};
+use super::question::{Job, Question, Reply};
 use super::session::BoundSession;
 use super::stages::{Looks, Step};
 use crate::message::fields::Fields;
 use crate::message::request_head::RequestHead;
+use crate::policy::basic_auth::Access;
 use crate::policy::redirect::Source;
 use crate::policy::{RedirectTo, forwarded, hops, https_redirect};
 use crate::route::{Backends, Destination, Route, RouteAction};
@@ -87,6 +89,29 @@ impl Exchange {
                 None => Step::Break(self.refused(StatusCode::NOT_FOUND)),
             },
         }
+    }
+
+    pub(super) fn check_credentials<F: Fields>(&self, route: &Route, looks: &Looks<'_, F>) -> Step {
+        let Some(policy) = route.basic_auth() else { return Step::Continue(()) };
+        match policy.access(looks.head.headers, &self.state.verified) {
+            Access::Granted => Step::Continue(()),
+            Access::Denied => Step::Break(self.challenged(route)),
+            Access::Closed => Step::Break(self.refused(StatusCode::SERVICE_UNAVAILABLE)),
+            Access::Unknown(verification) => {
+                let job = Job::new(move || Reply::Checked(verification.run()));
+                Step::Break(Verdict::Ask(Question::Compute(job)))
+            }
+        }
+    }
+
+    /// The client is asked for a name and a password.
+    pub(super) fn challenged(&self, route: &Route) -> Verdict {
+        let globals = self.globals();
+        let mut answer = Answer::page(StatusCode::UNAUTHORIZED, self.hsts(&globals));
+        if let Some(policy) = route.basic_auth() {
+            answer.fields.push((WWW_AUTHENTICATE, policy.challenge().clone()));
+        }
+        Verdict::Answer(self.dressed(answer))
     }
 
     /// Sent on, it would come back for ever, or until nobody has a connection left.

@@ -111,8 +111,7 @@ impl Exchange {
             Stage::Redirect => self.check_redirect(route, looks),
             Stage::HttpsRedirect => self.check_https(route, looks),
             Stage::Backend => self.draw_backend(route, looks),
-            // The policies that ask come with basic authentication.
-            Stage::Credentials => Step::Continue(()),
+            Stage::Credentials => self.check_credentials(route, looks),
             Stage::Authorisation => self.authorise(route, looks),
             Stage::Loop => self.check_loop(),
         }
@@ -127,6 +126,8 @@ impl Exchange {
         looks: &Looks<'_, F>,
     ) -> Step {
         match (stage, reply) {
+            (Stage::Credentials, Reply::Checked(true)) => Step::Continue(()),
+            (Stage::Credentials, Reply::Checked(false)) => Step::Break(self.challenged(route)),
             (Stage::Authorisation, reply) => self.authorised(reply, route, looks),
             (_, Reply::Overloaded) => Step::Break(self.refused(StatusCode::SERVICE_UNAVAILABLE)),
             _ => Step::Break(self.refused(StatusCode::INTERNAL_SERVER_ERROR)),

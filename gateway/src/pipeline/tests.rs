@@ -1,6 +1,7 @@
 //! The pipeline without sockets: a state made from a delta, heads in, decisions out.
 
 mod authorisation;
+mod credentials;
 mod error_pages;
 pub(crate) mod fixture;
 mod headers;

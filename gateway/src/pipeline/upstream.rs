@@ -13,7 +13,7 @@ use super::attempts::{DEFAULT_RETRY, DEFAULT_TIMEOUTS, Rules, pick};
 use super::exchange::Exchange;
 use super::outcome::{Failure, FailureKind, KeepAlive, Next, Upstream};
 use super::session::{self, Choice};
-use crate::message::edit::{Edit, RequestMut};
+use crate::message::edit::{Edit, EditableName, RequestMut};
 use crate::message::fields::FieldsMut;
 use crate::message::hop_by_hop;
 use crate::policy::Forwarding;
@@ -21,6 +21,8 @@ use crate::policy::RetryPolicy;
 use crate::policy::hops;
 use crate::registry::{Admission, Endpoint, PickError, Pool};
 use crate::route::Destination;
+
+static AUTHORIZATION: EditableName = EditableName::from_static("authorization");
 
 impl Exchange {
     /// The endpoint for the next attempt, or the answer when there is none (503).
@@ -85,6 +87,10 @@ impl Exchange {
             fields.set(name, value);
         }
         let mut head = Edit::new(head);
+        if self.route.as_ref().is_some_and(|route| route.basic_auth().is_some()) {
+            // The password is ours, as in ingress-nginx; what an authorisation or a rule sets stays.
+            head.remove(&AUTHORIZATION);
+        }
         for (name, value) in self.authorised_fields() {
             match value {
                 Some(value) => head.set(name, value),

@@ -27,9 +27,6 @@ pub enum PolicyError {
     /// The contract is broken: a resource is of another kind than its key says.
     #[error("{0} is of another kind; this is a defect of Sluice, please report it")]
     Resource(String),
-    /// A policy that this version does not carry out.
-    #[error("{0} is not served yet")]
-    NotYet(&'static str),
     /// A filter that this version does not know.
     #[error("a filter of this rule is not known to this version; remove it or upgrade")]
     UnknownFilter,

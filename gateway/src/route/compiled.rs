@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sluice_config::{Authorisation, Policies, Rule};
 
 use super::{Compiler, Target, edits};
-use crate::policy::{Affinity, ErrorPages, ExternalAuth, HeaderEdits, PolicyError, external_auth};
+use crate::policy::{Affinity, BasicAuth, ErrorPages, ExternalAuth, HeaderEdits, PolicyError, external_auth};
 
 /// What a rule asks for besides forwarding. A plain rule has no such value, and its requests look at one `None`.
 ///
@@ -15,6 +15,8 @@ use crate::policy::{Affinity, ErrorPages, ExternalAuth, HeaderEdits, PolicyError
 pub struct CompiledPolicies {
     /// Sticky sessions.
     pub affinity: Option<Affinity>,
+    /// Who gets in by name and password.
+    pub basic_auth: Option<BasicAuth>,
     /// Header changes of the rule.
     pub edits: Option<HeaderEdits>,
     /// Who says which requests get in, for this rule alone.
@@ -36,13 +38,16 @@ impl CompiledPolicies {
             https_redirect: _,
             timeouts: _,
             retry: _,
-            // Compiled where the credentials are.
-            basic_auth: _,
+            basic_auth,
             authorisation,
             error_pages,
         } = &*rule.policies;
         let compiled = Self {
             affinity: affinity.as_ref().map(Affinity::compile).transpose()?,
+            basic_auth: basic_auth
+                .as_ref()
+                .map(|policy| BasicAuth::compile(policy, compiler.resources))
+                .transpose()?,
             edits: edits(&rule.filters)?,
             external_auth: match authorisation {
                 Authorisation::Own(auth) => {
@@ -59,8 +64,12 @@ impl CompiledPolicies {
     }
 
     fn is_empty(&self) -> bool {
-        let Self { affinity, edits, external_auth, error_pages } = self;
-        affinity.is_none() && edits.is_none() && external_auth.is_none() && error_pages.is_none()
+        let Self { affinity, basic_auth, edits, external_auth, error_pages } = self;
+        affinity.is_none()
+            && basic_auth.is_none()
+            && edits.is_none()
+            && external_auth.is_none()
+            && error_pages.is_none()
     }
 }
 
