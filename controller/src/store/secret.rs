@@ -9,7 +9,7 @@ use super::identity::Identity;
 use super::reference::Fields;
 
 /// A key of `data` with its value.
-pub type Entry = (Box<str>, Box<[u8]>);
+type Entry = (Box<str>, Box<[u8]>);
 
 /// What translation reads of a Secret.
 #[derive(Clone, PartialEq, Eq)]
