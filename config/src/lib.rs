@@ -24,6 +24,7 @@ pub mod pool;
 pub mod problem;
 pub mod report;
 pub mod resource;
+pub mod rewrite;
 pub mod rule;
 pub mod snapshot;
 pub mod template;
@@ -48,6 +49,7 @@ pub use pool::{Balance, Pool, PoolKey, UpstreamProtocol};
 pub use problem::{Class, Code, Problem, Severity};
 pub use report::{BindError, BindResult, Refusal, Report, Subject};
 pub use resource::{CaBundle, Credentials, HeaderSet, PasswordHash, Resource, ResourceKey, ResourceKind};
+pub use rewrite::{Rewrite, RewritePart, RewriteQuery, RewriteTemplate};
 pub use rule::{
     Action, Backend, FieldMatch, Filter, Match, PathMatch, Redirect, RedirectPath, Rule, TextMatch,
     WeightedBackend,

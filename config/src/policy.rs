@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::error_pages::ErrorPages;
 use crate::external_auth::Authorisation;
 use crate::resource::ResourceKey;
+use crate::rewrite::Rewrite;
 
 /// All policies of one rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -24,6 +25,8 @@ pub struct Policies {
     pub retry: Retry,
     /// Sticky sessions by cookie.
     pub affinity: Option<CookieAffinity>,
+    /// Another path for the endpoint.
+    pub rewrite: Option<Rewrite>,
     /// Who gets in by name and password.
     pub basic_auth: Option<BasicAuth>,
     /// Whether somebody else says who gets in.

@@ -146,6 +146,8 @@ pub enum RedirectPath {
     AppendSlash,
     /// Becomes this.
     Replace(Arc<str>),
+    /// Becomes this, the query goes, and host and port stay as the client wrote them (ingress-nginx `app-root`).
+    ReplaceAll(Arc<str>),
 }
 
 /// An ordered step of Gateway API on a rule or backend. Each knows its side: request, response or answer.

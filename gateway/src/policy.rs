@@ -18,6 +18,7 @@ pub mod hsts;
 pub mod https_redirect;
 pub mod redirect;
 pub mod retry;
+pub mod rewrite;
 pub mod template;
 pub mod timeouts;
 
@@ -30,3 +31,4 @@ pub use filters::HeaderEdits;
 pub use forwarded::Forwarding;
 pub use redirect::RedirectTo;
 pub use retry::RetryPolicy;
+pub use rewrite::{Rewrite, Rewritten};

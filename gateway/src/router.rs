@@ -24,5 +24,6 @@ mod trie;
 pub use authority::host_of;
 pub use error::RouterError;
 pub use host::{CompiledHost, RequestView};
-pub use path::{PathError, normalise};
+pub use path::{PathError, normal_bytes, normalise};
+pub(crate) use regexes::SIZE_LIMIT as REGEX_SIZE_LIMIT;
 pub use table::{Group, HostMatch, RouteTable};

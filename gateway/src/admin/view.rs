@@ -181,7 +181,7 @@ fn location(redirect: &sluice_config::Redirect) -> String {
     let path = match &redirect.path {
         RedirectPath::Keep => "<path>",
         RedirectPath::AppendSlash => "<path>/",
-        RedirectPath::Replace(path) => path,
+        RedirectPath::Replace(path) | RedirectPath::ReplaceAll(path) => path,
     };
     format!("{scheme}://{host}{port}{path}")
 }

@@ -154,9 +154,10 @@ fn has_body(status: StatusCode) -> bool {
 }
 
 impl Target {
-    /// Checks a target: a path, in printable ASCII, without a fragment.
+    /// Checks a target: a path without blanks, control characters or a fragment. As of clients, it may have more than
+    /// ASCII in it.
     pub fn new(text: String) -> Option<Self> {
-        let fits = |byte: u8| matches!(byte, b'!'..=b'~') && byte != b'#';
+        let fits = |byte: u8| byte > b' ' && byte != 0x7f && byte != b'#';
         (text.starts_with('/') && text.bytes().all(fits)).then(|| Self(text.into()))
     }
 

@@ -12,7 +12,7 @@ use crate::message::fields::Fields;
 use crate::message::request_head::RequestHead;
 use crate::policy::basic_auth::Access;
 use crate::policy::redirect::Source;
-use crate::policy::{RedirectTo, forwarded, hops, https_redirect};
+use crate::policy::{RedirectTo, Rewritten, forwarded, hops, https_redirect};
 use crate::route::{Backends, Destination, Route, RouteAction};
 use crate::state::Globals;
 
@@ -27,6 +27,26 @@ impl Exchange {
                 Step::Break(self.redirect(redirect, looks.head, looks.globals))
             }
             RouteAction::Forward(_) | RouteAction::Answer(_) => Step::Continue(()),
+        }
+    }
+
+    pub(super) fn rewrite<F: Fields>(&mut self, route: &Route, looks: &Looks<'_, F>) -> Step {
+        let rewrite = route.compiled.as_ref().and_then(|compiled| compiled.rewrite.as_ref());
+        let Some(rewrite) = rewrite else { return Step::Continue(()) };
+        match rewrite.apply(looks.head.target, looks.path) {
+            Ok(None) => Step::Continue(()),
+            Ok(Some(Rewritten::Outgoing(outgoing))) => {
+                self.outgoing = Some(Box::new(outgoing));
+                Step::Continue(())
+            }
+            Ok(Some(Rewritten::Location(location))) => {
+                let host = host_of_url(looks.head.authority);
+                Step::Break(self.redirect_to(StatusCode::FOUND, host, location, looks.globals))
+            }
+            Err(_) => {
+                self.state.telemetry.request_refused(StatusCode::BAD_REQUEST);
+                Step::Break(self.refused(StatusCode::BAD_REQUEST))
+            }
         }
     }
 
@@ -131,6 +151,7 @@ impl Exchange {
         let source = Source {
             scheme: self.connection.scheme(),
             host: host_of_url(head.authority),
+            authority: head.authority,
             declared_port: self.connection.declared_port,
             target: head.target,
         };

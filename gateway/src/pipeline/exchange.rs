@@ -18,6 +18,7 @@ use super::session::BoundSession;
 use crate::connection_info::ConnectionInfo;
 use crate::message::edit::Edit;
 use crate::policy::external_auth::Word;
+use crate::policy::rewrite::Outgoing;
 use crate::route::{Route, Target};
 use crate::state::{Globals, State};
 use crate::telemetry::{LogLine, TargetMeters};
@@ -46,6 +47,8 @@ pub struct Exchange {
     pub(super) target: Option<Arc<Target>>,
     /// Meters of a host that no Ingress names.
     pub(super) undefined_host: Option<Arc<TargetMeters>>,
+    /// What the rule's rewriting makes of the head, for every attempt.
+    pub(super) outgoing: Option<Box<Outgoing>>,
     pub(super) session: Option<BoundSession>,
     /// The stage, by its place in the order, that waits for the reply to its question.
     pub(super) asked: Option<usize>,

@@ -33,6 +33,9 @@ pub(super) enum Stage {
     /// Redirects that the rule asks for, among them the slash that nginx appends. They come before the redirect to
     /// https, as in nginx: the second request then gets that one.
     Redirect,
+    /// The path for the endpoint. It comes before the redirect to https because a template may be a URL, which the
+    /// client is redirected to.
+    Rewrite,
     /// The redirect to https, before everything that a client could learn over http.
     HttpsRedirect,
     /// Fixed answers, then the draw of a backend by weight. A backend that is not valid keeps its share and answers
@@ -48,9 +51,10 @@ pub(super) enum Stage {
 }
 
 /// The order.
-pub(super) const ORDER: [Stage; 7] = [
+pub(super) const ORDER: [Stage; 8] = [
     Stage::Denied,
     Stage::Redirect,
+    Stage::Rewrite,
     Stage::HttpsRedirect,
     Stage::Backend,
     Stage::Credentials,
@@ -109,6 +113,7 @@ impl Exchange {
         match stage {
             Stage::Denied => self.check_denied(route),
             Stage::Redirect => self.check_redirect(route, looks),
+            Stage::Rewrite => self.rewrite(route, looks),
             Stage::HttpsRedirect => self.check_https(route, looks),
             Stage::Backend => self.draw_backend(route, looks),
             Stage::Credentials => self.check_credentials(route, looks),

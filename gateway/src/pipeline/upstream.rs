@@ -87,6 +87,9 @@ impl Exchange {
             fields.set(name, value);
         }
         let mut head = Edit::new(head);
+        if let Some(outgoing) = self.outgoing.as_ref().filter(|_| self.fallback.is_none()) {
+            outgoing.apply(&mut head);
+        }
         if self.route.as_ref().is_some_and(|route| route.basic_auth().is_some()) {
             // The password is ours, as in ingress-nginx; what an authorisation or a rule sets stays.
             head.remove(&AUTHORIZATION);

@@ -24,6 +24,9 @@ pub enum PolicyError {
         "status {0} cannot be used here; give one from 200 to 599, for a redirect 301, 302, 303, 307 or 308"
     )]
     Status(u16),
+    /// A path cannot be rewritten as the rule asks.
+    #[error("rewriting: {0}; correct the path or the target")]
+    Rewrite(String),
     /// The contract is broken: a resource is of another kind than its key says.
     #[error("{0} is of another kind; this is a defect of Sluice, please report it")]
     Resource(String),

@@ -25,6 +25,8 @@ pub struct Source<'a> {
     pub scheme: &'a str,
     /// The host without port.
     pub host: &'a str,
+    /// Host and port as the client wrote them.
+    pub authority: &'a str,
     /// The port that clients of the listener know.
     pub declared_port: u16,
     /// Path and query as sent.
@@ -69,6 +71,9 @@ impl RedirectTo {
             Some((path, query)) => (path, Some(query)),
             None => (source.target, None),
         };
+        if let RedirectPath::ReplaceAll(path) = &self.path {
+            return [scheme, "://", source.authority, path].concat();
+        }
         let mut location = [scheme, "://", host].concat();
         if port != well_known {
             location.push(':');
@@ -80,7 +85,7 @@ impl RedirectTo {
                 location.push_str(path);
                 location.push('/');
             }
-            RedirectPath::Replace(path) => location.push_str(path),
+            RedirectPath::Replace(path) | RedirectPath::ReplaceAll(path) => location.push_str(path),
         }
         if let Some(query) = query {
             location.push('?');
@@ -94,8 +99,13 @@ impl RedirectTo {
 mod tests {
     use super::*;
 
-    const SOURCE: Source<'_> =
-        Source { scheme: "http", host: "a.example", declared_port: 8080, target: "/foo?x=1" };
+    const SOURCE: Source<'_> = Source {
+        scheme: "http",
+        host: "a.example",
+        authority: "a.example:8081",
+        declared_port: 8080,
+        target: "/foo?x=1",
+    };
 
     fn redirect(path: RedirectPath) -> Redirect {
         Redirect { status: 301, scheme: None, host: None, port: None, path }
@@ -128,6 +138,12 @@ mod tests {
             }),
             "http://b.example/new?x=1"
         );
+    }
+
+    #[test]
+    fn an_app_root_stays_where_the_client_is_and_drops_the_query() {
+        let root = RedirectTo::compile(&redirect(RedirectPath::ReplaceAll("/app?x=2".into()))).unwrap();
+        assert_eq!(root.location(&SOURCE), "http://a.example:8081/app?x=2");
     }
 
     #[test]

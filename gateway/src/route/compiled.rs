@@ -5,7 +5,9 @@ use std::sync::Arc;
 use sluice_config::{Authorisation, Policies, Rule};
 
 use super::{Compiler, Target, edits};
-use crate::policy::{Affinity, BasicAuth, ErrorPages, ExternalAuth, HeaderEdits, PolicyError, external_auth};
+use crate::policy::{
+    Affinity, BasicAuth, ErrorPages, ExternalAuth, HeaderEdits, PolicyError, Rewrite, external_auth,
+};
 
 /// What a rule asks for besides forwarding. A plain rule has no such value, and its requests look at one `None`.
 ///
@@ -17,6 +19,8 @@ pub struct CompiledPolicies {
     pub affinity: Option<Affinity>,
     /// Who gets in by name and password.
     pub basic_auth: Option<BasicAuth>,
+    /// Another path for the endpoint.
+    pub rewrite: Option<Rewrite>,
     /// Header changes of the rule.
     pub edits: Option<HeaderEdits>,
     /// Who says which requests get in, for this rule alone.
@@ -34,6 +38,7 @@ impl CompiledPolicies {
     pub fn compile(rule: &Rule, compiler: &Compiler<'_>) -> Result<Option<Box<Self>>, PolicyError> {
         let Policies {
             affinity,
+            rewrite,
             deny: _,
             https_redirect: _,
             timeouts: _,
@@ -48,6 +53,7 @@ impl CompiledPolicies {
                 .as_ref()
                 .map(|policy| BasicAuth::compile(policy, compiler.resources))
                 .transpose()?,
+            rewrite: rewrite.as_ref().map(Rewrite::compile).transpose()?,
             edits: edits(&rule.filters)?,
             external_auth: match authorisation {
                 Authorisation::Own(auth) => {
@@ -64,9 +70,10 @@ impl CompiledPolicies {
     }
 
     fn is_empty(&self) -> bool {
-        let Self { affinity, basic_auth, edits, external_auth, error_pages } = self;
+        let Self { affinity, basic_auth, rewrite, edits, external_auth, error_pages } = self;
         affinity.is_none()
             && basic_auth.is_none()
+            && rewrite.is_none()
             && edits.is_none()
             && external_auth.is_none()
             && error_pages.is_none()

@@ -29,18 +29,25 @@ pub enum PathError {
 /// Bytes that are no UTF-8 after decoding become U+FFFD each: such a path still matches the prefixes above
 /// them.
 pub fn normalise(path: &str) -> Result<Cow<'_, str>, PathError> {
+    match normal_bytes(path)? {
+        Cow::Borrowed(_) => Ok(Cow::Borrowed(path)),
+        Cow::Owned(resolved) => Ok(Cow::Owned(match String::from_utf8(resolved) {
+            Ok(text) => text,
+            Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+        })),
+    }
+}
+
+/// The same as bytes, which need not be UTF-8.
+pub fn normal_bytes(path: &str) -> Result<Cow<'_, [u8]>, PathError> {
     let bytes = path.as_bytes();
     if bytes.first() != Some(&b'/') {
         return Err(PathError::NotAbsolute);
     }
     if is_normal(bytes) {
-        return Ok(Cow::Borrowed(path));
+        return Ok(Cow::Borrowed(bytes));
     }
-    let resolved = resolve(&decode(bytes)?)?;
-    Ok(Cow::Owned(match String::from_utf8(resolved) {
-        Ok(text) => text,
-        Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
-    }))
+    resolve(&decode(bytes)?).map(Cow::Owned)
 }
 
 fn is_normal(path: &[u8]) -> bool {

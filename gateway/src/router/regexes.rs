@@ -11,7 +11,7 @@ use regex::{RegexBuilder, RegexSet, RegexSetBuilder};
 use super::error::RouterError;
 
 /// Bytes that one regular expression may have when compiled, and that its search may use on the side.
-pub(super) const SIZE_LIMIT: usize = 1 << 20;
+pub(crate) const SIZE_LIMIT: usize = 1 << 20;
 
 const BATCH: usize = 32;
 

@@ -58,8 +58,8 @@ impl RequestMut for RequestHeader {
         &self.method
     }
 
-    /// The authority, which a client of HTTP/2 has put beside the path, stands in `Host` by then. A target is a path in
-    /// printable ASCII, which is a URI.
+    /// The authority, which a client of HTTP/2 has put beside the path, stands in `Host` by then. What of the
+    /// target comes from the client has been a URI before.
     fn set_target(&mut self, target: &Target) {
         let _ = self.set_raw_path(target.as_str().as_bytes());
     }

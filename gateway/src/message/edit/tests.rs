@@ -69,10 +69,10 @@ fn names_of_the_gateway_are_none_that_a_rule_may_change() {
 
 #[test]
 fn a_target_is_a_path_that_a_request_line_can_carry() {
-    for good in ["/", "/a?b=c", "/%2F", "/a/../b", "//"] {
+    for good in ["/", "/a?b=c", "/%2F", "/a/../b", "//", "/?\u{e9}"] {
         assert!(Target::new(good.to_owned()).is_some(), "{good}");
     }
-    for bad in ["", "a", "*", "http://a/", "/a b", "/a\r\nHost: b", "/a#b", "/\u{e9}", "/\0", "/\x7f"] {
+    for bad in ["", "a", "*", "http://a/", "/a b", "/a\r\nHost: b", "/a#b", "/\0", "/\x7f"] {
         assert!(Target::new(bad.to_owned()).is_none(), "{bad:?}");
     }
 }

@@ -1,0 +1,258 @@
+//! `rewrite-target`: another path and query for the endpoint, with parts of the client's path in it.
+//!
+//! As in nginx, whose rules are visible to every backend behind a rewriting route: the expression is searched in the
+//! normalised path, which is decoded; the result replaces the whole path, and is escaped again on its way out. So
+//! `%20` arrives as `%20`, and `%2F` as the slash that it was matched as. The client's query stays, behind that of
+//! the template where it has one.
+
+use http::header::HeaderValue;
+use regex::{Captures, Regex, RegexBuilder};
+use sluice_config::{RewritePart, RewriteQuery, RewriteTemplate};
+
+use super::error::PolicyError;
+use crate::message::edit::{Edit, EditableName, RequestMut, Target};
+use crate::router::{REGEX_SIZE_LIMIT, normal_bytes};
+
+static X_FORWARDED_PREFIX: EditableName = EditableName::from_static("x-forwarded-prefix");
+
+/// A rewriting, compiled.
+#[derive(Debug)]
+pub struct Rewrite {
+    pattern: Option<Regex>,
+    path: RewriteTemplate,
+    query: RewriteQuery,
+    redirects: bool,
+    forwarded_prefix: Option<RewriteTemplate>,
+}
+
+/// What a request becomes.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Rewritten {
+    /// It goes to its endpoint like this.
+    Outgoing(Outgoing),
+    /// Its client is sent here.
+    Location(String),
+}
+
+/// What changes in a head that goes to an endpoint.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Outgoing {
+    target: Target,
+    /// The field of that name; an empty value removes it.
+    forwarded_prefix: Option<HeaderValue>,
+}
+
+impl Outgoing {
+    /// Changes the head of an attempt.
+    pub fn apply(&self, head: &mut Edit<'_, impl RequestMut>) {
+        head.set_target(&self.target);
+        match &self.forwarded_prefix {
+            Some(prefix) if prefix.is_empty() => head.remove(&X_FORWARDED_PREFIX),
+            Some(prefix) => head.set(&X_FORWARDED_PREFIX, prefix),
+            None => {}
+        }
+    }
+}
+
+impl Rewrite {
+    /// Compiles the expression. Fails on one that is malformed or too large, and on a template that names a group
+    /// which it does not have.
+    pub fn compile(rewrite: &sluice_config::Rewrite) -> Result<Self, PolicyError> {
+        let sluice_config::Rewrite { pattern, path, query, redirects, forwarded_prefix } = rewrite;
+        let compile = |pattern: &std::sync::Arc<str>| {
+            let built = RegexBuilder::new(pattern)
+                .size_limit(REGEX_SIZE_LIMIT)
+                .dfa_size_limit(REGEX_SIZE_LIMIT)
+                .build();
+            built.map_err(|error| PolicyError::Rewrite(format!("expression `{pattern}`: {error}")))
+        };
+        let pattern = pattern.as_ref().map(compile).transpose()?;
+        let groups = pattern.as_ref().map_or(0, Regex::captures_len);
+        let own_query = match query {
+            RewriteQuery::Keep => None,
+            RewriteQuery::Replace { query, append: _ } => Some(query),
+        };
+        for part in [Some(path), own_query, forwarded_prefix.as_ref()].into_iter().flatten().flatten() {
+            match part {
+                RewritePart::Group(group) if *group >= groups => {
+                    return Err(PolicyError::Rewrite(format!("group {group} of {groups}")));
+                }
+                _ => {}
+            }
+        }
+        let bad =
+            |part: &RewritePart| matches!(part, RewritePart::Text(text) if !text.bytes().all(is_of_query));
+        if own_query.is_some_and(|query| query.iter().any(bad)) {
+            return Err(PolicyError::Rewrite("a query with characters that none can have".into()));
+        }
+        Ok(Self {
+            pattern,
+            path: path.clone(),
+            query: query.clone(),
+            redirects: *redirects,
+            forwarded_prefix: forwarded_prefix.clone(),
+        })
+    }
+
+    /// What becomes of a request. `target` is what the client sent, `path` its path, normalised. `None` where the
+    /// expression does not match: then nothing changes. An error where the result is nothing that can be sent.
+    pub fn apply(&self, target: &str, path: &str) -> Result<Option<Rewritten>, NoTarget> {
+        let (raw_path, query) = match target.split_once('?') {
+            Some((path, query)) => (path, Some(query)),
+            None => (target, None),
+        };
+        let captures = match &self.pattern {
+            Some(pattern) => match pattern.captures(path) {
+                Some(captures) => Some(captures),
+                None => return Ok(None),
+            },
+            None => None,
+        };
+        // A path that is no UTF-8 was matched with a stand-in for what cannot be read; what goes on is what came.
+        let bytes = match path.contains(char::REPLACEMENT_CHARACTER) {
+            true => Some(normal_bytes(raw_path).map_err(|_| NoTarget)?),
+            false => None,
+        };
+        let groups = Groups { captures: captures.as_ref(), bytes: bytes.as_deref() };
+        let mut text = String::with_capacity(target.len() + 16);
+        let coded = raw_path.contains(['%', '+']);
+        match self.redirects {
+            // As nginx quotes a Location.
+            true => groups.expand(&self.path, &mut text, |part, out| match coded {
+                true => escape(part, out, is_plain_in_query),
+                false => escape(part, out, is_of_query),
+            }),
+            false => {
+                let mut path = Vec::with_capacity(target.len());
+                groups.expand_bytes(&self.path, &mut path);
+                if path.first() != Some(&b'/') {
+                    text.push('/');
+                }
+                escape(&path, &mut text, is_plain_in_path);
+            }
+        }
+        let mut separator = '?';
+        if let RewriteQuery::Replace { query: own, append: _ } = &self.query {
+            let start = text.len();
+            text.push(separator);
+            groups.expand(own, &mut text, |part, out| match coded {
+                true => escape(part, out, is_plain_in_query),
+                false => escape(part, out, is_of_query),
+            });
+            match text.len() == start + 1 {
+                true => text.truncate(start),
+                false => separator = '&',
+            }
+        }
+        let appends = !matches!(self.query, RewriteQuery::Replace { append: false, .. });
+        if let Some(query) = query.filter(|_| appends) {
+            text.push(separator);
+            text.push_str(query);
+        }
+        if self.redirects {
+            return Ok(Some(Rewritten::Location(text)));
+        }
+        let forwarded_prefix = match &self.forwarded_prefix {
+            Some(template) => {
+                let mut prefix = Vec::new();
+                groups.expand_bytes(template, &mut prefix);
+                Some(HeaderValue::try_from(prefix).map_err(|_| NoTarget)?)
+            }
+            None => None,
+        };
+        let target = Target::new(text).ok_or(NoTarget)?;
+        Ok(Some(Rewritten::Outgoing(Outgoing { target, forwarded_prefix })))
+    }
+}
+
+/// A rewritten request that no head can carry. It gets 400, because only what the client sent can have made it so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoTarget;
+
+/// What the expression has found.
+struct Groups<'a> {
+    captures: Option<&'a Captures<'a>>,
+    /// The path as bytes, where it is no UTF-8.
+    bytes: Option<&'a [u8]>,
+}
+
+impl Groups<'_> {
+    fn get(&self, group: usize) -> &[u8] {
+        let Some(found) = self.captures.and_then(|captures| captures.get(group)) else { return &[] };
+        match self.bytes {
+            Some(bytes) => original(bytes, found.start(), found.end()),
+            None => found.as_str().as_bytes(),
+        }
+    }
+
+    fn expand_bytes(&self, template: &[RewritePart], out: &mut Vec<u8>) {
+        for part in template {
+            match part {
+                RewritePart::Text(text) => out.extend_from_slice(text.as_bytes()),
+                RewritePart::Group(group) => out.extend_from_slice(self.get(*group)),
+            }
+        }
+    }
+
+    fn expand(&self, template: &[RewritePart], out: &mut String, escape: impl Fn(&[u8], &mut String)) {
+        for part in template {
+            match part {
+                RewritePart::Text(text) => out.push_str(text),
+                RewritePart::Group(group) => escape(self.get(*group), out),
+            }
+        }
+    }
+}
+
+/// The bytes that two places in their lossy reading stand for.
+fn original(bytes: &[u8], start: usize, end: usize) -> &[u8] {
+    let place = |wanted: usize| {
+        let (mut lossy, mut real) = (0, 0);
+        for chunk in bytes.utf8_chunks() {
+            if wanted <= lossy + chunk.valid().len() {
+                return real + (wanted - lossy);
+            }
+            lossy += chunk.valid().len();
+            real += chunk.valid().len();
+            if !chunk.invalid().is_empty() {
+                lossy += char::REPLACEMENT_CHARACTER.len_utf8();
+                real += chunk.invalid().len();
+            }
+        }
+        real
+    };
+    bytes.get(place(start)..place(end)).unwrap_or_default()
+}
+
+fn escape(bytes: &[u8], out: &mut String, is_plain: impl Fn(u8) -> bool) {
+    const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    for byte in bytes {
+        match is_plain(*byte) {
+            true => out.push(char::from(*byte)),
+            false => {
+                out.push('%');
+                out.push(char::from(HEX[usize::from(byte >> 4)]));
+                out.push(char::from(HEX[usize::from(byte & 15)]));
+            }
+        }
+    }
+}
+
+/// What nginx does not escape in a path that it has changed.
+fn is_plain_in_path(byte: u8) -> bool {
+    matches!(byte, b'!'..=b'~') && !b"\"#%<>?\\^`{|}".contains(&byte)
+}
+
+/// What nginx does not escape of a path that becomes part of a query.
+fn is_plain_in_query(byte: u8) -> bool {
+    is_plain_in_path(byte) && !b"&+;".contains(&byte)
+}
+
+/// What can stand in a query at all.
+fn is_of_query(byte: u8) -> bool {
+    is_plain_in_path(byte) || b"%?".contains(&byte)
+}
+
+#[cfg(test)]
+#[path = "rewrite/tests.rs"]
+mod tests;

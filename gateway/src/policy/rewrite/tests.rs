@@ -1,0 +1,148 @@
+use proptest::prelude::*;
+use sluice_config::RewritePart::{Group, Text};
+
+use super::*;
+use crate::message::edit::HeadMut;
+use crate::router::normalise;
+
+fn plain(pattern: &str, path: &[RewritePart]) -> sluice_config::Rewrite {
+    sluice_config::Rewrite {
+        pattern: Some(pattern.into()),
+        path: path.to_vec(),
+        query: RewriteQuery::Keep,
+        redirects: false,
+        forwarded_prefix: None,
+    }
+}
+
+fn rewritten(rewrite: &sluice_config::Rewrite, target: &str) -> Option<String> {
+    let path = target.split_once('?').map_or(target, |(path, _)| path);
+    let rewrite = Rewrite::compile(rewrite).unwrap();
+    match rewrite.apply(target, &normalise(path).unwrap()).unwrap()? {
+        Rewritten::Outgoing(outgoing) => Some(outgoing.target.as_str().to_owned()),
+        Rewritten::Location(location) => Some(location),
+    }
+}
+
+#[test]
+fn groups_go_into_the_new_path_and_the_query_stays() {
+    let rewrite = plain("(?i)/something(/|$)(.*)", &[Text("/".into()), Group(2)]);
+    for (target, expected) in [
+        ("/something", "/"),
+        ("/something/", "/"),
+        ("/something/new", "/new"),
+        ("/SomeThing/New?x=/something/y", "/New?x=/something/y"),
+        ("/something/a//b/../c", "/a/c"),
+        ("/something/?", "/?"),
+    ] {
+        assert_eq!(rewritten(&rewrite, target).as_deref(), Some(expected), "{target}");
+    }
+    assert_eq!(rewritten(&rewrite, "/other"), None, "nothing is changed where nothing matches");
+}
+
+#[test]
+fn what_was_decoded_is_escaped_again_as_nginx_does_it() {
+    let rewrite = plain("(?i)/a/(.*)", &[Text("/b/".into()), Group(1)]);
+    for (target, expected) in [
+        ("/a/x%20y", "/b/x%20y"),
+        ("/a/x%2Fy", "/b/x/y"),
+        ("/a/x%252Fy", "/b/x%252Fy"),
+        ("/a/%3Fq=1", "/b/%3Fq=1"),
+        ("/a/%23", "/b/%23"),
+        ("/a/x%0d%0aHost:%20h", "/b/x%0D%0AHost:%20h"),
+        ("/a/caf%C3%A9", "/b/caf%C3%A9"),
+        ("/a/%ff%fe/%c3%a9", "/b/%FF%FE/%C3%A9"),
+        ("/a/%E2%82x", "/b/%E2%82x"),
+        ("/a/%22%3C%3E%5C%5E%60%7B%7C%7D%7F", "/b/%22%3C%3E%5C%5E%60%7B%7C%7D%7F"),
+        ("/a/+;&=@:!$'(),*~-._", "/b/+;&=@:!$'(),*~-._"),
+        ("/a/x%61", "/b/xa"),
+        ("/a/x?q=%2F+\u{e9}", "/b/x?q=%2F+\u{e9}"),
+    ] {
+        assert_eq!(rewritten(&rewrite, target).as_deref(), Some(expected), "{target}");
+    }
+}
+
+#[test]
+fn a_group_without_a_part_in_the_match_is_empty_and_a_path_has_a_slash() {
+    let rewrite = plain("(?i)/a(/x)?(.*)", &[Group(1), Group(2)]);
+    assert_eq!(rewritten(&rewrite, "/a").as_deref(), Some("/"));
+    assert_eq!(rewritten(&rewrite, "/a/x/y").as_deref(), Some("/x/y"));
+    assert_eq!(rewritten(&rewrite, "/abc").as_deref(), Some("/bc"));
+}
+
+#[test]
+fn a_template_without_groups_needs_no_expression() {
+    let rewrite = sluice_config::Rewrite { pattern: None, ..plain("", &[Text("/new".into())]) };
+    assert_eq!(rewritten(&rewrite, "/any/where?x").as_deref(), Some("/new?x"));
+}
+
+#[test]
+fn a_query_of_the_template_comes_before_that_of_the_client() {
+    let mut rewrite = plain("(?i)/a/(.*)", &[Text("/b".into())]);
+    let query = vec![Text("p=".into()), Group(1)];
+    rewrite.query = RewriteQuery::Replace { query: query.clone(), append: true };
+    assert_eq!(rewritten(&rewrite, "/a/x").as_deref(), Some("/b?p=x"));
+    assert_eq!(rewritten(&rewrite, "/a/x?y=1").as_deref(), Some("/b?p=x&y=1"));
+    assert_eq!(rewritten(&rewrite, "/a/x%26y%20z").as_deref(), Some("/b?p=x%26y%20z"));
+    assert_eq!(rewritten(&rewrite, "/a/x&y").as_deref(), Some("/b?p=x&y"));
+    rewrite.query = RewriteQuery::Replace { query, append: false };
+    assert_eq!(rewritten(&rewrite, "/a/x?y=1").as_deref(), Some("/b?p=x"));
+    rewrite.query = RewriteQuery::Replace { query: Vec::new(), append: false };
+    assert_eq!(rewritten(&rewrite, "/a/x?y=1").as_deref(), Some("/b"));
+}
+
+#[test]
+fn a_url_is_where_the_client_is_sent() {
+    let mut rewrite = plain("(?i)/a/(.*)", &[Text("https://other.example/".into()), Group(1)]);
+    rewrite.redirects = true;
+    assert_eq!(rewritten(&rewrite, "/a/x%20y?z").as_deref(), Some("https://other.example/x%20y?z"));
+}
+
+#[test]
+fn the_prefix_is_told_only_with_a_value() {
+    for (group, expected) in [(1, Some("/a")), (2, None)] {
+        let mut rewrite = plain("(?i)(/a)(/x)?/(.*)", &[Text("/".into()), Group(3)]);
+        rewrite.forwarded_prefix = Some(vec![Group(group)]);
+        let rewrite = Rewrite::compile(&rewrite).unwrap();
+        let Ok(Some(Rewritten::Outgoing(outgoing))) = rewrite.apply("/a/y", "/a/y") else { panic!() };
+        let mut head = http::Request::new(());
+        head.fields().insert("x-forwarded-prefix", HeaderValue::from_static("/of/the/client"));
+        outgoing.apply(&mut Edit::new(&mut head));
+        assert_eq!(head.uri(), "/y");
+        let prefix = head.headers().get("x-forwarded-prefix").map(|value| value.to_str().unwrap());
+        assert_eq!(prefix, expected);
+    }
+}
+
+#[test]
+fn what_cannot_be_carried_out_is_refused() {
+    for rewrite in [
+        plain("(?i)/a(", &[]),
+        plain("(?i)/a", &[Group(1)]),
+        sluice_config::Rewrite { pattern: None, ..plain("", &[Group(1)]) },
+        plain("(?i)/x{1000}{1000}{1000}", &[]),
+    ] {
+        assert!(matches!(Rewrite::compile(&rewrite), Err(PolicyError::Rewrite(_))), "{rewrite:?}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_client_reaches_beyond_its_target(path in "/a/[ -~]{0,20}", encoded in prop::collection::vec(any::<u8>(), 0..8)) {
+        let encoded: String = encoded.iter().map(|byte| format!("%{byte:02x}")).collect();
+        let target = path.replace(['?', '#', ' '], "") + &encoded;
+        let rewrite = Rewrite::compile(&plain("(?i)/a/(.*)", &[Text("/b/".into()), Group(1)])).unwrap();
+        if let Ok(normal) = normalise(&target)
+            && let Ok(Some(Rewritten::Outgoing(outgoing))) = rewrite.apply(&target, &normal)
+        {
+            let text = outgoing.target.as_str();
+            prop_assert!(text.is_ascii() && !text.contains(['?', '#', ' ']));
+            // What the endpoint reads is what was matched.
+            let read: Vec<u8> = normal_bytes(text).map(|bytes| bytes.into_owned()).unwrap();
+            let matched = normal_bytes(&target).unwrap().into_owned();
+            if let Some(rest) = matched.strip_prefix(b"/a/").filter(|rest| !rest.contains(&b'\n')) {
+                prop_assert_eq!(read.strip_prefix(b"/b/"), Some(rest));
+            }
+        }
+    }
+}
