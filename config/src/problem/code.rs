@@ -86,6 +86,9 @@ codes! {
     HostInvalid: OwnFault = "The host of a rule is none that an Ingress may have.";
     HostClosed: Conflict = "Another object on the same host closes all of it.";
     PathInvalid: OwnFault = "A path is none that a request can have.";
+    ExpressionInvalid: NotServed = "A path is a regular expression that cannot be read.";
+    RewriteInvalid: OwnFault = "A path cannot be rewritten as its Ingress asks.";
+    SessionPathMissing: OwnFault = "Paths are expressions, and nothing says for which path a session cookie is.";
     PathUnusual: OwnFault = "A path of type Exact or Prefix has unusual characters.";
     PathConflict: Conflict = "An older object has the same path of the same host.";
     DefaultBackendConflict: Conflict = "An older object has the default backend of the same host.";

@@ -44,6 +44,8 @@ use crate::store::Ingress;
 
 pub use affinity::Affinity;
 pub use basic_auth::Auth;
+pub(crate) use rewrite::compile;
+pub use rewrite::{RewriteFault, Rewriting};
 
 /// What the annotations of an Ingress say, typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +60,8 @@ pub struct Settings {
     pub protocol: UpstreamProtocol,
     /// Sticky sessions.
     pub affinity: Affinity,
+    /// Paths as expressions, and other paths for the endpoints.
+    pub rewriting: Rewriting,
     /// Names and passwords.
     pub auth: Auth,
 }
@@ -83,6 +87,7 @@ impl Default for Settings {
             protocol: UpstreamProtocol::Http,
             affinity: Affinity::default(),
             auth: Auth::default(),
+            rewriting: Rewriting::default(),
         }
     }
 }
@@ -156,7 +161,7 @@ pub enum Verdict {
 pub(crate) const REJECTED: u16 = 404;
 
 /// Status of routes that ask for something which cannot be done.
-const UNABLE: u16 = 503;
+pub(crate) const UNABLE: u16 = 503;
 
 /// What the annotations of an Ingress amount to.
 pub struct Parsed {

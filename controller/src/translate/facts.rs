@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use sluice_config::{
     Balance, Code, Deny, HostKey, HostPattern, HttpsRedirect, Keyed, NamespacedName, ObjectRef, Policies,
-    Problem, ResourceKey, UpstreamProtocol,
+    Problem, ResourceKey, Rewrite, UpstreamProtocol,
 };
 
-use super::annotations::{self, Affinity, Gates, REJECTED, Verdict};
+use super::annotations::{self, Affinity, Gates, REJECTED, RewriteFault, Rewriting, Verdict};
 use super::claim::ClaimKind;
 use super::class::{self, Selection};
 use super::host;
@@ -39,8 +39,9 @@ pub(crate) struct Facts {
     pub(crate) closes_hosts: Option<Arc<str>>,
     /// What is spoken to its endpoints.
     pub(crate) protocol: UpstreamProtocol,
-    /// Whether the paths are meant as regular expressions, which is not served yet.
+    /// Whether the paths of a closed Ingress can be meant as regular expressions.
     pub(crate) regex: bool,
+    rewriting: Option<Box<Rewriting>>,
     has_default_backend: bool,
     policies: Arc<Policies>,
     affinity: Option<Box<Affinity>>,
@@ -93,6 +94,7 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> Output {
     };
     let settings = parsed.settings;
     let needs = settings.needs().map(|(key, name)| (key, annotations::field(prefix, name).into())).collect();
+    let rewriting = Some(settings.rewriting).filter(|rewriting| deny.is_none() && !rewriting.is_idle());
     let policies = Policies {
         deny,
         https_redirect: settings.https_redirect,
@@ -113,11 +115,13 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> Output {
         closes_hosts: parsed.closes_hosts,
         protocol: settings.protocol,
         regex,
+        rewriting: rewriting.map(Box::new),
         has_default_backend,
         policies,
         affinity,
         needs,
     };
+    problems.extend(facts.without_session_path(&object, prefix));
     (Some(facts), problems)
 }
 
@@ -157,25 +161,63 @@ impl Facts {
         self.misnamed.contains(&rule)
     }
 
+    /// Whether it makes all paths of a host regular expressions.
+    pub(crate) fn makes_expressions(&self, pattern: &HostPattern) -> bool {
+        let Some(rewriting) = &self.rewriting else { return false };
+        self.rules_of(pattern).iter().any(|rule| {
+            let paths = self.ingress.rules[*rule as usize].paths.iter().flatten();
+            paths.into_iter().any(|path| rewriting.makes_expressions(&path.path))
+        })
+    }
+
+    /// What a path becomes on its way to an endpoint.
+    pub(crate) fn rewrite(&self, path: &str) -> Result<Option<Rewrite>, RewriteFault> {
+        self.rewriting.as_ref().map_or(Ok(None), |rewriting| rewriting.for_path(path))
+    }
+
+    /// Where `/` of its hosts is redirected to.
+    pub(crate) fn app_root(&self) -> Option<&Arc<str>> {
+        self.rewriting.as_ref()?.app_root.as_ref()
+    }
+
+    /// No browser sends a cookie back whose path is an expression.
+    fn without_session_path(&self, object: &ObjectRef, prefix: &str) -> Option<Problem> {
+        self.affinity.as_ref()?;
+        self.hosts.iter().any(|(host, _)| self.makes_expressions(host)).then(|| {
+            warning(
+                Code::SessionPathMissing,
+                object,
+                format!("metadata.annotations[{prefix}/session-cookie-path]"),
+                "is not given, and the paths are regular expressions, so the session cookie holds for all paths of \
+                 the host",
+                "say for which path the cookie is",
+            )
+        })
+    }
+
     /// The policies of a rule that is closed by itself, with the reason `field: reason`.
-    pub(crate) fn policies_of_closed(&self, field: &str, reason: &str) -> Arc<Policies> {
+    pub(crate) fn policies_of_closed(&self, field: &str, reason: &str, status: u16) -> Arc<Policies> {
         if self.closed().is_some() {
             return self.policies.clone();
         }
         let object = ObjectRef { kind: "Ingress".into(), name: self.ingress.name.clone() };
         let reason = because(&object, field, reason);
-        let deny = Some(Deny { status: REJECTED, reason });
+        let deny = Some(Deny { status, reason });
         Arc::new(Policies { deny, ..(*self.policies).clone() })
     }
 
     /// The policies of a rule with this path.
     pub(crate) fn policies(&self, path: &str) -> Arc<Policies> {
         match &self.affinity {
-            Some(affinity) if path != "/" => {
+            Some(affinity) if path != "/" && !self.has_expression(path) => {
                 Arc::new(Policies { affinity: affinity.for_path(path), ..(*self.policies).clone() })
             }
             _ => self.policies.clone(),
         }
+    }
+
+    fn has_expression(&self, path: &str) -> bool {
+        self.rewriting.as_ref().is_some_and(|rewriting| rewriting.makes_expressions(path))
     }
 
     /// The policies where the Ingress is the catch-all: there it redirects nothing to https, since the hosts
@@ -272,7 +314,8 @@ impl Claims {
                         object,
                         format!("spec.rules[{index}].http.paths[{at}].path"),
                         format!("{:?} has characters beyond letters, digits and . _ - /", path.path),
-                        "it is compared as it stands with decoded request paths; check that this is meant",
+                        "give an expression the pathType ImplementationSpecific; any other path is compared as it stands with \
+                         decoded request paths, so check that this is meant",
                     ));
                 }
             }

@@ -2,8 +2,9 @@
 //!
 //! The oldest Ingress wins a path that two of them ask for, also when it is closed. The order of the rules is
 //! decided here and nowhere else: exact paths first, then the longest path, and of one path Exact before Prefix.
+//! Where an Ingress asks for regular expressions, all paths of the host are such, in the order of their lengths.
 //! What is closed is claimed as widely as it can have been meant: paths as regular expressions where an Ingress
-//! asks for them, further names of a host where nobody has a rule for them.
+//! can have asked for them, further names of a host where nobody has a rule for them.
 
 mod paths;
 mod tls;
@@ -12,10 +13,10 @@ use std::sync::{Arc, LazyLock};
 
 use sluice_config::{
     Action, Backend, Code, Deny, GroupId, Host, HostKey, HostPattern, ListenerId, Match, ObjectRef, Origin,
-    Policies, Problem, Rule, WeightedBackend,
+    PathMatch, Policies, Problem, Redirect, RedirectPath, Rule, WeightedBackend,
 };
 
-use super::annotations::REJECTED;
+use super::annotations::{REJECTED, UNABLE};
 use super::backend::{Reference, Uses};
 use super::claim::ClaimKind;
 use super::facts::Facts;
@@ -59,6 +60,9 @@ pub(crate) fn compute(view: &View<'_>, key: &HostKey) -> Output {
     }
     let mut builder = Builder { view, uses: Uses::default(), problems: Vec::new() };
     let mut rules = builder.paths(pattern, &claimants);
+    if let Some(root) = Builder::app_root(&claimants, &rules) {
+        rules.insert(0, root);
+    }
     if let Some(rest) = builder.rest(pattern, &claimants, &rules) {
         rules.push(rest);
     }
@@ -99,19 +103,24 @@ impl Builder<'_, '_> {
     /// The rules that Ingresses spell out, in order.
     fn paths(&mut self, pattern: &HostPattern, claimants: &[&Arc<Facts>]) -> Vec<Rule> {
         let mut table = Table::default();
-        // One Ingress that asks for regular expressions makes all paths of the host such.
-        let regex = claimants.iter().any(|facts| facts.regex);
+        // One Ingress that asks for regular expressions makes all paths of the host such. One that is closed does so
+        // for what is closed alone.
+        let expressions = claimants.iter().any(|facts| facts.makes_expressions(pattern));
+        let closed_too = claimants.iter().any(|facts| facts.regex);
         for facts in claimants {
-            // What is closed is so as it stands, and as an expression too.
-            let regex = regex && facts.closed().is_some();
+            let reading = match expressions {
+                true => Reading::Expressions,
+                false if closed_too && facts.closed().is_some() => Reading::Both,
+                false => Reading::Plain,
+            };
             for &rule in facts.rules_of(pattern) {
                 let paths = facts.ingress.rules[rule as usize].paths.as_deref().unwrap_or_default();
                 for (index, path) in (0u32..).zip(paths) {
-                    self.path(&mut table, pattern, facts, (rule, index), path, regex);
+                    self.path(&mut table, pattern, facts, (rule, index), path, reading);
                 }
             }
         }
-        table.into_rules()
+        table.into_rules(expressions)
     }
 
     fn path(
@@ -121,11 +130,13 @@ impl Builder<'_, '_> {
         facts: &Facts,
         (rule, index): (u32, u32),
         path: &IngressPath,
-        regex: bool,
+        reading: Reading,
     ) {
         let object = object_ref(facts);
         let field = || format!("spec.rules[{rule}].http.paths[{index}]");
-        let (text, fault) = meant_path(&path.path, facts.regex);
+        let asks = facts.regex || facts.makes_expressions(pattern);
+        let (text, fault) = meant_path(&path.path, asks);
+        let mut closed = None;
         if let Some((reason, remedy)) = fault {
             let message =
                 format!("{:?} {reason}; {text} answers {REJECTED} until it is corrected", path.path);
@@ -136,14 +147,9 @@ impl Builder<'_, '_> {
                 message,
                 remedy,
             ));
+            closed = Some(facts.policies_of_closed(&format!("{}.path", field()), reason, REJECTED));
         }
-        let mut places = vec![Place::plain(text.clone(), path.path_type)];
-        if regex && path.path_type == PathType::Exact {
-            // An expression has no end of its own.
-            places.push(Place::plain(text.clone(), PathType::Prefix));
-        }
-        let taken = places.iter().filter_map(|place| table.taken(place)).next_back();
-        let expression_is_taken = places.last().is_some_and(|place| table.taken(place).is_some());
+        let (places, taken) = places(table, facts, path, &text, asks, reading);
         if let Some(winner) = taken {
             let origin = &winner.origin;
             let is_closed = if winner.policies.deny.is_some() { " and is closed" } else { "" };
@@ -161,7 +167,6 @@ impl Builder<'_, '_> {
                 remedy,
             ));
         }
-        places.retain(|place| table.taken(place).is_none());
         if places.is_empty() {
             return;
         }
@@ -173,25 +178,78 @@ impl Builder<'_, '_> {
             balance: facts.balance(),
         };
         let backend = reference.resolve(self.view, &mut self.uses, &mut self.problems);
-        let policies = match fault {
-            Some((reason, _)) => facts.policies_of_closed(&format!("{}.path", field()), reason),
+        let policies = match closed {
+            Some(policies) => policies,
             None if facts.is_misnamed(rule) => {
-                facts.policies_of_closed(&format!("spec.rules[{rule}].host"), MISNAMED)
+                facts.policies_of_closed(&format!("spec.rules[{rule}].host"), MISNAMED, REJECTED)
             }
-            None => self.guarded(facts, facts.policies(&path.path)),
+            None if facts.closed().is_some() => facts.policies(&path.path),
+            None => {
+                let policies = self.open_path(&object, &field(), facts, &path.path, asks);
+                self.guarded(facts, policies)
+            }
         };
         let origin = origin(facts, rule, index, text);
-        let mut put = |place, matches| {
+        for (place, matches) in places {
             table.put(place, matches, forward(backend.clone()), policies.clone(), origin.clone());
+        }
+    }
+
+    /// The policies of a path that is not closed so far. One that cannot be read, or not be rewritten, is.
+    fn open_path(
+        &mut self,
+        object: &ObjectRef,
+        field: &str,
+        facts: &Facts,
+        path: &str,
+        asks: bool,
+    ) -> Arc<Policies> {
+        let field = format!("{field}.path");
+        if let Some(reason) = asks.then(|| paths::unreadable(path)).flatten() {
+            let reason = format!("{path:?} is a regular expression that cannot be read ({reason})");
+            let message = format!("{reason}; what it can mean answers {UNABLE} until it is corrected");
+            let remedy = "write an expression without look-around and back-references, or several paths";
+            self.problems.push(error(Code::ExpressionInvalid, object, field.clone(), message, remedy));
+            return facts.policies_of_closed(&field, &reason, UNABLE);
+        }
+        match facts.rewrite(path) {
+            Ok(None) => facts.policies(path),
+            Ok(rewrite) => Arc::new(Policies { rewrite, ..(*facts.policies(path)).clone() }),
+            Err(fault) => {
+                let message = format!("{fault}; it answers {UNABLE} until one of the two is corrected");
+                let remedy =
+                    "put the group into the path, such as /app(/|$)(.*) for $2, or take it out of the target";
+                self.problems.push(error(Code::RewriteInvalid, object, field.clone(), message, remedy));
+                facts.policies_of_closed(&field, &fault.to_string(), UNABLE)
+            }
+        }
+    }
+
+    /// `app-root` of the first path in order whose Ingress has one, for the whole host, as in ingress-nginx.
+    fn app_root(claimants: &[&Arc<Facts>], rules: &[Rule]) -> Option<Rule> {
+        if claimants.iter().all(|facts| facts.app_root().is_none()) {
+            return None;
+        }
+        let (facts, path) = rules.iter().find_map(|rule| {
+            let facts = claimants.iter().find(|facts| facts.ingress.name == rule.origin.object.name)?;
+            Some((facts, facts.app_root()?))
+        })?;
+        let redirect = Redirect {
+            status: 302,
+            scheme: None,
+            host: None,
+            port: None,
+            path: RedirectPath::ReplaceAll(path.clone()),
         };
-        for place in places {
-            let matches = place.to_match();
-            put(place, matches);
-        }
-        if regex && !expression_is_taken {
-            let (place, matches) = paths::expression(slashed(&path.path));
-            put(place, matches);
-        }
+        let root: Arc<str> = "/".into();
+        Some(Rule {
+            matches: Match::path(PathMatch::Exact(root.clone())),
+            action: Action::Redirect(redirect),
+            // It tells nothing, so that nothing protects it; ingress-nginx redirects before all checks too.
+            policies: Arc::default(),
+            filters: Vec::new(),
+            origin: origin(facts, 0, 0, root),
+        })
     }
 
     /// The policies of a rule of an Ingress. Where a Secret or ConfigMap that they need cannot be used, the rule is
@@ -280,6 +338,58 @@ impl Builder<'_, '_> {
     }
 }
 
+/// How the paths of an Ingress are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reading {
+    /// As they stand.
+    Plain,
+    /// As they stand, and as expressions: what is closed, where something that is closed asks for expressions.
+    Both,
+    /// As expressions, because somebody on the host asks for that.
+    Expressions,
+}
+
+/// Where a path stands, and what it matches there; and who has a part of that already.
+fn places<'t>(
+    table: &'t Table,
+    facts: &Facts,
+    path: &IngressPath,
+    text: &Arc<str>,
+    asks: bool,
+    reading: Reading,
+) -> (Vec<(Place, PathMatch)>, Option<&'t Rule>) {
+    let plain = |path_type| {
+        let place = Place::plain(text.clone(), path_type);
+        let matches = place.to_match();
+        (place, matches)
+    };
+    let is_closed = facts.closed().is_some();
+    if reading == Reading::Expressions {
+        let expression = paths::on_host_of_expressions(text, asks || is_closed);
+        if let Some(winner) = table.taken(&expression.0) {
+            return (Vec::new(), Some(winner));
+        }
+        let mut places = vec![expression];
+        // What is closed is so as it stands, too.
+        places.extend(
+            is_closed.then(|| plain(PathType::Prefix)).filter(|(place, _)| table.taken(place).is_none()),
+        );
+        return (places, None);
+    }
+    let mut places = vec![plain(path.path_type)];
+    if reading == Reading::Both && path.path_type == PathType::Exact {
+        // An expression has no end of its own.
+        places.push(plain(PathType::Prefix));
+    }
+    let taken = places.iter().filter_map(|(place, _)| table.taken(place)).next_back();
+    let expression_is_taken = places.last().is_some_and(|(place, _)| table.taken(place).is_some());
+    places.retain(|(place, _)| table.taken(place).is_none());
+    if reading == Reading::Both && !places.is_empty() && !expression_is_taken {
+        places.push(paths::expression(slashed(&path.path)));
+    }
+    (places, taken)
+}
+
 fn slashed(path: &str) -> Arc<str> {
     if path.starts_with('/') { path.into() } else { format!("/{path}").into() }
 }
@@ -307,7 +417,7 @@ fn policies_of_rest(facts: &Facts, pattern: &HostPattern) -> Arc<Policies> {
         [first, others @ ..]
             if facts.is_misnamed(*first) && others.iter().all(|rule| facts.is_misnamed(*rule)) =>
         {
-            facts.policies_of_closed(&format!("spec.rules[{first}].host"), MISNAMED)
+            facts.policies_of_closed(&format!("spec.rules[{first}].host"), MISNAMED, REJECTED)
         }
         _ => facts.policies("/"),
     }
@@ -318,7 +428,7 @@ const MISNAMED: &str = "is no host of an Ingress";
 fn rest_rule(action: Action, policies: Arc<Policies>, facts: &Facts) -> Rule {
     let path: Arc<str> = "/".into();
     let origin = origin(facts, 0, 0, path.clone());
-    let matches = Match::path(sluice_config::PathMatch::Prefix(path));
+    let matches = Match::path(PathMatch::Prefix(path));
     Rule { matches, action, policies, filters: Vec::new(), origin }
 }
 

@@ -38,6 +38,8 @@ pub enum Value {
     Float,
     /// Any text.
     Text,
+    /// A path, or a URL, with captures: letters, digits and `- . _ ~ / : $`.
+    CapturePath,
     /// Texts between commas.
     List,
     /// One of these, in any case.
@@ -68,6 +70,7 @@ impl Value {
             Self::Time => format!("a time such as 240s or 1h30m, from 0 to {LARGEST}s"),
             Self::Float => "a number from 0 to 1".into(),
             Self::Text => "text".into(),
+            Self::CapturePath => "letters, digits and - . _ ~ / : $".into(),
             Self::List => "texts between commas".into(),
             Self::OneOf(options) => format!("one of {}", options.join(", ")),
             Self::Words(options) => format!("any of {}, between blanks", options.join(", ")),
@@ -96,6 +99,7 @@ impl Value {
             Self::Size => size(text).is_ok(),
             Self::Time => time(text).is_ok(),
             Self::Float => text.parse().is_ok_and(|number: f64| (0.0..=1.0).contains(&number)),
+            Self::CapturePath => text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._~/:$".contains(&b)),
             Self::Text | Self::List => !text.contains(['\r', '\n']),
             Self::OneOf(options) => one_of(options, text).is_ok(),
             Self::Words(options) => text.split_whitespace().all(|word| options.contains(&word)),
@@ -113,7 +117,8 @@ impl Value {
         match self {
             Self::Int | Self::Count | Self::Positive | Self::Within(..) | Self::Seconds => true,
             Self::Buffers | Self::Size | Self::Time | Self::Float => true,
-            Self::Bool | Self::Switch | Self::Text | Self::List | Self::OneOf(_) => false,
+            Self::Bool | Self::Switch | Self::Text | Self::CapturePath => false,
+            Self::List | Self::OneOf(_) => false,
             Self::Words(_) | Self::NextUpstream | Self::Addresses | Self::ObjectName => false,
         }
     }

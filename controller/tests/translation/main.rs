@@ -9,6 +9,7 @@ mod properties;
 mod references;
 mod refusals;
 mod review;
+mod rewrites;
 mod services;
 mod support;
 mod tls;

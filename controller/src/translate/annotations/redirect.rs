@@ -38,14 +38,6 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
     )
     .location(Risk::Low),
     Setting::not_yet(
-        "app-root",
-        Value::Text,
-        "",
-        NotYet::ChangesAnswers,
-        "Path that / is redirected to with 302.",
-    )
-    .location(Risk::Medium),
-    Setting::not_yet(
         "from-to-www-redirect",
         Value::Bool,
         "false",

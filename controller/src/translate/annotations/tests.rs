@@ -180,7 +180,7 @@ fn known_annotations_that_are_not_implemented_fail_closed() {
         ("auth-url", "http://auth"),
         ("limit-rps", "5"),
         ("auth-tls-secret", "default/ca"),
-        ("rewrite-target", "/$1"),
+        ("upstream-vhost", "b.example"),
         ("backend-protocol", "GRPC"),
     ] {
         let parsed = read(&[(name, value)]);

@@ -1,19 +1,22 @@
 //! The paths of one host: who has which, and in what order they are tried.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sluice_config::{Action, Match, Origin, PathMatch, Policies, Redirect, RedirectPath, Rule};
 
 use crate::store::PathType;
+use crate::translate::annotations::compile;
 
 /// Where a path stands: exact ones first, then the longest.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     kind: PathKind,
-    length: std::cmp::Reverse<usize>,
+    length: Reverse<usize>,
     form: Form,
-    path: Arc<str>,
+    /// As in ingress-nginx, where two expressions of one length may take the same request.
+    path: Reverse<Arc<str>>,
 }
 
 /// What decides among places of one length.
@@ -55,8 +58,12 @@ impl Table {
         self.0.insert(place, rule);
     }
 
-    /// The rules in order, with nginx's answer to `/foo` where only `/foo/` is there.
-    pub(super) fn into_rules(mut self) -> Vec<Rule> {
+    /// The rules in order, with nginx's answer to `/foo` where only `/foo/` is there. Where paths are expressions it has
+    /// none.
+    pub(super) fn into_rules(mut self, expressions: bool) -> Vec<Rule> {
+        if expressions {
+            return self.0.into_values().collect();
+        }
         let redirects: Vec<(Place, Rule)> = self
             .0
             .iter()
@@ -85,14 +92,14 @@ impl Place {
     }
 
     fn new(kind: PathKind, path: Arc<str>) -> Self {
-        Self { kind, length: std::cmp::Reverse(path.len()), form: Form::Plain, path }
+        Self { kind, length: Reverse(path.len()), form: Form::Plain, path: Reverse(path) }
     }
 
     /// The match for the path as it stands.
     pub(super) fn to_match(&self) -> PathMatch {
         match self.kind {
-            PathKind::Exact => PathMatch::Exact(self.path.clone()),
-            PathKind::Prefix => PathMatch::Prefix(self.path.clone()),
+            PathKind::Exact => PathMatch::Exact(self.path.0.clone()),
+            PathKind::Prefix => PathMatch::Prefix(self.path.0.clone()),
         }
     }
 }
@@ -103,8 +110,8 @@ impl Place {
 /// where that stands, so that it closes nothing of others that is more exact.
 pub(super) fn expression(path: Arc<str>) -> (Place, PathMatch) {
     let (form, length, matches) = match readable(&path) {
-        Some(whole) => (Form::Expression, path.len(), whole),
-        None => {
+        Ok(whole) => (Form::Expression, path.len(), whole),
+        Err(_) => {
             let plain = beginning(&path);
             let matches = match plain {
                 "" => "^".to_owned(),
@@ -113,14 +120,37 @@ pub(super) fn expression(path: Arc<str>) -> (Place, PathMatch) {
             (Form::Beginning, plain.len().max(1), matches)
         }
     };
-    let place = Place { kind: PathKind::Prefix, length: std::cmp::Reverse(length), form, path };
+    let place = Place { kind: PathKind::Prefix, length: Reverse(length), form, path: Reverse(path) };
     (place, PathMatch::Regex(matches.into()))
 }
 
-fn readable(path: &str) -> Option<String> {
+/// The place and the match for a path on a host whose paths are expressions. One that nobody has meant as such and
+/// that cannot be read is taken as it stands.
+pub(super) fn on_host_of_expressions(path: &Arc<str>, meant: bool) -> (Place, PathMatch) {
+    if **path == *"/" {
+        let place = Place {
+            kind: PathKind::Prefix,
+            length: Reverse(1),
+            form: Form::Expression,
+            path: Reverse(path.clone()),
+        };
+        return (place, PathMatch::Prefix(path.clone()));
+    }
+    if !meant && readable(path).is_err() {
+        let literal = format!("(?i)^{}", regex::escape(path));
+        return (Place::plain(path.clone(), PathType::Prefix), PathMatch::Regex(literal.into()));
+    }
+    expression(path.clone())
+}
+
+/// Why a path cannot be read as an expression.
+pub(super) fn unreadable(path: &str) -> Option<String> {
+    readable(path).err()
+}
+
+fn readable(path: &str) -> Result<String, String> {
     let whole = format!("(?i)^{path}");
-    // A limit well below that of the data plane, which holds for what a host's expressions come to together.
-    regex::RegexBuilder::new(&whole).size_limit(REGEX_LIMIT).build().is_ok().then_some(whole)
+    compile(&whole).map(|_| whole)
 }
 
 /// What every path begins with that the expression can mean.
@@ -161,8 +191,6 @@ fn has_alternatives(path: &str) -> bool {
     }
     false
 }
-
-const REGEX_LIMIT: usize = 256 << 10;
 
 /// The path that requests for this one are compared by, where that is another: they come with slashes merged
 /// and dot segments removed, so that no request ever has it as it stands.

@@ -1,0 +1,234 @@
+//! The text of `rewrite-target`: read once, and given the groups of each path that it is used with.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use sluice_config::{Rewrite, RewritePart, RewriteQuery, RewriteTemplate};
+
+/// Bytes that an expression may have when compiled; well below what the data plane allows.
+pub(crate) const EXPRESSION_LIMIT: usize = 256 << 10;
+
+/// A text with references to groups.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Text(Box<[Part]>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    Plain(Arc<str>),
+    Number(usize),
+    Name(Box<str>),
+}
+
+/// A target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Target {
+    path: Text,
+    /// Behind a question mark.
+    query: Option<Text>,
+    /// A question mark at its end leaves the client's query out.
+    appends: bool,
+    redirects: bool,
+}
+
+/// Why a path cannot be rewritten.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RewriteFault {
+    /// There is no such group.
+    #[error("rewrite-target or x-forwarded-prefix names ${group}, and the path {path:?} has no such group")]
+    NoGroup {
+        /// As it is named.
+        group: String,
+        /// The path.
+        path: String,
+    },
+    /// The path is no expression that can be read.
+    #[error("the path {path:?} is a regular expression that cannot be read: {reason}")]
+    Expression {
+        /// The path.
+        path: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Text {
+    /// Reads `$1`, `$name` and `${name}`.
+    pub(super) fn read(text: &str) -> Result<Self, String> {
+        let mut parts = Vec::new();
+        let mut rest = text;
+        while let Some((plain, behind)) = rest.split_once('$') {
+            if !plain.is_empty() {
+                parts.push(Part::Plain(plain.into()));
+            }
+            let (part, next) = Part::read(behind)
+                .ok_or_else(|| "has a $ without a group behind it, such as $1".to_owned())?;
+            parts.push(part);
+            rest = next;
+        }
+        if !rest.is_empty() {
+            parts.push(Part::Plain(rest.into()));
+        }
+        Ok(Self(parts.into()))
+    }
+
+    fn resolve(&self, groups: &Groups<'_>) -> Result<RewriteTemplate, RewriteFault> {
+        self.0.iter().map(|part| groups.resolve(part)).collect()
+    }
+
+    fn has_groups(&self) -> bool {
+        self.0.iter().any(|part| !matches!(part, Part::Plain(_)))
+    }
+}
+
+impl Part {
+    /// Reads what stands behind a `$`, and gives what comes after it. A number has one digit, as in nginx.
+    fn read(text: &str) -> Option<(Self, &str)> {
+        if let Some(braced) = text.strip_prefix('{') {
+            let (name, rest) = braced.split_once('}')?;
+            let (part, left) = Self::read(name)?;
+            return left.is_empty().then_some((part, rest));
+        }
+        if let Some(digit @ b'1'..=b'9') = text.bytes().next() {
+            return Some((Self::Number(usize::from(digit - b'0')), &text[1..]));
+        }
+        let length = text.bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'_').count();
+        (length > 0).then(|| (Self::Name(text[..length].into()), &text[length..]))
+    }
+}
+
+impl Target {
+    pub(super) fn read(text: &str) -> Result<Self, String> {
+        let redirects = ["http://", "https://"].iter().any(|scheme| text.starts_with(scheme));
+        let (text, appends) = match text.strip_suffix('?') {
+            Some(rest) => (rest, false),
+            None => (text, true),
+        };
+        let (path, query) = match text.split_once('?') {
+            Some((path, query)) => (path, Some(query)),
+            None => (text, None),
+        };
+        let odd = |text: &str| text.bytes().any(|b| !b.is_ascii_graphic() || b"\"#<>\\^`|".contains(&b));
+        if odd(text) {
+            return Err("has characters that no URL can have".to_owned());
+        }
+        Ok(Self { path: Text::read(path)?, query: query.map(Text::read).transpose()?, appends, redirects })
+    }
+
+    /// The rewriting of one path.
+    pub(super) fn resolve(&self, path: &str, prefix: Option<&Text>) -> Result<Rewrite, RewriteFault> {
+        let texts = [Some(&self.path), self.query.as_ref(), prefix];
+        let has_groups = texts.into_iter().flatten().any(Text::has_groups);
+        let pattern = has_groups.then(|| format!("(?i){path}"));
+        let groups = Groups::of(path, pattern.as_deref())?;
+        Ok(Rewrite {
+            path: self.path.resolve(&groups)?,
+            query: match (&self.query, self.appends) {
+                (None, true) => RewriteQuery::Keep,
+                (query, append) => RewriteQuery::Replace {
+                    query: query
+                        .as_ref()
+                        .map(|query| query.resolve(&groups))
+                        .transpose()?
+                        .unwrap_or_default(),
+                    append,
+                },
+            },
+            redirects: self.redirects,
+            forwarded_prefix: prefix.map(|prefix| prefix.resolve(&groups)).transpose()?,
+            pattern: pattern.map(Into::into),
+        })
+    }
+}
+
+/// The groups of a path.
+struct Groups<'a> {
+    path: &'a str,
+    count: usize,
+    named: HashMap<String, usize>,
+}
+
+impl<'a> Groups<'a> {
+    fn of(path: &'a str, pattern: Option<&str>) -> Result<Self, RewriteFault> {
+        let Some(pattern) = pattern else { return Ok(Self { path, count: 0, named: HashMap::new() }) };
+        let compiled =
+            compile(pattern).map_err(|reason| RewriteFault::Expression { path: path.to_owned(), reason })?;
+        let names = compiled.capture_names().enumerate();
+        let named = names.filter_map(|(at, name)| Some((name?.to_owned(), at))).collect();
+        Ok(Self { path, count: compiled.captures_len(), named })
+    }
+
+    fn resolve(&self, part: &Part) -> Result<RewritePart, RewriteFault> {
+        let missing = |group: String| RewriteFault::NoGroup { group, path: self.path.to_owned() };
+        match part {
+            Part::Plain(text) => Ok(RewritePart::Text(text.clone())),
+            Part::Number(number) if *number < self.count => Ok(RewritePart::Group(*number)),
+            Part::Number(number) => Err(missing(number.to_string())),
+            Part::Name(name) => match self.named.get(&**name) {
+                Some(number) => Ok(RewritePart::Group(*number)),
+                None => Err(missing(name.to_string())),
+            },
+        }
+    }
+}
+
+/// Compiles an expression, or says in a line why it cannot be.
+pub(crate) fn compile(pattern: &str) -> Result<regex::Regex, String> {
+    regex::RegexBuilder::new(pattern).size_limit(EXPRESSION_LIMIT).build().map_err(|error| match &error {
+        regex::Error::CompiledTooBig(_) => "it is too large".to_owned(),
+        _ => {
+            let text = error.to_string();
+            let last = text.lines().last().unwrap_or_default();
+            last.trim().trim_start_matches("error: ").to_owned()
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_config::RewritePart::{Group, Text as Plain};
+
+    use super::*;
+
+    fn resolve(target: &str, path: &str) -> Result<Rewrite, RewriteFault> {
+        Target::read(target).unwrap().resolve(path, None)
+    }
+
+    #[test]
+    fn groups_are_numbers_of_one_digit_or_names_of_the_path() {
+        let rewrite = resolve("/a/$2$10-$tail", "/x(/)(.*)(?<tail>y)").unwrap();
+        let expected = [Plain("/a/".into()), Group(2), Group(1), Plain("0-".into()), Group(3)];
+        assert_eq!(rewrite.path, expected);
+        assert_eq!(rewrite.pattern.as_deref(), Some("(?i)/x(/)(.*)(?<tail>y)"));
+        assert_eq!(resolve("${1}0", "/(.)").unwrap().path, [Group(1), Plain("0".into())]);
+        for bad in ["/$", "/$-", "/a b", "/a#b", "/${1", "/${1x}"] {
+            assert!(Target::read(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_target_without_groups_needs_nothing_of_its_path() {
+        let rewrite = resolve("/a", "/x(").unwrap();
+        assert_eq!((rewrite.pattern, rewrite.path), (None, vec![Plain("/a".into())]));
+    }
+
+    #[test]
+    fn a_group_that_the_path_lacks_is_a_fault() {
+        for (target, path) in [("/$1", "/x"), ("/$2", "/x(.*)"), ("/$host", "/x(.*)"), ("/$0", "/x(.*)")] {
+            let fault = resolve(target, path).unwrap_err();
+            assert!(fault.to_string().contains("no such group"), "{fault}");
+        }
+        let fault = resolve("/$1", "/x(?!y)(.*)").unwrap_err().to_string();
+        assert!(fault.contains("look-around"), "{fault}");
+    }
+
+    #[test]
+    fn a_query_is_set_and_that_of_the_client_comes_behind_it_unless_it_ends_with_a_question_mark() {
+        let query = |target| resolve(target, "/(.*)").unwrap().query;
+        assert_eq!(query("/a"), RewriteQuery::Keep);
+        let b = vec![Plain("b=".into()), Group(1)];
+        assert_eq!(query("/a?b=$1"), RewriteQuery::Replace { query: b.clone(), append: true });
+        assert_eq!(query("/a?b=$1?"), RewriteQuery::Replace { query: b, append: false });
+        assert_eq!(query("/a?"), RewriteQuery::Replace { query: Vec::new(), append: false });
+        assert!(resolve("https://b.example/$1", "/(.*)").unwrap().redirects);
+    }
+}

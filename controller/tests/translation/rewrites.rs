@@ -1,0 +1,218 @@
+//! Paths as regular expressions, rewriting, and the redirect of `/`.
+
+use serde_json::{Value, json};
+use sluice_config::{Action, Code, PathMatch, RedirectPath, RewritePart, RewriteQuery};
+use sluice_controller::Options;
+use sluice_controller::store::Kind;
+
+use crate::support::*;
+
+const WEB: &str = "web:http (http,round-robin)";
+const HOST: &str = "shop.example";
+
+fn with(name: &str, annotations: &[(&str, &str)], spec: Value) -> Value {
+    let prefixed =
+        |(name, value): &(&str, &str)| (format!("nginx.ingress.kubernetes.io/{name}"), json!(value));
+    annotated(name, Value::Object(annotations.iter().map(prefixed).collect()), spec)
+}
+
+/// Paths that are meant as expressions.
+fn expressions(paths: &[&str]) -> Value {
+    let mut spec = crate::support::paths(HOST, paths);
+    for path in spec["rules"][0]["http"]["paths"].as_array_mut().unwrap() {
+        path["pathType"] = "ImplementationSpecific".into();
+    }
+    spec
+}
+
+fn world() -> World {
+    World::ready(Options::default())
+}
+
+fn codes(world: &World) -> Vec<Code> {
+    world.problems().iter().map(|problem| problem.code).collect()
+}
+
+#[test]
+fn one_annotation_makes_all_paths_of_the_host_expressions_by_length() {
+    let mut world = world();
+    world.put([
+        created(ingress("old", paths(HOST, &["/shop/", "=/exact", "/b", "/"])), 1),
+        created(with("new", &[("use-regex", "true")], paths(HOST, &["/shop/[a-z]+", "/c"])), 2),
+        ingress("elsewhere", paths("other.example", &["/shop/", "/"])),
+    ]);
+    assert_eq!(
+        world.rules(HOST),
+        [
+            format!("~(?i)^/shop/[a-z]+ -> {WEB}"),
+            format!("~(?i)^/shop/ -> {WEB}"),
+            format!("~(?i)^/exact -> {WEB}"),
+            format!("~(?i)^/c -> {WEB}"),
+            format!("~(?i)^/b -> {WEB}"),
+            format!("/ -> {WEB}"),
+        ]
+    );
+    assert_eq!(
+        world.rules("other.example"),
+        ["=/shop -> 301".to_owned(), format!("/shop/ -> {WEB}"), format!("/ -> {WEB}")]
+    );
+    world.delete(Kind::Ingress, "new");
+    assert_eq!(world.rules(HOST)[0], format!("=/exact -> {WEB}"), "nothing is left of it");
+}
+
+#[test]
+fn exact_and_prefix_are_one_path_where_paths_are_expressions_and_the_oldest_has_it() {
+    let mut world = world();
+    world.put([
+        created(with("old", &[("use-regex", "true")], paths(HOST, &["/a"])), 1),
+        created(ingress("new", paths(HOST, &["=/a", "/b"])), 2),
+    ]);
+    assert_eq!(world.rules(HOST)[..2], [format!("~(?i)^/b -> {WEB}"), format!("~(?i)^/a -> {WEB}")]);
+    assert_eq!(codes(&world), [Code::PathConflict]);
+}
+
+#[test]
+fn a_target_that_is_the_path_itself_asks_for_nothing() {
+    let mut world = world();
+    world.put([with("same", &[("rewrite-target", "/")], paths(HOST, &["/"]))]);
+    assert_eq!(world.rules(HOST), [format!("/ -> {WEB}")]);
+    assert_eq!(world.host(HOST).unwrap().rules[0].policies.rewrite, None);
+    world.put([with("same", &[("rewrite-target", "/")], paths(HOST, &["/", "/x"]))]);
+    assert_eq!(world.rules(HOST), [format!("~(?i)^/x -> {WEB}"), format!("/ -> {WEB}")]);
+}
+
+#[test]
+fn each_path_has_its_own_rewriting() {
+    let mut world = world();
+    let annotations = [("rewrite-target", "/$2"), ("x-forwarded-prefix", "/$1")];
+    world.put([with("shop", &annotations, expressions(&["/(shop)(.*)", "/(a|b)/(?<rest>.*)"]))]);
+    assert_eq!(world.problems(), []);
+    let host = world.host(HOST).unwrap();
+    for (rule, path) in host.rules.iter().zip(["/(a|b)/(?<rest>.*)", "/(shop)(.*)"]) {
+        assert_eq!(rule.matches.path, PathMatch::Regex(format!("(?i)^{path}").into()));
+        let rewrite = rule.policies.rewrite.as_ref().unwrap();
+        assert_eq!(rewrite.pattern.as_deref(), Some(&*format!("(?i){path}")));
+        assert_eq!(rewrite.path, [RewritePart::Text("/".into()), RewritePart::Group(2)]);
+        assert_eq!(rewrite.query, RewriteQuery::Keep);
+        let prefix = vec![RewritePart::Text("/".into()), RewritePart::Group(1)];
+        assert_eq!(rewrite.forwarded_prefix, Some(prefix));
+    }
+    let rest = host.rules.last().unwrap();
+    assert_eq!(rest.policies.rewrite, None, "what nobody asked for is not rewritten");
+}
+
+#[test]
+fn a_prefix_alone_has_no_effect() {
+    let mut world = world();
+    world.put([with("shop", &[("x-forwarded-prefix", "/shop")], paths(HOST, &["/"]))]);
+    assert_eq!(world.host(HOST).unwrap().rules[0].policies.rewrite, None);
+}
+
+#[test]
+fn a_path_that_lacks_the_group_is_closed_and_the_others_are_not() {
+    let mut world = world();
+    world.put([with(
+        "shop",
+        &[("rewrite-target", "/$2")],
+        expressions(&["/good(/|$)(.*)", "/bad", "/named"]),
+    )]);
+    assert_eq!(
+        world.rules(HOST)[..3],
+        [
+            format!("~(?i)^/good(/|$)(.*) -> {WEB}"),
+            format!("~(?i)^/named -> {WEB} denied 503"),
+            format!("~(?i)^/bad -> {WEB} denied 503"),
+        ]
+    );
+    assert_eq!(codes(&world), [Code::RewriteInvalid; 2]);
+    let text = world.texts()[0].clone();
+    assert!(text.contains("spec.rules[0].http.paths[1].path") && text.contains("$2"), "{text}");
+}
+
+#[test]
+fn an_expression_that_cannot_be_read_is_closed_and_what_nobody_meant_as_one_stands_as_it_is() {
+    let mut world = world();
+    world.put([
+        created(ingress("plain", paths(HOST, &["/a(b", "/"])), 1),
+        created(with("shop", &[("use-regex", "true")], paths(HOST, &["/admin/(?!public)", "/ok.*"])), 2),
+    ]);
+    let rules = world.rules(HOST);
+    assert!(rules.contains(&format!("~(?i)^/a\\(b -> {WEB}")), "{rules:?}");
+    assert!(rules.contains(&format!("~(?i)^/admin/ -> {WEB} denied 503")), "{rules:?}");
+    assert!(rules.contains(&format!("~(?i)^/ok.* -> {WEB}")), "{rules:?}");
+    let unreadable: Vec<String> =
+        world.texts().into_iter().filter(|text| text.contains("cannot be read")).collect();
+    assert_eq!(unreadable.len(), 1);
+    assert!(
+        unreadable[0].contains("default/shop") && unreadable[0].contains("look-around"),
+        "{unreadable:?}"
+    );
+}
+
+#[test]
+fn a_bad_target_closes_its_ingress_and_a_bad_root_or_prefix_is_ignored() {
+    let mut world = world();
+    for target in ["/a b", "/$", "/a?b", "/\"x"] {
+        world.put([with("shop", &[("rewrite-target", target)], paths(HOST, &["/"]))]);
+        assert!(world.rules(HOST).iter().all(|rule| rule.ends_with(" denied 404")), "{target}");
+    }
+    for (name, value) in [("app-root", "app"), ("app-root", "/$1"), ("x-forwarded-prefix", "/$")] {
+        world.put([with("shop", &[(name, value)], paths(HOST, &["/"]))]);
+        assert_eq!(world.rules(HOST), [format!("/ -> {WEB}")], "{name}: {value}");
+        assert_eq!(codes(&world), [Code::AnnotationInvalid], "{name}: {value}");
+    }
+}
+
+#[test]
+fn the_root_is_redirected_for_the_whole_host_before_all_rules() {
+    let mut world = world();
+    world.put([
+        created(ingress("main", paths(HOST, &["=/", "/"])), 1),
+        created(with("app", &[("app-root", "/app")], paths(HOST, &["/app"])), 2),
+    ]);
+    assert_eq!(
+        world.rules(HOST),
+        ["=/ -> 302".to_owned(), format!("=/ -> {WEB}"), format!("/app -> {WEB}"), format!("/ -> {WEB}")]
+    );
+    let Action::Redirect(redirect) = &world.host(HOST).unwrap().rules[0].action else { panic!() };
+    assert_eq!(redirect.path, RedirectPath::ReplaceAll("/app".into()));
+    // One that is closed redirects nothing.
+    let closed = with("app", &[("app-root", "/app"), ("ssl-redirect", "maybe")], paths(HOST, &["/app"]));
+    world.put([created(closed, 2)]);
+    assert!(!world.rules(HOST).iter().any(|rule| rule.contains("302")));
+}
+
+#[test]
+fn what_is_closed_on_a_host_of_expressions_takes_nothing_from_an_older_one() {
+    let mut world = world();
+    world.put([
+        created(with("open", &[("rewrite-target", "/$1")], paths(HOST, &["/a(.*)", "/b(.*)"])), 1),
+        created(with("closed", &[("ssl-redirect", "maybe")], paths(HOST, &["=/a", "/b(.*)", "/c/"])), 2),
+    ]);
+    assert_eq!(
+        world.rules(HOST),
+        [
+            format!("~(?i)^/b(.*) -> {WEB}"),
+            format!("~(?i)^/a(.*) -> {WEB}"),
+            format!("~(?i)^/c/ -> {WEB} denied 404"),
+            format!("/c/ -> {WEB} denied 404"),
+            format!("~(?i)^/a -> {WEB} denied 404"),
+            format!("/a -> {WEB} denied 404"),
+            "/ -> default".to_owned(),
+        ]
+    );
+}
+
+#[test]
+fn a_session_cookie_on_expressions_holds_for_all_paths_and_that_is_told() {
+    let mut world = world();
+    let annotations = [("use-regex", "true"), ("affinity", "cookie")];
+    world.put([with("shop", &annotations, expressions(&["/a/(.*)"]))]);
+    let path = |world: &World| {
+        world.host(HOST).unwrap().rules[0].policies.affinity.as_ref().unwrap().path.to_string()
+    };
+    assert_eq!((path(&world), codes(&world)), ("/".to_owned(), vec![Code::SessionPathMissing]));
+    let annotations = [("use-regex", "true"), ("affinity", "cookie"), ("session-cookie-path", "/a")];
+    world.put([with("shop", &annotations, expressions(&["/a/(.*)"]))]);
+    assert_eq!((path(&world), codes(&world)), ("/a".to_owned(), vec![]));
+}
