@@ -10,6 +10,7 @@ mod endpoint_slice;
 mod identity;
 mod ingress;
 mod ingress_class;
+mod kinds;
 mod names;
 mod namespace;
 mod object;
@@ -27,26 +28,73 @@ pub use endpoint_slice::{AddressType, EndpointSlice, SliceEndpoint, SlicePort};
 pub use identity::Identity;
 pub use ingress::{Ingress, IngressBackend, IngressPath, IngressRule, IngressTls, PathType, PortRef};
 pub use ingress_class::IngressClass;
+pub(crate) use kinds::for_each_kind;
 pub use namespace::Namespace;
 pub(crate) use object::ObjectSeed;
-pub use object::{Kind, Object, ObjectKey};
+pub use object::{Kind, Need, Object, ObjectKey};
+pub(crate) use prune::Prunable;
 pub use prune::{Prune, PruneError};
 pub use reference::{Fields, Needs, Reference};
 pub use secret::Secret;
 pub use service::{Service, ServicePort, TargetPort};
 
-/// Everything that is known, by kind and key.
-#[derive(Default)]
-pub struct Store {
-    ingresses: ByKey<Arc<Ingress>>,
-    classes: ByKey<Arc<IngressClass>>,
-    services: ByKey<Arc<Service>>,
-    slices: ByKey<Arc<EndpointSlice>>,
-    secrets: ByKey<Arc<Secret>>,
-    config_maps: ByKey<Arc<ConfigMap>>,
-    namespaces: ByKey<Arc<Namespace>>,
-    slices_of: ByKey<SlicesOf>,
+macro_rules! store {
+    ($($kind:ident: $store:ident, $api:ty, $group:literal, $resource:literal, $namespaced:literal, $need:ident,
+        $doc:literal;)*) => {
+        /// Everything that is known, by kind and key.
+        #[derive(Default)]
+        pub struct Store {
+            $($store: ByKey<Arc<$kind>>,)*
+            slices_of: ByKey<SlicesOf>,
+        }
+
+        impl Store {
+            /// Takes an object in. Returns the one it replaces.
+            pub fn put(&mut self, object: Object) -> Option<Object> {
+                let slice = object.slice().cloned();
+                let old = match object {
+                    $(Object::$kind(new) => self.$store.insert(new).map(Object::$kind),)*
+                };
+                self.relink(old.as_ref().and_then(Object::slice), slice);
+                old
+            }
+
+            /// Forgets an object. Returns it.
+            pub fn delete(&mut self, key: &ObjectKey) -> Option<Object> {
+                let old = match key.kind {
+                    $(Kind::$kind => self.$store.remove(&key.name).map(Object::$kind),)*
+                };
+                self.relink(old.as_ref().and_then(Object::slice), None);
+                old
+            }
+
+            /// An object of any kind.
+            pub fn get(&self, key: &ObjectKey) -> Option<Object> {
+                match key.kind {
+                    $(Kind::$kind => self.$store.get(&key.name).cloned().map(Object::$kind),)*
+                }
+            }
+
+            /// The uid of an object that is known.
+            pub fn uid(&self, object: &ObjectRef) -> Option<&Uid> {
+                let identity = match Kind::named(&object.kind)? {
+                    $(Kind::$kind => &self.$store.get(&object.name)?.identity,)*
+                };
+                identity.uid.as_ref()
+            }
+        }
+
+        $(impl Keyed for $kind {
+            type Key = NamespacedName;
+
+            fn key(&self) -> &NamespacedName {
+                &self.name
+            }
+        })*
+    };
 }
+
+for_each_kind!(store);
 
 /// The EndpointSlices of a Service, of which nearly every one has one.
 struct SlicesOf {
@@ -55,73 +103,6 @@ struct SlicesOf {
 }
 
 impl Store {
-    /// Takes an object in. Returns the one it replaces.
-    pub fn put(&mut self, object: Object) -> Option<Object> {
-        match object {
-            Object::Ingress(new) => self.ingresses.insert(new).map(Object::Ingress),
-            Object::IngressClass(new) => self.classes.insert(new).map(Object::IngressClass),
-            Object::Service(new) => self.services.insert(new).map(Object::Service),
-            Object::Secret(new) => self.secrets.insert(new).map(Object::Secret),
-            Object::ConfigMap(new) => self.config_maps.insert(new).map(Object::ConfigMap),
-            Object::Namespace(new) => self.namespaces.insert(new).map(Object::Namespace),
-            Object::EndpointSlice(new) => {
-                let old = self.slices.insert(new.clone());
-                if let Some(old) = &old {
-                    self.unlink_slice(old);
-                }
-                self.link_slice(new);
-                old.map(Object::EndpointSlice)
-            }
-        }
-    }
-
-    /// Forgets an object. Returns it.
-    pub fn delete(&mut self, key: &ObjectKey) -> Option<Object> {
-        let name = &key.name;
-        match key.kind {
-            Kind::Ingress => self.ingresses.remove(name).map(Object::Ingress),
-            Kind::IngressClass => self.classes.remove(name).map(Object::IngressClass),
-            Kind::Service => self.services.remove(name).map(Object::Service),
-            Kind::Secret => self.secrets.remove(name).map(Object::Secret),
-            Kind::ConfigMap => self.config_maps.remove(name).map(Object::ConfigMap),
-            Kind::Namespace => self.namespaces.remove(name).map(Object::Namespace),
-            Kind::EndpointSlice => {
-                let old = self.slices.remove(name)?;
-                self.unlink_slice(&old);
-                Some(Object::EndpointSlice(old))
-            }
-        }
-    }
-
-    /// An object of any kind.
-    pub fn get(&self, key: &ObjectKey) -> Option<Object> {
-        let name = &key.name;
-        match key.kind {
-            Kind::Ingress => self.ingresses.get(name).cloned().map(Object::Ingress),
-            Kind::IngressClass => self.classes.get(name).cloned().map(Object::IngressClass),
-            Kind::Service => self.services.get(name).cloned().map(Object::Service),
-            Kind::EndpointSlice => self.slices.get(name).cloned().map(Object::EndpointSlice),
-            Kind::Secret => self.secrets.get(name).cloned().map(Object::Secret),
-            Kind::ConfigMap => self.config_maps.get(name).cloned().map(Object::ConfigMap),
-            Kind::Namespace => self.namespaces.get(name).cloned().map(Object::Namespace),
-        }
-    }
-
-    /// The uid of an object that is known.
-    pub fn uid(&self, object: &ObjectRef) -> Option<&Uid> {
-        let name = &object.name;
-        let identity = match Kind::named(&object.kind)? {
-            Kind::Ingress => &self.ingresses.get(name)?.identity,
-            Kind::IngressClass => &self.classes.get(name)?.identity,
-            Kind::Service => &self.services.get(name)?.identity,
-            Kind::EndpointSlice => &self.slices.get(name)?.identity,
-            Kind::Secret => &self.secrets.get(name)?.identity,
-            Kind::ConfigMap => &self.config_maps.get(name)?.identity,
-            Kind::Namespace => &self.namespaces.get(name)?.identity,
-        };
-        identity.uid.as_ref()
-    }
-
     /// The Ingress of that name.
     pub fn ingress(&self, name: &NamespacedName) -> Option<&Arc<Ingress>> {
         self.ingresses.get(name)
@@ -168,6 +149,16 @@ impl Store {
         self.namespaces.get(name)
     }
 
+    /// A slice is another, has come or has gone.
+    fn relink(&mut self, old: Option<&Arc<EndpointSlice>>, new: Option<Arc<EndpointSlice>>) {
+        if let Some(old) = old {
+            self.unlink_slice(old);
+        }
+        if let Some(new) = new {
+            self.link_slice(new);
+        }
+    }
+
     fn link_slice(&mut self, slice: Arc<EndpointSlice>) {
         match self.slices_of.get_mut(&slice.service) {
             Some(of) => of.others.push(slice),
@@ -195,17 +186,3 @@ impl Keyed for SlicesOf {
         &self.first.service
     }
 }
-
-macro_rules! keyed {
-    ($($kind:ty),*) => {
-        $(impl Keyed for $kind {
-            type Key = NamespacedName;
-
-            fn key(&self) -> &NamespacedName {
-                &self.name
-            }
-        })*
-    };
-}
-
-keyed!(ConfigMap, EndpointSlice, Ingress, IngressClass, Namespace, Secret, Service);

@@ -285,9 +285,11 @@ impl Translation {
                 first.name,
                 undecided.len()
             ),
-            "give the ServiceAccount a ClusterRole with the rule {apiGroups: [\"networking.k8s.io\"], resources: \
-             [\"ingressclasses\"], verbs: [\"list\", \"watch\"]}; or name the class with --ingress-class and \
-             --ingress-class-by-name",
+            format!(
+                "give the ServiceAccount a ClusterRole with the rule {}; or name the class with --ingress-class and \
+                 --ingress-class-by-name",
+                Kind::IngressClass.rule()
+            ),
         ))
     }
 

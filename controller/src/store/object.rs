@@ -8,68 +8,117 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _};
 use sluice_config::{NamespacedName, ObjectRef};
 
 use super::identity::Identity;
-use super::prune::{Prune, PruneError};
+use super::kinds::for_each_kind;
+use super::prune::{Prunable, Prune};
 use super::{ConfigMap, EndpointSlice, Ingress, IngressClass, Namespace, Secret, Service};
 
-/// A kind that translation reads. Every other kind is skipped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
-    /// `networking.k8s.io/v1` Ingress.
-    Ingress,
-    /// `networking.k8s.io/v1` IngressClass.
-    IngressClass,
-    /// `v1` Service.
-    Service,
-    /// `discovery.k8s.io/v1` EndpointSlice.
-    EndpointSlice,
-    /// `v1` Secret.
-    Secret,
-    /// `v1` ConfigMap.
-    ConfigMap,
-    /// `v1` Namespace.
-    Namespace,
+/// Whether the program can do without a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// Every API has it: without it, something is wrong, and the start waits.
+    Required,
+    /// It comes with a CustomResourceDefinition that a cluster may not have. Then there are no such objects, which is no
+    /// problem; they are picked up when it appears.
+    Optional,
 }
 
-impl Kind {
-    /// All kinds, with the API group of each.
-    pub const ALL: [(Self, &'static str); 7] = [
-        (Self::Ingress, "networking.k8s.io"),
-        (Self::IngressClass, "networking.k8s.io"),
-        (Self::Service, ""),
-        (Self::EndpointSlice, "discovery.k8s.io"),
-        (Self::Secret, ""),
-        (Self::ConfigMap, ""),
-        (Self::Namespace, ""),
-    ];
-
-    /// The name as Kubernetes spells it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ingress => "Ingress",
-            Self::IngressClass => "IngressClass",
-            Self::Service => "Service",
-            Self::EndpointSlice => "EndpointSlice",
-            Self::Secret => "Secret",
-            Self::ConfigMap => "ConfigMap",
-            Self::Namespace => "Namespace",
+macro_rules! kinds {
+    ($($kind:ident: $store:ident, $api:ty, $group:literal, $resource:literal, $namespaced:literal, $need:ident,
+        $doc:literal;)*) => {
+        /// A kind that translation reads. Every other kind is skipped.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Kind {
+            $(#[doc = $doc] $kind,)*
         }
-    }
 
+        impl Kind {
+            /// All kinds.
+            pub const ALL: &'static [Self] = &[$(Self::$kind),*];
+
+            /// The name as Kubernetes spells it.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$kind => stringify!($kind),)* }
+            }
+
+            /// Its API group.
+            pub fn group(self) -> &'static str {
+                match self { $(Self::$kind => $group,)* }
+            }
+
+            /// The resource as rules for access spell it.
+            pub fn resource(self) -> &'static str {
+                match self { $(Self::$kind => $resource,)* }
+            }
+
+            /// Whether objects of this kind live in a namespace.
+            pub fn is_namespaced(self) -> bool {
+                match self { $(Self::$kind => $namespaced,)* }
+            }
+
+            /// Whether the program can do without it.
+            pub fn need(self) -> Need {
+                match self { $(Self::$kind => Need::$need,)* }
+            }
+        }
+
+        /// An object of a served kind, pruned.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum Object {
+            $(#[doc = $doc] $kind(Arc<$kind>),)*
+        }
+
+        impl Object {
+            /// Its kind.
+            pub fn kind(&self) -> Kind {
+                match self { $(Self::$kind(_) => Kind::$kind,)* }
+            }
+
+            /// Its namespace and name.
+            pub fn name(&self) -> &NamespacedName {
+                match self { $(Self::$kind(object) => &object.name,)* }
+            }
+
+            /// Which of all objects of its name it is.
+            pub fn identity(&self) -> &Identity {
+                match self { $(Self::$kind(object) => &object.identity,)* }
+            }
+        }
+
+        impl<'de> DeserializeSeed<'de> for ObjectSeed<'_> {
+            /// `None`: nothing of this object is needed.
+            type Value = Option<Object>;
+
+            fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<Self::Value, D::Error> {
+                match self.kind {
+                    $(Kind::$kind => <$api>::deserialize(input)?.prune(self.prune).map_err(D::Error::custom),)*
+                }
+            }
+        }
+    };
+}
+
+for_each_kind!(kinds);
+
+impl Kind {
     /// The kind that is spelled so.
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|(kind, _)| kind.as_str() == name).map(|(kind, _)| kind)
+        Self::ALL.iter().copied().find(|kind| kind.as_str() == name)
     }
 
     /// The kind of an object by its `apiVersion` and `kind`. Other versions of a served group count as
     /// served, so that decoding them says what is wrong with the version.
     pub fn of(api_version: &str, kind: &str) -> Option<Self> {
         let group = api_version.rsplit_once('/').map_or("", |(group, _)| group);
-        Self::ALL.into_iter().find(|(k, g)| k.as_str() == kind && *g == group).map(|(kind, _)| kind)
+        Self::named(kind).filter(|kind| kind.group() == group)
     }
 
-    /// Whether objects of this kind live in a namespace.
-    pub fn is_namespaced(self) -> bool {
-        !matches!(self, Self::IngressClass | Self::Namespace)
+    /// The rule of a role that gives the rights to read it.
+    pub(crate) fn rule(self) -> String {
+        format!(
+            "{{apiGroups: [{:?}], resources: [{:?}], verbs: [\"list\", \"watch\"]}}",
+            self.group(),
+            self.resource()
+        )
     }
 }
 
@@ -95,56 +144,12 @@ impl fmt::Display for ObjectKey {
     }
 }
 
-/// An object of a served kind, pruned.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "each variant is the type of its name")]
-pub enum Object {
-    Ingress(Arc<Ingress>),
-    IngressClass(Arc<IngressClass>),
-    Service(Arc<Service>),
-    EndpointSlice(Arc<EndpointSlice>),
-    Secret(Arc<Secret>),
-    ConfigMap(Arc<ConfigMap>),
-    Namespace(Arc<Namespace>),
-}
-
 impl Object {
-    /// Its kind.
-    pub fn kind(&self) -> Kind {
+    /// The EndpointSlice that it may be.
+    pub(super) fn slice(&self) -> Option<&Arc<EndpointSlice>> {
         match self {
-            Self::Ingress(_) => Kind::Ingress,
-            Self::IngressClass(_) => Kind::IngressClass,
-            Self::Service(_) => Kind::Service,
-            Self::EndpointSlice(_) => Kind::EndpointSlice,
-            Self::Secret(_) => Kind::Secret,
-            Self::ConfigMap(_) => Kind::ConfigMap,
-            Self::Namespace(_) => Kind::Namespace,
-        }
-    }
-
-    /// Its namespace and name.
-    pub fn name(&self) -> &NamespacedName {
-        match self {
-            Self::Ingress(object) => &object.name,
-            Self::IngressClass(object) => &object.name,
-            Self::Service(object) => &object.name,
-            Self::EndpointSlice(object) => &object.name,
-            Self::Secret(object) => &object.name,
-            Self::ConfigMap(object) => &object.name,
-            Self::Namespace(object) => &object.name,
-        }
-    }
-
-    /// Which of all objects of its name it is.
-    pub fn identity(&self) -> &Identity {
-        match self {
-            Self::Ingress(object) => &object.identity,
-            Self::IngressClass(object) => &object.identity,
-            Self::Service(object) => &object.identity,
-            Self::EndpointSlice(object) => &object.identity,
-            Self::Secret(object) => &object.identity,
-            Self::ConfigMap(object) => &object.identity,
-            Self::Namespace(object) => &object.identity,
+            Self::EndpointSlice(slice) => Some(slice),
+            _ => None,
         }
     }
 
@@ -162,26 +167,29 @@ pub(crate) struct ObjectSeed<'a> {
     pub(crate) prune: &'a Prune,
 }
 
-impl<'de> DeserializeSeed<'de> for ObjectSeed<'_> {
-    /// `None`: nothing of this object is needed.
-    type Value = Option<Object>;
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::Resource;
 
-    fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<Self::Value, D::Error> {
-        fn pruned<'de, K: Deserialize<'de>, D: Deserializer<'de>>(
-            input: D,
-            prune: impl FnOnce(K) -> Result<Option<Object>, PruneError>,
-        ) -> Result<Option<Object>, D::Error> {
-            prune(K::deserialize(input)?).map_err(D::Error::custom)
+    use super::*;
+
+    #[test]
+    fn the_table_says_what_the_api_says() {
+        fn check<K: Resource + Prunable>(kind: Kind) {
+            assert_eq!(<K as Prunable>::KIND, kind);
+            assert_eq!(<K as Resource>::KIND, kind.as_str());
+            assert_eq!((K::GROUP, K::URL_PATH_SEGMENT), (kind.group(), kind.resource()));
+            assert_eq!(Kind::of(K::API_VERSION, <K as Resource>::KIND), Some(kind));
+            assert_eq!(Kind::named(kind.as_str()), Some(kind));
         }
-        let prune = self.prune;
-        match self.kind {
-            Kind::Ingress => pruned(input, |object| prune.ingress(object).map(Some)),
-            Kind::IngressClass => pruned(input, |object| prune.ingress_class(object).map(Some)),
-            Kind::Service => pruned(input, |object| prune.service(object).map(Some)),
-            Kind::EndpointSlice => pruned(input, |object| prune.endpoint_slice(object).map(Some)),
-            Kind::Secret => pruned(input, |object| prune.secret(object)),
-            Kind::ConfigMap => pruned(input, |object| prune.config_map(object)),
-            Kind::Namespace => pruned(input, |object| prune.namespace(object).map(Some)),
+        macro_rules! check {
+            ($($kind:ident: $store:ident, $api:ty, $group:literal, $resource:literal, $namespaced:literal,
+                $need:ident, $doc:literal;)*) => {
+                $(check::<$api>(Kind::$kind);)*
+            };
         }
+        for_each_kind!(check);
+        let rule = Kind::Ingress.rule();
+        assert!(rule.contains("[\"networking.k8s.io\"]") && rule.contains("[\"ingresses\"]"), "{rule}");
     }
 }

@@ -7,11 +7,12 @@ use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::discovery::v1 as discovery;
 use k8s_openapi::api::networking::v1 as networking;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use serde::de::{DeserializeSeed, Deserializer};
 use sluice_config::NamespacedName;
 use sluice_config::text::one_line;
 
 use super::names::Names;
-use super::object::{Kind, Object, ObjectKey};
+use super::object::{Kind, Object, ObjectKey, ObjectSeed};
 use super::reference::{Fields, Needs};
 use super::{ConfigMap, EndpointSlice, Ingress, IngressClass, Namespace, Secret, Service};
 use crate::options::Options;
@@ -44,6 +45,47 @@ pub enum PruneError {
     },
 }
 
+/// A type of the API of which pruning makes a small object.
+pub(crate) trait Prunable: Sized {
+    /// Its kind.
+    const KIND: Kind;
+
+    /// Makes it; `None` when nothing of it is needed.
+    fn prune(self, prune: &Prune) -> Result<Option<Object>, PruneError>;
+}
+
+macro_rules! prunable {
+    ($($api:ty, $kind:ident, |$name:ident, $object:ident, $prune:ident| $pruned:expr;)*) => {
+        $(impl Prunable for $api {
+            const KIND: Kind = Kind::$kind;
+
+            fn prune(self, $prune: &Prune) -> Result<Option<Object>, PruneError> {
+                let $name = $prune.name_of(&self.metadata, Self::KIND.is_namespaced())?;
+                let $object = self;
+                let pruned: Option<$kind> = $pruned;
+                Ok(pruned.map(|pruned| Object::$kind(Arc::new(pruned))))
+            }
+        })*
+    };
+}
+
+prunable! {
+    networking::Ingress, Ingress, |name, object, prune| Some(Ingress::pruned(name, object, prune));
+    networking::IngressClass, IngressClass, |name, object, prune| Some(IngressClass::pruned(name, object));
+    core::Service, Service, |name, object, prune| Some(Service::pruned(name, object, &prune.names));
+    discovery::EndpointSlice, EndpointSlice, |name, object, prune| {
+        Some(EndpointSlice::pruned(name, object, &prune.names))
+    };
+    // Of these, nothing when nothing refers to it.
+    core::Secret, Secret, |name, object, prune| {
+        prune.needs_of(Kind::Secret, &name).map(|fields| Secret::pruned(name, object, fields))
+    };
+    core::ConfigMap, ConfigMap, |name, object, prune| {
+        prune.needs_of(Kind::ConfigMap, &name).map(|fields| ConfigMap::pruned(name, object, fields))
+    };
+    core::Namespace, Namespace, |name, object, prune| Some(Namespace::pruned(name, object));
+}
+
 impl Prune {
     /// What these flags make worth keeping: annotations under `--annotations-prefix`. Secrets and ConfigMaps are all
     /// kept.
@@ -61,60 +103,13 @@ impl Prune {
         }
     }
 
-    /// An Ingress.
+    /// Decodes an object of a known kind and prunes it in the same step, from whatever format; `None` when nothing of it
+    /// is needed.
     ///
     /// # Errors
-    /// When it has no name; likewise for all kinds below.
-    pub fn ingress(&self, object: networking::Ingress) -> Result<Object, PruneError> {
-        let name = self.name_of(&object.metadata, true)?;
-        Ok(Object::Ingress(Arc::new(Ingress::pruned(name, object, self))))
-    }
-
-    /// An IngressClass.
-    ///
-    /// # Errors
-    /// See [`Prune::ingress`].
-    pub fn ingress_class(&self, object: networking::IngressClass) -> Result<Object, PruneError> {
-        let name = self.name_of(&object.metadata, false)?;
-        Ok(Object::IngressClass(Arc::new(IngressClass::pruned(name, object))))
-    }
-
-    /// A Service.
-    ///
-    /// # Errors
-    /// See [`Prune::ingress`].
-    pub fn service(&self, object: core::Service) -> Result<Object, PruneError> {
-        let name = self.name_of(&object.metadata, true)?;
-        Ok(Object::Service(Arc::new(Service::pruned(name, object, &self.names))))
-    }
-
-    /// An EndpointSlice.
-    ///
-    /// # Errors
-    /// See [`Prune::ingress`].
-    pub fn endpoint_slice(&self, object: discovery::EndpointSlice) -> Result<Object, PruneError> {
-        let name = self.name_of(&object.metadata, true)?;
-        Ok(Object::EndpointSlice(Arc::new(EndpointSlice::pruned(name, object, &self.names))))
-    }
-
-    /// A Secret; `None` when nothing refers to it.
-    ///
-    /// # Errors
-    /// See [`Prune::ingress`].
-    pub fn secret(&self, object: core::Secret) -> Result<Option<Object>, PruneError> {
-        let name = self.name_of(&object.metadata, true)?;
-        let fields = self.needs_of(Kind::Secret, &name);
-        Ok(fields.map(|fields| Object::Secret(Arc::new(Secret::pruned(name, object, fields)))))
-    }
-
-    /// A ConfigMap; `None` when no flag names it and nothing refers to it.
-    ///
-    /// # Errors
-    /// See [`Prune::ingress`].
-    pub fn config_map(&self, object: core::ConfigMap) -> Result<Option<Object>, PruneError> {
-        let name = self.name_of(&object.metadata, true)?;
-        let fields = self.needs_of(Kind::ConfigMap, &name);
-        Ok(fields.map(|fields| Object::ConfigMap(Arc::new(ConfigMap::pruned(name, object, fields)))))
+    /// When it is none of its kind, or has no name that Kubernetes takes.
+    pub fn read<'de, D: Deserializer<'de>>(&self, kind: Kind, input: D) -> Result<Option<Object>, D::Error> {
+        ObjectSeed { kind, prune: self }.deserialize(input)
     }
 
     /// What is needed of a Secret or ConfigMap, if anything.
@@ -125,19 +120,10 @@ impl Prune {
         self.needs.of(&ObjectKey { kind, name: name.clone() })
     }
 
-    /// A Namespace.
-    ///
-    /// # Errors
-    /// See [`Prune::ingress`].
-    pub fn namespace(&self, object: core::Namespace) -> Result<Object, PruneError> {
-        let name = self.name_of(&object.metadata, false)?;
-        Ok(Object::Namespace(Arc::new(Namespace::pruned(name, object))))
-    }
-
     /// The name of an object, as pruning gives it.
     ///
     /// # Errors
-    /// See [`Prune::ingress`].
+    /// When it has none, or one that no API server takes.
     pub(crate) fn name_of(&self, meta: &ObjectMeta, namespaced: bool) -> Result<NamespacedName, PruneError> {
         let name = meta.name.as_deref().filter(|name| !name.is_empty()).ok_or(PruneError::NoName)?;
         let namespace = match meta.namespace.as_deref() {

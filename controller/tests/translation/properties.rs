@@ -192,7 +192,7 @@ fn change() -> impl Strategy<Value = Change> {
     prop_oneof![
         4 => put().prop_map(Change::Put),
         1 => put().prop_map(|object| {
-            let kind = Kind::ALL.into_iter().find(|(kind, _)| object["kind"] == kind.as_str()).unwrap().0;
+            let kind = Kind::named(object["kind"].as_str().unwrap()).unwrap();
             Change::Delete(key(kind, object["metadata"]["name"].as_str().unwrap()))
         }),
     ]

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::{core::v1 as core, discovery::v1 as discovery, networking::v1 as networking};
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use sluice_config::{
     Action, Backend, Host, HostName, HostPattern, NamespacedName, PathMatch, Problem, Report, Rule, Snapshot,
@@ -140,20 +138,8 @@ pub(crate) fn key(kind: Kind, name: &str) -> ObjectKey {
 }
 
 pub(crate) fn event(prune: &Prune, object: Value) -> Option<Event> {
-    fn read<T: DeserializeOwned>(object: Value) -> T {
-        serde_json::from_value(object).unwrap()
-    }
-    let kind = object["kind"].as_str().unwrap().to_owned();
-    let object = match kind.as_str() {
-        "Ingress" => prune.ingress(read::<networking::Ingress>(object)).map(Some),
-        "IngressClass" => prune.ingress_class(read::<networking::IngressClass>(object)).map(Some),
-        "Service" => prune.service(read::<core::Service>(object)).map(Some),
-        "EndpointSlice" => prune.endpoint_slice(read::<discovery::EndpointSlice>(object)).map(Some),
-        "Secret" => prune.secret(read::<core::Secret>(object)),
-        "ConfigMap" => prune.config_map(read::<core::ConfigMap>(object)),
-        "Namespace" => prune.namespace(read::<core::Namespace>(object)).map(Some),
-        other => panic!("{other}"),
-    };
+    let kind = Kind::named(object["kind"].as_str().unwrap()).unwrap();
+    let object = prune.read(kind, object);
     object.unwrap().map(Event::Put)
 }
 

@@ -3,7 +3,7 @@
 
 use sluice_config::{Code, NamespacedName, ObjectRef, Problem};
 
-use super::plan::{Scope, resource};
+use super::plan::Scope;
 use crate::problem::{error, warning};
 use crate::store::{Kind, ObjectKey};
 
@@ -87,7 +87,7 @@ impl Fault {
             }
             Of::Object(object) => (object.object_ref(), "list", MISSING),
         };
-        let resource = resource(scope.kind);
+        let resource = scope.kind.resource();
         let problem = match (self, of) {
             (Self::NoStreaming | Self::Away | Self::Expired | Self::Rewound, _) => return None,
             (Self::Forbidden(message), Of::Watch { listed: false }) if scope.kind == Kind::IngressClass => {
@@ -135,17 +135,12 @@ impl Fault {
     }
 
     fn remedy(&self, scope: &Scope) -> String {
-        let group =
-            Kind::ALL.into_iter().find(|(kind, _)| *kind == scope.kind).map_or("", |(_, group)| group);
         let role = match &scope.namespace {
             Some(namespace) => format!("a Role in namespace {namespace}"),
             None => "a ClusterRole".into(),
         };
-        format!(
-            "give the ServiceAccount {role} with the rule {{apiGroups: [{group:?}], resources: [{:?}], verbs: [\"list\", \
-             \"watch\"]}}; it is picked up without a restart",
-            resource(scope.kind)
-        )
+        let rule = scope.kind.rule();
+        format!("give the ServiceAccount {role} with the rule {rule}; it is picked up without a restart")
     }
 }
 

@@ -121,6 +121,11 @@ impl Known {
         (self.unreadable.keys(), self.nameless)
     }
 
+    /// Whether there is no object.
+    pub(super) fn is_empty(&self) -> bool {
+        self.objects.is_empty()
+    }
+
     /// Whether there is anything that cannot be read.
     pub(super) fn has_faults(&self) -> bool {
         self.nameless || !self.unreadable.is_empty()

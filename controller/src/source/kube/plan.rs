@@ -7,7 +7,7 @@ use std::sync::Arc;
 use sluice_config::NamespacedName;
 
 use crate::options::Options;
-use crate::store::Kind;
+use crate::store::{Kind, Need};
 
 /// Secrets that never hold anything for a gateway, and that are most of the bytes in a cluster with Helm.
 const NO_BULK: &str = "type!=helm.sh/release.v1,type!=kubernetes.io/service-account-token";
@@ -27,6 +27,8 @@ pub(super) struct Scope {
     pub(super) only: Option<Arc<str>>,
     /// Only objects that something refers to.
     pub(super) referred: bool,
+    /// Whether the program can do without the kind.
+    pub(super) need: Need,
 }
 
 /// All watches for these flags.
@@ -65,7 +67,15 @@ pub(super) fn plan(options: &Options) -> Vec<Scope> {
 
 impl Scope {
     fn all(kind: Kind, namespace: &Option<Arc<str>>) -> Self {
-        Self { kind, namespace: namespace.clone(), fields: None, labels: None, only: None, referred: false }
+        Self {
+            kind,
+            namespace: namespace.clone(),
+            fields: None,
+            labels: None,
+            only: None,
+            referred: false,
+            need: kind.need(),
+        }
     }
 
     fn referred(kind: Kind, namespace: &Option<Arc<str>>) -> Self {
@@ -108,22 +118,9 @@ impl Scope {
     }
 }
 
-/// The resource as rules for access spell it.
-pub(super) fn resource(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Ingress => "ingresses",
-        Kind::IngressClass => "ingressclasses",
-        Kind::Service => "services",
-        Kind::EndpointSlice => "endpointslices",
-        Kind::Secret => "secrets",
-        Kind::ConfigMap => "configmaps",
-        Kind::Namespace => "namespaces",
-    }
-}
-
 impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(resource(self.kind))?;
+        f.write_str(self.kind.resource())?;
         if let Some(only) = &self.only {
             write!(f, " {only}")?;
         }

@@ -20,7 +20,7 @@ use super::wire::Item;
 use crate::input::Input;
 use crate::problem::{error, warning};
 use crate::source::{Batch, ClassAccess, Event, Progress, References};
-use crate::store::{Kind, Needs, ObjectKey, Reference};
+use crate::store::{Kind, Need, Needs, ObjectKey, Reference};
 
 /// News that become one batch at most.
 pub(super) const MANY: usize = 512;
@@ -56,6 +56,8 @@ struct Watch {
     listed: bool,
     /// Refusals before the first list.
     refusals: u32,
+    /// Whether the API did not have the kind when it was asked, which may be so.
+    absent: bool,
     fault: Option<Fault>,
 }
 
@@ -67,6 +69,7 @@ impl Reader {
             started: false,
             listed: false,
             refusals: 0,
+            absent: false,
             fault: None,
         };
         Self {
@@ -144,6 +147,10 @@ impl Reader {
                 }
             }
             What::Works => self.problems_changed |= watch.fault.take().is_some(),
+            What::Failed(Fault::NoKind) if watch.may_be_absent() => {
+                watch.absent = true;
+                self.problems_changed |= watch.fault.take().is_some();
+            }
             What::Failed(fault) => {
                 if matches!(fault, Fault::Forbidden(_)) && !watch.listed {
                     watch.refusals = watch.refusals.saturating_add(1);
@@ -347,11 +354,20 @@ impl Reader {
 }
 
 impl Watch {
+    /// Whether it is none of our business that the API does not have its kind: some clusters do not, and then there are no
+    /// such objects. One that had some has lost them in a way that no watch has told of, which is a problem.
+    fn may_be_absent(&self) -> bool {
+        self.watcher.scope.need == Need::Optional && self.known.is_empty()
+    }
+
     /// Whether the start need not wait for it: a list has come to its end, or nobody needs it, or it is refused and can
-    /// be done without. Of IngressClasses the translation knows whether they can.
+    /// be done without, or there is no such kind. Of IngressClasses the translation knows whether they can.
     fn is_synced(&self) -> bool {
         let scope = &self.watcher.scope;
-        self.listed || scope.may_be_withheld() && self.refusals > 0 || scope.is_lazy() && !self.started
+        self.listed
+            || self.absent
+            || scope.may_be_withheld() && self.refusals > 0
+            || scope.is_lazy() && !self.started
     }
 
     /// Whether it brings an object that something refers to.

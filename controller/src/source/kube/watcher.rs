@@ -10,8 +10,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1 as core;
-use k8s_openapi::api::discovery::v1 as discovery;
-use k8s_openapi::api::networking::v1 as networking;
 use kube::Client;
 use kube::api::{ListParams, Request, WatchParams};
 use sluice_config::NamespacedName;
@@ -27,7 +25,7 @@ use super::known::Version;
 use super::lines::{Lines, Next};
 use super::plan::Scope;
 use super::wire::{self, Item, Line, Page, Watched};
-use crate::store::{Kind, Prune};
+use crate::store::{Kind, Need, Prune, for_each_kind};
 
 /// Seconds that one watch request lives, at least. A peer that has fallen silent is given up five seconds
 /// after the request should have ended, which is within a minute.
@@ -43,6 +41,8 @@ const PAGE: u32 = 100;
 /// So many refusals are followed by the next try soon: a right that is being replaced, or an API server that has just
 /// begun, refuses for a moment.
 const SOON: u32 = 5;
+/// Between two looks whether a kind that a cluster need not have has appeared.
+const ABSENT: Duration = Duration::from_secs(10);
 /// Until it is tried again whether we may, after those.
 const FORBIDDEN: Duration = Duration::from_secs(10);
 
@@ -118,15 +118,15 @@ enum Stop {
 impl Watcher {
     /// Runs until nobody listens.
     pub(super) async fn run(self) {
-        match self.scope.kind {
-            Kind::Ingress => self.watch::<networking::Ingress>().await,
-            Kind::IngressClass => self.watch::<networking::IngressClass>().await,
-            Kind::Service => self.watch::<core::Service>().await,
-            Kind::EndpointSlice => self.watch::<discovery::EndpointSlice>().await,
-            Kind::Secret => self.watch::<core::Secret>().await,
-            Kind::ConfigMap => self.watch::<core::ConfigMap>().await,
-            Kind::Namespace => self.watch::<core::Namespace>().await,
+        macro_rules! watch {
+            ($($kind:ident: $store:ident, $api:ty, $group:literal, $resource:literal, $namespaced:literal,
+                $need:ident, $doc:literal;)*) => {
+                match self.scope.kind {
+                    $(Kind::$kind => self.watch::<$api>().await,)*
+                }
+            };
         }
+        for_each_kind!(watch);
     }
 
     async fn watch<K: Watched>(self) {
@@ -165,11 +165,16 @@ impl Watcher {
             Fault::Away => course.doubtful = true,
             Fault::Forbidden(_) | Fault::Unauthorized | Fault::NoKind => {}
         }
+        let is_absent = matches!(fault, Fault::NoKind) && self.scope.need == Need::Optional;
         let is_refusal = matches!(fault, Fault::Forbidden(_));
         course.refusals = if is_refusal { course.refusals.saturating_add(1) } else { 0 };
         course.failed = true;
         self.say(What::Failed(fault)).await?;
-        Ok(if course.refusals > SOON { FORBIDDEN } else { Duration::ZERO })
+        Ok(match () {
+            () if is_absent => ABSENT,
+            () if course.refusals > SOON => FORBIDDEN,
+            () => Duration::ZERO,
+        })
     }
 
     /// The API server has answered.

@@ -23,7 +23,7 @@ use sluice_config::NamespacedName;
 
 use super::fault::Fault;
 use super::known::Version;
-use crate::store::{Fields, Kind, Object, Prune, PruneError};
+use crate::store::{Fields, Object, Prunable, Prune};
 
 /// What one object on its way in comes to.
 #[derive(Debug)]
@@ -84,22 +84,14 @@ struct StubHead {
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// A kind that is watched.
-pub(super) trait Watched: kube::Resource<DynamicType = ()> + Sized + Send + 'static {
-    /// Its kind.
-    const KIND: Kind;
-
+pub(super) trait Watched: Prunable + kube::Resource<DynamicType = ()> + Send + 'static {
     /// Decodes what pruning looks at.
     fn decode<'de, D: Deserializer<'de>>(input: D) -> Result<Self, D::Error>;
-
-    /// Prunes it.
-    fn prune(self, prune: &Prune) -> Result<Option<Object>, PruneError>;
 }
 
 macro_rules! watched {
-    ($($kind:ident: $object:ty { $($field:ident: $type:ty),* }, $prune:expr;)*) => {
+    ($($object:ty { $($field:ident: $type:ty),* };)*) => {
         $(impl Watched for $object {
-            const KIND: Kind = Kind::$kind;
-
             #[allow(clippy::needless_update, reason = "some kinds have no fields besides these")]
             fn decode<'de, D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
                 #[derive(Deserialize)]
@@ -113,31 +105,22 @@ macro_rules! watched {
                 let wire = Wire::deserialize(input)?;
                 Ok(Self { metadata: wire.metadata.into(), $($field: wire.$field.into(),)* ..Self::default() })
             }
-
-            fn prune(self, prune: &Prune) -> Result<Option<Object>, PruneError> {
-                let how: fn(&Prune, Self) -> Result<Option<Object>, PruneError> = $prune;
-                how(prune, self)
-            }
         })*
     };
 }
 
 watched! {
-    Ingress: networking::Ingress { spec: Option<networking::IngressSpec> },
-        |prune, object| prune.ingress(object).map(Some);
-    IngressClass: networking::IngressClass { spec: Option<networking::IngressClassSpec> },
-        |prune, object| prune.ingress_class(object).map(Some);
-    Service: core::Service { spec: Option<core::ServiceSpec> },
-        |prune, object| prune.service(object).map(Some);
-    EndpointSlice: discovery::EndpointSlice {
+    networking::Ingress { spec: Option<networking::IngressSpec> };
+    networking::IngressClass { spec: Option<networking::IngressClassSpec> };
+    core::Service { spec: Option<core::ServiceSpec> };
+    discovery::EndpointSlice {
         address_type: String,
         endpoints: Option<Vec<discovery::Endpoint>>,
         ports: Option<Vec<discovery::EndpointPort>>
-    }, |prune, object| prune.endpoint_slice(object).map(Some);
-    Secret: core::Secret { data: SecretData }, |prune, object| prune.secret(object);
-    ConfigMap: core::ConfigMap { data: Option<BTreeMap<String, String>> },
-        |prune, object| prune.config_map(object);
-    Namespace: core::Namespace {}, |prune, object| prune.namespace(object).map(Some);
+    };
+    core::Secret { data: SecretData };
+    core::ConfigMap { data: Option<BTreeMap<String, String>> };
+    core::Namespace {};
 }
 
 impl Item {
@@ -344,6 +327,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::store::Kind;
     use crate::store::{Needs, ObjectKey};
 
     fn decoded<K: Watched>(object: &serde_json::Value) -> K {
@@ -409,7 +393,7 @@ mod tests {
         let prune = Prune::new(&crate::Options::default());
         let slim: discovery::EndpointSlice = decoded(&object);
         let whole: discovery::EndpointSlice = serde_json::from_value(object).unwrap();
-        assert_eq!(slim.prune(&prune).unwrap(), Some(prune.endpoint_slice(whole).unwrap()));
+        assert_eq!(slim.prune(&prune).unwrap(), whole.prune(&prune).unwrap());
     }
 
     #[test]

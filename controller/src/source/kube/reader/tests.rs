@@ -5,12 +5,15 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
+use sluice_config::NamespacedName;
+
 use super::super::canary::Canary;
 use super::super::contact::Contact;
+use super::super::known::Version;
 use super::super::{client, plan};
 use super::*;
 use crate::Options;
-use crate::store::Prune;
+use crate::store::{Object, Prune};
 
 fn reader() -> Reader {
     let contact = Contact::new();
@@ -95,4 +98,39 @@ async fn the_start_waits_for_every_kind_and_not_for_classes_that_are_refused() {
         assert_eq!(say(&mut reader, kind, What::Done).unwrap().progress, Progress::AllButReferred);
         assert_eq!(say(&mut reader, Kind::Secret, What::Done).unwrap().progress, Progress::Complete);
     }
+}
+
+#[tokio::test]
+async fn a_kind_that_a_cluster_need_not_have_is_no_problem_and_is_picked_up_when_it_appears() {
+    let absent = || What::Failed(Fault::NoKind);
+    let kind = Kind::Service;
+    let mut reader = reader();
+    for other in [Kind::Ingress, Kind::IngressClass, Kind::EndpointSlice] {
+        say(&mut reader, other, What::Done);
+    }
+    // One that every API has keeps the start waiting.
+    let batch = say(&mut reader, kind, absent()).unwrap();
+    assert_eq!(batch.progress, Progress::Reading);
+    assert_eq!(batch.problems.unwrap()[0].code, Code::KindNotFound);
+
+    let watch = reader.watches.iter_mut().find(|watch| watch.watcher.scope.kind == kind).unwrap();
+    watch.watcher.scope.need = Need::Optional;
+    let batch = say(&mut reader, kind, absent()).unwrap();
+    assert_eq!((batch.progress, batch.problems), (Progress::AllButReferred, Some(Vec::new())));
+    say(&mut reader, kind, What::Works);
+    say(&mut reader, kind, What::Begin);
+    let name = NamespacedName::new("shop", "web");
+    let (identity, ports) = Default::default();
+    let service = crate::store::Service { name: name.clone(), identity, external_name: None, ports };
+    let (service, version) = (Object::Service(Arc::new(service)), Version::of("7"));
+    let batch = say(&mut reader, kind, What::Item(Item::Object(service.clone(), version))).unwrap();
+    assert_eq!(batch.events, [Event::Put(service)]);
+    say(&mut reader, kind, What::Done);
+
+    // What had objects and is not there any more without a word about them is a problem, and they stay.
+    let batch = say(&mut reader, kind, absent()).unwrap();
+    assert!(batch.events.is_empty());
+    assert_eq!(batch.problems.unwrap()[0].code, Code::KindNotFound);
+    say(&mut reader, kind, What::Gone(name, Version::of("8")));
+    assert_eq!(say(&mut reader, kind, absent()).unwrap().problems, Some(Vec::new()));
 }
