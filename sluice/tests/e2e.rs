@@ -6,6 +6,7 @@ mod harness;
 mod e2e_access_log;
 mod e2e_admin;
 mod e2e_affinity;
+mod e2e_basic_auth;
 mod e2e_check;
 mod e2e_classes;
 mod e2e_closed;
