@@ -19,7 +19,7 @@ pub enum Event {
     Put(Object),
     /// There is no such object any more.
     Delete(ObjectKey),
-    /// Whether IngressClasses could be listed. They were, unless a source says otherwise.
+    /// Whether IngressClasses could be listed. A source reports when they could not.
     Classes(ClassAccess),
 }
 
@@ -28,9 +28,9 @@ pub enum Event {
 pub enum ClassAccess {
     /// It could.
     Listed,
-    /// It may not, so far: the right may be on its way, or the API server not awake yet.
+    /// Not yet allowed: the right may be granted soon, or the API server may just be starting.
     Refused,
-    /// It has been refused for so long that somebody must mean it.
+    /// It has been refused for so long that it must be intended.
     Withheld,
 }
 
@@ -42,7 +42,7 @@ pub enum Progress {
     /// It has not been able to read anything and does not know when it will be.
     Unreachable,
     /// Everything there was at the start has been sent but for Secrets and ConfigMaps that objects refer to: it waits to be
-    /// told, in [`References`], which ones are wanted.
+    /// given, in [`References`], which ones are wanted.
     AllButReferred,
     /// Everything there was at the start has been sent, with this batch or earlier ones.
     Complete,

@@ -1,8 +1,8 @@
 //! A folder of manifests as a source.
 //!
-//! A thread of its own is told by the kernel when a file is closed after writing, renamed or removed, reads
+//! A thread of its own learns from the kernel when a file is closed after writing, renamed or removed, reads
 //! that file alone, and sends what is different in it. Nothing waits for a timer: what has piled up is taken
-//! together. Where the kernel cannot tell (no watches left, an overflow), the folder is looked through again,
+//! together. Where the kernel cannot say (no watches left, an overflow), the folder is looked through again,
 //! and once a second for as long as that lasts; files whose stamp is as before are not read.
 
 mod folder;
@@ -46,7 +46,7 @@ const MANY: usize = 64;
 /// How long a file that is gone may take to come back before its objects are taken for gone as well. Editors
 /// move the old file aside before they write the new one, and in between no route may vanish.
 const ASIDE: Duration = Duration::from_millis(500);
-/// Bytes of a file. More are no manifests, or cannot be told from a mistake.
+/// The largest file, in bytes. A larger one is most likely no manifest.
 const MAX_FILE: u64 = 256 << 20;
 
 /// A running source. Ends when it is dropped.
@@ -110,7 +110,7 @@ impl Drop for FileSource {
     fn drop(&mut self) {
         // It may be in the middle of many files.
         self.stop.store(true, Ordering::Relaxed);
-        // It has ended already when nobody listens.
+        // Sending fails when the thread has ended already.
         let _ = self.wakes.send(Wake::Stop);
     }
 }
@@ -121,7 +121,7 @@ fn check_folder(folder: &Path) -> Result<(), FileSourceError> {
         .map_err(|reason| FileSourceError::Folder { folder: folder.to_owned(), reason })
 }
 
-/// What tells two states of a file apart without reading it.
+/// What differs between two states of a file, without reading it.
 fn stamp(metadata: &fs::Metadata) -> u64 {
     let modified = (metadata.mtime(), metadata.mtime_nsec());
     let changed = (metadata.ctime(), metadata.ctime_nsec());
@@ -152,7 +152,7 @@ impl Contents {
 
 fn read_text(path: &Path) -> io::Result<String> {
     let mut text = String::new();
-    // Some files are larger than they say, and some have no end.
+    // Some files are larger than their metadata says, and some are endless.
     File::open(path)?.take(MAX_FILE + 1).read_to_string(&mut text)?;
     if text.len() as u64 > MAX_FILE {
         let reason = format!("it has more than {} MiB; cut it into several", MAX_FILE >> 20);
@@ -172,7 +172,7 @@ struct Reader {
     trouble_changed: bool,
     /// Whether it takes another look to see that the trouble is over.
     polls: bool,
-    /// Folders that were not looked at. No watch tells of them.
+    /// Folders that were not looked at, and are not watched.
     left_out: BTreeSet<PathBuf>,
     /// Files that are not there now, with the time at which that becomes final.
     aside: BTreeMap<Arc<Path>, Instant>,
@@ -195,7 +195,7 @@ impl Reader {
 
     fn run(&mut self, woken: &mpsc::Receiver<Wake>, inputs: &channel::Sender<Input>) {
         let start = Instant::now();
-        // The kernel also tells of our own reading, which costs as much as the reading: so the first look goes
+        // The kernel also reports our own reading, which costs as much as the reading: so the first look goes
         // without watches, and the second one finds whatever was changed since.
         let watch = self.watch.take();
         self.look_through();
@@ -284,15 +284,15 @@ impl Reader {
     }
 
     fn batch(&mut self, received_at: Instant, begin: Instant, initial: bool) -> Batch {
-        let news = self.folder.take_news();
+        let changes = self.folder.take_changes();
         let changed = std::mem::take(&mut self.trouble_changed);
-        let problems = (initial || news.problems || changed)
+        let problems = (initial || changes.problems || changed)
             .then(|| self.trouble.iter().cloned().chain(self.folder.problems()).collect());
-        let events: Vec<Event> = news.events;
+        let events: Vec<Event> = changes.events;
         Batch {
             events,
             problems,
-            skipped: (initial || news.skipped).then(|| self.folder.skipped().clone()),
+            skipped: (initial || changes.skipped).then(|| self.folder.skipped().clone()),
             progress: Progress::Complete,
             received_at,
             parsing: begin.elapsed(),
@@ -405,7 +405,7 @@ impl Reader {
         came
     }
 
-    /// Where the folder itself is a link, its coming to point elsewhere is seen from the folder it stands in.
+    /// Where the folder itself is a link, a change of its target is seen in the folder that contains the link.
     fn watch_link(&mut self) {
         let is_link = fs::symlink_metadata(&self.root).is_ok_and(|metadata| metadata.is_symlink());
         if let (true, Some(watch), Some(parent)) = (is_link, &mut self.watch, self.root.parent())

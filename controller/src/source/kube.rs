@@ -1,9 +1,9 @@
 //! A Kubernetes API as a source.
 //!
-//! One watch for each kind, on a thread of its own: `watcher` (one watch at work) gives news, `reader` makes
+//! One watch for each kind, on a thread of its own: `watcher` (one watch at work) gives events, `reader` makes
 //! batches of them. No object is kept here, only names and versions (`known`); what is decoded of an object is
-//! what pruning looks at (`wire`). Every request passes a gate that makes failures wait and keeps the record of
-//! whether the API answers (`contact`); `fault` is what can go wrong in words.
+//! what pruning looks at (`wire`). Every request passes a pacer that makes failures wait and keeps the record of
+//! whether the API answers (`contact`); `failure` is what can go wrong, with the problem for an operator.
 //!
 //! What was listed once stays, whatever becomes of a watch or of a right: only the API saying that an object is gone
 //! takes it away.
@@ -16,11 +16,11 @@ mod canary;
 mod client;
 mod cluster;
 mod contact;
-mod fault;
-mod gate;
+mod failure;
 mod interest;
 mod known;
 mod lines;
+mod pacer;
 mod plan;
 mod reader;
 mod watcher;
@@ -52,7 +52,7 @@ pub struct KubeSource {
     references: mpsc::UnboundedSender<References>,
     contact: watch::Receiver<ContactState>,
     cluster: Cluster,
-    /// Tells the thread to end by being dropped.
+    /// The thread ends when this is dropped.
     _stop: watch::Sender<()>,
 }
 
@@ -82,7 +82,7 @@ impl KubeSource {
             let (client, cluster) = match made {
                 Ok(made) => made,
                 Err(error) => {
-                    // Nobody waits for it when the program ends meanwhile.
+                    // Sending fails when the program ends meanwhile.
                     let _ = started.send(Err(error));
                     return;
                 }
@@ -95,7 +95,7 @@ impl KubeSource {
                 client: client.clone(),
                 contact: contact.clone(),
                 prune: prune.clone(),
-                news: sender.clone(),
+                events: sender.clone(),
                 number,
                 scope,
                 _canary: canary.clone(),
@@ -115,7 +115,7 @@ impl KubeSource {
         Ok(Self { references, contact: seen, cluster, _stop: stop })
     }
 
-    /// Where the source is told which Secrets and ConfigMaps are referred to.
+    /// Where the source gets to know which Secrets and ConfigMaps are referred to.
     pub fn references(&self) -> mpsc::UnboundedSender<References> {
         self.references.clone()
     }

@@ -27,7 +27,7 @@ const NODE: usize = 16;
 pub(super) struct YamlError {
     /// Line within the text, from 1.
     pub(super) line: usize,
-    /// In the library's words, without the place.
+    /// The library's message, without the place.
     pub(super) reason: String,
 }
 
@@ -93,7 +93,7 @@ fn bounded(text: &str) -> Result<(), YamlError> {
 /// What aliases add to a document: a few of them, each to others, make gigabytes of a few kilobytes.
 #[derive(Default)]
 struct Expansion {
-    /// Of the document up to here, with what aliases stand for.
+    /// Of the document up to here, aliases expanded.
     size: usize,
     added: usize,
     /// Collections that are open: their anchors, and what was there before.

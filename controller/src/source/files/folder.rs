@@ -1,7 +1,7 @@
-//! What the files of a folder amount to: which object stands in which file, and what a new text of one file
+//! What the files of a folder amount to: which object is in which file, and what a new text of one file
 //! changes.
 //!
-//! An object that stands in two files is taken from the one whose name sorts last; when that one goes, the
+//! An object that is in two files is taken from the one whose name sorts last; when that one goes, the
 //! other counts again. A file with a part that cannot be read keeps the last good objects that its readable
 //! parts do not replace.
 
@@ -17,7 +17,7 @@ use crate::problem::{error, warning};
 use crate::source::Event;
 use crate::store::{Kind, Object, ObjectKey, Prune};
 
-/// Problems of one file that are told one by one: each is a line of the log.
+/// Problems of one file that are reported one by one: each is a line of the log.
 const MOST_PROBLEMS: usize = 100;
 
 /// All files.
@@ -25,24 +25,24 @@ pub(super) struct Folder {
     prune: Prune,
     files: BTreeMap<Arc<Path>, File>,
     stands: BTreeSet<Stand>,
-    /// Objects that stand in more than one file, with the last two.
+    /// Objects that are in more than one file, with the last two.
     doubles: BTreeMap<ObjectKey, (Arc<Path>, Arc<Path>)>,
     /// Files with problems.
     problems: BTreeMap<Arc<Path>, Vec<Problem>>,
     skipped: BTreeMap<String, usize>,
-    news: News,
+    changes: FolderChanges,
 }
 
 #[derive(Default)]
 struct File {
-    /// Tells two states of the file apart.
+    /// Differs between two states of the file.
     stamp: u64,
     pieces: Box<[Parsed]>,
     /// Last good objects in place of parts that cannot be read.
     kept: Box<[Object]>,
 }
 
-/// An object and the file it stands in. Ordered by the key of the object, then by file, whose last one counts.
+/// An object and the file it is in. Ordered by the key of the object, then by file, whose last one counts.
 /// The key is not kept apart, since there is an entry for every object.
 struct Stand {
     object: Object,
@@ -51,7 +51,7 @@ struct Stand {
 
 /// What is different since it was last asked for.
 #[derive(Default)]
-pub(super) struct News {
+pub(super) struct FolderChanges {
     /// Objects.
     pub(super) events: Vec<Event>,
     /// Whether problems are others.
@@ -72,7 +72,7 @@ impl Folder {
             doubles: BTreeMap::new(),
             problems: BTreeMap::new(),
             skipped: BTreeMap::new(),
-            news: News::default(),
+            changes: FolderChanges::default(),
         }
     }
 
@@ -87,8 +87,8 @@ impl Folder {
     }
 
     /// What is different since this was last asked for.
-    pub(super) fn take_news(&mut self) -> News {
-        std::mem::take(&mut self.news)
+    pub(super) fn take_changes(&mut self) -> FolderChanges {
+        std::mem::take(&mut self.changes)
     }
 
     /// Kinds that are not served, with the number of objects of each.
@@ -104,7 +104,7 @@ impl Folder {
                 Code::ManifestDuplicate,
                 &file_ref(below),
                 key.to_string(),
-                format!("the object stands in {top} too, which counts because its name sorts last"),
+                format!("the object is in {top} too, which counts because its name sorts last"),
                 "remove it from one of the two files",
             )
         });
@@ -165,7 +165,7 @@ impl Folder {
         let mut index_after = Index::with_capacity(after.len());
         for object in &after {
             if index_after.insert(identity(object), object).is_some() {
-                let message = "the object stands in this file twice; the last one counts";
+                let message = "the object is in this file twice; the last one counts";
                 let key = object.key().to_string();
                 problems.push(warning(
                     Code::ManifestDuplicate,
@@ -210,14 +210,14 @@ impl Folder {
         } else {
             self.problems.insert(name.clone(), problems)
         };
-        self.news.problems |= old.as_ref() != self.problems.get(name);
+        self.changes.problems |= old.as_ref() != self.problems.get(name);
     }
 
     fn count(&mut self, outcome: &Outcome, up: bool) {
-        let (skipped, news) = (&mut self.skipped, &mut self.news);
+        let (skipped, changes) = (&mut self.skipped, &mut self.changes);
         outcome.each(&mut |one| {
             let Outcome::Skipped(kind) = one else { return };
-            news.skipped = true;
+            changes.skipped = true;
             if up {
                 *skipped.entry(kind.to_string()).or_default() += 1;
             } else if let Some(count) = skipped.get_mut(&**kind) {
@@ -248,8 +248,8 @@ impl Folder {
                 _ => None,
             };
             match now {
-                Some(now) if was.as_ref() != Some(&now) => self.news.events.push(Event::Put(now)),
-                None if was.is_some() => self.news.events.push(Event::Delete(object.key())),
+                Some(now) if was.as_ref() != Some(&now) => self.changes.events.push(Event::Put(now)),
+                None if was.is_some() => self.changes.events.push(Event::Delete(object.key())),
                 _ => {}
             }
             let old = match double.clone() {
@@ -257,11 +257,11 @@ impl Folder {
                 None if self.doubles.is_empty() => None,
                 None => self.doubles.remove(&object.key()),
             };
-            self.news.problems |= old != double;
+            self.changes.problems |= old != double;
         }
     }
 
-    /// Where the object of this key stands; the last one counts.
+    /// Where the object of this key is; the last one counts.
     fn stands(&self, object: &Object) -> impl Iterator<Item = &Stand> {
         let first = Stand { object: object.clone(), file: Path::new("").into() };
         let key = (object.kind(), object.name().clone());

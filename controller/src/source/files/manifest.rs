@@ -42,14 +42,14 @@ pub(super) enum Outcome {
     /// Nothing of it is needed.
     Nothing,
     /// It cannot be read.
-    Bad(Box<Fault>),
+    Bad(Box<Unreadable>),
     /// A list that could not be cut.
     Many(Box<Vec<Outcome>>),
 }
 
 /// Why a piece cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Fault {
+pub(super) struct Unreadable {
     /// Line of the piece, from 1.
     pub(super) line: usize,
     /// In words.
@@ -82,7 +82,7 @@ impl Outcome {
     }
 }
 
-/// Parses a file. Pieces whose text stands in `before` as well are taken from there.
+/// Parses a file. Pieces whose text is in `before` as well are taken from there.
 pub(super) fn parse(contents: &Contents, prune: &Prune, before: Box<[Parsed]>) -> Box<[Parsed]> {
     let text = contents.text.as_str();
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -100,7 +100,7 @@ struct Parser<'a> {
     known: &'a mut HashMap<u64, Outcome>,
 }
 
-/// What every object says of itself. Lists of one kind may leave it out in their items.
+/// What is in every object. Items of a list of one kind may leave it out.
 #[derive(Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Head {
@@ -141,7 +141,7 @@ impl Parser<'_> {
             if !parsed.iter().any(|piece| piece.outcome.is_bad()) {
                 return parsed;
             }
-            // The cut may have been wrong, or an alias may refer to another item: the whole document tells.
+            // The cut may have been wrong, or an alias may refer to another item: reading the whole document decides.
             let whole =
                 self.remember(document.text, document.lines_before, || yaml_whole(document.text, prune));
             return if whole.outcome.is_bad() { parsed } else { vec![whole] };
@@ -196,7 +196,7 @@ impl Head {
         }
     }
 
-    /// A kind that is served, or what to say of it.
+    /// A kind that is served, or the problem with it.
     fn served(&self) -> Result<Kind, Outcome> {
         let Some(kind) = self.kind.as_deref() else {
             return Err(bad(1, "kind is missing: this is no Kubernetes object"));
@@ -220,7 +220,7 @@ fn is_kind(text: &str) -> bool {
 }
 
 fn bad(line: usize, reason: &str) -> Outcome {
-    Outcome::Bad(Box::new(Fault { line, reason: reason.into() }))
+    Outcome::Bad(Box::new(Unreadable { line, reason: reason.into() }))
 }
 
 fn found(object: Option<Object>) -> Outcome {
@@ -257,12 +257,12 @@ fn yaml_object(piece: &Piece<'_>, kind: Kind, prune: &Prune) -> Outcome {
     }
 }
 
-fn yaml_read<'de, S: DeserializeSeed<'de>>(piece: &Piece<'de>, seed: S) -> Result<S::Value, Fault> {
+fn yaml_read<'de, S: DeserializeSeed<'de>>(piece: &Piece<'de>, seed: S) -> Result<S::Value, Unreadable> {
     let read = match piece.item {
         Some(_) => yaml::item(piece.text, seed),
         None => yaml::document(piece.text, seed),
     };
-    read.map_err(|error| Fault { line: error.line, reason: error.reason.into() })
+    read.map_err(|error| Unreadable { line: error.line, reason: error.reason.into() })
 }
 
 /// A document that is not cut, list or not.

@@ -72,7 +72,7 @@ pub(super) fn items<'a>(document: &Piece<'a>) -> Option<Vec<Piece<'a>>> {
 }
 
 impl<'a> Piece<'a> {
-    /// The value of a key of the piece itself, when it stands on a line of its own in plain style.
+    /// The value of a key of the piece itself, when it is on a line of its own in plain style.
     pub(super) fn scalar(&self, key: &str) -> Option<&'a str> {
         let column = self.item.unwrap_or(0);
         lines(self.text).find_map(|(number, _, line)| {

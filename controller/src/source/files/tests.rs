@@ -204,7 +204,7 @@ fn an_old_version_of_a_served_kind_is_no_silence() {
 fn of_an_object_in_two_files_the_later_name_counts_and_the_other_steps_in() {
     let mut watched = Watched::new(&[("1.yaml", &service("a", 1)), ("2.yaml", &service("a", 2))]);
     assert_eq!(watched.port("a"), Some(2));
-    assert!(watched.texts()[0].contains("File 1.yaml: Service default/a: the object stands in 2.yaml too"));
+    assert!(watched.texts()[0].contains("File 1.yaml: Service default/a: the object is in 2.yaml too"));
     fs::remove_file(watched.path("2.yaml")).unwrap();
     watched.until(|watched| watched.port("a") == Some(1) && watched.problems.is_empty());
 }

@@ -1,6 +1,6 @@
 //! Looking through a folder: which files there are, and which folders.
 //!
-//! Every real folder is looked at once, whatever links lead to it: two links to the folder they stand in would otherwise
+//! Every real folder is looked at once, whatever links lead to it: two links to the folder that contains them would otherwise
 //! make 2^32 folders of it. Links come last, so that a folder is known by its own name where it has one, and each by
 //! itself, so that one that leads into a large tree elsewhere costs little and takes nothing from the others. What is
 //! left out is a problem that names it.
@@ -76,7 +76,7 @@ impl LeftOut {
                 "remove the link, or let it lead to the manifests alone",
             ),
             Self::Deep => (
-                format!("stands deeper than {MAX_DEPTH} folders and is left out"),
+                format!("is deeper than {MAX_DEPTH} folders and is left out"),
                 "move it up, or remove the links that lead into each other",
             ),
             Self::Full => (
@@ -113,7 +113,7 @@ impl<'a> Walk<'a> {
         Self { root, folder, watch, stop, seen, links, entries: 0, look: Look::default() }
     }
 
-    /// Looks at everything; at less where it is told to stop.
+    /// Looks at everything, or at less where a limit is reached.
     pub(super) fn run(mut self) -> Look {
         self.folder(Path::new(""), 0);
         while let Some((name, depth)) = self.links.pop_front() {

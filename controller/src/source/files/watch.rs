@@ -1,7 +1,7 @@
-//! Being told what happens in a folder.
+//! Notifications of changes in a folder.
 //!
 //! Every folder is watched on its own and before it is read, so that nothing can happen in between unseen,
-//! and a symbolic link that comes to point elsewhere is noticed by the identity of what it leads to.
+//! and a symbolic link whose target changes is noticed by the identity of the target.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -54,7 +54,7 @@ impl Watch {
             let now = Instant::now();
             let changes = event.map_or_else(|_| vec![Change::Anything], changes);
             for change in changes {
-                // The source has ended when nobody listens; there is nothing left to tell.
+                // Sending fails when the source has ended.
                 let _ = wakes.send(Wake::Changed(change, now));
             }
         };

@@ -1,5 +1,5 @@
-//! How long to wait before the next try. Capped low: an outage of the API must not be followed by half a minute
-//! of old configuration, and a few watches that knock every two seconds harm nobody.
+//! How long to wait before the next attempt. Capped low: an outage of the API must not be followed by half a minute
+//! of old configuration, and a few watches with an attempt every two seconds are no load.
 
 use std::time::Duration;
 

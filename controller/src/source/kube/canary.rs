@@ -1,5 +1,5 @@
 //! A watch or a fetch that panics ends the source, and with it the program. Otherwise its kind would stay as it is for
-//! good, and nobody would know.
+//! good, unnoticed.
 
 use std::sync::Arc;
 

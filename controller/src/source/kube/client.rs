@@ -13,10 +13,10 @@ use tower_http::timeout::ResponseBodyTimeoutLayer;
 
 use super::access::AccessError;
 use super::contact::Contact;
-use super::gate::GateLayer;
+use super::pacer::PacerLayer;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Between two parts of an answer. Longer than a watch lives, which may have nothing to say all its life.
+/// Between two parts of an answer. Longer than a watch lives, which may have no event in all that time.
 const SILENCE: Duration = Duration::from_secs(60);
 /// A machine that has died is noticed after as long as this, by the kernel.
 const DEAD_PEER: Duration = Duration::from_secs(30);
@@ -49,7 +49,7 @@ pub(super) fn client(config: &Config, contact: &Contact) -> Result<Client, Acces
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer().map_err(refused)?)
         .layer(config.extra_headers_layer().map_err(refused)?)
-        .layer(GateLayer::new(contact.clone()))
+        .layer(PacerLayer::new(contact.clone()))
         .map_err(BoxError::from)
         .layer(ResponseBodyTimeoutLayer::new(SILENCE))
         .service(http);

@@ -1,4 +1,4 @@
-//! Which cluster it is, as far as that can be told without a right of its own and while the API does not answer: where
+//! Which cluster it is, as far as that can be known without a right of its own and while the API does not answer: where
 //! its API is, and which authority signs for it. Inside of clusters the address is the same nearly everywhere; the
 //! authority is made anew for each of them.
 

@@ -1,5 +1,5 @@
 //! Whether the API answers. One record for all watches: an API server that is away is away for each of them,
-//! and an operator wants to be told once, with the time at which it began.
+//! and an operator wants one problem about it, with the time at which it began.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub struct Away {
     begun: Instant,
 }
 
-/// The record. Clones share it. Whoever subscribes hears of what is away or failing, not of every answer.
+/// The record. Clones share it. A subscriber is woken when something is away or failing, not at every answer.
 #[derive(Clone, Debug)]
 pub(super) struct Contact(watch::Sender<ContactState>);
 
@@ -47,12 +47,12 @@ impl Contact {
         Self(watch::Sender::default())
     }
 
-    /// For whoever wants to know.
+    /// For a subscriber.
     pub(super) fn subscribe(&self) -> watch::Receiver<ContactState> {
         self.0.subscribe()
     }
 
-    /// The API has said something, whatever it was.
+    /// The API has answered, whatever the answer was.
     pub(super) fn heard(&self) {
         self.0.send_if_modified(ContactState::heard);
     }
@@ -66,7 +66,7 @@ impl Contact {
         });
     }
 
-    /// Nobody waits for requests of this path any more.
+    /// There are no more requests of this path.
     pub(super) fn forget(&self, path: &str) {
         self.0.send_if_modified(|state| {
             state.unanswered.remove(path);
@@ -102,7 +102,7 @@ impl Contact {
 }
 
 impl ContactState {
-    /// Returns whether anybody has to be told.
+    /// Returns whether subscribers have to be woken.
     fn heard(&mut self) -> bool {
         self.first = None;
         self.last_answer = Some(Timestamp::now());
@@ -139,7 +139,7 @@ mod tests {
         assert!((9..60).contains(&since.as_secs()), "{since:?}");
         assert!(state.last_answer.is_some());
         contact.failed("/a", Instant::now(), "refused");
-        assert!(!seen.has_changed().unwrap(), "said once");
+        assert!(!seen.has_changed().unwrap(), "reported once");
         contact.heard();
         assert!(seen.has_changed().unwrap());
         assert_eq!(seen.borrow_and_update().away, None);

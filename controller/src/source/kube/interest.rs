@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 
-use super::fault::Fault;
+use super::failure::WatchFailure;
 use crate::store::{Fields, ObjectKey};
 
 /// Objects that something refers to.
@@ -35,10 +35,10 @@ pub(super) struct Want {
 /// What is known of one.
 #[derive(Debug, PartialEq, Eq)]
 enum State {
-    /// The watch tells.
+    /// The watch has it.
     Watched,
     /// Asked for by name, so far without an answer that can be used.
-    Asked { number: Number, fault: Option<Fault> },
+    Asked { number: Number, failure: Option<WatchFailure> },
 }
 
 impl Interest {
@@ -51,7 +51,7 @@ impl Interest {
             self.asked += 1;
             Number(self.asked)
         });
-        let state = question.map_or(State::Watched, |number| State::Asked { number, fault: None });
+        let state = question.map_or(State::Watched, |number| State::Asked { number, failure: None });
         let old = self.objects.insert(key.clone(), (fields, state));
         Want { question, dropped: old.and_then(|(_, state)| state.number()) }
     }
@@ -61,12 +61,12 @@ impl Interest {
         self.objects.get(key).map(|(fields, _)| fields)
     }
 
-    /// Nothing refers to it any more. The question that nobody has to answer now, if there is one.
+    /// Nothing refers to it any more. Returns the request for it that is no longer needed, if there is one.
     pub(super) fn release(&mut self, key: &ObjectKey) -> Option<Number> {
         self.objects.remove(key).and_then(|(_, state)| state.number())
     }
 
-    /// The watch says something about it; none when nobody wants to know. With the question that need not be
+    /// The watch has an event about it; none when nothing refers to it. With the question that need not be
     /// answered now: its answer would be older, or comes by the watch as well.
     pub(super) fn tell(&mut self, key: &ObjectKey) -> Option<Option<Number>> {
         let (_, state) = self.objects.get_mut(key)?;
@@ -85,10 +85,10 @@ impl Interest {
     }
 
     /// A question could not be answered, and is asked again. True when that counts.
-    pub(super) fn fail(&mut self, key: &ObjectKey, of: Number, new: Fault) -> bool {
+    pub(super) fn fail(&mut self, key: &ObjectKey, of: Number, new: WatchFailure) -> bool {
         match self.objects.get_mut(key) {
-            Some((_, State::Asked { number, fault })) if *number == of => {
-                *fault = Some(new);
+            Some((_, State::Asked { number, failure })) if *number == of => {
+                *failure = Some(new);
                 true
             }
             _ => false,
@@ -96,9 +96,9 @@ impl Interest {
     }
 
     /// What keeps questions from being answered.
-    pub(super) fn faults(&self) -> impl Iterator<Item = (&ObjectKey, &Fault)> {
+    pub(super) fn faults(&self) -> impl Iterator<Item = (&ObjectKey, &WatchFailure)> {
         self.objects.iter().filter_map(|(key, (_, state))| match state {
-            State::Asked { fault: Some(fault), .. } => Some((key, fault)),
+            State::Asked { failure: Some(failure), .. } => Some((key, failure)),
             _ => None,
         })
     }
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn what_is_wanted_before_the_watch_began_comes_with_it() {
         let mut interest = Interest::default();
-        assert_eq!(interest.tell(&name()), None, "nobody wants it");
+        assert_eq!(interest.tell(&name()), None, "nothing refers to it");
         assert_eq!(want(&mut interest, false), None);
         assert_eq!(interest.tell(&name()), Some(None));
         assert_eq!(interest.release(&name()), None);
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(interest.release(&name()), Some(first));
         let second = want(&mut interest, true).unwrap();
         assert!(!interest.answer(&name(), first));
-        assert!(!interest.fail(&name(), first, Fault::Unauthorized));
+        assert!(!interest.fail(&name(), first, WatchFailure::Unauthorized));
         assert!(interest.answer(&name(), second));
     }
 
@@ -173,7 +173,7 @@ mod tests {
         let fail = |interest: &mut Interest| {
             interest.release(&name());
             let number = want(interest, true).unwrap();
-            assert!(interest.fail(&name(), number, Fault::Unauthorized));
+            assert!(interest.fail(&name(), number, WatchFailure::Unauthorized));
             assert_eq!(interest.faults().count(), 1);
             number
         };

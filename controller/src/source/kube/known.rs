@@ -78,7 +78,7 @@ impl Known {
         self.nameless = false;
     }
 
-    /// There is an object of this version. False when that is no news: it is known, or something newer is.
+    /// There is an object of this version. False when that changes nothing: this version is known, or a newer one is.
     pub(super) fn put(&mut self, object: &Object, version: Version) -> bool {
         let list = self.list;
         self.unreadable.remove(object.name());
@@ -138,7 +138,7 @@ impl Known {
         }
     }
 
-    /// Something else of an object is needed than is known: whatever is said of it next is news.
+    /// Other fields of an object are needed than are known: its next event counts, whatever its version.
     pub(super) fn renew(&mut self, name: &NamespacedName) {
         if let Some(entry) = self.objects.get_mut(name) {
             entry.version = Version(None);
@@ -156,7 +156,7 @@ impl Known {
         news
     }
 
-    /// Nobody wants to know of this object any more. True when it was there.
+    /// Nothing refers to this object any more. True when it was there.
     pub(super) fn forget(&mut self, name: &NamespacedName) -> bool {
         self.unreadable.remove(name);
         self.objects.remove(name).is_some()
@@ -296,7 +296,7 @@ mod tests {
         known.unreadable(Some(&name("a")));
         known.unreadable(Some(&name("c")));
         known.put(&object("b"), version(2));
-        assert_eq!(known.done(), [], "there, though nobody can read it");
+        assert_eq!(known.done(), [], "there, though it cannot be decoded");
         assert_eq!(names(&known), [name("a"), name("c")]);
         assert!(known.put(&object("a"), version(3)));
         assert_eq!(names(&known), [name("c")]);

@@ -1,4 +1,4 @@
-//! The lines of a watch, with a limit to how long it may be silent.
+//! The lines of a watch, with a limit to the time between two of them.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ pub(super) struct Lines<R> {
     line: Vec<u8>,
 }
 
-/// What comes next.
+/// What one read gives.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Next<'a> {
+pub(super) enum LineRead<'a> {
     /// A line, without its end.
     Line(&'a [u8]),
     /// The server has ended the answer.
@@ -32,24 +32,24 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
     }
 
     /// The next line that is not empty.
-    pub(super) async fn next(&mut self, patience: Duration) -> Next<'_> {
+    pub(super) async fn next(&mut self, patience: Duration) -> LineRead<'_> {
         loop {
             self.line.clear();
             self.line.shrink_to(KEPT);
             match tokio::time::timeout(patience, self.input.read_until(b'\n', &mut self.line)).await {
-                Err(_) => return Next::Silence,
-                Ok(Err(_)) => return Next::Cut,
-                Ok(Ok(0)) => return Next::End,
+                Err(_) => return LineRead::Silence,
+                Ok(Err(_)) => return LineRead::Cut,
+                Ok(Ok(0)) => return LineRead::End,
                 Ok(Ok(_)) => {}
             }
             if self.line.pop() != Some(b'\n') {
-                return Next::Cut;
+                return LineRead::Cut;
             }
             if !self.line.is_empty() {
                 break;
             }
         }
-        Next::Line(&self.line)
+        LineRead::Line(&self.line)
     }
 }
 
@@ -62,7 +62,7 @@ mod tests {
         let mut all = Vec::new();
         loop {
             match lines.next(Duration::from_secs(60)).await {
-                Next::Line(line) => all.push(String::from_utf8(line.to_vec()).unwrap()),
+                LineRead::Line(line) => all.push(String::from_utf8(line.to_vec()).unwrap()),
                 end => {
                     all.push(format!("{end:?}"));
                     return all;

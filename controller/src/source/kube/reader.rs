@@ -1,4 +1,4 @@
-//! Where all watches come together: their news become batches of events, without delay and without loss.
+//! Where all watches come together: their events become batches of events, without delay and without loss.
 //!
 //! The order of the start: everything is listed but Secrets and ConfigMaps that objects refer to; the translation then
 //! says which those are; they are listed, and with them the state is complete. There is no order between kinds later:
@@ -12,17 +12,17 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
 use super::contact::ContactState;
-use super::fault::{self, Fault, Of};
+use super::failure::{self, Of, WatchFailure};
 use super::interest::{Interest, Number, Want};
 use super::known::Known;
-use super::watcher::{News, Watcher, What};
+use super::watcher::{WatchEvent, Watcher, What};
 use super::wire::Item;
 use crate::input::Input;
 use crate::problem::{error, warning};
 use crate::source::{Batch, ClassAccess, Event, Progress, References};
 use crate::store::{Kind, Need, Needs, ObjectKey, Reference};
 
-/// News that become one batch at most.
+/// Events of watches that become one batch at most.
 pub(super) const MANY: usize = 512;
 /// So many refusals in a row, of a right that there never was, are no passing thing. With the pauses between them they
 /// take about a minute.
@@ -38,9 +38,9 @@ pub(super) struct Reader {
     fetches: HashMap<Number, AbortHandle>,
     contact: watch::Receiver<ContactState>,
     progress: Progress,
-    /// Whether it has been said that the API cannot be reached.
+    /// Whether there is a problem that the API cannot be reached.
     unreachable: bool,
-    /// Whether the translation has said which Secrets and ConfigMaps are referred to.
+    /// Whether the translation has given its references to Secrets and ConfigMaps.
     told: bool,
     events: Vec<Event>,
     problems_changed: bool,
@@ -56,9 +56,9 @@ struct Watch {
     listed: bool,
     /// Refusals before the first list.
     refusals: u32,
-    /// Whether the API did not have the kind when it was asked, which may be so.
+    /// Whether the API did not have the kind when it was asked, which is normal for an optional kind.
     absent: bool,
-    fault: Option<Fault>,
+    failure: Option<WatchFailure>,
 }
 
 impl Reader {
@@ -70,7 +70,7 @@ impl Reader {
             listed: false,
             refusals: 0,
             absent: false,
-            fault: None,
+            failure: None,
         };
         Self {
             watches: watchers.into_iter().map(watch).collect(),
@@ -86,10 +86,10 @@ impl Reader {
         }
     }
 
-    /// Runs until nobody takes batches, or `stop` is dropped.
+    /// Runs until the receiver of batches is gone, or `stop` is dropped.
     pub(super) async fn run(
         mut self,
-        mut news: mpsc::Receiver<News>,
+        mut events: mpsc::Receiver<WatchEvent>,
         mut references: mpsc::UnboundedReceiver<References>,
         inputs: mpsc::Sender<Input>,
         mut stop: watch::Receiver<()>,
@@ -101,12 +101,12 @@ impl Reader {
             let mut received_at = Instant::now();
             tokio::select! {
                 biased;
-                // Its sender says nothing and is dropped at the end.
+                // Nothing is sent: the sender is dropped at shutdown.
                 _ = stop.changed() => return,
                 Some(changes) = references.recv() => self.refer(changes),
-                _ = news.recv_many(&mut buffer, MANY) => {
-                    received_at = buffer.first().map_or(received_at, |news| news.at);
-                    buffer.drain(..).for_each(|news| self.take(news));
+                _ = events.recv_many(&mut buffer, MANY) => {
+                    received_at = buffer.first().map_or(received_at, |event| event.at);
+                    buffer.drain(..).for_each(|event| self.take(event));
                 }
                 // Its sender lives in every watch.
                 _ = contact.changed() => self.problems_changed = true,
@@ -119,19 +119,19 @@ impl Reader {
         }
     }
 
-    fn take(&mut self, news: News) {
-        let watch = &mut self.watches[news.scope];
+    fn take(&mut self, event: WatchEvent) {
+        let watch = &mut self.watches[event.scope];
         let (kind, referred) = (watch.watcher.scope.kind, watch.watcher.scope.referred);
-        match news.what {
+        match event.what {
             What::Begin => watch.known.begin(),
             What::Item(item) => {
-                if !referred || self.is_wanted(news.scope, &item) {
-                    self.put(news.scope, item);
+                if !referred || self.is_wanted(event.scope, &item) {
+                    self.put(event.scope, item);
                 }
             }
             What::Gone(name, version) => {
                 let wanted = !referred || self.tell(&ObjectKey { kind, name: name.clone() });
-                let known = &mut self.watches[news.scope].known;
+                let known = &mut self.watches[event.scope].known;
                 self.problems_changed |= known.has_faults();
                 if wanted && known.gone(&name, version) {
                     self.events.push(Event::Delete(ObjectKey { kind, name }));
@@ -146,13 +146,13 @@ impl Reader {
                     self.events.push(Event::Classes(ClassAccess::Listed));
                 }
             }
-            What::Works => self.problems_changed |= watch.fault.take().is_some(),
-            What::Failed(Fault::NoKind) if watch.may_be_absent() => {
+            What::Works => self.problems_changed |= watch.failure.take().is_some(),
+            What::Failed(WatchFailure::NoKind) if watch.may_be_absent() => {
                 watch.absent = true;
-                self.problems_changed |= watch.fault.take().is_some();
+                self.problems_changed |= watch.failure.take().is_some();
             }
-            What::Failed(fault) => {
-                if matches!(fault, Fault::Forbidden(_)) && !watch.listed {
+            What::Failed(failure) => {
+                if matches!(failure, WatchFailure::Forbidden(_)) && !watch.listed {
                     watch.refusals = watch.refusals.saturating_add(1);
                     match watch.refusals {
                         _ if kind != Kind::IngressClass => {}
@@ -161,10 +161,10 @@ impl Reader {
                         _ => {}
                     }
                 }
-                // That the API is away is said elsewhere, and what was wrong before may still be.
-                if fault.problem(&watch.watcher.scope, watch.of()).is_some() {
-                    self.problems_changed |= watch.fault.as_ref() != Some(&fault);
-                    watch.fault = Some(fault);
+                // That the API is away is a problem of its own, and what was wrong before may still be.
+                if failure.problem(&watch.watcher.scope, watch.of()).is_some() {
+                    self.problems_changed |= watch.failure.as_ref() != Some(&failure);
+                    watch.failure = Some(failure);
                 }
             }
             What::Fetched(name, number, item) => {
@@ -173,17 +173,17 @@ impl Reader {
                 if self.interest.answer(&key, number) {
                     self.problems_changed = true;
                     match item {
-                        Some(item) => self.put(news.scope, item),
+                        Some(item) => self.put(event.scope, item),
                         // It may have been there when less of it was needed.
-                        None if self.watches[news.scope].known.forget(&key.name) => {
+                        None if self.watches[event.scope].known.forget(&key.name) => {
                             self.events.push(Event::Delete(key));
                         }
                         None => {}
                     }
                 }
             }
-            What::Unfetched(name, number, fault) => {
-                self.problems_changed |= self.interest.fail(&ObjectKey { kind, name }, number, fault);
+            What::Unfetched(name, number, failure) => {
+                self.problems_changed |= self.interest.fail(&ObjectKey { kind, name }, number, failure);
             }
         }
     }
@@ -228,7 +228,7 @@ impl Reader {
 
     fn drop_question(&mut self, number: Option<Number>) {
         let Some(number) = number else { return };
-        // Its fault goes with it.
+        // Its failure goes with it.
         self.problems_changed = true;
         if let Some(fetch) = self.fetches.remove(&number) {
             fetch.abort();
@@ -282,7 +282,7 @@ impl Reader {
         self.watches.iter().find(|watch| watch.has(key))
     }
 
-    /// What there is to say, if anything.
+    /// The next batch, if there is anything for one.
     fn batch(&mut self, received_at: Instant) -> Option<Batch> {
         let progress = self.progress();
         let further = progress != Progress::Reading;
@@ -345,22 +345,21 @@ impl Reader {
                 "look after the API server and the network to it; it is tried again all the time",
             )
         });
-        let asked = self
-            .interest
-            .faults()
-            .filter_map(|(key, fault)| fault.problem(&self.watch_of(key)?.watcher.scope, Of::Object(key)));
+        let asked = self.interest.faults().filter_map(|(key, failure)| {
+            failure.problem(&self.watch_of(key)?.watcher.scope, Of::Object(key))
+        });
         self.watches.iter().flat_map(Watch::problems).chain(asked).chain(failing).chain(away).collect()
     }
 }
 
 impl Watch {
-    /// Whether it is none of our business that the API does not have its kind: some clusters do not, and then there are no
-    /// such objects. One that had some has lost them in a way that no watch has told of, which is a problem.
+    /// Whether it is normal that the API does not have its kind: some clusters do not, and then there are no such objects.
+    /// A kind of which there were objects has disappeared without an event, which is a problem.
     fn may_be_absent(&self) -> bool {
         self.watcher.scope.need == Need::Optional && self.known.is_empty()
     }
 
-    /// Whether the start need not wait for it: a list has come to its end, or nobody needs it, or it is refused and can
+    /// Whether the start need not wait for it: its list is complete, or nothing needs it, or it is refused and can
     /// be done without, or there is no such kind. Of IngressClasses the translation knows whether they can.
     fn is_synced(&self) -> bool {
         let scope = &self.watcher.scope;
@@ -388,10 +387,10 @@ impl Watch {
     fn problems(&self) -> impl Iterator<Item = Problem> {
         let scope = &self.watcher.scope;
         let (unreadable, nameless) = self.known.faults();
-        let unreadable = unreadable.map(|name| fault::unreadable(scope.kind, name));
-        let nameless = nameless.then(|| fault::nameless(scope));
-        let fault = self.fault.as_ref().and_then(|fault| fault.problem(scope, self.of()));
-        fault.into_iter().chain(unreadable).chain(nameless)
+        let unreadable = unreadable.map(|name| failure::unreadable(scope.kind, name));
+        let nameless = nameless.then(|| failure::nameless(scope));
+        let failure = self.failure.as_ref().and_then(|failure| failure.problem(scope, self.of()));
+        failure.into_iter().chain(unreadable).chain(nameless)
     }
 }
 

@@ -1,9 +1,9 @@
-//! One watch at work: lists, then follows, and never gives up.
+//! One watch at work: it lists, then follows changes, and never gives up.
 //!
 //! Streaming lists first, because with them one object is decoded at a time; where the server refuses them,
-//! lists in small pages. Between two requests a watch is where its [`Course`] says. What failed is passed on in words
-//! and tried again from there: nothing that has been said before is taken back by it. The [gate](super::gate) makes
-//! the next request wait.
+//! lists in small pages. Between two requests a watch is where its [`WatchState`] says. A failure is passed on and
+//! tried again from there: it takes back nothing that was passed on before. The [pacer](super::pacer) makes the next
+//! request wait.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -19,36 +19,36 @@ use tokio::sync::mpsc::Sender;
 use super::backoff;
 use super::canary::Canary;
 use super::contact::Contact;
-use super::fault::Fault;
+use super::failure::WatchFailure;
 use super::interest::Number;
 use super::known::Version;
-use super::lines::{Lines, Next};
+use super::lines::{LineRead, Lines};
 use super::plan::Scope;
 use super::wire::{self, Item, Line, Page, Watched};
 use crate::store::{Kind, Need, Prune, for_each_kind};
 
-/// Seconds that one watch request lives, at least. A peer that has fallen silent is given up five seconds
-/// after the request should have ended, which is within a minute.
+/// Seconds that one watch request lives, at least. A peer that has stopped answering is given up five
+/// seconds after the request should have ended, which is within a minute.
 const LIFETIME: u32 = 45;
 /// Seconds by which lifetimes differ, so that watches are not renewed all at once.
 const SPREAD: u32 = 6;
-/// For the end of a watch that should have ended.
+/// How much later than its lifetime a watch may end.
 const MARGIN: u32 = 5;
-/// Between two objects of a streaming list. A server that does not know of them gives what there is and falls silent.
+/// Between two objects of a streaming list. A server that does not support them sends what there is and then nothing.
 const LIST_SILENCE: Duration = Duration::from_secs(10);
 /// Objects of one page, which is read as a whole.
 const PAGE: u32 = 100;
-/// So many refusals are followed by the next try soon: a right that is being replaced, or an API server that has just
+/// After so many refusals the next attempt still comes soon: a right that is being replaced, or an API server that has just
 /// begun, refuses for a moment.
 const SOON: u32 = 5;
-/// Between two looks whether a kind that a cluster need not have has appeared.
+/// Between two attempts at a kind that the API does not have and need not have.
 const ABSENT: Duration = Duration::from_secs(10);
-/// Until it is tried again whether we may, after those.
+/// Between two attempts after those.
 const FORBIDDEN: Duration = Duration::from_secs(10);
 
-/// What a watch has to say.
+/// An event of a watch.
 #[derive(Debug)]
-pub(super) struct News {
+pub(super) struct WatchEvent {
     /// Number of the watch in the plan.
     pub(super) scope: usize,
     /// What it is.
@@ -57,7 +57,7 @@ pub(super) struct News {
     pub(super) at: Instant,
 }
 
-/// What there is to say.
+/// What has happened.
 #[derive(Debug)]
 pub(super) enum What {
     /// A list begins.
@@ -69,13 +69,13 @@ pub(super) enum What {
     /// The list is whole.
     Done,
     /// It does not work.
-    Failed(Fault),
+    Failed(WatchFailure),
     /// It works again.
     Works,
-    /// The answer to a question for one object; none when there is none.
+    /// The answer to a request for one object; none when there is none.
     Fetched(NamespacedName, Number, Option<Item>),
     /// There is none yet, for this reason.
-    Unfetched(NamespacedName, Number, Fault),
+    Unfetched(NamespacedName, Number, WatchFailure),
 }
 
 /// What a watch needs.
@@ -84,7 +84,7 @@ pub(super) struct Watcher {
     pub(super) client: Client,
     pub(super) contact: Contact,
     pub(super) prune: Prune,
-    pub(super) news: Sender<News>,
+    pub(super) events: Sender<WatchEvent>,
     /// Bounds how many objects are asked for at a time: each takes a connection.
     pub(super) fetches: Arc<Semaphore>,
     pub(super) number: usize,
@@ -92,31 +92,31 @@ pub(super) struct Watcher {
     pub(super) _canary: Canary,
 }
 
-/// Where a watch stands between two requests.
-struct Course {
+/// The state of a watch between two requests.
+struct WatchState {
     /// Whether lists come as streams.
     streaming: bool,
     /// The version from which changes are followed; a list is due where there is none.
     position: Option<String>,
-    /// Whether the API server may have gone back behind that version: it was away, or a watch has said nothing all its
-    /// life. Such a server would keep silent until it has come past that version again.
+    /// Whether the API server may have gone back behind that version: it was away, or a watch has had no event in all
+    /// its life. Such a server would send nothing until it has come past that version again.
     doubtful: bool,
     /// Refusals in a row.
     refusals: u32,
-    /// Whether the last thing said is that it does not work.
+    /// Whether the last event was that it does not work.
     failed: bool,
 }
 
 /// Why a request has not come to its end.
 enum Stop {
-    /// Nobody listens any more.
+    /// The receiver of events is gone.
     Unheard,
     /// It does not work.
-    Fault(Fault),
+    Failed(WatchFailure),
 }
 
 impl Watcher {
-    /// Runs until nobody listens.
+    /// Runs until the receiver of events is gone.
     pub(super) async fn run(self) {
         macro_rules! watch {
             ($($kind:ident: $store:ident, $api:ty, $group:literal, $resource:literal, $namespaced:literal,
@@ -130,18 +130,18 @@ impl Watcher {
     }
 
     async fn watch<K: Watched>(self) {
-        let mut course =
-            Course { streaming: true, position: None, doubtful: false, refusals: 0, failed: false };
+        let mut state =
+            WatchState { streaming: true, position: None, doubtful: false, refusals: 0, failed: false };
         loop {
-            let step = match &course.position {
-                Some(position) if course.doubtful => self.confirm::<K>(&position.clone(), &mut course).await,
-                None if !course.streaming => self.list::<K>(&mut course).await,
-                _ => self.follow::<K>(&mut course).await,
+            let step = match &state.position {
+                Some(position) if state.doubtful => self.confirm::<K>(&position.clone(), &mut state).await,
+                None if !state.streaming => self.list::<K>(&mut state).await,
+                _ => self.follow::<K>(&mut state).await,
             };
             let pause = match step {
                 Ok(()) => continue,
                 Err(Stop::Unheard) => return,
-                Err(Stop::Fault(fault)) => self.fail(fault, &mut course).await,
+                Err(Stop::Failed(failure)) => self.fail(failure, &mut state).await,
             };
             match pause {
                 Ok(pause) => tokio::time::sleep(pause).await,
@@ -150,76 +150,77 @@ impl Watcher {
         }
     }
 
-    /// Decides how to go on after a fault; gives how long to wait beyond what the gate asks for.
-    async fn fail(&self, fault: Fault, course: &mut Course) -> Result<Duration, Stop> {
-        match &fault {
-            Fault::NoStreaming if course.streaming => {
-                course.streaming = false;
+    /// Decides how to go on after a failure; returns how long to wait beyond what the pacer asks for.
+    async fn fail(&self, failure: WatchFailure, state: &mut WatchState) -> Result<Duration, Stop> {
+        match &failure {
+            WatchFailure::NoStreaming if state.streaming => {
+                state.streaming = false;
                 tracing::debug!(scope = %self.scope, "the API server has no streaming lists; listing in pages");
                 return Ok(Duration::ZERO);
             }
             // What it refuses may be the version itself.
-            Fault::Expired | Fault::Rewound | Fault::Refused(_) | Fault::NoStreaming => {
-                course.position = None
-            }
-            Fault::Away => course.doubtful = true,
-            Fault::Forbidden(_) | Fault::Unauthorized | Fault::NoKind => {}
+            WatchFailure::Expired
+            | WatchFailure::Rewound
+            | WatchFailure::Refused(_)
+            | WatchFailure::NoStreaming => state.position = None,
+            WatchFailure::Away => state.doubtful = true,
+            WatchFailure::Forbidden(_) | WatchFailure::Unauthorized | WatchFailure::NoKind => {}
         }
-        let is_absent = matches!(fault, Fault::NoKind) && self.scope.need == Need::Optional;
-        let is_refusal = matches!(fault, Fault::Forbidden(_));
-        course.refusals = if is_refusal { course.refusals.saturating_add(1) } else { 0 };
-        course.failed = true;
-        self.say(What::Failed(fault)).await?;
+        let is_absent = matches!(failure, WatchFailure::NoKind) && self.scope.need == Need::Optional;
+        let is_refusal = matches!(failure, WatchFailure::Forbidden(_));
+        state.refusals = if is_refusal { state.refusals.saturating_add(1) } else { 0 };
+        state.failed = true;
+        self.say(What::Failed(failure)).await?;
         Ok(match () {
             () if is_absent => ABSENT,
-            () if course.refusals > SOON => FORBIDDEN,
+            () if state.refusals > SOON => FORBIDDEN,
             () => Duration::ZERO,
         })
     }
 
     /// The API server has answered.
-    async fn answered(&self, course: &mut Course) -> Result<(), Stop> {
-        course.refusals = 0;
-        if std::mem::take(&mut course.failed) {
+    async fn answered(&self, state: &mut WatchState) -> Result<(), Stop> {
+        state.refusals = 0;
+        if std::mem::take(&mut state.failed) {
             self.say(What::Works).await?;
         }
         Ok(())
     }
 
     /// One watch request: a list as a stream where one is due, then changes until it ends.
-    async fn follow<K: Watched>(&self, course: &mut Course) -> Result<(), Stop> {
+    async fn follow<K: Watched>(&self, state: &mut WatchState) -> Result<(), Stop> {
         let lifetime = LIFETIME + fastrand::u32(..SPREAD);
         let how = WatchParams {
             field_selector: self.scope.fields.clone(),
             label_selector: self.scope.labels.clone(),
             timeout: Some(lifetime),
             bookmarks: true,
-            send_initial_events: course.position.is_none(),
+            send_initial_events: state.position.is_none(),
         };
         // Without a version a list is as new as the request, wherever it is read from.
-        let request = self.request::<K>().watch(&how, course.position.as_deref().unwrap_or_default());
+        let request = self.request::<K>().watch(&how, state.position.as_deref().unwrap_or_default());
         let mut answer = pin!(self.client.request_stream(request.map_err(odd)?).await.map_err(failed)?);
-        self.answered(course).await?;
-        if course.position.is_none() {
+        self.answered(state).await?;
+        if state.position.is_none() {
             self.say(What::Begin).await?;
         }
         let mut lines = Lines::new(answer.as_mut());
         let mut silent = true;
         loop {
-            let listing = course.position.is_none();
+            let listing = state.position.is_none();
             let patience = match listing {
                 true => LIST_SILENCE,
                 false => Duration::from_secs((lifetime + MARGIN).into()),
             };
             let text = match lines.next(patience).await {
-                Next::Line(text) => text,
-                Next::End | Next::Silence if listing => return Err(Fault::NoStreaming.into()),
-                Next::End => {
-                    course.doubtful |= silent;
+                LineRead::Line(text) => text,
+                LineRead::End | LineRead::Silence if listing => return Err(WatchFailure::NoStreaming.into()),
+                LineRead::End => {
+                    state.doubtful |= silent;
                     return Ok(());
                 }
-                Next::Silence | Next::Cut => {
-                    course.doubtful = true;
+                LineRead::Silence | LineRead::Cut => {
+                    state.doubtful = true;
                     return Ok(());
                 }
             };
@@ -238,26 +239,27 @@ impl Watcher {
                     text
                 }
                 Line::Bookmark(version, true) if listing => {
-                    course.position = Some(version);
+                    state.position = Some(version);
                     self.say(What::Done).await?;
                     continue;
                 }
                 Line::Bookmark(version, _) => {
-                    course.advance(version)?;
+                    state.advance(version)?;
                     continue;
                 }
-                Line::Error(status) => return Err(Fault::of_status(&status).into()),
+                Line::Error(status) => return Err(WatchFailure::of_status(&status).into()),
             };
             if !listing {
                 let version = wire::version(text);
-                course
-                    .advance(version.ok_or_else(|| Fault::Refused("an object without a version".into()))?)?;
+                state.advance(
+                    version.ok_or_else(|| WatchFailure::Refused("an object without a version".into()))?,
+                )?;
             }
         }
     }
 
     /// A list in pages.
-    async fn list<K: Watched>(&self, course: &mut Course) -> Result<(), Stop> {
+    async fn list<K: Watched>(&self, state: &mut WatchState) -> Result<(), Stop> {
         let mut how = ListParams {
             field_selector: self.scope.fields.clone(),
             label_selector: self.scope.labels.clone(),
@@ -268,7 +270,7 @@ impl Watcher {
         loop {
             let text = self.page::<K>(&how).await?;
             let page = Page::read(&text)?;
-            self.answered(course).await?;
+            self.answered(state).await?;
             self.contact.heard();
             if std::mem::take(&mut first) {
                 self.say(What::Begin).await?;
@@ -280,17 +282,18 @@ impl Watcher {
                 Some(rest) => how.continue_token = Some(rest.to_owned()),
                 None => {
                     let version = page.version();
-                    let version = version.ok_or_else(|| Fault::Refused("a list without a version".into()))?;
-                    course.position = Some(version.to_owned());
-                    course.doubtful = false;
+                    let version =
+                        version.ok_or_else(|| WatchFailure::Refused("a list without a version".into()))?;
+                    state.position = Some(version.to_owned());
+                    state.doubtful = false;
                     return self.say(What::Done).await;
                 }
             }
         }
     }
 
-    /// Asks how far the API server is, in as few words as there are.
-    async fn confirm<K: Watched>(&self, position: &str, course: &mut Course) -> Result<(), Stop> {
+    /// Asks for the newest version of the API server, with the smallest request there is.
+    async fn confirm<K: Watched>(&self, position: &str, state: &mut WatchState) -> Result<(), Stop> {
         let how = ListParams {
             field_selector: self.scope.fields.clone(),
             label_selector: self.scope.labels.clone(),
@@ -299,18 +302,20 @@ impl Watcher {
         };
         let text = match self.page::<K>(&how).await {
             Ok(text) => text,
-            // Whether we may watch, the watch itself will find.
-            Err(Stop::Fault(Fault::Forbidden(_))) => {
-                course.doubtful = false;
+            // Whether watching is allowed, the watch itself will find out.
+            Err(Stop::Failed(WatchFailure::Forbidden(_))) => {
+                state.doubtful = false;
                 return Ok(());
             }
             Err(stop) => return Err(stop),
         };
         let page = Page::read(&text)?;
         self.contact.heard();
-        course.doubtful = false;
+        state.doubtful = false;
         match page.version() {
-            Some(now) if Version::of(now).is_before(Version::of(position)) => Err(Fault::Rewound.into()),
+            Some(now) if Version::of(now).is_before(Version::of(position)) => {
+                Err(WatchFailure::Rewound.into())
+            }
             _ => Ok(()),
         }
     }
@@ -327,14 +332,14 @@ impl Watcher {
     async fn fetch_of<K: Watched>(self, name: NamespacedName, number: Number) {
         let namespace = self.scope.namespace.as_ref().unwrap_or(&name.namespace);
         let path = K::url_path(&(), Some(namespace));
-        // Whatever ends this, nobody waits for these requests any more.
+        // Whatever ends this, there are no more of these requests.
         let _record = Record { contact: &self.contact, path: &path };
         let request = Request::new(path.clone());
         let how = ListParams::default().fields(&self.scope.fields_of_one(&name.name));
         let mut failures = 0;
         loop {
             let found = {
-                // Held while it is asked and not while it waits: one that nobody may read must not keep others.
+                // Held while the request runs and not while it waits: an object that may not be read must not delay others.
                 let Ok(_permit) = self.fetches.acquire().await else { return };
                 self.ask(&request, &how).await
             };
@@ -343,21 +348,21 @@ impl Watcher {
                 let mut items = page.items().map(|item| wire::read::<K>(item, &self.prune));
                 Ok(items.find(|item| !matches!(item, Item::Skipped)))
             });
-            let fault = match found {
+            let failure = match found {
                 Ok(found) => {
-                    // An end of the program is the only reason for which nobody listens.
+                    // The receiver is gone at shutdown only.
                     let _ = self.say(What::Fetched(name, number, found)).await;
                     return;
                 }
                 Err(Stop::Unheard) => return,
-                Err(Stop::Fault(fault)) => fault,
+                Err(Stop::Failed(failure)) => failure,
             };
             failures += 1;
-            let pause = match fault {
-                Fault::Forbidden(_) if failures > SOON => FORBIDDEN,
+            let pause = match failure {
+                WatchFailure::Forbidden(_) if failures > SOON => FORBIDDEN,
                 _ => backoff::wait(failures),
             };
-            if self.say(What::Unfetched(name.clone(), number, fault)).await.is_err() {
+            if self.say(What::Unfetched(name.clone(), number, failure)).await.is_err() {
                 return;
             }
             tokio::time::sleep(pause).await;
@@ -379,17 +384,17 @@ impl Watcher {
     }
 
     async fn say(&self, what: What) -> Result<(), Stop> {
-        let news = News { scope: self.number, what, at: Instant::now() };
-        self.news.send(news).await.map_err(|_| Stop::Unheard)
+        let event = WatchEvent { scope: self.number, what, at: Instant::now() };
+        self.events.send(event).await.map_err(|_| Stop::Unheard)
     }
 }
 
-impl Course {
+impl WatchState {
     /// Changes are known up to this version. Within a watch versions only rise.
-    fn advance(&mut self, version: String) -> Result<(), Fault> {
+    fn advance(&mut self, version: String) -> Result<(), WatchFailure> {
         if let Some(position) = &self.position {
             if Version::of(&version).is_before(Version::of(position)) {
-                return Err(Fault::Rewound);
+                return Err(WatchFailure::Rewound);
             }
             self.position = Some(version);
         }
@@ -409,17 +414,17 @@ impl Drop for Record<'_> {
     }
 }
 
-impl From<Fault> for Stop {
-    fn from(fault: Fault) -> Self {
-        Self::Fault(fault)
+impl From<WatchFailure> for Stop {
+    fn from(failure: WatchFailure) -> Self {
+        Self::Failed(failure)
     }
 }
 
 fn failed(error: kube::Error) -> Stop {
-    Fault::of_request(&error).into()
+    WatchFailure::of_request(&error).into()
 }
 
 /// A request that cannot be made of what a flag says.
 fn odd(error: kube::core::request::Error) -> Stop {
-    Fault::Refused(error.to_string()).into()
+    WatchFailure::Refused(error.to_string()).into()
 }

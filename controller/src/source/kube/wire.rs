@@ -21,11 +21,11 @@ use serde::{Deserialize, de};
 use serde_json::value::RawValue;
 use sluice_config::NamespacedName;
 
-use super::fault::Fault;
+use super::failure::WatchFailure;
 use super::known::Version;
 use crate::store::{Fields, Object, Prunable, Prune};
 
-/// What one object on its way in comes to.
+/// What is decoded of one object.
 #[derive(Debug)]
 pub(super) enum Item {
     /// An object of this version.
@@ -43,9 +43,9 @@ pub(super) enum Line<'a> {
     Put(&'a RawValue),
     /// An object is gone.
     Gone(&'a RawValue),
-    /// How far the watch has come; whether that is the end of its first list.
+    /// A bookmark: the version that the watch has reached, and whether its first list is complete.
     Bookmark(String, bool),
-    /// The API server says what is wrong.
+    /// An error of the API server.
     Error(Box<kube::core::Status>),
 }
 
@@ -66,7 +66,7 @@ struct PageHead {
     rest: Option<String>,
 }
 
-/// Of an object, what tells which one it is: decodes even where the rest does not.
+/// The name and version of an object: decoded even where the rest cannot be.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Stub {
@@ -143,9 +143,9 @@ impl Item {
     }
 }
 
-/// What one object comes to.
+/// Decodes one object.
 pub(super) fn read<K: Watched>(text: &RawValue, prune: &Prune) -> Item {
-    // Of what nobody needs, nothing but the name is looked at.
+    // Of an object that nothing refers to, only the name is looked at.
     if K::KIND.is_referred()
         && let Some(name) = name::<K>(text, prune)
         && prune.needs_of(K::KIND, &name).is_none()
@@ -176,8 +176,8 @@ pub(super) fn version(text: &RawValue) -> Option<String> {
     stub.metadata.resource_version.filter(|version| !version.is_empty())
 }
 
-/// Reads a line of a watch. What is wrong with one is not said: it may hold a Secret.
-pub(super) fn line(text: &[u8]) -> Result<Line<'_>, Fault> {
+/// Reads a line of a watch. The reason of an error is left out: the line may hold a Secret.
+pub(super) fn line(text: &[u8]) -> Result<Line<'_>, WatchFailure> {
     #[derive(Deserialize)]
     struct Event<'a> {
         #[serde(rename = "type", borrow)]
@@ -195,11 +195,11 @@ pub(super) fn line(text: &[u8]) -> Result<Line<'_>, Fault> {
         resource_version: String,
         annotations: Option<BTreeMap<String, String>>,
     }
-    let odd = |_| Fault::Refused("a watch with a line that is no event".into());
+    let odd = |_| WatchFailure::Refused("a watch with a line that is no event".into());
     let event: Event<'_> = match serde_json::from_slice(text) {
         Ok(event) => event,
         Err(error) => {
-            // What stands between us and the API server may answer with its own words.
+            // A proxy in front of the API server may answer in a form of its own.
             let status = serde_json::from_slice(text).map_err(|_: serde_json::Error| odd(error))?;
             return Ok(Line::Error(Box::new(status)));
         }
@@ -214,15 +214,15 @@ pub(super) fn line(text: &[u8]) -> Result<Line<'_>, Fault> {
             Ok(Line::Bookmark(bookmark.metadata.resource_version, is_end))
         }
         "ERROR" => Ok(Line::Error(Box::new(serde_json::from_str(event.object.get()).map_err(odd)?))),
-        _ => Err(Fault::Refused("a watch with an event of no known type".into())),
+        _ => Err(WatchFailure::Refused("a watch with an event of no known type".into())),
     }
 }
 
 impl<'a> Page<'a> {
     /// Reads the text of a page.
-    pub(super) fn read(text: &'a str) -> Result<Self, Fault> {
-        // What is wrong with it is not said: it may hold Secrets.
-        serde_json::from_str(text).map_err(|_| Fault::Refused("an answer that is no list".into()))
+    pub(super) fn read(text: &'a str) -> Result<Self, WatchFailure> {
+        // The reason is left out: the answer may hold Secrets.
+        serde_json::from_str(text).map_err(|_| WatchFailure::Refused("an answer that is no list".into()))
     }
 
     /// The texts of its objects.

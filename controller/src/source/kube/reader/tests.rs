@@ -19,14 +19,14 @@ fn reader() -> Reader {
     let contact = Contact::new();
     let config = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
     let client = client::client(&config, &contact).unwrap();
-    let (news, _) = mpsc::channel(1);
+    let (events, _) = mpsc::channel(1);
     let options = Options::default();
     let watcher = |(number, scope)| Watcher {
         fetches: Arc::new(Semaphore::new(1)),
         client: client.clone(),
         contact: contact.clone(),
         prune: Prune::new(&options),
-        news: news.clone(),
+        events: events.clone(),
         number,
         scope,
         _canary: Canary::default(),
@@ -38,7 +38,7 @@ fn reader() -> Reader {
 fn say(reader: &mut Reader, kind: Kind, what: What) -> Option<Batch> {
     let watches = reader.watches.iter();
     let number = watches.map(|watch| watch.watcher.scope.kind).position(|other| other == kind).unwrap();
-    reader.take(News { scope: number, what, at: Instant::now() });
+    reader.take(WatchEvent { scope: number, what, at: Instant::now() });
     reader.batch(Instant::now())
 }
 
@@ -52,7 +52,7 @@ fn access(batch: Option<Batch>) -> Vec<ClassAccess> {
 }
 
 fn refused() -> What {
-    What::Failed(Fault::Forbidden("no".into()))
+    What::Failed(WatchFailure::Forbidden("no".into()))
 }
 
 #[tokio::test]
@@ -102,7 +102,7 @@ async fn the_start_waits_for_every_kind_and_not_for_classes_that_are_refused() {
 
 #[tokio::test]
 async fn a_kind_that_a_cluster_need_not_have_is_no_problem_and_is_picked_up_when_it_appears() {
-    let absent = || What::Failed(Fault::NoKind);
+    let absent = || What::Failed(WatchFailure::NoKind);
     let kind = Kind::Service;
     let mut reader = reader();
     for other in [Kind::Ingress, Kind::IngressClass, Kind::EndpointSlice] {

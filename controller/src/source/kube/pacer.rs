@@ -1,4 +1,4 @@
-//! What every request to the API passes: it waits where earlier ones like it went badly, has a time limit for
+//! Every request to the API passes here: it waits where earlier ones like it failed, has a time limit for
 //! the head of its answer, and its outcome goes into the record of contact.
 //!
 //! A watch that was closed is renewed at once, so that a server (or a proxy in front of one) that closes each at once
@@ -26,9 +26,9 @@ const SHORT_WATCH: Duration = Duration::from_secs(2);
 const THROTTLED: &str = "it answers 429, too many requests: it limits how much we may ask; look at its load, and at the \
                          FlowSchemas and priority levels for our ServiceAccount";
 
-/// Puts the gate in front of a client.
+/// Puts the pacer in front of a client.
 #[derive(Clone)]
-pub(super) struct GateLayer {
+pub(super) struct PacerLayer {
     contact: Contact,
     paces: Arc<Mutex<Paces>>,
 }
@@ -47,14 +47,14 @@ struct Pace {
     watch: Option<Instant>,
 }
 
-/// A client behind the gate.
+/// A client behind the pacer.
 #[derive(Clone)]
-pub(super) struct Gate<S> {
-    layer: GateLayer,
+pub(super) struct Pacer<S> {
+    layer: PacerLayer,
     inner: S,
 }
 
-impl GateLayer {
+impl PacerLayer {
     pub(super) fn new(contact: Contact) -> Self {
         Self { contact, paces: Arc::default() }
     }
@@ -92,15 +92,15 @@ impl Pace {
     }
 }
 
-impl<S> Layer<S> for GateLayer {
-    type Service = Gate<S>;
+impl<S> Layer<S> for PacerLayer {
+    type Service = Pacer<S>;
 
-    fn layer(&self, inner: S) -> Gate<S> {
-        Gate { layer: self.clone(), inner }
+    fn layer(&self, inner: S) -> Pacer<S> {
+        Pacer { layer: self.clone(), inner }
     }
 }
 
-impl<S, B, T> Service<Request<B>> for Gate<S>
+impl<S, B, T> Service<Request<B>> for Pacer<S>
 where
     S: Service<Request<B>, Response = Response<T>> + Clone + Send + 'static,
     S::Error: Into<BoxError>,
@@ -116,11 +116,11 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let (gate, inner) = (self.layer.clone(), self.inner.clone());
+        let (pacer, inner) = (self.layer.clone(), self.inner.clone());
         let (key, is_watch) = kind(request.uri());
         let path = request.uri().path().to_owned();
         Box::pin(async move {
-            let wait = gate.with_pace(&key, |pace| pace.wait(is_watch, Instant::now()));
+            let wait = pacer.with_pace(&key, |pace| pace.wait(is_watch, Instant::now()));
             if !wait.is_zero() {
                 tokio::time::sleep(wait).await;
             }
@@ -133,21 +133,21 @@ where
                 Ok(answer) => {
                     let status = answer.status();
                     if status == StatusCode::TOO_MANY_REQUESTS {
-                        // Somebody who is only put off must hear why nothing comes.
-                        gate.contact.failed(&path, begun, THROTTLED);
+                        // A limit is no outage, but the operator must see why there is no answer.
+                        pacer.contact.failed(&path, begun, THROTTLED);
                     } else if status.is_server_error() {
-                        gate.contact.failed(&path, begun, &format!("it answers {status}"));
+                        pacer.contact.failed(&path, begun, &format!("it answers {status}"));
                     } else {
-                        gate.contact.answered(&path);
+                        pacer.contact.answered(&path);
                     }
-                    gate.with_pace(&key, |pace| match status.is_success() {
+                    pacer.with_pace(&key, |pace| match status.is_success() {
                         true => pace.answered(is_watch, Instant::now()),
                         false => pace.failed(),
                     });
                 }
                 Err(error) => {
-                    gate.contact.failed(&path, begun, &innermost(&**error));
-                    gate.with_pace(&key, Pace::failed);
+                    pacer.contact.failed(&path, begun, &innermost(&**error));
+                    pacer.with_pace(&key, Pace::failed);
                 }
             }
             outcome
@@ -169,7 +169,7 @@ fn kind(uri: &Uri) -> (String, bool) {
     (key, is_watch)
 }
 
-/// The cause at the bottom, which is the one that says something.
+/// The innermost cause, which is the one that helps.
 fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {
@@ -235,11 +235,11 @@ mod tests {
         let inner = tower::service_fn(async |_: Request<()>| {
             Ok::<_, BoxError>(Response::builder().status(StatusCode::TOO_MANY_REQUESTS).body(()).unwrap())
         });
-        let mut gate = GateLayer::new(contact).layer(inner);
+        let mut pacer = PacerLayer::new(contact).layer(inner);
         let limit = Instant::now() + Duration::from_secs(60);
         while seen.borrow_and_update().away.is_none() {
-            assert!(Instant::now() < limit, "nobody is told");
-            gate.call(Request::get("/api/v1/services").body(()).unwrap()).await.unwrap();
+            assert!(Instant::now() < limit, "no subscriber was woken");
+            pacer.call(Request::get("/api/v1/services").body(()).unwrap()).await.unwrap();
         }
         let reason = seen.borrow().away.clone().unwrap().reason;
         assert!(reason.contains("429") && reason.contains("FlowSchemas"), "{reason}");

@@ -1,4 +1,4 @@
-//! What can go wrong with one watch, in words for an operator. That the API is away is not among it: see
+//! What can go wrong with one watch, with the problem for an operator. That the API is away is not among it: see
 //! [`contact`](super::contact).
 
 use sluice_config::{Code, NamespacedName, ObjectRef, Problem};
@@ -7,31 +7,31 @@ use super::plan::Scope;
 use crate::problem::{error, warning};
 use crate::store::{Kind, ObjectKey};
 
-/// Characters of what the API server says that are repeated.
+/// The most characters of a message of the API server that are repeated.
 const LONGEST_MESSAGE: usize = 300;
 
 /// Why a watch does not work.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum WatchFailure {
     /// The API server does not know streaming lists.
     NoStreaming,
-    /// We may not.
+    /// The right is missing.
     Forbidden(String),
-    /// It does not know who we are.
+    /// The credentials are not accepted.
     Unauthorized,
     /// It does not have such objects.
     NoKind,
-    /// It says something else.
+    /// Another refusal.
     Refused(String),
-    /// The connection, or the server. The record of contact says it.
+    /// The connection, or the server, failed. The record of contact has the problem.
     Away,
-    /// Nothing is wrong: the past is gone, and the list begins anew.
+    /// Nothing is wrong: the version is too old (410), and a relist follows.
     Expired,
-    /// Versions are lower than before: the cluster's store was restored, and the list begins anew.
+    /// Versions are lower than before: the cluster's store was restored, and a relist follows.
     Rewound,
 }
 
-/// What a fault concerns.
+/// What a failure concerns.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Of<'a> {
     /// A watch; whether it has had a whole list before.
@@ -46,7 +46,7 @@ pub(super) enum Of<'a> {
 /// What becomes of a reference.
 const MISSING: &str = "what refers to one is served as if it were missing";
 
-impl Fault {
+impl WatchFailure {
     pub(super) fn of_request(error: &kube::Error) -> Self {
         match error {
             kube::Error::Api(status) => Self::of_status(status),
@@ -144,7 +144,7 @@ impl Fault {
     }
 }
 
-/// An object that cannot be read. What is wrong with it is not said: it may be a Secret.
+/// An object that cannot be read. The reason is left out: the object may be a Secret.
 pub(super) fn unreadable(kind: Kind, name: &NamespacedName) -> Problem {
     error(
         Code::ObjectUnreadable,
@@ -182,8 +182,8 @@ mod tests {
     fn a_missing_right_names_verb_resource_and_rule() {
         let options = crate::Options { watch_namespace: Some("shop".into()), ..Default::default() };
         let scopes = plan(&options);
-        let fault = Fault::of_status(&status(403, "services is forbidden"));
-        let problem = fault.problem(&scopes[2], NEW).unwrap();
+        let failure = WatchFailure::of_status(&status(403, "services is forbidden"));
+        let problem = failure.problem(&scopes[2], NEW).unwrap();
         assert_eq!(problem.severity, Severity::Error);
         let text = problem.to_string();
         for part in
@@ -191,7 +191,7 @@ mod tests {
         {
             assert!(text.contains(part), "{part}: {text}");
         }
-        let problem = fault.problem(&scopes[1], NEW).unwrap();
+        let problem = failure.problem(&scopes[1], NEW).unwrap();
         assert_eq!(problem.severity, Severity::Warning);
         assert!(
             problem.to_string().contains("a ClusterRole with the rule {apiGroups: [\"networking.k8s.io\"]")
@@ -201,18 +201,19 @@ mod tests {
     #[test]
     fn a_right_that_is_lost_is_an_error_also_for_classes_and_says_what_becomes_of_them() {
         let scopes = plan(&crate::Options::default());
-        let fault = Fault::of_status(&status(403, "forbidden"));
-        let problem = fault.problem(&scopes[1], Of::Watch { listed: true }).unwrap();
+        let failure = WatchFailure::of_status(&status(403, "forbidden"));
+        let problem = failure.problem(&scopes[1], Of::Watch { listed: true }).unwrap();
         assert_eq!(problem.severity, Severity::Error);
         assert!(problem.message.contains("what was listed before stays in force"), "{problem}");
         let key = ObjectKey { kind: Kind::Secret, name: NamespacedName::new("shop", "tls") };
-        let problem = fault.problem(&scopes[4], Of::Object(&key)).unwrap();
+        let problem = failure.problem(&scopes[4], Of::Object(&key)).unwrap();
         assert_eq!(problem.object, ObjectRef::new("Secret", "shop", "tls"));
     }
 
     #[test]
     fn a_page_in_place_of_a_message_is_cut() {
-        let Fault::Forbidden(message) = Fault::of_status(&status(403, &"ä".repeat(100_000))) else {
+        let WatchFailure::Forbidden(message) = WatchFailure::of_status(&status(403, &"ä".repeat(100_000)))
+        else {
             panic!()
         };
         assert_eq!(message.chars().count(), 303);
@@ -222,9 +223,9 @@ mod tests {
     fn refused_streaming_is_no_problem_but_another_bad_request_is() {
         let refused = "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch unless the WatchList \
                        feature gate is enabled";
-        assert_eq!(Fault::of_status(&status(422, refused)), Fault::NoStreaming);
-        assert_eq!(Fault::of_status(&status(422, "odd")), Fault::Refused("odd".into()));
-        assert_eq!(Fault::of_status(&status(503, "starting")), Fault::Away);
-        assert_eq!(Fault::of_status(&status(410, "too old")), Fault::Expired);
+        assert_eq!(WatchFailure::of_status(&status(422, refused)), WatchFailure::NoStreaming);
+        assert_eq!(WatchFailure::of_status(&status(422, "odd")), WatchFailure::Refused("odd".into()));
+        assert_eq!(WatchFailure::of_status(&status(503, "starting")), WatchFailure::Away);
+        assert_eq!(WatchFailure::of_status(&status(410, "too old")), WatchFailure::Expired);
     }
 }
