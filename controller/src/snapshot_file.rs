@@ -40,7 +40,7 @@ pub struct SnapshotWriter {
 }
 
 /// What a writer has to know.
-pub struct Settings<C> {
+pub struct SnapshotSettings<C> {
     /// The file.
     pub path: PathBuf,
     /// Which cluster the configuration comes from.
@@ -192,7 +192,7 @@ impl SnapshotWriter {
     ///
     /// # Errors
     /// When there is no thread to be had.
-    pub fn start<C>(settings: Settings<C>, token: impl Send + 'static) -> io::Result<Self>
+    pub fn start<C>(settings: SnapshotSettings<C>, token: impl Send + 'static) -> io::Result<Self>
     where
         C: Fn() -> Option<Timestamp> + Send + 'static,
     {
@@ -223,7 +223,7 @@ impl Drop for SnapshotWriter {
     }
 }
 
-fn follow<C: Fn() -> Option<Timestamp>>(settings: &Settings<C>, deltas: &mpsc::Receiver<Delta>) {
+fn follow<C: Fn() -> Option<Timestamp>>(settings: &SnapshotSettings<C>, deltas: &mpsc::Receiver<Delta>) {
     let path = settings.path.display();
     // Several times within the age at which it is not used any more.
     let refresh = match settings.max_age {
@@ -327,7 +327,7 @@ mod tests {
 
     fn writer(path: &Path, known: Option<Timestamp>) -> SnapshotWriter {
         let Wanted { cluster, max_age } = wanted();
-        let settings = Settings { path: path.to_owned(), cluster, known: move || known, max_age };
+        let settings = SnapshotSettings { path: path.to_owned(), cluster, known: move || known, max_age };
         SnapshotWriter::start(settings, ()).unwrap()
     }
 

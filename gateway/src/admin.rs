@@ -40,7 +40,7 @@ pub struct Options {
 
 /// Where the two servers listen now.
 #[derive(Clone, Copy, Debug)]
-pub struct Addresses {
+pub struct AdminAddresses {
     /// Health and metrics.
     pub health: SocketAddr,
     /// Introspection.
@@ -76,14 +76,16 @@ pub enum AdminError {
 }
 
 /// Binds both listeners and serves them until the runtime ends. Call on a Tokio runtime.
-pub async fn serve(state: Arc<State>, options: Options) -> Result<Addresses, AdminError> {
+pub async fn serve(state: Arc<State>, options: Options) -> Result<AdminAddresses, AdminError> {
     if !options.admin.ip().is_loopback() {
         return Err(AdminError::NotLoopback(options.admin));
     }
     let health = bind_health(&options).await?;
     let admin = bind(options.admin, "--admin-address").await?;
-    let addresses =
-        Addresses { health: local(&health, "--healthz-port")?, admin: local(&admin, "--admin-address")? };
+    let addresses = AdminAddresses {
+        health: local(&health, "--healthz-port")?,
+        admin: local(&admin, "--admin-address")?,
+    };
     let own = |address, name: &str| OwnListener { address, name: name.into() };
     state.set_admin_listeners(vec![
         own(addresses.health, "the health listener (--healthz-port)"),

@@ -26,7 +26,7 @@ use prometheus::{IntGauge, Opts, Registry, TextEncoder};
 use sluice_config::{Generation, Problem};
 
 pub use access_log::AccessLog;
-pub use certificates::ServedCertificate;
+pub use certificates::HostCertificate;
 pub use error::TelemetryError;
 pub use line::{LogLine, Tail, UpstreamAttempt, log_name};
 pub use options::Options;
@@ -179,7 +179,7 @@ impl Telemetry {
     pub fn render<'a>(
         &self,
         endpoints: HealthCounts,
-        certificates: impl Iterator<Item = ServedCertificate<'a>>,
+        certificates: impl Iterator<Item = HostCertificate<'a>>,
     ) -> Result<String, TelemetryError> {
         let HealthCounts { healthy, ejected, failing } = endpoints;
         for (health, count) in [("healthy", healthy), ("ejected", ejected), ("failing", failing)] {
@@ -236,7 +236,7 @@ mod tests {
                 ..Default::default()
             },
         };
-        let served = ServedCertificate { host: "a.example", certificate: &certificate };
+        let served = HostCertificate { host: "a.example", certificate: &certificate };
         let counts = HealthCounts { healthy: 4, ejected: 1, failing: 0 };
         for _ in 0..2 {
             let text = telemetry.render(counts, [served].into_iter()).unwrap();

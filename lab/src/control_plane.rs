@@ -9,7 +9,7 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::addresses::{API_PORT, ETCD_PORT, GATEWAY, SERVICES, SERVICES_V6};
-use crate::layout::{Layout, Settings};
+use crate::layout::{LabSettings, Layout};
 use crate::network;
 use crate::process::{self, Process};
 use crate::programs::{Unit, find};
@@ -78,7 +78,7 @@ pub fn start_etcd(layout: &Layout) -> Result<Process> {
 }
 
 /// Starts the API server.
-pub fn start_api(layout: &Layout, settings: &Settings, options: ApiOptions) -> Result<Process> {
+pub fn start_api(layout: &Layout, settings: &LabSettings, options: ApiOptions) -> Result<Process> {
     let mut command = network::command(&layout.netns(), &find(Unit::Kubernetes, API)?);
     let pki = |file: &str| layout.pki(file);
     flag(&mut command, "etcd-servers", format_args!("http://127.0.0.1:{ETCD_PORT}"));
@@ -110,7 +110,7 @@ pub fn start_api(layout: &Layout, settings: &Settings, options: ApiOptions) -> R
 
 /// Starts the controllers and the scheduler. To be called when the API server is ready: controllers that come earlier
 /// end for good, because the roles they check are not there yet.
-pub fn start_controllers(layout: &Layout, settings: &Settings) -> Result<()> {
+pub fn start_controllers(layout: &Layout, settings: &LabSettings) -> Result<()> {
     let mut command = network::command(&layout.netns(), &find(Unit::Kubernetes, CONTROLLERS)?);
     flag_path(&mut command, "kubeconfig", &layout.kubeconfig("admin"));
     flag(&mut command, "bind-address", "127.0.0.1");
@@ -136,7 +136,7 @@ pub fn start_controllers(layout: &Layout, settings: &Settings) -> Result<()> {
     Ok(())
 }
 
-fn services(settings: &Settings) -> String {
+fn services(settings: &LabSettings) -> String {
     if settings.dual_stack { format!("{SERVICES},{SERVICES_V6}") } else { SERVICES.to_owned() }
 }
 

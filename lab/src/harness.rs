@@ -42,7 +42,7 @@ use std::sync::{Mutex, OnceLock};
 use anyhow::{Context, Result};
 
 use crate::lab::{Lab, Options};
-use crate::layout::Settings;
+use crate::layout::LabSettings;
 use crate::name::LabName;
 use crate::network;
 use crate::process::Process;
@@ -72,7 +72,7 @@ pub fn shared(test: impl AsyncFnOnce(&Cluster) -> Result<()>) {
 ///
 /// # Panics
 /// When the test fails, or there can be no lab.
-pub fn own(settings: Settings, test: impl AsyncFnOnce(&Cluster) -> Result<()>) {
+pub fn own(settings: LabSettings, test: impl AsyncFnOnce(&Cluster) -> Result<()>) {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let lab = start(settings).unwrap_or_else(|error| panic!("{error:#}"));
@@ -93,7 +93,7 @@ impl Drop for Down {
 }
 
 /// Starts a lab that goes down with this process.
-fn start(settings: Settings) -> Result<Lab> {
+fn start(settings: LabSettings) -> Result<Lab> {
     static COUNT: AtomicU32 = AtomicU32::new(1);
     let owner = Process::own().context("/proc is not readable")?;
     let name = format!("t{}-{}", owner.pid(), COUNT.fetch_add(1, Ordering::Relaxed)).parse()?;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use sluice_testing::program;
 
-use crate::layout::Settings;
+use crate::layout::LabSettings;
 use crate::programs::{Unit, find};
 
 /// What an image holds.
@@ -46,7 +46,7 @@ const TABLE: [(&str, Origin); 6] = [
 ///
 /// # Errors
 /// When no entry has this name, or its program is not built.
-pub fn resolve(image: &str, settings: &Settings) -> Result<Image> {
+pub fn resolve(image: &str, settings: &LabSettings) -> Result<Image> {
     let name = short_name(image);
     let own = |path: PathBuf| Image {
         name: name.to_owned(),
@@ -101,8 +101,8 @@ fn short_name(image: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn settings() -> Settings {
-        Settings { nodes: 1, dual_stack: false, images: vec![("hook".into(), "/opt/hook".into())] }
+    fn settings() -> LabSettings {
+        LabSettings { nodes: 1, dual_stack: false, images: vec![("hook".into(), "/opt/hook".into())] }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::addresses::NodeIndex;
 use crate::client::connect;
 use crate::control_plane::{self, ApiOptions};
 use crate::images::lab_program;
-use crate::layout::{Layout, Settings};
+use crate::layout::{LabSettings, Layout};
 use crate::name::LabName;
 use crate::network;
 use crate::pki;
@@ -33,7 +33,7 @@ pub struct Options {
     /// The lab's name.
     pub name: LabName,
     /// How the lab is laid out.
-    pub settings: Settings,
+    pub settings: LabSettings,
     /// A process with whose end the lab goes down, however it ends.
     pub owner: Option<Process>,
 }
@@ -42,14 +42,14 @@ pub struct Options {
 #[derive(Clone, Debug)]
 pub struct Lab {
     layout: Layout,
-    settings: Settings,
+    settings: LabSettings,
 }
 
 impl Default for Options {
     fn default() -> Self {
         Self {
             name: LabName::default(),
-            settings: Settings { nodes: 2, dual_stack: false, images: Vec::new() },
+            settings: LabSettings { nodes: 2, dual_stack: false, images: Vec::new() },
             owner: None,
         }
     }
@@ -130,7 +130,7 @@ impl Lab {
     }
 
     /// How the lab is laid out.
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &LabSettings {
         &self.settings
     }
 

@@ -20,7 +20,7 @@ pub struct Layout {
 
 /// What `up` was asked for, kept beside the lab for everything that joins it later.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Settings {
+pub struct LabSettings {
     /// How many nodes, each in a zone of its own.
     pub nodes: u8,
     /// Whether Pods and Services also have IPv6 addresses.
@@ -119,7 +119,7 @@ impl Layout {
     }
 
     /// Writes what `up` was asked for.
-    pub fn save(&self, settings: &Settings) -> Result<()> {
+    pub fn save(&self, settings: &LabSettings) -> Result<()> {
         Ok(fs::write(self.dir.join("settings.json"), serde_json::to_vec_pretty(settings)?)?)
     }
 
@@ -127,7 +127,7 @@ impl Layout {
     ///
     /// # Errors
     /// When there is no lab of this name.
-    pub fn settings(&self) -> Result<Settings> {
+    pub fn settings(&self) -> Result<LabSettings> {
         let file = self.dir.join("settings.json");
         let text = fs::read(&file).with_context(|| {
             format!(

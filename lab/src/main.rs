@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Parser, Subcommand};
 use sluice_lab::addresses::NodeIndex;
 use sluice_lab::lab::{Lab, Options, guard, require_machine};
-use sluice_lab::layout::{Layout, Settings};
+use sluice_lab::layout::{LabSettings, Layout};
 use sluice_lab::name::LabName;
 use sluice_lab::programs::Unit;
 use sluice_lab::{allocator, container_root, echo, forwarder, monitor, network, node};
@@ -120,7 +120,7 @@ impl Command {
     fn run(self) -> Result<ExitCode> {
         match self {
             Self::Up { lab, nodes, dual_stack, images } => {
-                let settings = Settings { nodes, dual_stack, images };
+                let settings = LabSettings { nodes, dual_stack, images };
                 Lab::up(&Options { name: lab.name.clone(), settings, owner: None })?;
                 println!("the lab {0} is up: `sluice-lab shell --name {0}`, then kubectl", lab.name);
             }

@@ -13,7 +13,7 @@ use rustix::fd::AsFd;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::addresses::{BALANCERS, GATEWAY, NodeIndex, PodAddress, SERVICES, SERVICES_V6};
-use crate::layout::{Layout, Settings};
+use crate::layout::{LabSettings, Layout};
 use crate::process::Process;
 
 const BRIDGE: &str = "br0";
@@ -78,7 +78,7 @@ pub fn command(netns: &str, program: &Path) -> Command {
 }
 
 /// Makes a lab's own namespace: loopback, a bridge, the nodes' addresses, and no route out.
-pub fn create_lab(layout: &Layout, settings: &Settings) -> Result<()> {
+pub fn create_lab(layout: &Layout, settings: &LabSettings) -> Result<()> {
     let netns = layout.netns();
     ip(&["netns", "add", &netns])?;
     let mut batch = format!(

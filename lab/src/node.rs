@@ -38,7 +38,7 @@ use tracing::{info, warn};
 
 use crate::addresses::NodeIndex;
 use crate::client::{Again, connect};
-use crate::layout::{Layout, Settings};
+use crate::layout::{LabSettings, Layout};
 use crate::network;
 use crate::process::Process;
 use address_pool::AddressPool;
@@ -48,7 +48,7 @@ pub struct NodeContext {
     /// The lab's paths.
     pub layout: Layout,
     /// How the lab is laid out.
-    pub settings: Settings,
+    pub settings: LabSettings,
     /// Which node this is.
     pub index: NodeIndex,
     /// The API, as this node.

@@ -12,7 +12,7 @@ use rcgen::{
 };
 
 use crate::addresses::{API_PORT, FIRST_SERVICE, GATEWAY, NodeIndex};
-use crate::layout::{Layout, Settings};
+use crate::layout::{LabSettings, Layout};
 
 /// Who a certificate is for.
 struct Subject<'a> {
@@ -22,7 +22,7 @@ struct Subject<'a> {
 }
 
 /// Writes everything that `up` needs to know of identities: `pki/` and `kubeconfig/` of the lab's folder.
-pub fn create(layout: &Layout, settings: &Settings) -> Result<()> {
+pub fn create(layout: &Layout, settings: &LabSettings) -> Result<()> {
     let ca = authority()?;
     write(&layout.pki("ca.crt"), &ca.pem())?;
 

@@ -17,14 +17,14 @@ use sluice_lab::control_plane::ApiOptions;
 use sluice_lab::harness::{Cluster, deployment, is_ready, own, restarts, shared};
 use sluice_lab::images::lab_program;
 use sluice_lab::lab::{Lab, Options};
-use sluice_lab::layout::{Layout, Settings};
+use sluice_lab::layout::{LabSettings, Layout};
 use sluice_lab::name::LabName;
 use sluice_lab::network;
 use sluice_lab::process::Process;
 use sluice_lab::wire::Behaviour;
 use tokio::time::timeout;
 
-fn settings() -> Settings {
+fn settings() -> LabSettings {
     Options::default().settings
 }
 
@@ -178,7 +178,7 @@ fn traces(name: &LabName) -> Vec<String> {
 
 #[test]
 fn two_labs_run_side_by_side_and_leave_nothing() {
-    let settings = Settings { nodes: 1, dual_stack: true, images: Vec::new() };
+    let settings = LabSettings { nodes: 1, dual_stack: true, images: Vec::new() };
     let mut second = None;
     own(settings, async |first| {
         let name: LabName = format!("b{}", std::process::id()).parse()?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Result;
 use jiff::Timestamp;
 use sluice_config::Snapshot;
-use sluice_controller::snapshot_file::{self, Settings, SnapshotError, SnapshotWriter, Wanted};
+use sluice_controller::snapshot_file::{self, SnapshotError, SnapshotSettings, SnapshotWriter, Wanted};
 use sluice_controller::source::References;
 use sluice_controller::source::files::FileSource;
 use sluice_controller::source::kube::{Access, ContactState, KubeSource};
@@ -90,7 +90,8 @@ impl Source {
         let (contact, complete) = (source.contact(), feedback.complete.clone());
         let known = move || complete.load(Ordering::Relaxed).then(|| contact.borrow().last_answer).flatten();
         let Wanted { cluster, max_age } = wanted.clone();
-        SnapshotWriter::start(Settings { path: path.clone(), cluster, known, max_age }, token).map(Some)
+        SnapshotWriter::start(SnapshotSettings { path: path.clone(), cluster, known, max_age }, token)
+            .map(Some)
     }
 
     /// Whether it is reached, for metrics; none where that is not a question.

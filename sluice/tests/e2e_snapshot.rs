@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
-use sluice_controller::snapshot_file::{Settings, SnapshotWriter};
+use sluice_controller::snapshot_file::{SnapshotSettings, SnapshotWriter};
 use sluice_controller::source::kube::Cluster;
 use sluice_controller::{Controller, Options};
 use sluice_testing::program;
@@ -29,7 +29,7 @@ impl Snapshot {
         let (folder, server) = (TempDir::new().unwrap(), format!("http://127.0.0.1:{}/", ports::reserve()));
         let snapshot = Self { folder, server };
         let at = Timestamp::now() - ago;
-        let settings = Settings {
+        let settings = SnapshotSettings {
             path: snapshot.path(),
             cluster: Cluster { server: snapshot.server.clone(), authority: None },
             known: move || Some(at),

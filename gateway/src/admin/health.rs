@@ -8,7 +8,7 @@ use sluice_config::HostTls;
 
 use super::server::{Document, Found, Site};
 use crate::state::State;
-use crate::telemetry::ServedCertificate;
+use crate::telemetry::HostCertificate;
 
 /// Readiness, liveness and metrics. Answered by whatever name: the kubelet asks for the address of the Pod.
 pub(super) struct Health {
@@ -63,7 +63,7 @@ fn metrics(state: &State) -> Document {
             _ => None,
         })
         .collect();
-    let served = hosts.iter().map(|(host, certificate)| ServedCertificate { host, certificate });
+    let served = hosts.iter().map(|(host, certificate)| HostCertificate { host, certificate });
     match state.telemetry.render(state.registry.health(), served) {
         Ok(body) => Document {
             status: StatusCode::OK,

@@ -10,7 +10,7 @@ use super::options::Options;
 
 /// A host and the certificate it serves.
 #[derive(Clone, Copy, Debug)]
-pub struct ServedCertificate<'a> {
+pub struct HostCertificate<'a> {
     /// The host as the Ingress has it.
     pub host: &'a str,
     /// Its certificate.
@@ -19,7 +19,7 @@ pub struct ServedCertificate<'a> {
 
 pub(super) fn families<'a>(
     options: &Options,
-    served: impl Iterator<Item = ServedCertificate<'a>>,
+    served: impl Iterator<Item = HostCertificate<'a>>,
 ) -> Result<Vec<MetricFamily>, prometheus::Error> {
     let opts = |name: &str, help: &str| -> Opts { super::reference_opts(options, name, help) };
     let common = ["namespace", "class", "host", "secret_name", "identifier"];
@@ -33,7 +33,7 @@ pub(super) fn families<'a>(
         &common,
     )?;
     let info = IntGaugeVec::new(opts("ssl_certificate_info", "Facts about the host's certificate."), &facts)?;
-    for ServedCertificate { host, certificate } in served {
+    for HostCertificate { host, certificate } in served {
         let facts = &certificate.facts;
         let issuer = facts.issuer_common_name.as_deref().unwrap_or_default();
         let identifier = format!("{issuer}-{}", facts.serial_number);

@@ -30,14 +30,14 @@ pub struct ServedCertificate {
 
 /// A certificate with everything that a handshake needs.
 #[derive(Debug)]
-pub(super) struct Served {
+pub(super) struct LoadedCertificate {
     pub(super) names: Vec<String>,
     pub(super) not_after: i64,
     pub(super) config: Arc<ServerConfig>,
     key: Arc<CertifiedKey>,
 }
 
-impl Served {
+impl LoadedCertificate {
     /// Checks a certificate and its key.
     pub(super) fn new(certificate: &Certificate, base: &ServerConfig) -> Result<Self, TlsError> {
         let id = || certificate.id.clone();

@@ -9,7 +9,7 @@ use sluice_config::{
     Certificate, CertificateId, Change, Code, Delta, GroupId, HostKey, HostTls, Refusal, Subject,
 };
 
-use super::certificate::{Served, ServedCertificate, base, protocols};
+use super::certificate::{LoadedCertificate, ServedCertificate, base, protocols};
 use super::error::TlsError;
 use super::fallback;
 use super::table::Table;
@@ -27,7 +27,7 @@ impl CertificateStore {
         let (key, not_after) = fallback::make()?;
         let base = base(true, key.clone())?;
         let names = vec![fallback::NAME.to_owned()];
-        let fallback = Arc::new(Served::with_key(key, names, not_after, &base));
+        let fallback = Arc::new(LoadedCertificate::with_key(key, names, not_after, &base));
         let table = Table {
             certificates: HashMap::new(),
             groups: HashMap::new(),
@@ -106,7 +106,7 @@ impl Certificates for CertificateStore {
 
 impl Table {
     fn put(&mut self, id: &CertificateId, certificate: &Certificate) -> Result<(), TlsError> {
-        let served = Served::new(certificate, &self.base)?;
+        let served = LoadedCertificate::new(certificate, &self.base)?;
         self.certificates.insert(id.clone(), Arc::new(served));
         Ok(())
     }

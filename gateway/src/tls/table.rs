@@ -6,7 +6,7 @@ use imbl::{HashMap, OrdMap};
 use rustls::ServerConfig;
 use sluice_config::{CertificateId, GroupId, HostPattern};
 
-use super::certificate::{Served, ServedCertificate};
+use super::certificate::{LoadedCertificate, ServedCertificate};
 
 /// What a name is configured to be served with; `None` is the default certificate.
 type Entry = Option<CertificateId>;
@@ -14,10 +14,10 @@ type Entry = Option<CertificateId>;
 /// All names and certificates. Clones share everything.
 #[derive(Clone, Debug)]
 pub(super) struct Table {
-    pub(super) certificates: HashMap<CertificateId, Arc<Served>>,
+    pub(super) certificates: HashMap<CertificateId, Arc<LoadedCertificate>>,
     pub(super) groups: HashMap<GroupId, Names>,
     pub(super) default: Option<CertificateId>,
-    pub(super) fallback: Arc<Served>,
+    pub(super) fallback: Arc<LoadedCertificate>,
     pub(super) base: Arc<ServerConfig>,
     pub(super) http2: bool,
 }
@@ -91,7 +91,7 @@ impl Table {
         &named.or_else(|| self.default()).unwrap_or(&self.fallback).config
     }
 
-    fn default(&self) -> Option<&Arc<Served>> {
+    fn default(&self) -> Option<&Arc<LoadedCertificate>> {
         self.default.as_ref().and_then(|id| self.certificates.get(id))
     }
 
@@ -103,7 +103,7 @@ impl Table {
             let id = entry.as_ref().filter(|id| self.certificates.contains_key(*id)).or(default);
             hosts.entry(id).or_default().push(host);
         }
-        let describe = |id: Option<&CertificateId>, served: &Served| {
+        let describe = |id: Option<&CertificateId>, served: &LoadedCertificate| {
             let mut hosts = hosts.get(&id).cloned().unwrap_or_default();
             hosts.sort();
             ServedCertificate {

@@ -13,14 +13,14 @@ const IMPATIENT: Duration = Duration::from_millis(250);
 
 /// Counts successes and failures in a row against a probe's thresholds.
 #[derive(Clone, Copy, Debug)]
-struct Verdict {
+struct ProbeResults {
     successes_needed: u32,
     failures_allowed: u32,
     successes: u32,
     failures: u32,
 }
 
-impl Verdict {
+impl ProbeResults {
     fn new(probe: &Probe) -> Self {
         Self {
             successes_needed: positive(probe.success_threshold, 1),
@@ -68,12 +68,12 @@ pub async fn readiness(
     place: Place,
 ) -> std::convert::Infallible {
     let Some(probe) = &container.readiness_probe else { return std::future::pending().await };
-    let mut verdict = Verdict::new(probe);
+    let mut results = ProbeResults::new(probe);
     let mut ready_once = false;
     sleep(seconds(probe.initial_delay_seconds, 0)).await;
     loop {
         let outcome = attempt(probe, container, target).await;
-        if let Some(ready) = verdict.after(outcome.is_ok()) {
+        if let Some(ready) = results.after(outcome.is_ok()) {
             ready_once |= ready;
             board.update_container(place, |state| state.ready = ready);
         }
@@ -84,11 +84,11 @@ pub async fn readiness(
 
 async fn liveness(container: &Container, target: &Target) -> String {
     let Some(probe) = &container.liveness_probe else { return std::future::pending().await };
-    let mut verdict = Verdict::new(probe);
+    let mut results = ProbeResults::new(probe);
     sleep(seconds(probe.initial_delay_seconds, 0)).await;
     loop {
         let outcome = attempt(probe, container, target).await;
-        if verdict.after(outcome.is_ok()) == Some(false) {
+        if results.after(outcome.is_ok()) == Some(false) {
             return format!("the liveness probe failed: {}", outcome.err().unwrap_or_default());
         }
         sleep(seconds(probe.period_seconds, 10)).await;
@@ -97,11 +97,11 @@ async fn liveness(container: &Container, target: &Target) -> String {
 
 /// Probes until one threshold is reached.
 async fn decide(probe: &Probe, container: &Container, target: &Target, last: &mut String) -> bool {
-    let mut verdict = Verdict::new(probe);
+    let mut results = ProbeResults::new(probe);
     sleep(seconds(probe.initial_delay_seconds, 0)).await;
     loop {
         let outcome = attempt(probe, container, target).await;
-        if let Some(decision) = verdict.after(outcome.is_ok()) {
+        if let Some(decision) = results.after(outcome.is_ok()) {
             *last = outcome.err().unwrap_or_default();
             return decision;
         }
@@ -138,9 +138,9 @@ mod tests {
     #[test]
     fn thresholds_count_in_a_row() {
         let probe = Probe { success_threshold: Some(2), failure_threshold: Some(3), ..Probe::default() };
-        let mut verdict = Verdict::new(&probe);
+        let mut results = ProbeResults::new(&probe);
         let outcomes = [true, false, true, true, false, false, true, false, false, false, true, true];
-        let decided: Vec<Option<bool>> = outcomes.into_iter().map(|outcome| verdict.after(outcome)).collect();
+        let decided: Vec<Option<bool>> = outcomes.into_iter().map(|outcome| results.after(outcome)).collect();
         let expected =
             [None, None, None, Some(true), None, None, None, None, None, Some(false), None, Some(true)];
         assert_eq!(decided, expected);
@@ -148,8 +148,8 @@ mod tests {
 
     #[test]
     fn what_is_not_said_has_kubernetes_defaults() {
-        let verdict = Verdict::new(&Probe::default());
-        assert_eq!((verdict.successes_needed, verdict.failures_allowed), (1, 3));
+        let results = ProbeResults::new(&Probe::default());
+        assert_eq!((results.successes_needed, results.failures_allowed), (1, 3));
         assert_eq!(seconds(None, 10), Duration::from_secs(10));
         assert_eq!(seconds(Some(0), 10), Duration::from_secs(10));
         assert_eq!(seconds(Some(2), 10), Duration::from_secs(2));

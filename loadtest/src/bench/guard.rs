@@ -9,7 +9,7 @@ use super::tool;
 
 /// Whether a run holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum GuardResult {
     /// It does, or nothing was asked of it.
     Passed,
     /// It does not.
@@ -29,8 +29,13 @@ pub fn possible() -> anyhow::Result<()> {
 ///
 /// # Errors
 /// A scenario has no figures.
-pub fn check(scenarios: &[Scenario], summary: &Summary, own: &str, limit: f64) -> anyhow::Result<Verdict> {
-    let mut verdict = Verdict::Passed;
+pub fn check(
+    scenarios: &[Scenario],
+    summary: &Summary,
+    own: &str,
+    limit: f64,
+) -> anyhow::Result<GuardResult> {
+    let mut verdict = GuardResult::Passed;
     println!();
     for scenario in scenarios {
         let ratio = summary.ratio((scenario.name, own), (scenario.name, "vanilla"), Sample::cpu);
@@ -43,7 +48,7 @@ pub fn check(scenarios: &[Scenario], summary: &Summary, own: &str, limit: f64) -
             scenario.title, ratio.median
         );
         if !holds {
-            verdict = Verdict::Failed;
+            verdict = GuardResult::Failed;
         }
     }
     Ok(verdict)

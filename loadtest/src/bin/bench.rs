@@ -7,7 +7,7 @@ use anyhow::Context;
 use clap::Parser;
 use serde_json::{Map, Value, json};
 use sluice_loadtest::bench::document::Document;
-use sluice_loadtest::bench::guard::{self, Verdict};
+use sluice_loadtest::bench::guard::{self, GuardResult};
 use sluice_loadtest::bench::machine::{self, Cores};
 use sluice_loadtest::bench::peer::{Build, Peer};
 use sluice_loadtest::bench::run::Run;
@@ -58,8 +58,8 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     match bench(&arguments) {
-        Ok(Verdict::Passed) => ExitCode::SUCCESS,
-        Ok(Verdict::Failed) => ExitCode::FAILURE,
+        Ok(GuardResult::Passed) => ExitCode::SUCCESS,
+        Ok(GuardResult::Failed) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("{error:#}");
             ExitCode::FAILURE
@@ -67,7 +67,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn bench(arguments: &Arguments) -> anyhow::Result<Verdict> {
+fn bench(arguments: &Arguments) -> anyhow::Result<GuardResult> {
     let cores = Cores::find()?;
     cores.claim()?;
     let (peers, versions) = peers(arguments)?;
@@ -103,7 +103,7 @@ fn bench(arguments: &Arguments) -> anyhow::Result<Verdict> {
     }
     match arguments.guard {
         Some(limit) => guard::check(&run.scenarios, &summary, &own, limit),
-        None => Ok(Verdict::Passed),
+        None => Ok(GuardResult::Passed),
     }
 }
 
