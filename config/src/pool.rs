@@ -42,6 +42,17 @@ pub enum UpstreamProtocol {
     /// HTTP/1.1 over TLS; the endpoint's certificate is not verified, as in ingress-nginx without
     /// `proxy-ssl-verify`.
     HttpsUnverified,
+    /// HTTP/2 without TLS, from its first byte on, as gRPC has it.
+    Grpc,
+    /// HTTP/2 over TLS, not verified either.
+    GrpcsUnverified,
+}
+
+impl UpstreamProtocol {
+    /// Whether it is HTTP/2.
+    pub const fn is_http2(self) -> bool {
+        matches!(self, Self::Grpc | Self::GrpcsUnverified)
+    }
 }
 
 /// How an endpoint is chosen.

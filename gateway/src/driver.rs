@@ -17,8 +17,6 @@ pub enum Driver {
 impl Driver {
     /// Whether the direct engine carries requests to endpoints of this protocol.
     pub(crate) fn is_direct(self, protocol: Option<UpstreamProtocol>) -> bool {
-        match protocol {
-            Some(UpstreamProtocol::Http | UpstreamProtocol::HttpsUnverified) | None => self != Self::Proxy,
-        }
+        self != Self::Proxy && !protocol.is_some_and(UpstreamProtocol::is_http2)
     }
 }

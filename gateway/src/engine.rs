@@ -16,6 +16,7 @@ mod answer;
 pub(crate) mod call;
 mod direct;
 pub(crate) mod downstream;
+mod grpc;
 pub(crate) mod proxy;
 mod questions;
 pub(crate) mod tunnel;
@@ -111,15 +112,23 @@ pub(crate) async fn serve<D: Downstream + Send + Sync + 'static>(
         Forwarded::Switched(endpoint) => {
             return (downstream, Ended::Switched(Box::new(Switched { exchange, endpoint })));
         }
-        Forwarded::Answer(answer) => {
-            let Some(answer) = page(worker, answer, &exchange, &head, &mut downstream).await else {
-                exchange.end(outcome.left(downstream.sent()));
-                return (downstream, Ended::Broken { asked: true });
-            };
+        Forwarded::Answer(mut answer) => {
+            // What the log and the metrics say. A client of gRPC is told in its own way, and reads no page.
+            let mut status = answer.status;
+            if grpc::asks(&head) {
+                grpc::convert(&mut answer);
+            } else {
+                let Some(page) = page(worker, answer, &exchange, &head, &mut downstream).await else {
+                    exchange.end(outcome.left(downstream.sent()));
+                    return (downstream, Ended::Broken { asked: true });
+                };
+                status = page.status;
+                answer = page;
+            }
             let bare = head.method == Method::HEAD || answer.status == StatusCode::NO_CONTENT;
             match answer::send(&answer, bare, &mut downstream, alarm).await {
                 Ok(()) => {
-                    outcome.status = Some(answer.status);
+                    outcome.status = Some(status);
                     Ended::Whole
                 }
                 Err(_) => {

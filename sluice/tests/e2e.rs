@@ -16,6 +16,7 @@ mod e2e_endpoints;
 mod e2e_errors;
 mod e2e_flags;
 mod e2e_folder;
+mod e2e_grpc;
 mod e2e_headers;
 mod e2e_hosts;
 mod e2e_http2;

@@ -5,6 +5,7 @@ pub(crate) use sluice_testing::certificate::TestCertificate;
 pub(crate) use sluice_testing::client::{Connection, get, get_tls};
 pub(crate) use sluice_testing::folder::Folder;
 pub(crate) use sluice_testing::gateway::Gateway;
+pub(crate) use sluice_testing::grpc;
 pub(crate) use sluice_testing::manifest::{Ingress, class, config_map, endpoints, service, site};
 pub(crate) use sluice_testing::wait::{PATIENCE, await_some, await_until, pause, until};
 pub(crate) use sluice_testing::{client, gateway, http2 as h2, manifest, ports, wire};

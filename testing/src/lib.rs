@@ -19,6 +19,7 @@ pub mod client;
 pub mod echo;
 pub mod folder;
 pub mod gateway;
+pub mod grpc;
 pub mod http2;
 pub mod manifest;
 pub mod ports;

@@ -47,13 +47,15 @@ impl Uses {
 
 /// A pool of a Service port. Its key spells out the policy, so that equal pools have equal keys.
 pub(crate) fn pool(endpoints: EndpointSetKey, protocol: UpstreamProtocol, balance: Balance) -> Pool {
-    static POLICIES: LazyLock<[[Arc<str>; 2]; 2]> = LazyLock::new(|| {
-        ["http", "https"]
+    static POLICIES: LazyLock<[[Arc<str>; 2]; 4]> = LazyLock::new(|| {
+        ["http", "https", "grpc", "grpcs"]
             .map(|protocol| ["round-robin", "ring"].map(|balance| format!("{protocol},{balance}").into()))
     });
     let protocol_index = match protocol {
         UpstreamProtocol::Http => 0,
         UpstreamProtocol::HttpsUnverified => 1,
+        UpstreamProtocol::Grpc => 2,
+        UpstreamProtocol::GrpcsUnverified => 3,
     };
     let balance_index = match balance {
         Balance::RoundRobin => 0,

@@ -212,6 +212,8 @@ pub(super) fn pool(pool: &PoolDescription) -> PoolView<'_> {
         protocol: match pool.protocol {
             UpstreamProtocol::Http => "http",
             UpstreamProtocol::HttpsUnverified => "https",
+            UpstreamProtocol::Grpc => "grpc",
+            UpstreamProtocol::GrpcsUnverified => "grpcs",
         },
         balance: match pool.balance {
             sluice_config::Balance::RoundRobin => "roundRobin",

@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use http::StatusCode;
-use http::header::{CONNECTION, HeaderValue, UPGRADE};
+use http::header::{CONNECTION, EXPECT, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE};
 use pingora_core::modules::http::HttpModules;
 use pingora_core::protocols::Digest;
 use pingora_core::upstreams::peer::HttpPeer;
@@ -109,7 +109,13 @@ impl ProxyHttp for Proxy {
             if await_room(ctx).await? {
                 let reuse = self.epochs.next(&upstream);
                 ctx.upstream_close = !reuse.keep;
-                ctx.protocol = Some(upstream.protocol);
+                let http2 = upstream.protocol.is_http2();
+                ctx.http2 = http2;
+                {
+                    let mut carried = ctx.handle()?.get();
+                    carried.http2 = http2;
+                    carried.read_timeout = upstream.read_timeout.filter(|_| http2);
+                }
                 let connector = Connector::new(self.drain.clone());
                 ctx.connector = Some(connector.clone());
                 return Ok(Box::new(peer::peer(&upstream, reuse, connector)));
@@ -138,12 +144,20 @@ impl ProxyHttp for Proxy {
 
     async fn upstream_request_filter(
         &self,
-        _session: &mut Session,
+        session: &mut Session,
         request: &mut RequestHeader,
         ctx: &mut Context,
     ) -> Result<()> {
         ctx.exchange(|exchange| exchange.upstream_request(request))?;
-        if ctx.upstream_close && !request.headers.contains_key(UPGRADE) {
+        if ctx.http2 {
+            // What is of a connection of HTTP/1 has no place there (RFC 9113 §8.2.2), and 100 comes from the session.
+            for name in [&CONNECTION, &UPGRADE, &TRANSFER_ENCODING, &EXPECT] {
+                request.remove_header(name);
+            }
+            if hop_by_hop::takes_trailers(&session.req_header().headers) {
+                request.insert_header(TE, HeaderValue::from_static("trailers"))?;
+            }
+        } else if ctx.upstream_close && !request.headers.contains_key(UPGRADE) {
             request.insert_header(CONNECTION, HeaderValue::from_static("close"))?;
         }
         Ok(())

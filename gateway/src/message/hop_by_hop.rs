@@ -67,6 +67,12 @@ pub fn asks_for_upgrade(head: &impl Fields) -> bool {
     head.first(&UPGRADE).is_some_and(is_allowed) && names(head, &UPGRADE)
 }
 
+/// Whether the client of a request takes trailers (RFC 9110 §10.1.4), which endpoints of gRPC want to be told.
+pub fn takes_trailers(head: &impl Fields) -> bool {
+    let is_trailers = |coding: &[u8]| coding.trim_ascii().eq_ignore_ascii_case(b"trailers");
+    head.lines(&TE).any(|line| line.split(|byte| *byte == b',').any(is_trailers))
+}
+
 fn value(head: &impl Fields, name: &HeaderName) -> Option<HeaderValue> {
     HeaderValue::from_bytes(head.first(name)?).ok()
 }

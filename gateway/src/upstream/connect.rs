@@ -117,5 +117,7 @@ async fn open(upstream: &Upstream, stage: &mut Stage) -> io::Result<Transport> {
             let stream = TlsConnector::from(UNVERIFIED.clone()).connect(name, stream).await?;
             Ok(Transport::Tls(Box::new(stream.into())))
         }
+        // Where somebody asks a pool of gRPC what only HTTP/1.1 can be asked.
+        UpstreamProtocol::Grpc | UpstreamProtocol::GrpcsUnverified => Err(io::ErrorKind::Unsupported.into()),
     }
 }

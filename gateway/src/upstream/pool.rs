@@ -15,24 +15,21 @@ use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sluice_config::UpstreamProtocol;
-
 use super::connection::Connection;
+use super::trust::TrustKey;
 use crate::descriptors::is_short;
 use crate::pipeline::Upstream;
 
 /// Between two looks at what is idle.
 const SWEEP: Duration = Duration::from_secs(1);
 
-/// What makes connections exchangeable. Whatever concerns trust has to be part of it.
+/// What makes connections exchangeable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     address: SocketAddr,
-    protocol: UpstreamProtocol,
-    server_name: Option<Arc<str>>,
+    trust: TrustKey,
 }
 
 impl Hash for Key {
@@ -42,7 +39,7 @@ impl Hash for Key {
             IpAddr::V4(ip) => u64::from(ip.to_bits()),
             IpAddr::V6(ip) => (ip.to_bits() >> 64) as u64 ^ ip.to_bits() as u64,
         };
-        state.write_u64(ip << 16 ^ u64::from(self.address.port()) ^ (self.protocol as u64) << 60);
+        state.write_u64(ip << 16 ^ u64::from(self.address.port()) ^ (self.trust.protocol as u64) << 60);
     }
 }
 
@@ -102,11 +99,7 @@ thread_local! {
 
 impl Key {
     pub(crate) fn of(upstream: &Upstream) -> Self {
-        Self {
-            address: upstream.address,
-            protocol: upstream.protocol,
-            server_name: upstream.server_name.clone(),
-        }
+        Self { address: upstream.address, trust: TrustKey::of(upstream) }
     }
 }
 
@@ -257,6 +250,8 @@ impl Pool {
 
 #[cfg(test)]
 mod tests {
+    use sluice_config::UpstreamProtocol;
+
     use super::super::connection::tests::used;
     use super::*;
 
@@ -265,8 +260,10 @@ mod tests {
 
     /// A pool after so many requests at a time, and the endpoint's side of their connections.
     async fn after(requests: usize) -> (Pool, Vec<std::net::TcpStream>) {
-        let key =
-            Key { address: ([127, 0, 0, 1], 80).into(), protocol: UpstreamProtocol::Http, server_name: None };
+        let key = Key {
+            address: ([127, 0, 0, 1], 80).into(),
+            trust: TrustKey { protocol: UpstreamProtocol::Http, server_name: None },
+        };
         let (mut pool, mut endpoints) = (Pool { size: ROOM, share: SHARE, ..Pool::default() }, Vec::new());
         (0..requests).for_each(|_| pool.used.add());
         for _ in 0..requests {

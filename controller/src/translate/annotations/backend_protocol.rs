@@ -13,11 +13,13 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[Setting::served(
     "backend-protocol",
     Value::OneOf(PROTOCOLS),
     "HTTP",
-    "Protocol spoken to the endpoints; HTTP and HTTPS (not verified) are served.",
+    "Protocol spoken to the endpoints; HTTP, HTTPS, GRPC and GRPCS are served, certificates not verified.",
     |text, settings: &mut Settings| {
         settings.protocol = match value::one_of(PROTOCOLS, text)? {
             "HTTP" => UpstreamProtocol::Http,
             "HTTPS" => UpstreamProtocol::HttpsUnverified,
+            "GRPC" => UpstreamProtocol::Grpc,
+            "GRPCS" => UpstreamProtocol::GrpcsUnverified,
             _ => return Err(Fault::NotYet),
         };
         Ok(())

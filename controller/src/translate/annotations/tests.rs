@@ -181,7 +181,7 @@ fn known_annotations_that_are_not_implemented_fail_closed() {
         ("limit-rps", "5"),
         ("auth-tls-secret", "default/ca"),
         ("upstream-vhost", "b.example"),
-        ("backend-protocol", "GRPC"),
+        ("backend-protocol", "FCGI"),
     ] {
         let parsed = read(&[(name, value)]);
         assert_eq!(status(&parsed), Some(503), "{name}");

@@ -30,6 +30,8 @@ pub(super) struct Carried {
     pub(super) ended: bool,
     /// The client has been listened to since this was last looked at.
     pub(super) listening: bool,
+    /// The endpoint of this attempt speaks HTTP/2. Pingora passes no interim response of such a one on.
+    pub(super) http2: bool,
     /// How long an endpoint of HTTP/2 may keep silent. Pingora would count from the head on, while the request body
     /// still moves.
     pub(super) read_timeout: Option<Duration>,
@@ -50,6 +52,7 @@ impl Carried {
             started: false,
             ended: false,
             listening: false,
+            http2: false,
             read_timeout: None,
         }
     }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use http::StatusCode;
 use pingora_core::{Error, ErrorType};
 use pingora_proxy::Session;
-use sluice_config::UpstreamProtocol;
 use tokio::time::Instant;
 
 use super::Result;
@@ -20,8 +19,8 @@ pub(crate) struct Context {
     handle: Option<Handle>,
     /// What the pipeline said to a response head that is not relayed.
     pub(super) pending: Option<Next>,
-    /// What the present attempt speaks.
-    pub(super) protocol: Option<UpstreamProtocol>,
+    /// The present attempt speaks HTTP/2.
+    pub(super) http2: bool,
     /// The connection to the endpoint is not kept.
     pub(super) upstream_close: bool,
     /// Interim responses so far.

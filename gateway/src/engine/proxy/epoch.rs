@@ -10,9 +10,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use sluice_config::UpstreamProtocol;
-
 use crate::pipeline::Upstream;
+use crate::upstream::trust::TrustKey;
 
 /// Counters; addresses that fall on one share their epochs of use, which only makes them shorter.
 const SLOTS: usize = 4096;
@@ -41,10 +40,12 @@ impl Epochs {
     /// For one try. One that needs a new connection gets a number that is never used again; so does a request
     /// that may be sent only once, since Pingora cannot tell whether a connection that broke took it.
     pub(super) fn next(&self, upstream: &Upstream) -> Reuse {
-        let Upstream { address, protocol, fresh, repeatable, keep_alive, in_flight, .. } = *upstream;
-        if fresh || !repeatable {
+        let Upstream { address, fresh, repeatable, keep_alive, in_flight, .. } = *upstream;
+        let trust = TrustKey::of(upstream);
+        // HTTP/2 tells.
+        if fresh || !repeatable && !trust.protocol.is_http2() {
             let number = self.fresh.fetch_add(1, Relaxed);
-            return Reuse { group: group(protocol, true, 0, number), keep: false };
+            return Reuse { group: group(&trust, true, 0, number), keep: false };
         }
         let mut hasher = DefaultHasher::new();
         address.hash(&mut hasher);
@@ -56,13 +57,13 @@ impl Epochs {
         let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let period = keep_alive.age.as_secs().max(1);
         let age = (seconds + place % period) / period;
-        Reuse { group: group(protocol, false, age, uses / limit), keep: left > tail }
+        Reuse { group: group(&trust, false, age, uses / limit), keep: left > tail }
     }
 }
 
-fn group(protocol: UpstreamProtocol, fresh: bool, age: u64, use_epoch: u32) -> u64 {
+fn group(trust: &TrustKey, fresh: bool, age: u64, use_epoch: u32) -> u64 {
     let mut hasher = DefaultHasher::new();
-    (protocol, fresh, age, use_epoch).hash(&mut hasher);
+    (trust, fresh, age, use_epoch).hash(&mut hasher);
     hasher.finish()
 }
 
@@ -76,6 +77,8 @@ impl std::fmt::Debug for Epochs {
 mod tests {
     use std::collections::HashMap;
     use std::time::Duration;
+
+    use sluice_config::UpstreamProtocol;
 
     use super::*;
     use crate::pipeline::KeepAlive;

@@ -38,6 +38,9 @@ pub(super) fn while_proxying(
     replayable: bool,
     response_started: bool,
 ) -> Failure {
+    if *error.esource() == ErrorSource::Upstream && was_not_looked_at(error) && !response_started {
+        return Failure { kind: FailureKind::Broken, stale: true, sent: false, replayable, response_started };
+    }
     let kind = match (error.esource(), error.etype()) {
         (ErrorSource::Downstream, _) => known.unwrap_or(FailureKind::Client),
         (_, ErrorType::ReadTimedout) => FailureKind::ReadTimeout,
@@ -50,6 +53,16 @@ pub(super) fn while_proxying(
     };
     let stale = reused && kind == FailureKind::Broken && !response_started && is_stale(error);
     Failure { kind, stale, sent: true, replayable, response_started }
+}
+
+/// Whether an endpoint of HTTP/2 says that it has done nothing with the request: it refused the stream, or was about to
+/// end the connection (RFC 9113 §8.7).
+fn was_not_looked_at(error: &Error) -> bool {
+    let Some(error) = error.root_cause().downcast_ref::<h2::Error>() else { return false };
+    let reason = error.reason();
+    error.is_remote()
+        && (error.is_reset() && reason == Some(h2::Reason::REFUSED_STREAM)
+            || error.is_go_away() && reason == Some(h2::Reason::NO_ERROR))
 }
 
 /// Whether the endpoint had closed the pooled connection, as far as can be told: it took no more bytes, or

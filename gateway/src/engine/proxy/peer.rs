@@ -1,6 +1,7 @@
 //! From the pipeline's choice of an endpoint to Pingora's peer.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pingora_core::upstreams::peer::{HttpPeer, HttpUpstreamRequestPolicy};
 use sluice_config::UpstreamProtocol;
@@ -9,11 +10,23 @@ use super::epoch::Reuse;
 use super::l4::{Connector, counted};
 use crate::pipeline::Upstream;
 
-/// The peer for one try. From an address, never from a name: Pingora would resolve it, blocking.
+/// Requests at a time on one connection of HTTP/2, as far as the endpoint takes them.
+const STREAMS: usize = 100;
+/// Bytes of a response of HTTP/2 that may wait for the client. Pingora passes no response on while an endpoint does not
+/// take a request body: what fits in here is what an endpoint may say before it reads on.
+const STREAM_WINDOW: u32 = 1024 * 1024;
+/// The same for all responses of a connection.
+const CONNECTION_WINDOW: u32 = 8 * 1024 * 1024;
+/// How long a connection of HTTP/2 stays that gets no more requests.
+const LEFT_BEHIND: Duration = Duration::from_secs(1);
+
+/// The peer for one attempt. From an address, never from a name: Pingora would resolve it, blocking.
 pub(super) fn peer(upstream: &Upstream, reuse: Reuse, connector: Arc<Connector>) -> HttpPeer {
     let mut peer = match upstream.protocol {
-        UpstreamProtocol::Http => HttpPeer::new(upstream.address, false, String::new()),
-        UpstreamProtocol::HttpsUnverified => {
+        UpstreamProtocol::Http | UpstreamProtocol::Grpc => {
+            HttpPeer::new(upstream.address, false, String::new())
+        }
+        UpstreamProtocol::HttpsUnverified | UpstreamProtocol::GrpcsUnverified => {
             // An address is never sent as SNI (RFC 6066 §3), as with ingress-nginx. Not an empty name: Pingora
             // takes that for a wish not to verify, and this must be said where it is meant.
             let mut peer = HttpPeer::new(upstream.address, true, upstream.address.ip().to_string());
@@ -29,8 +42,21 @@ pub(super) fn peer(upstream: &Upstream, reuse: Reuse, connector: Arc<Connector>)
     options.connection_timeout = upstream.connect_timeout;
     options.total_connection_timeout = upstream.connect_timeout;
     options.read_timeout = upstream.read_timeout;
+    if upstream.protocol.is_http2() {
+        options.set_http_version(2, 2);
+        options.max_h2_streams = STREAMS;
+        options.h2_stream_window_size = Some(STREAM_WINDOW);
+        options.h2_connection_window_size = Some(CONNECTION_WINDOW);
+        // Pingora would count from the head on, while the request body still moves: `session` does it.
+        options.read_timeout = None;
+    }
     options.write_timeout = upstream.send_timeout;
-    options.idle_timeout = reuse.keep.then_some(upstream.keep_alive.idle);
+    options.idle_timeout = match reuse.keep {
+        true => Some(upstream.keep_alive.idle),
+        // Other streams may be on it. When the last of them has ended, nobody comes for it any more.
+        false if upstream.protocol.is_http2() => Some(LEFT_BEHIND),
+        false => None,
+    };
     // The pipeline takes connection fields out itself, and lets other upgrades than WebSocket pass.
     options.http_upstream_request_policy = HttpUpstreamRequestPolicy::preserve();
     peer

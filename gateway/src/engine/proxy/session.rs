@@ -15,7 +15,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use futures::Stream;
-use http::{HeaderMap, Version};
+use http::{HeaderMap, StatusCode, Version};
 use pingora_core::protocols::Digest;
 use pingora_core::protocols::http::HttpTask;
 use pingora_core::protocols::http::custom::CustomMessageWrite;
@@ -65,6 +65,8 @@ pub(super) struct Session<D> {
     written: Option<Box<ResponseHeader>>,
     response: Response,
     upgraded: bool,
+    /// What there is of a response has been passed on before the next piece of the request is.
+    gave_way: bool,
 }
 
 impl<D: Downstream> Session<D> {
@@ -86,6 +88,7 @@ impl<D: Downstream> Session<D> {
             written: None,
             response: Response::default(),
             upgraded: false,
+            gave_way: false,
         }
     }
 
@@ -97,14 +100,29 @@ impl<D: Downstream> Session<D> {
 
     /// The next piece of the request body; nothing at its end.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>>> {
-        let Self { downstream, handle, framing, limits, alarm, replay, upgraded, patience, .. } = &mut *self;
+        let Self { downstream, handle, framing, limits, alarm, replay, upgraded, patience, gave_way, .. } =
+            &mut *self;
         let mut carried = handle.get();
         carried.listening = true;
         if carried.ended {
             // The response came before the request was complete: nobody wants the rest.
             return Poll::Ready(Err(Error::new_down(DOWNSTREAM)));
         }
+        // While an endpoint of HTTP/2 does not take a piece, Pingora passes nothing on that it says. An endpoint that
+        // waits for just that would never take it; so responses come first, as long as there are some.
+        if carried.http2 && !mem::replace(gave_way, true) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         let mut downstream = lock(downstream);
+        if carried.http2 && downstream.awaits_continue() {
+            let go_on =
+                downstream.interim(cx, &mut Response::of(StatusCode::CONTINUE, "Continue", Framing::NONE));
+            if let Err(kind) = go_on {
+                drop((downstream, carried));
+                return Poll::Ready(Err(self.fail(kind)));
+            }
+        }
         let read = loop {
             if downstream.is_spent() {
                 return Poll::Ready(Ok(None));
@@ -120,6 +138,7 @@ impl<D: Downstream> Session<D> {
                 Poll::Ready(Ok(())) if piece.is_empty() => {}
                 Poll::Ready(Ok(())) => {
                     limits.body.end();
+                    *gave_way = false;
                     if replay.len() + piece.len() > REPLAY {
                         carried.replayable = false;
                         *replay = Vec::new();
@@ -164,6 +183,7 @@ impl<D: Downstream> Session<D> {
     /// Passes on what came of a response. Says whether that was the end of it.
     async fn write(&mut self, tasks: Vec<HttpTask>) -> Result<bool> {
         self.limits.read.end();
+        self.gave_way = false;
         let mut head = None;
         let mut pieces: Vec<Bytes> = Vec::with_capacity(tasks.len());
         let (mut end, mut trailers) = (false, None);

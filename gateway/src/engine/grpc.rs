@@ -1,0 +1,103 @@
+//! Answers of our own for clients of gRPC: the status where their libraries look for it.
+//!
+//! A client of gRPC that gets an HTTP error can only guess a status from it, and shows its user nothing of the page. So
+//! such an answer becomes 200 with the status that gRPC's own table has for it, in the head alone ("Trailers-Only").
+//! Redirects stay: there is no status for them.
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use http::{StatusCode, Version};
+
+use crate::message::fields::Fields;
+use crate::message::head::Head;
+use crate::pipeline::Answer;
+
+const GRPC: &[u8] = b"application/grpc";
+static STATUS: HeaderName = HeaderName::from_static("grpc-status");
+static MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+
+/// Whether a client speaks gRPC: HTTP/2, and a content type of that name, as a whole or with a suffix.
+pub(super) fn asks(head: &Head) -> bool {
+    let Some(content) = head.fields.first(&CONTENT_TYPE) else { return false };
+    let is_grpc = content.get(..GRPC.len()).is_some_and(|start| start.eq_ignore_ascii_case(GRPC));
+    head.version == Version::HTTP_2 && is_grpc && matches!(content.get(GRPC.len()), None | Some(b'+' | b';'))
+}
+
+/// Makes an error one of gRPC.
+pub(super) fn convert(answer: &mut Answer) {
+    if !(answer.status.is_client_error() || answer.status.is_server_error()) {
+        return;
+    }
+    answer.fields.retain(|(name, _)| *name != CONTENT_TYPE);
+    answer.fields.push((CONTENT_TYPE, HeaderValue::from_static("application/grpc")));
+    answer.fields.push((STATUS.clone(), HeaderValue::from_static(code(answer.status))));
+    // In percent-encoding, which these phrases need none of.
+    let phrase = answer.status.canonical_reason().unwrap_or("HTTP error");
+    answer.fields.push((MESSAGE.clone(), HeaderValue::from_static(phrase)));
+    answer.status = StatusCode::OK;
+    answer.body = Bytes::new();
+}
+
+/// gRPC's own table (`http-grpc-status-mapping.md`).
+fn code(status: StatusCode) -> &'static str {
+    match status.as_u16() {
+        400 => "13",
+        401 => "16",
+        403 => "7",
+        404 => "12",
+        429 | 502 | 503 | 504 => "14",
+        _ => "2",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::field_names::FieldNames;
+    use crate::message::head::Limits;
+
+    fn head(content: &str, version: Version) -> Head {
+        let request = http::Request::post("http://a.example/s/m").header(CONTENT_TYPE, content);
+        let parts = request.body(()).unwrap().into_parts().0;
+        let limits = Limits { request_line: 1024, field_line: 1024, head: 4096 };
+        let mut head = Head::http2(&parts, false, &limits, FieldNames::PLAIN).unwrap();
+        head.version = version;
+        head
+    }
+
+    #[test]
+    fn clients_of_grpc_are_known_by_their_content() {
+        for content in ["application/grpc", "application/grpc+proto", "Application/gRPC; a=b"] {
+            assert!(asks(&head(content, Version::HTTP_2)), "{content}");
+            assert!(!asks(&head(content, Version::HTTP_11)), "{content}");
+        }
+        for content in ["application/grpc-web", "application/json", "application/grp"] {
+            assert!(!asks(&head(content, Version::HTTP_2)), "{content}");
+        }
+    }
+
+    #[test]
+    fn an_error_becomes_a_status_of_grpc_and_a_redirect_stays() {
+        let answer = |status| Answer {
+            status,
+            fields: vec![(CONTENT_TYPE, HeaderValue::from_static("text/html"))],
+            body: "page".into(),
+            close: false,
+        };
+        for (status, code) in [(503, "14"), (404, "12"), (401, "16"), (403, "7"), (413, "2")] {
+            let mut answer = answer(StatusCode::from_u16(status).unwrap());
+            convert(&mut answer);
+            let field = |name: &HeaderName| {
+                let mut found = answer.fields.iter().filter(|(other, _)| other == name);
+                let value = found.next().unwrap().1.to_str().unwrap().to_owned();
+                assert!(found.next().is_none());
+                value
+            };
+            assert_eq!((answer.status, answer.body.len()), (StatusCode::OK, 0));
+            assert_eq!((field(&STATUS).as_str(), field(&CONTENT_TYPE).as_str()), (code, "application/grpc"));
+        }
+        let mut redirect = answer(StatusCode::PERMANENT_REDIRECT);
+        convert(&mut redirect);
+        assert_eq!(redirect.status, StatusCode::PERMANENT_REDIRECT);
+    }
+}

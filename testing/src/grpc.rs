@@ -1,0 +1,388 @@
+//! A backend and a client of gRPC's shape over bare HTTP/2: its framing, statuses and four kinds of calls, without its
+//! schemas.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use bytes::{BufMut, Bytes, BytesMut};
+pub use h2::Reason;
+use h2::client::{ResponseFuture, SendRequest};
+use h2::server::SendResponse;
+use h2::{RecvStream, SendStream};
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::request::Parts;
+use http::{Request, Response};
+use rustls::ServerConfig;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::{TlsAcceptor, TlsConnector};
+
+use crate::client::trusting;
+use crate::manifest;
+
+const CONTENT: HeaderValue = HeaderValue::from_static("application/grpc");
+
+/// One message as it stands in a body.
+///
+/// # Panics
+/// It is longer than 4 GiB.
+pub fn message(text: &[u8]) -> Bytes {
+    let mut framed = BytesMut::with_capacity(5 + text.len());
+    framed.put_u8(0);
+    framed.put_u32(u32::try_from(text.len()).unwrap());
+    framed.put_slice(text);
+    framed.freeze()
+}
+
+/// A pause between two steps of something that takes its time.
+pub async fn breathe() {
+    tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+}
+
+/// A backend. What it does with a request is in its path:
+///
+/// | path | what |
+/// |---|---|
+/// | `/echo/Unary`, `/echo/Chat` | every piece comes back at once, the status behind the last |
+/// | `/echo/Collect` | the number of bytes, when all have come |
+/// | `/echo/Expand` | 100 messages for one |
+/// | `/echo/Fail` | a status in the head alone, before the request is read |
+/// | `/echo/Reset` | a reset in place of a response |
+/// | `/echo/Break` | the first message, then a reset |
+/// | `/echo/Hang` | nothing, until the client takes the call back |
+/// | `/echo/Refuse` | a refused stream the first time |
+/// | `/echo/Leave` | a reply, and a GOAWAY for the connection |
+pub struct GrpcBackend {
+    /// Where it listens.
+    pub address: SocketAddr,
+    state: Arc<State>,
+}
+
+#[derive(Default)]
+struct State {
+    seen: Mutex<Vec<Parts>>,
+    resets: Mutex<Vec<Reason>>,
+    connections: AtomicUsize,
+}
+
+impl GrpcBackend {
+    /// One that is spoken to without TLS.
+    ///
+    /// # Panics
+    /// It cannot listen.
+    pub fn plain() -> Self {
+        Self::start(None)
+    }
+
+    /// One that is spoken to over TLS.
+    ///
+    /// # Panics
+    /// It cannot listen.
+    pub fn tls(config: &ServerConfig) -> Self {
+        let mut config = config.clone();
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        Self::start(Some(TlsAcceptor::from(Arc::new(config))))
+    }
+
+    fn start(tls: Option<TlsAcceptor>) -> Self {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let address = listener.local_addr().unwrap();
+        let state = Arc::new(State::default());
+        let served = state.clone();
+        // It ends with the process of the test.
+        thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let listener = TcpListener::from_std(listener).unwrap();
+                while let Ok((stream, _)) = listener.accept().await {
+                    served.connections.fetch_add(1, Relaxed);
+                    let (tls, served) = (tls.clone(), served.clone());
+                    tokio::spawn(async move {
+                        match tls {
+                            None => serve(stream, served).await,
+                            Some(tls) => match tls.accept(stream).await {
+                                Ok(stream) => serve(stream, served).await,
+                                Err(_) => Ok(()),
+                            },
+                        }
+                    });
+                }
+            });
+        });
+        Self { address, state }
+    }
+
+    /// A Service of this name with this endpoint, as documents.
+    pub fn service(&self, name: &str) -> String {
+        let ip = self.address.ip().to_string();
+        manifest::service(name) + &manifest::slice(&format!("{name}-0"), name, &[&ip], self.address.port())
+    }
+
+    /// The heads of all requests so far.
+    ///
+    /// # Panics
+    /// Another thread has panicked.
+    pub fn seen(&self) -> Vec<Parts> {
+        self.state.seen.lock().unwrap().clone()
+    }
+
+    /// Why calls were taken back.
+    ///
+    /// # Panics
+    /// Another thread has panicked.
+    pub fn resets(&self) -> Vec<Reason> {
+        self.state.resets.lock().unwrap().clone()
+    }
+
+    /// Connections so far.
+    pub fn connections(&self) -> usize {
+        self.state.connections.load(Relaxed)
+    }
+}
+
+async fn serve<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
+    stream: S,
+    state: Arc<State>,
+) -> Result<(), h2::Error> {
+    let mut connection = h2::server::handshake(stream).await?;
+    while let Some(accepted) = connection.accept().await {
+        let (request, reply) = accepted?;
+        let (head, body) = request.into_parts();
+        if head.uri.path() == "/echo/Leave" {
+            connection.graceful_shutdown();
+        }
+        state.seen.lock().unwrap().push(head.clone());
+        let state = state.clone();
+        tokio::spawn(async move {
+            // A call that is broken off is seen by its client.
+            let _ = respond(head.uri.path(), body, reply, &state).await;
+        });
+    }
+    Ok(())
+}
+
+async fn respond(
+    path: &str,
+    mut body: RecvStream,
+    mut reply: SendResponse<Bytes>,
+    state: &State,
+) -> Result<(), h2::Error> {
+    let head = Response::builder().header(CONTENT_TYPE, CONTENT);
+    match path {
+        "/echo/Fail" => {
+            let head = head.header("grpc-status", "5").header("grpc-message", "nobody").body(()).unwrap();
+            reply.send_response(head, true)?;
+            // The rest of the request is not wanted, and its stream stays open until it ends or is taken back.
+            while let Some(Ok(piece)) = body.data().await {
+                body.flow_control().release_capacity(piece.len())?;
+            }
+        }
+        "/echo/Reset" => reply.send_reset(Reason::INTERNAL_ERROR),
+        "/echo/Refuse" if state.seen.lock().unwrap().len() == 1 => reply.send_reset(Reason::REFUSED_STREAM),
+        "/echo/Hang" => {
+            let reason = std::future::poll_fn(|cx| reply.poll_reset(cx)).await?;
+            state.resets.lock().unwrap().push(reason);
+        }
+        "/echo/Collect" => {
+            let mut length = 0;
+            while let Some(piece) = body.data().await {
+                let piece = piece?.len();
+                length += piece;
+                body.flow_control().release_capacity(piece)?;
+            }
+            let mut stream = reply.send_response(head.body(()).unwrap(), false)?;
+            send(&mut stream, message(length.to_string().as_bytes())).await?;
+            stream.send_trailers(trailers("0"))?;
+        }
+        "/echo/Expand" => {
+            let mut stream = reply.send_response(head.body(()).unwrap(), false)?;
+            for number in 0..100 {
+                send(&mut stream, message(number.to_string().as_bytes())).await?;
+            }
+            stream.send_trailers(trailers("0"))?;
+        }
+        _ => {
+            let mut stream = reply.send_response(head.body(()).unwrap(), false)?;
+            let mut pieces = 0;
+            while let Some(piece) = body.data().await {
+                pieces += 1;
+                if path == "/echo/Break" && pieces > 1 {
+                    stream.send_reset(Reason::INTERNAL_ERROR);
+                    return Ok(());
+                }
+                let piece = piece?;
+                body.flow_control().release_capacity(piece.len())?;
+                send(&mut stream, piece).await?;
+            }
+            stream.send_trailers(trailers("0"))?;
+        }
+    }
+    Ok(())
+}
+
+fn trailers(status: &'static str) -> HeaderMap {
+    let mut trailers = HeaderMap::new();
+    trailers.insert("grpc-status", HeaderValue::from_static(status));
+    trailers.insert("x-served-by", HeaderValue::from_static("echo"));
+    trailers
+}
+
+/// Sends all of a piece as the windows allow.
+async fn send(stream: &mut SendStream<Bytes>, mut piece: Bytes) -> Result<(), h2::Error> {
+    while !piece.is_empty() {
+        stream.reserve_capacity(piece.len());
+        let room = std::future::poll_fn(|cx| stream.poll_capacity(cx)).await.unwrap_or(Ok(0))?;
+        if room == 0 {
+            return Err(Reason::CANCEL.into());
+        }
+        stream.send_data(piece.split_to(room.min(piece.len())), false)?;
+    }
+    Ok(())
+}
+
+/// A client's connection to a gateway.
+pub struct GrpcClient {
+    requests: SendRequest<Bytes>,
+    authority: String,
+}
+
+/// A call under way.
+pub struct GrpcCall {
+    response: ResponseFuture,
+    stream: SendStream<Bytes>,
+}
+
+/// How a call ended.
+#[derive(Debug)]
+pub struct GrpcReply {
+    /// The status of HTTP.
+    pub http: u16,
+    /// Fields of the head.
+    pub head: HeaderMap,
+    /// The whole body.
+    pub body: Vec<u8>,
+    /// Trailers, if there were some.
+    pub trailers: Option<HeaderMap>,
+}
+
+impl GrpcReply {
+    /// gRPC's status, from wherever it stands.
+    pub fn status(&self) -> Option<&str> {
+        let trailers = self.trailers.as_ref().unwrap_or(&self.head);
+        trailers.get("grpc-status")?.to_str().ok()
+    }
+}
+
+impl GrpcClient {
+    /// Over TLS.
+    ///
+    /// # Panics
+    /// There is no such connection.
+    pub async fn tls(address: SocketAddr, host: &str) -> Self {
+        let socket = TcpStream::connect(address).await.unwrap();
+        let name = ServerName::try_from(host.to_owned()).unwrap();
+        let stream = TlsConnector::from(trusting(&[b"h2"])).connect(name, socket).await.unwrap();
+        Self::over(stream, host).await
+    }
+
+    /// In the clear.
+    ///
+    /// # Panics
+    /// There is no such connection.
+    pub async fn plain(address: SocketAddr, host: &str) -> Self {
+        Self::over(TcpStream::connect(address).await.unwrap(), host).await
+    }
+
+    async fn over(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static, host: &str) -> Self {
+        let (requests, connection) = h2::client::handshake(stream).await.unwrap();
+        tokio::spawn(connection);
+        Self { requests, authority: host.into() }
+    }
+
+    /// Begins a call.
+    ///
+    /// # Panics
+    /// The connection has ended.
+    pub async fn call(&self, path: &str) -> GrpcCall {
+        self.call_with(path, &[]).await
+    }
+
+    /// The same with more fields.
+    ///
+    /// # Panics
+    /// The connection has ended.
+    pub async fn call_with(&self, path: &str, fields: &[(&str, &str)]) -> GrpcCall {
+        let mut request = Request::post(format!("http://{}{path}", self.authority))
+            .header(CONTENT_TYPE, CONTENT)
+            .header("te", "trailers");
+        for (name, value) in fields {
+            request = request.header(*name, *value);
+        }
+        let mut requests = self.requests.clone().ready().await.unwrap();
+        let (response, stream) = requests.send_request(request.body(()).unwrap(), false).unwrap();
+        GrpcCall { response, stream }
+    }
+
+    /// A call with one message and its end.
+    ///
+    /// # Panics
+    /// The connection has ended.
+    pub async fn unary(&self, path: &str, text: &[u8]) -> Result<GrpcReply, h2::Error> {
+        let mut call = self.call(path).await;
+        call.send(message(text)).await?;
+        call.finish()?;
+        call.reply().await
+    }
+}
+
+impl GrpcCall {
+    /// Sends a piece.
+    ///
+    /// # Errors
+    /// The call has ended.
+    pub async fn send(&mut self, piece: Bytes) -> Result<(), h2::Error> {
+        send(&mut self.stream, piece).await
+    }
+
+    /// Ends the request.
+    ///
+    /// # Errors
+    /// The call has ended.
+    pub fn finish(&mut self) -> Result<(), h2::Error> {
+        self.stream.send_data(Bytes::new(), true)
+    }
+
+    /// Takes the call back.
+    pub fn cancel(mut self) {
+        self.stream.send_reset(Reason::CANCEL);
+    }
+
+    /// The head of the response, and its body with what can still be sent.
+    ///
+    /// # Errors
+    /// There is none.
+    pub async fn head(self) -> Result<(Response<()>, RecvStream, SendStream<Bytes>), h2::Error> {
+        let (head, body) = self.response.await?.into_parts();
+        Ok((Response::from_parts(head, ()), body, self.stream))
+    }
+
+    /// The whole response.
+    ///
+    /// # Errors
+    /// It broke off.
+    pub async fn reply(self) -> Result<GrpcReply, h2::Error> {
+        let (head, mut content) = self.response.await?.into_parts();
+        let mut body = Vec::new();
+        while let Some(piece) = content.data().await {
+            let piece = piece?;
+            content.flow_control().release_capacity(piece.len())?;
+            body.extend_from_slice(&piece);
+        }
+        let trailers = content.trailers().await?;
+        Ok(GrpcReply { http: head.status.as_u16(), head: head.headers, body, trailers })
+    }
+}
