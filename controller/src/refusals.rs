@@ -86,7 +86,7 @@ mod tests {
             code: Code::CertificateRefused,
             reason: "bad curve".into(),
         };
-        assert_eq!(refusals.take(&report(vec![refusal])), [subject.clone()]);
+        assert_eq!(refusals.take(&report(vec![refusal])), std::slice::from_ref(&subject));
         assert_eq!(refusals.take(&report(vec![])), []);
         assert!(refusals.get(&subject).is_some());
         assert_eq!(refusals.forget(&Delta::default()), []);

@@ -57,15 +57,17 @@ impl Affinity {
 }
 
 const SAME_SITE: &[&str] = &["None", "Lax", "Strict"];
+const KINDS: &[&str] = &["cookie"];
 const MODES: &[&str] = &["balanced", "persistent"];
 
 pub(super) static SETTINGS: &[Setting<Settings>] = &[
     Setting::served(
         "affinity",
-        Value::OneOf(&["cookie"]),
+        Value::OneOf(KINDS),
         "",
         "Sticky sessions; the only kind is cookie.",
-        |_, settings: &mut Settings| {
+        |text, settings: &mut Settings| {
+            value::one_of(KINDS, text)?;
             settings.affinity.enabled = true;
             Ok(())
         },

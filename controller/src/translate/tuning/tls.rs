@@ -4,6 +4,9 @@ use super::Settings;
 use crate::translate::setting::{NotYet, Setting};
 use crate::translate::value::{self, Value};
 
+/// Codes of a redirect.
+const REDIRECTS: &[&str] = &["301", "302", "307", "308"];
+
 pub(super) static SETTINGS: &[Setting<Settings>] = &[
     Setting::not_yet(
         "ssl-protocols",
@@ -82,11 +85,11 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
     ),
     Setting::served(
         "http-redirect-code",
-        Value::OneOf(&["301", "302", "307", "308"]),
+        Value::OneOf(REDIRECTS),
         "308",
         "Code of the redirect to https.",
         |text, settings: &mut Settings| {
-            settings.tuning.http_redirect_code = value::int(text)?;
+            settings.tuning.http_redirect_code = value::int(value::one_of(REDIRECTS, text)?)?;
             Ok(())
         },
     ),
