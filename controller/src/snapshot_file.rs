@@ -29,7 +29,7 @@ const REFRESH: Duration = Duration::from_secs(3600);
 /// By how much clocks of machines differ.
 const SKEW: Duration = Duration::from_secs(300);
 /// Counts up when files of earlier versions can no longer be read.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Follows the configuration and writes it. Ends, with a last write, when it is dropped.
@@ -372,7 +372,7 @@ mod tests {
     fn a_damaged_file_says_so_without_what_it_holds() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("snapshot.json");
-        for text in ["", "{\"format\":2,\"delta\":\"secret\"}", "{\"format\":2,", "[\"secret\"]"] {
+        for text in ["", "{\"format\":3,\"delta\":\"secret\"}", "{\"format\":3,", "[\"secret\"]"] {
             fs::write(&path, text).unwrap();
             let error = read(&path, &wanted()).unwrap_err();
             let damaged = matches!(error, SnapshotError::Damaged(_) | SnapshotError::NotUnderstood { .. });
@@ -393,7 +393,7 @@ mod tests {
         assert!(field.contains("Sluice 9.8.7") && field.contains("delta.tuning.allow_nobody"), "{field}");
         let deep = refused(|value| value["delta"]["endpoint_sets"][0]["Put"][1]["weight"] = 3.into());
         assert!(deep.contains("delta.endpoint_sets.0.Put.1.weight"), "{deep}");
-        assert!(refused(|value| value["format"] = 3.into()).contains("format 3 in place of 2"));
+        assert!(refused(|value| value["format"] = 2.into()).contains("format 2 in place of 3"));
         let variant = refused(|value| {
             value["delta"]["endpoint_sets"][0] = serde_json::json!({"Patch": ["secret"]});
         });
