@@ -42,8 +42,8 @@ pub use host::{Host, HostKey, HostPattern, HostTls};
 pub use listener::{Bind, BindProtocol, GroupId, Listener, ListenerGroup, ListenerId};
 pub use name::{HostName, NamespacedName, ObjectRef, Origin, ServiceRef};
 pub use policy::{
-    AffinityMode, BasicAuth, CookieAffinity, Deny, HttpsRedirect, NextUpstream, Policies, Retry, SameSite,
-    Timeout, Timeouts,
+    AffinityMode, BasicAuth, Bodies, CookieAffinity, Deny, HttpsRedirect, NextUpstream, Policies, Retry,
+    SameSite, Timeout, Timeouts,
 };
 pub use pool::{Balance, Pool, PoolKey, UpstreamProtocol};
 pub use problem::{Class, Code, Problem, Severity};
@@ -56,5 +56,5 @@ pub use rule::{
 };
 pub use snapshot::Snapshot;
 pub use template::{Piece, Template, Variable};
-pub use tuning::{HeaderBuffers, Hsts, Tuning};
+pub use tuning::{Compression, HeaderBuffers, Hsts, Tuning};
 pub use uid::Uid;

@@ -27,6 +27,8 @@ pub struct Policies {
     pub affinity: Option<CookieAffinity>,
     /// Another path for the endpoint.
     pub rewrite: Option<Rewrite>,
+    /// How much of a request body is taken, and where it waits.
+    pub bodies: Bodies,
     /// Who gets in by name and password.
     pub basic_auth: Option<BasicAuth>,
     /// Whether somebody else says who gets in.
@@ -138,6 +140,17 @@ impl NextUpstream {
         http_504: false,
         non_idempotent: false,
     };
+}
+
+/// Request bodies. Each is the Tuning's where it is `None`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Bodies {
+    /// Bytes of a request body; 0 is no limit (`proxy-body-size`).
+    pub limit: Option<u64>,
+    /// Bytes of it that wait in memory (`client-body-buffer-size`).
+    pub memory: Option<u64>,
+    /// Whether the whole of it is there before an endpoint is asked (`proxy-request-buffering`).
+    pub request_buffering: Option<bool>,
 }
 
 /// ingress-nginx `affinity: cookie` and `session-cookie-*`.

@@ -38,6 +38,25 @@ pub struct Tuning {
     /// Streams of one HTTP/2 connection (`http2-max-concurrent-streams`).
     pub http2_max_concurrent_streams: u32,
 
+    /// Bytes of a request body; 0 is no limit (`proxy-body-size`).
+    pub body_limit: u64,
+    /// Bytes of a buffered request body that wait in memory (`client-body-buffer-size`).
+    pub body_buffer: u64,
+    /// Request bodies are there whole before an endpoint is asked (`proxy-request-buffering`).
+    pub request_buffering: bool,
+    /// Bytes of memory for bodies and heads in flight, over all connections (`body-memory-budget`).
+    pub body_memory: u64,
+    /// Bytes of disk for buffered request bodies, over all connections (`body-temp-max-size`).
+    pub body_disk: u64,
+    /// `use-gzip` and `gzip-*`.
+    pub gzip: Compression,
+    /// `gzip-disable`: a regular expression for the User-Agents that get no gzip; empty for none.
+    pub gzip_disable: Arc<str>,
+    /// `enable-brotli` and `brotli-*`.
+    pub brotli: Compression,
+    /// `enable-zstd` and `zstd-*`.
+    pub zstd: Compression,
+
     /// `proxy-connect-timeout`.
     pub proxy_connect_timeout: Duration,
     /// `proxy-read-timeout`.
@@ -113,6 +132,33 @@ impl HeaderBuffers {
     }
 }
 
+/// When responses are compressed with one coding.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Compression {
+    /// Whether they are.
+    pub enabled: bool,
+    /// How hard.
+    pub level: u8,
+    /// Bytes from which a response is; one of unknown length always is.
+    pub min_length: u64,
+    /// Media types in lower case, beside `text/html`, which always is; `*` is all.
+    pub types: Vec<Arc<str>>,
+}
+
+impl Compression {
+    /// The media types that are compressed where nothing else is said.
+    pub const TYPES: &str = "application/atom+xml application/javascript application/x-javascript application/json \
+        application/rss+xml application/vnd.ms-fontobject application/x-font-ttf \
+        application/x-web-app-manifest+json application/xhtml+xml application/xml font/opentype image/svg+xml \
+        image/x-icon text/css text/javascript text/plain text/x-component";
+
+    /// Off, with the usual types.
+    pub fn off(level: u8, min_length: u64) -> Self {
+        let types = Self::TYPES.split_whitespace().map(Into::into).collect();
+        Self { enabled: false, level, min_length, types }
+    }
+}
+
 /// HTTP Strict Transport Security (RFC 6797).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hsts {
@@ -137,6 +183,15 @@ impl Default for Tuning {
             ignore_invalid_headers: true,
             use_http2: true,
             http2_max_concurrent_streams: 128,
+            body_limit: 1 << 20,
+            body_buffer: 8 << 10,
+            request_buffering: true,
+            body_memory: 128 << 20,
+            body_disk: 4 << 30,
+            gzip: Compression::off(1, 256),
+            gzip_disable: "".into(),
+            brotli: Compression::off(4, 20),
+            zstd: Compression::off(3, 256),
             proxy_connect_timeout: Duration::from_secs(5),
             proxy_read_timeout: Duration::from_secs(60),
             proxy_send_timeout: Duration::from_secs(60),

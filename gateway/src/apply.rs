@@ -63,6 +63,7 @@ fn apply_tuning(state: &State, delta: &Delta, configuration: &mut Configuration)
     if let Some(tuning) = &delta.tuning {
         configuration.tuning_hash = digest(&"tuning", &**tuning);
         state.tuning.store(bounded(tuning));
+        state.set_room(tuning);
     }
     let put = |change: &Change<PoolKey, _>| matches!(change, Change::Put(..));
     if delta.tuning.is_some() || changes_named_pools(state, delta, put) {

@@ -1,6 +1,7 @@
 //! The data plane as one thing: what the program starts, tells deltas, and ends.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -67,6 +68,12 @@ impl DataPlane {
             tended.tend(changed).await;
         });
         Ok((Self { state, certificates, listeners, drain, workers: Mutex::new(Some(workers)) }, reports))
+    }
+
+    /// Says where request bodies wait that are too large for memory. Without it that is the system's folder for
+    /// temporary files.
+    pub fn keep_bodies_in(&self, folder: PathBuf) {
+        self.state.disk.set_path(folder);
     }
 
     /// What all workers share.

@@ -28,17 +28,22 @@ use std::time::Instant;
 
 use http::{Method, StatusCode};
 
+use crate::body::staged::Staged;
 use crate::connection_info::ConnectionInfo;
 use crate::io::alarm::Alarm;
+use crate::io::budget::{self, Share};
 use crate::message::head::Head;
 use crate::message::request;
-use crate::pipeline::{Answer, Exchange, Outcome, Verdict};
+use crate::pipeline::{Answer, Exchange, Failure, Next, Outcome, RequestBody, Verdict};
 use crate::worker::Worker;
 use call::Ground;
 use downstream::Downstream;
 use questions::Decision;
 use tunnel::Switched;
 use watch::Watch;
+
+/// Bytes of a head that is larger than nearly all are.
+const LARGE_HEAD: usize = 8 * 1024;
 
 /// How a request ended, as far as the client's connection has to know.
 #[derive(Debug)]
@@ -61,6 +66,8 @@ enum Forwarded {
     Answer(Answer),
     /// There is nothing that could be told to the client.
     Aborted,
+    /// The client has left before an endpoint was asked.
+    Left,
 }
 
 /// What an engine has counted.
@@ -83,19 +90,38 @@ pub(crate) async fn serve<D: Downstream + Send + Sync + 'static>(
     alarm: &mut Alarm,
 ) -> (D, Ended) {
     let (mut exchange, verdict) = Exchange::begin(&worker.state, info, &request::view(&head));
+    let mut memory = Share::default();
+    let verdict = match holds(&mut memory, &head) {
+        true => verdict,
+        false => Verdict::Answer(exchange.without_memory()),
+    };
     let mut counts = Counts::default();
     let forwarded = match decide(worker, verdict, &mut exchange, &head, &mut downstream).await {
         Decision::Answer(answer) => Forwarded::Answer(answer),
-        Decision::Left => Forwarded::Aborted,
-        Decision::Forward if worker.driver.is_direct(exchange.protocol()) => {
-            direct::forward(worker, &mut downstream, alarm, &mut exchange, &mut head, &mut counts).await
-        }
+        Decision::Left => Forwarded::Left,
         Decision::Forward => {
-            // In a box, which the common case does not need.
-            let carried = Box::pin(proxy::forward(worker, downstream, exchange, &head, &mut counts)).await;
-            let forwarded;
-            (downstream, exchange, forwarded) = carried;
-            forwarded
+            let body = RequestBody {
+                framing: head.framing,
+                is_whole: downstream.has_whole_body(),
+                upgrades: request::asks_for_upgrade(&head),
+            };
+            match exchange.bodies(&head.fields, body) {
+                Err(answer) => Forwarded::Answer(answer),
+                Ok(plan) if plan.is_empty() => {
+                    let forwarded;
+                    (downstream, exchange, forwarded) =
+                        forward(worker, downstream, alarm, exchange, &mut head, &mut counts).await;
+                    forwarded
+                }
+                Ok(plan) => {
+                    let staged = Staged::new(downstream, plan, head.framing, &worker.state.disk);
+                    // In a box: most requests have no stage.
+                    let staged = forward_staged(worker, staged, alarm, exchange, &mut head, &mut counts);
+                    let forwarded;
+                    (downstream, exchange, forwarded) = Box::pin(staged).await;
+                    forwarded
+                }
+            }
         }
     };
     let mut outcome = Outcome {
@@ -138,11 +164,66 @@ pub(crate) async fn serve<D: Downstream + Send + Sync + 'static>(
             }
         }
         Forwarded::Aborted => Ended::Broken { asked: true },
+        Forwarded::Left => Ended::Broken { asked: false },
     };
     outcome.aborted = matches!(ended, Ended::Broken { .. });
     (outcome.bytes_sent, outcome.body_sent) = downstream.sent();
     exchange.end(outcome);
     (downstream, ended)
+}
+
+/// Has an engine carry a request, and gives back what that was given.
+async fn forward<D: Downstream + Send + Sync + 'static>(
+    worker: &Worker,
+    mut downstream: D,
+    alarm: &mut Alarm,
+    mut exchange: Exchange,
+    head: &mut Head,
+    counts: &mut Counts,
+) -> (D, Exchange, Forwarded) {
+    if worker.driver.is_direct(exchange.protocol()) {
+        let forwarded = direct::forward(worker, &mut downstream, alarm, &mut exchange, head, counts).await;
+        return (downstream, exchange, forwarded);
+    }
+    // In a box, which the common case does not need.
+    Box::pin(proxy::forward(worker, downstream, exchange, head, counts)).await
+}
+
+/// Carries a request whose bodies pass through stages. An endpoint is asked when the request body is as whole as they
+/// want it.
+async fn forward_staged<D: Downstream + Send + Sync + 'static>(
+    worker: &Worker,
+    mut staged: Staged<D>,
+    alarm: &mut Alarm,
+    mut exchange: Exchange,
+    head: &mut Head,
+    counts: &mut Counts,
+) -> (D, Exchange, Forwarded) {
+    let patience = worker.state.tuning.load().client_body_timeout;
+    let collected = staged.collect(head, alarm, patience).await;
+    let forwarded;
+    match collected {
+        Ok(()) => {
+            (staged, exchange, forwarded) = forward(worker, staged, alarm, exchange, head, counts).await;
+        }
+        Err(kind) => {
+            let failure =
+                Failure { kind, stale: false, sent: false, replayable: false, response_started: false };
+            forwarded = match exchange.failed(failure) {
+                Next::Answer(answer) => Forwarded::Answer(answer),
+                Next::Relay | Next::Retry | Next::Abort => Forwarded::Left,
+            };
+        }
+    }
+    counts.received = counts.received.max(staged.collected());
+    (staged.into_inner(), exchange, forwarded)
+}
+
+/// Whether there is memory for the head while the request is under way. Large heads, of which compression lets a client
+/// make many from nothing, get no more than a part of it.
+fn holds(memory: &mut Share, head: &Head) -> bool {
+    let bytes = head.fields.text().len();
+    (bytes <= LARGE_HEAD || budget::has_plenty()) && memory.try_hold(bytes)
 }
 
 /// What the verdict comes to. What the client sends while somebody is asked waits.

@@ -1,8 +1,9 @@
 //! Sockets and time, for whoever moves bytes: the stream of a client or an endpoint, what waits to be written, one
-//! buffer of the worker to read into, and one timer for all limits of a request.
+//! buffer of the worker to read into, the memory that all of it may take, and one timer for all limits of a request.
 
 pub(crate) mod alarm;
 pub(crate) mod backlog;
+pub(crate) mod budget;
 pub(crate) mod limits;
 pub(crate) mod scratch;
 pub(crate) mod transport;

@@ -8,6 +8,7 @@
 
 pub mod admin;
 pub mod apply;
+pub(crate) mod body;
 mod bounds;
 pub mod connection_info;
 pub mod data_plane;

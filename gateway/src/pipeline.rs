@@ -18,6 +18,7 @@ pub mod answer;
 mod ask;
 mod attempts;
 mod authorise;
+mod bodies;
 pub mod call;
 mod checks;
 mod end;
@@ -35,6 +36,7 @@ pub(crate) mod tests;
 mod upstream;
 
 pub use answer::Answer;
+pub(crate) use bodies::RequestBody;
 pub use call::{Call, CallFailure, Subrequest};
 pub use exchange::{Exchange, Verdict};
 pub use outcome::{Failure, FailureKind, KeepAlive, MOST_INTERIM, Next, Outcome, Upstream};

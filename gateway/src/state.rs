@@ -12,6 +12,9 @@ use sluice_config::{
     Certificate, CertificateId, Generation, GroupId, Host, HostKey, ListenerGroup, Problem, Tuning,
 };
 
+use crate::body::compression::CompressionRules;
+use crate::body::disk::Disk;
+use crate::io::budget::Budget;
 use crate::listen::Listeners;
 use crate::policy::basic_auth::Verified;
 use crate::policy::{ExternalAuth, hsts};
@@ -37,6 +40,10 @@ pub struct State {
     pub(crate) verified: Arc<Verified>,
     /// Meters and logs.
     pub telemetry: Arc<Telemetry>,
+    /// Memory for bodies and heads in flight.
+    pub(crate) budget: Arc<Budget>,
+    /// Disk for request bodies.
+    pub(crate) disk: Arc<Disk>,
     /// Whether traffic should be sent here.
     pub readiness: Readiness,
     /// Where it is told what no delta asked for.
@@ -70,6 +77,7 @@ struct Told {
 pub(crate) struct Globals {
     pub(crate) tuning: Arc<Tuning>,
     pub(crate) hsts: Option<HeaderValue>,
+    pub(crate) compression: Option<Arc<CompressionRules>>,
     pub(crate) default_backend: Option<Arc<Target>>,
     pub(crate) auth: GlobalAuth,
 }
@@ -118,7 +126,8 @@ impl GlobalAuth {
 
 impl Globals {
     pub(crate) fn new(tuning: Arc<Tuning>, default_backend: Option<Arc<Target>>, auth: GlobalAuth) -> Self {
-        Self { hsts: tuning.hsts.as_ref().map(hsts::value), tuning, default_backend, auth }
+        let compression = CompressionRules::compile(&tuning).map(Arc::new);
+        Self { hsts: tuning.hsts.as_ref().map(hsts::value), compression, tuning, default_backend, auth }
     }
 }
 
@@ -132,7 +141,12 @@ impl Configuration {
 impl State {
     /// The state before the first delta. The reporter hears of ejected endpoints; it must not block.
     pub fn new(telemetry: Arc<Telemetry>, reporter: Reporter) -> Arc<Self> {
+        let tuning = Tuning::default();
+        let disk = Arc::new(Disk::default());
+        disk.set_limit(tuning.body_disk);
         Arc::new(Self {
+            budget: Budget::new(bytes(tuning.body_memory)),
+            disk,
             routes: ArcSwap::default(),
             tuning: ArcSwap::default(),
             globals: ArcSwap::from_pointee(Globals::new(Arc::default(), None, GlobalAuth::None)),
@@ -146,6 +160,12 @@ impl State {
             problems: ArcSwap::default(),
             told: Mutex::default(),
         })
+    }
+
+    /// Takes in how much memory and disk bodies may have.
+    pub(crate) fn set_room(&self, tuning: &Tuning) {
+        self.budget.set_limit(bytes(tuning.body_memory));
+        self.disk.set_limit(tuning.body_disk);
     }
 
     /// Takes over how the problems differ from before.
@@ -236,6 +256,11 @@ impl State {
     pub fn problems(&self) -> Arc<Problems> {
         self.problems.load_full()
     }
+}
+
+/// As many as this machine can tell.
+fn bytes(count: u64) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
 }
 
 impl Readiness {

@@ -15,6 +15,7 @@ use crate::descriptors::Shares;
 use crate::drain::{Drain, LocalDrain, Phase};
 use crate::driver::Driver;
 use crate::engine::proxy;
+use crate::io::budget;
 use crate::listen::accept::accept;
 use crate::listen::{ListenerSet, Listeners, Listening, SocketKey};
 use crate::state::State;
@@ -75,9 +76,11 @@ impl Workers {
             let run = run(worker, listeners.subscribe(), drain.subscribe(), stop.subscribe());
             let thread = thread::Builder::new().name(format!("worker-{index}"));
             let vital = Vital::new(&state.reporter, format!("worker-{index}"));
+            let memory = state.budget.clone();
             threads.push(thread.spawn(move || {
                 let _vital = vital;
                 AccessLog::gather();
+                budget::serve(memory);
                 runtime.block_on(run);
                 // Requests that are cut off end here.
                 drop(runtime);

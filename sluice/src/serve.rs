@@ -56,6 +56,9 @@ async fn run(flags: &ServeFlags) -> Result<()> {
     limits::advise();
     let workers = cgroup::workers();
     let (plane, reports) = DataPlane::start(workers, flags.gateway.driver, telemetry)?;
+    if let Some(folder) = &flags.gateway.body_temp_path {
+        plane.keep_bodies_in(folder.clone());
+    }
     let plane = Arc::new(plane);
     admin::serve(plane.state().clone(), admin_options(&flags.gateway)).await?;
     let (fatal, mut failed) = mpsc::unbounded_channel();

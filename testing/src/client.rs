@@ -54,6 +54,11 @@ impl Response {
         &self.message.headers
     }
 
+    /// The content.
+    pub fn body(&self) -> &[u8] {
+        &self.message.body
+    }
+
     /// The content as text.
     pub fn text(&self) -> String {
         self.message.text()

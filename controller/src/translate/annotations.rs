@@ -35,7 +35,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 use sluice_config::{
-    Code, Deny, HttpsRedirect, ObjectRef, Problem, ResourceKey, Retry, Timeouts, UpstreamProtocol,
+    Bodies, Code, Deny, HttpsRedirect, ObjectRef, Problem, ResourceKey, Retry, Timeouts, UpstreamProtocol,
 };
 
 use super::setting::{self, Fault, Lack, NotYet, OnInvalid, Risk, Setting, Support};
@@ -64,6 +64,8 @@ pub struct Settings {
     pub rewriting: Rewriting,
     /// Names and passwords.
     pub auth: Auth,
+    /// Request bodies.
+    pub bodies: Bodies,
 }
 
 impl Settings {
@@ -88,6 +90,7 @@ impl Default for Settings {
             affinity: Affinity::default(),
             auth: Auth::default(),
             rewriting: Rewriting::default(),
+            bodies: Bodies::default(),
         }
     }
 }

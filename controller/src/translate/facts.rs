@@ -102,6 +102,7 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> Output {
         retry: settings.retry,
         affinity: settings.affinity.for_path("/"),
         basic_auth: settings.auth.basic(),
+        bodies: settings.bodies,
         ..Policies::default()
     };
     let policies = Arc::new(policies);

@@ -90,7 +90,7 @@ impl Value {
     pub fn check(&self, text: &str) -> Result<(), String> {
         let good = match self {
             Self::Bool => bool(text).is_ok(),
-            Self::Switch => matches!(text, "on" | "off"),
+            Self::Switch => switch(text).is_ok(),
             Self::Int | Self::Count | Self::Positive | Self::Within(..) => {
                 int::<i64>(text).is_ok_and(|number| self.range().contains(&number))
             }
@@ -157,6 +157,15 @@ pub fn bool(text: &str) -> Result<bool, String> {
         "1" | "t" | "T" | "TRUE" | "true" | "True" => Ok(true),
         "0" | "f" | "F" | "FALSE" | "false" | "False" => Ok(false),
         _ => Err("must be true or false".into()),
+    }
+}
+
+/// `on` or `off`.
+pub fn switch(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("must be on or off".into()),
     }
 }
 

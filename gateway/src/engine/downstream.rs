@@ -44,6 +44,16 @@ pub(crate) trait Downstream {
         pass: impl FnOnce(&mut Context<'_>, &[u8], usize),
     ) -> Poll<Result<(), FailureKind>>;
 
+    /// Whether the rest of the request body is here, so that nobody has to wait for it.
+    fn has_whole_body(&self) -> bool {
+        self.is_spent()
+    }
+
+    /// Goes back to the start of the request body, which is then given out again. False where nobody has kept it.
+    fn rewind(&mut self) -> bool {
+        false
+    }
+
     /// Ready when the client has gone away. `uploading` says that its body is still being read.
     fn poll_gone(&mut self, cx: &mut Context<'_>, uploading: bool) -> Poll<()>;
 
@@ -72,11 +82,17 @@ pub(crate) trait Downstream {
         bytes: &[u8],
     ) -> Result<Passed, FailureKind>;
 
+    /// The endpoint has nothing more for the moment, so that nothing may be held back. Says whether something was, and
+    /// now goes out.
+    fn pause(&mut self, _: &mut Context<'_>, _: &mut Response) -> Result<bool, FailureKind> {
+        Ok(false)
+    }
+
     /// A body without a framing of its own is complete, with these trailers behind it.
     fn end(
         &mut self,
         cx: &mut Context<'_>,
-        response: &Response,
+        response: &mut Response,
         trailers: Option<&HeaderMap>,
     ) -> Result<(), FailureKind>;
 

@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::AsyncWrite;
 
+use crate::io::budget::Share;
 use crate::io::transport::Transport;
 
 /// A buffer that has grown beyond this is not kept.
@@ -19,6 +20,8 @@ pub(crate) struct Backlog {
     sent: usize,
     /// Bytes that the other side's socket has taken since the last [`clear`](Self::clear).
     taken: u64,
+    /// Of the memory for what waits.
+    share: Share,
 }
 
 impl Backlog {
@@ -46,12 +49,17 @@ impl Backlog {
     pub(crate) fn rest(&mut self) {
         if self.is_empty() {
             (self.bytes, self.sent) = (Vec::new(), 0);
+            self.share.hold(0);
         }
     }
 
     /// Adds to it.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
         self.bytes.extend_from_slice(bytes);
+        self.share.hold(self.bytes.len());
     }
 
     /// Forgets it.
@@ -59,6 +67,7 @@ impl Backlog {
         self.bytes.clear();
         self.sent = 0;
         self.taken = 0;
+        self.share.hold(0);
     }
 
     /// Sends these bytes, behind what waits. What is not taken at once waits, with whatever error there is.
@@ -92,6 +101,7 @@ impl Backlog {
             false => self.bytes.clear(),
         }
         self.sent = 0;
+        self.share.hold(0);
         Poll::Ready(Ok(()))
     }
 }

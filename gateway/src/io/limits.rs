@@ -23,6 +23,8 @@ pub(crate) struct Limits {
     pub(crate) body: Limit,
     /// For the client to take more of the response.
     pub(crate) stall: Limit,
+    /// For memory.
+    pub(crate) room: Limit,
 }
 
 /// One limit.
@@ -64,6 +66,7 @@ impl Limits {
             (self.send, FailureKind::SendTimeout),
             (self.body, FailureKind::ClientTimeout),
             (self.stall, FailureKind::Client),
+            (self.room, FailureKind::Memory),
         ];
         let running = all.into_iter().filter_map(|(limit, kind)| Some((limit.0?, kind)));
         match running.min_by_key(|(deadline, _)| *deadline) {

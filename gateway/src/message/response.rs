@@ -54,6 +54,14 @@ pub(crate) enum Delivery {
 pub(crate) struct BadHead;
 
 impl Response {
+    /// `100 Continue`, of our own.
+    pub(crate) fn go_on() -> Self {
+        let mut response = Self::default();
+        // It is complete and well formed.
+        let _ = response.read(b"HTTP/1.1 100 Continue\r\n\r\n", &Method::POST);
+        response
+    }
+
     /// A head without fields, which was read elsewhere.
     pub(crate) fn of(status: StatusCode, reason: &str, framing: Framing) -> Self {
         let mut fields = FieldList::default();

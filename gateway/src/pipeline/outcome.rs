@@ -95,6 +95,22 @@ pub enum FailureKind {
     ClientTimeout,
     /// The client's body is not in the coding that its head names: 400.
     ClientMalformed,
+    /// The client's body is larger than `proxy-body-size`: 413.
+    BodyTooLarge,
+    /// The client's body is to wait on disk, and there is no room: 507.
+    Storage,
+    /// There has been no memory for too long: a fault of our own.
+    Memory,
+}
+
+impl FailureKind {
+    /// Whether no endpoint had a part in it, and what the client has still to send may never come to an end.
+    pub(super) fn is_of_the_request(self) -> bool {
+        matches!(
+            self,
+            Self::ClientTimeout | Self::ClientMalformed | Self::BodyTooLarge | Self::Storage | Self::Memory
+        )
+    }
 }
 
 /// What the driver does after a failure or a response head.

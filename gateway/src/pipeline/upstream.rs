@@ -121,15 +121,17 @@ impl Exchange {
             | FailureKind::HandshakeTimeout
             | FailureKind::ReadTimeout
             | FailureKind::SendTimeout => StatusCode::GATEWAY_TIMEOUT,
-            FailureKind::Shortage => StatusCode::SERVICE_UNAVAILABLE,
+            FailureKind::Shortage | FailureKind::Memory => StatusCode::SERVICE_UNAVAILABLE,
             FailureKind::ClientTimeout => StatusCode::REQUEST_TIMEOUT,
             FailureKind::ClientMalformed => StatusCode::BAD_REQUEST,
+            FailureKind::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            FailureKind::Storage => StatusCode::INSUFFICIENT_STORAGE,
             FailureKind::Client => {
                 self.attempts.in_flight = None;
                 return Next::Abort;
             }
         };
-        if matches!(failure.kind, FailureKind::ClientTimeout | FailureKind::ClientMalformed) {
+        if failure.kind.is_of_the_request() {
             self.attempts.in_flight = None;
             if failure.kind == FailureKind::ClientMalformed {
                 self.state.telemetry.request_refused(status);
@@ -162,7 +164,7 @@ impl Exchange {
         self.pool().map(|pool| pool.protocol())
     }
 
-    fn pool(&self) -> Option<&Arc<Pool>> {
+    pub(super) fn pool(&self) -> Option<&Arc<Pool>> {
         match &self.target.as_ref()?.to {
             Destination::Pool(pool) => Some(pool),
             Destination::Default | Destination::Invalid(_) => None,

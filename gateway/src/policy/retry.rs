@@ -71,6 +71,8 @@ impl RetryPolicy {
             | FailureKind::SendTimeout => self.on.timeout,
             FailureKind::InvalidHead => self.on.invalid_header,
             FailureKind::Client | FailureKind::ClientTimeout | FailureKind::ClientMalformed => false,
+            // Nor would another endpoint change these.
+            FailureKind::BodyTooLarge | FailureKind::Storage | FailureKind::Memory => false,
         };
         wanted
             && failure.replayable

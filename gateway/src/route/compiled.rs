@@ -43,6 +43,7 @@ impl CompiledPolicies {
             https_redirect: _,
             timeouts: _,
             retry: _,
+            bodies: _,
             basic_auth,
             authorisation,
             error_pages,

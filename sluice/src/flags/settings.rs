@@ -52,6 +52,8 @@ pub(crate) struct GatewayFlags {
     pub(crate) admin_address: SocketAddr,
     /// `--driver`: what moves the bytes of HTTP/1 requests.
     pub(crate) driver: Driver,
+    /// `--body-temp-path`: where request bodies wait that are too large for memory.
+    pub(crate) body_temp_path: Option<PathBuf>,
     /// `--enable-metrics`: request metrics are collected.
     pub(crate) enable_metrics: bool,
     /// `--metrics-per-host`: the `host` label is filled.
@@ -91,6 +93,7 @@ impl ServeFlags {
                 health_check_path: String::new(),
                 admin_address: (Ipv4Addr::UNSPECIFIED, 0).into(),
                 driver: Driver::Auto,
+                body_temp_path: None,
                 enable_metrics: false,
                 metrics_per_host: false,
                 metrics_per_undefined_host: false,

@@ -1,29 +1,37 @@
-//! How much of a body is held where. Sluice streams bodies both ways in bounded memory and never spills to
-//! disk, so that most of these sizes have nothing to size.
+//! How much of a body is taken, and how much of it is held where. Sluice streams responses in bounded memory and never
+//! spills them to disk, so that most sizes of theirs have nothing to size.
 
 use super::Settings;
-use crate::translate::setting::{NotYet, Risk, Setting};
-use crate::translate::value::Value;
+use crate::translate::setting::{Risk, Setting};
+use crate::translate::value::{self, Value};
 
 pub(super) static SETTINGS: &[Setting<Settings>] = &[
-    Setting::not_yet(
+    Setting::served(
         "proxy-body-size",
         Value::Size,
         "1m",
-        NotYet::ChangesAnswers,
-        "Bytes of a request body; more is 413.",
+        "Bytes of a request body, 0 for any number; more is 413.",
+        |text, settings: &mut Settings| {
+            settings.bodies.limit = Some(value::size(text)?);
+            Ok(())
+        },
     )
     .location(Risk::Medium)
-    .idle_at(&["0"]),
-    Setting::no_effect(
+    .falls_back_to("proxy-body-size")
+    .invalid_means_default(),
+    Setting::served(
         "client-body-buffer-size",
         Value::Size,
         "8k",
-        "bodies are streamed in bounded memory",
-        "Memory buffer before the request body spills to disk.",
+        "Bytes of a buffered request body that wait in memory, but at least 64k while memory lasts; the rest is on disk.",
+        |text, settings: &mut Settings| {
+            settings.bodies.memory = Some(value::size(text)?);
+            Ok(())
+        },
     )
     .location(Risk::Low)
-    .falls_back_to("client-body-buffer-size"),
+    .falls_back_to("client-body-buffer-size")
+    .invalid_means_default(),
     Setting::no_effect(
         "proxy-buffer-size",
         Value::Size,
@@ -36,7 +44,7 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
         "proxy-buffering",
         Value::Switch,
         "off",
-        "bodies are streamed in bounded memory",
+        "responses are streamed in bounded memory",
         "Buffer the response body.",
     )
     .location(Risk::Low),
@@ -44,7 +52,7 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
         "proxy-buffers-number",
         Value::Positive,
         "4",
-        "bodies are streamed in bounded memory",
+        "responses are streamed in bounded memory",
         "Number of response buffers.",
     )
     .location(Risk::Low),
@@ -52,7 +60,7 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
         "proxy-busy-buffers-size",
         Value::Size,
         "",
-        "bodies are streamed in bounded memory",
+        "responses are streamed in bounded memory",
         "Portion of buffers that may be busy sending.",
     )
     .location(Risk::Low),
@@ -60,16 +68,22 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
         "proxy-max-temp-file-size",
         Value::Size,
         "1024m",
-        "bodies are never written to disk",
+        "responses are never written to disk",
         "Spill file limit for responses.",
     )
     .location(Risk::Low),
-    Setting::no_effect(
+    Setting::served(
         "proxy-request-buffering",
         Value::Switch,
         "on",
-        "bodies are streamed in bounded memory",
-        "Read the full request body before connecting upstream.",
+        "Take the whole request body before an endpoint is asked, which then gets it with its length. Never for gRPC \
+         and upgrades.",
+        |text, settings: &mut Settings| {
+            settings.bodies.request_buffering = Some(value::switch(text)?);
+            Ok(())
+        },
     )
-    .location(Risk::Low),
+    .location(Risk::Low)
+    .falls_back_to("proxy-request-buffering")
+    .invalid_means_default(),
 ];

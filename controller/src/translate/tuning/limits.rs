@@ -5,14 +5,16 @@ use crate::translate::setting::{NotYet, Setting};
 use crate::translate::value::{self, Value};
 
 pub(super) static SETTINGS: &[Setting<Settings>] = &[
-    Setting::not_yet(
+    Setting::served(
         "proxy-body-size",
         Value::Size,
         "1m",
-        NotYet::ChangesAnswers,
-        "Bytes of a request body; more is 413.",
-    )
-    .idle_at(&["0"]),
+        "Bytes of a request body, 0 for any number; more is 413.",
+        |text, settings: &mut Settings| {
+            settings.tuning.body_limit = value::size(text)?;
+            Ok(())
+        },
+    ),
     Setting::no_effect(
         "client-header-buffer-size",
         Value::Size,
@@ -30,53 +32,81 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
             Ok(())
         },
     ),
-    Setting::no_effect(
+    Setting::served(
         "client-body-buffer-size",
         Value::Size,
         "8k",
-        "bodies are streamed in bounded memory",
-        "Part of a request body in memory.",
+        "Bytes of a buffered request body that wait in memory, but at least 64k while memory lasts; the rest is on disk.",
+        |text, settings: &mut Settings| {
+            settings.tuning.body_buffer = value::size(text)?;
+            Ok(())
+        },
+    ),
+    Setting::served(
+        "body-memory-budget",
+        Value::Size,
+        "128m",
+        "Memory for bodies and heads in flight, over all connections, at least 1m. Without any left, request bodies \
+         are on disk, responses are not compressed, and requests wait for 10 s, then get 503.",
+        |text, settings: &mut Settings| {
+            settings.tuning.body_memory = value::size(text)?.max(1 << 20);
+            Ok(())
+        },
+    ),
+    Setting::served(
+        "body-temp-max-size",
+        Value::Size,
+        "4g",
+        "Bytes of all request bodies in --body-temp-path; what is beyond them gets 507.",
+        |text, settings: &mut Settings| {
+            settings.tuning.body_disk = value::size(text)?;
+            Ok(())
+        },
     ),
     Setting::no_effect(
         "proxy-buffer-size",
         Value::Size,
         "4k",
-        "bodies are streamed in bounded memory",
+        "responses are streamed in bounded memory",
         "Response head limit.",
     ),
     Setting::no_effect(
         "proxy-buffers-number",
         Value::Positive,
         "4",
-        "bodies are streamed in bounded memory",
+        "responses are streamed in bounded memory",
         "Response buffers.",
     ),
     Setting::no_effect(
         "proxy-busy-buffers-size",
         Value::Size,
         "",
-        "bodies are streamed in bounded memory",
+        "responses are streamed in bounded memory",
         "Response buffers busy sending.",
     ),
     Setting::no_effect(
         "proxy-buffering",
         Value::Switch,
         "off",
-        "bodies are streamed in bounded memory",
+        "responses are streamed in bounded memory",
         "Response buffering.",
     ),
-    Setting::no_effect(
+    Setting::served(
         "proxy-request-buffering",
         Value::Switch,
         "on",
-        "bodies are streamed in bounded memory",
-        "Buffer whole request before upstream.",
+        "Take the whole request body before an endpoint is asked, which then gets it with its length. Never for gRPC \
+         and upgrades.",
+        |text, settings: &mut Settings| {
+            settings.tuning.request_buffering = value::switch(text)?;
+            Ok(())
+        },
     ),
     Setting::no_effect(
         "proxy-max-temp-file-size",
         Value::Size,
         "1024m",
-        "bodies are streamed in bounded memory",
+        "responses are streamed in bounded memory",
         "Bytes of a response that may go to disk.",
     ),
     Setting::not_yet("grpc-buffer-size-kb", Value::Count, "0", NotYet::Harmless, "gRPC response buffer."),

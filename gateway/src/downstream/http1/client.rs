@@ -15,6 +15,7 @@ use crate::downstream::answer::write_head;
 use crate::engine::downstream::{Downstream, Passed};
 use crate::engine::tunnel::{Flow, Switched, Tunnel};
 use crate::io::backlog::Backlog;
+use crate::io::budget;
 use crate::io::limits::Limits;
 use crate::io::limits::STALL;
 use crate::io::scratch;
@@ -190,6 +191,10 @@ impl Downstream for Client {
         self.framing.is_done()
     }
 
+    fn has_whole_body(&self) -> bool {
+        self.framing.left().is_some_and(|left| left <= self.wire.ahead.len() as u64)
+    }
+
     fn awaits_continue(&self) -> bool {
         self.awaits_continue
     }
@@ -295,7 +300,7 @@ impl Downstream for Client {
     fn end(
         &mut self,
         cx: &mut Context<'_>,
-        response: &Response,
+        response: &mut Response,
         trailers: Option<&HeaderMap>,
     ) -> Result<(), FailureKind> {
         if response.delivery != Delivery::Chunked {
@@ -342,7 +347,7 @@ impl Downstream for Client {
             other => other,
         };
         if flushed.is_pending() {
-            limits.stall.begin(Some(STALL));
+            limits.stall.begin(Some(budget::patience(STALL)));
         }
         ready!(flushed).map_err(gone)?;
         limits.stall.end();

@@ -20,6 +20,7 @@ use tokio::time::timeout;
 use super::OpenStream;
 use crate::downstream::{LINGER, MAX_SETTLED};
 use crate::engine::downstream::{Downstream, Passed};
+use crate::io::budget::{self, Share};
 use crate::io::limits::Limits;
 use crate::io::limits::STALL;
 use crate::io::scratch;
@@ -52,6 +53,8 @@ pub(super) struct Client {
     stream: Option<SendStream<Bytes>>,
     /// What the client's windows do not allow yet.
     rest: Bytes,
+    /// Of the memory for that.
+    share: Share,
     /// Nothing comes behind the rest but these.
     trailers: Option<HeaderMap>,
     complete: bool,
@@ -79,6 +82,7 @@ impl Client {
             reply,
             stream: None,
             rest: Bytes::new(),
+            share: Share::default(),
             trailers: None,
             complete: false,
             section: Section::default(),
@@ -162,6 +166,7 @@ impl Client {
         self.body_sent += room as u64;
         let all = room == length;
         let piece = if all { mem::take(&mut self.rest) } else { self.rest.split_to(room) };
+        self.share.hold(self.rest.len());
         let ends = all && self.complete && self.trailers.is_none();
         if room > 0 || ends {
             stream.send_data(piece, ends).map_err(gone)?;
@@ -323,7 +328,7 @@ impl Downstream for Client {
     fn end(
         &mut self,
         _: &mut Context<'_>,
-        _: &Response,
+        _: &mut Response,
         trailers: Option<&HeaderMap>,
     ) -> Result<(), FailureKind> {
         let passing = trailers.into_iter().flatten();
@@ -363,7 +368,7 @@ impl Downstream for Client {
                 }
                 Poll::Ready(_) => return Poll::Ready(Err(FailureKind::Client)),
                 Poll::Pending => {
-                    limits.stall.begin(Some(STALL));
+                    limits.stall.begin(Some(budget::patience(STALL)));
                     return Poll::Pending;
                 }
             }

@@ -15,6 +15,7 @@ use crate::engine::downstream::Downstream;
 use crate::engine::tunnel::Endpoint;
 use crate::engine::{Counts, Forwarded};
 use crate::io::alarm::Alarm;
+use crate::io::budget::Ticket;
 use crate::io::limits::Limits;
 use crate::message::head::Head;
 use crate::message::request;
@@ -113,7 +114,7 @@ impl<D: Downstream> Run<'_, D> {
             let upgrade = asks_for_upgrade && request::asks_for_upgrade(head);
             let last = size == 0 || connection.served + 1 >= upstream.keep_alive.requests;
             download.begin();
-            upload.begin();
+            upload.begin(downstream);
             let mut relay = Relay {
                 downstream: &mut *downstream,
                 alarm: &mut *alarm,
@@ -130,6 +131,7 @@ impl<D: Downstream> Run<'_, D> {
                     endpoint: upstream.send_timeout,
                 },
                 limits: Limits::default(),
+                ticket: Ticket::default(),
                 waited: false,
                 ended: false,
             };

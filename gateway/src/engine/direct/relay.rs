@@ -15,6 +15,7 @@ use super::download::{Download, Receiving};
 use super::upload::{Outgoing, Sending, Upload};
 use crate::engine::downstream::Downstream;
 use crate::io::alarm::Alarm;
+use crate::io::budget::{self, Ticket};
 use crate::io::limits::Limits;
 use crate::io::scratch;
 use crate::message::framing::Framing;
@@ -32,6 +33,8 @@ pub(super) struct Relay<'r, D> {
     pub(super) upstream: &'r Upstream,
     pub(super) outgoing: Outgoing<'r>,
     pub(super) limits: Limits,
+    /// While it waits for memory.
+    pub(super) ticket: Ticket,
     /// The endpoint has been waited for.
     pub(super) waited: bool,
     /// The endpoint has ended its connection in order.
@@ -79,10 +82,32 @@ impl<D: Downstream> Relay<'_, D> {
             if self.download.state == Receiving::Done {
                 return Poll::Ready(Ok(End::Whole));
             }
-            if let Some(end) = ready!(scratch::read(|buffer| self.poll_read(cx, buffer)))? {
-                return Poll::Ready(Ok(end));
+            ready!(self.poll_room(cx));
+            match scratch::read(|buffer| self.poll_read(cx, buffer))? {
+                Poll::Ready(Some(end)) => return Poll::Ready(Ok(end)),
+                Poll::Ready(None) => {}
+                Poll::Pending => {
+                    let Download { state, response, .. } = &mut *self.download;
+                    if *state != Receiving::Body || !self.downstream.pause(cx, response)? {
+                        return Poll::Pending;
+                    }
+                }
             }
         }
+    }
+
+    /// Ready when there is memory for what the client may not take.
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if budget::has_room() {
+            self.limits.room.end();
+            return Poll::Ready(());
+        }
+        self.limits.room.begin(Some(budget::PATIENCE));
+        let room = budget::poll_room(cx, &mut self.ticket);
+        if room.is_ready() {
+            self.limits.room.end();
+        }
+        room
     }
 
     /// Reads from the endpoint and passes on what came.
@@ -130,7 +155,7 @@ impl<D: Downstream> Relay<'_, D> {
             return Err(FailureKind::Broken);
         }
         download.state = Receiving::Done;
-        self.downstream.end(cx, &download.response, None)
+        self.downstream.end(cx, &mut download.response, None)
     }
 
     fn receive(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Result<Option<End>, FailureKind> {

@@ -10,6 +10,7 @@ use tokio::io::AsyncWrite;
 use crate::engine::downstream::Downstream;
 use crate::engine::tunnel::Flow;
 use crate::io::backlog::Backlog;
+use crate::io::budget::{self, Share, Ticket};
 use crate::io::limits::Limits;
 use crate::io::scratch;
 use crate::io::transport::Transport;
@@ -28,6 +29,12 @@ pub(super) struct Upload {
     /// All that came of the body, as it came, unless that was too much.
     replay: Vec<u8>,
     lost: bool,
+    /// Of the memory for that.
+    share: Share,
+    /// While it waits for memory.
+    ticket: Ticket,
+    /// The client side gives all of the body again.
+    rewinds: bool,
     backlog: Backlog,
     pub(super) state: Sending,
 }
@@ -66,6 +73,9 @@ impl Upload {
             received: 0,
             replay: Vec::new(),
             lost: false,
+            share: Share::default(),
+            ticket: Ticket::default(),
+            rewinds: false,
             backlog: Backlog::default(),
             state: Sending::Head,
         }
@@ -97,7 +107,8 @@ impl Upload {
     }
 
     /// Begins an attempt.
-    pub(super) fn begin(&mut self) {
+    pub(super) fn begin(&mut self, downstream: &mut impl Downstream) {
+        self.rewinds = downstream.rewind();
         self.state = Sending::Head;
         self.backlog.clear();
     }
@@ -111,7 +122,7 @@ impl Upload {
         to: &mut Transport,
     ) -> Result<(), FailureKind> {
         self.state = Sending::More;
-        let Self { received, replay, lost, backlog, .. } = self;
+        let Self { received, replay, lost, share, rewinds, backlog, .. } = self;
         // `Connection` names the upgrade then, and nothing besides.
         let last = outgoing.last && !outgoing.upgrade;
         scratch::write(|out| {
@@ -119,7 +130,9 @@ impl Upload {
             out.extend_from_slice(replay);
             if !downstream.is_spent() {
                 let read = downstream.poll_body(cx, |_, bytes, data| {
-                    keep(replay, lost, bytes);
+                    if !*rewinds {
+                        keep(replay, lost, share, bytes);
+                    }
                     *received += data as u64;
                     out.extend_from_slice(bytes);
                 });
@@ -173,9 +186,12 @@ impl Upload {
                 limits.send.end();
                 return Poll::Ready(Ok(()));
             }
-            let read = self.poll_read(cx, downstream, to);
+            let has_room = self.poll_room(cx, limits).is_ready();
+            let read = if has_room { self.poll_read(cx, downstream, to) } else { Poll::Pending };
             if read.is_pending() {
-                limits.body.begin(Some(outgoing.client));
+                if has_room {
+                    limits.body.begin(Some(outgoing.client));
+                }
                 // What TLS has not written yet would wait for the client's next bytes.
                 match Pin::new(&mut *to).poll_flush(cx) {
                     Poll::Pending => limits.send.begin(outgoing.endpoint),
@@ -191,6 +207,20 @@ impl Upload {
         }
     }
 
+    /// Ready when there is memory for what the endpoint may not take.
+    fn poll_room(&mut self, cx: &mut Context<'_>, limits: &mut Limits) -> Poll<()> {
+        if budget::has_room() {
+            limits.room.end();
+            return Poll::Ready(());
+        }
+        limits.room.begin(Some(budget::PATIENCE));
+        let room = budget::poll_room(cx, &mut self.ticket);
+        if room.is_ready() {
+            limits.room.end();
+        }
+        room
+    }
+
     /// Reads a piece of the body and passes it on.
     fn poll_read(
         &mut self,
@@ -198,20 +228,24 @@ impl Upload {
         downstream: &mut impl Downstream,
         to: &mut Transport,
     ) -> Poll<Result<(), FailureKind>> {
-        let Self { received, replay, lost, backlog, .. } = self;
+        let Self { received, replay, lost, share, rewinds, backlog, .. } = self;
         downstream.poll_body(cx, |cx, bytes, data| {
-            keep(replay, lost, bytes);
+            if !*rewinds {
+                keep(replay, lost, share, bytes);
+            }
             *received += data as u64;
             backlog.send(cx, to, bytes);
         })
     }
 }
 
-/// Keeps a piece of the body for another attempt.
-fn keep(replay: &mut Vec<u8>, lost: &mut bool, bytes: &[u8]) {
-    if replay.len() + bytes.len() > REPLAY {
+/// Keeps a piece of the body for another attempt, if there is memory for it.
+fn keep(replay: &mut Vec<u8>, lost: &mut bool, share: &mut Share, bytes: &[u8]) {
+    let length = replay.len() + bytes.len();
+    if length > REPLAY || !*lost && !share.try_hold(length) {
         *lost = true;
         *replay = Vec::new();
+        share.hold(0);
     } else if !*lost {
         replay.extend_from_slice(bytes);
     }

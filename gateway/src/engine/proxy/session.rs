@@ -29,6 +29,7 @@ use super::carried::{Handle, lock};
 use super::context::is_interim;
 use crate::engine::downstream::Downstream;
 use crate::io::alarm::Alarm;
+use crate::io::budget::{self, Ticket};
 use crate::io::limits::Limits;
 use crate::message::framing::Framing;
 use crate::message::head::Head;
@@ -53,6 +54,10 @@ pub(super) struct Session<D> {
     asks_for_upgrade: bool,
     /// How far the request body has been read. It is what takes its coding off.
     framing: Framing,
+    /// That of the whole body.
+    whole: Framing,
+    /// The client side gives all of the body again in another attempt, so that nothing need be kept here.
+    rewinds: bool,
     /// There is no request body.
     empty: bool,
     /// For the client's next bytes.
@@ -80,6 +85,8 @@ impl<D: Downstream> Session<D> {
             http2: head.version == Version::HTTP_2,
             asks_for_upgrade: request::asks_for_upgrade(head),
             framing: head.framing,
+            whole: head.framing,
+            rewinds: false,
             empty: head.framing.is_done(),
             patience: worker.state.tuning.load().client_body_timeout,
             limits: Limits::default(),
@@ -100,7 +107,9 @@ impl<D: Downstream> Session<D> {
 
     /// The next piece of the request body; nothing at its end.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>>> {
-        let Self { downstream, handle, framing, limits, alarm, replay, upgraded, patience, gave_way, .. } =
+        let Self {
+            downstream, handle, framing, limits, alarm, replay, rewinds, upgraded, patience, gave_way, ..
+        } =
             &mut *self;
         let mut carried = handle.get();
         carried.listening = true;
@@ -139,6 +148,9 @@ impl<D: Downstream> Session<D> {
                 Poll::Ready(Ok(())) => {
                     limits.body.end();
                     *gave_way = false;
+                    if *rewinds {
+                        return Poll::Ready(Ok(Some(piece.freeze())));
+                    }
                     if replay.len() + piece.len() > REPLAY {
                         carried.replayable = false;
                         *replay = Vec::new();
@@ -184,6 +196,7 @@ impl<D: Downstream> Session<D> {
     async fn write(&mut self, tasks: Vec<HttpTask>) -> Result<bool> {
         self.limits.read.end();
         self.gave_way = false;
+        self.room().await?;
         let mut head = None;
         let mut pieces: Vec<Bytes> = Vec::with_capacity(tasks.len());
         let (mut end, mut trailers) = (false, None);
@@ -264,6 +277,10 @@ impl<D: Downstream> Session<D> {
             {
                 downstream.end(cx, response, trailers.as_deref())?;
             }
+            if !ended {
+                // Pingora does not tell whether more has come already.
+                downstream.pause(cx, response)?;
+            }
             ended &= response.framing.is_done() || response.framing == Framing::Opaque;
             Poll::Ready(Ok(()))
         });
@@ -281,6 +298,21 @@ impl<D: Downstream> Session<D> {
             self.handle.get().ended = true;
         }
         Ok(())
+    }
+
+    /// Waits until there is memory for what the client may not take, but not for ever.
+    async fn room(&mut self) -> Result<()> {
+        if budget::has_room() {
+            return Ok(());
+        }
+        let (mut limits, mut ticket) = (Limits::default(), Ticket::default());
+        limits.room.begin(Some(budget::PATIENCE));
+        let alarm = &mut self.alarm;
+        let room = poll_fn(|cx| match budget::poll_room(cx, &mut ticket) {
+            Poll::Ready(()) => Poll::Ready(Ok(())),
+            Poll::Pending => limits.poll(cx, alarm).map(Err),
+        });
+        room.await.map_err(|kind| self.fail(kind))
     }
 
     /// Waits until the client has taken what there is, but not for ever.
@@ -427,6 +459,10 @@ impl<D: Downstream + Send + Sync + 'static> server::Session for Session<D> {
     /// Called once in each attempt.
     fn enable_retry_buffering(&mut self) {
         self.limits = Limits::default();
+        self.rewinds = !self.upgraded && lock(&self.downstream).rewind();
+        if self.rewinds {
+            self.framing = self.whole;
+        }
     }
 
     fn retry_buffer_truncated(&self) -> bool {

@@ -38,6 +38,13 @@ pub(super) const FLAGS: &[Flag] = &[
          Sluice's own driver for all of them, auto leaves HTTP/1.0 to the proxy",
     ),
     flag(
+        "body-temp-path",
+        File(To(|f| &mut f.gateway.body_temp_path)),
+        "",
+        "Folder for request bodies that are too large for memory, in files without a name that nobody else can read; \
+         empty for the system's folder for temporary files",
+    ),
+    flag(
         "shutdown-grace-period",
         Seconds(To(|f| &mut f.gateway.shutdown_grace_period)),
         "0",

@@ -66,7 +66,12 @@ impl Downstream for Pauses {
         unreachable!("nothing is answered")
     }
 
-    fn end(&mut self, _: &mut Context<'_>, _: &Response, _: Option<&HeaderMap>) -> Result<(), FailureKind> {
+    fn end(
+        &mut self,
+        _: &mut Context<'_>,
+        _: &mut Response,
+        _: Option<&HeaderMap>,
+    ) -> Result<(), FailureKind> {
         unreachable!("nothing is answered")
     }
 

@@ -1,0 +1,23 @@
+//! Stages on bodies: what looks at the bytes of a request or response, holds them or changes them.
+//!
+//! A stage wraps the client's side of a request and is one itself ([`staged`]), so that it is written once, for every
+//! protocol of clients and for both engines. What a request needs is decided from its head when it is about to be
+//! forwarded; most need nothing, and nothing is wrapped then.
+//!
+//! | file | what |
+//! |---|---|
+//! | `plan`, `staged` | what one request needs; the wrapping |
+//! | `buffer`, `spill`, `disk` | a request body that waits until it is whole: in memory, then on disk |
+//! | `compression`, `coding`, `compressor`, `encoder` | which responses are compressed, how, and the work |
+
+mod buffer;
+mod coding;
+pub(crate) mod compression;
+mod compressor;
+pub(crate) mod disk;
+mod encoder;
+#[cfg(test)]
+mod fake;
+pub(crate) mod plan;
+mod spill;
+pub(crate) mod staged;

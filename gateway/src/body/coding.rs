@@ -1,0 +1,149 @@
+//! Which coding a response may get: what the client takes (RFC 9110 §12.5.3), and what we can make.
+
+use crate::message::fields::Fields;
+use http::header::ACCEPT_ENCODING;
+
+/// A content coding that we make, in the order in which we prefer them where the client does not mind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Coding {
+    Zstd,
+    Brotli,
+    Gzip,
+}
+
+impl Coding {
+    pub(crate) const ALL: [Self; 3] = [Self::Zstd, Self::Brotli, Self::Gzip];
+
+    /// Its name in a head.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Zstd => "zstd",
+            Self::Brotli => "br",
+            Self::Gzip => "gzip",
+        }
+    }
+
+    fn is_named(self, name: &[u8]) -> bool {
+        name.eq_ignore_ascii_case(self.name().as_bytes())
+            // RFC 9110 §8.4.1.3.
+            || self == Self::Gzip && name.eq_ignore_ascii_case(b"x-gzip")
+    }
+}
+
+/// How much a client wants each coding, in thousandths; 0 is not at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Accepted([u16; 3]);
+
+impl Accepted {
+    /// What `Accept-Encoding` says. A client that does not send it gets no coding: it may not know any.
+    pub(crate) fn read(head: &impl Fields) -> Self {
+        let mut named = [None; 3];
+        let mut any = 0;
+        for element in head.lines(&ACCEPT_ENCODING).flat_map(|line| line.split(|byte| *byte == b',')) {
+            let mut parts = element.split(|byte| *byte == b';');
+            let name = parts.next().unwrap_or_default().trim_ascii();
+            let Some(weight) = weight(parts) else { continue };
+            if name == b"*" {
+                any = weight;
+            }
+            for (slot, coding) in named.iter_mut().zip(Coding::ALL) {
+                if coding.is_named(name) {
+                    *slot = Some(weight);
+                }
+            }
+        }
+        Self(named.map(|weight| weight.unwrap_or(any)))
+    }
+
+    /// The one of `codings` that the client wants most; of those that it wants equally, the first of
+    /// [`Coding::ALL`].
+    pub(crate) fn best(self, can: impl Fn(Coding) -> bool) -> Option<Coding> {
+        let mut best: Option<(u16, Coding)> = None;
+        for (weight, coding) in self.0.into_iter().zip(Coding::ALL) {
+            if weight > best.map_or(0, |(best, _)| best) && can(coding) {
+                best = Some((weight, coding));
+            }
+        }
+        best.map(|(_, coding)| coding)
+    }
+}
+
+/// The weight among parameters, 1 without one; nothing where it cannot be read.
+fn weight<'p>(parameters: impl Iterator<Item = &'p [u8]>) -> Option<u16> {
+    for parameter in parameters {
+        let parameter = parameter.trim_ascii();
+        if let [b'q' | b'Q', b'=', value @ ..] = parameter {
+            return thousandths(value);
+        }
+    }
+    Some(1000)
+}
+
+/// `0.5` as 500 (RFC 9110 §12.4.2).
+fn thousandths(value: &[u8]) -> Option<u16> {
+    let (whole, fraction) = match value {
+        [whole @ (b'0' | b'1')] | [whole @ (b'0' | b'1'), b'.'] => (*whole, &[][..]),
+        [whole @ (b'0' | b'1'), b'.', fraction @ ..] if fraction.len() <= 3 => (*whole, fraction),
+        _ => return None,
+    };
+    let mut sum = u16::from(whole - b'0') * 1000;
+    for (digit, worth) in fraction.iter().zip([100, 10, 1]) {
+        sum += u16::from(digit.checked_sub(b'0').filter(|digit| *digit < 10)?) * worth;
+    }
+    (sum <= 1000).then_some(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderMap, HeaderValue};
+
+    use super::*;
+
+    fn best(text: &str) -> Option<Coding> {
+        let mut head = HeaderMap::new();
+        for line in text.split('|') {
+            head.append(ACCEPT_ENCODING, HeaderValue::from_str(line).unwrap());
+        }
+        Accepted::read(&head).best(|_| true)
+    }
+
+    #[test]
+    fn the_client_says_what_it_takes() {
+        use Coding::{Brotli, Gzip, Zstd};
+        for (text, expected) in [
+            ("", None),
+            ("gzip", Some(Gzip)),
+            ("GZip", Some(Gzip)),
+            ("x-gzip", Some(Gzip)),
+            ("gzip, deflate, br", Some(Brotli)),
+            ("gzip, deflate, br, zstd", Some(Zstd)),
+            ("gzip|br", Some(Brotli)),
+            ("gzip;q=0.5, br;q=0.4", Some(Gzip)),
+            ("gzip ; Q=1.000 , br;q=0.999", Some(Gzip)),
+            ("gzip;q=0", None),
+            ("gzip;q=0.000, *;q=0", None),
+            ("*", Some(Zstd)),
+            ("*, zstd;q=0", Some(Brotli)),
+            ("*;q=0.1, gzip;q=0.2", Some(Gzip)),
+            ("identity", None),
+            ("deflate", None),
+            ("gzipped, brotli", None),
+            ("gzip;q=1.1", None),
+            ("gzip;q=-1, br;q=0.0001", None),
+            ("gzip;q=", None),
+            ("gzip;level=1;q=0.3", Some(Gzip)),
+            (",,gzip,,", Some(Gzip)),
+        ] {
+            assert_eq!(best(text), expected, "{text:?}");
+        }
+        assert_eq!(Accepted::read(&HeaderMap::new()).best(|_| true), None);
+    }
+
+    #[test]
+    fn what_cannot_be_made_is_passed_over() {
+        let mut head = HeaderMap::new();
+        head.append(ACCEPT_ENCODING, HeaderValue::from_static("br, gzip;q=0.1"));
+        assert_eq!(Accepted::read(&head).best(|coding| coding != Coding::Brotli), Some(Coding::Gzip));
+        assert_eq!(Accepted::read(&head).best(|_| false), None);
+    }
+}

@@ -1,0 +1,291 @@
+//! Which responses are compressed, and what that makes of their heads. As nginx decides it, but for responses that ask
+//! not to be transformed (RFC 9111 §5.2.2.6) and for the client's weights.
+
+use std::fmt;
+
+use http::header::{
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderName,
+    HeaderValue, TRAILER, TRANSFER_ENCODING, USER_AGENT, VARY,
+};
+use http::{StatusCode, Version};
+use regex::bytes::{Regex, RegexBuilder};
+use sluice_config::{Compression, Tuning};
+
+use super::coding::{Accepted, Coding};
+use crate::message::fields::{Fields, FieldsMut};
+use crate::message::framing::Framing;
+use crate::message::response::Response;
+
+/// Bytes that the pattern of `gzip-disable` may have when compiled.
+const SIZE_LIMIT: usize = 1 << 20;
+
+/// What the global settings say, compiled.
+pub(crate) struct CompressionRules {
+    /// In the order of [`Coding::ALL`].
+    codings: [Option<Rule>; 3],
+    no_gzip_for: Option<Regex>,
+}
+
+/// When a coding is used.
+#[derive(Debug)]
+struct Rule {
+    level: u8,
+    min_length: u64,
+    any_type: bool,
+    types: Box<[Box<[u8]>]>,
+}
+
+/// What one client takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    accepted: Accepted,
+    no_gzip: bool,
+}
+
+/// What becomes of one response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Choice {
+    /// It passes as it is, whoever asks.
+    Never,
+    /// It passes as it is, and another client could get it in another form.
+    NotHere,
+    /// It gets this coding, with this level.
+    Compress(Coding, u8),
+}
+
+impl CompressionRules {
+    /// `None` where nothing is compressed.
+    pub(crate) fn compile(tuning: &Tuning) -> Option<Self> {
+        let rule = |settings: &Compression| settings.enabled.then(|| Rule::new(settings));
+        let codings = [rule(&tuning.zstd), rule(&tuning.brotli), rule(&tuning.gzip)];
+        let pattern = &*tuning.gzip_disable;
+        // Translation has compiled it before; without it more clients get gzip than asked for.
+        let no_gzip_for = match pattern {
+            "" => None,
+            pattern => RegexBuilder::new(pattern).size_limit(SIZE_LIMIT).build().ok(),
+        };
+        codings.iter().any(Option::is_some).then_some(Self { codings, no_gzip_for })
+    }
+
+    /// What the client of this request takes. HTTP/1.0 has neither codings nor a body of unknown length that can be
+    /// told from a broken one.
+    pub(crate) fn wanted(&self, version: Version, head: &impl Fields) -> Wanted {
+        let accepted = match version {
+            Version::HTTP_09 | Version::HTTP_10 => Accepted::default(),
+            _ => Accepted::read(head),
+        };
+        let agent = || head.first(&USER_AGENT).unwrap_or_default();
+        Wanted {
+            accepted,
+            no_gzip: self.no_gzip_for.as_ref().is_some_and(|pattern| pattern.is_match(agent())),
+        }
+    }
+
+    /// What becomes of a response with this head.
+    pub(crate) fn choose(&self, wanted: Wanted, response: &Response) -> Choice {
+        let fields = &response.fields;
+        let status =
+            matches!(response.status, StatusCode::OK | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND);
+        if !status || response.framing.is_done() || fields.has(&CONTENT_ENCODING) || fields.has(&TRAILER) {
+            return Choice::Never;
+        }
+        let Some(media_type) = fields.first(&CONTENT_TYPE).map(media_type) else { return Choice::Never };
+        if is_grpc(&media_type) || has_token(fields, &CACHE_CONTROL, b"no-transform") {
+            return Choice::Never;
+        }
+        let length = match response.framing {
+            Framing::Length(length) => Some(length),
+            _ => None,
+        };
+        let rule = |coding: Coding| self.codings[coding as usize].as_ref();
+        let fits = |coding| rule(coding).is_some_and(|rule| rule.takes(&media_type, length));
+        if !Coding::ALL.into_iter().any(fits) {
+            return Choice::Never;
+        }
+        let can = |coding| fits(coding) && !(wanted.no_gzip && coding == Coding::Gzip);
+        match wanted.accepted.best(can).and_then(|coding| Some((coding, rule(coding)?.level))) {
+            Some((coding, level)) => Choice::Compress(coding, level),
+            None => Choice::NotHere,
+        }
+    }
+}
+
+impl Rule {
+    fn new(settings: &Compression) -> Self {
+        Self {
+            level: settings.level,
+            min_length: settings.min_length,
+            any_type: settings.types.iter().any(|name| &**name == "*"),
+            types: settings.types.iter().map(|name| name.as_bytes().into()).collect(),
+        }
+    }
+
+    fn takes(&self, media_type: &[u8], length: Option<u64>) -> bool {
+        let typed = self.any_type
+            || media_type == b"text/html"
+            || self.types.iter().any(|name| **name == *media_type);
+        typed && length.is_none_or(|length| length >= self.min_length)
+    }
+}
+
+/// Says that other clients get another form (RFC 9110 §12.5.5).
+pub(crate) fn vary(fields: &mut impl FieldsMut) {
+    if !has_token(fields, &VARY, b"accept-encoding") && !has_token(fields, &VARY, b"*") {
+        fields.append(&VARY, &HeaderValue::from_static("Accept-Encoding"));
+    }
+}
+
+/// Makes it the head of a compressed body, whose length nobody knows and of which there are no ranges.
+pub(crate) fn dress(fields: &mut impl FieldsMut, coding: Coding) {
+    for name in [&CONTENT_LENGTH, &TRANSFER_ENCODING, &ACCEPT_RANGES] {
+        fields.remove(name);
+    }
+    fields.set(&CONTENT_ENCODING, &HeaderValue::from_static(coding.name()));
+    // Two forms of one content are equal, but not byte for byte (RFC 9110 §8.8.3).
+    let strong = fields.first(&ETAG).filter(|tag| tag.starts_with(b"\""));
+    let weak = strong.and_then(|tag| HeaderValue::from_bytes(&[b"W/", tag].concat()).ok());
+    if let Some(weak) = weak {
+        fields.set(&ETAG, &weak);
+    }
+}
+
+fn media_type(value: &[u8]) -> Vec<u8> {
+    let end = value.iter().position(|byte| *byte == b';').unwrap_or(value.len());
+    value[..end].trim_ascii().to_ascii_lowercase()
+}
+
+/// Whether a media type is that of gRPC, whose messages are compressed one by one if at all.
+pub(crate) fn is_grpc(media_type: &[u8]) -> bool {
+    media_type.len() >= 16 && media_type[..16].eq_ignore_ascii_case(b"application/grpc")
+}
+
+fn has_token(fields: &impl Fields, name: &HeaderName, token: &[u8]) -> bool {
+    fields
+        .lines(name)
+        .flat_map(|line| line.split(|byte| *byte == b','))
+        .any(|element| element.trim_ascii().eq_ignore_ascii_case(token))
+}
+
+impl fmt::Debug for CompressionRules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CompressionRules").field("codings", &self.codings).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderMap, Method};
+
+    use super::*;
+
+    fn rules(change: impl FnOnce(&mut Tuning)) -> CompressionRules {
+        let mut tuning = Tuning::default();
+        tuning.gzip.enabled = true;
+        change(&mut tuning);
+        CompressionRules::compile(&tuning).unwrap()
+    }
+
+    fn wanted(rules: &CompressionRules, accepted: &'static str) -> Wanted {
+        let mut head = HeaderMap::new();
+        head.insert("accept-encoding", HeaderValue::from_static(accepted));
+        head.insert("user-agent", HeaderValue::from_static("Mozilla/4.0 (compatible; MSIE 6.0)"));
+        rules.wanted(Version::HTTP_11, &head)
+    }
+
+    fn response(fields: &str) -> Response {
+        let mut response = Response::default();
+        response.read(format!("HTTP/1.1 {fields}\r\n\r\n").as_bytes(), &Method::GET).unwrap().unwrap();
+        response
+    }
+
+    #[test]
+    fn what_is_worth_it_is_compressed() {
+        use Choice::{Compress, Never, NotHere};
+        let gzip = Compress(Coding::Gzip, 1);
+        let rules = rules(|_| ());
+        for (head, expected) in [
+            ("200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 256", gzip),
+            ("200 OK\r\nContent-Type: text/plain\r\nContent-Length: 255", Never),
+            ("200 OK\r\nContent-Type: Text/HTML\r\nTransfer-Encoding: chunked", gzip),
+            ("404 Not Found\r\nContent-Type: application/json", gzip),
+            ("403 Forbidden\r\nContent-Type: application/json", gzip),
+            ("201 Created\r\nContent-Type: application/json", Never),
+            ("206 Partial Content\r\nContent-Type: text/plain\r\nContent-Length: 1000", Never),
+            ("304 Not Modified\r\nContent-Type: text/plain\r\nContent-Length: 1000", Never),
+            ("204 No Content\r\nContent-Type: text/plain", Never),
+            ("200 OK\r\nContent-Type: image/png\r\nContent-Length: 1000", Never),
+            ("200 OK\r\nContent-Length: 1000", Never),
+            ("200 OK\r\nContent-Type: text/plain\r\nContent-Encoding: br", Never),
+            ("200 OK\r\nContent-Type: text/plain\r\nCache-Control: max-age=5, No-Transform", Never),
+            ("200 OK\r\nContent-Type: text/plain\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked", Never),
+            ("200 OK\r\nContent-Type: text/plain\r\nContent-Length: 0", Never),
+        ] {
+            assert_eq!(rules.choose(wanted(&rules, "gzip"), &response(head)), expected, "{head}");
+            let other = if expected == Never { Never } else { NotHere };
+            assert_eq!(rules.choose(wanted(&rules, "br, zstd"), &response(head)), other, "{head}");
+        }
+    }
+
+    #[test]
+    fn each_coding_has_its_own_rules() {
+        let rules = rules(|tuning| {
+            tuning.brotli.enabled = true;
+            tuning.brotli.types = vec!["*".into()];
+            tuning.zstd.enabled = true;
+            tuning.zstd.min_length = 10_000;
+            tuning.gzip_disable = r"MSIE [4-6]\.".into();
+        });
+        let choose = |accepted, head: &str| rules.choose(wanted(&rules, accepted), &response(head));
+        let short = "200 OK\r\nContent-Type: text/plain\r\nContent-Length: 300";
+        let long = "200 OK\r\nContent-Type: text/plain\r\nContent-Length: 30000";
+        let picture = "200 OK\r\nContent-Type: image/png\r\nContent-Length: 30000";
+        assert_eq!(choose("zstd, br", short), Choice::Compress(Coding::Brotli, 4));
+        assert_eq!(choose("zstd, br", long), Choice::Compress(Coding::Zstd, 3));
+        assert_eq!(choose("zstd;q=0.5, br", long), Choice::Compress(Coding::Brotli, 4));
+        assert_eq!(choose("zstd, br", picture), Choice::Compress(Coding::Brotli, 4));
+        assert_eq!(choose("zstd", picture), Choice::NotHere);
+        assert_eq!(choose("gzip", long), Choice::NotHere, "the User-Agent gets none");
+        assert_eq!(choose("br", "200 OK\r\nContent-Type: application/grpc+proto"), Choice::Never);
+        assert!(CompressionRules::compile(&Tuning::default()).is_none());
+    }
+
+    #[test]
+    fn an_old_client_gets_no_coding() {
+        let rules = rules(|_| ());
+        let mut head = HeaderMap::new();
+        head.insert("accept-encoding", HeaderValue::from_static("gzip"));
+        let page = response("200 OK\r\nContent-Type: text/html");
+        assert_eq!(rules.choose(rules.wanted(Version::HTTP_10, &head), &page), Choice::NotHere);
+        assert_eq!(
+            rules.choose(rules.wanted(Version::HTTP_2, &head), &page),
+            Choice::Compress(Coding::Gzip, 1)
+        );
+    }
+
+    #[test]
+    fn the_head_tells_what_the_body_has_become() {
+        let mut fields = HeaderMap::new();
+        for (name, value) in [
+            ("content-length", "1000"),
+            ("accept-ranges", "bytes"),
+            ("etag", "\"v1\""),
+            ("vary", "Origin"),
+            ("last-modified", "yesterday"),
+        ] {
+            fields.insert(name, HeaderValue::from_static(value));
+        }
+        vary(&mut fields);
+        vary(&mut fields);
+        dress(&mut fields, Coding::Brotli);
+        assert_eq!(fields.get_all("vary").iter().collect::<Vec<_>>(), ["Origin", "Accept-Encoding"]);
+        assert_eq!(fields["content-encoding"], "br");
+        assert_eq!(fields["etag"], "W/\"v1\"");
+        assert!(!fields.contains_key("content-length") && !fields.contains_key("accept-ranges"));
+        assert!(fields.contains_key("last-modified"));
+        dress(&mut fields, Coding::Gzip);
+        assert_eq!(fields["etag"], "W/\"v1\"", "a weak one stays");
+        fields.insert("vary", HeaderValue::from_static("*"));
+        vary(&mut fields);
+        assert_eq!(fields.get_all("vary").iter().count(), 1);
+    }
+}

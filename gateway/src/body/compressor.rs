@@ -1,0 +1,205 @@
+//! A response on its way through a compressor.
+
+use std::sync::Arc;
+use std::task::Context;
+
+use http::HeaderMap;
+
+use super::compression::{self, Choice, CompressionRules, Wanted};
+use super::encoder::Encoder;
+use crate::engine::downstream::{Downstream, Passed};
+use crate::io::budget::Share;
+use crate::message::framing::Framing;
+use crate::message::response::Response;
+use crate::pipeline::FailureKind;
+
+/// Bytes that one response may compress before others have their turn: one read.
+const TURN: usize = 64 * 1024;
+/// Memory for output that is kept between pieces.
+const KEPT: usize = 16 * 1024;
+
+/// The compression of one response.
+#[derive(Debug)]
+pub(crate) struct Compressor {
+    rules: Arc<CompressionRules>,
+    wanted: Wanted,
+    running: Option<Running>,
+    /// Bytes compressed since others had their turn.
+    worked: usize,
+}
+
+struct Running {
+    encoder: Encoder,
+    /// Something was taken that has not come out.
+    held_back: bool,
+    _share: Share,
+}
+
+impl Compressor {
+    pub(crate) fn new(rules: Arc<CompressionRules>, wanted: Wanted) -> Self {
+        Self { rules, wanted, running: None, worked: 0 }
+    }
+
+    /// Whether a body passes through it.
+    pub(crate) fn is_running(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// Whether others should have their turn. Says so once.
+    pub(crate) fn has_had_its_turn(&mut self) -> bool {
+        let over = self.worked >= TURN;
+        if over {
+            self.worked = 0;
+        }
+        over
+    }
+
+    /// Begins a response, compressed or not.
+    pub(crate) fn respond(
+        &mut self,
+        cx: &mut Context<'_>,
+        to: &mut impl Downstream,
+        response: &mut Response,
+        bytes: &[u8],
+    ) -> Result<Passed, FailureKind> {
+        self.running = None;
+        let choice = self.rules.choose(self.wanted, response);
+        if choice != Choice::Never {
+            compression::vary(&mut response.fields);
+        }
+        if let Choice::Compress(coding, level) = choice {
+            self.running = Running::new(coding, level);
+        }
+        if self.running.is_none() {
+            return to.respond(cx, response, bytes);
+        }
+        let passed = self.read(response, bytes)?;
+        let Some(running) = &mut self.running else { return Ok(passed) };
+        compression::dress(&mut response.fields, running.encoder.coding());
+        let whole = response.framing.is_done();
+        plain(response, |response| to.respond(cx, response, running.encoder.out()))?;
+        running.encoder.out().clear();
+        if whole {
+            self.running = None;
+            to.end(cx, response, None)?;
+        }
+        Ok(passed)
+    }
+
+    /// Passes on more of the body.
+    pub(crate) fn pass(
+        &mut self,
+        cx: &mut Context<'_>,
+        to: &mut impl Downstream,
+        response: &mut Response,
+        bytes: &[u8],
+    ) -> Result<Passed, FailureKind> {
+        let passed = self.read(response, bytes)?;
+        self.send(cx, to, response)?;
+        if response.framing.is_done() {
+            self.running = None;
+            to.end(cx, response, None)?;
+        }
+        Ok(passed)
+    }
+
+    /// The body ends with its connection.
+    pub(crate) fn end(
+        &mut self,
+        cx: &mut Context<'_>,
+        to: &mut impl Downstream,
+        response: &mut Response,
+        trailers: Option<&HeaderMap>,
+    ) -> Result<(), FailureKind> {
+        if let Some(running) = &mut self.running {
+            running.encoder.finish().map_err(broken)?;
+        }
+        self.send(cx, to, response)?;
+        self.running = None;
+        to.end(cx, response, trailers)
+    }
+
+    /// The endpoint has nothing more for the moment: what is held back goes out. Says whether something did.
+    pub(crate) fn pause(
+        &mut self,
+        cx: &mut Context<'_>,
+        to: &mut impl Downstream,
+        response: &mut Response,
+    ) -> Result<bool, FailureKind> {
+        let Some(running) = self.running.as_mut().filter(|running| running.held_back) else {
+            return Ok(false);
+        };
+        running.held_back = false;
+        running.encoder.flush().map_err(broken)?;
+        self.send(cx, to, response)?;
+        Ok(true)
+    }
+
+    /// Takes in what came, free of its coding.
+    fn read(&mut self, response: &mut Response, bytes: &[u8]) -> Result<Passed, FailureKind> {
+        let Some(running) = &mut self.running else { return Ok(Passed { taken: 0, data: 0 }) };
+        let (mut data, mut result) = (0, Ok(()));
+        let taken = response.framing.read(bytes, |piece| {
+            data += piece.len();
+            if result.is_ok() {
+                result = running.encoder.write(piece);
+            }
+        });
+        let taken = taken.map_err(|_| FailureKind::InvalidHead)?;
+        result.map_err(broken)?;
+        running.held_back |= data > 0;
+        self.worked += data;
+        if response.framing.is_done() {
+            running.encoder.finish().map_err(broken)?;
+        }
+        Ok(Passed { taken, data })
+    }
+
+    /// Passes on what came out.
+    fn send(
+        &mut self,
+        cx: &mut Context<'_>,
+        to: &mut impl Downstream,
+        response: &mut Response,
+    ) -> Result<(), FailureKind> {
+        let Some(running) = &mut self.running else { return Ok(()) };
+        let out = running.encoder.out();
+        if out.is_empty() {
+            return Ok(());
+        }
+        plain(response, |response| to.pass(cx, response, out))?;
+        out.clear();
+        out.shrink_to(KEPT);
+        Ok(())
+    }
+}
+
+impl Running {
+    /// Nothing where there is no memory for it: a response need not be compressed.
+    fn new(coding: super::coding::Coding, level: u8) -> Option<Self> {
+        let mut share = Share::default();
+        if !share.try_hold(Encoder::memory(coding, level)) {
+            return None;
+        }
+        let encoder = Encoder::new(coding, level).ok()?;
+        Some(Self { encoder, held_back: false, _share: share })
+    }
+}
+
+/// For whom it is passed on to, the response has a body that ends when it is told so.
+fn plain<T>(response: &mut Response, with: impl FnOnce(&mut Response) -> T) -> T {
+    let framing = std::mem::replace(&mut response.framing, Framing::Opaque);
+    let result = with(response);
+    response.framing = framing;
+    result
+}
+
+fn broken(_: std::io::Error) -> FailureKind {
+    FailureKind::InvalidHead
+}
+
+impl std::fmt::Debug for Running {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Running").field("coding", &self.encoder.coding()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,115 @@
+//! Disk for request bodies that are too large for memory: where, and how much in all.
+
+use std::fs::{File, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+
+/// What all workers share. Touched only by bodies that go to disk.
+#[derive(Debug, Default)]
+pub(crate) struct Disk {
+    /// `--body-temp-path`.
+    path: OnceLock<PathBuf>,
+    /// `body-temp-max-size`.
+    limit: AtomicU64,
+    used: AtomicU64,
+}
+
+/// Bytes of disk that somebody has. They go back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct DiskShare {
+    disk: Arc<Disk>,
+    bytes: u64,
+}
+
+impl Disk {
+    /// Says where. Once: bodies are there.
+    pub(crate) fn set_path(&self, path: PathBuf) {
+        // A second caller would be a second program in this process.
+        let _ = self.path.set(path);
+    }
+
+    /// Says how much. What is there stays.
+    pub(crate) fn set_limit(&self, bytes: u64) {
+        self.limit.store(bytes, Relaxed);
+    }
+
+    /// A file without a name that nobody else can open. Blocks.
+    pub(crate) fn file(&self) -> io::Result<File> {
+        let file = match self.path.get() {
+            Some(path) => tempfile::tempfile_in(path),
+            None => tempfile::tempfile(),
+        }?;
+        // Nobody can name it; who finds it among our open files is to have no right to it either.
+        file.set_permissions(Permissions::from_mode(0o600))?;
+        Ok(file)
+    }
+
+    /// Bytes that bodies have now.
+    #[cfg(test)]
+    pub(crate) fn used(&self) -> u64 {
+        self.used.load(Relaxed)
+    }
+}
+
+impl DiskShare {
+    /// Of no bytes yet.
+    pub(crate) fn of(disk: Arc<Disk>) -> Self {
+        Self { disk, bytes: 0 }
+    }
+
+    pub(crate) fn disk(&self) -> &Arc<Disk> {
+        &self.disk
+    }
+
+    /// Takes more, if there is as much.
+    #[must_use]
+    pub(crate) fn grow(&mut self, bytes: u64) -> bool {
+        let limit = self.disk.limit.load(Relaxed);
+        let fits = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= limit);
+        let got = self.disk.used.fetch_update(Relaxed, Relaxed, fits).is_ok();
+        if got {
+            self.bytes += bytes;
+        }
+        got
+    }
+}
+
+impl Drop for DiskShare {
+    fn drop(&mut self) {
+        self.disk.used.fetch_sub(self.bytes, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+
+    #[test]
+    fn no_more_is_lent_than_there_is_and_all_comes_back() {
+        let disk = Arc::new(Disk::default());
+        disk.set_limit(10);
+        let (mut one, mut other) = (DiskShare::of(disk.clone()), DiskShare::of(disk.clone()));
+        assert!(one.grow(4) && other.grow(6) && !one.grow(1));
+        drop(other);
+        assert!(one.grow(6) && !one.grow(u64::MAX));
+        drop(one);
+        assert_eq!(disk.used(), 0);
+    }
+
+    #[test]
+    fn a_file_has_no_name_and_belongs_to_nobody_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = Disk::default();
+        disk.set_path(folder.path().to_owned());
+        let file = disk.file().unwrap();
+        let metadata = file.metadata().unwrap();
+        assert_eq!(metadata.mode() & 0o777, 0o600);
+        assert_eq!(metadata.nlink(), 0);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}

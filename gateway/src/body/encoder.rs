@@ -1,0 +1,295 @@
+//! One body on its way through a compressor, whichever coding it gets.
+//!
+//! Windows are small: what is compressed here are pages and documents, and each stream under way holds a window and
+//! tables of several times its size. Compressors of gzip and zstd are used again by the next response of the worker,
+//! because to make one costs more than to compress a small document.
+
+use std::cell::RefCell;
+use std::io::{self, Write};
+
+use brotli::CompressorWriter;
+use brotli::enc::BrotliEncoderParams;
+use flate2::{Compress, Compression, FlushCompress, Status};
+use zstd::stream::raw::{self, CParameter, InBuffer, Operation, OutBuffer};
+
+use super::coding::Coding;
+
+/// Compressors that a worker keeps for the next response.
+const KEPT: usize = 8;
+/// What compressors write at a time.
+const ROOM: usize = 16 * 1024;
+/// Bytes that brotli and zstd look back, as a power of two. gzip has 15.
+const WINDOW: u32 = 18;
+/// Brotli compresses blocks of so many bytes at once, as a power of two. Larger ones hold up other requests for
+/// longer.
+const BLOCK: i32 = 16;
+
+thread_local! {
+    static SPARE: RefCell<Vec<(Coding, u8, State)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A compressor with a body in it.
+pub(crate) struct Encoder {
+    coding: Coding,
+    level: u8,
+    /// There until the body is complete.
+    state: Option<State>,
+    /// What came out and was not taken.
+    out: Vec<u8>,
+}
+
+enum State {
+    Gzip(Compress),
+    Brotli(Box<CompressorWriter<Vec<u8>>>),
+    Zstd(raw::Encoder<'static>),
+}
+
+impl Encoder {
+    pub(crate) fn new(coding: Coding, level: u8) -> io::Result<Self> {
+        let spare = SPARE.with_borrow_mut(|spare| {
+            let at = spare.iter().position(|(of, at, _)| (*of, *at) == (coding, level))?;
+            Some(spare.swap_remove(at).2)
+        });
+        let state = match spare {
+            Some(state) => state,
+            None => State::new(coding, level)?,
+        };
+        Ok(Self { coding, level, state: Some(state), out: Vec::new() })
+    }
+
+    pub(crate) fn coding(&self) -> Coding {
+        self.coding
+    }
+
+    /// Bytes that a compressor holds, about.
+    pub(crate) fn memory(coding: Coding, level: u8) -> usize {
+        match (coding, level) {
+            (Coding::Gzip, _) => 384 << 10,
+            (Coding::Zstd, ..=4) => 1 << 20,
+            (Coding::Zstd, _) => 3 << 20,
+            (Coding::Brotli, ..=4) => 1 << 20,
+            (Coding::Brotli, 5..=9) => 4 << 20,
+            (Coding::Brotli, _) => 12 << 20,
+        }
+    }
+
+    /// Takes more of the body.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match &mut self.state {
+            Some(state) => state.write(bytes, &mut self.out),
+            None => Ok(()),
+        }
+    }
+
+    /// All that was taken comes out, so that the client can read it.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        match &mut self.state {
+            Some(state) => state.flush(&mut self.out),
+            None => Ok(()),
+        }
+    }
+
+    /// The body is complete.
+    pub(crate) fn finish(&mut self) -> io::Result<()> {
+        let Some(state) = self.state.take() else { return Ok(()) };
+        if let Some(state) = state.finish(&mut self.out)? {
+            // At the end of a thread there is nothing left to keep it in.
+            let _ = SPARE.try_with(|spare| {
+                let mut spare = spare.borrow_mut();
+                if spare.len() == KEPT {
+                    spare.remove(0);
+                }
+                spare.push((self.coding, self.level, state));
+            });
+        }
+        Ok(())
+    }
+
+    /// What has come out, to be passed on and cleared.
+    pub(crate) fn out(&mut self) -> &mut Vec<u8> {
+        &mut self.out
+    }
+}
+
+impl State {
+    fn new(coding: Coding, level: u8) -> io::Result<Self> {
+        Ok(match coding {
+            Coding::Gzip => Self::Gzip(Compress::new_gzip(Compression::new(level.into()), 15)),
+            Coding::Brotli => {
+                let params = BrotliEncoderParams {
+                    quality: level.into(),
+                    lgwin: WINDOW.cast_signed(),
+                    lgblock: BLOCK,
+                    ..BrotliEncoderParams::default()
+                };
+                Self::Brotli(Box::new(CompressorWriter::with_params(Vec::new(), ROOM, &params)))
+            }
+            Coding::Zstd => {
+                let mut encoder = raw::Encoder::new(level.into())?;
+                encoder.set_parameter(CParameter::WindowLog(WINDOW))?;
+                Self::Zstd(encoder)
+            }
+        })
+    }
+
+    fn write(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+        match self {
+            Self::Gzip(gzip) => deflate(gzip, bytes, FlushCompress::None, out),
+            Self::Brotli(brotli) => {
+                brotli.write_all(bytes)?;
+                out.append(brotli.get_mut());
+                Ok(())
+            }
+            Self::Zstd(zstd) => {
+                let mut input = InBuffer::around(bytes);
+                while input.pos() < bytes.len() {
+                    step(out, |room| zstd.run(&mut input, room))?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn flush(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
+        match self {
+            Self::Gzip(gzip) => deflate(gzip, &[], FlushCompress::Sync, out),
+            Self::Brotli(brotli) => {
+                brotli.flush()?;
+                out.append(brotli.get_mut());
+                Ok(())
+            }
+            Self::Zstd(zstd) => {
+                while step(out, |room| zstd.flush(room))? > 0 {}
+                Ok(())
+            }
+        }
+    }
+
+    /// Gives the compressor back, ready for another body, where that can be.
+    fn finish(self, out: &mut Vec<u8>) -> io::Result<Option<Self>> {
+        match self {
+            Self::Gzip(mut gzip) => {
+                deflate(&mut gzip, &[], FlushCompress::Finish, out)?;
+                gzip.reset();
+                Ok(Some(Self::Gzip(gzip)))
+            }
+            Self::Brotli(brotli) => {
+                out.append(&mut brotli.into_inner());
+                Ok(None)
+            }
+            Self::Zstd(mut zstd) => {
+                while step(out, |room| zstd.finish(room, true))? > 0 {}
+                zstd.reinit()?;
+                Ok(Some(Self::Zstd(zstd)))
+            }
+        }
+    }
+}
+
+/// Runs zlib until it has taken all of `bytes` and has nothing more to say.
+fn deflate(gzip: &mut Compress, bytes: &[u8], flush: FlushCompress, out: &mut Vec<u8>) -> io::Result<()> {
+    let mut taken = 0;
+    loop {
+        out.reserve(ROOM);
+        let before = gzip.total_in();
+        let status = gzip.compress_vec(&bytes[taken..], out, flush).map_err(io::Error::other)?;
+        taken += usize::try_from(gzip.total_in() - before).unwrap_or(usize::MAX);
+        // It stops where it has room left only when it is done.
+        let done = taken >= bytes.len() && out.len() < out.capacity();
+        if done || status == Status::StreamEnd {
+            return Ok(());
+        }
+    }
+}
+
+/// One step of zstd, which writes behind what is in `out`.
+fn step(
+    out: &mut Vec<u8>,
+    run: impl FnOnce(&mut OutBuffer<'_, [u8; ROOM]>) -> io::Result<usize>,
+) -> io::Result<usize> {
+    let mut room = [0; ROOM];
+    let mut buffer = OutBuffer::around(&mut room);
+    let left = run(&mut buffer)?;
+    out.extend_from_slice(buffer.as_slice());
+    Ok(left)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::io::Read;
+
+    use flate2::read::MultiGzDecoder;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What a client makes of it, as far as it has come.
+    pub(crate) fn decoded(coding: Coding, bytes: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        // What is cut short is an error behind what could be read.
+        let _ = match coding {
+            Coding::Gzip => MultiGzDecoder::new(bytes).read_to_end(&mut out),
+            Coding::Brotli => brotli::Decompressor::new(bytes, 4096).read_to_end(&mut out),
+            Coding::Zstd => zstd::stream::read::Decoder::new(bytes).unwrap().read_to_end(&mut out),
+        };
+        out
+    }
+
+    #[test]
+    fn what_was_flushed_can_be_read() {
+        for coding in Coding::ALL {
+            let mut encoder = Encoder::new(coding, 3).unwrap();
+            encoder.write(b"one event\n").unwrap();
+            encoder.flush().unwrap();
+            assert_eq!(decoded(coding, encoder.out()), b"one event\n", "{coding:?}");
+            encoder.write(b"another\n").unwrap();
+            encoder.flush().unwrap();
+            assert_eq!(decoded(coding, encoder.out()), b"one event\nanother\n", "{coding:?}");
+            encoder.finish().unwrap();
+            assert_eq!(decoded(coding, encoder.out()), b"one event\nanother\n", "{coding:?}");
+        }
+    }
+
+    #[test]
+    fn large_bodies_leave_in_pieces_and_become_small() {
+        let line = b"The same line again and again, as pages have it.\n";
+        for coding in Coding::ALL {
+            let mut encoder = Encoder::new(coding, 4).unwrap();
+            let mut sent = Vec::new();
+            for _ in 0..40_000 {
+                encoder.write(line).unwrap();
+                sent.append(encoder.out());
+            }
+            encoder.finish().unwrap();
+            sent.append(encoder.out());
+            assert!(sent.len() < 40_000, "{coding:?}: {}", sent.len());
+            assert_eq!(decoded(coding, &sent).len(), 40_000 * line.len());
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+        #[test]
+        fn any_body_comes_back_however_it_is_cut(
+            pieces in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..3000), any::<bool>()), 0..8),
+            level in 1_u8..=9,
+        ) {
+            for coding in Coding::ALL {
+                // Twice: the second one may use the compressor of the first.
+                for _ in 0..2 {
+                    let mut encoder = Encoder::new(coding, level).unwrap();
+                    let mut body = Vec::new();
+                    for (piece, flush) in &pieces {
+                        encoder.write(piece).unwrap();
+                        body.extend_from_slice(piece);
+                        if *flush {
+                            encoder.flush().unwrap();
+                        }
+                    }
+                    encoder.finish().unwrap();
+                    prop_assert_eq!(&decoded(coding, encoder.out()), &body);
+                }
+            }
+        }
+    }
+}

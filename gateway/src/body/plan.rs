@@ -1,0 +1,23 @@
+//! Which stages one request gets.
+
+use std::sync::Arc;
+
+use super::compression::{CompressionRules, Wanted};
+
+/// What is done to the bodies of one request. The default is nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    /// Bytes that the request body may have, where its head does not tell how many it has.
+    pub(crate) limit: Option<u64>,
+    /// The request body waits until it is whole, with so many bytes of it in memory.
+    pub(crate) buffer: Option<u64>,
+    /// The response may be compressed.
+    pub(crate) compression: Option<(Arc<CompressionRules>, Wanted)>,
+}
+
+impl Plan {
+    /// Whether nothing is done.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.limit.is_none() && self.buffer.is_none() && self.compression.is_none()
+    }
+}

@@ -1,0 +1,150 @@
+//! The part of one request body that is on disk.
+//!
+//! Everything that touches the file runs on the runtime's threads for what blocks, one piece at a time, because a disk
+//! may take as long as it likes and an event loop may not. Also to close it: the file has no name, so that closing frees
+//! its blocks.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use tokio::runtime::Handle;
+use tokio::task::{JoinHandle, spawn_blocking};
+
+use super::disk::{Disk, DiskShare};
+
+/// Bytes on disk.
+#[derive(Debug)]
+pub(crate) struct Spill {
+    file: Option<Arc<File>>,
+    length: u64,
+    share: DiskShare,
+    job: Option<Job>,
+}
+
+#[derive(Debug)]
+struct Job {
+    work: JoinHandle<io::Result<(Arc<File>, Vec<u8>)>>,
+    /// Where what it reads begins; `None` when it writes.
+    reads: Option<u64>,
+}
+
+impl Spill {
+    /// With nothing in it. There is a file once there is.
+    pub(crate) fn new(disk: Arc<Disk>) -> Self {
+        Self { file: None, length: 0, share: DiskShare::of(disk), job: None }
+    }
+
+    /// Begins to write these behind what is there. Nothing may be under way.
+    ///
+    /// # Errors
+    /// All bodies together have as much as they may.
+    pub(crate) fn write(&mut self, bytes: Vec<u8>) -> io::Result<()> {
+        debug_assert!(self.job.is_none(), "one piece at a time");
+        let count = bytes.len() as u64;
+        if !self.share.grow(count) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let (file, disk, at) = (self.file.clone(), self.share.disk().clone(), self.length);
+        self.length += count;
+        let work = spawn_blocking(move || {
+            let file = match file {
+                Some(file) => file,
+                None => Arc::new(disk.file()?),
+            };
+            file.write_all_at(&bytes, at)?;
+            Ok((file, bytes))
+        });
+        self.job = Some(Job { work, reads: None });
+        Ok(())
+    }
+
+    /// Ready when nothing is being written. Gives the memory of what was back, empty.
+    pub(crate) fn poll_written(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Vec<u8>>>> {
+        if self.job.as_ref().is_none_or(|job| job.reads.is_some()) {
+            return Poll::Ready(Ok(None));
+        }
+        let mut bytes = ready!(self.poll_job(cx))?;
+        bytes.clear();
+        Poll::Ready(Ok(Some(bytes)))
+    }
+
+    /// Reads up to so many bytes from here on. Something must be there.
+    pub(crate) fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        at: u64,
+        most: usize,
+    ) -> Poll<io::Result<Vec<u8>>> {
+        if self.job.as_ref().is_none_or(|job| job.reads != Some(at)) {
+            let Some(file) = self.file.clone() else {
+                return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+            };
+            let count = usize::try_from(self.length - at).map_or(most, |left| left.min(most));
+            let work = spawn_blocking(move || {
+                let mut bytes = vec![0; count];
+                file.read_exact_at(&mut bytes, at)?;
+                Ok((file, bytes))
+            });
+            self.job = Some(Job { work, reads: Some(at) });
+        }
+        self.poll_job(cx)
+    }
+
+    fn poll_job(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Vec<u8>>> {
+        let Some(job) = &mut self.job else { return Poll::Ready(Ok(Vec::new())) };
+        let done = ready!(Pin::new(&mut job.work).poll(cx));
+        self.job = None;
+        let (file, bytes) = done.map_err(io::Error::other)??;
+        self.file = Some(file);
+        Poll::Ready(Ok(bytes))
+    }
+}
+
+impl Drop for Spill {
+    fn drop(&mut self) {
+        let Some(file) = self.file.take() else { return };
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn_blocking(move || drop(file));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_was_written_is_read_from_anywhere_and_again() {
+        let disk = Arc::new(Disk::default());
+        disk.set_limit(100);
+        let mut spill = Spill::new(disk.clone());
+        for piece in [&b"one "[..], b"two ", b"three"] {
+            spill.write(piece.to_vec()).unwrap();
+            poll_fn(|cx| spill.poll_written(cx)).await.unwrap();
+        }
+        for _ in 0..2 {
+            assert_eq!(poll_fn(|cx| spill.poll_read(cx, 0, 8)).await.unwrap(), b"one two ");
+            assert_eq!(poll_fn(|cx| spill.poll_read(cx, 8, 8)).await.unwrap(), b"three");
+        }
+        assert_eq!((spill.length, disk.used()), (13, 13));
+        drop(spill);
+        assert_eq!(disk.used(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_and_a_folder_that_is_not_there_are_errors() {
+        let disk = Arc::new(Disk::default());
+        disk.set_limit(4);
+        let mut spill = Spill::new(disk.clone());
+        assert_eq!(spill.write(b"12345".to_vec()).unwrap_err().kind(), io::ErrorKind::StorageFull);
+        disk.set_path("/nowhere/at/all".into());
+        spill.write(b"1234".to_vec()).unwrap();
+        assert!(poll_fn(|cx| spill.poll_written(cx)).await.is_err());
+    }
+}

@@ -1,0 +1,223 @@
+//! A client side with stages around it.
+//!
+//! One type holds them all, each optional: so there are two kinds of client side for an engine, with stages and
+//! without, and not one for each combination.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use http::HeaderMap;
+use http::header::{CONTENT_LENGTH, EXPECT, HeaderValue, TRAILER, TRANSFER_ENCODING};
+
+use super::buffer::RequestBuffer;
+use super::compressor::Compressor;
+use super::disk::Disk;
+use super::plan::Plan;
+use crate::engine::downstream::{Downstream, Passed};
+use crate::io::alarm::Alarm;
+use crate::io::limits::Limits;
+use crate::message::fields::FieldsMut;
+use crate::message::framing::Framing;
+use crate::message::head::Head;
+use crate::message::response::Response;
+use crate::pipeline::{Answer, FailureKind};
+
+/// A client side with stages.
+#[derive(Debug)]
+pub(crate) struct Staged<D> {
+    inner: D,
+    /// Bytes that the request body may still have.
+    left: Option<u64>,
+    buffer: Option<RequestBuffer>,
+    compressor: Option<Compressor>,
+}
+
+impl<D: Downstream> Staged<D> {
+    /// `framing` is that of the request body.
+    pub(crate) fn new(inner: D, plan: Plan, framing: Framing, disk: &Arc<Disk>) -> Self {
+        let Plan { limit, buffer, compression } = plan;
+        Self {
+            inner,
+            left: limit,
+            buffer: buffer.map(|memory| RequestBuffer::new(framing, limit, memory, disk.clone())),
+            compressor: compression.map(|(rules, wanted)| Compressor::new(rules, wanted)),
+        }
+    }
+
+    /// Takes the whole request body, if it is to wait for that, and tells its length in the head. The client has
+    /// `patience` for each piece.
+    ///
+    /// # Errors
+    /// The body does not come, or cannot be kept.
+    pub(crate) async fn collect(
+        &mut self,
+        head: &mut Head,
+        alarm: &mut Alarm,
+        patience: Duration,
+    ) -> Result<(), FailureKind> {
+        let Some(buffer) = &mut self.buffer else { return Ok(()) };
+        let mut limits = Limits::default();
+        poll_fn(|cx| match buffer.poll_collect(cx, &mut self.inner, &mut limits, patience) {
+            Poll::Pending => limits.poll(cx, alarm).map(Err),
+            ready => ready,
+        })
+        .await?;
+        head.framing = buffer.coding();
+        // The client has been told already.
+        head.fields.remove(&EXPECT);
+        if let Framing::Length(length) = head.framing {
+            head.fields.remove(&TRANSFER_ENCODING);
+            head.fields.remove(&TRAILER);
+            head.fields.set(&CONTENT_LENGTH, &HeaderValue::from(length));
+        }
+        Ok(())
+    }
+
+    /// The client side without them.
+    pub(crate) fn into_inner(self) -> D {
+        self.inner
+    }
+
+    /// Bytes of the request body that came before an engine asked for any.
+    pub(crate) fn collected(&self) -> u64 {
+        self.buffer.as_ref().map_or(0, RequestBuffer::length)
+    }
+}
+
+impl<D: Downstream> Downstream for Staged<D> {
+    fn is_spent(&self) -> bool {
+        match &self.buffer {
+            Some(buffer) => buffer.is_given(),
+            None => self.inner.is_spent(),
+        }
+    }
+
+    fn has_whole_body(&self) -> bool {
+        self.buffer.is_some() || self.inner.has_whole_body()
+    }
+
+    fn awaits_continue(&self) -> bool {
+        self.inner.awaits_continue()
+    }
+
+    fn poll_body(
+        &mut self,
+        cx: &mut Context<'_>,
+        pass: impl FnOnce(&mut Context<'_>, &[u8], usize),
+    ) -> Poll<Result<(), FailureKind>> {
+        if let Some(buffer) = &mut self.buffer {
+            return buffer.poll_give(cx, pass);
+        }
+        let Some(left) = &mut self.left else { return self.inner.poll_body(cx, pass) };
+        let mut too_large = false;
+        let read = self.inner.poll_body(cx, |cx, bytes, data| match left.checked_sub(data as u64) {
+            Some(rest) => {
+                *left = rest;
+                pass(cx, bytes, data);
+            }
+            None => too_large = true,
+        });
+        ready!(read)?;
+        Poll::Ready(if too_large { Err(FailureKind::BodyTooLarge) } else { Ok(()) })
+    }
+
+    fn rewind(&mut self) -> bool {
+        match &mut self.buffer {
+            Some(buffer) => {
+                buffer.rewind();
+                true
+            }
+            None => self.inner.rewind(),
+        }
+    }
+
+    fn poll_gone(&mut self, cx: &mut Context<'_>, uploading: bool) -> Poll<()> {
+        self.inner.poll_gone(cx, uploading && self.buffer.is_none())
+    }
+
+    fn has_left(&self) -> bool {
+        self.inner.has_left()
+    }
+
+    fn interim(&mut self, cx: &mut Context<'_>, response: &mut Response) -> Result<(), FailureKind> {
+        self.inner.interim(cx, response)
+    }
+
+    fn respond(
+        &mut self,
+        cx: &mut Context<'_>,
+        response: &mut Response,
+        bytes: &[u8],
+    ) -> Result<Passed, FailureKind> {
+        match &mut self.compressor {
+            Some(compressor) => compressor.respond(cx, &mut self.inner, response, bytes),
+            None => self.inner.respond(cx, response, bytes),
+        }
+    }
+
+    fn pass(
+        &mut self,
+        cx: &mut Context<'_>,
+        response: &mut Response,
+        bytes: &[u8],
+    ) -> Result<Passed, FailureKind> {
+        match &mut self.compressor {
+            Some(compressor) if compressor.is_running() => {
+                compressor.pass(cx, &mut self.inner, response, bytes)
+            }
+            _ => self.inner.pass(cx, response, bytes),
+        }
+    }
+
+    fn pause(&mut self, cx: &mut Context<'_>, response: &mut Response) -> Result<bool, FailureKind> {
+        match &mut self.compressor {
+            Some(compressor) => compressor.pause(cx, &mut self.inner, response),
+            None => self.inner.pause(cx, response),
+        }
+    }
+
+    fn end(
+        &mut self,
+        cx: &mut Context<'_>,
+        response: &mut Response,
+        trailers: Option<&HeaderMap>,
+    ) -> Result<(), FailureKind> {
+        match &mut self.compressor {
+            Some(compressor) if compressor.is_running() => {
+                compressor.end(cx, &mut self.inner, response, trailers)
+            }
+            _ => self.inner.end(cx, response, trailers),
+        }
+    }
+
+    fn switched(&mut self) {
+        self.inner.switched();
+    }
+
+    fn set_stalled(&mut self, stalled: bool) {
+        self.inner.set_stalled(stalled && self.buffer.is_none());
+    }
+
+    fn answer(&mut self, cx: &mut Context<'_>, answer: &Answer, bare: bool) -> Result<(), FailureKind> {
+        self.inner.answer(cx, answer, bare)
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>, limits: &mut Limits) -> Poll<Result<(), FailureKind>> {
+        ready!(self.inner.poll_flush(cx, limits))?;
+        if self.compressor.as_mut().is_some_and(Compressor::has_had_its_turn) {
+            // Others have theirs.
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn sent(&self) -> (u64, u64) {
+        self.inner.sent()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,162 @@
+//! Stages as an engine sees them, around a client that is none.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Waker;
+
+use http::{HeaderMap, Method, Version};
+use sluice_config::Tuning;
+
+use super::super::compression::CompressionRules;
+use super::super::encoder::tests::decoded;
+use super::super::fake::Fake;
+use super::*;
+use crate::body::coding::Coding;
+
+fn compressing(accepted: &'static str) -> Plan {
+    let mut tuning = Tuning::default();
+    tuning.gzip.enabled = true;
+    tuning.brotli.enabled = true;
+    tuning.zstd.enabled = true;
+    tuning.gzip.types = vec!["text/event-stream".into(), "text/plain".into()];
+    let rules = Arc::new(CompressionRules::compile(&tuning).unwrap());
+    let mut head = HeaderMap::new();
+    head.insert("accept-encoding", HeaderValue::from_static(accepted));
+    let wanted = rules.wanted(Version::HTTP_11, &head);
+    Plan { compression: Some((rules, wanted)), ..Plan::default() }
+}
+
+fn staged(client: Fake, plan: Plan, framing: Framing) -> Staged<Fake> {
+    Staged::new(client, plan, framing, &Arc::default())
+}
+
+/// The response, and how much of `text` is its head.
+fn head(text: &str) -> (Response, usize) {
+    let mut response = Response::default();
+    let length = response.read(text.as_bytes(), &Method::GET).unwrap().unwrap();
+    (response, length)
+}
+
+#[test]
+fn a_response_is_compressed_whatever_its_framing_and_its_pieces() {
+    let text = "A line of a page, again and again.\n".repeat(200);
+    let length = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n{text}",
+        text.len()
+    );
+    let (first, second) = text.split_at(3000);
+    let chunked = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n\
+         {:x}\r\n{first}\r\n{:x};a=b\r\n{second}\r\n0\r\n\r\n",
+        first.len(),
+        second.len(),
+    );
+    let until_close = format!("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n{text}");
+    for (coding, whole) in Coding::ALL
+        .into_iter()
+        .flat_map(|coding| [&length, &chunked, &until_close].map(move |whole| (coding, whole.as_bytes())))
+    {
+        for step in [1, 777, usize::MAX] {
+            let client = Fake::silent();
+            let mut stages = staged(client, compressing(coding.name()), Framing::NONE);
+            let cx = &mut Context::from_waker(Waker::noop());
+            let (mut response, start) = head(str::from_utf8(whole).unwrap());
+            let mut pieces = whole[start..].chunks(step.min(whole.len()));
+            let passed = stages.respond(cx, &mut response, pieces.next().unwrap()).unwrap();
+            let mut data = passed.data;
+            for piece in pieces {
+                let passed = stages.pass(cx, &mut response, piece).unwrap();
+                assert_eq!(passed.taken, piece.len());
+                data += passed.data;
+            }
+            if response.framing == Framing::Opaque {
+                stages.end(cx, &mut response, None).unwrap();
+            }
+            assert!(stages.inner.ended, "{coding:?} {step}");
+            assert_eq!(data, text.len());
+            assert_eq!(decoded(coding, &stages.inner.body), text.as_bytes());
+            assert!(stages.inner.body.len() < 400, "{coding:?}: {}", stages.inner.body.len());
+            for expected in
+                ["Transfer-Encoding: chunked\r\n", &format!("content-encoding: {}\r\n", coding.name())]
+            {
+                assert_eq!(stages.inner.head.matches(expected).count(), 1, "{}", stages.inner.head);
+            }
+            assert!(!stages.inner.head.contains("Content-Length"), "{}", stages.inner.head);
+        }
+    }
+}
+
+#[test]
+fn what_is_not_compressed_passes_as_it_came() {
+    let cx = &mut Context::from_waker(Waker::noop());
+    for (accepted, varies) in [("identity", true), ("gzip", false)] {
+        let media_type = if varies { "text/plain" } else { "image/png" };
+        let text = format!("HTTP/1.1 200 OK\r\nContent-Type: {media_type}\r\nContent-Length: 300\r\n\r\n");
+        let (mut response, _) = head(&text);
+        let client = Fake::silent();
+        let mut stages = staged(client, compressing(accepted), Framing::NONE);
+        stages.respond(cx, &mut response, &[b'x'; 100]).unwrap();
+        stages.pass(cx, &mut response, &[b'x'; 200]).unwrap();
+        assert!(response.framing.is_done());
+        assert_eq!(stages.inner.body, [b'x'; 300]);
+        assert!(stages.inner.head.contains("Content-Length: 300\r\n"), "{}", stages.inner.head);
+        assert_eq!(stages.inner.head.contains("vary: Accept-Encoding\r\n"), varies, "{}", stages.inner.head);
+    }
+}
+
+#[test]
+fn an_endpoint_that_pauses_has_its_event_delivered() {
+    let cx = &mut Context::from_waker(Waker::noop());
+    let client = Fake::silent();
+    let mut stages = staged(client, compressing("gzip"), Framing::NONE);
+    let (mut response, _) = head("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n");
+    stages.respond(cx, &mut response, b"data: 1\n\n").unwrap();
+    assert!(stages.pause(cx, &mut response).unwrap());
+    assert!(!stages.pause(cx, &mut response).unwrap(), "there is nothing more");
+    assert_eq!(decoded(Coding::Gzip, &stages.inner.body), b"data: 1\n\n");
+    stages.pass(cx, &mut response, b"data: 2\n\n").unwrap();
+    assert!(stages.pause(cx, &mut response).unwrap());
+    assert_eq!(decoded(Coding::Gzip, &stages.inner.body), b"data: 1\n\ndata: 2\n\n");
+    stages.end(cx, &mut response, None).unwrap();
+    assert_eq!(decoded(Coding::Gzip, &stages.inner.body), b"data: 1\n\ndata: 2\n\n");
+}
+
+#[test]
+fn a_large_response_lets_others_have_their_turn() {
+    let cx = &mut Context::from_waker(Waker::noop());
+    let client = Fake::silent();
+    let mut stages = staged(client, compressing("gzip"), Framing::NONE);
+    let (mut response, _) = head("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n");
+    stages.respond(cx, &mut response, b"").unwrap();
+    let limits = &mut Limits::default();
+    assert!(stages.poll_flush(cx, limits).is_ready());
+    stages.pass(cx, &mut response, &[b'x'; 64 * 1024]).unwrap();
+    assert!(stages.poll_flush(cx, limits).is_pending());
+    assert!(stages.poll_flush(cx, limits).is_ready());
+}
+
+#[test]
+fn a_response_that_cannot_be_read_does_not_begin() {
+    let cx = &mut Context::from_waker(Waker::noop());
+    let client = Fake::silent();
+    let mut stages = staged(client, compressing("gzip"), Framing::NONE);
+    let (mut response, _) =
+        head("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n");
+    assert_eq!(stages.respond(cx, &mut response, b"no size\r\n"), Err(FailureKind::InvalidHead));
+    assert_eq!(stages.inner.head, "");
+}
+
+#[tokio::test]
+async fn a_streamed_body_fails_where_it_becomes_too_large() {
+    let client = Fake::new(Framing::CHUNKED, &[b"3\r\nabc\r\n", b"3\r\ndef\r\n"]);
+    let plan = Plan { limit: Some(5), ..Plan::default() };
+    let mut stages = staged(client, plan, Framing::CHUNKED);
+    let mut passed = Vec::new();
+    let mut result = Ok(());
+    while result.is_ok() {
+        let body = poll_fn(|cx| stages.poll_body(cx, |_, bytes, _| passed.extend_from_slice(bytes)));
+        result = body.await;
+    }
+    assert_eq!(result, Err(FailureKind::BodyTooLarge));
+    assert_eq!(passed, b"3\r\nabc\r\n", "nothing of what is too much goes on");
+}

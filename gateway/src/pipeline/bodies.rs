@@ -1,0 +1,61 @@
+//! What is done to the bodies of a request that is about to be forwarded: the last check of its head.
+
+use http::header::CONTENT_TYPE;
+use http::{Method, StatusCode};
+
+use super::answer::Answer;
+use super::exchange::Exchange;
+use crate::body::compression::is_grpc;
+use crate::body::plan::Plan;
+use crate::message::fields::Fields;
+use crate::message::framing::Framing;
+
+/// What the head says of the request body, and what is known of it besides.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequestBody {
+    pub(crate) framing: Framing,
+    /// All of it is here.
+    pub(crate) is_whole: bool,
+    /// The request asks for another protocol: what follows may be spoken in that.
+    pub(crate) upgrades: bool,
+}
+
+impl Exchange {
+    /// The answer to a request for whose head there is no memory.
+    pub(crate) fn without_memory(&self) -> Answer {
+        Answer { close: true, ..self.answer(StatusCode::SERVICE_UNAVAILABLE) }
+    }
+
+    /// Which stages the bodies get.
+    ///
+    /// # Errors
+    /// The request body is larger than it may be: the answer is 413, and an endpoint never hears of the request.
+    pub(crate) fn bodies(&self, head: &impl Fields, body: RequestBody) -> Result<Plan, Answer> {
+        let globals = self.globals();
+        let tuning = &globals.tuning;
+        let bodies = self.route.as_ref().map(|route| &route.policies.bodies);
+        let limit = bodies.and_then(|bodies| bodies.limit).unwrap_or(tuning.body_limit);
+        let limit = Some(limit).filter(|limit| *limit > 0);
+        let length = body.framing.left();
+        if limit.is_some_and(|limit| length.is_some_and(|length| length > limit)) {
+            let answer = self.answer(StatusCode::PAYLOAD_TOO_LARGE);
+            // The rest is not waited for, as with nginx.
+            return Err(Answer { close: true, ..answer });
+        }
+        let buffering =
+            bodies.and_then(|bodies| bodies.request_buffering).unwrap_or(tuning.request_buffering);
+        let waits = buffering
+            && !body.is_whole
+            && !body.upgrades
+            && !head.first(&CONTENT_TYPE).is_some_and(is_grpc)
+            // Without an endpoint there will be an answer at once.
+            && self.pool().is_some_and(|pool| pool.len() > 0);
+        let memory = bodies.and_then(|bodies| bodies.memory).unwrap_or(tuning.body_buffer);
+        let compression = globals.compression.as_ref().filter(|_| self.method != Method::HEAD);
+        Ok(Plan {
+            limit: limit.filter(|_| length.is_none()),
+            buffer: waits.then_some(memory),
+            compression: compression.map(|rules| (rules.clone(), rules.wanted(self.version, head))),
+        })
+    }
+}

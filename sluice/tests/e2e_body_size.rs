@@ -1,0 +1,113 @@
+//! `proxy-body-size`: how large a request body may be.
+
+use http::Request;
+
+use crate::harness::h2::{self, run};
+use crate::harness::manifest::service_with;
+use crate::harness::{
+    Backend, Connection, Folder, Gateway, Ingress, TestCertificate, await_until, config_map,
+};
+
+const HOST: &str = "upload.example";
+const CONFIG: &str = "ingress-nginx/controller";
+
+fn objects(size: Option<&str>, buffering: &str, backend: &Backend) -> String {
+    let mut ingress = Ingress::new("upload")
+        .path(HOST, "/", "upload")
+        .tls(&[HOST], "tls")
+        .annotation("ssl-redirect", "false")
+        .annotation("proxy-request-buffering", buffering);
+    if let Some(size) = size {
+        ingress = ingress.annotation("proxy-body-size", size);
+    }
+    ingress.text() + &service_with("upload", &[backend]) + &TestCertificate::new(&[HOST]).secret("tls")
+}
+
+fn start(size: Option<&str>, buffering: &str, backend: &Backend) -> (Folder, Gateway) {
+    let folder = Folder::with(objects(size, buffering, backend));
+    let gateway = Gateway::with(&folder, &["--configmap", CONFIG]);
+    (folder, gateway)
+}
+
+fn post(gateway: &Gateway, length: usize) -> u16 {
+    Connection::plain(gateway.http).request("POST", HOST, "/", &[], &"x".repeat(length)).status
+}
+
+#[test]
+fn more_than_one_mebibyte_is_413_unless_somebody_says_otherwise() {
+    let backend = Backend::echo("upload");
+    let (folder, gateway) = start(None, "on", &backend);
+    assert_eq!(post(&gateway, 1 << 20), 200);
+    assert_eq!(post(&gateway, (1 << 20) + 1), 413);
+    folder.write("config.yaml", config_map(CONFIG, &[("proxy-body-size", "2m")]));
+    await_until("the ConfigMap's limit", || post(&gateway, (1 << 20) + 1) == 200);
+    assert_eq!(post(&gateway, (2 << 20) + 1), 413);
+    folder.write("objects.yaml", objects(Some("10"), "on", &backend));
+    await_until("the annotation's limit", || post(&gateway, 11) == 413);
+    assert_eq!(post(&gateway, 10), 200);
+    folder.write("objects.yaml", objects(Some("0"), "on", &backend));
+    await_until("no limit", || post(&gateway, (2 << 20) + 1) == 200);
+    // A value that cannot be read is as good as none, so the ConfigMap's holds again.
+    folder.write("objects.yaml", objects(Some("much"), "on", &backend));
+    await_until("the ConfigMap's limit again", || post(&gateway, (2 << 20) + 1) == 413);
+    let problems = gateway.problems();
+    assert!(problems.contains("proxy-body-size") && problems.contains("much"), "{problems}");
+}
+
+#[test]
+fn a_length_that_is_too_large_is_413_before_the_body_comes_and_no_endpoint_hears_of_it() {
+    let backend = Backend::echo("upload");
+    let (_folder, gateway) = start(Some("10"), "on", &backend);
+    for expect in ["", "Expect: 100-continue\r\n"] {
+        let mut client = Connection::plain(gateway.http);
+        client.send(format!("POST / HTTP/1.1\r\nHost: {HOST}\r\n{expect}Content-Length: 11\r\n\r\n"));
+        let response = client.response();
+        assert_eq!(response.status, 413);
+        assert_eq!(response.header("connection"), Some("close"));
+        assert!(response.text().contains("413 Request Entity Too Large"), "{}", response.text());
+    }
+    assert_eq!(backend.requests(), 0);
+    assert!(gateway.await_access("POST / HTTP/1.1").contains("\" 413 "));
+}
+
+#[test]
+fn a_body_in_chunks_is_413_when_it_becomes_too_large() {
+    let backend = Backend::echo("upload");
+    for buffering in ["on", "off"] {
+        let (_folder, gateway) = start(Some("10"), buffering, &backend);
+        let head = format!("POST / HTTP/1.1\r\nHost: {HOST}\r\nTransfer-Encoding: chunked\r\n\r\n");
+        let mut client = Connection::plain(gateway.http);
+        client.send(format!("{head}5\r\nhello\r\n5\r\nworld\r\n0\r\n\r\n"));
+        let response = client.response();
+        assert_eq!(response.status, 200, "{buffering}");
+        assert_eq!(response.json()["body"], "helloworld");
+        client.send(format!("{head}5\r\nhello\r\n6\r\nworld!\r\n"));
+        let response = client.response();
+        assert_eq!(response.status, 413, "{buffering}");
+        assert_eq!(response.header("connection"), Some("close"));
+        assert_eq!(backend.seen().iter().filter(|request| request.text() == "helloworld!").count(), 0);
+    }
+}
+
+#[test]
+fn it_holds_for_http2_with_and_without_a_length() {
+    let backend = Backend::echo("upload");
+    for buffering in ["on", "off"] {
+        let (_folder, gateway) = start(Some("10"), buffering, &backend);
+        run(async {
+            let connection = h2::Connection::tls(gateway.https, HOST).await;
+            for (body, expected) in [("helloworld", 200), ("helloworld!", 413)] {
+                let url = format!("https://{HOST}/");
+                let with_length = Request::post(&url).header("content-length", body.len()).body(()).unwrap();
+                let without = Request::post(&url).body(()).unwrap();
+                for request in [with_length, without] {
+                    let response = connection.send(request, body).await.unwrap();
+                    assert_eq!(response.status(), expected, "{buffering} {body}");
+                }
+            }
+            // The connection lives on.
+            let response = connection.get(&format!("https://{HOST}/")).await.unwrap();
+            assert_eq!(response.status(), 200);
+        });
+    }
+}
