@@ -247,6 +247,7 @@ impl<D: Downstream> Session<D> {
             }
             self.written = Some(head);
         }
+        let goes_on = end.is_none();
         let chunked = matches!(self.response.framing, Framing::Chunked(_));
         let data: usize = pieces.iter().map(Bytes::len).sum();
         let coded = match pieces {
@@ -277,7 +278,7 @@ impl<D: Downstream> Session<D> {
             {
                 downstream.end(cx, response, trailers.as_deref())?;
             }
-            if !ended {
+            if goes_on {
                 // Pingora does not tell whether more has come already.
                 downstream.pause(cx, response)?;
             }
