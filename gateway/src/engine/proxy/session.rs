@@ -108,9 +108,18 @@ impl<D: Downstream> Session<D> {
     /// The next piece of the request body; nothing at its end.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>>> {
         let Self {
-            downstream, handle, framing, limits, alarm, replay, rewinds, upgraded, patience, gave_way, ..
-        } =
-            &mut *self;
+            downstream,
+            handle,
+            framing,
+            limits,
+            alarm,
+            replay,
+            rewinds,
+            upgraded,
+            patience,
+            gave_way,
+            ..
+        } = &mut *self;
         let mut carried = handle.get();
         carried.listening = true;
         if carried.ended {
