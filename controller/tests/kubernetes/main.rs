@@ -5,6 +5,7 @@ mod fake;
 mod lists;
 mod objects;
 mod plane;
+mod references;
 mod restore;
 mod rights;
 mod secrets;
