@@ -10,17 +10,21 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock};
 use std::task::Poll;
 use std::thread::available_parallelism;
+use std::time::Duration;
 
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 use super::call::{Ground, call};
 use crate::message::fields::Fields;
 use crate::message::request_head::RequestHead;
 use crate::pipeline::{Answer, Exchange, Job, Question, Reply, Verdict};
 
-/// Jobs that wait, for each that runs. One takes a tenth of a second at most, so that the last of them waits for a few
-/// seconds: longer than that no client waits either.
-const WAITING: usize = 32;
+/// Jobs that wait, for each that runs. Many requests with one new password come at once, and all but the first find
+/// their work done when their turn comes.
+const WAITING: usize = 512;
+/// How long a job waits for its turn. Some take a second, and a row of wrong passwords is no reason to keep everybody.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What becomes of a request, once nothing is left to ask.
 #[derive(Debug)]
@@ -106,8 +110,8 @@ async fn reply(ground: Ground<'_>, question: Question) -> Reply {
 }
 
 static JOBS: LazyLock<Jobs> = LazyLock::new(|| {
-    // What cannot be counted is small.
-    Jobs::new(available_parallelism().map_or(1, usize::from))
+    // What cannot be counted is small. The other half is for requests: the system shares it out evenly otherwise.
+    Jobs::new(available_parallelism().map_or(1, |processors| (processors.get() / 2).max(1)))
 });
 
 /// The jobs of the process: so many run at a time, and a multiple of that waits.
@@ -145,11 +149,14 @@ impl Jobs {
                 if before >= self.most_waiting {
                     return Reply::Overloaded;
                 }
-                let permit = self.running.clone().acquire_owned().await;
+                let permit = timeout(PATIENCE, self.running.clone().acquire_owned()).await;
                 drop(waits);
-                // Nobody closes it.
-                let Ok(permit) = permit else { return Reply::Lost };
-                permit
+                match permit {
+                    Ok(Ok(permit)) => permit,
+                    // Nobody closes it.
+                    Ok(Err(_)) => return Reply::Lost,
+                    Err(_) => return Reply::Overloaded,
+                }
             }
         };
         let run = tokio::task::spawn_blocking(move || {
@@ -202,6 +209,16 @@ mod tests {
             assert_eq!(one.await.unwrap(), Reply::Checked(false));
         }
         assert_eq!(jobs.waiting.load(Relaxed), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_job_whose_turn_does_not_come_is_given_up() {
+        let jobs = Jobs::new(1);
+        let busy = jobs.running.clone().acquire_owned().await.unwrap();
+        assert_eq!(jobs.run(Job::new(|| Reply::Checked(true))).await, Reply::Overloaded);
+        assert_eq!(jobs.waiting.load(Relaxed), 0);
+        drop(busy);
+        assert_eq!(jobs.run(Job::new(|| Reply::Checked(true))).await, Reply::Checked(true));
     }
 
     #[tokio::test]
