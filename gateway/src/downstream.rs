@@ -10,6 +10,10 @@ pub(crate) mod refusal;
 
 use std::time::Duration;
 
+use crate::io::limits::STALL;
+use crate::io::wire::Wire;
+use crate::worker::Worker;
+
 /// Bytes of a request body that are read and dropped, so that the connection can go on after an answer that
 /// came before the body's end.
 pub(crate) const MAX_DRAIN: u64 = 64 * 1024;
@@ -18,3 +22,12 @@ pub(crate) const MAX_DRAIN: u64 = 64 * 1024;
 pub(crate) const LINGER: Duration = Duration::from_secs(5);
 /// The same as [`MAX_DRAIN`] for a stream of HTTP/2, which holds up no other request meanwhile.
 pub(crate) const MAX_SETTLED: u64 = 1024 * 1024;
+
+/// While the program ends: waits until a connection that is to be closed holds nothing any more that its client has not
+/// got. Before that the kernel has all the time it needs.
+async fn deliver(wire: &Wire, worker: &Worker) {
+    if worker.drain.is_draining() {
+        // In a box: once in the life of a connection.
+        Box::pin(wire.deliver(STALL)).await;
+    }
+}

@@ -20,6 +20,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::LINGER;
 use super::MAX_DRAIN;
+use super::deliver;
 use super::http2::Http2;
 use super::refusal::{refuse, request_line};
 use crate::connection_info::ConnectionInfo;
@@ -113,8 +114,14 @@ impl Http1 {
                 Next::Continue(wire) => wire,
                 Next::Tunnel(wire, tunnel, _open) => return tunnel.run(wire, &mut self.alarm).await,
                 // Rare and long: not part of what every idle connection keeps.
-                Next::Linger(wire) => return Box::pin(wire.linger(LINGER)).await,
-                Next::Close(wire) => return wire.close().await,
+                Next::Linger(wire) => {
+                    deliver(&wire, &worker).await;
+                    return Box::pin(wire.linger(LINGER)).await;
+                }
+                Next::Close(wire) => {
+                    deliver(&wire, &worker).await;
+                    return wire.close().await;
+                }
                 Next::Drop => return,
             };
         }
@@ -217,8 +224,11 @@ impl Http1 {
         }
         let patience = self.worker.state.tuning.load().client_body_timeout;
         let mut drained = 0;
+        let until = Instant::now() + patience;
         while !framing.is_done() {
-            if wire.ahead.is_empty() && !matches!(timeout(patience, wire.fill()).await, Ok(Ok(1..))) {
+            if wire.ahead.is_empty()
+                && hear(&mut wire, until, LAST_FIRST, &self.worker).await != Heard::Something
+            {
                 return Next::Drop;
             }
             let Ok(taken) = framing.take(&wire.ahead) else { return Next::Linger(wire) };

@@ -32,6 +32,7 @@ use h2::{Reason, RecvStream};
 use http::{Request, StatusCode};
 use tokio::time::{Instant, timeout};
 
+use super::deliver;
 use crate::connection_info::ConnectionInfo;
 use crate::drain::Phase;
 use crate::engine::{self, Ended, Refusal};
@@ -137,10 +138,11 @@ impl Http2 {
 
     /// Serves streams until the connection ends, and gives the client time to say its own farewell.
     pub(crate) async fn serve(self, wire: Box<Wire>) {
-        let home = Home::default();
+        let (home, worker) = (Home::default(), self.worker.clone());
         let socket = wire.transport.descriptor();
         self.run(Stream::new(wire, home.clone()), socket).await;
         if let Some(wire) = home.take() {
+            deliver(&wire, &worker).await;
             wire.linger(FAREWELL).await;
         }
     }

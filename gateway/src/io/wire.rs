@@ -10,13 +10,16 @@ use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
+use tokio::time::{Instant, sleep};
 
-use crate::io::transport::Transport;
+use crate::io::transport::{Transport, on_its_way};
 
 /// Bytes per read while nobody offers a buffer: more than most heads have.
 const READ_SIZE: usize = 4096;
 /// How long the end of TLS may take to write.
 const FAREWELL: Duration = Duration::from_secs(1);
+/// Between two looks whether a client has got all there is for it.
+const LOOK: Duration = Duration::from_millis(50);
 /// How much a client may send after it has been answered for the last time.
 const LINGER_BYTES: usize = 1024 * 1024;
 
@@ -68,6 +71,20 @@ impl Wire {
             if ahead.try_reclaim(READ_SIZE) && ahead.capacity() <= KEPT {
                 SPARE.set(ahead);
             }
+        }
+    }
+
+    /// Waits until the client has got all that was written, as far as the kernel knows, but no longer than it takes some
+    /// within `patience`. A container that ends takes what its kernel still holds along.
+    pub(crate) async fn deliver(&self, patience: Duration) {
+        let (mut before, mut since) = (None, Instant::now());
+        while let Some(arrived) = on_its_way(self.transport.descriptor()) {
+            if before.replace(arrived) != Some(arrived) {
+                since = Instant::now();
+            } else if since.elapsed() > patience {
+                return;
+            }
+            sleep(LOOK).await;
         }
     }
 

@@ -8,6 +8,7 @@
 use std::io::Write;
 use std::mem;
 use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use h2::server::SendResponse;
@@ -15,10 +16,11 @@ use h2::{Reason, RecvStream, SendStream};
 use http::StatusCode;
 use http::header::{CONTENT_LENGTH, DATE, HeaderMap, HeaderName, HeaderValue};
 use pingora_core::protocols::http::date::get_cached_date;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::OpenStream;
 use crate::downstream::{LINGER, MAX_SETTLED};
+use crate::drain::Phase;
 use crate::engine::downstream::{Downstream, Passed};
 use crate::io::budget::{self, Share};
 use crate::io::limits::Limits;
@@ -36,6 +38,9 @@ use crate::message::trailers::Section;
 use crate::message::trailers::{self};
 use crate::pipeline::{Answer, FailureKind};
 use crate::worker::Worker;
+
+/// How long a request whose response is complete may still be sent when the program ends.
+const LAST_CALL: Duration = Duration::from_secs(1);
 
 /// One stream.
 pub(super) struct Client {
@@ -136,8 +141,18 @@ impl Client {
                 }
             }
         };
+        let last_call = async {
+            worker.drain.reached(Phase::Closing).await;
+            sleep(LAST_CALL).await;
+        };
+        let rest = async {
+            tokio::select! {
+                () = drop_rest => {}
+                () = last_call => {}
+            }
+        };
         // In a box: rare. Late or not, there is nothing left to say.
-        let _ = Box::pin(timeout(most, drop_rest)).await;
+        let _ = Box::pin(timeout(most, rest)).await;
     }
 
     /// Sends a final head. `complete` says that there is no body.

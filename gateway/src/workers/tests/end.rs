@@ -108,3 +108,59 @@ async fn who_does_not_end_in_time_is_cut_off_and_logged() {
     let lines = gateway.lines(1).await;
     assert!(lines[0].contains("\"GET /wait HTTP/1.1\" 499"), "{lines:?}");
 }
+
+/// In a container, what the kernel still holds goes with the program.
+#[tokio::test]
+async fn what_had_not_left_was_lost_with_the_program() {
+    let backend = Backend::scripted(|_, stream| async move {
+        let mut client = Client::over(stream);
+        client.until("\r\n\r\n").await;
+        client.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {LARGE}\r\n\r\n")).await;
+        client.send(vec![b'x'; LARGE]).await;
+        client.read().await;
+    })
+    .await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    let mut client = Client::over(socket.connect(gateway.http).await.unwrap());
+    gateway.drain.begin();
+    client.send("GET /x HTTP/1.1\r\nHost: a.example\r\n\r\n").await;
+    gateway.close();
+    // For the gateway the response is complete as soon as the kernel has it.
+    gateway.lines(1).await;
+    assert!(!gateway.drain.ended(Duration::from_millis(200)).await, "the client has not got it");
+    let head = client.head().await;
+    assert_eq!(head.status, 200);
+    client.exactly(LARGE).await;
+    assert!(gateway.drain.ended(PATIENCE).await);
+}
+
+/// More than the client's buffer takes, and less than ours.
+const LARGE: usize = 200_000;
+
+#[tokio::test]
+async fn a_request_that_nobody_wanted_any_more_held_up_the_end() {
+    let backend = Backend::scripted(|_, stream| async move {
+        let mut client = Client::over(stream);
+        client.until("\r\n\r\n").await;
+        client.send("HTTP/1.1 413 No\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno").await;
+        client.read().await;
+    })
+    .await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    let (mut client, _connection) = super::http2::plain(&gateway).await;
+    let request = http::Request::post("http://a.example/x").body(()).unwrap();
+    let (response, mut send) = client.send_request(request, false).unwrap();
+    send.send_data("x".into(), false).unwrap();
+    assert_eq!(response.await.unwrap().status(), 413);
+    let trickle = tokio::spawn(async move {
+        while send.send_data("x".into(), false).is_ok() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    });
+    gateway.drain.begin();
+    gateway.close();
+    assert!(gateway.drain.ended(PATIENCE).await);
+    trickle.abort();
+}
