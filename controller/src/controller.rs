@@ -1,6 +1,9 @@
 //! The control plane as a value: events in, deltas and problems out. Synchronous, and without any effect but
 //! on its own state; [`run()`](crate::run()) connects it to a source and a data plane.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use sluice_config::{Change, Delta, Generation, Problem, Report, Snapshot, Subject};
 
 use crate::options::Options;
@@ -35,6 +38,8 @@ pub struct Update {
     pub problems: ProblemChanges,
     /// What is needed of Secrets and ConfigMaps that was not, or is no more.
     pub references: References,
+    /// The names that are to be looked up, if they are others than before.
+    pub names: Option<BTreeSet<Arc<str>>>,
     /// What it cost.
     pub stats: Stats,
 }
@@ -117,7 +122,8 @@ impl Controller {
         for subject in delta.iter().flat_map(|delta| self.refusals.forget(delta)) {
             self.translation.find(Finder::Plane(subject), Vec::new());
         }
-        Update { delta, problems: self.take_problem_changes(), references, stats }
+        let names = self.translation.take_names();
+        Update { delta, problems: self.take_problem_changes(), references, names, stats }
     }
 
     /// What the source finds wrong now, in place of what it found before. To be told with the next update.

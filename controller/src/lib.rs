@@ -8,6 +8,7 @@
 pub mod check;
 pub mod controller;
 pub mod input;
+pub mod names;
 pub mod options;
 mod problem;
 mod refusals;
@@ -23,6 +24,7 @@ mod understood;
 pub use check::{CheckReport, check};
 pub use controller::{Controller, Stats, Update, Verdict};
 pub use input::Input;
+pub use names::Names;
 pub use options::Options;
 pub use problem::ProblemChanges;
 pub use run::{Observe, run};

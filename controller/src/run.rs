@@ -3,7 +3,8 @@
 //! Runs on a thread of its own, so that a large change keeps no request waiting. Whatever has piled up is
 //! taken together and applied once; nothing waits for a timer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sluice_config::{Delta, Report, Severity, Snapshot};
@@ -51,6 +52,11 @@ pub trait Observe {
     /// Something else is needed of Secrets and ConfigMaps than before: for the source.
     fn references(&mut self, changes: References) {
         let _ = changes;
+    }
+
+    /// These names, and no others, are to be looked up.
+    fn names(&mut self, names: BTreeSet<Arc<str>>) {
+        let _ = names;
     }
 
     /// The source cannot be reached at the start: what may be served in the meantime, if anything.
@@ -156,6 +162,9 @@ impl<A: FnMut(Delta) -> Report, O: Observe> Control<'_, A, O> {
         tell(&update.problems, self.observe);
         if update.references != References::default() {
             self.observe.references(update.references);
+        }
+        if let Some(names) = update.names {
+            self.observe.names(names);
         }
         let Some(delta) = update.delta else { return };
         let generation = delta.generation;

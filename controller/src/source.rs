@@ -6,10 +6,12 @@ pub mod kube;
 mod yaml;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sluice_config::Problem;
 
+use crate::names::Resolved;
 use crate::store::{Object, ObjectKey, Reference};
 
 /// One object is new, another, or gone.
@@ -21,6 +23,8 @@ pub enum Event {
     Delete(ObjectKey),
     /// Whether IngressClasses could be listed. A source reports when they could not.
     Classes(ClassAccess),
+    /// What is known of a name that is not the cluster's.
+    Resolved(Arc<str>, Resolved),
 }
 
 /// Whether a source could list IngressClasses. What it has listed once stays known, whatever becomes of the right.

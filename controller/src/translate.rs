@@ -22,6 +22,7 @@ mod certificate;
 mod claim;
 mod class;
 mod endpoints;
+mod external_auth;
 mod facts;
 mod flags;
 mod graph;
@@ -32,11 +33,12 @@ mod review;
 pub mod selector;
 pub mod setting;
 mod stages;
+mod template;
 pub mod tuning;
 pub mod value;
 mod view;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use sluice_config::{
@@ -108,6 +110,9 @@ pub struct Translation {
     flags: flags::Output,
     hosts: ByKey<HostNode>,
     endpoints: ByKey<Arc<EndpointSet>>,
+    /// How many endpoint sets need a name to be looked up.
+    names: BTreeMap<Arc<str>, u32>,
+    names_changed: bool,
     ledger: Ledger,
     book: Book,
 }
@@ -177,6 +182,7 @@ impl Translation {
             class_access: ClassAccess::Listed,
             certificates: HashMap::new(),
             resources: HashMap::new(),
+            names: HashMap::new(),
         };
         let view = View::new(&store, &values, &options);
         let flags = flags::compute(&view, &values.global);
@@ -197,6 +203,8 @@ impl Translation {
             named_resources: HashMap::new(),
             hosts: ByKey::default(),
             endpoints: ByKey::default(),
+            names: BTreeMap::new(),
+            names_changed: false,
             ledger: Ledger::default(),
             book: Book::default(),
         }
@@ -213,6 +221,13 @@ impl Translation {
                 Event::Delete(key) => {
                     let old = self.store.delete(&key);
                     (key, old, None)
+                }
+                Event::Resolved(name, resolved) => {
+                    if self.names.contains_key(&name) && self.values.names.get(&name) != Some(&resolved) {
+                        self.stale(&Key::Name(name.clone()));
+                        self.values.names.insert(name, resolved);
+                    }
+                    continue;
                 }
                 Event::Classes(access) => {
                     if std::mem::replace(&mut self.values.class_access, access) != access {
@@ -356,6 +371,11 @@ impl Translation {
     /// Whether a ConfigMap that may not have been read yet can say where to listen.
     pub(crate) fn may_move_listeners(&self) -> bool {
         self.options.configmap.is_some()
+    }
+
+    /// The names that are to be looked up, if they are others than when this was last asked.
+    pub fn take_names(&mut self) -> Option<BTreeSet<Arc<str>>> {
+        std::mem::take(&mut self.names_changed).then(|| self.names.keys().cloned().collect())
     }
 
     /// Everything as it is now, but for completeness.

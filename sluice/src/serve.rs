@@ -1,6 +1,6 @@
 //! `sluice serve`: starts both planes, connects them, and shuts them down on SIGTERM or SIGINT.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread;
@@ -11,7 +11,7 @@ use sluice_config::{BindResult, Delta, Report, Snapshot};
 use sluice_controller::input::{self, Input};
 use sluice_controller::run::Applied;
 use sluice_controller::source::References;
-use sluice_controller::{Controller, Observe, ProblemChanges};
+use sluice_controller::{Controller, Names, Observe, ProblemChanges};
 use sluice_gateway::admin;
 use sluice_gateway::data_plane::DataPlane;
 use sluice_gateway::state::State;
@@ -49,6 +49,7 @@ async fn run(flags: &ServeFlags) -> Result<()> {
     let telemetry = Arc::new(Telemetry::new(metrics(flags), log)?);
     let (inputs, received) = input::channel();
     let further_inputs = inputs.downgrade();
+    let names_inputs = inputs.downgrade();
     let (source, options) = Source::start(flags, inputs).await?;
     if let Some(contact) = source.contact() {
         telemetry.watch_source(contact);
@@ -66,7 +67,8 @@ async fn run(flags: &ServeFlags) -> Result<()> {
     let feedback = source.feedback(flags);
     let snapshot = source.snapshots(&feedback, vitals.token("the thread that writes --snapshot-file"))?;
     let for_control = plane.clone();
-    let observer = Observer { state: plane.state().clone(), feedback };
+    let names = Names::start(names_inputs).context("cannot start the thread that looks names up")?;
+    let observer = Observer { state: plane.state().clone(), feedback, names };
     let token = vitals.token("the thread of the control plane");
     let (over, control_over) = oneshot::channel::<()>();
     thread::Builder::new().name("control".into()).spawn(move || {
@@ -200,6 +202,7 @@ fn log(report: &Report) {
 struct Observer {
     state: Arc<State>,
     feedback: Feedback,
+    names: Names,
 }
 
 impl Observe for Observer {
@@ -217,6 +220,10 @@ impl Observe for Observer {
     fn skipped(&mut self, kinds: &BTreeMap<String, usize>) {
         let kinds = kinds.iter().map(|(kind, count)| (&**kind, *count as u64));
         self.state.telemetry.skipped_objects(kinds);
+    }
+
+    fn names(&mut self, names: BTreeSet<Arc<str>>) {
+        self.names.want(names);
     }
 
     fn references(&mut self, changes: References) {

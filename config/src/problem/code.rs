@@ -109,6 +109,7 @@ codes! {
     CertificateInvalid: OwnFault = "A TLS Secret holds no certificate and key that can be used.";
     CertificateMismatch: OwnFault = "The certificate is not valid for the host.";
     HostWithoutCertificate: OwnFault = "No entry of spec.tls is for the host.";
+    NameNotResolved: MissingReference = "The name of a service outside of the cluster cannot be resolved.";
     AddressInvalid: OwnFault = "An endpoint's address is no IP address.";
     AddressTypeNotServed: NotServed = "An EndpointSlice has addresses of a type that is not served.";
     HostRefused: DataPlane = "The data plane cannot serve a host as it was told; every path of it answers 503.";

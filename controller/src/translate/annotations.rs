@@ -15,7 +15,8 @@ mod buffering;
 mod canary;
 mod cors;
 mod endpoints;
-mod errors;
+pub(crate) mod errors;
+mod external_auth;
 mod hosts;
 mod https_redirect;
 mod limits;
@@ -41,9 +42,11 @@ use sluice_config::{
 use super::setting::{self, Fault, Lack, NotYet, OnInvalid, Risk, Setting, Support};
 use crate::problem::{because, error, warning};
 use crate::store::Ingress;
+use crate::translate::external_auth::AuthSettings;
 
 pub use affinity::Affinity;
 pub use basic_auth::Auth;
+pub use errors::Errors;
 pub(crate) use rewrite::compile;
 pub use rewrite::{RewriteFault, Rewriting};
 
@@ -66,12 +69,19 @@ pub struct Settings {
     pub auth: Auth,
     /// Request bodies.
     pub bodies: Bodies,
+    /// Authorisation by another service.
+    pub external_auth: AuthSettings,
+    /// Whether the service for all rules is asked.
+    pub global_auth: bool,
+    /// Answers in place of errors.
+    pub errors: Errors,
 }
 
 impl Settings {
     /// The resources without which the routes cannot be served, each with the annotation that names it.
     pub fn needs(&self) -> impl Iterator<Item = (ResourceKey, &'static str)> {
-        self.auth.needs().into_iter()
+        let fields = self.external_auth.resource().map(|key| (key, external_auth::SET_HEADERS));
+        self.auth.needs().into_iter().chain(fields)
     }
 
     /// What annotations lack that mean something together only.
@@ -91,6 +101,9 @@ impl Default for Settings {
             auth: Auth::default(),
             rewriting: Rewriting::default(),
             bodies: Bodies::default(),
+            external_auth: AuthSettings::default(),
+            global_auth: true,
+            errors: Errors::default(),
         }
     }
 }
@@ -107,6 +120,7 @@ pub static FAMILIES: &[&[Setting<Settings>]] = &[
     cors::SETTINGS,
     endpoints::SETTINGS,
     errors::SETTINGS,
+    external_auth::SETTINGS,
     hosts::SETTINGS,
     https_redirect::SETTINGS,
     limits::SETTINGS,

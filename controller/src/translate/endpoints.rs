@@ -2,18 +2,22 @@
 //! goes costs this one node, however many Ingresses share the Service.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use sluice_config::{Code, Endpoint, EndpointSet, EndpointSetKey, NamespacedName, ObjectRef, Problem};
 
 use super::view::View;
-use crate::problem::error;
+use crate::names::Resolved;
+use crate::problem::{error, warning};
 use crate::store::{AddressType, EndpointSlice, SliceEndpoint};
 
 /// Computes the node. Endpoints that are ready count; if there is none, those that are being ended but still
 /// serve (KEP-1669). An address that stands in several slices counts once.
 pub(crate) fn compute(view: &View<'_>, key: &EndpointSetKey) -> (Arc<EndpointSet>, Vec<Problem>) {
+    if key.namespace.is_empty() {
+        return of_name(view, key);
+    }
     let service = NamespacedName { namespace: key.namespace.clone(), name: key.service.clone() };
     let slices = view.slices_of(&service);
     let mut endpoints = gather(&slices, key, |endpoint| endpoint.ready);
@@ -23,6 +27,32 @@ pub(crate) fn compute(view: &View<'_>, key: &EndpointSetKey) -> (Arc<EndpointSet
     let mut problems: Vec<Problem> = slices.iter().flat_map(|slice| refused(slice)).collect();
     problems.sort();
     let endpoints = endpoints.into_iter().map(|(address, zone)| Endpoint { address, zone }).collect();
+    (Arc::new(EndpointSet { key: key.clone(), endpoints }), problems)
+}
+
+/// The endpoints of what is no Service: an address, or the addresses of a name.
+fn of_name(view: &View<'_>, key: &EndpointSetKey) -> (Arc<EndpointSet>, Vec<Problem>) {
+    let (addresses, problems) = match key.service.parse() {
+        Ok(address) => (vec![address], Vec::new()),
+        Err(_) => match view.resolved(&key.service) {
+            Some(Resolved { addresses, fault: None }) => (addresses.clone(), Vec::new()),
+            Some(Resolved { addresses, fault: Some(fault) }) => {
+                let stays = match addresses.is_empty() {
+                    true => "requests that need it are answered with 500",
+                    false => "the addresses that it had stay in use",
+                };
+                let object = ObjectRef::new("Name", "", &key.service);
+                let message = format!("cannot be resolved: {fault}; {stays}");
+                let remedy = "correct the URL that has this host, or the DNS";
+                (addresses.clone(), vec![warning(Code::NameNotResolved, &object, "DNS", message, remedy)])
+            }
+            // Nobody has looked it up yet.
+            None => (Vec::new(), Vec::new()),
+        },
+    };
+    let port = key.port.parse().unwrap_or(0);
+    let endpoint = |address: IpAddr| Endpoint { address: SocketAddr::new(address, port), zone: None };
+    let endpoints = addresses.into_iter().map(endpoint).collect();
     (Arc::new(EndpointSet { key: key.clone(), endpoints }), problems)
 }
 

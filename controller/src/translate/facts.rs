@@ -7,13 +7,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use sluice_config::{
-    Balance, Code, Deny, HostKey, HostPattern, HttpsRedirect, Keyed, NamespacedName, ObjectRef, Policies,
-    Problem, ResourceKey, Rewrite, UpstreamProtocol,
+    Authorisation, Balance, Code, Deny, ErrorPages, HostKey, HostPattern, HttpsRedirect, Keyed,
+    NamespacedName, ObjectRef, Policies, Problem, ResourceKey, Rewrite, UpstreamProtocol,
 };
 
 use super::annotations::{self, Affinity, Gates, REJECTED, RewriteFault, Rewriting, Verdict};
 use super::claim::ClaimKind;
 use super::class::{self, Selection};
+use super::external_auth::AuthSettings;
 use super::host;
 use super::view::View;
 use crate::problem::{because, error, warning};
@@ -45,6 +46,10 @@ pub(crate) struct Facts {
     has_default_backend: bool,
     policies: Arc<Policies>,
     affinity: Option<Box<Affinity>>,
+    /// Who says which requests get in.
+    pub(crate) external_auth: Option<Box<AuthSettings>>,
+    /// The Service that answers in place of errors.
+    pub(crate) error_backend: Option<Box<str>>,
     /// Resources without which its routes are closed, each with the field that names it.
     needs: Box<[(ResourceKey, Box<str>)]>,
 }
@@ -103,9 +108,21 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> Output {
         affinity: settings.affinity.for_path("/"),
         basic_auth: settings.auth.basic(),
         bodies: settings.bodies,
-        ..Policies::default()
+        authorisation: match settings.global_auth {
+            true => Authorisation::Global,
+            false => Authorisation::Off,
+        },
+        error_pages: ErrorPages {
+            statuses: settings.errors.statuses,
+            keeps_responses: settings.errors.keeps_responses,
+            // Its Service is looked up where hosts are made.
+            backend: None,
+        },
+        // It differs from path to path.
+        rewrite: None,
     };
     let policies = Arc::new(policies);
+    let external_auth = settings.external_auth.url.is_some().then(|| Box::new(settings.external_auth));
     let affinity = settings.affinity.depends_on_path().then(|| Box::new(settings.affinity));
     let facts = Facts {
         ingress: ingress.clone(),
@@ -120,6 +137,8 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> Output {
         has_default_backend,
         policies,
         affinity,
+        external_auth,
+        error_backend: settings.errors.backend,
         needs,
     };
     problems.extend(facts.without_session_path(&object, prefix));

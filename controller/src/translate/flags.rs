@@ -51,6 +51,7 @@ pub(crate) fn compute(view: &View<'_>, global: &Global) -> Output {
     if let Some(name) = &view.options.default_backend_service {
         default_backend(view, name, &mut tuning, &mut uses, &mut problems);
     }
+    tuning.global_auth = global.global_auth.policy(view, &mut uses, None).map(Arc::new);
     let group = Arc::new(group(view.options, &global.addresses));
     Output { tuning: Arc::new(tuning), group, uses, problems }
 }

@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 
 use hashbrown::HashTable;
 use sluice_config::{EndpointSetKey, HostKey, NamespacedName, ResourceKey};
@@ -38,6 +39,8 @@ pub(crate) enum Key {
     Certificate(NamespacedName),
     /// Whether a resource can be used, and if not, why.
     Resource(ResourceKey),
+    /// The addresses of a name.
+    Name(Arc<str>),
 }
 
 /// A node of the translation.

@@ -12,16 +12,17 @@ mod tls;
 use std::sync::{Arc, LazyLock};
 
 use sluice_config::{
-    Action, Backend, Code, Deny, GroupId, Host, HostKey, HostPattern, ListenerId, Match, ObjectRef, Origin,
-    PathMatch, Policies, Problem, Redirect, RedirectPath, Rule, WeightedBackend,
+    Action, Authorisation, Backend, Balance, Code, Deny, EndpointSetKey, GroupId, Host, HostKey, HostPattern,
+    ListenerId, Match, ObjectRef, Origin, PathMatch, Policies, PoolKey, Problem, Redirect, RedirectPath,
+    Rule, ServiceRef, UpstreamProtocol, WeightedBackend,
 };
 
-use super::annotations::{REJECTED, UNABLE};
-use super::backend::{Reference, Uses};
+use super::annotations::{self, REJECTED, UNABLE};
+use super::backend::{self, Reference, Uses};
 use super::claim::ClaimKind;
 use super::facts::Facts;
 use super::view::View;
-use crate::problem::{because, error};
+use crate::problem::{because, error, warning};
 use crate::store::{IngressPath, PathType};
 use paths::{Place, Table};
 
@@ -186,7 +187,7 @@ impl Builder<'_, '_> {
             None if facts.closed().is_some() => facts.policies(&path.path),
             None => {
                 let policies = self.open_path(&object, &field(), facts, &path.path, asks);
-                self.guarded(facts, policies)
+                self.guarded(pattern, facts, policies)
             }
         };
         let origin = origin(facts, rule, index, text);
@@ -254,7 +255,7 @@ impl Builder<'_, '_> {
 
     /// The policies of a rule of an Ingress. Where a Secret or ConfigMap that they need cannot be used, the rule is
     /// closed until it can.
-    fn guarded(&mut self, facts: &Facts, policies: Arc<Policies>) -> Arc<Policies> {
+    fn guarded(&mut self, pattern: &HostPattern, facts: &Facts, policies: Arc<Policies>) -> Arc<Policies> {
         if policies.deny.is_some() {
             return policies;
         }
@@ -273,9 +274,80 @@ impl Builder<'_, '_> {
                 self.problems.push(problem);
             }
         }
-        match deny {
-            Some(deny) => Arc::new(Policies { deny: Some(deny), ..(*policies).clone() }),
-            None => policies,
+        if facts.external_auth.is_none() && facts.error_backend.is_none() {
+            return match deny {
+                Some(deny) => Arc::new(Policies { deny: Some(deny), ..(*policies).clone() }),
+                None => policies,
+            };
+        }
+        let mut policies = Policies { deny, ..(*policies).clone() };
+        if let Some(auth) = &facts.external_auth {
+            let host = match pattern {
+                HostPattern::Exact(name) => Some(name.as_str()),
+                _ => None,
+            };
+            match auth.policy(self.view, &mut self.uses, host) {
+                Some(auth) => policies.authorisation = Authorisation::Own(Arc::new(auth)),
+                None => policies.deny = policies.deny.or(Some(self.without_host(facts, pattern))),
+            }
+        }
+        policies.error_pages.backend = self.error_backend(facts);
+        Arc::new(policies)
+    }
+
+    /// A service that is asked where the request was meant to go has no address on a host that stands for many.
+    fn without_host(&mut self, facts: &Facts, pattern: &HostPattern) -> Deny {
+        let object = object_ref(facts);
+        let field = annotations::field(&self.view.options.annotations_prefix, "auth-url");
+        let reason = format!("has $host as its host, which is not one name on host {pattern}");
+        self.add(error(
+            Code::AnnotationInvalid,
+            &object,
+            field.clone(),
+            format!("{reason}; the routes of this Ingress on that host answer 503"),
+            "name the host of the authorisation service",
+        ));
+        Deny { status: 503, reason: because(&object, &field, &reason) }
+    }
+
+    /// The pool of `default-backend`. Without it the program's default backend stands in, as in ingress-nginx.
+    fn error_backend(&mut self, facts: &Facts) -> Option<(PoolKey, ServiceRef)> {
+        let name = facts.in_namespace(facts.error_backend.as_deref()?);
+        let service = self.view.service(&name);
+        let port = service.filter(|service| service.external_name.is_none()).and_then(|s| s.ports.first());
+        let (Some(service), Some(port)) = (service, port) else {
+            let (code, what) = match service {
+                None => (Code::ServiceNotFound, "does not exist"),
+                Some(_) => (Code::ServicePortNotFound, "has no TCP port, or is of type ExternalName"),
+            };
+            let field = annotations::field(&self.view.options.annotations_prefix, "default-backend");
+            self.add(warning(
+                code,
+                &object_ref(facts),
+                field,
+                format!("Service {name} {what}; the program's default backend is used in its place"),
+                "create the Service with a TCP port, or name another one of the same namespace",
+            ));
+            return None;
+        };
+        let key = EndpointSetKey {
+            namespace: service.name.namespace.clone(),
+            service: service.name.name.clone(),
+            port: port.name.clone(),
+        };
+        let shown = ServiceRef {
+            namespace: key.namespace.clone(),
+            name: key.service.clone(),
+            port: port.number.to_string().into(),
+        };
+        let pool = backend::pool(key, UpstreamProtocol::Http, Balance::RoundRobin);
+        Some((self.uses.pool(pool), shown))
+    }
+
+    /// Adds a problem once, however many rules have it.
+    fn add(&mut self, problem: Problem) {
+        if !self.problems.contains(&problem) {
+            self.problems.push(problem);
         }
     }
 
@@ -320,7 +392,7 @@ impl Builder<'_, '_> {
                 true => facts.catch_all_policies(),
                 false => policies_of_rest(facts, pattern),
             };
-            let policies = self.guarded(facts, policies);
+            let policies = self.guarded(pattern, facts, policies);
             found = Some((rest_rule(forward(backend), policies, facts), facts));
         }
         if let Some((rule, _)) = found {
@@ -333,7 +405,7 @@ impl Builder<'_, '_> {
             HostPattern::Any => first.catch_all_policies(),
             _ => policies_of_rest(first, pattern),
         };
-        let policies = self.guarded(first, policies);
+        let policies = self.guarded(pattern, first, policies);
         Some(rest_rule(forward(Backend::Default), policies, first))
     }
 }

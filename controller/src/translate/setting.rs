@@ -28,6 +28,8 @@ pub struct Setting<S: 'static> {
     pub whole_host: bool,
     /// The kind of the object that it names. Its setter gets `namespace/name`, and only where the Ingress may name it.
     pub refers: Option<Kind>,
+    /// It keeps requests out, so that a value that cannot be used closes what it would have protected.
+    pub protects: bool,
     /// How much it lets its author do.
     pub risk: Risk,
     /// What Sluice makes of it.
@@ -153,6 +155,7 @@ impl<S> Setting<S> {
             scope: Scope::Global,
             whole_host: false,
             refers: None,
+            protects: false,
             risk: Risk::Low,
             support,
             on_invalid: OnInvalid::Reject,
@@ -210,6 +213,12 @@ impl<S> Setting<S> {
     /// Holds for all routes of the hosts of its Ingress, whoever they belong to.
     pub const fn for_whole_host(mut self) -> Self {
         self.whole_host = true;
+        self
+    }
+
+    /// Keeps requests out.
+    pub const fn protects(mut self) -> Self {
+        self.protects = true;
         self
     }
 

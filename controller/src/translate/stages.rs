@@ -4,7 +4,9 @@ use std::collections::hash_map::Entry;
 use std::mem::take;
 use std::sync::Arc;
 
-use sluice_config::{Change, Delta, HostKey, NamespacedName, ResourceKey};
+use std::net::IpAddr;
+
+use sluice_config::{Change, Delta, EndpointSetKey, HostKey, NamespacedName, ResourceKey};
 
 use super::claim::Claim;
 use super::graph::{Key, Node};
@@ -252,6 +254,7 @@ impl Translation {
             if let Some(old) = self.endpoints.remove(&key) {
                 self.ledger.set_changes(&key, Some(old));
                 self.forget(Node::Endpoints(key.clone()));
+                self.unname(&key);
             }
             self.dirty.endpoints.remove(&key);
         }
@@ -263,8 +266,35 @@ impl Translation {
             stats.endpoints += 1;
             let old = self.endpoints.get(&key);
             if old.is_none_or(|old| **old != *new) {
+                let is_new = old.is_none();
                 self.ledger.set_changes(&key, old.cloned());
                 self.endpoints.insert(new);
+                if is_new {
+                    self.name(&key);
+                }
+            }
+        }
+    }
+
+    /// What is of no Service and no address is of a name.
+    fn name(&mut self, key: &EndpointSetKey) {
+        if !key.namespace.is_empty() || key.service.parse::<IpAddr>().is_ok() {
+            return;
+        }
+        let count = self.names.entry(key.service.clone()).or_default();
+        *count += 1;
+        self.names_changed |= *count == 1;
+    }
+
+    fn unname(&mut self, key: &EndpointSetKey) {
+        if key.namespace.is_empty()
+            && let Some(count) = self.names.get_mut(&key.service)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.names.remove(&key.service);
+                self.values.names.remove(&key.service);
+                self.names_changed = true;
             }
         }
     }

@@ -30,6 +30,7 @@ use std::sync::{Arc, LazyLock};
 use sluice_config::{Code, Hsts, ObjectRef, Problem, Tuning};
 
 use super::annotations::Gates;
+use super::external_auth::AuthSettings;
 use super::setting::{self, Fault, NotYet, Setting, Support};
 use crate::problem::{error, warning};
 use crate::store::ConfigMap;
@@ -45,6 +46,7 @@ pub struct Settings {
     bind_addresses: Vec<IpAddr>,
     disable_ipv6: bool,
     gates: Gates,
+    global_auth: AuthSettings,
 }
 
 impl Default for Settings {
@@ -63,6 +65,7 @@ impl Default for Settings {
             bind_addresses: Vec::new(),
             disable_ipv6: false,
             gates: Gates::default(),
+            global_auth: AuthSettings::default(),
         }
     }
 }
@@ -103,6 +106,8 @@ pub struct Global {
     pub addresses: Vec<IpAddr>,
     /// What annotations may do.
     pub gates: Gates,
+    /// Who is asked for all rules.
+    pub global_auth: Box<AuthSettings>,
     /// Why every route is closed: a key that protects all of them is not implemented yet.
     pub closed: Option<Arc<str>>,
 }
@@ -148,7 +153,13 @@ impl Settings {
         if self.disable_ipv6 && addresses.iter().any(IpAddr::is_ipv4) {
             addresses.retain(IpAddr::is_ipv4);
         }
-        Global { tuning: self.tuning, addresses, gates: self.gates, closed }
+        Global {
+            tuning: self.tuning,
+            addresses,
+            gates: self.gates,
+            global_auth: Box::new(self.global_auth),
+            closed,
+        }
     }
 }
 
@@ -243,7 +254,7 @@ impl Reader {
             None if entry.default.is_empty() => "the default stays in force".to_owned(),
             None => format!("the default {:?} stays in force", entry.default),
         };
-        if let Support::NotYet(NotYet::Protects) = &entry.support {
+        if kept.is_none() && (entry.protects || matches!(entry.support, Support::NotYet(NotYet::Protects))) {
             let reason = format!("{} data[{}] cannot be read", self.object, entry.name);
             self.closed.get_or_insert(reason.into());
         }

@@ -14,6 +14,7 @@ use super::graph::Key;
 use super::resource;
 use super::review::Supposed;
 use super::tuning::Global;
+use crate::names::Resolved;
 use crate::options::Options;
 use crate::source::ClassAccess;
 use crate::store::{
@@ -35,6 +36,8 @@ pub(crate) struct Values {
     pub(crate) certificates: HashMap<NamespacedName, Outcome>,
     /// Resources that something names.
     pub(crate) resources: HashMap<ResourceKey, resource::Outcome>,
+    /// Names that somebody has looked up.
+    pub(crate) names: HashMap<Arc<str>, Resolved>,
 }
 
 /// A recording look at objects and values.
@@ -220,6 +223,11 @@ impl<'a> View<'a> {
         self.object(kind, name);
         let object = ObjectKey { kind, name: name.clone() };
         self.reads.borrow_mut().references.push(Reference { object, fields });
+    }
+
+    pub(crate) fn resolved(&self, name: &Arc<str>) -> Option<&'a Resolved> {
+        self.read(Key::Name(name.clone()));
+        self.values.names.get(name)
     }
 
     fn object(&self, kind: Kind, name: &NamespacedName) {

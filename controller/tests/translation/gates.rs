@@ -58,7 +58,7 @@ fn where_to_listen_waits_for_a_configmap_that_may_say_it() {
 fn a_key_that_protects_everything_and_is_not_implemented_closes_everything() {
     let mut world = world();
     world.put([ingress("shop", paths("shop.example", &["/"]))]);
-    world.put([config_map(json!({"global-auth-url": "http://auth"}))]);
+    world.put([config_map(json!({"global-auth-snippet": "deny all;"}))]);
     assert_eq!(world.rules("shop.example"), ["/ -> web:http (http,round-robin) denied 503"]);
     world.put([config_map(json!({}))]);
     assert_eq!(world.rules("shop.example"), ["/ -> web:http (http,round-robin)"]);

@@ -221,7 +221,7 @@ fn a_broken_ingress_harms_no_other() {
     assert_eq!(world.problems().len(), 6 + 3, "{:?}", world.texts());
     let denied = annotated(
         "a",
-        json!({"nginx.ingress.kubernetes.io/auth-url": "http://x"}),
+        json!({"nginx.ingress.kubernetes.io/whitelist-source-range": "10.0.0.0/8"}),
         paths("shop.example", &["/closed"]),
     );
     world.put([denied]);

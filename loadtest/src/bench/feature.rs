@@ -1,7 +1,7 @@
 //! What a dressed route costs: one feature each, configured alike in Sluice and in nginx, which is what people come from.
 //!
 //! Sluice gets the annotations and keys that an operator writes; nginx gets the directives that ingress-nginx makes of
-//! them, as far as its own modules go (no Lua). gRPC is held against HAProxy and Envoy too.
+//! them, as far as its own modules go (no Lua).
 
 /// A feature that a route uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,8 +16,6 @@ pub enum Feature {
     ExternalAuth,
     /// Each request goes to a second endpoint too.
     Mirror,
-    /// gRPC over h2c to the endpoint.
-    Grpc,
 }
 
 /// The fields that requests carry.
@@ -32,7 +30,7 @@ impl Feature {
         match self {
             Self::Rewrite => "/api/item",
             Self::Gzip => "/text",
-            Self::BasicAuth | Self::ExternalAuth | Self::Mirror | Self::Grpc => "/",
+            Self::BasicAuth | Self::ExternalAuth | Self::Mirror => "/",
         }
     }
 
@@ -42,7 +40,7 @@ impl Feature {
             Self::Gzip => &[("Accept-Encoding", "gzip")],
             // user:secret
             Self::BasicAuth => &[("Authorization", "Basic dXNlcjpzZWNyZXQ=")],
-            Self::Rewrite | Self::ExternalAuth | Self::Mirror | Self::Grpc => &[],
+            Self::Rewrite | Self::ExternalAuth | Self::Mirror => &[],
         }
     }
 
@@ -54,7 +52,6 @@ impl Feature {
             Self::BasicAuth => vec![("auth-type", "basic".into()), ("auth-secret", "users".into())],
             Self::ExternalAuth => vec![("auth-url", format!("http://{origin}/auth"))],
             Self::Mirror => vec![("mirror-target", format!("http://{origin}$request_uri"))],
-            Self::Grpc => vec![("backend-protocol", "GRPC".into())],
         }
     }
 
@@ -99,7 +96,6 @@ impl Feature {
                 "location = /_mirror {{ internal; proxy_pass http://origin$request_uri; }}\n    \
                  location / {{ mirror /_mirror; {PASS} }}"
             ),
-            Self::Grpc => "location / { grpc_pass grpc://origin; }".to_owned(),
         }
     }
 }

@@ -64,7 +64,7 @@ impl Watched {
                 Event::Delete(key) => {
                     assert!(self.objects.remove(&key.to_string()).is_some(), "only what is there goes");
                 }
-                Event::Classes(_) => {}
+                Event::Classes(_) | Event::Resolved(..) => {}
             }
         }
         if let Some(problems) = &batch.problems {

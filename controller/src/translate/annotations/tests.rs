@@ -177,7 +177,7 @@ fn invalid_values_never_open() {
 fn known_annotations_that_are_not_implemented_fail_closed() {
     for (name, value) in [
         ("whitelist-source-range", "10.0.0.0/8"),
-        ("auth-url", "http://auth"),
+        ("auth-tls-match-cn", "CN=x"),
         ("limit-rps", "5"),
         ("auth-tls-secret", "default/ca"),
         ("upstream-vhost", "b.example"),
@@ -232,7 +232,7 @@ fn the_newer_name_wins_over_its_alias() {
 #[test]
 fn how_to_fix_a_protection_that_is_not_served_never_opens_the_route() {
     for (name, value) in
-        [("whitelist-source-range", "10.0.0.0/8"), ("auth-url", "http://auth"), ("limit-rps", "5")]
+        [("whitelist-source-range", "10.0.0.0/8"), ("auth-tls-match-cn", "CN=x"), ("limit-rps", "5")]
     {
         let parsed = read(&[(name, value)]);
         let remedy = &parsed.problems[0].remedy;
@@ -242,7 +242,7 @@ fn how_to_fix_a_protection_that_is_not_served_never_opens_the_route() {
         );
     }
     let strict = Gates { risk: Risk::Low, ..Gates::default() };
-    let parsed = parse(&ingress(&[("auth-url", "http://auth")]), "p", true, &strict);
+    let parsed = parse(&ingress(&[("auth-tls-match-cn", "CN=x")]), "p", true, &strict);
     assert!(parsed.problems[0].remedy.starts_with("leave it until"), "{}", parsed.problems[0]);
 }
 

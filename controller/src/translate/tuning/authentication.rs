@@ -1,66 +1,79 @@
-//! Authorisation by an external service, everywhere.
+//! Authorisation by another service, for all rules.
 
 use super::Settings;
-use crate::translate::setting::{NotYet, Setting};
-use crate::translate::value::Value;
+use crate::translate::setting::{Fault, NotYet, Setting};
+use crate::translate::value::{self, Value};
 
 pub(super) static SETTINGS: &[Setting<Settings>] = &[
-    Setting::not_yet(
+    Setting::served(
         "global-auth-url",
         Value::Text,
         "",
-        NotYet::Protects,
-        "External authorisation for all routes.",
-    ),
-    Setting::not_yet(
+        "Service that is asked before a request of any rule passes, as auth-url has it, but without $host as its host.",
+        |text, settings: &mut Settings| {
+            settings.global_auth.set_url(text)?;
+            match settings.global_auth.url.as_ref().is_some_and(|url| url.needs_host()) {
+                true => Err(Fault::Invalid("must name the host of the service: $host is another for each rule".into())),
+                false => Ok(()),
+            }
+        },
+    )
+    .protects(),
+    Setting::served(
         "global-auth-method",
         Value::Text,
         "",
-        NotYet::Harmless,
-        "Method of requests to the authorisation service.",
+        "Method of its questions.",
+        |text, settings: &mut Settings| settings.global_auth.set_method(text),
     ),
-    Setting::not_yet("global-auth-signin", Value::Text, "", NotYet::Harmless, "URL to sign in at."),
-    Setting::not_yet(
+    Setting::served(
+        "global-auth-signin",
+        Value::Text,
+        "",
+        "Where a client is redirected (302) that it answers with 401.",
+        |text, settings: &mut Settings| settings.global_auth.set_sign_in(text),
+    ),
+    Setting::served(
         "global-auth-signin-redirect-param",
         Value::Text,
         "rd",
-        NotYet::Harmless,
         "Name of the parameter that carries the original URL.",
+        |text, settings: &mut Settings| settings.global_auth.set_redirect_param(text),
     ),
-    Setting::not_yet(
+    Setting::served(
         "global-auth-response-headers",
-        Value::Text,
+        Value::List,
         "",
-        NotYet::Harmless,
-        "Fields of its answer that go upstream.",
+        "Fields of its answer that go to endpoints, in place of the client's.",
+        |text, settings: &mut Settings| settings.global_auth.set_response_headers(text),
     ),
-    Setting::not_yet(
+    Setting::served(
         "global-auth-request-redirect",
         Value::Text,
         "",
-        NotYet::Harmless,
         "Value of X-Auth-Request-Redirect.",
+        |text, settings: &mut Settings| settings.global_auth.set_request_redirect(text),
     ),
-    Setting::not_yet(
+    Setting::served(
         "global-auth-cache-key",
         Value::Text,
         "",
-        NotYet::Harmless,
-        "Key under which its answers are kept.",
+        "Keep its word for requests of a rule with this key.",
+        |text, settings: &mut Settings| settings.global_auth.set_cache_key(text),
     ),
-    Setting::not_yet(
+    Setting::served(
         "global-auth-cache-duration",
-        Value::Text,
+        Value::List,
         "200 202 401 5m",
-        NotYet::Harmless,
-        "How long its answers are kept.",
+        "How long it is kept, by status.",
+        |text, settings: &mut Settings| settings.global_auth.set_cache_duration(text),
     ),
-    Setting::not_yet(
+    Setting::served(
         "global-auth-always-set-cookie",
         Value::Bool,
         "false",
-        NotYet::Harmless,
-        "Relay Set-Cookie of the authorisation service for every status.",
+        "Relay its Set-Cookie with every status of a response.",
+        |text, settings: &mut Settings| settings.global_auth.set_always_set_cookie(text),
     ),
     Setting::not_yet(
         "global-auth-snippet",
@@ -69,11 +82,14 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
         NotYet::Protects,
         "Raw text in the location of the authorisation.",
     ),
-    Setting::not_yet(
+    Setting::served(
         "no-auth-locations",
         Value::List,
         "/.well-known/acme-challenge",
-        NotYet::Harmless,
-        "Path prefixes without auth.",
+        "Rules whose path begins with one of these do not ask it.",
+        |text, settings: &mut Settings| {
+            settings.tuning.no_auth_locations = value::list(text).map(Into::into).collect();
+            Ok(())
+        },
     ),
 ];

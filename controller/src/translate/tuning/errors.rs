@@ -1,22 +1,29 @@
 //! Answers in place of the backend's own.
 
 use super::Settings;
-use crate::translate::setting::{NotYet, Setting};
-use crate::translate::value::Value;
+use crate::translate::annotations::errors::statuses;
+use crate::translate::setting::Setting;
+use crate::translate::value::{self, Value};
 
 pub(super) static SETTINGS: &[Setting<Settings>] = &[
-    Setting::not_yet(
+    Setting::served(
         "custom-http-errors",
         Value::List,
         "",
-        NotYet::ChangesAnswers,
-        "Statuses that the default backend answers in place of a backend.",
+        "Responses with these statuses, of endpoints and of our own, give way to what the default backend answers.",
+        |text, settings: &mut Settings| {
+            settings.tuning.custom_http_errors = statuses(text)?;
+            Ok(())
+        },
     ),
-    Setting::not_yet(
+    Setting::served(
         "disable-proxy-intercept-errors",
         Value::Bool,
         "false",
-        NotYet::Harmless,
-        "Never replace answers of backends.",
+        "Leave responses of endpoints as they are, although custom-http-errors names their status.",
+        |text, settings: &mut Settings| {
+            settings.tuning.keeps_error_responses = value::bool(text)?;
+            Ok(())
+        },
     ),
 ];

@@ -6,7 +6,6 @@ use std::time::Duration;
 use anyhow::Context;
 
 use super::Work;
-use crate::bench::origin::grpc::MESSAGE;
 use crate::bench::setup::{HOST, Setup};
 use crate::bench::tool;
 
@@ -22,8 +21,6 @@ pub struct H2load {
     pub connections: u32,
     /// Streams that are open at once on each.
     pub streams: u32,
-    /// A call of this method of gRPC in place of a GET.
-    pub grpc: Option<&'static str>,
 }
 
 impl H2load {
@@ -33,16 +30,10 @@ impl H2load {
     /// h2load is missing or fails.
     pub fn run(&self, setup: &Setup, duration: Duration) -> anyhow::Result<Work> {
         setup.folder.try_write("openssl.cnf", OPENSSL)?;
-        let mut command = Command::new(tool::find("h2load", "nghttp2-client")?);
-        if self.grpc.is_some() {
-            setup.folder.try_write("message", MESSAGE)?;
-            command.args(["-d", &setup.path("message"), "-H", "content-type: application/grpc"]);
-            command.args(["-H", "te: trailers"]);
-        }
-        let output = command
+        let output = Command::new(tool::find("h2load", "nghttp2-client")?)
             .args(["-t1", &format!("-c{}", self.connections), &format!("-m{}", self.streams)])
             .args(["-D", &duration.as_secs().max(1).to_string()])
-            .arg(format!("https://{HOST}:{}{}", setup.https.port(), self.grpc.unwrap_or("/")))
+            .arg(format!("https://{HOST}:{}/", setup.https.port()))
             .env("OPENSSL_CONF", setup.file("openssl.cnf"))
             .output()
             .context("cannot run h2load")?;

@@ -1,0 +1,173 @@
+//! Looks names up that configuration asks for and the cluster does not know: hosts of authorisation services.
+//!
+//! It does so beside the request path, on a thread of its own, with the system's resolver: that honours what the Pod says
+//! about DNS, as every other program in it does, which a resolver of our own would have to learn. It does not tell how
+//! long an answer holds, so that each name is looked up again every few seconds. A name that cannot be looked up for a
+//! while keeps the addresses that it had.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::net::lookup_host;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::{interval, timeout};
+
+use crate::input::Input;
+use crate::source::{Batch, Event, Progress};
+
+/// Between two looks at what is due.
+const TICK: Duration = Duration::from_secs(3);
+/// Ticks between two look-ups of a name that is known.
+const REFRESH: u32 = 5;
+/// How long one look-up may take.
+const LONGEST: Duration = Duration::from_secs(20);
+/// Look-ups at a time.
+const AT_A_TIME: usize = 8;
+/// Addresses of one name.
+const MOST: usize = 64;
+
+/// What is known of a name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Resolved {
+    /// Sorted, each once: those of the last good look-up.
+    pub addresses: Vec<IpAddr>,
+    /// Why the last look-up was not good.
+    pub fault: Option<Arc<str>>,
+}
+
+/// The thread that looks names up. It ends with this value.
+#[derive(Debug)]
+pub struct Names {
+    wanted: watch::Sender<BTreeSet<Arc<str>>>,
+}
+
+impl Names {
+    /// Starts it. What it finds goes to `inputs`.
+    ///
+    /// # Errors
+    /// There can be no such thread.
+    pub fn start(inputs: mpsc::WeakSender<Input>) -> io::Result<Self> {
+        let (wanted, wanting) = watch::channel(BTreeSet::new());
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .max_blocking_threads(AT_A_TIME)
+            .build()?;
+        thread::Builder::new().name("names".to_owned()).spawn(move || {
+            runtime.block_on(run(wanting, inputs));
+            // A look-up may hang for as long as the system's resolver likes.
+            runtime.shutdown_background();
+        })?;
+        Ok(Self { wanted })
+    }
+
+    /// From now on these are looked up, and no others.
+    pub fn want(&self, names: BTreeSet<Arc<str>>) {
+        self.wanted.send_replace(names);
+    }
+}
+
+/// What is kept of a name.
+#[derive(Debug, Default)]
+struct Kept {
+    resolved: Option<Resolved>,
+    /// A look-up is under way.
+    asked: bool,
+    /// Ticks until the next one.
+    left: u32,
+}
+
+async fn run(mut wanting: watch::Receiver<BTreeSet<Arc<str>>>, inputs: mpsc::WeakSender<Input>) {
+    let mut names: BTreeMap<Arc<str>, Kept> = BTreeMap::new();
+    let mut looks = JoinSet::new();
+    let mut ticks = interval(TICK);
+    loop {
+        tokio::select! {
+            changed = wanting.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+                let wanted = wanting.borrow_and_update().clone();
+                names.retain(|name, _| wanted.contains(name));
+                for name in wanted {
+                    names.entry(name).or_default();
+                }
+            }
+            _ = ticks.tick() => names.values_mut().for_each(|kept| kept.left = kept.left.saturating_sub(1)),
+            Some(done) = looks.join_next() => {
+                let Ok((name, found)): Result<(Arc<str>, Result<Vec<IpAddr>, String>), _> = done else { continue };
+                let Some(kept) = names.get_mut(&name) else { continue };
+                kept.asked = false;
+                let known = kept.resolved.clone().unwrap_or_default();
+                let (resolved, left) = match found {
+                    Ok(addresses) => (Resolved { addresses, fault: None }, REFRESH),
+                    Err(fault) => (Resolved { fault: Some(fault.into()), ..known }, 1),
+                };
+                kept.left = left;
+                if kept.resolved.as_ref() != Some(&resolved) {
+                    kept.resolved = Some(resolved.clone());
+                    let Some(inputs) = inputs.upgrade() else { return };
+                    let _ = inputs.send(Input::Batch(batch(name, resolved))).await;
+                }
+            }
+        }
+        for (name, kept) in names.iter_mut().filter(|(_, kept)| !kept.asked && kept.left == 0) {
+            kept.asked = true;
+            looks.spawn(look_up(name.clone()));
+        }
+    }
+}
+
+async fn look_up(name: Arc<str>) -> (Arc<str>, Result<Vec<IpAddr>, String>) {
+    let found = match timeout(LONGEST, lookup_host((&*name, 0))).await {
+        Err(_) => Err("the resolver does not answer".to_owned()),
+        Ok(Err(error)) => Err(error.to_string()),
+        Ok(Ok(found)) => {
+            let addresses: BTreeSet<IpAddr> = found.map(|address| address.ip().to_canonical()).collect();
+            match addresses.is_empty() {
+                true => Err("it has no addresses".to_owned()),
+                false => Ok(addresses.into_iter().take(MOST).collect()),
+            }
+        }
+    };
+    (name, found)
+}
+
+fn batch(name: Arc<str>, resolved: Resolved) -> Batch {
+    Batch {
+        events: vec![Event::Resolved(name, resolved)],
+        problems: None,
+        skipped: None,
+        progress: Progress::Reading,
+        received_at: Instant::now(),
+        parsing: Duration::ZERO,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_name_is_looked_up_when_it_is_wanted_and_one_that_is_none_is_told_so() {
+        let (inputs, mut received) = mpsc::channel(8);
+        let names = Names::start(inputs.downgrade()).unwrap();
+        names.want(BTreeSet::from(["localhost".into(), "a..b".into()]));
+        let mut seen = BTreeMap::new();
+        while seen.len() < 2 {
+            let Some(Input::Batch(batch)) = received.recv().await else { panic!("it ended") };
+            for event in batch.events {
+                let Event::Resolved(name, resolved) = event else { panic!("{event:?}") };
+                seen.insert(name, resolved);
+            }
+        }
+        let local = &seen["localhost"];
+        assert!(local.fault.is_none() && local.addresses.iter().all(IpAddr::is_loopback), "{local:?}");
+        let none = &seen["a..b"];
+        assert!(none.fault.is_some() && none.addresses.is_empty(), "{none:?}");
+    }
+}

@@ -1,0 +1,100 @@
+//! Reads texts with nginx's variables in them, once, at the edge.
+
+use sluice_config::{Piece, Template, Variable};
+
+/// Reads a template. The error completes "the value ...".
+pub(crate) fn parse(text: &str) -> Result<Template, String> {
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('$') {
+        if at > 0 {
+            pieces.push(Piece::Text(rest[..at].into()));
+        }
+        let after = &rest[at + 1..];
+        let (name, left) = match after.strip_prefix('{') {
+            Some(braced) => braced.split_once('}').ok_or("has a ${ without its }")?,
+            None => {
+                let end = after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(after.len());
+                after.split_at(end)
+            }
+        };
+        if name.is_empty() {
+            return Err("has a $ without the name of a variable behind it".to_owned());
+        }
+        let variable = variable(name);
+        pieces.push(Piece::Variable(variable.ok_or_else(|| format!("has ${name}, which is not served"))?));
+        rest = left;
+    }
+    if !rest.is_empty() {
+        pieces.push(Piece::Text(rest.into()));
+    }
+    Ok(Template { pieces })
+}
+
+/// Reads a template for a header field.
+pub(crate) fn parse_field(text: &str) -> Result<Template, String> {
+    match text.chars().any(char::is_control) {
+        true => Err("must be text without control characters".to_owned()),
+        false => parse(text),
+    }
+}
+
+fn variable(name: &str) -> Option<Variable> {
+    let named = |prefix: &str| name.strip_prefix(prefix).filter(|rest| !rest.is_empty());
+    Some(match name {
+        "host" => Variable::Host,
+        "http_host" | "best_http_host" => Variable::HttpHost,
+        "scheme" => Variable::Scheme,
+        "pass_access_scheme" => Variable::AccessScheme,
+        "request_uri" => Variable::RequestUri,
+        "escaped_request_uri" => Variable::EscapedRequestUri,
+        "uri" | "document_uri" => Variable::Uri,
+        "args" | "query_string" => Variable::Args,
+        "is_args" => Variable::IsArgs,
+        "request_method" => Variable::Method,
+        "server_protocol" => Variable::Protocol,
+        "remote_addr" | "the_real_ip" => Variable::ClientAddress,
+        "server_port" | "pass_server_port" | "pass_port" => Variable::ServerPort,
+        "req_id" | "request_id" => Variable::RequestId,
+        "namespace" => Variable::Namespace,
+        "ingress_name" => Variable::IngressName,
+        "service_name" => Variable::ServiceName,
+        "service_port" => Variable::ServicePort,
+        "location_path" => Variable::LocationPath,
+        _ => {
+            let field = |rest: &str| Variable::Field(rest.replace('_', "-").into());
+            let cookie = |rest: &str| Variable::Cookie(rest.into());
+            let argument = |rest: &str| Variable::Argument(rest.into());
+            return named("http_")
+                .map(field)
+                .or_else(|| named("cookie_").map(cookie))
+                .or_else(|| named("arg_").map(argument));
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_told_from_text() {
+        let text = |text: &str| Piece::Text(text.into());
+        assert_eq!(
+            parse("a$host-${arg_x}b$http_x_user").unwrap().pieces,
+            [
+                text("a"),
+                Piece::Variable(Variable::Host),
+                text("-"),
+                Piece::Variable(Variable::Argument("x".into())),
+                text("b"),
+                Piece::Variable(Variable::Field("x-user".into())),
+            ]
+        );
+        assert_eq!(parse("plain").unwrap().pieces, [text("plain")]);
+        for bad in ["$", "a$-", "${host", "$nothing", "$http_", "${}"] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+        assert!(parse_field("a\r\nb").is_err());
+    }
+}

@@ -1,0 +1,206 @@
+//! Errors that somebody else words (`custom-http-errors`, `default-backend`, `disable-proxy-intercept-errors`).
+
+use crate::harness::h2::{self, run};
+use crate::harness::manifest::service_with;
+use crate::harness::{
+    Backend, Connection, Folder, Gateway, Ingress, Reply, TestCertificate, await_until, config_map, get,
+    service,
+};
+
+const HOST: &str = "shop.example";
+const CONFIG: &str = "ingress-nginx/controller";
+
+/// A Service that answers with the status that the path names.
+fn shop() -> Backend {
+    Backend::with("shop", |request| {
+        let status = request.start.split(['/', '?', ' ']).find_map(|part| part.parse().ok());
+        match status {
+            Some(401) => Reply::Answer(
+                401,
+                vec![("WWW-Authenticate".to_owned(), "Basic realm=\"shop\"".to_owned())],
+                "a secret stack trace".to_owned(),
+            ),
+            Some(status) => Reply::Answer(status, Vec::new(), "a secret stack trace".to_owned()),
+            None => Reply::Echo,
+        }
+    })
+}
+
+/// An error backend that says with which code it was asked, and by whose name.
+fn errors(name: &'static str) -> Backend {
+    Backend::with(name, move |request| {
+        let code = request.header("x-code").unwrap_or("none").to_owned();
+        let fields = vec![("X-Page-Of".to_owned(), name.to_owned()), ("X-Seen".to_owned(), code.clone())];
+        Reply::Answer(code.parse().unwrap_or(404), fields, format!("page {code}"))
+    })
+}
+
+fn ingress() -> Ingress {
+    Ingress::new("shop").path(HOST, "/", "shop")
+}
+
+fn start(ingress: &Ingress, shop: &Backend, program: Option<&Backend>) -> (Folder, Gateway) {
+    let folder = Folder::with(service_with("shop", &[shop]));
+    folder.write("ingress.yaml", ingress.text());
+    let mut flags = vec!["--configmap", CONFIG];
+    if let Some(program) = program {
+        folder.write("program.yaml", service_with("program", &[program]));
+        flags.extend(["--default-backend-service", "default/program"]);
+    }
+    let gateway = Gateway::with(&folder, &flags);
+    (folder, gateway)
+}
+
+#[test]
+fn the_error_backend_is_told_what_happened_and_words_it() {
+    let (shop, program) = (shop(), errors("program"));
+    let (_folder, gateway) =
+        start(&ingress().annotation("custom-http-errors", "404,503"), &shop, Some(&program));
+    let mut connection = Connection::plain(gateway.http);
+    let fields = [("Accept", "text/html"), ("Content-Type", "text/plain")];
+    let response = connection.request("POST", HOST, "/404?x=1", &fields, "hello");
+    assert_eq!((response.status, response.text()), (404, "page 404".to_owned()));
+    assert_eq!(response.header("x-page-of"), Some("program"));
+    let asked = &program.seen()[0];
+    assert_eq!(asked.start, "GET / HTTP/1.1");
+    for (name, value) in [
+        ("Host", HOST),
+        ("X-Code", "404"),
+        ("X-Format", "text/html"),
+        ("X-Original-URI", "/404?x=1"),
+        ("X-Namespace", "default"),
+        ("X-Ingress-Name", "shop"),
+        ("X-Service-Name", "shop"),
+        ("X-Service-Port", "80"),
+        ("X-Forwarded-For", "127.0.0.1"),
+    ] {
+        assert_eq!(asked.header(name), Some(value), "{name}");
+    }
+    let of_request = shop.seen()[0].header("x-request-id").unwrap().to_owned();
+    assert_eq!(asked.header("x-request-id"), Some(&*of_request));
+    assert_eq!(connection.request("GET", HOST, "/500", &[], "").text(), "a secret stack trace");
+    assert_eq!(connection.request("HEAD", HOST, "/404", &[], "").status, 404);
+    assert_eq!(connection.request("GET", HOST, "/", &[], "").status, 200, "the connection is good");
+}
+
+#[test]
+fn the_challenge_of_an_endpoint_stays() {
+    let (shop, program) = (shop(), errors("program"));
+    let (_folder, gateway) = start(&ingress().annotation("custom-http-errors", "401"), &shop, Some(&program));
+    let response = get(gateway.http, HOST, "/401");
+    assert_eq!((response.status, response.text()), (401, "page 401".to_owned()));
+    assert_eq!(response.header("www-authenticate"), Some("Basic realm=\"shop\""));
+}
+
+#[test]
+fn answers_of_our_own_are_worded_too_and_a_denial_stays_one() {
+    let (mut shop, program) = (shop(), errors("program"));
+    let auth = Backend::with("auth", |_| Reply::status(403));
+    let listed = || ingress().annotation("custom-http-errors", "403,502,503");
+    let (folder, gateway) = start(&listed(), &shop, Some(&program));
+    let denied = listed().annotation("auth-url", &format!("http://{}/", auth.address));
+    folder.write("ingress.yaml", denied.text());
+    await_until("denied", || get(gateway.http, HOST, "/").status == 403);
+    assert_eq!(get(gateway.http, HOST, "/").text(), "page 403");
+    let before = shop.requests();
+    get(gateway.http, HOST, "/");
+    assert_eq!(shop.requests(), before, "what is denied reaches nobody");
+    folder.write("ingress.yaml", listed().text());
+    await_until("open", || get(gateway.http, HOST, "/").status == 200);
+    shop.stop();
+    assert_eq!(get(gateway.http, HOST, "/").text(), "page 502");
+    folder.write("shop.yaml", service("shop"));
+    folder.remove("objects.yaml");
+    await_until("no endpoint", || get(gateway.http, HOST, "/").text() == "page 503");
+}
+
+#[test]
+fn a_rule_may_have_a_backend_of_its_own_and_falls_back_to_it() {
+    let (shop, program, own) = (shop(), errors("program"), errors("own"));
+    let listed = ingress().annotation("custom-http-errors", "404").annotation("default-backend", "own");
+    let (folder, gateway) = start(&listed, &shop, Some(&program));
+    assert_eq!(
+        get(gateway.http, HOST, "/404").header("x-page-of"),
+        Some("program"),
+        "there is no such Service yet"
+    );
+    assert!(gateway.problems().contains("default-backend"), "{}", gateway.problems());
+    folder.write("own.yaml", service_with("own", &[&own]));
+    await_until("its own backend", || get(gateway.http, HOST, "/404").header("x-page-of") == Some("own"));
+    folder.write("shop.yaml", service("shop"));
+    folder.remove("objects.yaml");
+    await_until("no endpoint", || get(gateway.http, HOST, "/cart").header("x-seen") == Some("503"));
+    let asked = own.seen().pop().unwrap();
+    assert_eq!(asked.start, "GET /cart HTTP/1.1", "the request itself goes there");
+    assert_eq!(asked.header("x-service-name"), Some("shop"));
+}
+
+#[test]
+fn a_backend_that_fails_leaves_the_plain_page() {
+    let (shop, mut program) = (shop(), errors("program"));
+    let (folder, gateway) = start(&ingress().annotation("custom-http-errors", "500"), &shop, Some(&program));
+    assert_eq!(get(gateway.http, HOST, "/500").text(), "page 500");
+    program.stop();
+    let response = get(gateway.http, HOST, "/500");
+    assert_eq!(response.status, 500);
+    assert!(response.text().contains("500 Internal Server Error"), "{}", response.text());
+    let endless = Backend::with("program", |_| Reply::Answer(200, Vec::new(), "x".repeat(1024 * 1024)));
+    folder.write("program.yaml", service_with("program", &[&endless]));
+    await_until("the other backend asked", || {
+        assert!(!get(gateway.http, HOST, "/500").text().contains("xxx"), "what is that large is no page");
+        endless.requests() > 0
+    });
+}
+
+#[test]
+fn without_any_backend_the_plain_page_is_what_clients_see() {
+    let shop = shop();
+    let (_folder, gateway) = start(&ingress().annotation("custom-http-errors", "500"), &shop, None);
+    let response = get(gateway.http, HOST, "/500");
+    assert_eq!(response.status, 500);
+    assert!(!response.text().contains("stack trace"), "{}", response.text());
+}
+
+#[test]
+fn keys_hold_where_annotations_say_nothing() {
+    let (shop, program) = (shop(), errors("program"));
+    let (folder, gateway) = start(&ingress(), &shop, Some(&program));
+    let text = |path: &str| get(gateway.http, HOST, path).text();
+    assert_eq!(text("/404"), "a secret stack trace");
+    folder.write("config.yaml", config_map(CONFIG, &[("custom-http-errors", "404,500")]));
+    await_until("the key", || text("/404") == "page 404");
+    folder.write("ingress.yaml", ingress().annotation("custom-http-errors", "500").text());
+    await_until("the annotation in its place", || text("/404") == "a secret stack trace");
+    assert_eq!(text("/500"), "page 500");
+    let kept = ingress().annotation("disable-proxy-intercept-errors", "true");
+    folder.write("ingress.yaml", kept.text());
+    await_until("responses left alone", || text("/500") == "a secret stack trace");
+    folder.write("ingress.yaml", ingress().text());
+    await_until("replaced again", || text("/500") == "page 500");
+    let keys = [("custom-http-errors", "404,500"), ("disable-proxy-intercept-errors", "true")];
+    folder.write("config.yaml", config_map(CONFIG, &keys));
+    await_until("responses left alone by the key", || text("/500") == "a secret stack trace");
+    folder.write("ingress.yaml", ingress().annotation("custom-http-errors", "200").text());
+    await_until("a bad list", || get(gateway.http, HOST, "/").status == 404);
+    folder.write("ingress.yaml", ingress().annotation("default-backend", "Not/A-Name").text());
+    await_until("a bad name", || gateway.problems().contains("default-backend"));
+}
+
+#[test]
+fn streams_of_http_2_get_pages_too() {
+    let (shop, program) = (shop(), errors("program"));
+    let objects = ingress().annotation("custom-http-errors", "404").tls(&[HOST], "tls").text()
+        + &service_with("shop", &[&shop])
+        + &service_with("program", &[&program])
+        + &TestCertificate::new(&[HOST]).secret("tls");
+    let gateway = Gateway::with(&Folder::with(objects), &["--default-backend-service", "default/program"]);
+    run(async {
+        let connection = h2::Connection::tls(gateway.https, HOST).await;
+        for _ in 0..3 {
+            let request = http::Request::post("https://shop.example/404").body(()).unwrap();
+            let response = connection.send(request, "hello").await.unwrap();
+            assert_eq!((response.status().as_u16(), &response.body()[..]), (404, &b"page 404"[..]));
+            assert_eq!(connection.get("https://shop.example/").await.unwrap().status(), 200);
+        }
+    });
+}

@@ -1,0 +1,354 @@
+//! Authorisation by another service (`auth-url` and its relatives).
+
+use std::io::Read;
+use std::sync::mpsc;
+
+use crate::harness::client::Response;
+use crate::harness::h2::{self, run};
+use crate::harness::manifest::service_with;
+use crate::harness::wire::Message;
+use crate::harness::{
+    Backend, Connection, Folder, Gateway, Ingress, PATIENCE, Reply, TestCertificate, await_until, config_map,
+    get,
+};
+
+const HOST: &str = "shop.example";
+const CONFIG: &str = "ingress-nginx/controller";
+
+/// An authorisation service that knows `session=ann` (200), `session=bob` (403), `session=odd` (302), and nobody else
+/// (401).
+fn service() -> Backend {
+    Backend::with("auth", |request| {
+        let field = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        match request.header("cookie").unwrap_or_default() {
+            "session=ann" => Reply::Answer(
+                202,
+                vec![field("X-User", "ann"), field("Set-Cookie", "seen=1"), field("Set-Cookie", "last=2")],
+                "welcome".to_owned(),
+            ),
+            "session=bob" => Reply::status(403),
+            "session=odd" => Reply::Answer(302, vec![field("Location", "/elsewhere")], String::new()),
+            "session=mute" => Reply::Close,
+            _ => Reply::Answer(
+                401,
+                vec![field("WWW-Authenticate", "Bearer realm=\"shop\""), field("Set-Cookie", "csrf=1")],
+                "who are you".to_owned(),
+            ),
+        }
+    })
+}
+
+fn url(auth: &Backend) -> String {
+    format!("http://{}/check?from=$host", auth.address)
+}
+
+fn ingress(auth: &Backend) -> Ingress {
+    Ingress::new("shop").path(HOST, "/", "shop").annotation("auth-url", &url(auth))
+}
+
+fn start(ingress: &Ingress, shop: &Backend) -> (Folder, Gateway) {
+    let folder = Folder::with(service_with("shop", &[shop]));
+    folder.write("ingress.yaml", ingress.text());
+    let gateway = Gateway::with(&folder, &["--configmap", CONFIG]);
+    (folder, gateway)
+}
+
+fn send(gateway: &Gateway, session: &str, fields: &[(&str, &str)]) -> Response {
+    let cookie = format!("session={session}");
+    let mut all = vec![("Cookie", &*cookie)];
+    all.extend(fields);
+    Connection::plain(gateway.http).request("GET", HOST, "/cart?x=1", &all, "")
+}
+
+fn field<'m>(message: &'m Message, name: &str) -> Option<&'m str> {
+    message.header(name)
+}
+
+#[test]
+fn the_service_is_asked_and_its_word_holds() {
+    let (auth, shop) = (service(), Backend::echo("shop"));
+    let ingress = ingress(&auth).annotation("auth-response-headers", "X-User, X-Groups");
+    let (_folder, gateway) = start(&ingress, &shop);
+    let lies = [("X-User", "root"), ("X-Groups", "admin"), ("X-Forwarded-Proto", "https")];
+    let response = send(&gateway, "ann", &lies);
+    assert_eq!(response.status, 200);
+    assert_eq!(response.received("X-User"), ["ann"]);
+    assert!(response.received("X-Groups").is_empty(), "what the service does not say nobody says");
+    assert_eq!(response.all("set-cookie"), ["seen=1", "last=2"]);
+    let asked = &auth.seen()[0];
+    assert_eq!(asked.start, "GET /check?from=shop.example HTTP/1.1");
+    for (name, value) in [
+        ("Host", Some(auth.address.ip().to_string())),
+        ("X-Original-URL", Some("http://shop.example/cart?x=1".to_owned())),
+        ("X-Original-Method", Some("GET".to_owned())),
+        ("X-Auth-Request-Redirect", Some("/cart?x=1".to_owned())),
+        ("X-Sent-From", Some("nginx-ingress-controller".to_owned())),
+        ("X-Real-IP", Some("127.0.0.1".to_owned())),
+        ("X-Forwarded-Proto", None),
+        ("X-Original-URI", None),
+    ] {
+        assert_eq!(field(asked, name), value.as_deref(), "{name}");
+    }
+    for (session, status) in [("eve", 401), ("bob", 403), ("odd", 500), ("mute", 500)] {
+        let response = send(&gateway, session, &[]);
+        assert_eq!(response.status, status, "{session}");
+        assert!(!response.text().contains("who are you"), "the page is ours");
+        let challenge = (status == 401).then_some("Bearer realm=\"shop\"");
+        assert_eq!(response.header("www-authenticate"), challenge);
+        assert!(response.header("set-cookie").is_none());
+    }
+    assert_eq!(shop.requests(), 1);
+}
+
+#[test]
+fn a_body_waits_for_the_word_and_a_denial_leaves_the_connection_good() {
+    let (auth, shop) = (service(), Backend::echo("shop"));
+    let (_folder, gateway) = start(&ingress(&auth), &shop);
+    let mut connection = Connection::plain(gateway.http);
+    let response = connection.request("POST", HOST, "/", &[("Cookie", "session=ann")], "hello");
+    assert_eq!(response.json()["body"], "hello");
+    assert_eq!(connection.request("POST", HOST, "/", &[("Cookie", "session=bob")], "hello").status, 403);
+    assert_eq!(connection.request("GET", HOST, "/", &[("Cookie", "session=ann")], "").status, 200);
+    assert!(
+        auth.seen().iter().all(|asked| field(asked, "content-length").is_none() && asked.text().is_empty())
+    );
+}
+
+#[test]
+fn a_dead_service_lets_nobody_in_and_one_that_is_back_does() {
+    let (mut auth, shop) = (service(), Backend::echo("shop"));
+    let (folder, gateway) = start(&ingress(&auth), &shop);
+    assert_eq!(send(&gateway, "ann", &[]).status, 200);
+    auth.stop();
+    assert_eq!(send(&gateway, "ann", &[]).status, 500);
+    let auth = service();
+    folder.write("ingress.yaml", ingress(&auth).text());
+    await_until("the new service asked", || send(&gateway, "ann", &[]).status == 200);
+    folder.write("ingress.yaml", Ingress::new("shop").path(HOST, "/", "shop").text());
+    await_until("nobody asked", || send(&gateway, "eve", &[]).status == 200);
+}
+
+#[test]
+fn a_slow_service_lets_nobody_in() {
+    let shop = Backend::echo("shop");
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let ingress = Ingress::new("shop")
+        .path(HOST, "/", "shop")
+        .annotation("auth-url", &format!("http://{}/", silent.local_addr().unwrap()))
+        .annotation("proxy-next-upstream-tries", "1")
+        .annotation("proxy-read-timeout", "1");
+    let (_folder, gateway) = start(&ingress, &shop);
+    assert_eq!(send(&gateway, "ann", &[]).status, 500);
+    assert_eq!(shop.requests(), 0);
+}
+
+#[test]
+fn who_must_sign_in_is_sent_there_and_comes_back() {
+    let (auth, shop) = (service(), Backend::echo("shop"));
+    let signed = ingress(&auth)
+        .annotation("auth-signin", "https://login.example/start?app=$namespace")
+        .annotation("auth-signin-redirect-param", "to");
+    let (_folder, gateway) = start(&signed, &shop);
+    let response = send(&gateway, "eve", &[]);
+    assert_eq!(response.status, 302);
+    assert_eq!(
+        response.header("location"),
+        Some("https://login.example/start?app=default&to=http://shop.example%2Fcart%3Fx%3D1")
+    );
+    assert_eq!(response.all("set-cookie"), ["csrf=1"]);
+    assert_eq!(send(&gateway, "bob", &[]).status, 403);
+}
+
+#[test]
+fn the_question_is_what_annotations_make_it() {
+    let (auth, shop) = (service(), Backend::echo("shop"));
+    let special = ingress(&auth)
+        .annotation("auth-method", "POST")
+        .annotation("auth-request-redirect", "https://$http_host/home")
+        .annotation("auth-proxy-set-headers", "default/auth-fields")
+        .annotation("auth-always-set-cookie", "true");
+    let (folder, gateway) = start(&special, &shop);
+    assert_eq!(send(&gateway, "ann", &[]).status, 503, "a ConfigMap that is missing closes the routes");
+    folder.write("fields.yaml", config_map("default/auth-fields", &[("X-Tenant", "blue")]));
+    await_until("the ConfigMap picked up", || send(&gateway, "ann", &[]).status == 200);
+    let asked = auth.seen().pop().unwrap();
+    assert!(asked.start.starts_with("POST /check"), "{}", asked.start);
+    for (name, value) in [
+        ("X-Tenant", "blue"),
+        ("X-Original-URI", "/cart?x=1"),
+        ("X-Scheme", "http"),
+        ("X-Auth-Request-Redirect", "https://shop.example/home"),
+        ("Content-Length", "0"),
+    ] {
+        assert_eq!(field(&asked, name), Some(value), "{name}");
+    }
+    assert_eq!(send(&gateway, "eve", &[]).all("set-cookie"), ["csrf=1"], "with every status");
+    folder.write("fields.yaml", config_map("default/auth-fields", &[("X-Tenant", "green")]));
+    await_until("the other value sent", || {
+        send(&gateway, "ann", &[]);
+        field(&auth.seen().pop().unwrap(), "X-Tenant") == Some("green")
+    });
+}
+
+#[test]
+fn what_was_said_is_kept_for_its_key() {
+    let (auth, shop) = (Backend::with("auth", |_| Reply::status(200)), Backend::echo("shop"));
+    let cached = ingress(&auth)
+        .annotation("auth-cache-key", "$cookie_session")
+        .annotation("auth-cache-duration", "200 10m");
+    let (_folder, gateway) = start(&cached, &shop);
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    for _ in 0..20 * workers {
+        assert_eq!(send(&gateway, "ann", &[]).status, 200);
+    }
+    assert!(auth.requests() <= workers, "each worker asks once: {}", auth.requests());
+    let before = auth.requests();
+    assert_eq!(send(&gateway, "bob", &[]).status, 200);
+    assert_eq!(auth.requests(), before + 1);
+}
+
+#[test]
+fn services_of_the_cluster_are_asked_at_their_endpoints_and_names_are_looked_up() {
+    let (auth, shop) = (service(), Backend::echo("shop"));
+    let at = |url: &str| Ingress::new("shop").path(HOST, "/", "shop").annotation("auth-url", url);
+    let (folder, gateway) = start(&at("http://auth.default.svc.cluster.local/check"), &shop);
+    assert_eq!(send(&gateway, "ann", &[]).status, 500, "there is no such Service, and no such name");
+    folder.write("auth.yaml", service_with("auth", &[&auth]));
+    await_until("the Service picked up", || send(&gateway, "ann", &[]).status == 200);
+    assert_eq!(field(&auth.seen().pop().unwrap(), "host"), Some("auth.default.svc.cluster.local"));
+    let by_name = format!("http://localhost:{}/check", auth.address.port());
+    folder.write("ingress.yaml", at(&by_name).text());
+    await_until("the name looked up", || {
+        send(&gateway, "ann", &[]).status == 200
+            && field(&auth.seen().pop().unwrap(), "host") == Some("localhost")
+    });
+    folder.write("ingress.yaml", at("http://no-such-name.invalid/").text());
+    await_until("the name that is none told", || gateway.problems().contains("no-such-name.invalid"));
+    assert_eq!(send(&gateway, "ann", &[]).status, 500);
+}
+
+#[test]
+fn a_service_over_tls_is_asked_by_its_name() {
+    let certificate = TestCertificate::new(&["auth.example"]);
+    let auth = Backend::tls("auth", certificate.server_config());
+    let shop = Backend::echo("shop");
+    let ingress = Ingress::new("shop")
+        .path(HOST, "/", "shop")
+        .annotation("auth-url", &format!("https://localhost:{}/check", auth.address.port()));
+    let (_folder, gateway) = start(&ingress, &shop);
+    await_until("the name looked up", || send(&gateway, "ann", &[]).status == 200);
+}
+
+#[test]
+fn values_that_cannot_be_used_close_the_routes() {
+    let shop = Backend::echo("shop");
+    let open = || Ingress::new("shop").path(HOST, "/", "shop");
+    let (folder, gateway) = start(&open(), &shop);
+    for (name, value) in [
+        ("auth-url", "auth.example/check"),
+        ("auth-url", "http://$arg_host/"),
+        ("auth-url", "http://auth.example/$nothing"),
+        ("auth-method", "CONNECT"),
+        ("auth-response-headers", "X-User, Content-Length"),
+        ("auth-cache-duration", "often 5m"),
+        ("auth-signin", "https://login.example/ $uri"),
+    ] {
+        folder.write("ingress.yaml", open().text());
+        await_until("open", || get(gateway.http, HOST, "/").status == 200);
+        folder.write("ingress.yaml", open().annotation(name, value).text());
+        await_until(value, || get(gateway.http, HOST, "/").status == 404);
+        assert!(gateway.problems().contains(name), "{}", gateway.problems());
+    }
+    let any = Ingress::new("shop").path("*.example", "/", "shop").annotation("auth-url", "http://$host/auth");
+    folder.write("ingress.yaml", any.text());
+    await_until("$host on many hosts closed", || get(gateway.http, HOST, "/").status == 503);
+    assert!(gateway.problems().contains("$host"), "{}", gateway.problems());
+    folder.write(
+        "ingress.yaml",
+        open().annotation("auth-url", "http://a/").annotation("auth-snippet", "x").text(),
+    );
+    await_until("a snippet refused", || matches!(get(gateway.http, HOST, "/").status, 404 | 503));
+}
+
+#[test]
+fn the_service_for_all_rules_is_asked_unless_one_says_otherwise() {
+    let (auth, shop) = (service(), Backend::echo("shop"));
+    let plain = || Ingress::new("shop").path(HOST, "/", "shop");
+    let (folder, gateway) = start(&plain(), &shop);
+    assert_eq!(send(&gateway, "eve", &[]).status, 200);
+    let keys = |more: &[(&str, &str)]| {
+        let url = url(&auth);
+        let mut all = vec![("global-auth-url", &*url)];
+        all.extend(more);
+        config_map(CONFIG, &all)
+    };
+    folder.write("config.yaml", keys(&[("global-auth-response-headers", "X-User")]));
+    await_until("the service asked", || send(&gateway, "eve", &[]).status == 401);
+    assert_eq!(send(&gateway, "ann", &[]).received("X-User"), ["ann"]);
+    folder.write("config.yaml", keys(&[("global-auth-signin", "https://login.example/")]));
+    await_until("the way to sign in", || send(&gateway, "eve", &[]).status == 302);
+    folder.write("ingress.yaml", plain().annotation("enable-global-auth", "false").text());
+    await_until("the rule exempt", || send(&gateway, "eve", &[]).status == 200);
+    folder.write("ingress.yaml", plain().text());
+    await_until("the rule as others", || send(&gateway, "eve", &[]).status == 302);
+    folder.write("config.yaml", keys(&[("no-auth-locations", "/")]));
+    await_until("its path exempt", || send(&gateway, "eve", &[]).status == 200);
+    folder.write("config.yaml", config_map(CONFIG, &[("global-auth-url", "nonsense")]));
+    await_until("a bad value told", || gateway.problems().contains("global-auth-url"));
+    folder.remove("config.yaml");
+    await_until("open again", || send(&gateway, "eve", &[]).status == 200);
+    folder.write("config.yaml", config_map(CONFIG, &[("global-auth-url", "nonsense")]));
+    await_until("closed: there is no good value", || send(&gateway, "eve", &[]).status == 503);
+}
+
+#[test]
+fn streams_of_http_2_are_asked_for_too() {
+    let (auth, shop) = (service(), Backend::echo("shop"));
+    let objects = ingress(&auth).annotation("auth-response-headers", "X-User").tls(&[HOST], "tls").text()
+        + &service_with("shop", &[&shop])
+        + &TestCertificate::new(&[HOST]).secret("tls");
+    let gateway = Gateway::start(&Folder::with(objects));
+    run(async {
+        let connection = h2::Connection::tls(gateway.https, HOST).await;
+        for (session, status) in [("ann", 200), ("eve", 401), ("bob", 403), ("odd", 500), ("ann", 200)] {
+            let request = http::Request::post("https://shop.example/cart?x=1");
+            let request = request.header("cookie", format!("session={session}")).body(()).unwrap();
+            let response = connection.send(request, "hello").await.unwrap();
+            assert_eq!(response.status(), status, "{session}");
+            if status == 200 {
+                let seen: serde_json::Value = serde_json::from_slice(response.body()).unwrap();
+                assert_eq!(seen["body"], "hello");
+                assert_eq!(response.headers().get_all("set-cookie").iter().count(), 2);
+            }
+        }
+    });
+    let asked = auth.seen();
+    assert_eq!(field(&asked[0], "X-Original-URL"), Some("https://shop.example/cart?x=1"));
+    assert_eq!(field(&asked[0], "X-Original-Method"), Some("POST"));
+}
+
+#[test]
+fn a_client_who_leaves_takes_its_question_back() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap();
+    let (taken, asked) = mpsc::channel();
+    let waiting = std::thread::spawn(move || {
+        let (mut stream, _) = silent.accept().unwrap();
+        taken.send(()).unwrap();
+        // Ends when the gateway gives up, orderly or not.
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    let shop = Backend::echo("shop");
+    let ingress = Ingress::new("shop")
+        .path(HOST, "/", "shop")
+        .annotation("auth-url", &format!("http://{address}/"))
+        .annotation("proxy-read-timeout", "3600");
+    let (_folder, gateway) = start(&ingress, &shop);
+    let mut connection = Connection::plain(gateway.http);
+    connection.send(format!("GET / HTTP/1.1\r\nHost: {HOST}\r\n\r\n"));
+    asked.recv_timeout(PATIENCE).unwrap();
+    drop(connection);
+    waiting.join().unwrap();
+    gateway.await_access(" 499 ");
+    assert_eq!(shop.requests(), 0);
+}
