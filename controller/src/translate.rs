@@ -353,6 +353,10 @@ impl Translation {
             Subject::Host(key) => {
                 let rules = self.hosts.get(key).map(|node| &*node.host.rules).unwrap_or_default();
                 let objects: BTreeSet<&ObjectRef> = rules.iter().map(|rule| &rule.origin.object).collect();
+                if objects.is_empty() {
+                    // It is of an earlier configuration that stands in.
+                    return one(ObjectRef::new("Host", "", &key.pattern.to_string()));
+                }
                 objects.into_iter().map(|object| (object.clone(), "spec.rules".to_owned())).collect()
             }
             Subject::Tuning => match &self.options.configmap {

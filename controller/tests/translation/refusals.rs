@@ -53,6 +53,22 @@ fn a_refused_host_is_a_problem_of_every_ingress_on_it_until_it_is_sent_again() {
 }
 
 #[test]
+fn a_refused_host_of_an_earlier_configuration_is_a_problem_of_that_host() {
+    let mut world = World::ready(Options::default());
+    world.put([ingress("shop", paths("shop.example", &["/"]))]);
+    let mut key = world.mirror.hosts.keys().next().unwrap().clone();
+    key.pattern = HostPattern::Exact(HostName::new("gone.example"));
+    let subject = Subject::Host(key);
+    world.report(&refused(Refusal {
+        subject,
+        origin: None,
+        code: Code::MatchRefused,
+        reason: "too large".into(),
+    }));
+    assert_eq!(world.problems()[0].object, ObjectRef::new("Host", "", "gone.example"));
+}
+
+#[test]
 fn a_refused_certificate_is_a_problem_of_its_secret() {
     let mut world = World::ready(Options::default());
     let mut spec = paths("shop.example", &["/"]);
