@@ -27,6 +27,10 @@ pub struct Prune {
     needs: Needs,
 }
 
+/// Types of Secrets that never hold anything for a gateway, and that are most of the bytes in a cluster with Helm. A
+/// watch leaves them to the API server.
+const BULK: [&str; 2] = ["helm.sh/release.v1", "kubernetes.io/service-account-token"];
+
 /// Why an object cannot be taken in at all.
 #[derive(Debug, thiserror::Error)]
 pub enum PruneError {
@@ -78,7 +82,9 @@ prunable! {
     };
     // Of these, nothing when nothing refers to it.
     core::Secret, Secret, |name, object, prune| {
-        prune.needs_of(Kind::Secret, &name).map(|fields| Secret::pruned(name, object, fields))
+        let is_bulk = object.type_.as_deref().is_some_and(|kind| BULK.contains(&kind));
+        let fields = prune.needs_of(Kind::Secret, &name).filter(|_| !is_bulk);
+        fields.map(|fields| Secret::pruned(name, object, fields))
     };
     core::ConfigMap, ConfigMap, |name, object, prune| {
         prune.needs_of(Kind::ConfigMap, &name).map(|fields| ConfigMap::pruned(name, object, fields))
@@ -171,6 +177,18 @@ pub(super) fn created(time: Option<&Time>) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn secrets_that_are_never_for_a_gateway_are_not_kept() {
+        let prune = Prune::new(&Options::default());
+        let kept = |kind: Option<&str>| {
+            let metadata = ObjectMeta { name: Some("a".to_owned()), ..ObjectMeta::default() };
+            let secret = core::Secret { metadata, type_: kind.map(str::to_owned), ..core::Secret::default() };
+            secret.prune(&prune).unwrap().is_some()
+        };
+        assert!(kept(None) && kept(Some("Opaque")) && kept(Some("kubernetes.io/tls")));
+        assert!(BULK.iter().all(|kind| !kept(Some(kind))));
+    }
 
     #[test]
     fn names_are_those_that_an_api_server_takes() {
