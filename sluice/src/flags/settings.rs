@@ -50,7 +50,7 @@ pub(crate) struct GatewayFlags {
     pub(crate) health_check_path: String,
     /// `--admin-address`: the introspection listener.
     pub(crate) admin_address: SocketAddr,
-    /// `--driver`: what moves the bytes of HTTP/1 requests.
+    /// `--driver`: what carries requests to endpoints.
     pub(crate) driver: Driver,
     /// `--body-temp-path`: where request bodies wait that are too large for memory.
     pub(crate) body_temp_path: Option<PathBuf>,

@@ -34,8 +34,8 @@ pub(super) const FLAGS: &[Flag] = &[
         "driver",
         Driver(To(|f| &mut f.gateway.driver)),
         "auto",
-        "What serves HTTP/1 requests, for comparisons: proxy is Pingora's HttpProxy for all of them, direct is \
-         Sluice's own driver for all of them, auto leaves HTTP/1.0 to the proxy",
+        "What carries requests to endpoints, for comparisons: proxy is Pingora's HttpProxy for all of them; auto and direct \
+         are Sluice's own engine for endpoints of HTTP/1.1, and Pingora's for those of gRPC",
     ),
     flag(
         "body-temp-path",
