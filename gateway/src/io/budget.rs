@@ -10,8 +10,8 @@
 //! can be above the budget by one read each. A worker takes bytes from the process in large pieces and serves its
 //! connections from those, so that requests of two workers write no common cache line.
 //!
-//! A client that stalls while memory is short has less time: else a few clients that read nothing could hold all
-//! there is for a minute.
+//! While memory is short, less is read at a time, so that many slow clients can be served from what is left; and a
+//! client that stalls has less time, because a few clients that read nothing could hold all there is for a minute.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -56,6 +56,8 @@ struct Stock {
     bytes: usize,
     /// It has taken more than there was.
     forced: bool,
+    /// How many quarters of all were in use when this thread last took some or gave some back.
+    used: usize,
 }
 
 thread_local! {
@@ -100,6 +102,11 @@ impl Budget {
         self.limit.0.load(Relaxed)
     }
 
+    /// How many quarters of it are in use.
+    fn quarters(&self) -> usize {
+        self.taken().saturating_mul(4) / self.limit().max(1)
+    }
+
     fn piece(&self) -> usize {
         (self.limit() / PIECES).clamp(1, PIECE)
     }
@@ -139,7 +146,7 @@ impl Budget {
 
 /// From now on this thread takes from `budget`. A thread without one has no bound.
 pub(crate) fn serve(budget: Arc<Budget>) {
-    STOCK.with_borrow_mut(|stock| *stock = Stock { process: Some(budget), bytes: 0, forced: false });
+    STOCK.with_borrow_mut(|stock| *stock = Stock { process: Some(budget), ..Stock::default() });
 }
 
 /// Whether more may be read.
@@ -174,14 +181,19 @@ pub(crate) fn poll_room(cx: &mut Context<'_>, ticket: &mut Ticket) -> Poll<()> {
 
 /// How long a client may let what it is sent wait, if it could wait for `most` with memory to spare.
 pub(crate) fn patience(most: Duration) -> Duration {
-    let used = STOCK.with_borrow(|stock| {
-        let budget = stock.process.as_ref()?;
-        Some(budget.taken().saturating_mul(4) / budget.limit().max(1))
-    });
-    match used {
-        None | Some(..2) => most,
-        Some(2) => most / 4,
-        Some(_) => most / 12,
+    match STOCK.with_borrow(|stock| stock.used) {
+        ..2 => most,
+        2 => most / 4,
+        _ => most / 12,
+    }
+}
+
+/// How much may be read at a time by whoever could read `most` with memory to spare.
+pub(crate) fn portion(most: usize) -> usize {
+    match STOCK.with_borrow(|stock| stock.used) {
+        ..2 => most,
+        2 => most.min(16 * 1024),
+        _ => most.min(4 * 1024),
     }
 }
 
@@ -239,13 +251,18 @@ impl Stock {
         if self.bytes < bytes {
             let least = bytes - self.bytes;
             let piece = least.max(budget.piece());
-            if budget.take(piece) {
-                self.bytes += piece;
+            let taken = if budget.take(piece) {
+                piece
             } else if budget.take(least) {
-                self.bytes += least;
+                least
             } else {
+                0
+            };
+            self.used = budget.quarters();
+            if taken == 0 {
                 return false;
             }
+            self.bytes += taken;
         }
         self.bytes -= bytes;
         true
@@ -257,6 +274,7 @@ impl Stock {
         budget.taken.0.fetch_add(more, SeqCst);
         self.bytes = self.bytes + more - bytes;
         self.forced |= more > 0;
+        self.used = budget.quarters();
     }
 
     fn put(&mut self, bytes: usize) {
@@ -271,6 +289,7 @@ impl Stock {
             let surplus = self.bytes - keep;
             self.bytes = keep;
             budget.give_back(surplus);
+            self.used = budget.quarters();
         }
     }
 }
@@ -406,14 +425,17 @@ mod tests {
     }
 
     #[test]
-    fn a_stalled_client_has_less_time_while_memory_is_short() {
+    fn a_stalled_client_has_less_time_and_less_is_read_while_memory_is_short() {
         let budget = Budget::new(64 << 20);
         with(&budget, || {
             let minute = Duration::from_secs(60);
             let mut share = Share::default();
-            for (mebibytes, expected) in [(1, 60), (31, 60), (33, 15), (49, 5), (64, 5)] {
+            for (mebibytes, expected, read) in
+                [(1, 60, 64), (31, 60, 64), (33, 15, 16), (49, 5, 4), (64, 5, 4), (1, 60, 64)]
+            {
                 share.hold(mebibytes << 20);
                 assert_eq!(patience(minute), Duration::from_secs(expected), "{mebibytes}");
+                assert_eq!(portion(64 * 1024), read * 1024, "{mebibytes}");
             }
         });
     }

@@ -12,6 +12,7 @@ mod gateway;
 mod http2;
 mod limits;
 mod malformed;
+mod memory;
 mod requests;
 mod streams;
 mod tls;
