@@ -49,7 +49,7 @@ impl Exchange {
             && !body.upgrades
             && !head.first(&CONTENT_TYPE).is_some_and(is_grpc)
             // Without an endpoint there will be an answer at once. HTTP/2 to endpoints is there for gRPC.
-            && self.pool().is_some_and(|pool| pool.len() > 0 && !pool.protocol().is_http2());
+            && self.pool().is_some_and(|pool| !pool.is_empty() && !pool.protocol().is_http2());
         let memory = bodies.and_then(|bodies| bodies.memory).unwrap_or(tuning.body_buffer);
         let compression = globals.compression.as_ref().filter(|_| self.method != Method::HEAD);
         Ok(Plan {
