@@ -2,7 +2,7 @@
 //!
 //! [`Listeners`] bind the sockets; every worker accepts from all of them (`accept`), and what it accepts begins in an
 //! order that holds beyond its capacity too (`arrivals`). A connection does its TLS handshake (`handshake`), shows
-//! which protocol it speaks, and is served by the loop of that protocol ([`downstream`](crate::downstream)) until it
+//! which protocol it speaks, and is served by the loop of that protocol (`downstream`) until it
 //! ends.
 
 pub(crate) mod accept;

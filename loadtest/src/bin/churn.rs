@@ -8,7 +8,7 @@
 //! request of the load, a new route must answer, a new certificate must be shown.
 
 use std::collections::VecDeque;
-use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -28,6 +28,7 @@ use sluice_testing::certificate::TestCertificate;
 use sluice_testing::folder::Folder;
 use sluice_testing::gateway::Source;
 use sluice_testing::manifest::{nginx_class, service};
+use sluice_testing::ports;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -161,7 +162,7 @@ impl World {
         folder.try_write("service.yaml", service("churn"))?;
         folder.try_write("ingress.yaml", ingress("churn", &[HOST], "churn", Some("churn-tls")))?;
         folder.try_write("secret.yaml", certificates[0].secret("churn-tls"))?;
-        let port = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))?.local_addr()?.port();
+        let port = ports::reserve();
         Ok(Self { folder, port, next: 0.into(), certificates })
     }
 

@@ -5,7 +5,7 @@
 //! may be sent elsewhere; nobody else may, and nothing may fail.
 
 use std::collections::VecDeque;
-use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -23,6 +23,7 @@ use sluice_testing::certificate::TestCertificate;
 use sluice_testing::folder::Folder;
 use sluice_testing::gateway::Source;
 use sluice_testing::manifest::{nginx_class, service};
+use sluice_testing::ports;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -230,7 +231,7 @@ impl World {
         folder.try_write("secure.yaml", of("secure", SECURE).text())?;
         let authority = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
         std::fs::write(authority.path(), &certificate.pem).context("cannot write the certificate")?;
-        let port = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))?.local_addr()?.port();
+        let port = ports::reserve();
         let mut world =
             Self { folder, authority, port, next: 0, members: Vec::new(), transient: VecDeque::new() };
         for _ in 0..MEMBERS {

@@ -6,6 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use sluice_config::Bind;
+use sluice_testing::ports;
 
 use super::*;
 
@@ -92,7 +93,7 @@ fn sockets_outlive_changes_that_do_not_concern_them() {
 #[test]
 fn a_port_passes_from_one_group_to_another_without_closing() {
     let listeners = Listeners::new();
-    let free = TcpListener::bind((LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+    let free = ports::reserve();
     listeners.apply(&[group("a", &[(LOCALHOST, free)])]);
     let set = listeners.subscribe();
     let before = set.borrow().sockets.values().next().unwrap().socket.clone();
@@ -112,7 +113,7 @@ fn a_port_passes_from_one_group_to_another_without_closing() {
 fn both_families_share_a_port() {
     let listeners = Listeners::new();
     let any = [IpAddr::V6(Ipv6Addr::UNSPECIFIED), IpAddr::V4(Ipv4Addr::UNSPECIFIED)];
-    let free = TcpListener::bind((any[1], 0)).unwrap().local_addr().unwrap().port();
+    let free = ports::reserve();
     let Change::Put(id, mut one) = group("a", &[(any[0], free)]) else { unreachable!() };
     Arc::make_mut(&mut one).binds[0].addresses = any.to_vec();
     let reports = listeners.apply(&[Change::Put(id, one)]);
@@ -130,14 +131,10 @@ fn open(listeners: &Listeners) -> Vec<IpAddr> {
     all
 }
 
-fn free_port() -> u16 {
-    TcpListener::bind((ALL, 0)).unwrap().local_addr().unwrap().port()
-}
-
 #[tokio::test]
 async fn addresses_that_contain_each_other_pass_into_each_other() {
     let listeners = Listeners::new();
-    let port = free_port();
+    let port = ports::reserve();
     let bind = |ips: &[IpAddr]| {
         let Change::Put(id, mut one) = group("a", &[(ALL, port)]) else { unreachable!() };
         Arc::make_mut(&mut one).binds[0].addresses = ips.to_vec();
@@ -175,7 +172,7 @@ async fn addresses_that_contain_each_other_pass_into_each_other() {
 #[tokio::test]
 async fn what_cannot_be_bound_leaves_the_old_socket_and_is_tried_again() {
     let busy = TcpListener::bind((LOCALHOST, 0)).unwrap();
-    let (taken, port) = (busy.local_addr().unwrap().port(), free_port());
+    let (taken, port) = (busy.local_addr().unwrap().port(), ports::reserve());
     let listeners = Listeners::new();
     listeners.apply(&[group("a", &[(LOCALHOST, port)])]);
     let reports = listeners.apply(&[group("a", &[(LOCALHOST, taken)])]);
@@ -213,7 +210,7 @@ proptest! {
         changes in vec(vec(select(&[ALL, LOCALHOST, SECOND, FOREIGN][..]), 1..4), 1..8),
     ) {
         let listeners = Listeners::new();
-        let port = free_port();
+        let port = ports::reserve();
         listeners.apply(&[group("a", &[(ALL, port)])]);
         let mut set = listeners.subscribe();
         for ips in changes {
