@@ -11,6 +11,7 @@
 //! how what others wrote is shown to people ([`text`]).
 
 pub mod by_key;
+pub mod canary;
 pub mod certificate;
 pub mod delta;
 pub mod endpoint;
@@ -33,6 +34,7 @@ pub mod tuning;
 pub mod uid;
 
 pub use by_key::{ByKey, Keyed};
+pub use canary::{Canary, CanaryHeader, CanaryValue};
 pub use certificate::{Certificate, CertificateId, PrivateKey};
 pub use delta::{Change, Delta, Generation};
 pub use endpoint::{Endpoint, EndpointSet, EndpointSetKey};

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::canary::Canary;
 use crate::error_pages::ErrorPages;
 use crate::external_auth::Authorisation;
 use crate::resource::ResourceKey;
@@ -25,6 +26,8 @@ pub struct Policies {
     pub retry: Retry,
     /// Sticky sessions by cookie.
     pub affinity: Option<CookieAffinity>,
+    /// Another backend for some of the requests; the rule forwards.
+    pub canary: Option<Canary>,
     /// Another path for the endpoint.
     pub rewrite: Option<Rewrite>,
     /// How much of a request body is taken, and where it waits.

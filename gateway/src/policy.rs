@@ -7,6 +7,7 @@
 
 pub mod affinity;
 pub mod basic_auth;
+pub mod canary;
 pub mod cookie;
 pub mod error;
 pub mod error_pages;

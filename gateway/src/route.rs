@@ -13,7 +13,9 @@ use sluice_config::{Action, Backend, Code, Host, Origin, Policies, Rule, Service
 
 pub use compiled::CompiledPolicies;
 
+use crate::message::fields::Fields;
 use crate::policy::affinity::{self, Digits};
+use crate::policy::canary::Canary;
 use crate::policy::{Affinity, BasicAuth, HeaderEdits, PolicyError, RedirectTo};
 use crate::registry::{Pool, Registry, Sessions};
 use crate::resources::Resources;
@@ -57,6 +59,14 @@ pub enum RouteAction {
 pub struct Backends {
     targets: Box<[(u32, Arc<Target>)]>,
     total: u64,
+    canary: Option<Box<CanaryBackend>>,
+}
+
+/// A backend that takes some requests in place of the others.
+#[derive(Debug)]
+pub struct CanaryBackend {
+    choice: Canary,
+    target: Arc<Target>,
 }
 
 /// One backend.
@@ -65,6 +75,8 @@ pub struct Target {
     pub to: Destination,
     /// `namespace-service-port`: `$proxy_upstream_name` in the access log; empty where there is no Service.
     pub name: Box<str>,
+    /// `$proxy_alternative_upstream_name`: the canary, where this is one.
+    pub alternative: Box<str>,
     /// The Service, where there is one.
     pub service: Option<ServiceRef>,
     /// Header changes of this backend alone.
@@ -75,6 +87,8 @@ pub struct Target {
     pub digits: Digits,
     /// The sessions of mode persistent.
     pub sessions: Option<Sessions>,
+    /// Whether the rule's sessions hold here.
+    pub is_sticky: bool,
 }
 
 /// Where a request goes.
@@ -162,7 +176,11 @@ impl Compiler<'_> {
                 for backend in backends {
                     targets.push((backend.weight, Arc::new(self.target(backend, rule, host)?)));
                 }
-                RouteAction::Forward(Backends::new(targets))
+                let canary = match &policies.canary {
+                    Some(canary) => Some(Box::new(self.canary(canary, rule, host, targets.first())?)),
+                    None => None,
+                };
+                RouteAction::Forward(Backends { canary, ..Backends::new(targets) })
             }
             Action::Redirect(redirect) => {
                 RouteAction::Redirect(RedirectTo::compile(redirect).map_err(failed)?)
@@ -206,11 +224,44 @@ impl Compiler<'_> {
             to,
             digits: affinity::backend_digits(&name),
             name: crate::telemetry::log_name(&name).into(),
+            alternative: "".into(),
             service: service.cloned(),
             edits: edits(&backend.filters).map_err(failed)?.map(Box::new),
             meters: self.meters.map(|meters| meters.target(labels(&rule.origin, host, service))),
             sessions,
+            is_sticky: true,
         })
+    }
+
+    /// Log and metrics name the rule's own backend, and beside it the canary, as ingress-nginx does.
+    fn canary(
+        &self,
+        canary: &sluice_config::Canary,
+        rule: &Rule,
+        host: &Arc<str>,
+        main: Option<&(u32, Arc<Target>)>,
+    ) -> Result<CanaryBackend, RouteError> {
+        let failed = |error| RouteError::Policy { origin: rule.origin.clone(), error };
+        let missing = || RouteError::Pool { origin: rule.origin.clone(), pool: canary.pool.to_string() };
+        let pool = self.registry.pool(&canary.pool).ok_or_else(missing)?;
+        let name = canary.service.to_string();
+        let main = main.map(|(_, main)| main);
+        let main_service = main.and_then(|main| main.service.as_ref());
+        let sticky = canary.sticky && rule.policies.affinity.is_some();
+        let labels =
+            || TargetLabels { canary: name.as_str().into(), ..labels(&rule.origin, host, main_service) };
+        let target = Target {
+            sessions: sticky.then(|| pool.sessions(&name)),
+            to: Destination::Pool(pool),
+            digits: affinity::backend_digits(&name),
+            name: main.map_or("".into(), |main| main.name.clone()),
+            alternative: crate::telemetry::log_name(&name).into(),
+            service: Some(canary.service.clone()),
+            edits: None,
+            meters: self.meters.map(|meters| meters.target(labels())),
+            is_sticky: sticky,
+        };
+        Ok(CanaryBackend { choice: Canary::compile(canary).map_err(failed)?, target: Arc::new(target) })
     }
 
     fn known_meters(&self, rule: &Rule, host: &Arc<str>) -> Option<Arc<TargetMeters>> {
@@ -225,6 +276,7 @@ fn labels(origin: &Origin, host: &Arc<str>, service: Option<&ServiceRef>) -> Tar
         namespace: origin.object.name.namespace.clone(),
         ingress: origin.object.name.name.clone(),
         service: service.map(|service| service.name.clone()).unwrap_or_default(),
+        canary: Arc::default(),
     }
 }
 
@@ -273,7 +325,7 @@ fn status(code: u16) -> Result<StatusCode, PolicyError> {
 impl Backends {
     fn new(targets: Vec<(u32, Arc<Target>)>) -> Self {
         let total = targets.iter().map(|(weight, _)| u64::from(*weight)).sum();
-        Self { targets: targets.into(), total }
+        Self { targets: targets.into(), total, canary: None }
     }
 
     /// Draws a backend, each with the chance of its weight over the sum. `None` when there is none, or no
@@ -296,6 +348,30 @@ impl Backends {
         drawn.map(|(_, target)| target)
     }
 
+    /// The canary, if it takes a request that `main` would get otherwise: the backend of its session, which names its
+    /// backend by `digits`, or a drawn one. Sessions that stick are asked first. A canary without endpoints takes
+    /// nothing, nor does one whose rule has none itself.
+    pub fn canary(
+        &self,
+        headers: &impl Fields,
+        digits: Option<&[u8]>,
+        main: Option<&Arc<Target>>,
+    ) -> Option<&Arc<Target>> {
+        let CanaryBackend { choice, target } = self.canary.as_deref()?;
+        let has_endpoints =
+            |target: &Target| matches!(&target.to, Destination::Pool(pool) if !pool.is_empty());
+        if !has_endpoints(target) || !main.is_some_and(|main| has_endpoints(main)) {
+            return None;
+        }
+        let digits = digits.filter(|_| target.is_sticky);
+        let takes = match digits {
+            Some(digits) if digits == target.digits => true,
+            Some(digits) if self.of_session(digits).is_some() => false,
+            _ => choice.takes(headers),
+        };
+        takes.then_some(target)
+    }
+
     /// The backend that stands first.
     pub fn first(&self) -> Option<&Arc<Target>> {
         self.targets.first().map(|(_, target)| target)
@@ -316,11 +392,13 @@ impl Target {
         Self {
             to: Destination::Pool(pool),
             name: name.into(),
+            alternative: "".into(),
             service: service.cloned(),
             edits: None,
             meters: None,
             digits: [b'0'; 32],
             sessions: None,
+            is_sticky: true,
         }
     }
 }
@@ -339,11 +417,13 @@ mod tests {
         let target = |index: usize| Target {
             to: Destination::Invalid(StatusCode::SERVICE_UNAVAILABLE),
             name: index.to_string().into(),
+            alternative: "".into(),
             service: None,
             edits: None,
             meters: None,
             digits: affinity::backend_digits(&index.to_string()),
             sessions: None,
+            is_sticky: true,
         };
         let targets = weights.iter().enumerate().map(|(index, weight)| (*weight, Arc::new(target(index))));
         Backends::new(targets.collect())

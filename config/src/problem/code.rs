@@ -89,6 +89,10 @@ codes! {
     ExpressionInvalid: NotServed = "A path is a regular expression that cannot be read.";
     RewriteInvalid: OwnFault = "A path cannot be rewritten as its Ingress asks.";
     SessionPathMissing: OwnFault = "Paths are expressions, and nothing says for which path a session cookie is.";
+    CanaryWithoutMain: MissingReference = "A canary has a path that no main Ingress has.";
+    CanaryConflict: Conflict = "An older canary has the same path, or the main Ingress the same Service.";
+    CanaryIdle: OwnFault = "Nothing says which requests a canary takes.";
+    CanaryAnnotationIgnored: OwnFault = "An annotation of a canary has no effect: the main Ingress decides.";
     PathUnusual: OwnFault = "A path of type Exact or Prefix has unusual characters.";
     PathConflict: Conflict = "An older object has the same path of the same host.";
     DefaultBackendConflict: Conflict = "An older object has the default backend of the same host.";

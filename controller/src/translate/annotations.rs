@@ -40,12 +40,14 @@ use sluice_config::{
 };
 
 use super::setting::{self, Fault, Lack, NotYet, OnInvalid, Risk, Setting, Support};
+use super::value;
 use crate::problem::{because, error, warning};
 use crate::store::Ingress;
 use crate::translate::external_auth::AuthSettings;
 
 pub use affinity::Affinity;
 pub use basic_auth::Auth;
+pub use canary::Canary;
 pub use errors::Errors;
 pub(crate) use rewrite::compile;
 pub use rewrite::{RewriteFault, Rewriting};
@@ -63,6 +65,8 @@ pub struct Settings {
     pub protocol: UpstreamProtocol,
     /// Sticky sessions.
     pub affinity: Affinity,
+    /// Which requests it takes of another Ingress.
+    pub canary: Canary,
     /// Paths as expressions, and other paths for the endpoints.
     pub rewriting: Rewriting,
     /// Names and passwords.
@@ -99,6 +103,7 @@ impl Default for Settings {
             protocol: UpstreamProtocol::Http,
             affinity: Affinity::default(),
             auth: Auth::default(),
+            canary: Canary::default(),
             rewriting: Rewriting::default(),
             bodies: Bodies::default(),
             external_auth: AuthSettings::default(),
@@ -170,8 +175,11 @@ pub enum Verdict {
     /// It keeps its hosts and paths, and they are closed: with 404 where the Ingress is rejected, with 503 where
     /// something that it asks for cannot be done.
     Close(Deny),
-    /// It claims nothing.
-    StandAside,
+    /// It is a canary: it has no routes of its own and takes requests of others', unless it is rejected.
+    Canary {
+        /// Then it takes none.
+        rejected: bool,
+    },
 }
 
 /// Status of the routes of an Ingress that is rejected.
@@ -209,6 +217,11 @@ pub fn parse(ingress: &Ingress, prefix: &str, validate: bool, gates: &Gates) -> 
             problems: Vec::new(),
         },
     };
+    let canary = ingress.annotation("canary").map(|text| value::bool(text.trim()));
+    if let Some(Ok(true) | Err(_)) = canary {
+        reader.canary(ingress, canary == Some(Ok(true)));
+        return reader.parsed;
+    }
     for (name, text) in &ingress.annotations {
         match BY_NAME.get(&**name) {
             Some(entry) if entry.name != &**name && ingress.annotation(entry.name).is_some() => {
@@ -216,6 +229,15 @@ pub fn parse(ingress: &Ingress, prefix: &str, validate: bool, gates: &Gates) -> 
             }
             Some(entry) => reader.known(name, text.trim(), entry),
             None => reader.unknown(name),
+        }
+        if is_of_canary(name) && name.as_ref() != "canary" && !text.trim().is_empty() {
+            let message = "has no effect without canary: \"true\"".to_owned();
+            reader.warn(
+                Code::AnnotationWithoutEffect,
+                name,
+                message,
+                "add that annotation, or remove this one",
+            );
         }
     }
     // What is closed already has told why.
@@ -234,6 +256,11 @@ pub fn parse(ingress: &Ingress, prefix: &str, validate: bool, gates: &Gates) -> 
         }
     }
     reader.parsed
+}
+
+/// Whether an annotation counts on a canary, where those of the main Ingress hold for the rest.
+fn is_of_canary(name: &str) -> bool {
+    canary::SETTINGS.iter().any(|entry| entry.name == name) || canary::COUNTED.contains(&name)
 }
 
 /// The field of an annotation in a problem.
@@ -265,7 +292,66 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    /// Reads what counts on a canary. What it may say at all is limited as for others.
+    fn canary(&mut self, ingress: &Ingress, is_certain: bool) {
+        self.parsed.verdict = Verdict::Canary { rejected: !is_certain };
+        let mut ignored = Vec::new();
+        for (name, text) in &ingress.annotations {
+            let Some(entry) = BY_NAME.get(&**name) else {
+                self.unknown(name);
+                continue;
+            };
+            if is_of_canary(name) {
+                self.known(name, text.trim(), entry);
+            } else if !self.is_forbidden(name, text.trim(), entry) {
+                ignored.push(&**name);
+            }
+        }
+        if !is_certain {
+            let message =
+                "says neither true nor false, so this Ingress takes no request, as canary or otherwise";
+            let problem = error(
+                Code::AnnotationInvalid,
+                self.object,
+                self.field("canary"),
+                message,
+                "write true, or remove the annotation to serve the Ingress as an ordinary one",
+            );
+            self.parsed.problems.retain(|known| known.field != problem.field);
+            self.parsed.problems.push(problem);
+        } else if self.parsed.settings.canary.is_idle() {
+            let message =
+                "is set, and no header, cookie or weight says which requests the canary takes: it gets none";
+            self.warn(
+                Code::CanaryIdle,
+                "canary",
+                message.to_owned(),
+                "add canary-weight, canary-by-header or canary-by-cookie",
+            );
+        }
+        if !ignored.is_empty() {
+            let message =
+                format!("{} have no effect on a canary: those of the main Ingress hold", ignored.join(", "));
+            let field = "metadata.annotations";
+            let remedy = "remove them, or set them on the main Ingress";
+            self.parsed.problems.push(warning(
+                Code::CanaryAnnotationIgnored,
+                self.object,
+                field,
+                message,
+                remedy,
+            ));
+        }
+    }
+
     fn known(&mut self, name: &str, text: &str, entry: &Setting<Settings>) {
+        if !self.is_forbidden(name, text, entry) {
+            self.allowed(name, text, entry);
+        }
+    }
+
+    /// Whether the ConfigMap forbids it, which closes.
+    fn is_forbidden(&mut self, name: &str, text: &str, entry: &Setting<Settings>) -> bool {
         if let Some(word) = self.gates.blocked_words.iter().find(|word| text.contains(&***word)) {
             self.close(
                 entry,
@@ -275,7 +361,7 @@ impl Reader<'_> {
                 format!("{text:?} contains the word {word:?}, which annotation-value-word-blocklist forbids"),
                 "take the word out of the value or, if it is harmless, out of the list in the ConfigMap",
             );
-            return;
+            return true;
         }
         // What is not served closes the routes in its own way below, whoever may use it.
         let is_served = matches!(entry.support, Support::Served(_) | Support::NoEffect(_));
@@ -293,8 +379,12 @@ impl Reader<'_> {
                      without it"
                 ),
             );
-            return;
+            return true;
         }
+        false
+    }
+
+    fn allowed(&mut self, name: &str, text: &str, entry: &Setting<Settings>) {
         let harmless = matches!(entry.support, Support::NotYet(NotYet::Harmless) | Support::NoEffect(_));
         if let Err(reason) = entry.value.check(text)
             && (self.validate || harmless || entry.value.is_number())
@@ -337,18 +427,6 @@ impl Reader<'_> {
                     message,
                     "remove it, or accept that it has no effect for now",
                 );
-            }
-            Support::NotYet(NotYet::StandsAside) => {
-                let message = "is not implemented yet, so this Ingress is left out and takes no request";
-                let remedy = "remove the annotation to serve the Ingress as an ordinary one";
-                self.parsed.problems.push(error(
-                    Code::AnnotationNotServed,
-                    self.object,
-                    self.field(name),
-                    message,
-                    remedy,
-                ));
-                self.parsed.verdict = Verdict::StandAside;
             }
             Support::NotYet(NotYet::Protects | NotYet::ChangesAnswers) => {
                 let reason = "the annotation is not implemented yet".to_owned();
@@ -427,6 +505,12 @@ impl Reader<'_> {
             self.parsed.closes_hosts = Some(because(self.object, &field, &reason));
             reason.push_str(", and it holds for all routes of its hosts, which are closed too");
         }
+        if let Verdict::Canary { rejected } = &mut self.parsed.verdict {
+            *rejected = true;
+            let message = format!("{reason}; the Ingress is rejected, and takes no request as a canary");
+            self.parsed.problems.push(error(code, self.object, field, message, remedy));
+            return;
+        }
         let fate = match status {
             REJECTED => "the Ingress is rejected, and all its routes answer 404",
             _ => "the routes of this Ingress answer 503",
@@ -436,7 +520,7 @@ impl Reader<'_> {
         let graver = match &self.parsed.verdict {
             Verdict::Serve => true,
             Verdict::Close(deny) => deny.status == UNABLE && status == REJECTED,
-            Verdict::StandAside => false,
+            Verdict::Canary { .. } => false,
         };
         if graver {
             let reason = because(self.object, &field, &reason);

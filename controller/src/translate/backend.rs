@@ -77,7 +77,12 @@ pub(crate) struct Reference<'a> {
     pub(crate) protocol: UpstreamProtocol,
     /// How one is chosen.
     pub(crate) balance: Balance,
+    /// What becomes of its requests where it cannot be used.
+    pub(crate) otherwise: &'static str,
 }
+
+/// What becomes of requests whose backend cannot be used.
+pub(crate) const UNSERVED: &str = "its requests get 503";
 
 impl Reference<'_> {
     /// Looks the Service and its port up. What cannot be found, or is no Service, answers 503.
@@ -85,18 +90,20 @@ impl Reference<'_> {
         let (name, port) = match self.backend {
             IngressBackend::Service { name, port } => (name, port),
             IngressBackend::Resource => {
-                let reason = "a resource backend is not served; its requests get 503";
+                let reason = "a resource backend is not served";
+                let message = format!("{reason}; {}", self.otherwise);
                 let field = format!("{}.resource", (self.field)());
-                problems.push(error(Code::BackendNotServed, self.object, field, reason, "name a Service"));
+                problems.push(error(Code::BackendNotServed, self.object, field, message, "name a Service"));
                 return Backend::Invalid { status: 503, service: None, reason: reason.into() };
             }
             IngressBackend::Missing => {
-                let reason = "no Service is named; its requests get 503";
+                let reason = "no Service is named";
+                let message = format!("{reason}; {}", self.otherwise);
                 problems.push(error(
                     Code::BackendMissing,
                     self.object,
                     (self.field)(),
-                    reason,
+                    message,
                     "name a Service and one of its ports",
                 ));
                 return Backend::Invalid { status: 503, service: None, reason: reason.into() };
@@ -133,7 +140,7 @@ impl Reference<'_> {
             }
             Err(fault) => {
                 let field = format!("{}.service.{}", (self.field)(), fault.field());
-                let message = format!("{fault}; its requests get 503");
+                let message = format!("{fault}; {}", self.otherwise);
                 problems.push(error(fault.code(), self.object, field, message, fault.remedy()));
                 let reason = crate::problem::reason(&fault.to_string());
                 Backend::Invalid { status: 503, service: Some(shown), reason }

@@ -11,7 +11,7 @@ use sluice_config::{
     NamespacedName, ObjectRef, Policies, Problem, ResourceKey, Rewrite, UpstreamProtocol,
 };
 
-use super::annotations::{self, Affinity, Gates, REJECTED, RewriteFault, Rewriting, Verdict};
+use super::annotations::{self, Affinity, Canary, Gates, REJECTED, RewriteFault, Rewriting, Verdict};
 use super::claim::ClaimKind;
 use super::class::{self, Selection};
 use super::external_auth::AuthSettings;
@@ -43,6 +43,8 @@ pub(crate) struct Facts {
     /// Whether the paths of a closed Ingress can be meant as regular expressions.
     pub(crate) regex: bool,
     rewriting: Option<Box<Rewriting>>,
+    /// Which requests a canary takes; none where it is rejected.
+    pub(crate) canary: Option<Box<Canary>>,
     has_default_backend: bool,
     policies: Arc<Policies>,
     affinity: Option<Box<Affinity>>,
@@ -70,8 +72,9 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> Output {
     let (prefix, validate) = (&view.options.annotations_prefix, view.options.enable_annotation_validation);
     let parsed = annotations::parse(ingress, prefix, validate, gates);
     let mut problems = parsed.problems;
+    let takes_requests = parsed.verdict == Verdict::Canary { rejected: false };
     let (kind, mut deny) = match parsed.verdict {
-        Verdict::StandAside => (ClaimKind::Canary, None),
+        Verdict::Canary { .. } => (ClaimKind::Canary, None),
         Verdict::Close(deny) => (ClaimKind::Rule, Some(deny)),
         Verdict::Serve => (ClaimKind::Rule, None),
     };
@@ -99,6 +102,7 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> Output {
     };
     let settings = parsed.settings;
     let needs = settings.needs().map(|(key, name)| (key, annotations::field(prefix, name).into())).collect();
+    let canary = Some(settings.canary).filter(|_| takes_requests);
     let rewriting = Some(settings.rewriting).filter(|rewriting| deny.is_none() && !rewriting.is_idle());
     let policies = Policies {
         deny,
@@ -119,6 +123,7 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> Output {
             backend: None,
         },
         // It differs from path to path.
+        canary: None,
         rewrite: None,
     };
     let policies = Arc::new(policies);
@@ -134,6 +139,7 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> Output {
         protocol: settings.protocol,
         regex,
         rewriting: rewriting.map(Box::new),
+        canary: canary.map(Box::new),
         has_default_backend,
         policies,
         affinity,

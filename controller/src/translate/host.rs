@@ -6,6 +6,7 @@
 //! What is closed is claimed as widely as it can have been meant: paths as regular expressions where an Ingress
 //! can have asked for them, further names of a host where nobody has a rule for them.
 
+mod canaries;
 mod paths;
 mod tls;
 
@@ -18,7 +19,7 @@ use sluice_config::{
 };
 
 use super::annotations::{self, REJECTED, UNABLE};
-use super::backend::{self, Reference, Uses};
+use super::backend::{self, Reference, UNSERVED, Uses};
 use super::claim::ClaimKind;
 use super::facts::Facts;
 use super::view::View;
@@ -54,12 +55,17 @@ pub(crate) fn compute(view: &View<'_>, key: &HostKey) -> Output {
         true => kind == ClaimKind::Rule,
         false => kind != ClaimKind::Canary,
     };
-    let claims = claims.iter().filter(|claim| counts(claim.kind));
-    let claimants: Vec<&Arc<Facts>> = claims.filter_map(|claim| view.facts(&claim.object.name)).collect();
-    if claimants.is_empty() {
-        return Output::default();
-    }
+    let facts_of = |counts: &dyn Fn(ClaimKind) -> bool| -> Vec<&Arc<Facts>> {
+        let claims = claims.iter().filter(|claim| counts(claim.kind));
+        claims.filter_map(|claim| view.facts(&claim.object.name)).collect()
+    };
+    let claimants = facts_of(&counts);
+    let canaries = facts_of(&|kind| kind == ClaimKind::Canary);
     let mut builder = Builder { view, uses: Uses::default(), problems: Vec::new() };
+    if claimants.is_empty() {
+        builder.canaries(pattern, &canaries, &claimants, &mut []);
+        return Output { host: None, uses: Uses::default(), problems: builder.problems };
+    }
     let mut rules = builder.paths(pattern, &claimants);
     if let Some(root) = Builder::app_root(&claimants, &rules) {
         rules.insert(0, root);
@@ -67,6 +73,7 @@ pub(crate) fn compute(view: &View<'_>, key: &HostKey) -> Output {
     if let Some(rest) = builder.rest(pattern, &claimants, &rules) {
         rules.push(rest);
     }
+    builder.canaries(pattern, &canaries, &claimants, &mut rules);
     // Most hosts have one rule, and room for three more would cost as much as all the rest of it.
     rules.shrink_to_fit();
     let tls = tls::choose(view, pattern, &claimants, &mut builder.problems);
@@ -177,6 +184,7 @@ impl Builder<'_, '_> {
             backend: &path.backend,
             protocol: facts.protocol,
             balance: facts.balance(),
+            otherwise: UNSERVED,
         };
         let backend = reference.resolve(self.view, &mut self.uses, &mut self.problems);
         let policies = match closed {
@@ -386,6 +394,7 @@ impl Builder<'_, '_> {
                 backend,
                 protocol: facts.protocol,
                 balance: facts.balance(),
+                otherwise: UNSERVED,
             };
             let backend = reference.resolve(self.view, &mut self.uses, &mut self.problems);
             let policies = match facts.ingress.rules.is_empty() {

@@ -121,8 +121,6 @@ pub enum NotYet {
     Protects,
     /// It changes what is answered: an annotation closes its routes with 503, a key is refused.
     ChangesAnswers,
-    /// The Ingress is no route of its own but changes another's: it claims nothing.
-    StandsAside,
     /// Requests are answered alike without it.
     Harmless,
 }
@@ -283,7 +281,6 @@ pub fn markdown<S>(families: &'static [&'static [Setting<S>]]) -> String {
                 "not yet; all routes of its hosts answer 503".to_owned()
             }
             Support::NotYet(NotYet::Protects) => "not yet; routes answer 503".to_owned(),
-            Support::NotYet(NotYet::StandsAside) => "not yet; the Ingress is left out".to_owned(),
             Support::NotYet(NotYet::ChangesAnswers) if entry.scope == Scope::Global => {
                 "not yet; refused".to_owned()
             }

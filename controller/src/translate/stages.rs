@@ -235,7 +235,11 @@ impl Translation {
                     old
                 }
                 None => {
-                    self.forget(node);
+                    // A canary without a main Ingress has something to tell, but makes no host.
+                    match new.problems.is_empty() {
+                        true => self.forget(node),
+                        false => self.record(node, reads, new.problems),
+                    }
                     let old = self.hosts.remove(&key);
                     removals.extend(old.is_some().then_some(Change::Remove(key)));
                     old

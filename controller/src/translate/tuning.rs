@@ -221,7 +221,7 @@ impl Reader {
                 let reason = format!("{} data[{}] is not implemented yet", self.object, entry.name);
                 self.closed.get_or_insert(reason.into());
             }
-            Support::NotYet(NotYet::ChangesAnswers | NotYet::StandsAside) => {
+            Support::NotYet(NotYet::ChangesAnswers) => {
                 let message = format!("{text:?} has no effect: the key is not implemented yet");
                 let remedy = "remove the key, or accept that answers are other than it asks for";
                 self.error(Code::KeyNotServed, entry.name, message, remedy);

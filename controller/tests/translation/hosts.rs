@@ -217,8 +217,8 @@ fn a_broken_ingress_harms_no_other() {
         world.rules("shop.example"),
         [format!("/no-slash -> {WEB} denied 404"), format!("/good -> {WEB}"), "/ -> 503".into()]
     );
-    // One for each, and the conflicts of z1 and z2.
-    assert_eq!(world.problems().len(), 6 + 3, "{:?}", world.texts());
+    // One for each, and the conflicts of z1, z2 and z3.
+    assert_eq!(world.problems().len(), 6 + 4, "{:?}", world.texts());
     let denied = annotated(
         "a",
         json!({"nginx.ingress.kubernetes.io/whitelist-source-range": "10.0.0.0/8"}),

@@ -85,7 +85,9 @@ impl Exchange {
             Some(target) => Some(target),
             None => backends.draw(),
         };
-        let Some(target) = target else {
+        let digits = session.map(|session| session.backend);
+        let canary = backends.canary(looks.head.headers, digits, target);
+        let Some(target) = canary.or(target) else {
             return Step::Break(self.refused(StatusCode::INTERNAL_SERVER_ERROR));
         };
         self.target = Some(target.clone());

@@ -73,6 +73,7 @@ impl Exchange {
             request_length: self.head_length as u64 + outcome.body_received,
             request_time: time,
             upstream: self.target.as_ref().map_or("", |target| &target.name),
+            alternative: self.target.as_ref().map_or("", |target| &target.alternative),
             attempts: &attempts,
             request_id: self.request_id.as_ref().map_or(b"", |id| id.as_bytes()),
         });

@@ -174,7 +174,8 @@ impl Exchange {
     fn choose(&mut self, pool: &Pool, now: Instant) -> Result<Arc<Endpoint>, PickError> {
         let bound = self.route.as_ref().filter(|_| self.fallback.is_none());
         let affinity = bound.and_then(|route| route.affinity());
-        let (Some(affinity), Some(target)) = (affinity, &self.target) else {
+        let sticky = self.target.as_ref().filter(|target| target.is_sticky);
+        let (Some(affinity), Some(target)) = (affinity, sticky) else {
             return pick(pool, &self.attempts.failed, now);
         };
         let Choice { endpoint, new_key } =

@@ -24,6 +24,9 @@ pub enum PolicyError {
         "status {0} cannot be used here; give one from 200 to 599, for a redirect 301, 302, 303, 307 or 308"
     )]
     Status(u16),
+    /// A canary cannot be chosen as the rule asks.
+    #[error("canary: {0}; correct it")]
+    Canary(String),
     /// A path cannot be rewritten as the rule asks.
     #[error("rewriting: {0}; correct the path or the target")]
     Rewrite(String),

@@ -38,6 +38,8 @@ impl CompiledPolicies {
     pub fn compile(rule: &Rule, compiler: &Compiler<'_>) -> Result<Option<Box<Self>>, PolicyError> {
         let Policies {
             affinity,
+            // Compiled with the backends.
+            canary: _,
             rewrite,
             deny: _,
             https_redirect: _,

@@ -54,6 +54,8 @@ pub struct Tail<'a> {
     pub request_time: Duration,
     /// `$proxy_upstream_name`.
     pub upstream: &'a str,
+    /// `$proxy_alternative_upstream_name`.
+    pub alternative: &'a str,
     /// The attempts, in order.
     pub attempts: &'a [UpstreamAttempt],
     /// `$req_id`.
@@ -139,7 +141,9 @@ impl LogLine {
         seconds(bytes, tail.request_time);
         bytes.extend_from_slice(b" [");
         bytes.extend_from_slice(tail.upstream.as_bytes());
-        bytes.extend_from_slice(b"] [] ");
+        bytes.extend_from_slice(b"] [");
+        bytes.extend_from_slice(tail.alternative.as_bytes());
+        bytes.extend_from_slice(b"] ");
         list(bytes, tail.attempts, |bytes, one| write_address(bytes, one.address));
         list(bytes, tail.attempts, |bytes, one| {
             bytes.extend_from_slice(itoa::Buffer::new().format(one.length).as_bytes());
@@ -297,6 +301,7 @@ mod tests {
             request_length: 321,
             request_time: Duration::from_millis(1240),
             upstream: "shop-web-80",
+            alternative: "",
             attempts: &attempts,
             request_id: b"0123456789abcdef0123456789abcdef",
         }));
@@ -323,6 +328,7 @@ mod tests {
             request_length: 17,
             request_time: Duration::ZERO,
             upstream: "",
+            alternative: "",
             attempts: &[],
             request_id: b"",
         }));

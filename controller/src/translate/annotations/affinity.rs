@@ -58,6 +58,7 @@ impl Affinity {
 
 const SAME_SITE: &[&str] = &["None", "Lax", "Strict"];
 const KINDS: &[&str] = &["cookie"];
+const CANARY_BEHAVIORS: &[&str] = &["sticky", "legacy"];
 const MODES: &[&str] = &["balanced", "persistent"];
 
 pub(super) static SETTINGS: &[Setting<Settings>] = &[
@@ -89,14 +90,18 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
     )
     .ingress(Risk::Medium)
     .invalid_means_default(),
-    Setting::not_yet(
+    Setting::served(
         "affinity-canary-behavior",
-        Value::OneOf(&["sticky", "legacy"]),
+        Value::OneOf(CANARY_BEHAVIORS),
         "sticky",
-        NotYet::Harmless,
-        "Whether a client stays on the side of a canary it first met.",
+        "On a canary: whether a client stays on the side that it first met, or the side is chosen for each request.",
+        |text, settings: &mut Settings| {
+            settings.canary.legacy = value::one_of(CANARY_BEHAVIORS, text)? == "legacy";
+            Ok(())
+        },
     )
-    .ingress(Risk::Low),
+    .ingress(Risk::Low)
+    .invalid_means_default(),
     Setting::served(
         "session-cookie-name",
         Value::Text,

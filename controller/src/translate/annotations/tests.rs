@@ -36,7 +36,7 @@ fn status(parsed: &Parsed) -> Option<u16> {
     match &parsed.verdict {
         Verdict::Close(deny) => Some(deny.status),
         Verdict::Serve => None,
-        Verdict::StandAside => panic!("stands aside"),
+        Verdict::Canary { .. } => panic!("a canary"),
     }
 }
 
@@ -196,10 +196,18 @@ fn known_annotations_that_are_not_implemented_fail_closed() {
     assert_eq!(harmless.verdict, Verdict::Serve);
     assert!(harmless.problems.iter().all(|problem| problem.severity == Severity::Warning));
     assert_eq!(harmless.problems.len(), 2);
-    assert_eq!(read(&[("canary", "true")]).verdict, Verdict::StandAside);
-    assert_eq!(read(&[("canary", "true"), ("ssl-redirect", "maybe")]).verdict, Verdict::StandAside);
+    assert_eq!(read(&[("canary", "true")]).verdict, Verdict::Canary { rejected: false });
+    let parsed = read(&[("canary", "true"), ("ssl-redirect", "maybe"), ("canary-weight", "5")]);
+    assert_eq!(parsed.verdict, Verdict::Canary { rejected: false }, "what it says of routes is ignored");
+    assert_eq!(parsed.problems.len(), 1);
+    assert_eq!(
+        read(&[("canary", "yes"), ("canary-weight", "5")]).verdict,
+        Verdict::Canary { rejected: true }
+    );
+    assert_eq!(read(&[("canary", "false")]).verdict, Verdict::Serve);
+    assert_eq!(read(&[("canary-weight", "5")]).verdict, Verdict::Serve);
     let unclear = read(&[("canary", "maybe")]);
-    assert_eq!((unclear.verdict, unclear.problems.len()), (Verdict::Serve, 1), "an ordinary Ingress");
+    assert_eq!((unclear.verdict, unclear.problems.len()), (Verdict::Canary { rejected: true }, 1));
 }
 
 #[test]

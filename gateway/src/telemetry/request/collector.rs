@@ -35,7 +35,7 @@ impl RequestCollector {
             false => cell.status.to_string(),
         };
         let all = [
-            ("canary", ""),
+            ("canary", &*target.canary),
             ("controller_class", &self.class),
             ("controller_namespace", &self.namespace),
             ("controller_pod", &self.pod),

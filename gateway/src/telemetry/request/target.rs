@@ -23,6 +23,8 @@ pub struct TargetLabels {
     pub ingress: Arc<str>,
     /// Name of the Service.
     pub service: Arc<str>,
+    /// `namespace-service-port` of the canary that took the request.
+    pub canary: Arc<str>,
 }
 
 /// What requests to one target are recorded into.

@@ -23,6 +23,7 @@ fn labels(host: &str) -> TargetLabels {
         namespace: "shop".into(),
         ingress: "web".into(),
         service: "cart".into(),
+        canary: "".into(),
     }
 }
 

@@ -1,0 +1,154 @@
+//! Canaries: which rules of others they take a share of.
+
+use std::sync::Arc;
+
+use sluice_config::{Action, Backend, Balance, Canary, Code, HostPattern, PathMatch, Policies, Rule};
+
+use super::{Builder, object_ref};
+use crate::problem::{error, warning};
+use crate::store::{IngressBackend, PathType};
+use crate::translate::backend::Reference;
+use crate::translate::facts::Facts;
+
+/// A path of a canary, or its default backend.
+struct Part<'f> {
+    /// The path that the main Ingress must have too; none for a default backend.
+    path: Option<(&'f str, PathType)>,
+    backend: &'f IngressBackend,
+    field: String,
+}
+
+impl Builder<'_, '_> {
+    /// Gives the rules of a host their canaries. A rule has one at most, that of the oldest; what is wrong with a canary
+    /// leaves the rule as it is.
+    pub(super) fn canaries(
+        &mut self,
+        pattern: &HostPattern,
+        canaries: &[&Arc<Facts>],
+        claimants: &[&Arc<Facts>],
+        rules: &mut [Rule],
+    ) {
+        for canary in canaries.iter().filter(|canary| canary.canary.is_some()) {
+            for part in parts(canary, pattern) {
+                self.canary(pattern, canary, &part, claimants, rules);
+            }
+        }
+    }
+
+    fn canary(
+        &mut self,
+        pattern: &HostPattern,
+        canary: &Facts,
+        part: &Part<'_>,
+        claimants: &[&Arc<Facts>],
+        rules: &mut [Rule],
+    ) {
+        let object = object_ref(canary);
+        let what = part.path.map_or("a default backend".to_owned(), |(path, _)| format!("{path:?}"));
+        let main = rules.iter_mut().find_map(|rule| {
+            let facts = claimants.iter().find(|facts| facts.ingress.name == rule.origin.object.name)?;
+            fits(rule, facts, part).then_some((rule, facts))
+        });
+        let Some((rule, main)) = main else {
+            let message = format!(
+                "no main Ingress has {what} of host {pattern} with the same pathType, so that the canary takes no \
+                 requests there"
+            );
+            let remedy = "create the main Ingress, or give the canary its host, path and pathType";
+            self.problems.push(error(Code::CanaryWithoutMain, &object, part.field.as_str(), message, remedy));
+            return;
+        };
+        if rule.policies.deny.is_some() {
+            return;
+        }
+        let Action::Forward(backends) = &rule.action else { return };
+        let own = match backends.first().map(|backend| &backend.backend) {
+            Some(Backend::Pool { service, .. }) => service,
+            // The rule says itself what is wrong with it.
+            _ => return,
+        };
+        let Some(settings) = &canary.canary else { return };
+        let reference = Reference {
+            object: &object,
+            field: &|| format!("{}.backend", part.field).replace("defaultBackend.backend", "defaultBackend"),
+            backend: part.backend,
+            protocol: main.protocol,
+            balance: if settings.legacy { Balance::RoundRobin } else { main.balance() },
+            otherwise: "its requests go to the main Ingress",
+        };
+        let taken = match &rule.policies.canary {
+            Some(other) => {
+                Some(format!("the canary of {what} of host {pattern} is already Service {}", other.service))
+            }
+            None => None,
+        };
+        let resolved = match taken {
+            Some(message) => Err(message),
+            None => Ok(reference.resolve(self.view, &mut self.uses, &mut self.problems)),
+        };
+        let conflict = match resolved {
+            Ok(Backend::Pool { service, .. }) if service == *own => {
+                format!("Service {service} is already that of the main Ingress {}", main.ingress.name)
+            }
+            Ok(Backend::Pool { pool, service }) => {
+                let canary = Canary {
+                    pool,
+                    service,
+                    header: settings.header(),
+                    cookie: settings.cookie.clone(),
+                    weight: settings.weight,
+                    total: settings.total(),
+                    sticky: !settings.legacy,
+                };
+                rule.policies = Arc::new(Policies { canary: Some(canary), ..(*rule.policies).clone() });
+                return;
+            }
+            Ok(_) => return,
+            Err(message) => message,
+        };
+        let message = format!("{conflict}; this canary takes no requests there");
+        let remedy = "give it another path, or another Service, or remove it";
+        self.problems.push(warning(Code::CanaryConflict, &object, part.field.as_str(), message, remedy));
+    }
+}
+
+/// What a canary asks for on a host.
+fn parts<'f>(canary: &'f Facts, pattern: &HostPattern) -> Vec<Part<'f>> {
+    let mut parts = Vec::new();
+    for rule in canary.rules_of(pattern) {
+        let paths = canary.ingress.rules[*rule as usize].paths.as_deref().unwrap_or_default();
+        parts.extend(paths.iter().enumerate().map(|(index, path)| Part {
+            path: Some((&*path.path, path.path_type)),
+            backend: &path.backend,
+            field: format!("spec.rules[{rule}].http.paths[{index}]"),
+        }));
+    }
+    if let (HostPattern::Any, Some(backend)) = (pattern, canary.default_backend()) {
+        parts.push(Part { path: None, backend, field: "spec.defaultBackend".to_owned() });
+    }
+    parts
+}
+
+/// Whether a rule is what a canary asks for: the same path of the same type, as they are written, or the default
+/// backend of an Ingress without rules.
+fn fits(rule: &Rule, main: &Facts, part: &Part<'_>) -> bool {
+    if !matches!(rule.action, Action::Forward(_)) {
+        return false;
+    }
+    let Some((path, path_type)) = part.path else {
+        return main.ingress.rules.is_empty()
+            && main.default_backend().is_some()
+            && matches!(&rule.matches.path, PathMatch::Prefix(path) if **path == *"/");
+    };
+    let origin = &rule.origin;
+    let paths = main.ingress.rules.get(origin.rule as usize).and_then(|rule| rule.paths.as_deref());
+    // The rule for the rest of a host names no path of its Ingress: its text tells.
+    let of = paths.and_then(|paths| paths.get(origin.match_index as usize));
+    of.is_some_and(|of| *of.path == *path && of.path_type == path_type && is_of(rule, &of.path))
+}
+
+/// Whether a rule is made of this path, and not of what no path of its Ingress takes.
+fn is_of(rule: &Rule, path: &str) -> bool {
+    let of_rest = matches!(&rule.matches.path, PathMatch::Prefix(text) if **text == *"/");
+    path == "/" || !of_rest
+}

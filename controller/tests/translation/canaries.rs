@@ -1,0 +1,230 @@
+//! Canaries: which rule gets which, and what is wrong with the others.
+
+use serde_json::{Value, json};
+use sluice_config::{Canary, CanaryHeader, CanaryValue, Code};
+use sluice_controller::Options;
+use sluice_controller::store::Kind;
+
+use crate::support::*;
+
+const HOST: &str = "shop.example";
+
+fn world() -> World {
+    let mut world = World::ready(Options::default());
+    for name in ["next", "other"] {
+        let port = json!([{"name": "http", "port": 8080}]);
+        world.put([
+            service(name, json!([{"name": "http", "port": 80, "targetPort": 8080}])),
+            slice(&format!("{name}-1"), name, port, json!(["10.0.0.9"])),
+        ]);
+    }
+    world
+}
+
+fn with(name: &str, annotations: &[(&str, &str)], spec: Value) -> Value {
+    let prefixed =
+        |(name, value): &(&str, &str)| (format!("nginx.ingress.kubernetes.io/{name}"), json!(value));
+    annotated(name, Value::Object(annotations.iter().map(prefixed).collect()), spec)
+}
+
+fn to(service: &str, paths: &[&str]) -> Value {
+    let paths: Vec<Value> = paths.iter().map(|path| path_to(path, service, json!({"number": 80}))).collect();
+    json!({"rules": [{"host": HOST, "http": {"paths": paths}}]})
+}
+
+fn canary(name: &str, annotations: &[(&str, &str)], spec: Value) -> Value {
+    with(name, &[&[("canary", "true")], annotations].concat(), spec)
+}
+
+/// The canaries of all rules of the host, in order.
+fn canaries(world: &World) -> Vec<Option<&Canary>> {
+    let host = world.host(HOST);
+    host.iter().flat_map(|host| &host.rules).map(|rule| rule.policies.canary.as_ref()).collect()
+}
+
+fn codes(world: &World) -> Vec<Code> {
+    world.problems().iter().map(|problem| problem.code).collect()
+}
+
+#[test]
+fn a_canary_is_given_to_the_rule_of_its_host_path_and_type() {
+    let mut world = world();
+    let annotations = [
+        ("canary-by-header", "X-Canary"),
+        ("canary-by-header-value", "eu"),
+        ("canary-by-header-pattern", "^e"),
+        ("canary-by-cookie", "side"),
+        ("canary-weight", "7"),
+        ("canary-weight-total", "1000"),
+    ];
+    world.put([
+        ingress("main", paths(HOST, &["/", "/a", "=/a"])),
+        canary("next", &annotations, to("next", &["/a"])),
+    ]);
+    let found = canaries(&world);
+    assert_eq!(found.iter().map(Option::is_some).collect::<Vec<_>>(), [false, true, false]);
+    let found = found[1].unwrap();
+    assert_eq!(found.pool.to_string(), "default/next:http (http,round-robin)");
+    let value = CanaryValue::Exact("eu".into());
+    assert_eq!(found.header, Some(CanaryHeader { name: "X-Canary".into(), value }));
+    assert_eq!(
+        (found.cookie.as_deref(), found.weight, found.total, found.sticky),
+        (Some("side"), 7, 1000, true)
+    );
+    assert_eq!(codes(&world), []);
+    world.delete(Kind::Ingress, "next");
+    assert!(canaries(&world).iter().all(Option::is_none));
+}
+
+#[test]
+fn a_total_below_a_hundred_counts_as_a_hundred() {
+    let mut world = world();
+    let annotations = [("canary-weight", "5"), ("canary-weight-total", "10")];
+    world.put([ingress("main", paths(HOST, &["/"])), canary("next", &annotations, to("next", &["/"]))]);
+    assert_eq!(canaries(&world)[0].unwrap().total, 100);
+}
+
+#[test]
+fn without_a_main_ingress_nothing_is_served_and_that_is_told_until_there_is_one() {
+    let mut world = world();
+    world.put([canary("next", &[("canary-weight", "100")], to("next", &["/"]))]);
+    assert!(world.host(HOST).is_none());
+    assert_eq!(codes(&world), [Code::CanaryWithoutMain]);
+    world.put([ingress("main", paths(HOST, &["/x"]))]);
+    assert_eq!((codes(&world), canaries(&world)), (vec![Code::CanaryWithoutMain], vec![None, None]));
+    world.put([ingress("main", paths(HOST, &["/"]))]);
+    assert!(codes(&world).is_empty() && canaries(&world)[0].is_some());
+    world.delete(Kind::Ingress, "main");
+    assert!(world.host(HOST).is_none());
+    assert_eq!(codes(&world), [Code::CanaryWithoutMain]);
+    world.delete(Kind::Ingress, "next");
+    assert_eq!(codes(&world), []);
+}
+
+#[test]
+fn the_oldest_canary_has_the_rule() {
+    let mut world = world();
+    world.put([
+        ingress("main", paths(HOST, &["/"])),
+        created(canary("young", &[("canary-weight", "5")], to("other", &["/"])), 2),
+        created(canary("old", &[("canary-weight", "5")], to("next", &["/"])), 1),
+    ]);
+    assert_eq!(&*canaries(&world)[0].unwrap().service.name, "next");
+    assert_eq!(codes(&world), [Code::CanaryConflict]);
+    assert!(world.texts()[0].contains("default/young"), "{:?}", world.texts());
+    world.delete(Kind::Ingress, "old");
+    assert_eq!(&*canaries(&world)[0].unwrap().service.name, "other");
+    assert_eq!(codes(&world), []);
+}
+
+#[test]
+fn a_slip_in_a_canary_neither_opens_nor_closes_the_main_ingress() {
+    let mut world = world();
+    world.put([created(ingress("main", paths(HOST, &["/"])), 2)]);
+    let plain = world.rules(HOST);
+    for (annotations, takes) in [
+        (&[("canary", "yes"), ("canary-weight", "5")][..], false),
+        (&[("canary", "true"), ("canary-weight", "x")], true),
+        (&[("canary", "true"), ("canary-by-header-pattern", "(?!x)"), ("canary-weight", "5")], true),
+        (&[("canary", "true"), ("canary-by-header", "a b"), ("canary-weight", "5")], true),
+        (&[("canary", "true"), ("canary-by-cookie", "a=b"), ("canary-weight", "5")], true),
+    ] {
+        // Older than the main one, and with a path of its own.
+        world.put([created(with("next", annotations, to("next", &["/", "/own"])), 1)]);
+        assert_eq!(world.rules(HOST), plain, "{annotations:?}");
+        assert_eq!(canaries(&world)[0].is_some(), takes, "{annotations:?}");
+        assert!(codes(&world).contains(&Code::AnnotationInvalid), "{annotations:?}");
+    }
+}
+
+#[test]
+fn what_the_configmap_forbids_rejects_a_canary() {
+    let options = Options {
+        configmap: Some(sluice_config::NamespacedName::new("default", "controller")),
+        ..Options::default()
+    };
+    let mut world = World::ready(options);
+    world.put([
+        service("next", json!([{"name": "http", "port": 80}])),
+        config_map(json!({"annotation-value-word-blocklist": "evil"})),
+        ingress("main", paths(HOST, &["/"])),
+        canary("next", &[("canary-weight", "5"), ("auth-realm", "evil")], to("next", &["/"])),
+    ]);
+    assert_eq!((canaries(&world), codes(&world)), (vec![None], vec![Code::AnnotationForbidden]));
+}
+
+#[test]
+fn other_annotations_of_a_canary_have_no_effect_and_are_named_in_one_warning() {
+    let mut world = world();
+    let annotations = [
+        ("canary-weight", "5"),
+        ("ssl-redirect", "maybe"),
+        ("backend-protocol", "HTTPS"),
+        ("limit-rps", "5"),
+    ];
+    world.put([ingress("main", paths(HOST, &["/"])), canary("next", &annotations, to("next", &["/"]))]);
+    assert_eq!(canaries(&world)[0].unwrap().pool.to_string(), "default/next:http (http,round-robin)");
+    assert_eq!(codes(&world), [Code::CanaryAnnotationIgnored]);
+    let text = world.texts()[0].clone();
+    assert!(text.contains("backend-protocol, limit-rps, ssl-redirect have no effect"), "{text}");
+}
+
+#[test]
+fn what_says_nothing_is_told() {
+    let mut world = world();
+    world.put([ingress("main", paths(HOST, &["/"])), canary("next", &[], to("next", &["/"]))]);
+    assert_eq!(codes(&world), [Code::CanaryIdle]);
+    world.put([with("next", &[("canary-weight", "5")], to("next", &["/other"]))]);
+    assert_eq!(codes(&world), [Code::AnnotationWithoutEffect]);
+    assert!(world.rules(HOST)[0].starts_with("/other -> next"), "it is an ordinary Ingress");
+}
+
+#[test]
+fn a_service_that_is_not_there_or_is_the_main_one_leaves_all_to_the_main_ingress() {
+    let mut world = world();
+    world.put([
+        ingress("main", paths(HOST, &["/"])),
+        canary("next", &[("canary-weight", "5")], to("gone", &["/"])),
+    ]);
+    assert_eq!((canaries(&world), codes(&world)), (vec![None], vec![Code::ServiceNotFound]));
+    assert!(world.texts()[0].contains("its requests go to the main Ingress"), "{:?}", world.texts());
+    world.put([canary("next", &[("canary-weight", "5")], to("web", &["/"]))]);
+    assert_eq!((canaries(&world), codes(&world)), (vec![None], vec![Code::CanaryConflict]));
+}
+
+#[test]
+fn the_canary_speaks_and_balances_as_the_main_ingress_unless_sessions_do_not_hold_for_it() {
+    let mut world = world();
+    let main = [("backend-protocol", "HTTPS"), ("affinity", "cookie")];
+    world.put([
+        with("main", &main, paths(HOST, &["/"])),
+        canary("next", &[("canary-weight", "5")], to("next", &["/"])),
+    ]);
+    assert_eq!(canaries(&world)[0].unwrap().pool.to_string(), "default/next:http (https,ring)");
+    let legacy = [("canary-weight", "5"), ("affinity-canary-behavior", "legacy")];
+    world.put([canary("next", &legacy, to("next", &["/"]))]);
+    let found = canaries(&world)[0].unwrap();
+    assert_eq!(
+        (found.pool.to_string().as_str(), found.sticky),
+        ("default/next:http (https,round-robin)", false)
+    );
+}
+
+#[test]
+fn a_path_that_is_an_expression_and_the_default_backend_have_canaries_too() {
+    let mut world = world();
+    let rewriting = [("rewrite-target", "/$1")];
+    world.put([
+        with("main", &rewriting, to("web", &["/a/(.*)"])),
+        canary("next", &[("canary-weight", "5")], to("next", &["/a/(.*)"])),
+        ingress("all", json!({"defaultBackend": backend("web", json!({"number": 80}))})),
+        canary(
+            "all-next",
+            &[("canary-weight", "5")],
+            json!({"defaultBackend": backend("next", json!({"number": 80}))}),
+        ),
+    ]);
+    let rule = &world.host(HOST).unwrap().rules[0];
+    assert!(rule.policies.canary.is_some() && rule.policies.rewrite.is_some());
+    assert!(world.host("_").unwrap().rules[0].policies.canary.is_some());
+}

@@ -1,0 +1,183 @@
+//! Regular expressions as paths, `rewrite-target`, `x-forwarded-prefix` and `app-root`.
+
+use crate::harness::h2;
+use crate::harness::manifest::service_with;
+use crate::harness::{
+    Backend, Connection, Folder, Gateway, Ingress, TestCertificate, await_until, get, get_tls,
+};
+
+const HOST: &str = "shop.example";
+
+fn expression(name: &str, path: &str, service: &str) -> Ingress {
+    Ingress::new(name).typed_path(HOST, path, "ImplementationSpecific", service)
+}
+
+fn rewriting() -> Ingress {
+    expression("shop", "/app(/|$)(.*)", "web")
+        .annotation("rewrite-target", "/$2")
+        .annotation("x-forwarded-prefix", "/app")
+}
+
+fn target(response: &crate::harness::client::Response) -> String {
+    response.json()["target"].as_str().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn the_endpoint_gets_the_rewritten_path_escaped_as_nginx_does_it() {
+    let backend = Backend::echo("web");
+    let gateway = Gateway::start(&Folder::with(rewriting().text() + &service_with("web", &[&backend])));
+    let mut connection = Connection::plain(gateway.http);
+    for (sent, received) in [
+        ("/app", "/"),
+        ("/app/", "/"),
+        ("/APP/Cart?next=/app/x", "/Cart?next=/app/x"),
+        ("/app/a//b/./c/../d", "/a/b/d"),
+        ("/app/x%20y%2Fz", "/x%20y/z"),
+        ("/app/%3Fq%23f%25", "/%3Fq%23f%25"),
+        ("/app/caf%C3%A9/%FF", "/caf%C3%A9/%FF"),
+        ("/%61pp/x?y=%20z", "/x?y=%20z"),
+    ] {
+        let response = connection.get(HOST, sent);
+        assert_eq!((response.status, target(&response).as_str()), (200, received), "{sent}");
+        assert_eq!(response.received("x-forwarded-prefix"), ["/app"], "{sent}");
+    }
+    assert_eq!(connection.get(HOST, "/apple").status, 404, "the expression has an end of its own");
+    let body = connection.request("POST", HOST, "/app/form", &[("X-Forwarded-Prefix", "/mine")], "hello");
+    assert_eq!((target(&body).as_str(), body.json()["body"].as_str()), ("/form", Some("hello")));
+    assert_eq!(body.received("x-forwarded-prefix"), ["/app"]);
+    gateway.await_access("GET /app/x%20y%2Fz HTTP/1.1");
+}
+
+#[test]
+fn streams_of_http2_are_rewritten_too() {
+    let backend = Backend::echo("web");
+    let ingress = rewriting().tls(&[HOST], "tls").text();
+    let secret = TestCertificate::new(&[HOST]).secret("tls");
+    let gateway = Gateway::start(&Folder::with(ingress + &service_with("web", &[&backend]) + &secret));
+    h2::run(async {
+        let connection = h2::Connection::tls(gateway.https, HOST).await;
+        let response = connection.get("https://shop.example/app/x%20y?z=1").await.unwrap();
+        let seen: serde_json::Value = serde_json::from_slice(response.body()).unwrap();
+        assert_eq!(seen["target"], "/x%20y?z=1");
+        let host = seen["headers"].as_array().unwrap().iter();
+        let hosts: Vec<_> =
+            host.filter(|field| field[0].as_str().unwrap().eq_ignore_ascii_case("host")).collect();
+        assert_eq!(hosts.len(), 1);
+        assert_eq!(hosts[0][1], HOST);
+    });
+}
+
+#[test]
+fn every_attempt_is_rewritten_alike() {
+    let dead = Backend::with("dead", |_| crate::harness::Reply::status(503));
+    let backend = Backend::echo("web");
+    let ingress = rewriting().annotation("proxy-next-upstream", "error http_503").text();
+    let gateway = Gateway::start(&Folder::with(ingress + &service_with("web", &[&dead, &backend])));
+    let mut connection = Connection::plain(gateway.http);
+    for _ in 0..4 {
+        assert_eq!(target(&connection.get(HOST, "/app/x?y")), "/x?y");
+    }
+    assert!(!dead.seen().is_empty());
+    assert!(dead.seen().iter().all(|request| request.start == "GET /x?y HTTP/1.1"));
+}
+
+#[test]
+fn one_ingress_makes_all_paths_of_the_host_expressions_and_gives_them_back_when_it_goes() {
+    let (web, other) = (Backend::echo("web"), Backend::echo("other"));
+    let plain = Ingress::new("plain").path(HOST, "/Items", "other").path(HOST, "/items/1", "other");
+    let folder =
+        Folder::with(plain.text() + &service_with("web", &[&web]) + &service_with("other", &[&other]));
+    let gateway = Gateway::start(&folder);
+    assert_eq!(get(gateway.http, HOST, "/itemsfoo").status, 404);
+    folder.write(
+        "regex.yaml",
+        expression("new", "/item[a-z]*/[0-9]{2}", "web").annotation("use-regex", "true").text(),
+    );
+    await_until("expressions", || get(gateway.http, HOST, "/itemsfoo").status == 200);
+    for (path, backend) in [
+        ("/itemsfoo", "other"),
+        ("/ITEMS/1", "other"),
+        ("/items/12", "web"),
+        ("/item/12/and/more", "web"),
+        ("/Items/x", "other"),
+    ] {
+        let response = get(gateway.http, HOST, path);
+        assert_eq!((response.backend().as_str(), target(&response).as_str()), (backend, path));
+    }
+    assert_eq!(get(gateway.http, HOST, "/x/items").status, 404, "from the start of the path");
+    folder.remove("regex.yaml");
+    await_until("plain paths", || get(gateway.http, HOST, "/itemsfoo").status == 404);
+    assert_eq!(get(gateway.http, HOST, "/Items/x").backend(), "other");
+}
+
+#[test]
+fn a_target_changes_live_and_a_url_redirects() {
+    let backend = Backend::echo("web");
+    let folder = Folder::with(service_with("web", &[&backend]));
+    let write = |to: &str| {
+        folder.write(
+            "ingress.yaml",
+            expression("shop", "/app/(?<rest>.*)", "web").annotation("rewrite-target", to).text(),
+        );
+    };
+    write("/one/$rest");
+    let gateway = Gateway::start(&folder);
+    assert_eq!(target(&get(gateway.http, HOST, "/app/x")), "/one/x");
+    write("/two/$1");
+    await_until("the new target", || target(&get(gateway.http, HOST, "/app/x")) == "/two/x");
+    write("https://other.example/$1");
+    await_until("the redirect", || get(gateway.http, HOST, "/app/x").status == 302);
+    let response = get(gateway.http, HOST, "/app/a%20b?c=d");
+    assert_eq!(response.header("location"), Some("https://other.example/a%20b?c=d"));
+}
+
+#[test]
+fn what_cannot_be_rewritten_is_closed_and_says_why() {
+    let backend = Backend::echo("web");
+    let ingress = expression("shop", "/good/(.*)", "web")
+        .typed_path(HOST, "/bad", "ImplementationSpecific", "web")
+        .typed_path(HOST, "/unreadable/(?!x)(.*)", "ImplementationSpecific", "web")
+        .annotation("rewrite-target", "/$1");
+    let root = Ingress::new("root").path(HOST, "/", "web");
+    let folder = Folder::with(ingress.text() + &root.text() + &service_with("web", &[&backend]));
+    let gateway = Gateway::start(&folder);
+    for (path, status) in
+        [("/good/x", 200), ("/bad", 503), ("/bad/x", 503), ("/unreadable/y", 503), ("/other", 200)]
+    {
+        assert_eq!(get(gateway.http, HOST, path).status, status, "{path}");
+    }
+    let problems = gateway.problems();
+    assert!(problems.contains("names $1, and the path \"/bad\" has no such group"), "{problems}");
+    assert!(problems.contains("look-around"), "{problems}");
+}
+
+#[test]
+fn the_root_leads_to_the_application_before_everything_else() {
+    let backend = Backend::echo("web");
+    let app = |root: &str| {
+        Ingress::new("app").path(HOST, "/app", "web").annotation("app-root", root).tls(&[HOST], "tls").text()
+    };
+    let main = Ingress::new("main").path(HOST, "/", "web").text();
+    let secret = TestCertificate::new(&[HOST]).secret("tls");
+    let folder = Folder::with(main + &service_with("web", &[&backend]) + &secret);
+    folder.write("app.yaml", app("/app"));
+    let gateway = Gateway::start(&folder);
+    for (path, location) in [
+        ("/", "http://shop.example:8080/app"),
+        ("/?x=1", "http://shop.example:8080/app"),
+        ("/.//", "http://shop.example:8080/app"),
+        ("/x", "https://shop.example/x"),
+    ] {
+        let response = get(gateway.http, "shop.example:8080", path);
+        assert_eq!(response.header("location"), Some(location), "{path}");
+        assert_eq!(response.status, if location.starts_with("https") { 308 } else { 302 }, "{path}");
+    }
+    assert_eq!(get_tls(gateway.https, HOST, "/").header("location"), Some("https://shop.example/app"));
+    assert_eq!(get_tls(gateway.https, HOST, "/app").backend(), "web");
+    folder.write("app.yaml", app("/other"));
+    await_until("the new root", || {
+        get_tls(gateway.https, HOST, "/").header("location") == Some("https://shop.example/other")
+    });
+    folder.remove("app.yaml");
+    await_until("no root", || get(gateway.http, HOST, "/").backend() == "web");
+}
