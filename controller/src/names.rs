@@ -99,7 +99,7 @@ async fn run(mut wanting: watch::Receiver<BTreeSet<Arc<str>>>, inputs: mpsc::Wea
             }
             _ = ticks.tick() => names.values_mut().for_each(|kept| kept.left = kept.left.saturating_sub(1)),
             Some(done) = looks.join_next() => {
-                let Ok((name, found)): Result<(Arc<str>, Result<Vec<IpAddr>, String>), _> = done else { continue };
+                let Ok(Look { name, found }) = done else { continue };
                 let Some(kept) = names.get_mut(&name) else { continue };
                 kept.asked = false;
                 let known = kept.resolved.clone().unwrap_or_default();
@@ -122,7 +122,13 @@ async fn run(mut wanting: watch::Receiver<BTreeSet<Arc<str>>>, inputs: mpsc::Wea
     }
 }
 
-async fn look_up(name: Arc<str>) -> (Arc<str>, Result<Vec<IpAddr>, String>) {
+/// What a look-up came to.
+struct Look {
+    name: Arc<str>,
+    found: Result<Vec<IpAddr>, String>,
+}
+
+async fn look_up(name: Arc<str>) -> Look {
     let found = match timeout(LONGEST, lookup_host((&*name, 0))).await {
         Err(_) => Err("the resolver does not answer".to_owned()),
         Ok(Err(error)) => Err(error.to_string()),
@@ -134,7 +140,7 @@ async fn look_up(name: Arc<str>) -> (Arc<str>, Result<Vec<IpAddr>, String>) {
             }
         }
     };
-    (name, found)
+    Look { name, found }
 }
 
 fn batch(name: Arc<str>, resolved: Resolved) -> Batch {
