@@ -11,6 +11,8 @@ fn folder(backend: &GrpcBackend, protocol: &str) -> Folder {
         .path(HOST, "/", "grpc")
         .annotation("backend-protocol", protocol)
         .annotation("ssl-redirect", "false")
+        // As with nginx, a stream of messages is a body, and limited to 1 MiB by default.
+        .annotation("proxy-body-size", "0")
         .tls(&[HOST], "tls");
     Folder::with(ingress.text() + &backend.service("grpc") + &TestCertificate::new(&[HOST]).secret("tls"))
 }
