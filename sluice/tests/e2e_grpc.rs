@@ -10,6 +10,8 @@ fn folder(backend: &GrpcBackend, protocol: &str) -> Folder {
     let ingress = Ingress::new("grpc")
         .path(HOST, "/", "grpc")
         .annotation("backend-protocol", protocol)
+        // A stream has no length: its limit would be that of an upload, as in ingress-nginx.
+        .annotation("proxy-body-size", "0")
         .annotation("ssl-redirect", "false")
         // As with nginx, a stream of messages is a body, and limited to 1 MiB by default.
         .annotation("proxy-body-size", "0")
