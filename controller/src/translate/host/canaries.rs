@@ -76,12 +76,9 @@ impl Builder<'_, '_> {
             balance: if settings.legacy { Balance::RoundRobin } else { main.balance() },
             otherwise: "its requests go to the main Ingress",
         };
-        let taken = match &rule.policies.canary {
-            Some(other) => {
-                Some(format!("the canary of {what} of host {pattern} is already Service {}", other.service))
-            }
-            None => None,
-        };
+        let taken = rule.policies.canary.as_ref().map(|other| {
+            format!("the canary of {what} of host {pattern} is already Service {}", other.service)
+        });
         let resolved = match taken {
             Some(message) => Err(message),
             None => Ok(reference.resolve(self.view, &mut self.uses, &mut self.problems)),
