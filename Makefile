@@ -56,7 +56,7 @@ test: tools-test ## every suite: unit, property, end to end, cluster, and short 
 	$(LAB_RUN) build k6
 	$(CARGO) test --locked --workspace
 	@# What goes through a driver is tested with both; this is the other one.
-	SLUICE_DRIVER=proxy $(CARGO) test --locked --workspace --lib -- worker::
+	SLUICE_DRIVER=proxy $(CARGO) test --locked --workspace --lib -- workers::
 	SLUICE_DRIVER=proxy $(CARGO) test --locked --workspace --test e2e
 	$(OUT)/debug/churn --short --sluice $(OUT)/debug/sluice
 	$(OUT)/debug/k6-suite --short --sluice $(OUT)/debug/sluice --k6 "$(K6)"
