@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use sluice_config::{HostKey, NamespacedName, ObjectRef, Problem, ResourceKey, Uid};
 
+use super::backend::Uses;
 use super::claim::Claim;
 use super::facts::Facts;
 use super::graph::Key;
@@ -204,6 +205,7 @@ impl Review<'_> {
             let output = flags::compute(&self.view(), global);
             self.stats.tuning += 1;
             self.find(output.problems);
+            self.look_at_endpoints(&output.uses);
         }
     }
 
@@ -212,10 +214,15 @@ impl Review<'_> {
             let output = host::compute(&self.view(), &key);
             self.stats.hosts += 1;
             self.find(output.problems);
-            let sets = output.uses.pools.iter().map(|pool| &pool.key.endpoints);
-            let new = sets.filter(|set| self.base.endpoints.get(*set).is_none()).cloned();
-            self.dirty.endpoints.extend(new);
+            self.look_at_endpoints(&output.uses);
         }
+    }
+
+    /// Looks at the endpoints of pools that nobody has used yet.
+    fn look_at_endpoints(&mut self, uses: &Uses) {
+        let sets = uses.pools.iter().map(|pool| &pool.key.endpoints);
+        let new = sets.filter(|set| self.base.endpoints.get(*set).is_none()).cloned();
+        self.dirty.endpoints.extend(new);
     }
 
     fn endpoints(&mut self) {

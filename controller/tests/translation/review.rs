@@ -1,7 +1,7 @@
 //! A review gives the verdict on an object before it is there, at the cost of that object.
 
 use serde_json::json;
-use sluice_config::{Class, Code};
+use sluice_config::{Class, Code, NamespacedName};
 use sluice_controller::source::Event;
 use sluice_controller::store::Object;
 use sluice_controller::{Controller, Options, Stats, Verdict};
@@ -67,6 +67,19 @@ fn a_review_says_what_would_become_of_others() {
     assert!(matches!(service, Object::Service(_)));
     let verdict = world.controller.review(service).unwrap();
     assert_eq!(verdict.problems[0].code, Code::ServicePortNotFound);
+}
+
+#[test]
+fn a_review_of_the_default_backend_looked_at_its_endpoints_only_where_an_ingress_used_them() {
+    let name = NamespacedName::new("default", "fallback");
+    let mut world = World::ready(Options { default_backend_service: Some(name), ..Options::default() });
+    let mut names =
+        slice("fallback-1", "fallback", json!([{"name": "http", "port": 1}]), json!(["example.com"]));
+    names["addressType"] = "FQDN".into();
+    world.put([names]);
+    let verdict = review(&world, service("fallback", json!([{"name": "http", "port": 80}])));
+    let messages: Vec<&str> = verdict.problems.iter().map(|problem| &*problem.message).collect();
+    assert!(messages.iter().any(|message| message.contains("\"FQDN\" is not served")), "{messages:?}");
 }
 
 #[test]
