@@ -148,7 +148,7 @@ impl Exchange {
             Destination::Pool(pool) if !pool.is_empty() => {
                 let mut fields = Vec::with_capacity(7);
                 self.set_error_fields(StatusCode::SERVICE_UNAVAILABLE, route, looks.head, &mut fields);
-                self.fallback = Some(fields);
+                self.fallback = Some(fields.into());
                 self.target = Some(backend);
                 true
             }

@@ -51,11 +51,11 @@ pub struct Exchange {
     pub(super) outgoing: Option<Box<Outgoing>>,
     pub(super) session: Option<BoundSession>,
     /// The stage, by its place in the order, that waits for the reply to its question.
-    pub(super) asked: Option<usize>,
+    pub(super) asked: Option<u8>,
     /// What an authorisation service has said, where it let the request pass.
     pub(super) authorised: Option<Arc<Word>>,
     /// The request goes to the rule's own default backend, which is told this.
-    pub(super) fallback: Option<Vec<(HeaderName, HeaderValue)>>,
+    pub(super) fallback: Option<Box<[(HeaderName, HeaderValue)]>>,
     /// The session cookie that the response will set.
     pub(super) set_cookie: Option<HeaderValue>,
     pub(super) attempts: Attempts,

@@ -85,6 +85,7 @@ impl Exchange {
             // Nobody has asked. What nobody has asked for lets nobody through.
             return self.refused(StatusCode::INTERNAL_SERVER_ERROR);
         };
+        let at = usize::from(at);
         match self.answered(ORDER[at], reply, route, looks) {
             ControlFlow::Continue(()) => self.run_from(at + 1, route, looks),
             ControlFlow::Break(verdict) => self.stopped(at, verdict),
@@ -103,7 +104,7 @@ impl Exchange {
     /// Remembers where the exchange goes on if the verdict is a question.
     fn stopped(&mut self, at: usize, verdict: Verdict) -> Verdict {
         if let Verdict::Ask(_) = verdict {
-            self.asked = Some(at);
+            self.asked = u8::try_from(at).ok();
         }
         verdict
     }
