@@ -18,17 +18,17 @@ pub enum Value {
     Bool,
     /// `on` or `off`.
     Switch,
-    /// A whole number, as large as ingress-nginx and nginx read one everywhere.
+    /// An integer, as large as ingress-nginx and nginx read one everywhere.
     Int,
-    /// A whole number, not negative.
+    /// An integer, not negative.
     Count,
-    /// A whole number from 1.
+    /// An integer from 1.
     Positive,
-    /// A whole number between these two.
+    /// An integer between these two.
     Within(i64, i64),
     /// A number of buffers and the size of one, as nginx writes it: `4 8k`.
     Buffers,
-    /// Seconds, a whole number from 1.
+    /// Seconds, an integer from 1.
     Seconds,
     /// Bytes: a number with an optional `b`, `k`, `m` or `g`.
     Size,
@@ -40,7 +40,7 @@ pub enum Value {
     Text,
     /// A path, or a URL, with captures: letters, digits and `- . _ ~ / : $`.
     CapturePath,
-    /// Texts between commas.
+    /// A comma-separated list.
     List,
     /// One of these, in any case.
     OneOf(&'static [&'static str]),
@@ -48,7 +48,7 @@ pub enum Value {
     Words(&'static [&'static str]),
     /// Conditions of `proxy-next-upstream` between blanks, or `off`.
     NextUpstream,
-    /// IP addresses between commas, of version 6 in brackets or not.
+    /// A comma-separated list of IP addresses, of version 6 in brackets or not.
     Addresses,
     /// A name, or a name in a namespace before a slash.
     ObjectName,
@@ -62,7 +62,7 @@ impl Value {
             Self::Switch => "on or off".into(),
             Self::Int | Self::Count | Self::Positive | Self::Within(..) => {
                 let range = self.range();
-                format!("a whole number from {} to {}", range.start(), range.end())
+                format!("an integer from {} to {}", range.start(), range.end())
             }
             Self::Buffers => "a number and a size such as 4 8k, together at most 16m".into(),
             Self::Seconds => format!("whole seconds from 1 to {LARGEST}, without a unit"),
@@ -71,14 +71,14 @@ impl Value {
             Self::Float => "a number from 0 to 1".into(),
             Self::Text => "text".into(),
             Self::CapturePath => "letters, digits and - . _ ~ / : $".into(),
-            Self::List => "texts between commas".into(),
+            Self::List => "comma-separated list".into(),
             Self::OneOf(options) => format!("one of {}", options.join(", ")),
             Self::Words(options) => format!("any of {}, between blanks", options.join(", ")),
             Self::NextUpstream => {
                 let names: Vec<&str> = CONDITIONS.iter().map(|(name, _)| *name).collect();
                 format!("off, or any of {}, between blanks", names.join(", "))
             }
-            Self::Addresses => "IP addresses between commas".into(),
+            Self::Addresses => "comma-separated list of IP addresses".into(),
             Self::ObjectName => "name or namespace/name".into(),
         }
     }
@@ -123,7 +123,7 @@ impl Value {
         }
     }
 
-    /// The range of a whole number.
+    /// The range of an integer.
     fn range(&self) -> RangeInclusive<i64> {
         match *self {
             Self::Count => 0..=LARGEST.into(),
@@ -171,7 +171,7 @@ pub fn switch(text: &str) -> Result<bool, String> {
 
 /// Go's `strconv.Atoi`.
 pub fn int<T: std::str::FromStr>(text: &str) -> Result<T, String> {
-    text.trim().parse().map_err(|_| "must be a whole number in range".into())
+    text.trim().parse().map_err(|_| "must be an integer in range".into())
 }
 
 /// A number of buffers and the bytes of one. Together they stay below 16 MiB, so that a slip cannot let a
@@ -252,7 +252,7 @@ pub fn one_of(options: &'static [&'static str], text: &str) -> Result<&'static s
     found.copied().ok_or_else(|| format!("must be one of {}", options.join(", ")))
 }
 
-/// The texts between commas, without blanks around them, empty ones left out.
+/// The entries of a comma-separated list, without blanks around them, empty ones left out.
 pub fn list(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|item| !item.is_empty())
 }
@@ -263,7 +263,7 @@ pub fn object(text: &str) -> Result<NamespacedName, String> {
     Ok(NamespacedName::new(namespace, name))
 }
 
-/// IP addresses between commas.
+/// A comma-separated list of IP addresses.
 pub fn addresses(text: &str) -> Result<Vec<IpAddr>, String> {
     list(text)
         .map(|item| {
@@ -349,7 +349,7 @@ mod tests {
                 assert_eq!(value.check(text), Err(format!("must be {}", value.describe())), "{text:?}");
             }
         }
-        assert_eq!(Value::Within(1, 9).describe(), "a whole number from 1 to 9");
+        assert_eq!(Value::Within(1, 9).describe(), "an integer from 1 to 9");
     }
 
     #[test]

@@ -70,7 +70,7 @@ pub(super) static SETTINGS: &[Setting<Settings>] = &[
     .location(Risk::Medium),
 ];
 
-/// Statuses of errors, between commas.
+/// A comma-separated list of error statuses.
 pub(crate) fn statuses(text: &str) -> Result<Arc<[u16]>, String> {
     let status = |word: &str| match word.parse() {
         Ok(code @ 400..=599) if word.len() == 3 => Ok(code),
