@@ -98,7 +98,10 @@ impl RequestBuffer {
     ) -> Poll<Result<(), FailureKind>> {
         ready!(invite(cx, from, limits))?;
         loop {
-            ready!(self.poll_make_room(cx, limits))?;
+            // What is complete and fits needs no more room.
+            if !from.is_spent() || self.memory.len() > self.most {
+                ready!(self.poll_make_room(cx, limits))?;
+            }
             if from.is_spent() {
                 return self.poll_finish(cx);
             }

@@ -54,6 +54,16 @@ async fn a_body_in_chunks_becomes_one_with_a_length() {
 }
 
 #[tokio::test]
+async fn a_body_that_just_fits_into_memory_went_to_disk() {
+    let body = [b'x'; LEAST];
+    let framing = Framing::Length(body.len() as u64);
+    let mut client = Fake::new(framing, &[&body]);
+    let mut buffer = RequestBuffer::new(framing, None, 0, disk(0));
+    collect(&mut buffer, &mut client, MINUTE).await.unwrap();
+    assert_eq!(given(&mut buffer).await, body);
+}
+
+#[tokio::test]
 async fn trailers_keep_a_body_in_chunks() {
     for (text, expected) in [
         (&b"2\r\nok\r\n0\r\nX-Sum: 1\r\n\r\n"[..], &b"2\r\nok\r\n0\r\nX-Sum: 1\r\n\r\n"[..]),

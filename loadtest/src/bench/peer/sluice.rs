@@ -64,6 +64,8 @@ pub(super) fn command(build: &Build, setup: &Setup) -> anyhow::Result<Command> {
         ("upstream-keepalive-requests", "100000000"),
         ("disable-access-log", log),
         ("hsts", "false"),
+        // Bodies are streamed, as by all others.
+        ("proxy-request-buffering", "off"),
     ];
     let feature = setup.setting.feature;
     keys.extend(feature.iter().flat_map(|feature| feature.keys()));
