@@ -77,8 +77,16 @@ impl Target {
     /// # Errors
     /// The connection fails.
     pub async fn get_once(&self, path: &str) -> anyhow::Result<Answer> {
+        self.get_once_with(path, "").await
+    }
+
+    /// The same with these fields besides, each with the end of its line.
+    ///
+    /// # Errors
+    /// There is no connection, or no whole answer.
+    pub async fn get_once_with(&self, path: &str, fields: &str) -> anyhow::Result<Answer> {
         let mut connection = self.connect().await?;
-        connection.send(path, "Connection: close\r\n").await?;
+        connection.send(path, &format!("{fields}Connection: close\r\n")).await?;
         connection.receive().await
     }
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::feature::Feature;
 use super::peer::Peer;
 use super::setup::{HOST, OUTPUT, Setup};
 use super::usage::{self, Usage};
@@ -26,6 +27,14 @@ pub struct Running {
     child: Child,
     family: Vec<u32>,
     log: PathBuf,
+}
+
+/// The status of a request as the load makes them: a route with a feature may answer no other.
+async fn ask(target: &Target, feature: Option<Feature>) -> anyhow::Result<u16> {
+    let fields = feature.map(Feature::fields).unwrap_or_default().iter();
+    let fields: String = fields.map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let answer = target.get_once_with(feature.map_or("/", Feature::path), &fields).await?;
+    Ok(answer.status)
 }
 
 impl Running {
@@ -53,7 +62,7 @@ impl Running {
             Self { setup: Arc::new(setup), name: peer.name().to_owned(), child, family: Vec::new(), log };
         let target = Target::plain(running.setup.http, HOST);
         let started = Instant::now();
-        while !matches!(target.get_once("/").await, Ok(answer) if answer.status == 200) {
+        while !matches!(ask(&target, running.setup.setting.feature).await, Ok(200)) {
             let ended = running.child.try_wait()?;
             anyhow::ensure!(
                 ended.is_none() && started.elapsed() < PATIENCE,
