@@ -1,7 +1,7 @@
 //! What a dressed route costs: one feature each, configured alike in Sluice and in nginx, which is what people come from.
 //!
 //! Sluice gets the annotations and keys that an operator writes; nginx gets the directives that ingress-nginx makes of
-//! them, as far as its own modules go (no Lua).
+//! them, as far as its own modules go (no Lua). gRPC is held against HAProxy and Envoy too.
 
 /// A feature that a route uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub enum Feature {
     ExternalAuth,
     /// Each request goes to a second endpoint too.
     Mirror,
+    /// gRPC over h2c to the endpoint.
+    Grpc,
 }
 
 /// The fields that requests carry.
@@ -30,7 +32,7 @@ impl Feature {
         match self {
             Self::Rewrite => "/api/item",
             Self::Gzip => "/text",
-            Self::BasicAuth | Self::ExternalAuth | Self::Mirror => "/",
+            Self::BasicAuth | Self::ExternalAuth | Self::Mirror | Self::Grpc => "/",
         }
     }
 
@@ -40,7 +42,7 @@ impl Feature {
             Self::Gzip => &[("Accept-Encoding", "gzip")],
             // user:secret
             Self::BasicAuth => &[("Authorization", "Basic dXNlcjpzZWNyZXQ=")],
-            Self::Rewrite | Self::ExternalAuth | Self::Mirror => &[],
+            Self::Rewrite | Self::ExternalAuth | Self::Mirror | Self::Grpc => &[],
         }
     }
 
@@ -52,6 +54,7 @@ impl Feature {
             Self::BasicAuth => vec![("auth-type", "basic".into()), ("auth-secret", "users".into())],
             Self::ExternalAuth => vec![("auth-url", format!("http://{origin}/auth"))],
             Self::Mirror => vec![("mirror-target", format!("http://{origin}$request_uri"))],
+            Self::Grpc => vec![("backend-protocol", "GRPC".into())],
         }
     }
 
@@ -96,6 +99,7 @@ impl Feature {
                 "location = /_mirror {{ internal; proxy_pass http://origin$request_uri; }}\n    \
                  location / {{ mirror /_mirror; {PASS} }}"
             ),
+            Self::Grpc => "location / { grpc_pass grpc://origin; }".to_owned(),
         }
     }
 }

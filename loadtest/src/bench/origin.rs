@@ -1,5 +1,6 @@
 //! The origin as a process of its own, `bench-origin`, so that its CPU time is nobody else's.
 
+pub mod grpc;
 pub mod server;
 
 use std::net::{Ipv4Addr, SocketAddr};

@@ -3,6 +3,7 @@
 use super::feature::Feature;
 use super::load::h2load::H2load;
 use super::load::wrk::Wrk;
+use super::origin::grpc::{STREAM, UNARY};
 use super::peer::Peer;
 use super::setup::Setting;
 
@@ -57,6 +58,8 @@ pub enum Entrants {
     Routing,
     /// Those that are configured for features: Sluice, and nginx as the measure.
     Features,
+    /// Those that are configured for gRPC.
+    Grpc,
     /// Sluice alone, beside its own figures of another scenario.
     Sluice,
 }
@@ -68,6 +71,7 @@ impl Scenario {
             (_, Peer::Sluice(_)) => true,
             (Entrants::Sluice, _) => false,
             (Entrants::Features, peer) => *peer == Peer::Nginx,
+            (Entrants::Grpc, peer) => matches!(peer, Peer::Nginx | Peer::Haproxy | Peer::Envoy),
             (_, Peer::Nghttpx) => matches!(self.traffic, Traffic::H2load(_)),
             (Entrants::Routing, Peer::Vanilla | Peer::Tuned) => false,
             (Entrants::All | Entrants::Routing, _) => true,
@@ -119,7 +123,12 @@ pub fn all() -> Vec<Scenario> {
             Traffic::Wrk(Wrk { fields: feature.fields(), ..Wrk::get(feature.path(), 64) }),
         )
     };
-    let h2 = |streams| Traffic::H2load(H2load { connections: 10, streams });
+    let h2 = |streams| Traffic::H2load(H2load { connections: 10, streams, grpc: None });
+    let grpc = |name, title, method| Scenario {
+        setting: Setting { feature: Some(Feature::Grpc), ..Setting::NORMAL },
+        entrants: Entrants::Grpc,
+        ..scenario(name, title, Traffic::H2load(H2load { connections: 10, streams: 10, grpc: Some(method) }))
+    };
     vec![
         scenario("h1", "HTTP/1.1, 0.1 KiB", Traffic::Wrk(Wrk::get("/", 64))),
         own("h1-no-log", "the same without access log", false, true),
@@ -160,6 +169,8 @@ pub fn all() -> Vec<Scenario> {
         feature("basic-auth", "basic authentication", Feature::BasicAuth),
         feature("external-auth", "external authentication", Feature::ExternalAuth),
         feature("mirror", "mirrored request", Feature::Mirror),
+        grpc("grpc-unary", "gRPC, one message each way", UNARY),
+        grpc("grpc-stream", "gRPC, a stream of 100 messages", STREAM),
         scenario("idle", "idle connection", Traffic::Idle { tls: false }),
         scenario("tls-idle", "idle connection, TLS", Traffic::Idle { tls: true }),
     ]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 
 use super::Work;
+use crate::bench::origin::grpc::MESSAGE;
 use crate::bench::setup::{HOST, Setup};
 use crate::bench::tool;
 
@@ -21,6 +22,8 @@ pub struct H2load {
     pub connections: u32,
     /// Streams that are open at once on each.
     pub streams: u32,
+    /// A call of this method of gRPC in place of a GET.
+    pub grpc: Option<&'static str>,
 }
 
 impl H2load {
@@ -30,10 +33,16 @@ impl H2load {
     /// h2load is missing or fails.
     pub fn run(&self, setup: &Setup, duration: Duration) -> anyhow::Result<Work> {
         setup.folder.try_write("openssl.cnf", OPENSSL)?;
-        let output = Command::new(tool::find("h2load", "nghttp2-client")?)
+        let mut command = Command::new(tool::find("h2load", "nghttp2-client")?);
+        if self.grpc.is_some() {
+            setup.folder.try_write("message", MESSAGE)?;
+            command.args(["-d", &setup.path("message"), "-H", "content-type: application/grpc"]);
+            command.args(["-H", "te: trailers"]);
+        }
+        let output = command
             .args(["-t1", &format!("-c{}", self.connections), &format!("-m{}", self.streams)])
             .args(["-D", &duration.as_secs().max(1).to_string()])
-            .arg(format!("https://{HOST}:{}/", setup.https.port()))
+            .arg(format!("https://{HOST}:{}{}", setup.https.port(), self.grpc.unwrap_or("/")))
             .env("OPENSSL_CONF", setup.file("openssl.cnf"))
             .output()
             .context("cannot run h2load")?;

@@ -3,7 +3,7 @@
 //!
 //! `/10k` and `/1m` answer with bodies of that size, `/text` with 10 KiB that can be compressed, every other path with
 //! 0.1 KiB. Bodies of requests are read
-//! and dropped. An upgraded connection gets its bytes back.
+//! and dropped. An upgraded connection gets its bytes back. A connection of HTTP/2 is one of gRPC.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -80,6 +80,11 @@ pub async fn serve(address: SocketAddr) -> anyhow::Result<()> {
 
 async fn converse(mut stream: TcpStream, answers: &Answers) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
+    let mut first = [0; 3];
+    // What begins every connection of HTTP/2 (RFC 9113 §3.4), and no request of HTTP/1.1 here.
+    if stream.peek(&mut first).await? == 3 && first == *b"PRI" {
+        return super::grpc::serve(stream).await;
+    }
     let mut buffer = Vec::with_capacity(4096);
     loop {
         let end = loop {

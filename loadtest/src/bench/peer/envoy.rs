@@ -10,6 +10,7 @@ use std::process::Command;
 use anyhow::Context;
 use serde_json::{Value, json};
 
+use crate::bench::feature::Feature;
 use crate::bench::setup::{ACCESS_LOG, Setup, hosts};
 
 /// The package that carries the program.
@@ -62,6 +63,10 @@ fn find() -> anyhow::Result<PathBuf> {
 }
 
 fn configuration(setup: &Setup) -> Value {
+    let protocol = match setup.setting.feature {
+        Some(Feature::Grpc) => json!({ "http2_protocol_options": {} }),
+        _ => json!({ "http_protocol_options": {} }),
+    };
     json!({
         "admin": { "address": address(setup.status) },
         "static_resources": {
@@ -70,6 +75,12 @@ fn configuration(setup: &Setup) -> Value {
                 "name": "origin",
                 "type": "STATIC",
                 "connect_timeout": "5s",
+                "typed_extension_protocol_options": {
+                    "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
+                        "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
+                        "explicit_http_config": protocol
+                    }
+                },
                 "circuit_breakers": { "thresholds": [{
                     "max_connections": MANY, "max_pending_requests": MANY, "max_requests": MANY
                 }] },

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use anyhow::Context;
 
+use crate::bench::feature::Feature;
 use crate::bench::setup::{Setup, hosts};
 use crate::bench::tool;
 
@@ -74,7 +75,7 @@ frontend main
   http-request set-header X-Forwarded-Proto https if {{ ssl_fc }}
   use_backend %[req.hdr(host),field(1,:),lower,map({map},none)]
 backend origin
-  server origin {origin}
+  server origin {origin}{protocol}
 backend none
   http-request return status 404
 frontend status
@@ -88,6 +89,7 @@ frontend status
         pem = setup.path("tls.pem"),
         map = setup.path("hosts.map"),
         origin = setup.origin,
+        protocol = if setup.setting.feature == Some(Feature::Grpc) { " proto h2" } else { "" },
         status_address = setup.status,
     )
 }
