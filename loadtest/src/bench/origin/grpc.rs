@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 
 /// Answers with one message.
 pub const UNARY: &str = "/bench.Echo/Unary";
-/// Answers with [`MESSAGES`] of them.
+/// Answers with a stream of them.
 pub const STREAM: &str = "/bench.Echo/Stream";
 
 /// A message of 100 bytes behind its length, which is the letter d (gRPC over HTTP/2, "Length-Prefixed-Message").
