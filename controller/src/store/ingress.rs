@@ -129,10 +129,10 @@ impl Ingress {
         }
     }
 
-    /// The value of an annotation by its name without the prefix.
+    /// The value of an annotation by its name without the prefix. An empty one is as good as none, as in ingress-nginx.
     pub fn annotation(&self, name: &str) -> Option<&str> {
         let index = self.annotations.binary_search_by(|(key, _)| (**key).cmp(name)).ok()?;
-        Some(&self.annotations[index].1)
+        Some(self.annotations[index].1.trim()).filter(|text| !text.is_empty())
     }
 }
 

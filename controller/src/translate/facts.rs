@@ -11,7 +11,7 @@ use sluice_config::{
     NamespacedName, ObjectRef, Policies, Problem, ResourceKey, Rewrite, UpstreamProtocol,
 };
 
-use super::annotations::{self, Affinity, Canary, Gates, REJECTED, RewriteFault, Rewriting, Verdict};
+use super::annotations::{self, Affinity, Canary, Gates, REJECTED, RewriteError, Rewriting, Treatment};
 use super::claim::ClaimKind;
 use super::class::{self, Selection};
 use super::external_auth::AuthSettings;
@@ -72,11 +72,11 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> Output {
     let (prefix, validate) = (&view.options.annotations_prefix, view.options.enable_annotation_validation);
     let parsed = annotations::parse(ingress, prefix, validate, gates);
     let mut problems = parsed.problems;
-    let takes_requests = parsed.verdict == Verdict::Canary { rejected: false };
-    let (kind, mut deny) = match parsed.verdict {
-        Verdict::Canary { .. } => (ClaimKind::Canary, None),
-        Verdict::Close(deny) => (ClaimKind::Rule, Some(deny)),
-        Verdict::Serve => (ClaimKind::Rule, None),
+    let takes_requests = parsed.treatment == Treatment::Canary { rejected: false };
+    let (kind, mut deny) = match parsed.treatment {
+        Treatment::Canary { .. } => (ClaimKind::Canary, None),
+        Treatment::Close(deny) => (ClaimKind::Rule, Some(deny)),
+        Treatment::Serve => (ClaimKind::Rule, None),
     };
     let mut has_default_backend = ingress.default_backend.is_some();
     if view.options.disable_catch_all && has_default_backend && kind == ClaimKind::Rule {
@@ -94,7 +94,7 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> Output {
         claims.hosts.push((HostPattern::Any, Vec::new()));
     }
     // Of what is closed, a slip may have meant either.
-    let on = |name| ingress.annotation(name).is_some_and(|text| value::bool(text.trim()) != Ok(false));
+    let on = |name| ingress.annotation(name).is_some_and(|text| value::truth(text) != Ok(false));
     let regex = deny.is_some() && (on("use-regex") || ingress.annotation("rewrite-target").is_some());
     let aliases = match &deny {
         Some(_) => names::aliases(ingress, on("from-to-www-redirect"), &claims.hosts),
@@ -197,7 +197,7 @@ impl Facts {
     }
 
     /// What a path becomes on its way to an endpoint.
-    pub(crate) fn rewrite(&self, path: &str) -> Result<Option<Rewrite>, RewriteFault> {
+    pub(crate) fn rewrite(&self, path: &str) -> Result<Option<Rewrite>, RewriteError> {
         self.rewriting.as_ref().map_or(Ok(None), |rewriting| rewriting.for_path(path))
     }
 

@@ -3,19 +3,34 @@
 //! There are two tables, one of annotations and one of ConfigMap keys. Each is the concatenation of families,
 //! each family a list of entries beside the code it serves. Parsing, messages, `sluice check` and the
 //! reference documentation all come from these entries: what is not in a table does not exist, and nothing is
-//! listed twice.
+//! listed twice. An entry has one [`Type`], which says in words what it accepts and reads it; its setter gets what was
+//! read.
+//!
+//! Tables are made once, when they are first used: a closure with captures, such as a type with a range, is more
+//! than a constant can hold.
 
-use super::value::Value;
+mod markdown;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use sluice_config::Code;
+
+use super::value::{Author, Type, Wrong};
 use crate::store::Kind;
 
+pub use markdown::markdown;
+
 /// A setting that changes `S` when it is given.
-pub struct Setting<S: 'static> {
+pub struct Setting<S> {
     /// Name of the annotation (without its prefix) or key.
     pub name: &'static str,
     /// Older names that are still honoured.
     pub aliases: &'static [&'static str],
-    /// What it accepts.
-    pub value: Value,
+    /// What it accepts, in words.
+    pub words: String,
+    /// The kind of the object that it names.
+    pub refers: Option<Kind>,
     /// What holds when it is absent, as text; empty for nothing.
     pub default: &'static str,
     /// Further values, beside the default, that ask for nothing.
@@ -26,19 +41,24 @@ pub struct Setting<S: 'static> {
     pub scope: Scope,
     /// Whether it holds for all routes of a host as soon as one Ingress has it.
     pub whole_host: bool,
-    /// The kind of the object that it names. Its setter gets `namespace/name`, and only where the Ingress may name it.
-    pub refers: Option<Kind>,
+    /// Whether it counts on a canary, where those of the main Ingress hold for the rest.
+    pub on_canary: bool,
     /// It keeps requests out, so that a value that cannot be used closes what it would have protected.
     pub protects: bool,
     /// How much it lets its author do.
     pub risk: Risk,
     /// What Sluice makes of it.
-    pub support: Support<S>,
+    pub support: Support,
     /// What an invalid value does.
     pub on_invalid: OnInvalid,
     /// One line for people.
     pub doc: &'static str,
+    apply: Box<Apply<S>>,
+    is_same: Box<dyn Fn(&str, &str) -> bool + Send + Sync>,
 }
+
+/// Reads a text and, where the setting is served, puts what it says into the settings.
+type Apply<S> = dyn Fn(&str, &Author<'_>, &mut S) -> Result<(), Wrong> + Send + Sync;
 
 /// What one value of a setting is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,48 +86,33 @@ pub enum Risk {
 
 impl Risk {
     /// All, in rising order, as they are spelled.
-    pub const ALL: [(Self, &'static str); 4] =
-        [(Self::Low, "Low"), (Self::Medium, "Medium"), (Self::High, "High"), (Self::Critical, "Critical")];
+    pub const ALL: &'static [(&'static str, Self)] =
+        &[("Low", Self::Low), ("Medium", Self::Medium), ("High", Self::High), ("Critical", Self::Critical)];
 
     /// As it is spelled.
     pub fn as_str(self) -> &'static str {
-        Self::ALL[self as usize].1
+        Self::ALL[self as usize].0
     }
-}
-
-/// Parses a text into a type and puts it into the settings.
-pub type Apply<S> = fn(&str, &mut S) -> Result<(), Fault>;
-
-/// Why a text could not be applied.
-#[derive(Debug)]
-pub enum Fault {
-    /// It is none of the values there are; completes "the value ...".
-    Invalid(String),
-    /// It is a value that is known and not implemented yet.
-    NotYet,
 }
 
 /// What settings lack that mean something together only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lack {
     /// The one that cannot be carried out.
-    pub annotation: &'static str,
+    pub name: &'static str,
+    /// What kind of problem that is.
+    pub code: Code,
     /// What is wrong with it.
     pub reason: &'static str,
     /// How to fix it.
     pub remedy: &'static str,
 }
 
-impl From<String> for Fault {
-    fn from(reason: String) -> Self {
-        Self::Invalid(reason)
-    }
-}
-
 /// What Sluice makes of a setting.
-pub enum Support<S: 'static> {
-    /// Served: how the text changes the settings.
-    Served(Apply<S>),
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Support {
+    /// Served.
+    Served,
     /// Known, not implemented yet.
     NotYet(NotYet),
     /// Accepted, never with an effect, and why.
@@ -136,118 +141,138 @@ pub enum OnInvalid {
 }
 
 impl<S> Setting<S> {
-    const fn new(
+    fn new<T: PartialEq + 'static>(
         name: &'static str,
-        value: Value,
+        value: Type<T>,
         default: &'static str,
-        support: Support<S>,
+        support: Support,
         doc: &'static str,
+        set: impl Fn(&mut S, T) + Send + Sync + 'static,
     ) -> Self {
+        let value = Arc::new(value);
+        let compared = value.clone();
         Self {
             name,
             aliases: &[],
-            value,
+            words: value.words().to_owned(),
+            refers: value.refers(),
             default,
             idle: &[],
             fallback: None,
             scope: Scope::Global,
             whole_host: false,
-            refers: None,
+            on_canary: false,
             protects: false,
             risk: Risk::Low,
             support,
             on_invalid: OnInvalid::Reject,
             doc,
+            apply: Box::new(move |text, author, settings| {
+                set(settings, value.parse(text, author)?);
+                Ok(())
+            }),
+            is_same: Box::new(move |a, b| {
+                let read = |text| compared.parse(text, &Author::OPERATOR);
+                a.eq_ignore_ascii_case(b) || matches!((read(a), read(b)), (Ok(a), Ok(b)) if a == b)
+            }),
         }
     }
 
-    /// A setting that is served by `apply`.
-    pub const fn served(
+    /// A setting that is served: what its value puts into the settings.
+    pub fn served<T: PartialEq + 'static>(
         name: &'static str,
-        value: Value,
+        value: Type<T>,
         default: &'static str,
         doc: &'static str,
-        apply: Apply<S>,
+        set: impl Fn(&mut S, T) + Send + Sync + 'static,
     ) -> Self {
-        Self::new(name, value, default, Support::Served(apply), doc)
+        Self::new(name, value, default, Support::Served, doc, set)
     }
 
     /// A setting that is known, but not implemented yet.
-    pub const fn not_yet(
+    pub fn not_yet<T: PartialEq + 'static>(
         name: &'static str,
-        value: Value,
+        value: Type<T>,
         default: &'static str,
         meanwhile: NotYet,
         doc: &'static str,
     ) -> Self {
-        Self::new(name, value, default, Support::NotYet(meanwhile), doc)
+        Self::new(name, value, default, Support::NotYet(meanwhile), doc, |_, _| {})
     }
 
     /// A setting that never has an effect.
-    pub const fn no_effect(
+    pub fn no_effect<T: PartialEq + 'static>(
         name: &'static str,
-        value: Value,
+        value: Type<T>,
         default: &'static str,
         reason: &'static str,
         doc: &'static str,
     ) -> Self {
-        Self::new(name, value, default, Support::NoEffect(reason), doc)
+        Self::new(name, value, default, Support::NoEffect(reason), doc, |_, _| {})
     }
 
     /// Annotation for the whole Ingress, of this risk.
-    pub const fn ingress(mut self, risk: Risk) -> Self {
+    pub fn ingress(mut self, risk: Risk) -> Self {
         self.scope = Scope::Ingress;
         self.risk = risk;
         self
     }
 
     /// Annotation for each path, of this risk.
-    pub const fn location(mut self, risk: Risk) -> Self {
+    pub fn location(mut self, risk: Risk) -> Self {
         self.scope = Scope::Location;
         self.risk = risk;
         self
     }
 
     /// Holds for all routes of the hosts of its Ingress, whoever they belong to.
-    pub const fn for_whole_host(mut self) -> Self {
+    pub fn for_whole_host(mut self) -> Self {
         self.whole_host = true;
         self
     }
 
+    /// Counts on a canary.
+    pub fn on_canary(mut self) -> Self {
+        self.on_canary = true;
+        self
+    }
+
     /// Keeps requests out.
-    pub const fn protects(mut self) -> Self {
+    pub fn protects(mut self) -> Self {
         self.protects = true;
         self
     }
 
-    /// Names an object of this kind.
-    pub const fn refers_to(mut self, kind: Kind) -> Self {
-        self.refers = Some(kind);
-        self
-    }
-
     /// Falls back to this ConfigMap key.
-    pub const fn falls_back_to(mut self, key: &'static str) -> Self {
+    pub fn falls_back_to(mut self, key: &'static str) -> Self {
         self.fallback = Some(key);
         self
     }
 
     /// Has older names.
-    pub const fn also(mut self, aliases: &'static [&'static str]) -> Self {
+    pub fn also(mut self, aliases: &'static [&'static str]) -> Self {
         self.aliases = aliases;
         self
     }
 
     /// These values ask for nothing either.
-    pub const fn idle_at(mut self, values: &'static [&'static str]) -> Self {
+    pub fn idle_at(mut self, values: &'static [&'static str]) -> Self {
         self.idle = values;
         self
     }
 
     /// An invalid value means the default.
-    pub const fn invalid_means_default(mut self) -> Self {
+    pub fn invalid_means_default(mut self) -> Self {
         self.on_invalid = OnInvalid::Default;
         self
+    }
+
+    /// Reads a text and, where the setting is served, puts what it says into the settings.
+    ///
+    /// # Errors
+    /// Why the text cannot be used; the settings are as they were.
+    pub fn apply(&self, text: &str, author: &Author<'_>, settings: &mut S) -> Result<(), Wrong> {
+        (self.apply)(text, author, settings)
     }
 
     /// Its name and its older names.
@@ -257,74 +282,49 @@ impl<S> Setting<S> {
 
     /// Whether this value asks for nothing but what holds without it.
     pub fn is_idle(&self, text: &str) -> bool {
-        self.value.same(text, self.default) || self.idle.iter().any(|idle| self.value.same(text, idle))
+        (self.is_same)(text, self.default) || self.idle.iter().any(|idle| (self.is_same)(text, idle))
+    }
+
+    /// Whether requests are answered alike without it.
+    pub fn is_harmless(&self) -> bool {
+        matches!(self.support, Support::NotYet(NotYet::Harmless) | Support::NoEffect(_))
     }
 }
 
-/// All entries of a table, family by family.
-pub fn entries<S>(families: &'static [&'static [Setting<S>]]) -> impl Iterator<Item = &'static Setting<S>> {
-    families.iter().flat_map(|family| family.iter())
+/// All settings of a kind, family by family.
+pub struct Table<S> {
+    entries: Vec<Setting<S>>,
+    by_name: HashMap<&'static str, usize>,
 }
 
-/// A table as Markdown, for the reference documentation.
-pub fn markdown<S>(families: &'static [&'static [Setting<S>]]) -> String {
-    let mut text = String::from("| name | type | default | scope | risk | support | meaning |\n");
-    text.push_str("|---|---|---|---|---|---|---|\n");
-    for entry in entries(families) {
-        let support = match &entry.support {
-            Support::Served(_) if entry.on_invalid == OnInvalid::Default => {
-                "served; an invalid value is ignored".to_owned()
-            }
-            Support::Served(_) => "served".to_owned(),
-            Support::NotYet(NotYet::Harmless) => "not yet; ignored with a warning".to_owned(),
-            Support::NotYet(NotYet::Protects) if entry.whole_host => {
-                "not yet; all routes of its hosts answer 503".to_owned()
-            }
-            Support::NotYet(NotYet::Protects) => "not yet; routes answer 503".to_owned(),
-            Support::NotYet(NotYet::ChangesAnswers) if entry.scope == Scope::Global => {
-                "not yet; refused".to_owned()
-            }
-            Support::NotYet(NotYet::ChangesAnswers) => "not yet; routes answer 503".to_owned(),
-            Support::NoEffect(reason) => format!("no effect: {reason}"),
-        };
-        let scope = match entry.scope {
-            Scope::Ingress => "Ingress",
-            Scope::Location => "path",
-            Scope::Global => "all",
-        };
-        let default = match (entry.fallback, entry.default) {
-            (Some(key), "") => format!("ConfigMap `{key}`"),
-            (Some(key), default) => format!("ConfigMap `{key}` (`{default}`)"),
-            (None, "") => String::new(),
-            (None, default) => format!("`{default}`"),
-        };
-        let names: Vec<String> = entry.names().map(|name| format!("`{name}`")).collect();
-        let row = [
-            names.join(", "),
-            match entry.refers {
-                Some(kind) => format!("{} of a {}", entry.value.describe(), kind.as_str()),
-                None => entry.value.describe(),
-            },
-            default,
-            scope.to_owned(),
-            entry.risk.as_str().to_owned(),
-            support,
-            entry.doc.to_owned(),
-        ];
-        let cells: Vec<String> = row.iter().map(|cell| cell.replace('|', "\\|")).collect();
-        text.push_str(&format!("| {} |\n", cells.join(" | ")));
+impl<S> Table<S> {
+    /// A table of these families.
+    pub fn new(families: impl IntoIterator<Item = Vec<Setting<S>>>) -> Self {
+        let entries: Vec<Setting<S>> = families.into_iter().flatten().collect();
+        let names = entries.iter().enumerate();
+        let by_name = names.flat_map(|(at, entry)| entry.names().map(move |name| (name, at))).collect();
+        Self { entries, by_name }
     }
-    text
-}
 
-/// The known name nearest to `name`, if one is near enough to be a slip of the pen.
-pub fn nearest<S>(families: &'static [&'static [Setting<S>]], name: &str) -> Option<&'static str> {
-    entries(families)
-        .flat_map(Setting::names)
-        .map(|known| (distance(known, name), known))
-        .min()
-        .filter(|(distance, _)| *distance <= name.len().max(6) / 3)
-        .map(|(_, known)| known)
+    /// All entries.
+    pub fn entries(&self) -> impl Iterator<Item = &Setting<S>> {
+        self.entries.iter()
+    }
+
+    /// The entry of this name, or of this older name.
+    pub fn get(&self, name: &str) -> Option<&Setting<S>> {
+        self.by_name.get(name).map(|at| &self.entries[*at])
+    }
+
+    /// The known name nearest to `name`, if one is near enough to be a slip of the pen.
+    pub fn nearest(&self, name: &str) -> Option<&'static str> {
+        self.entries()
+            .flat_map(Setting::names)
+            .map(|known| (distance(known, name), known))
+            .min()
+            .filter(|(distance, _)| *distance <= name.len().max(6) / 3)
+            .map(|(_, known)| known)
+    }
 }
 
 /// Levenshtein's distance in bytes.

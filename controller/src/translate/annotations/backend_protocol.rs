@@ -3,27 +3,27 @@
 
 use sluice_config::UpstreamProtocol;
 
-use super::Settings;
-use crate::translate::setting::{Fault, Risk, Setting};
-use crate::translate::value::{self, Value};
+use super::Annotation;
+use crate::translate::setting::Risk;
+use crate::translate::value;
 
-const PROTOCOLS: &[&str] = &["HTTP", "HTTPS", "AUTO_HTTP", "GRPC", "GRPCS", "FCGI"];
+const PROTOCOLS: &[(&str, Option<UpstreamProtocol>)] = &[
+    ("HTTP", Some(UpstreamProtocol::Http)),
+    ("HTTPS", Some(UpstreamProtocol::HttpsUnverified)),
+    ("AUTO_HTTP", None),
+    ("GRPC", Some(UpstreamProtocol::Grpc)),
+    ("GRPCS", Some(UpstreamProtocol::GrpcsUnverified)),
+    ("FCGI", None),
+];
 
-pub(super) static SETTINGS: &[Setting<Settings>] = &[Setting::served(
+pub(super) fn settings() -> Vec<Annotation> {
+    vec![Annotation::served(
     "backend-protocol",
-    Value::OneOf(PROTOCOLS),
+    value::partly(PROTOCOLS),
     "HTTP",
     "Protocol spoken to the endpoints; HTTP, HTTPS, GRPC and GRPCS are served, certificates not verified.",
-    |text, settings: &mut Settings| {
-        settings.protocol = match value::one_of(PROTOCOLS, text)? {
-            "HTTP" => UpstreamProtocol::Http,
-            "HTTPS" => UpstreamProtocol::HttpsUnverified,
-            "GRPC" => UpstreamProtocol::Grpc,
-            "GRPCS" => UpstreamProtocol::GrpcsUnverified,
-            _ => return Err(Fault::NotYet),
-        };
-        Ok(())
-    },
+    |settings, value| settings.protocol = value,
 )
 .location(Risk::Low)
-.invalid_means_default()];
+.invalid_means_default()]
+}

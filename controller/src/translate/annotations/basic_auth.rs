@@ -5,12 +5,11 @@
 
 use std::sync::Arc;
 
-use sluice_config::{BasicAuth, NamespacedName, ResourceKey, ResourceKind};
+use sluice_config::{BasicAuth, Code, NamespacedName, ResourceKey, ResourceKind};
 
-use super::Settings;
-use crate::store::Kind;
-use crate::translate::setting::{Fault, Lack, Risk, Setting};
-use crate::translate::value::{self, Value};
+use super::Annotation;
+use crate::translate::setting::{Lack, Risk};
+use crate::translate::value;
 
 /// What the annotations of this family say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,73 +44,57 @@ impl Auth {
     pub fn lacks(&self) -> Option<Lack> {
         match (self.enabled, &self.secret) {
             (true, None) => Some(Lack {
-                annotation: "auth-type",
+                name: "auth-type",
+                code: Code::AnnotationInvalid,
                 reason: "needs auth-secret, which is not there",
                 remedy: "name the Secret with the passwords in auth-secret",
             }),
             (false, Some(_)) => Some(Lack {
-                annotation: SECRET,
+                name: SECRET,
+                code: Code::AnnotationInvalid,
                 reason: "is there without auth-type, which says what it is for",
-                remedy: "set auth-type to basic, or remove auth-secret if the routes may be open to everybody",
+                remedy: "set auth-type to basic, or remove auth-secret if the routes may be open to \
+                         everybody",
             }),
             _ => None,
         }
     }
 }
 
-const TYPES: &[&str] = &["basic", "digest"];
-const SECRET_TYPES: &[&str] = &["auth-file", "auth-map"];
-
-pub(super) static SETTINGS: &[Setting<Settings>] = &[
-    Setting::served(
-        "auth-type",
-        Value::OneOf(TYPES),
-        "",
-        "Ask for name and password. The only type that is served is basic; with digest the routes answer 503.",
-        |text, settings: &mut Settings| match value::one_of(TYPES, text)? {
-            "basic" => {
-                settings.auth.enabled = true;
-                Ok(())
-            }
-            _ => Err(Fault::NotYet),
-        },
-    )
-    .location(Risk::Low),
-    Setting::served(
-        SECRET,
-        Value::ObjectName,
-        "",
-        "Secret with the passwords. While it is missing or cannot be used, the routes answer 503.",
-        |text, settings: &mut Settings| {
-            settings.auth.secret = Some(value::object(text)?);
-            Ok(())
-        },
-    )
-    .location(Risk::Medium)
-    .refers_to(Kind::Secret),
-    Setting::served(
-        "auth-secret-type",
-        Value::OneOf(SECRET_TYPES),
-        "auth-file",
-        "Whether the Secret holds an htpasswd file in its key auth, or one key for each user.",
-        |text, settings: &mut Settings| {
-            settings.auth.is_map = value::one_of(SECRET_TYPES, text)? == "auth-map";
-            Ok(())
-        },
-    )
-    .location(Risk::Low),
-    Setting::served(
-        "auth-realm",
-        Value::Text,
-        "",
-        "What the password is for, as browsers show it.",
-        |text, settings: &mut Settings| {
-            if text.chars().any(char::is_control) {
-                return Err(Fault::Invalid("must be text without control characters".into()));
-            }
-            settings.auth.realm = Some(text.into());
-            Ok(())
-        },
-    )
-    .location(Risk::Medium),
-];
+pub(super) fn settings() -> Vec<Annotation> {
+    vec![
+        Annotation::served(
+            "auth-type",
+            value::partly(&[("basic", Some(())), ("digest", None)]),
+            "",
+            "Ask for name and password. The only type that is served is basic; with digest the routes \
+             answer 503.",
+            |settings, ()| settings.auth.enabled = true,
+        )
+        .location(Risk::Low),
+        Annotation::served(
+            SECRET,
+            value::secret(),
+            "",
+            "Secret with the passwords. While it is missing or cannot be used, the routes answer 503.",
+            |settings, value| settings.auth.secret = Some(value),
+        )
+        .location(Risk::Medium),
+        Annotation::served(
+            "auth-secret-type",
+            value::one_of(&[("auth-file", false), ("auth-map", true)]),
+            "auth-file",
+            "Whether the Secret holds an htpasswd file in its key auth, or one key for each user.",
+            |settings, value| settings.auth.is_map = value,
+        )
+        .location(Risk::Low),
+        Annotation::served(
+            "auth-realm",
+            value::field(),
+            "",
+            "What the password is for, as browsers show it.",
+            |settings, value| settings.auth.realm = Some(value),
+        )
+        .location(Risk::Medium),
+    ]
+}

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use sluice_config::{CanaryHeader, CanaryValue};
 
-use super::{Settings, compile};
-use crate::translate::setting::{Risk, Setting};
-use crate::translate::value::{self, Value};
+use super::{Annotation, compile};
+use crate::translate::setting::Risk;
+use crate::translate::value;
 
 /// What the annotations of this family say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,109 +47,88 @@ impl Canary {
     }
 }
 
-/// Annotations of other families that count on a canary.
-pub(super) const COUNTED: &[&str] = &["affinity-canary-behavior"];
-
-pub(super) static SETTINGS: &[Setting<Settings>] = &[
-    Setting::served(
-        "canary",
-        Value::Bool,
-        "false",
-        "Marks this Ingress as the alternative backend of a non-canary Ingress with the same host, path and \
-         pathType. It takes no requests where the value is invalid.",
-        // What it amounts to is decided before all others are read.
-        |text, _| {
-            value::bool(text)?;
-            Ok(())
-        },
-    )
-    .ingress(Risk::Low)
-    .invalid_means_default(),
-    Setting::served(
-        "canary-by-cookie",
-        Value::Text,
-        "",
-        "Cookie whose value always or never chooses the side.",
-        |text, settings: &mut Settings| {
-            settings.canary.cookie = some(name(text)?);
-            Ok(())
-        },
-    )
-    .ingress(Risk::Medium)
-    .invalid_means_default(),
-    Setting::served(
-        "canary-by-header",
-        Value::Text,
-        "",
-        "Header whose value always or never chooses the side, before cookie and weight.",
-        |text, settings: &mut Settings| {
-            settings.canary.header = some(name(text)?);
-            Ok(())
-        },
-    )
-    .ingress(Risk::Medium)
-    .invalid_means_default(),
-    Setting::served(
-        "canary-by-header-pattern",
-        Value::Text,
-        "",
-        "Regular expression that is searched in the header and chooses the canary; not with canary-by-header-value.",
-        |text, settings: &mut Settings| {
-            if !text.is_empty() {
-                compile(text).map_err(|reason| format!("is a regular expression that cannot be read: {reason}"))?;
-                settings.canary.header_pattern = some(text);
-            }
-            Ok(())
-        },
-    )
-    .ingress(Risk::Medium)
-    .invalid_means_default(),
-    Setting::served(
-        "canary-by-header-value",
-        Value::Text,
-        "",
-        "Value of the header that chooses the canary.",
-        |text, settings: &mut Settings| {
-            settings.canary.header_value = some(text);
-            Ok(())
-        },
-    )
-    .ingress(Risk::Medium)
-    .invalid_means_default(),
-    Setting::served(
-        "canary-weight",
-        Value::Count,
-        "0",
-        "Share of the requests that neither header nor cookie decides, out of canary-weight-total.",
-        |text, settings: &mut Settings| {
-            settings.canary.weight = value::int(text)?;
-            Ok(())
-        },
-    )
-    .ingress(Risk::Low)
-    .invalid_means_default(),
-    Setting::served(
-        "canary-weight-total",
-        Value::Count,
-        "100",
-        "What canary-weight is a share of; counts only above 100.",
-        |text, settings: &mut Settings| {
-            settings.canary.total = value::int(text)?;
-            Ok(())
-        },
-    )
-    .ingress(Risk::Low)
-    .invalid_means_default(),
-];
-
-fn some(text: &str) -> Option<Arc<str>> {
-    (!text.is_empty()).then(|| text.into())
+pub(super) fn settings() -> Vec<Annotation> {
+    vec![
+        Annotation::served(
+            "canary",
+            value::bool(),
+            "false",
+            "Marks this Ingress as the alternative backend of a non-canary Ingress with the same host, \
+             path and \
+             pathType. It takes no requests where the value is invalid.",
+            // What it amounts to is decided before all others are read.
+            |_, _| {},
+        )
+        .ingress(Risk::Low)
+        .invalid_means_default()
+        .on_canary(),
+        Annotation::served(
+            "canary-by-cookie",
+            value::token("a name: letters, digits, - and _"),
+            "",
+            "Cookie whose value always or never chooses the side.",
+            |settings, value| settings.canary.cookie = Some(value),
+        )
+        .ingress(Risk::Medium)
+        .invalid_means_default()
+        .on_canary(),
+        Annotation::served(
+            "canary-by-header",
+            value::token("a name: letters, digits, - and _"),
+            "",
+            "Header whose value always or never chooses the side, before cookie and weight.",
+            |settings, value| settings.canary.header = Some(value),
+        )
+        .ingress(Risk::Medium)
+        .invalid_means_default()
+        .on_canary(),
+        Annotation::served(
+            "canary-by-header-pattern",
+            value::text().and_then(pattern),
+            "",
+            "Regular expression that is searched in the header and chooses the canary; not with \
+             canary-by-header-value.",
+            |settings, value| settings.canary.header_pattern = Some(value),
+        )
+        .ingress(Risk::Medium)
+        .invalid_means_default()
+        .on_canary(),
+        Annotation::served(
+            "canary-by-header-value",
+            value::text(),
+            "",
+            "Value of the header that chooses the canary.",
+            |settings, value| settings.canary.header_value = Some(value),
+        )
+        .ingress(Risk::Medium)
+        .invalid_means_default()
+        .on_canary(),
+        Annotation::served(
+            "canary-weight",
+            value::count(),
+            "0",
+            "Share of the requests that neither header nor cookie decides, out of canary-weight-total.",
+            |settings, value| settings.canary.weight = value,
+        )
+        .ingress(Risk::Low)
+        .invalid_means_default()
+        .on_canary(),
+        Annotation::served(
+            "canary-weight-total",
+            value::count(),
+            "100",
+            "What canary-weight is a share of; counts only above 100.",
+            |settings, value| settings.canary.total = value,
+        )
+        .ingress(Risk::Low)
+        .invalid_means_default()
+        .on_canary(),
+    ]
 }
 
-fn name(text: &str) -> Result<&str, String> {
-    let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
-    match text.bytes().all(token) {
-        true => Ok(text),
-        false => Err("must be a name: letters, digits, - and _".into()),
+fn pattern(text: Arc<str>) -> Result<Arc<str>, String> {
+    match compile(&text) {
+        Ok(_) => Ok(text),
+        Err(reason) => Err(format!("is a regular expression that cannot be read: {reason}")),
     }
 }

@@ -1,47 +1,67 @@
 //! Bounds on what one client may use.
 
-use super::Settings;
-use crate::translate::setting::{NotYet, Risk, Setting};
-use crate::translate::value::Value;
+use super::Annotation;
+use crate::translate::setting::{NotYet, Risk};
+use crate::translate::value;
 
-pub(super) static SETTINGS: &[Setting<Settings>] = &[
-    Setting::not_yet(
-        "limit-connections",
-        Value::Count,
-        "0",
-        NotYet::Protects,
-        "Concurrent connections per client key.",
-    )
-    .location(Risk::Low),
-    Setting::not_yet("limit-rps", Value::Count, "0", NotYet::Protects, "Requests per second per client key.")
+pub(super) fn settings() -> Vec<Annotation> {
+    vec![
+        Annotation::not_yet(
+            "limit-connections",
+            value::count(),
+            "0",
+            NotYet::Protects,
+            "Concurrent connections per client key.",
+        )
         .location(Risk::Low),
-    Setting::not_yet("limit-rpm", Value::Count, "0", NotYet::Protects, "Requests per minute per client key.")
+        Annotation::not_yet(
+            "limit-rps",
+            value::count(),
+            "0",
+            NotYet::Protects,
+            "Requests per second per client key.",
+        )
         .location(Risk::Low),
-    Setting::not_yet("limit-rate", Value::Count, "0", NotYet::Protects, "Response bandwidth per connection.")
+        Annotation::not_yet(
+            "limit-rpm",
+            value::count(),
+            "0",
+            NotYet::Protects,
+            "Requests per minute per client key.",
+        )
         .location(Risk::Low),
-    Setting::not_yet(
-        "limit-rate-after",
-        Value::Count,
-        "0",
-        NotYet::Harmless,
-        "Bytes before limit-rate applies.",
-    )
-    .location(Risk::Low),
-    Setting::not_yet(
-        "limit-burst-multiplier",
-        Value::Count,
-        "5",
-        NotYet::Harmless,
-        "Burst as a multiple of the limit.",
-    )
-    .location(Risk::Low),
-    Setting::not_yet(
-        "limit-allowlist",
-        Value::List,
-        "",
-        NotYet::Harmless,
-        "Clients from these networks are not limited.",
-    )
-    .location(Risk::Low)
-    .also(&["limit-whitelist"]),
-];
+        Annotation::not_yet(
+            "limit-rate",
+            value::count(),
+            "0",
+            NotYet::Protects,
+            "Response bandwidth per connection.",
+        )
+        .location(Risk::Low),
+        Annotation::not_yet(
+            "limit-rate-after",
+            value::count(),
+            "0",
+            NotYet::Harmless,
+            "Bytes before limit-rate applies.",
+        )
+        .location(Risk::Low),
+        Annotation::not_yet(
+            "limit-burst-multiplier",
+            value::count(),
+            "5",
+            NotYet::Harmless,
+            "Burst as a multiple of the limit.",
+        )
+        .location(Risk::Low),
+        Annotation::not_yet(
+            "limit-allowlist",
+            value::list(),
+            "",
+            NotYet::Harmless,
+            "Clients from these networks are not limited.",
+        )
+        .location(Risk::Low)
+        .also(&["limit-whitelist"]),
+    ]
+}

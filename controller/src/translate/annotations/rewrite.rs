@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use sluice_config::Rewrite;
 
-use super::Settings;
-use crate::translate::setting::{Fault, NotYet, Risk, Setting};
-use crate::translate::value::{self, Value};
+use super::Annotation;
+use crate::translate::setting::{NotYet, Risk};
+use crate::translate::value;
 
-pub use template::RewriteFault;
+pub use template::RewriteError;
 pub(crate) use template::compile;
 use template::{Target, Text};
 
@@ -48,7 +48,7 @@ impl Rewriting {
     ///
     /// # Errors
     /// The target names a group that the path does not have.
-    pub fn for_path(&self, path: &str) -> Result<Option<Rewrite>, RewriteFault> {
+    pub fn for_path(&self, path: &str) -> Result<Option<Rewrite>, RewriteError> {
         match &self.target {
             Some((_, target)) if self.is_rewritten(path) => {
                 target.resolve(path, self.forwarded_prefix.as_ref()).map(Some)
@@ -58,116 +58,102 @@ impl Rewriting {
     }
 }
 
-pub(super) static SETTINGS: &[Setting<Settings>] = &[
-    Setting::served(
-        "rewrite-target",
-        Value::CapturePath,
-        "",
-        "Path sent upstream, with $1 to $9 and named groups of the path, which is a regular expression then. A URL \
-         redirects to it (302).",
-        |text, settings: &mut Settings| {
-            if !text.is_empty() {
-                settings.rewriting.target = Some((text.into(), Target::read(text)?));
-            }
-            Ok(())
-        },
-    )
-    .ingress(Risk::Medium),
-    Setting::served(
-        "use-regex",
-        Value::Bool,
-        "false",
-        "Paths of the host, of all its Ingresses, are regular expressions from the start of the path, without regard \
-         to case.",
-        |text, settings: &mut Settings| {
-            settings.rewriting.use_regex = value::bool(text)?;
-            Ok(())
-        },
-    )
-    .location(Risk::Low),
-    Setting::served(
-        "app-root",
-        Value::CapturePath,
-        "",
-        "Path that / of the host is redirected to with 302.",
-        |text, settings: &mut Settings| {
-            if !text.is_empty() {
-                settings.rewriting.app_root = Some(app_root(text)?.into());
-            }
-            Ok(())
-        },
-    )
-    .location(Risk::Medium)
-    .invalid_means_default(),
-    Setting::served(
-        "x-forwarded-prefix",
-        Value::CapturePath,
-        "",
-        "X-Forwarded-Prefix to upstream, with groups of the path, where rewrite-target changes the path.",
-        |text, settings: &mut Settings| {
-            if !text.is_empty() {
-                settings.rewriting.forwarded_prefix = Some(Text::read(text)?);
-            }
-            Ok(())
-        },
-    )
-    .location(Risk::Medium)
-    .invalid_means_default(),
-    Setting::not_yet(
-        "upstream-vhost",
-        Value::Text,
-        "$host",
-        NotYet::ChangesAnswers,
-        "Host header sent upstream.",
-    )
-    .location(Risk::Low),
-    Setting::not_yet(
-        "connection-proxy-header",
-        Value::OneOf(&["keep-alive", "close"]),
-        "",
-        NotYet::Harmless,
-        "Value of the Connection header sent upstream.",
-    )
-    .location(Risk::Low),
-    Setting::not_yet(
-        "proxy-cookie-domain",
-        Value::Text,
-        "off",
-        NotYet::ChangesAnswers,
-        "Rewrites Domain of upstream Set-Cookie.",
-    )
-    .location(Risk::Medium),
-    Setting::not_yet(
-        "proxy-cookie-path",
-        Value::Text,
-        "off",
-        NotYet::ChangesAnswers,
-        "Rewrites Path of upstream Set-Cookie.",
-    )
-    .location(Risk::Medium),
-    Setting::not_yet(
-        "proxy-redirect-from",
-        Value::Text,
-        "off",
-        NotYet::ChangesAnswers,
-        "Text in Location/Refresh to replace.",
-    )
-    .location(Risk::Medium)
-    .idle_at(&["default"]),
-    Setting::not_yet(
-        "proxy-redirect-to",
-        Value::Text,
-        "off",
-        NotYet::Harmless,
-        "Text that replaces proxy-redirect-from.",
-    )
-    .location(Risk::Medium),
-];
+pub(super) fn settings() -> Vec<Annotation> {
+    vec![
+        Annotation::served(
+            "rewrite-target",
+            value::capture_path().and_then(|text| Target::read(&text).map(|target| (text, target))),
+            "",
+            "Path sent upstream, with $1 to $9 and named groups of the path, which is a regular expression \
+             then. A URL \
+             redirects to it (302).",
+            |settings, value| settings.rewriting.target = Some(value),
+        )
+        .ingress(Risk::Medium),
+        Annotation::served(
+            "use-regex",
+            value::bool(),
+            "false",
+            "Paths of the host, of all its Ingresses, are regular expressions from the start of the path, \
+             without regard \
+             to case.",
+            |settings, value| settings.rewriting.use_regex = value,
+        )
+        .location(Risk::Low),
+        Annotation::served(
+            "app-root",
+            value::capture_path().and_then(app_root),
+            "",
+            "Path that / of the host is redirected to with 302.",
+            |settings, value| settings.rewriting.app_root = Some(value),
+        )
+        .location(Risk::Medium)
+        .invalid_means_default(),
+        Annotation::served(
+            "x-forwarded-prefix",
+            value::capture_path().and_then(|text| Text::read(&text)),
+            "",
+            "X-Forwarded-Prefix to upstream, with groups of the path, where rewrite-target changes the path.",
+            |settings, value| settings.rewriting.forwarded_prefix = Some(value),
+        )
+        .location(Risk::Medium)
+        .invalid_means_default(),
+        Annotation::not_yet(
+            "upstream-vhost",
+            value::text(),
+            "$host",
+            NotYet::ChangesAnswers,
+            "Host header sent upstream.",
+        )
+        .location(Risk::Low),
+        Annotation::not_yet(
+            "connection-proxy-header",
+            value::choice(&["keep-alive", "close"]),
+            "",
+            NotYet::Harmless,
+            "Value of the Connection header sent upstream.",
+        )
+        .location(Risk::Low),
+        Annotation::not_yet(
+            "proxy-cookie-domain",
+            value::text(),
+            "off",
+            NotYet::ChangesAnswers,
+            "Rewrites Domain of upstream Set-Cookie.",
+        )
+        .location(Risk::Medium),
+        Annotation::not_yet(
+            "proxy-cookie-path",
+            value::text(),
+            "off",
+            NotYet::ChangesAnswers,
+            "Rewrites Path of upstream Set-Cookie.",
+        )
+        .location(Risk::Medium),
+        Annotation::not_yet(
+            "proxy-redirect-from",
+            value::text(),
+            "off",
+            NotYet::ChangesAnswers,
+            "Text in Location/Refresh to replace.",
+        )
+        .location(Risk::Medium)
+        .idle_at(&["default"]),
+        Annotation::not_yet(
+            "proxy-redirect-to",
+            value::text(),
+            "off",
+            NotYet::Harmless,
+            "Text that replaces proxy-redirect-from.",
+        )
+        .location(Risk::Medium),
+    ]
+}
 
-fn app_root(text: &str) -> Result<&str, Fault> {
+fn app_root(text: Arc<str>) -> Result<Arc<str>, &'static str> {
     let good = |b: u8| b.is_ascii_graphic() && !b"$#\"<>\\^`{|}".contains(&b);
     match text.starts_with('/') && !text.starts_with("//") && text.bytes().all(good) {
         true => Ok(text),
-        false => Err("must be a path from the root, without $".to_owned().into()),
+        false => Err("must be a path from the root, without $"),
     }
 }

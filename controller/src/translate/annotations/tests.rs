@@ -1,10 +1,13 @@
 //! What single annotations do.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use sluice_config::{AffinityMode, NamespacedName, Severity, Timeout};
+use sluice_config::{AffinityMode, NamespacedName, Severity, Timeout, UpstreamProtocol};
 
 use super::*;
+use crate::store::Ingress;
+use crate::translate::setting::{self, Risk};
 use crate::translate::tuning;
 
 fn ingress(annotations: &[(&str, &str)]) -> Ingress {
@@ -33,37 +36,28 @@ fn read_unvalidated(annotations: &[(&str, &str)]) -> Parsed {
 }
 
 fn status(parsed: &Parsed) -> Option<u16> {
-    match &parsed.verdict {
-        Verdict::Close(deny) => Some(deny.status),
-        Verdict::Serve => None,
-        Verdict::Canary { .. } => panic!("a canary"),
+    match &parsed.treatment {
+        Treatment::Close(deny) => Some(deny.status),
+        Treatment::Serve => None,
+        Treatment::Canary { .. } => panic!("a canary"),
     }
 }
 
 #[test]
 fn all_annotations_are_there_once_with_words_for_people() {
-    let names: Vec<&str> = setting::entries(FAMILIES).map(|entry| entry.name).collect();
-    assert_eq!(names.len(), 136);
-    assert_eq!(BY_NAME.len(), 136 + 2, "names and aliases are unique");
-    let risks = |risk| setting::entries(FAMILIES).filter(|entry| entry.risk == risk).count();
+    assert_eq!(TABLE.entries().count(), 136);
+    assert_eq!(TABLE.entries().flat_map(Setting::names).collect::<HashSet<_>>().len(), 136 + 2);
+    let risks = |risk| TABLE.entries().filter(|entry| entry.risk == risk).count();
     assert_eq!(
         [risks(Risk::Low), risks(Risk::Medium), risks(Risk::High), risks(Risk::Critical)],
         [76, 45, 10, 5]
     );
-    let table = markdown_table();
-    for entry in setting::entries(FAMILIES) {
-        assert!(entry.doc.ends_with('.'), "{}", entry.name);
-        assert!(table.contains(&format!("`{}`", entry.name)), "{}", entry.name);
+    for entry in TABLE.entries() {
         assert!(entry.scope != setting::Scope::Global, "{}", entry.name);
         if let Some(key) = entry.fallback {
-            let known = setting::entries(tuning::FAMILIES).any(|other| other.name == key);
-            assert!(known, "{} falls back to {key}, which is no key", entry.name);
-        }
-        if !entry.default.is_empty() {
-            assert!(entry.value.check(entry.default).is_ok(), "default of {}", entry.name);
+            assert!(tuning::TABLE.get(key).is_some(), "{} falls back to {key}, which is no key", entry.name);
         }
     }
-    assert_eq!(table.lines().count(), 136 + 2);
 }
 
 #[test]
@@ -81,7 +75,7 @@ fn served_annotations_are_typed() {
         ("ssl-redirect", "F"),
     ]);
     assert_eq!(parsed.problems, []);
-    assert_eq!(parsed.verdict, Verdict::Serve);
+    assert_eq!(parsed.treatment, Treatment::Serve);
     let settings = parsed.settings;
     let cookie = settings.affinity.for_path("/cart").unwrap();
     assert_eq!((&*cookie.name, cookie.mode, &*cookie.path), ("route", AffinityMode::Persistent, "/cart"));
@@ -109,14 +103,14 @@ fn a_bad_cookie_setting_is_ignored_with_a_problem() {
         for read in [read, read_unvalidated] {
             let good = read(&[("affinity", "cookie")]);
             let parsed = read(&[("affinity", "cookie"), (name, value)]);
-            assert_eq!(parsed.verdict, Verdict::Serve, "{name}");
+            assert_eq!(parsed.treatment, Treatment::Serve, "{name}");
             assert_eq!(parsed.settings, good.settings, "{name}");
             assert_eq!(parsed.problems.len(), 1, "{name}");
             assert_eq!(parsed.problems[0].severity, Severity::Error, "{name}");
         }
     }
     assert!(!read(&[("affinity", "ip")]).settings.affinity.is_enabled());
-    assert_eq!(read(&[("affinity", "ip")]).verdict, Verdict::Serve);
+    assert_eq!(read(&[("affinity", "ip")]).treatment, Treatment::Serve);
 }
 
 #[test]
@@ -130,7 +124,7 @@ fn a_path_that_no_cookie_can_have_gives_the_cookie_the_root() {
 #[test]
 fn a_condition_that_is_none_leaves_the_default_and_off_leaves_nothing() {
     let parsed = read(&[("proxy-next-upstream", "error http_599")]);
-    assert_eq!((parsed.verdict, parsed.settings.retry.on), (Verdict::Serve, None));
+    assert_eq!((parsed.treatment, parsed.settings.retry.on), (Treatment::Serve, None));
     assert!(parsed.problems[0].message.contains("http_599"), "{}", parsed.problems[0]);
     let off = read(&[("proxy-next-upstream", "off")]);
     assert_eq!(off.settings.retry.on, Some(sluice_config::NextUpstream::default()));
@@ -147,7 +141,11 @@ fn numbers_have_ranges_also_without_validation() {
     ] {
         for read in [read, read_unvalidated] {
             let parsed = read(&[(name, value)]);
-            assert_eq!((parsed.verdict, &parsed.settings), (Verdict::Serve, &Settings::default()), "{name}");
+            assert_eq!(
+                (parsed.treatment, &parsed.settings),
+                (Treatment::Serve, &Settings::default()),
+                "{name}"
+            );
             let message = &parsed.problems[0].message;
             assert!(message.contains(" from ") && message.contains(" to "), "{name}: {message}");
         }
@@ -167,7 +165,7 @@ fn invalid_values_never_open() {
         assert_eq!(status(&read(&order.map(|name| (name, "10.0.0.0/8")))), Some(404), "{order:?}");
     }
     let parsed = read(&[("proxy-read-timeout", "60s")]);
-    assert_eq!(parsed.verdict, Verdict::Serve);
+    assert_eq!(parsed.treatment, Treatment::Serve);
     assert_eq!(parsed.settings.timeouts.read, Timeout::Inherit);
     assert_eq!(parsed.problems[0].severity, Severity::Error);
     assert_eq!(read(&[("backend-protocol", "gopher")]).settings.protocol, UpstreamProtocol::Http);
@@ -190,24 +188,28 @@ fn known_annotations_that_are_not_implemented_fail_closed() {
     }
     for (name, value) in [("limit-rps", "0"), ("enable-cors", "false"), ("use-regex", "False")] {
         let parsed = read(&[(name, value)]);
-        assert_eq!((parsed.verdict, parsed.problems.len()), (Verdict::Serve, 0), "{name} asks for nothing");
+        assert_eq!(
+            (parsed.treatment, parsed.problems.len()),
+            (Treatment::Serve, 0),
+            "{name} asks for nothing"
+        );
     }
     let harmless = read(&[("enable-access-log", "false"), ("proxy-buffering", "on")]);
-    assert_eq!(harmless.verdict, Verdict::Serve);
+    assert_eq!(harmless.treatment, Treatment::Serve);
     assert!(harmless.problems.iter().all(|problem| problem.severity == Severity::Warning));
     assert_eq!(harmless.problems.len(), 2);
-    assert_eq!(read(&[("canary", "true")]).verdict, Verdict::Canary { rejected: false });
+    assert_eq!(read(&[("canary", "true")]).treatment, Treatment::Canary { rejected: false });
     let parsed = read(&[("canary", "true"), ("ssl-redirect", "maybe"), ("canary-weight", "5")]);
-    assert_eq!(parsed.verdict, Verdict::Canary { rejected: false }, "what it says of routes is ignored");
+    assert_eq!(parsed.treatment, Treatment::Canary { rejected: false }, "what it says of routes is ignored");
     assert_eq!(parsed.problems.len(), 1);
     assert_eq!(
-        read(&[("canary", "yes"), ("canary-weight", "5")]).verdict,
-        Verdict::Canary { rejected: true }
+        read(&[("canary", "yes"), ("canary-weight", "5")]).treatment,
+        Treatment::Canary { rejected: true }
     );
-    assert_eq!(read(&[("canary", "false")]).verdict, Verdict::Serve);
-    assert_eq!(read(&[("canary-weight", "5")]).verdict, Verdict::Serve);
+    assert_eq!(read(&[("canary", "false")]).treatment, Treatment::Serve);
+    assert_eq!(read(&[("canary-weight", "5")]).treatment, Treatment::Serve);
     let unclear = read(&[("canary", "maybe")]);
-    assert_eq!((unclear.verdict, unclear.problems.len()), (Verdict::Canary { rejected: true }, 1));
+    assert_eq!((unclear.treatment, unclear.problems.len()), (Treatment::Canary { rejected: true }, 1));
 }
 
 #[test]
@@ -224,7 +226,7 @@ fn gates_reject_what_they_forbid() {
 #[test]
 fn an_unknown_annotation_is_named_with_the_nearest_known_one() {
     let parsed = read(&[("ssl-redirct", "true")]);
-    assert_eq!(parsed.verdict, Verdict::Serve);
+    assert_eq!(parsed.treatment, Treatment::Serve);
     assert_eq!(parsed.problems[0].remedy, "did you mean nginx.ingress.kubernetes.io/ssl-redirect?");
     assert!(!read(&[("completely-else", "1")]).problems[0].remedy.contains("did you mean"));
 }
@@ -273,7 +275,7 @@ fn every_problem_that_rejects_the_ingress_says_so() {
 #[test]
 fn a_refused_value_of_a_megabyte_is_cut_wherever_it_is_shown() {
     let parsed = read(&[("force-ssl-redirect", &format!("a\n{}", "b".repeat(1 << 20)))]);
-    let Verdict::Close(deny) = parsed.verdict else { panic!("{:?}", parsed.verdict) };
+    let Treatment::Close(deny) = parsed.treatment else { panic!("{:?}", parsed.treatment) };
     assert!(deny.reason.len() < 2000 && !deny.reason.contains('\n'), "{}", deny.reason);
     assert!(parsed.problems[0].message.len() < 2000, "{}", parsed.problems[0]);
     assert!(parsed.problems[0].message.ends_with("all its routes answer 404"), "{}", parsed.problems[0]);

@@ -2,48 +2,41 @@
 
 use sluice_config::Timeout;
 
-use super::Settings;
-use crate::translate::setting::{Risk, Setting};
-use crate::translate::value::{self, Value};
+use super::Annotation;
+use crate::translate::setting::Risk;
+use crate::translate::value;
 
-pub(super) static SETTINGS: &[Setting<Settings>] = &[
-    Setting::served(
-        "proxy-connect-timeout",
-        Value::Seconds,
-        "5",
-        "Seconds for a connection to an endpoint; then another endpoint, or 504.",
-        |text, settings: &mut Settings| {
-            settings.timeouts.connect = Timeout::After(value::seconds(text)?);
-            Ok(())
-        },
-    )
-    .location(Risk::Low)
-    .falls_back_to("proxy-connect-timeout")
-    .invalid_means_default(),
-    Setting::served(
-        "proxy-read-timeout",
-        Value::Seconds,
-        "60",
-        "Seconds between two reads from the endpoint; then 504.",
-        |text, settings: &mut Settings| {
-            settings.timeouts.read = Timeout::After(value::seconds(text)?);
-            Ok(())
-        },
-    )
-    .location(Risk::Low)
-    .falls_back_to("proxy-read-timeout")
-    .invalid_means_default(),
-    Setting::served(
-        "proxy-send-timeout",
-        Value::Seconds,
-        "60",
-        "Seconds between two writes to the endpoint; then 504.",
-        |text, settings: &mut Settings| {
-            settings.timeouts.send = Timeout::After(value::seconds(text)?);
-            Ok(())
-        },
-    )
-    .location(Risk::Low)
-    .falls_back_to("proxy-send-timeout")
-    .invalid_means_default(),
-];
+pub(super) fn settings() -> Vec<Annotation> {
+    vec![
+        Annotation::served(
+            "proxy-connect-timeout",
+            value::seconds(),
+            "5",
+            "Seconds for a connection to an endpoint; then another endpoint, or 504.",
+            |settings, value| settings.timeouts.connect = Timeout::After(value),
+        )
+        .location(Risk::Low)
+        .falls_back_to("proxy-connect-timeout")
+        .invalid_means_default(),
+        Annotation::served(
+            "proxy-read-timeout",
+            value::seconds(),
+            "60",
+            "Seconds between two reads from the endpoint; then 504.",
+            |settings, value| settings.timeouts.read = Timeout::After(value),
+        )
+        .location(Risk::Low)
+        .falls_back_to("proxy-read-timeout")
+        .invalid_means_default(),
+        Annotation::served(
+            "proxy-send-timeout",
+            value::seconds(),
+            "60",
+            "Seconds between two writes to the endpoint; then 504.",
+            |settings, value| settings.timeouts.send = Timeout::After(value),
+        )
+        .location(Risk::Low)
+        .falls_back_to("proxy-send-timeout")
+        .invalid_means_default(),
+    ]
+}

@@ -51,7 +51,7 @@ pub(super) fn aliases(
     hosts: &[(HostPattern, Vec<u32>)],
 ) -> Box<[(HostPattern, ClaimKind)]> {
     let mut found: Vec<(HostPattern, ClaimKind)> = Vec::new();
-    let named = ingress.annotation("server-alias").into_iter().flat_map(value::list);
+    let named = ingress.annotation("server-alias").into_iter().flat_map(value::items);
     found.extend(named.filter_map(|name| Some((host_pattern(name).ok()?, ClaimKind::Alias))));
     for (host, _) in hosts.iter().filter(|_| www) {
         if let HostPattern::Exact(name) = host {

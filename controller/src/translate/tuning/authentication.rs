@@ -1,95 +1,92 @@
 //! Authorisation by another service, for all rules.
 
-use super::Settings;
-use crate::translate::setting::{Fault, NotYet, Setting};
-use crate::translate::value::{self, Value};
+use super::Key;
+use crate::translate::setting::NotYet;
+use crate::translate::{external_auth, template, value};
 
-pub(super) static SETTINGS: &[Setting<Settings>] = &[
-    Setting::served(
-        "global-auth-url",
-        Value::Text,
-        "",
-        "Service that is asked before a request of any rule passes, as auth-url has it, but without $host as its host.",
-        |text, settings: &mut Settings| {
-            settings.global_auth.set_url(text)?;
-            match settings.global_auth.url.as_ref().is_some_and(|url| url.needs_host()) {
-                true => Err(Fault::Invalid("must name the host of the service: $host is another for each rule".into())),
-                false => Ok(()),
-            }
-        },
-    )
-    .protects(),
-    Setting::served(
-        "global-auth-method",
-        Value::Text,
-        "",
-        "Method of its questions.",
-        |text, settings: &mut Settings| settings.global_auth.set_method(text),
-    ),
-    Setting::served(
-        "global-auth-signin",
-        Value::Text,
-        "",
-        "Where a client is redirected (302) that it answers with 401.",
-        |text, settings: &mut Settings| settings.global_auth.set_sign_in(text),
-    ),
-    Setting::served(
-        "global-auth-signin-redirect-param",
-        Value::Text,
-        "rd",
-        "Name of the parameter that carries the original URL.",
-        |text, settings: &mut Settings| settings.global_auth.set_redirect_param(text),
-    ),
-    Setting::served(
-        "global-auth-response-headers",
-        Value::List,
-        "",
-        "Fields of its answer that go to endpoints, in place of the client's.",
-        |text, settings: &mut Settings| settings.global_auth.set_response_headers(text),
-    ),
-    Setting::served(
-        "global-auth-request-redirect",
-        Value::Text,
-        "",
-        "Value of X-Auth-Request-Redirect.",
-        |text, settings: &mut Settings| settings.global_auth.set_request_redirect(text),
-    ),
-    Setting::served(
-        "global-auth-cache-key",
-        Value::Text,
-        "",
-        "Keep its word for requests of a rule with this key.",
-        |text, settings: &mut Settings| settings.global_auth.set_cache_key(text),
-    ),
-    Setting::served(
-        "global-auth-cache-duration",
-        Value::List,
-        "200 202 401 5m",
-        "How long it is kept, by status.",
-        |text, settings: &mut Settings| settings.global_auth.set_cache_duration(text),
-    ),
-    Setting::served(
-        "global-auth-always-set-cookie",
-        Value::Bool,
-        "false",
-        "Relay its Set-Cookie with every status of a response.",
-        |text, settings: &mut Settings| settings.global_auth.set_always_set_cookie(text),
-    ),
-    Setting::not_yet(
-        "global-auth-snippet",
-        Value::Text,
-        "",
-        NotYet::Protects,
-        "Raw text in the location of the authorisation.",
-    ),
-    Setting::served(
-        "no-auth-locations",
-        Value::List,
-        "/.well-known/acme-challenge",
-        "Rules whose path begins with one of these do not ask it.",
-        |text, settings: &mut Settings| {
-            settings.tuning.no_auth_locations = value::list(text).map(Into::into).collect();
-            Ok(())
-        },
-    ),
-];
+pub(super) fn settings() -> Vec<Key> {
+    vec![
+        Key::served(
+            "global-auth-url",
+            external_auth::url().and_then(|url| match url.needs_host() {
+                true => Err("must name the host of the service: $host is another for each rule"),
+                false => Ok(url),
+            }),
+            "",
+            "Service that is asked before a request of any rule passes, as auth-url has it, but without \
+             $host as its host.",
+            |settings, value| settings.global_auth.url = Some(value),
+        )
+        .protects(),
+        Key::served(
+            "global-auth-method",
+            external_auth::method(),
+            "",
+            "Method of its questions.",
+            |settings, value| settings.global_auth.method = Some(value),
+        ),
+        Key::served(
+            "global-auth-signin",
+            external_auth::sign_in_url(),
+            "",
+            "Where a client is redirected (302) that it answers with 401.",
+            |settings, value| settings.global_auth.sign_in = Some(value),
+        ),
+        Key::served(
+            "global-auth-signin-redirect-param",
+            external_auth::parameter(),
+            "rd",
+            "Name of the parameter that carries the original URL.",
+            |settings, value| settings.global_auth.redirect_param = value,
+        ),
+        Key::served(
+            "global-auth-response-headers",
+            external_auth::response_headers(),
+            "",
+            "Fields of its answer that go to endpoints, in place of the client's.",
+            |settings, value| settings.global_auth.response_headers = value,
+        ),
+        Key::served(
+            "global-auth-request-redirect",
+            template::field(),
+            "",
+            "Value of X-Auth-Request-Redirect.",
+            |settings, value| settings.global_auth.request_redirect = Some(value),
+        ),
+        Key::served(
+            "global-auth-cache-key",
+            template::field(),
+            "",
+            "Keep its word for requests of a rule with this key.",
+            |settings, value| settings.global_auth.cache_key = Some(value),
+        ),
+        Key::served(
+            "global-auth-cache-duration",
+            external_auth::cache_duration(),
+            "200 202 401 5m",
+            "How long it is kept, by status.",
+            |settings, value| settings.global_auth.cache_valid = value,
+        ),
+        Key::served(
+            "global-auth-always-set-cookie",
+            value::bool(),
+            "false",
+            "Relay its Set-Cookie with every status of a response.",
+            |settings, value| settings.global_auth.always_set_cookie = value,
+        ),
+        Key::not_yet(
+            "global-auth-snippet",
+            value::text(),
+            "",
+            NotYet::Protects,
+            "Raw text in the location of the authorisation.",
+        ),
+        Key::served(
+            "no-auth-locations",
+            value::list(),
+            "/.well-known/acme-challenge",
+            "Rules whose path begins with one of these do not ask it.",
+            |settings, value| settings.tuning.no_auth_locations = value,
+        ),
+    ]
+}

@@ -1,64 +1,66 @@
 //! Who is kept out, everywhere.
 
-use super::Settings;
-use crate::translate::setting::{NotYet, Setting};
-use crate::translate::value::Value;
+use super::Key;
+use crate::translate::setting::NotYet;
+use crate::translate::value;
 
-pub(super) static SETTINGS: &[Setting<Settings>] = &[
-    Setting::not_yet(
-        "limit-req-status-code",
-        Value::Within(400, 599),
-        "503",
-        NotYet::Harmless,
-        "Status for rate excess.",
-    ),
-    Setting::not_yet(
-        "limit-conn-status-code",
-        Value::Within(400, 599),
-        "503",
-        NotYet::Harmless,
-        "Status for connection excess.",
-    ),
-    Setting::not_yet(
-        "limit-conn-zone-variable",
-        Value::Text,
-        "$binary_remote_addr",
-        NotYet::Harmless,
-        "Key expression for all limits.",
-    ),
-    Setting::not_yet(
-        "denylist-source-range",
-        Value::List,
-        "",
-        NotYet::Protects,
-        "Clients from these networks get 403.",
-    ),
-    Setting::not_yet(
-        "whitelist-source-range",
-        Value::List,
-        "",
-        NotYet::Protects,
-        "Only clients from these networks are served; others get 403.",
-    ),
-    Setting::not_yet(
-        "block-cidrs",
-        Value::List,
-        "",
-        NotYet::Protects,
-        "Clients from these networks get 403.",
-    ),
-    Setting::not_yet(
-        "block-user-agents",
-        Value::List,
-        "",
-        NotYet::Protects,
-        "User agents that get 403, as texts or patterns.",
-    ),
-    Setting::not_yet(
-        "block-referers",
-        Value::List,
-        "",
-        NotYet::Protects,
-        "Referers that get 403, as texts or patterns.",
-    ),
-];
+pub(super) fn settings() -> Vec<Key> {
+    vec![
+        Key::not_yet(
+            "limit-req-status-code",
+            value::within(400, 599),
+            "503",
+            NotYet::Harmless,
+            "Status for rate excess.",
+        ),
+        Key::not_yet(
+            "limit-conn-status-code",
+            value::within(400, 599),
+            "503",
+            NotYet::Harmless,
+            "Status for connection excess.",
+        ),
+        Key::not_yet(
+            "limit-conn-zone-variable",
+            value::text(),
+            "$binary_remote_addr",
+            NotYet::Harmless,
+            "Key expression for all limits.",
+        ),
+        Key::not_yet(
+            "denylist-source-range",
+            value::list(),
+            "",
+            NotYet::Protects,
+            "Clients from these networks get 403.",
+        ),
+        Key::not_yet(
+            "whitelist-source-range",
+            value::list(),
+            "",
+            NotYet::Protects,
+            "Only clients from these networks are served; others get 403.",
+        ),
+        Key::not_yet(
+            "block-cidrs",
+            value::list(),
+            "",
+            NotYet::Protects,
+            "Clients from these networks get 403.",
+        ),
+        Key::not_yet(
+            "block-user-agents",
+            value::list(),
+            "",
+            NotYet::Protects,
+            "User agents that get 403, as texts or patterns.",
+        ),
+        Key::not_yet(
+            "block-referers",
+            value::list(),
+            "",
+            NotYet::Protects,
+            "Referers that get 403, as texts or patterns.",
+        ),
+    ]
+}

@@ -1,29 +1,25 @@
 //! Answers in place of the backend's own.
 
-use super::Settings;
+use super::Key;
 use crate::translate::annotations::errors::statuses;
-use crate::translate::setting::Setting;
-use crate::translate::value::{self, Value};
+use crate::translate::value;
 
-pub(super) static SETTINGS: &[Setting<Settings>] = &[
-    Setting::served(
-        "custom-http-errors",
-        Value::List,
-        "",
-        "Responses with these statuses, of endpoints and of our own, give way to what the default backend answers.",
-        |text, settings: &mut Settings| {
-            settings.tuning.custom_http_errors = statuses(text)?;
-            Ok(())
-        },
-    ),
-    Setting::served(
-        "disable-proxy-intercept-errors",
-        Value::Bool,
-        "false",
-        "Leave responses of endpoints as they are, although custom-http-errors names their status.",
-        |text, settings: &mut Settings| {
-            settings.tuning.keeps_error_responses = value::bool(text)?;
-            Ok(())
-        },
-    ),
-];
+pub(super) fn settings() -> Vec<Key> {
+    vec![
+        Key::served(
+            "custom-http-errors",
+            statuses(),
+            "",
+            "Responses with these statuses, of endpoints and of our own, give way to what the default \
+             backend answers.",
+            |settings, value| settings.tuning.custom_http_errors = value,
+        ),
+        Key::served(
+            "disable-proxy-intercept-errors",
+            value::bool(),
+            "false",
+            "Leave responses of endpoints as they are, although custom-http-errors names their status.",
+            |settings, value| settings.tuning.keeps_error_responses = value,
+        ),
+    ]
+}

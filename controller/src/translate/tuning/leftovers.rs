@@ -1,26 +1,27 @@
 //! Keys of a tracer that ingress-nginx no longer has; its documentation, and hence ConfigMaps, still do.
 
-use super::Settings;
-use crate::translate::setting::Setting;
-use crate::translate::value::Value;
+use super::Key;
+use crate::translate::value;
 
-pub(super) static SETTINGS: &[Setting<Settings>] = &[
-    leftover("jaeger-collector-host"),
-    leftover("jaeger-collector-port"),
-    leftover("jaeger-endpoint"),
-    leftover("jaeger-service-name"),
-    leftover("jaeger-propagation-format"),
-    leftover("jaeger-sampler-type"),
-    leftover("jaeger-sampler-param"),
-    leftover("jaeger-sampler-host"),
-    leftover("jaeger-sampler-port"),
-    leftover("jaeger-trace-context-header-name"),
-    leftover("jaeger-debug-header"),
-    leftover("jaeger-baggage-header"),
-    leftover("jaeger-trace-baggage-header-prefix"),
-];
+pub(super) fn settings() -> Vec<Key> {
+    vec![
+        leftover("jaeger-collector-host"),
+        leftover("jaeger-collector-port"),
+        leftover("jaeger-endpoint"),
+        leftover("jaeger-service-name"),
+        leftover("jaeger-propagation-format"),
+        leftover("jaeger-sampler-type"),
+        leftover("jaeger-sampler-param"),
+        leftover("jaeger-sampler-host"),
+        leftover("jaeger-sampler-port"),
+        leftover("jaeger-trace-context-header-name"),
+        leftover("jaeger-debug-header"),
+        leftover("jaeger-baggage-header"),
+        leftover("jaeger-trace-baggage-header-prefix"),
+    ]
+}
 
-const fn leftover(name: &'static str) -> Setting<Settings> {
+fn leftover(name: &'static str) -> Key {
     let reason = "it belonged to OpenTracing, which is gone";
-    Setting::no_effect(name, Value::Text, "", reason, "Leftover of OpenTracing.")
+    Key::no_effect(name, value::text(), "", reason, "Leftover of OpenTracing.")
 }

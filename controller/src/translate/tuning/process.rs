@@ -1,107 +1,103 @@
 //! Where the program listens, and what it runs on.
 
-use super::Settings;
-use crate::translate::setting::{NotYet, Setting};
-use crate::translate::value::{self, Value};
+use super::Key;
+use crate::translate::setting::NotYet;
+use crate::translate::value;
 
-pub(super) static SETTINGS: &[Setting<Settings>] = &[
-    Setting::served(
-        "bind-address",
-        Value::Addresses,
-        "",
-        "Addresses to listen on; all by default.",
-        |text, settings: &mut Settings| {
-            settings.bind_addresses = value::addresses(text)?;
-            Ok(())
-        },
-    ),
-    Setting::served(
-        "disable-ipv6",
-        Value::Bool,
-        "false",
-        "Listen on no address of version 6.",
-        |text, settings: &mut Settings| {
-            settings.disable_ipv6 = value::bool(text)?;
-            Ok(())
-        },
-    ),
-    Setting::not_yet("disable-ipv6-dns", Value::Bool, "false", NotYet::Harmless, "No AAAA lookups."),
-    Setting::not_yet("worker-processes", Value::Text, "", NotYet::Harmless, "Number of workers."),
-    Setting::no_effect(
-        "worker-cpu-affinity",
-        Value::Text,
-        "",
-        "there is no nginx underneath",
-        "CPUs of each worker.",
-    ),
-    Setting::no_effect(
-        "reuse-port",
-        Value::Bool,
-        "true",
-        "all workers accept from one socket",
-        "A listening socket per worker.",
-    ),
-    Setting::no_effect(
-        "enable-multi-accept",
-        Value::Bool,
-        "true",
-        "there is no nginx underneath",
-        "Tuning of nginx itself.",
-    ),
-    Setting::no_effect(
-        "enable-aio-write",
-        Value::Bool,
-        "true",
-        "there is no nginx underneath",
-        "Tuning of nginx itself.",
-    ),
-    Setting::no_effect(
-        "enable-serial-reloads",
-        Value::Bool,
-        "false",
-        "there is no nginx underneath",
-        "Tuning of nginx itself.",
-    ),
-    Setting::no_effect(
-        "map-hash-bucket-size",
-        Value::Count,
-        "64",
-        "there is no nginx underneath",
-        "Tuning of nginx itself.",
-    ),
-    Setting::no_effect(
-        "server-name-hash-max-size",
-        Value::Count,
-        "1024",
-        "there is no nginx underneath",
-        "Tuning of nginx itself.",
-    ),
-    Setting::no_effect(
-        "server-name-hash-bucket-size",
-        Value::Count,
-        "",
-        "there is no nginx underneath",
-        "Tuning of nginx itself.",
-    ),
-    Setting::no_effect(
-        "variables-hash-bucket-size",
-        Value::Count,
-        "256",
-        "there is no nginx underneath",
-        "Tuning of nginx itself.",
-    ),
-    Setting::no_effect(
-        "variables-hash-max-size",
-        Value::Count,
-        "2048",
-        "there is no nginx underneath",
-        "Tuning of nginx itself.",
-    ),
-    Setting::no_effect(
-        "lua-shared-dicts",
-        Value::Text,
-        "",
-        "there is no nginx underneath",
-        "Tuning of nginx itself.",
-    ),
-];
+pub(super) fn settings() -> Vec<Key> {
+    vec![
+        Key::served(
+            "bind-address",
+            value::addresses(),
+            "",
+            "Addresses to listen on; all by default.",
+            |settings, value| settings.bind_addresses = value,
+        ),
+        Key::served(
+            "disable-ipv6",
+            value::bool(),
+            "false",
+            "Listen on no address of version 6.",
+            |settings, value| settings.disable_ipv6 = value,
+        ),
+        Key::not_yet("disable-ipv6-dns", value::bool(), "false", NotYet::Harmless, "No AAAA lookups."),
+        Key::not_yet("worker-processes", value::text(), "", NotYet::Harmless, "Number of workers."),
+        Key::no_effect(
+            "worker-cpu-affinity",
+            value::text(),
+            "",
+            "there is no nginx underneath",
+            "CPUs of each worker.",
+        ),
+        Key::no_effect(
+            "reuse-port",
+            value::bool(),
+            "true",
+            "all workers accept from one socket",
+            "A listening socket per worker.",
+        ),
+        Key::no_effect(
+            "enable-multi-accept",
+            value::bool(),
+            "true",
+            "there is no nginx underneath",
+            "Tuning of nginx itself.",
+        ),
+        Key::no_effect(
+            "enable-aio-write",
+            value::bool(),
+            "true",
+            "there is no nginx underneath",
+            "Tuning of nginx itself.",
+        ),
+        Key::no_effect(
+            "enable-serial-reloads",
+            value::bool(),
+            "false",
+            "there is no nginx underneath",
+            "Tuning of nginx itself.",
+        ),
+        Key::no_effect(
+            "map-hash-bucket-size",
+            value::count(),
+            "64",
+            "there is no nginx underneath",
+            "Tuning of nginx itself.",
+        ),
+        Key::no_effect(
+            "server-name-hash-max-size",
+            value::count(),
+            "1024",
+            "there is no nginx underneath",
+            "Tuning of nginx itself.",
+        ),
+        Key::no_effect(
+            "server-name-hash-bucket-size",
+            value::count(),
+            "",
+            "there is no nginx underneath",
+            "Tuning of nginx itself.",
+        ),
+        Key::no_effect(
+            "variables-hash-bucket-size",
+            value::count(),
+            "256",
+            "there is no nginx underneath",
+            "Tuning of nginx itself.",
+        ),
+        Key::no_effect(
+            "variables-hash-max-size",
+            value::count(),
+            "2048",
+            "there is no nginx underneath",
+            "Tuning of nginx itself.",
+        ),
+        Key::no_effect(
+            "lua-shared-dicts",
+            value::text(),
+            "",
+            "there is no nginx underneath",
+            "Tuning of nginx itself.",
+        ),
+    ]
+}

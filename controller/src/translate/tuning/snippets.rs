@@ -1,43 +1,45 @@
 //! Raw text for nginx and its modules, which is never carried out.
 
-use super::Settings;
-use crate::translate::setting::{NotYet, Setting};
-use crate::translate::value::Value;
+use super::Key;
+use crate::translate::setting::NotYet;
+use crate::translate::value;
 
-pub(super) static SETTINGS: &[Setting<Settings>] = &[
-    Setting::not_yet("main-snippet", Value::Text, "", NotYet::ChangesAnswers, "Raw text for nginx."),
-    Setting::not_yet("http-snippet", Value::Text, "", NotYet::ChangesAnswers, "Raw text for nginx."),
-    Setting::not_yet("server-snippet", Value::Text, "", NotYet::ChangesAnswers, "Raw text for nginx."),
-    Setting::not_yet("location-snippet", Value::Text, "", NotYet::ChangesAnswers, "Raw text for nginx."),
-    Setting::not_yet("stream-snippet", Value::Text, "", NotYet::ChangesAnswers, "Raw text for nginx."),
-    Setting::not_yet(
-        "enable-modsecurity",
-        Value::Bool,
-        "false",
-        NotYet::Protects,
-        "Web application firewall.",
-    ),
-    Setting::not_yet("modsecurity-snippet", Value::Text, "", NotYet::Protects, "Rules of the firewall."),
-    Setting::not_yet(
-        "enable-owasp-modsecurity-crs",
-        Value::Bool,
-        "false",
-        NotYet::Protects,
-        "OWASP core rule set of the firewall.",
-    ),
-    Setting::no_effect(
-        "use-geoip",
-        Value::Bool,
-        "true",
-        "a leftover of the documentation",
-        "Location of clients, an older form.",
-    ),
-    Setting::not_yet("use-geoip2", Value::Bool, "false", NotYet::Harmless, "Location of clients."),
-    Setting::not_yet(
-        "geoip2-autoreload-in-minutes",
-        Value::Count,
-        "0",
-        NotYet::Harmless,
-        "How often the location database is read again.",
-    ),
-];
+pub(super) fn settings() -> Vec<Key> {
+    vec![
+        Key::not_yet("main-snippet", value::any(), "", NotYet::ChangesAnswers, "Raw text for nginx."),
+        Key::not_yet("http-snippet", value::any(), "", NotYet::ChangesAnswers, "Raw text for nginx."),
+        Key::not_yet("server-snippet", value::any(), "", NotYet::ChangesAnswers, "Raw text for nginx."),
+        Key::not_yet("location-snippet", value::any(), "", NotYet::ChangesAnswers, "Raw text for nginx."),
+        Key::not_yet("stream-snippet", value::any(), "", NotYet::ChangesAnswers, "Raw text for nginx."),
+        Key::not_yet(
+            "enable-modsecurity",
+            value::bool(),
+            "false",
+            NotYet::Protects,
+            "Web application firewall.",
+        ),
+        Key::not_yet("modsecurity-snippet", value::any(), "", NotYet::Protects, "Rules of the firewall."),
+        Key::not_yet(
+            "enable-owasp-modsecurity-crs",
+            value::bool(),
+            "false",
+            NotYet::Protects,
+            "OWASP core rule set of the firewall.",
+        ),
+        Key::no_effect(
+            "use-geoip",
+            value::bool(),
+            "true",
+            "a leftover of the documentation",
+            "Location of clients, an older form.",
+        ),
+        Key::not_yet("use-geoip2", value::bool(), "false", NotYet::Harmless, "Location of clients."),
+        Key::not_yet(
+            "geoip2-autoreload-in-minutes",
+            value::count(),
+            "0",
+            NotYet::Harmless,
+            "How often the location database is read again.",
+        ),
+    ]
+}

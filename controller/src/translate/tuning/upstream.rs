@@ -1,156 +1,131 @@
 //! Choice of endpoints, further tries, and connections that are kept.
 
-use super::Settings;
-use crate::translate::setting::{NotYet, Setting};
-use crate::translate::value::{self, Value};
+use super::Key;
+use crate::translate::setting::NotYet;
+use crate::translate::value;
 
-pub(super) static SETTINGS: &[Setting<Settings>] = &[
-    Setting::not_yet(
-        "load-balance",
-        Value::OneOf(&["round_robin", "ewma"]),
-        "round_robin",
-        NotYet::Harmless,
-        "Algorithm among endpoints.",
-    ),
-    Setting::served(
-        "proxy-next-upstream",
-        Value::NextUpstream,
-        "error timeout",
-        "Conditions under which another endpoint is tried.",
-        |text, settings: &mut Settings| {
-            settings.tuning.next_upstream = value::next_upstream(text)?;
-            Ok(())
-        },
-    ),
-    Setting::served(
-        "proxy-next-upstream-tries",
-        Value::Count,
-        "3",
-        "Attempts in all, the first included; 0 is one per endpoint; at most 16 in all.",
-        |text, settings: &mut Settings| {
-            settings.tuning.next_upstream_tries = value::int(text)?;
-            Ok(())
-        },
-    ),
-    Setting::served(
-        "proxy-next-upstream-timeout",
-        Value::Count,
-        "0",
-        "Seconds after which no further try begins; 0 is no limit.",
-        |text, settings: &mut Settings| {
-            let limit = value::seconds_or_zero(text)?;
-            settings.tuning.next_upstream_timeout = (!limit.is_zero()).then_some(limit);
-            Ok(())
-        },
-    ),
-    Setting::served(
-        "retry-non-idempotent",
-        Value::Bool,
-        "false",
-        "Also try POST, LOCK and PATCH again.",
-        |text, settings: &mut Settings| {
-            settings.retry_non_idempotent = value::bool(text)?;
-            Ok(())
-        },
-    ),
-    Setting::not_yet(
-        "proxy-stream-next-upstream",
-        Value::Bool,
-        "true",
-        NotYet::Harmless,
-        "Try another endpoint for TCP.",
-    ),
-    Setting::not_yet(
-        "proxy-stream-next-upstream-tries",
-        Value::Count,
-        "3",
-        NotYet::Harmless,
-        "Tries for TCP.",
-    ),
-    Setting::not_yet(
-        "proxy-stream-next-upstream-timeout",
-        Value::Time,
-        "600s",
-        NotYet::Harmless,
-        "No further try for TCP after this.",
-    ),
-    Setting::not_yet(
-        "proxy-stream-responses",
-        Value::Count,
-        "1",
-        NotYet::Harmless,
-        "Datagrams expected per UDP request.",
-    ),
-    Setting::served(
-        "upstream-keepalive-connections",
-        Value::Within(0, 1_048_576),
-        "320",
-        "Idle connections to endpoints kept by one worker, or as many as were in use at a time lately, if these are \
+pub(super) fn settings() -> Vec<Key> {
+    vec![
+        Key::not_yet(
+            "load-balance",
+            value::choice(&["round_robin", "ewma"]),
+            "round_robin",
+            NotYet::Harmless,
+            "Algorithm among endpoints.",
+        ),
+        Key::served(
+            "proxy-next-upstream",
+            value::next_upstream(),
+            "error timeout",
+            "Conditions under which another endpoint is tried.",
+            |settings, value| settings.tuning.next_upstream = value,
+        ),
+        Key::served(
+            "proxy-next-upstream-tries",
+            value::count(),
+            "3",
+            "Attempts in all, the first included; 0 is one per endpoint; at most 16 in all.",
+            |settings, value| settings.tuning.next_upstream_tries = value,
+        ),
+        Key::served(
+            "proxy-next-upstream-timeout",
+            value::seconds_or_zero(),
+            "0",
+            "Seconds after which no further try begins; 0 is no limit.",
+            |settings, limit| settings.tuning.next_upstream_timeout = (!limit.is_zero()).then_some(limit),
+        ),
+        Key::served(
+            "retry-non-idempotent",
+            value::bool(),
+            "false",
+            "Also try POST, LOCK and PATCH again.",
+            |settings, value| settings.retry_non_idempotent = value,
+        ),
+        Key::not_yet(
+            "proxy-stream-next-upstream",
+            value::bool(),
+            "true",
+            NotYet::Harmless,
+            "Try another endpoint for TCP.",
+        ),
+        Key::not_yet(
+            "proxy-stream-next-upstream-tries",
+            value::count(),
+            "3",
+            NotYet::Harmless,
+            "Tries for TCP.",
+        ),
+        Key::not_yet(
+            "proxy-stream-next-upstream-timeout",
+            value::time(),
+            "600s",
+            NotYet::Harmless,
+            "No further try for TCP after this.",
+        ),
+        Key::not_yet(
+            "proxy-stream-responses",
+            value::count(),
+            "1",
+            NotYet::Harmless,
+            "Datagrams expected per UDP request.",
+        ),
+        Key::served(
+            "upstream-keepalive-connections",
+            value::within(0, 1_048_576),
+            "320",
+            "Idle connections to endpoints kept by one worker, or as many as were in use at a time lately, \
+             if these are \
          more.",
-        |text, settings: &mut Settings| {
-            settings.tuning.upstream_keepalive_connections = value::int(text)?;
-            Ok(())
-        },
-    ),
-    Setting::served(
-        "upstream-keepalive-time",
-        Value::Time,
-        "1h",
-        "Age of a connection to an endpoint.",
-        |text, settings: &mut Settings| {
-            settings.tuning.upstream_keepalive_time = value::time(text)?;
-            Ok(())
-        },
-    ),
-    Setting::served(
-        "upstream-keepalive-timeout",
-        Value::Seconds,
-        "60",
-        "Idle seconds of a connection to an endpoint.",
-        |text, settings: &mut Settings| {
-            settings.tuning.upstream_keepalive_timeout = value::seconds(text)?;
-            Ok(())
-        },
-    ),
-    Setting::served(
-        "upstream-keepalive-requests",
-        Value::Positive,
-        "10000",
-        "Requests on one connection to an endpoint.",
-        |text, settings: &mut Settings| {
-            settings.tuning.upstream_keepalive_requests = value::int(text)?;
-            Ok(())
-        },
-    ),
-    Setting::served(
-        "keep-alive-requests",
-        Value::Positive,
-        "1000",
-        "Requests on one client connection.",
-        |text, settings: &mut Settings| {
-            settings.tuning.keep_alive_requests = value::int(text)?;
-            Ok(())
-        },
-    ),
-    Setting::not_yet(
-        "service-upstream",
-        Value::Bool,
-        "false",
-        NotYet::Harmless,
-        "Send to Services in place of endpoints.",
-    ),
-    Setting::not_yet(
-        "proxy-http-version",
-        Value::OneOf(&["1.0", "1.1"]),
-        "1.1",
-        NotYet::ChangesAnswers,
-        "HTTP version to endpoints.",
-    ),
-    Setting::not_yet(
-        "upstream-hash-by",
-        Value::Text,
-        "",
-        NotYet::ChangesAnswers,
-        "Consistent hashing of an expression over endpoints.",
-    ),
-];
+            |settings, value| settings.tuning.upstream_keepalive_connections = value as usize,
+        ),
+        Key::served(
+            "upstream-keepalive-time",
+            value::time(),
+            "1h",
+            "Age of a connection to an endpoint.",
+            |settings, value| settings.tuning.upstream_keepalive_time = value,
+        ),
+        Key::served(
+            "upstream-keepalive-timeout",
+            value::seconds(),
+            "60",
+            "Idle seconds of a connection to an endpoint.",
+            |settings, value| settings.tuning.upstream_keepalive_timeout = value,
+        ),
+        Key::served(
+            "upstream-keepalive-requests",
+            value::positive(),
+            "10000",
+            "Requests on one connection to an endpoint.",
+            |settings, value| settings.tuning.upstream_keepalive_requests = value,
+        ),
+        Key::served(
+            "keep-alive-requests",
+            value::positive(),
+            "1000",
+            "Requests on one client connection.",
+            |settings, value| settings.tuning.keep_alive_requests = value,
+        ),
+        Key::not_yet(
+            "service-upstream",
+            value::bool(),
+            "false",
+            NotYet::Harmless,
+            "Send to Services in place of endpoints.",
+        ),
+        Key::not_yet(
+            "proxy-http-version",
+            value::choice(&["1.0", "1.1"]),
+            "1.1",
+            NotYet::ChangesAnswers,
+            "HTTP version to endpoints.",
+        ),
+        Key::not_yet(
+            "upstream-hash-by",
+            value::text(),
+            "",
+            NotYet::ChangesAnswers,
+            "Consistent hashing of an expression over endpoints.",
+        ),
+    ]
+}

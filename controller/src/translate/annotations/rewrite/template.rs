@@ -32,7 +32,7 @@ pub(super) struct Target {
 
 /// Why a path cannot be rewritten.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RewriteFault {
+pub enum RewriteError {
     /// There is no such group.
     #[error("rewrite-target or x-forwarded-prefix names ${group}, and the path {path:?} has no such group")]
     NoGroup {
@@ -71,7 +71,7 @@ impl Text {
         Ok(Self(parts.into()))
     }
 
-    fn resolve(&self, groups: &Groups<'_>) -> Result<RewriteTemplate, RewriteFault> {
+    fn resolve(&self, groups: &Groups<'_>) -> Result<RewriteTemplate, RewriteError> {
         self.0.iter().map(|part| groups.resolve(part)).collect()
     }
 
@@ -115,7 +115,7 @@ impl Target {
     }
 
     /// The rewriting of one path.
-    pub(super) fn resolve(&self, path: &str, prefix: Option<&Text>) -> Result<Rewrite, RewriteFault> {
+    pub(super) fn resolve(&self, path: &str, prefix: Option<&Text>) -> Result<Rewrite, RewriteError> {
         let texts = [Some(&self.path), self.query.as_ref(), prefix];
         let has_groups = texts.into_iter().flatten().any(Text::has_groups);
         let pattern = has_groups.then(|| format!("(?i){path}"));
@@ -148,17 +148,17 @@ struct Groups<'a> {
 }
 
 impl<'a> Groups<'a> {
-    fn of(path: &'a str, pattern: Option<&str>) -> Result<Self, RewriteFault> {
+    fn of(path: &'a str, pattern: Option<&str>) -> Result<Self, RewriteError> {
         let Some(pattern) = pattern else { return Ok(Self { path, count: 0, named: HashMap::new() }) };
         let compiled =
-            compile(pattern).map_err(|reason| RewriteFault::Expression { path: path.to_owned(), reason })?;
+            compile(pattern).map_err(|reason| RewriteError::Expression { path: path.to_owned(), reason })?;
         let names = compiled.capture_names().enumerate();
         let named = names.filter_map(|(at, name)| Some((name?.to_owned(), at))).collect();
         Ok(Self { path, count: compiled.captures_len(), named })
     }
 
-    fn resolve(&self, part: &Part) -> Result<RewritePart, RewriteFault> {
-        let missing = |group: String| RewriteFault::NoGroup { group, path: self.path.to_owned() };
+    fn resolve(&self, part: &Part) -> Result<RewritePart, RewriteError> {
+        let missing = |group: String| RewriteError::NoGroup { group, path: self.path.to_owned() };
         match part {
             Part::Plain(text) => Ok(RewritePart::Text(text.clone())),
             Part::Number(number) if *number < self.count => Ok(RewritePart::Group(*number)),
@@ -189,7 +189,7 @@ mod tests {
 
     use super::*;
 
-    fn resolve(target: &str, path: &str) -> Result<Rewrite, RewriteFault> {
+    fn resolve(target: &str, path: &str) -> Result<Rewrite, RewriteError> {
         Target::read(target).unwrap().resolve(path, None)
     }
 

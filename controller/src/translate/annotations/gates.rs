@@ -1,0 +1,24 @@
+//! What the ConfigMap says about annotations as such.
+
+use std::sync::Arc;
+
+use crate::translate::setting::Risk;
+
+/// What the ConfigMap says about annotations as such.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gates {
+    /// `annotations-risk-level`: the highest risk that is accepted.
+    pub risk: Risk,
+    /// `annotation-value-word-blocklist`: no value may contain one of these.
+    pub blocked_words: Vec<Arc<str>>,
+    /// `allow-cross-namespace-resources`: annotations may name Secrets and ConfigMaps of other namespaces.
+    pub cross_namespace: bool,
+    /// `strict-validate-path-type`: report Exact and Prefix paths with unusual characters.
+    pub strict_paths: bool,
+}
+
+impl Default for Gates {
+    fn default() -> Self {
+        Self { risk: Risk::High, blocked_words: Vec::new(), cross_namespace: false, strict_paths: true }
+    }
+}

@@ -1,0 +1,344 @@
+//! Reads the annotations of one Ingress, and says what becomes of it.
+
+use std::sync::Arc;
+
+use sluice_config::{Code, Deny, ObjectRef, Problem};
+
+use super::{Annotation, Gates, Settings, TABLE};
+use crate::problem::{because, error, warning};
+use crate::store::Ingress;
+use crate::translate::setting::{NotYet, OnInvalid, Support};
+use crate::translate::value::{self, Author, Wrong};
+
+/// What becomes of an Ingress because of its annotations; later ones are graver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Treatment {
+    /// It is served.
+    Serve,
+    /// It keeps its hosts and paths, and they are closed: with 404 where the Ingress is rejected, with 503 where
+    /// something that it asks for cannot be done.
+    Close(Deny),
+    /// It is a canary: it has no routes of its own and takes requests of others', unless it is rejected.
+    Canary {
+        /// Then it takes none.
+        rejected: bool,
+    },
+}
+
+/// Status of the routes of an Ingress that is rejected.
+pub(crate) const REJECTED: u16 = 404;
+
+/// Status of routes that ask for something which cannot be done.
+pub(crate) const UNABLE: u16 = 503;
+
+/// What the annotations of an Ingress amount to.
+pub struct Parsed {
+    /// Typed.
+    pub settings: Settings,
+    /// What becomes of the Ingress.
+    pub treatment: Treatment,
+    /// Why all routes of its hosts are closed with it, those of others too: it asks for something that holds for a
+    /// whole host and cannot be done.
+    pub closes_hosts: Option<Arc<str>>,
+    /// What is wrong with them.
+    pub problems: Vec<Problem>,
+}
+
+/// Reads the annotations of one Ingress. `prefix` is `--annotations-prefix`, `validate`
+/// `--enable-annotation-validation`.
+pub fn parse(ingress: &Ingress, prefix: &str, validate: bool, gates: &Gates) -> Parsed {
+    let object = ObjectRef { kind: "Ingress".into(), name: ingress.name.clone() };
+    let mut reader = Reader {
+        object: &object,
+        prefix,
+        validate,
+        gates,
+        parsed: Parsed {
+            settings: Settings::default(),
+            treatment: Treatment::Serve,
+            closes_hosts: None,
+            problems: Vec::new(),
+        },
+    };
+    let canary = ingress.annotation("canary").map(value::truth);
+    if let Some(Ok(true) | Err(_)) = canary {
+        reader.canary(ingress, canary == Some(Ok(true)));
+        return reader.parsed;
+    }
+    for (name, text) in given(ingress) {
+        match TABLE.get(name) {
+            Some(entry) if entry.name != name && ingress.annotation(entry.name).is_some() => {
+                reader.superseded(name, entry);
+            }
+            Some(entry) => reader.known(name, text, entry),
+            None => reader.unknown(name),
+        }
+        if name != "canary" && TABLE.get(name).is_some_and(|entry| entry.on_canary) {
+            let message = "has no effect without canary: \"true\"".to_owned();
+            reader.warn(
+                Code::AnnotationWithoutEffect,
+                name,
+                message,
+                "add that annotation, or remove this one",
+            );
+        }
+    }
+    // What is closed already has told why.
+    if reader.parsed.treatment == Treatment::Serve {
+        for lack in reader.parsed.settings.lacks().collect::<Vec<_>>() {
+            if let Some(entry) = TABLE.get(lack.name) {
+                reader.close(entry, lack.name, lack.code, UNABLE, lack.reason.to_owned(), lack.remedy);
+            }
+        }
+    }
+    reader.parsed
+}
+
+/// The annotations that say something: an empty one is as good as none, as in ingress-nginx.
+fn given(ingress: &Ingress) -> impl Iterator<Item = (&str, &str)> {
+    let trimmed = ingress.annotations.iter().map(|(name, text)| (&**name, text.trim()));
+    trimmed.filter(|(_, text)| !text.is_empty())
+}
+
+/// The field of an annotation in a problem.
+pub(crate) fn field(prefix: &str, name: &str) -> String {
+    format!("metadata.annotations[{prefix}/{name}]")
+}
+
+/// How to fix an annotation that is not served. Where it protects, to remove it would open the routes.
+fn without(support: Support) -> &'static str {
+    match support {
+        Support::NotYet(NotYet::Protects) => {
+            "leave it until Sluice serves it, because without it the routes are open to everybody; to serve them now, \
+             protect them by other means first (in the application, with a NetworkPolicy), then remove the annotation"
+        }
+        Support::NotYet(NotYet::ChangesAnswers) => {
+            "remove the annotation only if the routes may be served without what it asks for; if it protects them, do \
+             that by other means first"
+        }
+        _ => "remove the annotation if the routes may be served without it",
+    }
+}
+
+struct Reader<'a> {
+    object: &'a ObjectRef,
+    prefix: &'a str,
+    validate: bool,
+    gates: &'a Gates,
+    parsed: Parsed,
+}
+
+impl Reader<'_> {
+    /// Reads what counts on a canary. What it may say at all is limited as for others.
+    fn canary(&mut self, ingress: &Ingress, is_certain: bool) {
+        self.parsed.treatment = Treatment::Canary { rejected: !is_certain };
+        let mut ignored = Vec::new();
+        for (name, text) in given(ingress) {
+            let Some(entry) = TABLE.get(name) else {
+                self.unknown(name);
+                continue;
+            };
+            if entry.on_canary {
+                self.known(name, text, entry);
+            } else if !self.is_forbidden(name, text, entry) {
+                ignored.push(name);
+            }
+        }
+        if !is_certain {
+            let message =
+                "says neither true nor false, so this Ingress takes no request, as canary or otherwise";
+            let problem = error(
+                Code::AnnotationInvalid,
+                self.object,
+                self.field("canary"),
+                message,
+                "write true, or remove the annotation to serve the Ingress as an ordinary one",
+            );
+            self.parsed.problems.retain(|known| known.field != problem.field);
+            self.parsed.problems.push(problem);
+        } else if self.parsed.settings.canary.is_idle() {
+            let message =
+                "is set, and no header, cookie or weight says which requests the canary takes: it gets none";
+            self.warn(
+                Code::CanaryIdle,
+                "canary",
+                message.to_owned(),
+                "add canary-weight, canary-by-header or canary-by-cookie",
+            );
+        }
+        if !ignored.is_empty() {
+            let message =
+                format!("{} have no effect on a canary: those of the main Ingress hold", ignored.join(", "));
+            let field = "metadata.annotations";
+            let remedy = "remove them, or set them on the main Ingress";
+            self.parsed.problems.push(warning(
+                Code::CanaryAnnotationIgnored,
+                self.object,
+                field,
+                message,
+                remedy,
+            ));
+        }
+    }
+
+    fn known(&mut self, name: &str, text: &str, entry: &Annotation) {
+        if !self.is_forbidden(name, text, entry) {
+            self.allowed(name, text, entry);
+        }
+    }
+
+    /// Whether the ConfigMap forbids it, which closes.
+    fn is_forbidden(&mut self, name: &str, text: &str, entry: &Annotation) -> bool {
+        if let Some(word) = self.gates.blocked_words.iter().find(|word| text.contains(&***word)) {
+            self.close(
+                entry,
+                name,
+                Code::AnnotationForbidden,
+                REJECTED,
+                format!("{text:?} contains the word {word:?}, which annotation-value-word-blocklist forbids"),
+                "take the word out of the value or, if it is harmless, out of the list in the ConfigMap",
+            );
+            return true;
+        }
+        // What is not served closes the routes in its own way below, whoever may use it.
+        if entry.risk > self.gates.risk && (entry.support == Support::Served || entry.is_harmless()) {
+            let (risk, level) = (entry.risk.as_str(), self.gates.risk.as_str());
+            self.close(
+                entry,
+                name,
+                Code::AnnotationForbidden,
+                REJECTED,
+                format!("has the risk {risk}, and annotations-risk-level in the ConfigMap is {level}"),
+                &format!(
+                    "set annotations-risk-level to {risk}, or remove the annotation if the routes may be served \
+                     without it"
+                ),
+            );
+            return true;
+        }
+        false
+    }
+
+    fn allowed(&mut self, name: &str, text: &str, entry: &Annotation) {
+        let author = Author {
+            namespace: &self.object.name.namespace,
+            crosses: self.gates.cross_namespace,
+            is_validated: self.validate,
+        };
+        match entry.apply(text, &author, &mut self.parsed.settings) {
+            Err(Wrong::Invalid(reason)) => self.invalid(name, text, &reason, entry),
+            Err(Wrong::Forbidden(reason)) if !entry.is_harmless() => {
+                let remedy = "name one in the namespace of the Ingress, or set allow-cross-namespace-resources to true \
+                              in the ConfigMap";
+                self.close(entry, name, Code::ReferenceForbidden, UNABLE, reason, remedy);
+            }
+            Err(Wrong::NotServed) if !entry.is_harmless() => {
+                let reason = format!("the value {text:?} is not implemented yet");
+                let remedy = "give it a value that is served, see docs/annotations.md";
+                self.close(entry, name, Code::AnnotationNotServed, UNABLE, reason, remedy);
+            }
+            Ok(()) | Err(_) => self.unserved(name, text, entry),
+        }
+    }
+
+    /// What a value asks for of an annotation that is not served.
+    fn unserved(&mut self, name: &str, text: &str, entry: &Annotation) {
+        match entry.support {
+            Support::Served => {}
+            _ if entry.is_idle(text) => {}
+            Support::NotYet(NotYet::Harmless) => {
+                let message = format!("{text:?} is ignored: the annotation is not implemented yet");
+                let remedy = "remove it, or accept that it has no effect for now";
+                self.warn(Code::AnnotationNotServed, name, message, remedy);
+            }
+            Support::NotYet(NotYet::Protects | NotYet::ChangesAnswers) => {
+                let reason = "the annotation is not implemented yet".to_owned();
+                self.close(entry, name, Code::AnnotationNotServed, UNABLE, reason, without(entry.support));
+            }
+            Support::NoEffect(reason) => {
+                let message = format!("{text:?} has no effect: {reason}");
+                self.warn(Code::AnnotationWithoutEffect, name, message, "remove the annotation");
+            }
+        }
+    }
+
+    fn unknown(&mut self, name: &str) {
+        let remedy = match TABLE.nearest(name) {
+            Some(near) => format!("did you mean {}/{near}?", self.prefix),
+            None => "remove it, or look its name up in the table of annotations".to_owned(),
+        };
+        self.warn(
+            Code::AnnotationUnknown,
+            name,
+            "is no annotation that Sluice knows, and is ignored".to_owned(),
+            &remedy,
+        );
+    }
+
+    fn superseded(&mut self, alias: &str, entry: &Annotation) {
+        let message = format!("is ignored, because {}/{} is given too", self.prefix, entry.name);
+        self.warn(Code::AnnotationSuperseded, alias, message, "remove the older name");
+    }
+
+    fn invalid(&mut self, name: &str, text: &str, reason: &str, entry: &Annotation) {
+        let message = format!("the value {text:?} {reason}");
+        if entry.is_harmless() {
+            self.warn(Code::AnnotationInvalid, name, message, "correct the value");
+        } else if entry.on_invalid == OnInvalid::Default {
+            let message = format!("{message}; it is ignored, and the default is used");
+            let problem =
+                error(Code::AnnotationInvalid, self.object, self.field(name), message, "correct the value");
+            self.parsed.problems.push(problem);
+        } else {
+            let status = if self.validate { REJECTED } else { UNABLE };
+            self.close(entry, name, Code::AnnotationInvalid, status, message, "correct the value");
+        }
+    }
+
+    /// The routes are closed, which each of these problems has to say.
+    fn close(
+        &mut self,
+        entry: &Annotation,
+        name: &str,
+        code: Code,
+        status: u16,
+        mut reason: String,
+        remedy: &str,
+    ) {
+        let field = self.field(name);
+        if entry.whole_host {
+            // For whatever reason it closes: it was to hold for others too.
+            self.parsed.closes_hosts = Some(because(self.object, &field, &reason));
+            reason.push_str(", and it holds for all routes of its hosts, which are closed too");
+        }
+        if let Treatment::Canary { rejected } = &mut self.parsed.treatment {
+            *rejected = true;
+            let message = format!("{reason}; the Ingress is rejected, and takes no request as a canary");
+            self.parsed.problems.push(error(code, self.object, field, message, remedy));
+            return;
+        }
+        let fate = match status {
+            REJECTED => "the Ingress is rejected, and all its routes answer 404",
+            _ => "the routes of this Ingress answer 503",
+        };
+        let message = format!("{reason}; {fate}");
+        self.parsed.problems.push(error(code, self.object, field.clone(), message, remedy));
+        let graver = match &self.parsed.treatment {
+            Treatment::Serve => true,
+            Treatment::Close(deny) => deny.status == UNABLE && status == REJECTED,
+            Treatment::Canary { .. } => false,
+        };
+        if graver {
+            let reason = because(self.object, &field, &reason);
+            self.parsed.treatment = Treatment::Close(Deny { status, reason });
+        }
+    }
+
+    fn warn(&mut self, code: Code, name: &str, message: String, remedy: &str) {
+        self.parsed.problems.push(warning(code, self.object, self.field(name), message, remedy));
+    }
+
+    fn field(&self, name: &str) -> String {
+        field(self.prefix, name)
+    }
+}

@@ -1,0 +1,68 @@
+//! What the annotations of one Ingress say, typed.
+
+use sluice_config::{Bodies, HttpsRedirect, ResourceKey, Retry, Timeouts, UpstreamProtocol};
+
+use super::{Affinity, Auth, Canary, Errors, Rewriting, external_auth};
+use crate::translate::external_auth::AuthSettings;
+use crate::translate::setting::Lack;
+
+/// What the annotations of an Ingress say, typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Redirects from http to https.
+    pub https_redirect: HttpsRedirect,
+    /// Limits on the upstream side.
+    pub timeouts: Timeouts,
+    /// When another endpoint is tried.
+    pub retry: Retry,
+    /// What is spoken to endpoints.
+    pub protocol: UpstreamProtocol,
+    /// Sticky sessions.
+    pub affinity: Affinity,
+    /// Which requests it takes of another Ingress.
+    pub canary: Canary,
+    /// Paths as expressions, and other paths for the endpoints.
+    pub rewriting: Rewriting,
+    /// Names and passwords.
+    pub auth: Auth,
+    /// Request bodies.
+    pub bodies: Bodies,
+    /// Authorisation by another service.
+    pub external_auth: AuthSettings,
+    /// Whether the service for all rules is asked.
+    pub global_auth: bool,
+    /// Answers in place of errors.
+    pub errors: Errors,
+}
+
+impl Settings {
+    /// The resources without which the routes cannot be served, each with the annotation that names it.
+    pub fn needs(&self) -> impl Iterator<Item = (ResourceKey, &'static str)> {
+        let fields = self.external_auth.resource().map(|key| (key, external_auth::SET_HEADERS));
+        self.auth.needs().into_iter().chain(fields)
+    }
+
+    /// What annotations lack that mean something together only.
+    pub(super) fn lacks(&self) -> impl Iterator<Item = Lack> {
+        self.auth.lacks().into_iter()
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            https_redirect: HttpsRedirect::default(),
+            timeouts: Timeouts::default(),
+            retry: Retry::default(),
+            protocol: UpstreamProtocol::Http,
+            affinity: Affinity::default(),
+            auth: Auth::default(),
+            canary: Canary::default(),
+            rewriting: Rewriting::default(),
+            bodies: Bodies::default(),
+            external_auth: AuthSettings::default(),
+            global_auth: true,
+            errors: Errors::default(),
+        }
+    }
+}

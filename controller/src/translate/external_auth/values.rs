@@ -1,0 +1,249 @@
+//! What the settings of the `auth-url` family are read as, for annotations and keys alike.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sluice_config::{Piece, Template, Variable};
+
+use crate::translate::template;
+use crate::translate::value::{self, Type};
+
+/// A URL with variables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AuthUrl {
+    pub(super) https: bool,
+    /// `None` is the host of the request.
+    pub(super) host: Option<Arc<str>>,
+    pub(super) port: u16,
+    pub(super) target: Template,
+}
+
+/// The URL to sign in at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SignIn {
+    url: Template,
+    has_query: bool,
+    /// The parameters of its query that have a value.
+    parameters: Vec<Box<str>>,
+}
+
+/// `auth-url`.
+pub(crate) fn url() -> Type<AuthUrl> {
+    Type::new("URL with variables", AuthUrl::read)
+}
+
+/// `auth-method`.
+pub(crate) fn method() -> Type<Arc<str>> {
+    const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+    Type::of(format!("one of {}", METHODS.join(", ")), |text| METHODS.contains(&text).then(|| text.into()))
+}
+
+/// `auth-signin`.
+pub(crate) fn sign_in_url() -> Type<SignIn> {
+    Type::new("URL with variables", SignIn::read)
+}
+
+/// `auth-signin-redirect-param`.
+pub(crate) fn parameter() -> Type<Arc<str>> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+    Type::of("a name of letters, digits and - _ . ~", move |text| {
+        (!text.is_empty() && text.bytes().all(fits)).then(|| text.into())
+    })
+}
+
+/// `auth-response-headers`.
+pub(crate) fn response_headers() -> Type<Vec<Arc<str>>> {
+    value::list_of("comma-separated list of header names", |name| {
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+        if !name.bytes().all(fits) {
+            return Err(format!("has {name:?}, which is no name of a header"));
+        }
+        if OWN.iter().any(|own| own.eq_ignore_ascii_case(name)) {
+            return Err(format!("has {name}, which belongs to the gateway"));
+        }
+        Ok(name.into())
+    })
+}
+
+/// `auth-cache-duration`: statuses, and how long an answer with one of them is kept.
+pub(crate) fn cache_duration() -> Type<Vec<(Vec<u16>, Duration)>> {
+    value::list_of("comma-separated list of statuses and a time", |entry| {
+        let mut words: Vec<&str> = entry.split_ascii_whitespace().collect();
+        let time = value::time_of(words.pop().unwrap_or_default())?;
+        let mut codes = Vec::new();
+        for word in words {
+            match word.parse() {
+                Ok(code @ 100..=599) => codes.push(code),
+                _ => return Err(format!("has {word:?}, which is no status")),
+            }
+        }
+        // As nginx has it; of these, 200 alone lets anybody in.
+        Ok((if codes.is_empty() { vec![200] } else { codes }, time))
+    })
+}
+
+/// Fields that no answer of a service may change for the endpoint; the data plane refuses them too.
+const OWN: [&str; 14] = [
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "http2-settings",
+    "keep-alive",
+    "max-forwards",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "via",
+    "x-sluice-hops",
+];
+
+impl SignIn {
+    fn read(text: &str) -> Result<Self, String> {
+        if text.chars().any(|c| c.is_control() || c == ' ') {
+            return Err("must be a URL without blanks".to_owned());
+        }
+        let query = text.split_once('?').map(|(_, query)| query);
+        let pairs =
+            query.into_iter().flat_map(|query| query.split('&')).filter_map(|pair| pair.split_once('='));
+        let parameters = pairs.filter(|(_, value)| !value.is_empty()).map(|(name, _)| name.into()).collect();
+        Ok(Self { url: template::parse(text)?, has_query: query.is_some(), parameters })
+    }
+
+    /// With the parameter that leads back, unless it has one.
+    pub(super) fn leading_back(&self, parameter: &str) -> Template {
+        let mut template = self.url.clone();
+        if !self.parameters.iter().any(|name| **name == *parameter) {
+            let separator = if self.has_query { "&" } else { "?" };
+            template.pieces.extend([
+                Piece::Text(format!("{separator}{parameter}=").into()),
+                Piece::Variable(Variable::AccessScheme),
+                Piece::Text("://".into()),
+                Piece::Variable(Variable::HttpHost),
+                Piece::Variable(Variable::EscapedRequestUri),
+            ]);
+        }
+        template
+    }
+}
+
+impl AuthUrl {
+    fn read(text: &str) -> Result<Self, String> {
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/:,?&=$%+{}[]".contains(&byte);
+        if !text.bytes().all(fits) {
+            return Err("has a character that the URL of an authorisation service cannot have".to_owned());
+        }
+        let scheme = [("http://", false), ("https://", true)].into_iter();
+        let found = scheme.filter_map(|(prefix, https)| Some((text.strip_prefix(prefix)?, https))).next();
+        let (rest, https) = found.ok_or("must begin with http:// or https://")?;
+        let (authority, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        let (host, port) = match authority.rsplit_once(':') {
+            Some((host, port)) if !port.contains(']') => {
+                (host, port.parse().map_err(|_| format!("has {port:?}, which is no port"))?)
+            }
+            _ => (authority, if https { 443 } else { 80 }),
+        };
+        let host = match host {
+            "$host" | "${host}" | "$http_host" | "$best_http_host" => None,
+            host => {
+                let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
+                if host.is_empty() || !host.bytes().all(plain) {
+                    return Err(
+                        "must have a host without variables, or $host alone, because it is looked up before any request"
+                            .to_owned(),
+                    );
+                }
+                Some(host.trim_matches(['[', ']']).to_ascii_lowercase().into())
+            }
+        };
+        let target = match target.starts_with('/') {
+            true => template::parse(target)?,
+            false => template::parse(&format!("/{target}"))?,
+        };
+        Ok(Self { https, host, port, target })
+    }
+
+    /// Whether it is asked where the request was meant to go.
+    pub(crate) fn needs_host(&self) -> bool {
+        self.host.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::translate::value::Author;
+
+    fn text(template: &Template) -> String {
+        template
+            .pieces
+            .iter()
+            .map(|piece| match piece {
+                Piece::Text(text) => text.to_string(),
+                Piece::Variable(variable) => format!("<{variable:?}>"),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_url_is_taken_apart() {
+        for (url, https, host, port, target) in [
+            ("http://auth.example", false, Some("auth.example"), 80, "/"),
+            ("https://Auth.example:8443/a?b=c", true, Some("auth.example"), 8443, "/a?b=c"),
+            ("http://10.0.0.1:9/x$request_uri", false, Some("10.0.0.1"), 9, "/x<RequestUri>"),
+            ("http://[::1]:9/", false, Some("::1"), 9, "/"),
+            ("http://[::1]", false, Some("::1"), 80, "/"),
+            ("https://$host/oauth2/auth", true, None, 443, "/oauth2/auth"),
+            ("http://a?b", false, Some("a"), 80, "/?b"),
+        ] {
+            let parsed = AuthUrl::read(url).unwrap();
+            assert_eq!((parsed.https, parsed.host.as_deref(), parsed.port), (https, host, port), "{url}");
+            assert_eq!(text(&parsed.target), target, "{url}");
+        }
+        for bad in [
+            "auth.example",
+            "ftp://a",
+            "http://",
+            "http://a:x",
+            "http://a b",
+            "http://a$arg_x/",
+            "http://a/$x",
+            "http://a/\"",
+            "http://a:99999",
+        ] {
+            assert!(AuthUrl::read(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_way_back_is_added_once() {
+        let back = "<AccessScheme>://<HttpHost><EscapedRequestUri>";
+        for (url, param, expected) in [
+            ("https://a/start", "rd", format!("https://a/start?rd={back}")),
+            ("https://a/start?x=1", "to", format!("https://a/start?x=1&to={back}")),
+            ("https://a/start?rd=home", "rd", "https://a/start?rd=home".to_owned()),
+            (
+                "https://$host/start?rd=$escaped_request_uri",
+                "rd",
+                "https://<Host>/start?rd=<EscapedRequestUri>".to_owned(),
+            ),
+        ] {
+            assert_eq!(text(&SignIn::read(url).unwrap().leading_back(param)), expected);
+        }
+    }
+
+    #[test]
+    fn times_of_the_cache() {
+        let read = |text| cache_duration().parse(text, &Author::OPERATOR);
+        let valid = |codes: &[u16], seconds| (codes.to_vec(), Duration::from_secs(seconds));
+        assert_eq!(
+            read("200 202 10m, 401 5s,1h").unwrap(),
+            [valid(&[200, 202], 600), valid(&[401], 5), valid(&[200], 3600)]
+        );
+        for bad in ["200 x", "999 5m", "abc 5m", "5m 200"] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+}

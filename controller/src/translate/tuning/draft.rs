@@ -1,0 +1,93 @@
+//! What keys fill in, and what it amounts to.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use sluice_config::{Code, Hsts, Tuning};
+
+use crate::translate::annotations::Gates;
+use crate::translate::external_auth::AuthSettings;
+use crate::translate::setting::Lack;
+
+/// What keys fill in.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    pub(super) tuning: Tuning,
+    pub(super) hsts_enabled: bool,
+    pub(super) hsts: Hsts,
+    pub(super) retry_non_idempotent: bool,
+    pub(super) trusted_peers_named: bool,
+    pub(super) bind_addresses: Vec<IpAddr>,
+    pub(super) disable_ipv6: bool,
+    pub(super) gates: Gates,
+    pub(super) global_auth: AuthSettings,
+}
+
+impl Default for Draft {
+    fn default() -> Self {
+        let tuning = Tuning::default();
+        Self {
+            hsts_enabled: tuning.hsts.is_some(),
+            hsts: tuning.hsts.clone().unwrap_or(Hsts {
+                max_age: 31_536_000,
+                include_subdomains: true,
+                preload: false,
+            }),
+            tuning,
+            retry_non_idempotent: false,
+            trusted_peers_named: false,
+            bind_addresses: Vec::new(),
+            disable_ipv6: false,
+            gates: Gates::default(),
+            global_auth: AuthSettings::default(),
+        }
+    }
+}
+
+/// What the keys of a ConfigMap amount to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Global {
+    /// Everything but what flags say.
+    pub tuning: Tuning,
+    /// Where to listen.
+    pub addresses: Vec<IpAddr>,
+    /// What annotations may do.
+    pub gates: Gates,
+    /// Who is asked for all rules.
+    pub global_auth: Box<AuthSettings>,
+    /// Why every route is closed: a key that protects all of them is not implemented yet.
+    pub closed: Option<Arc<str>>,
+}
+
+impl Draft {
+    /// What keys lack that mean something together only, and what no value of a single key tells.
+    pub(super) fn lacks(&self) -> Option<Lack> {
+        self.trusted_peers_named.then_some(Lack {
+            name: "proxy-real-ip-cidr",
+            code: Code::KeyNotServed,
+            reason: "is not implemented yet, so X-Forwarded-* fields are trusted of nobody",
+            remedy: "remove the key",
+        })
+    }
+
+    pub(super) fn resolved(mut self, closed: Option<Arc<str>>) -> Global {
+        self.tuning.hsts = self.hsts_enabled.then_some(self.hsts);
+        self.tuning.next_upstream.non_idempotent |= self.retry_non_idempotent;
+        self.tuning.use_forwarded_headers &= !self.trusted_peers_named;
+        let mut addresses = self.bind_addresses;
+        if addresses.is_empty() {
+            addresses = vec![Ipv6Addr::UNSPECIFIED.into(), Ipv4Addr::UNSPECIFIED.into()];
+        }
+        // Not where that would leave nothing to listen on.
+        if self.disable_ipv6 && addresses.iter().any(IpAddr::is_ipv4) {
+            addresses.retain(IpAddr::is_ipv4);
+        }
+        Global {
+            tuning: self.tuning,
+            addresses,
+            gates: self.gates,
+            global_auth: Box::new(self.global_auth),
+            closed,
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Numbers, sizes and times. Every one of them has a range.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use sluice_config::HeaderBuffers;
+
+use super::Type;
+
+/// The largest number of anything: what nginx takes for one on all platforms. As seconds it is 68 years, which
+/// can be added to any moment without an overflow.
+const LARGEST: u32 = i32::MAX as u32;
+
+/// An integer, as large as ingress-nginx and nginx read one everywhere.
+pub fn int() -> Type<i32> {
+    integer(i32::MIN..=i32::MAX)
+}
+
+/// An integer, not negative.
+pub fn count() -> Type<u32> {
+    within(0, LARGEST)
+}
+
+/// An integer from 1.
+pub fn positive() -> Type<u32> {
+    within(1, LARGEST)
+}
+
+/// An integer between these two.
+pub fn within(first: u32, last: u32) -> Type<u32> {
+    integer(first..=last)
+}
+
+fn integer<T>(range: RangeInclusive<T>) -> Type<T>
+where
+    T: std::str::FromStr + std::fmt::Display + PartialOrd + Send + Sync + 'static,
+{
+    let words = format!("an integer from {} to {}", range.start(), range.end());
+    // As Go's `strconv.Atoi`.
+    Type::of(words, move |text| text.trim().parse().ok().filter(|number| range.contains(number)))
+}
+
+/// A fraction.
+pub fn ratio() -> Type<f64> {
+    Type::of("a number from 0 to 1", |text| text.parse().ok().filter(|number| (0.0..=1.0).contains(number)))
+}
+
+/// Whole seconds from 1.
+pub fn seconds() -> Type<Duration> {
+    let words = format!("whole seconds from 1 to {LARGEST}, without a unit");
+    Type::of(words, |text| match text.trim().parse::<u32>() {
+        Ok(seconds @ 1..=LARGEST) => Some(Duration::from_secs(seconds.into())),
+        _ => None,
+    })
+}
+
+/// Whole seconds from 0.
+pub fn seconds_or_zero() -> Type<Duration> {
+    count().map(|seconds| Duration::from_secs(seconds.into()))
+}
+
+/// A number of buffers and the bytes of one, as nginx writes it: `4 8k`. Together they stay below 16 MiB, so that a
+/// slip cannot let a single request head take the memory of the program.
+pub fn buffers() -> Type<HeaderBuffers> {
+    Type::of("a number and a size such as 4 8k, together at most 16m", |text| {
+        let mut words = text.split_whitespace();
+        let (count, bytes) = (words.next()?.parse::<usize>().ok()?, size_of(words.next()?)?);
+        let size = usize::try_from(bytes).ok()?;
+        let fits = count.checked_mul(size).is_some_and(|all| (1..=16 << 20).contains(&all));
+        (fits && words.next().is_none()).then_some(HeaderBuffers { count, size })
+    })
+}
+
+/// Bytes: a number with an optional `b`, `k`, `m` or `g`.
+pub fn size() -> Type<u64> {
+    Type::of("bytes with an optional b, k, m or g, at most 8191g", size_of)
+}
+
+fn size_of(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let (digits, shift) = match text.as_bytes().last().map(u8::to_ascii_lowercase) {
+        Some(b'b') => (&text[..text.len() - 1], 0),
+        Some(b'k') => (&text[..text.len() - 1], 10),
+        Some(b'm') => (&text[..text.len() - 1], 20),
+        Some(b'g') => (&text[..text.len() - 1], 30),
+        _ => (text, 0),
+    };
+    let number = if digits.bytes().all(|b| b.is_ascii_digit()) { digits.parse::<u64>().ok() } else { None };
+    number.and_then(|number| number.checked_mul(1 << shift)).filter(|bytes| *bytes < 8192 << 30)
+}
+
+/// A time as nginx writes it: `240s`, `1h30m`, `500ms`; without a unit, seconds.
+pub fn time() -> Type<Duration> {
+    Type::new(time_words(), time_of)
+}
+
+fn time_words() -> String {
+    format!("a time such as 240s or 1h30m, from 0 to {LARGEST}s")
+}
+
+/// A time as nginx writes it.
+///
+/// # Errors
+/// Completes "the value ...".
+pub fn time_of(text: &str) -> Result<Duration, String> {
+    read_time(text).ok_or_else(|| format!("must be {}", time_words()))
+}
+
+fn read_time(text: &str) -> Option<Duration> {
+    let mut total = Duration::ZERO;
+    let mut rest = text.trim();
+    if rest.is_empty() {
+        return None;
+    }
+    while !rest.is_empty() {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let number: u64 = rest[..digits].parse().ok()?;
+        let tail = &rest[digits..];
+        let letters = tail.bytes().take_while(u8::is_ascii_alphabetic).count();
+        let unit = match &tail[..letters] {
+            "ms" => Duration::from_millis(1),
+            "" | "s" => Duration::from_secs(1),
+            "m" => Duration::from_secs(60),
+            "h" => Duration::from_secs(3600),
+            "d" => Duration::from_secs(86_400),
+            _ => return None,
+        };
+        total = total.checked_add(unit.checked_mul(u32::try_from(number).ok()?)?)?;
+        rest = tail[letters..].trim_start();
+    }
+    (total <= Duration::from_secs(LARGEST.into())).then_some(total)
+}

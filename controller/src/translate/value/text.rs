@@ -1,0 +1,118 @@
+//! Words, lists of words, and whatever else a text can be.
+
+use std::sync::Arc;
+
+use super::{Type, Wrong};
+
+/// Go's `ParseBool`.
+pub fn bool() -> Type<bool> {
+    Type::new("true or false", truth)
+}
+
+/// What `text` says, as Go's `strconv.ParseBool` has it.
+///
+/// # Errors
+/// It says neither.
+pub fn truth(text: &str) -> Result<bool, String> {
+    match text.trim() {
+        "1" | "t" | "T" | "TRUE" | "true" | "True" => Ok(true),
+        "0" | "f" | "F" | "FALSE" | "false" | "False" => Ok(false),
+        _ => Err("must be true or false".into()),
+    }
+}
+
+/// `on` or `off`.
+pub fn switch() -> Type<bool> {
+    Type::of("on or off", |text| match text {
+        "on" => Some(true),
+        "off" => Some(false),
+        _ => None,
+    })
+}
+
+/// Any text of one line.
+pub fn text() -> Type<Arc<str>> {
+    Type::of("text", |text| (!text.contains(['\r', '\n'])).then(|| text.into()))
+}
+
+/// Any text at all.
+pub fn any() -> Type<Arc<str>> {
+    Type::of("text", |text| Some(text.into()))
+}
+
+/// Any text that a header field can have.
+pub fn field() -> Type<Arc<str>> {
+    Type::of("text without control characters", |text| {
+        (!text.chars().any(char::is_control)).then(|| text.into())
+    })
+}
+
+/// A token (RFC 9110 §5.6.2), in these words.
+pub fn token(words: &'static str) -> Type<Arc<str>> {
+    let fits = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+    Type::of(words, move |text| text.bytes().all(fits).then(|| text.into()))
+}
+
+/// A path, or a URL, with captures.
+pub fn capture_path() -> Type<Arc<str>> {
+    text()
+        .called("letters, digits and - . _ ~ / : $")
+        .allowing(|text| text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._~/:$".contains(&b)))
+}
+
+/// A comma-separated list.
+pub fn list() -> Type<Vec<Arc<str>>> {
+    list_of("comma-separated list", |item| Ok::<_, Wrong>(item.into()))
+}
+
+/// A comma-separated list whose items are read one by one.
+pub fn list_of<T: 'static, E: Into<Wrong>>(
+    words: &'static str,
+    read: impl Fn(&str) -> Result<T, E> + Send + Sync + 'static,
+) -> Type<Vec<T>> {
+    Type::new(words, move |text| {
+        if text.contains(['\r', '\n']) {
+            return Err(Wrong::Invalid(format!("must be {words}, on one line")));
+        }
+        items(text).map(|item| read(item).map_err(Into::into)).collect()
+    })
+}
+
+/// The items of a comma-separated list, without blanks around them, empty ones left out.
+pub fn items(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|item| !item.is_empty())
+}
+
+/// One of these words, in any case, each with what it means.
+pub fn one_of<T: Clone + Send + Sync + 'static>(options: &'static [(&'static str, T)]) -> Type<T> {
+    Type::of(one_of_words(options), move |text| find(options, text).cloned())
+}
+
+/// One of these words, in any case; those without a meaning are not served yet.
+pub fn partly<T: Clone + Send + Sync + 'static>(options: &'static [(&'static str, Option<T>)]) -> Type<T> {
+    one_of(options).and_then(|meaning| meaning.ok_or(Wrong::NotServed))
+}
+
+/// One of these words, in any case, as it is spelled here.
+pub fn choice(options: &'static [&'static str]) -> Type<&'static str> {
+    Type::of(format!("one of {}", options.join(", ")), move |text| {
+        options.iter().find(|option| option.eq_ignore_ascii_case(text.trim())).copied()
+    })
+}
+
+fn one_of_words<T>(options: &[(&str, T)]) -> String {
+    let names: Vec<&str> = options.iter().map(|(name, _)| *name).collect();
+    format!("one of {}", names.join(", "))
+}
+
+fn find<'o, T>(options: &'o [(&str, T)], text: &str) -> Option<&'o T> {
+    options.iter().find(|(name, _)| name.eq_ignore_ascii_case(text.trim())).map(|(_, meaning)| meaning)
+}
+
+/// Any of these between blanks.
+pub fn words(options: &'static [&'static str]) -> Type<Vec<&'static str>> {
+    let called = format!("any of {}, between blanks", options.join(", "));
+    Type::of(called, move |text| {
+        text.split_whitespace().map(|word| options.iter().find(|option| **option == word).copied()).collect()
+    })
+}
