@@ -136,10 +136,7 @@ impl Connection {
     pub async fn echo(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         self.stream.write_all(bytes).await.context("send")?;
         self.stream.flush().await.context("send")?;
-        while self.buffer.len() < bytes.len() {
-            self.read().await?;
-        }
-        let back: Vec<u8> = self.buffer.drain(..bytes.len()).collect();
+        let back = self.take(bytes.len()).await?;
         anyhow::ensure!(back == bytes, "other bytes came back");
         Ok(())
     }
@@ -162,21 +159,90 @@ impl Connection {
         let status = head.split(' ').nth(1).and_then(|code| code.parse().ok());
         let status = status.with_context(|| format!("no status in {head:?}"))?;
         let field = |name: &str| head.split("\r\n").find_map(|line| line.strip_prefix(name)).map(str::trim);
-        let length = match field("content-length:") {
-            Some(length) => length.parse().context("content-length")?,
-            None if status == 101 => 0,
-            None => anyhow::bail!("no content-length in {head:?}"),
+        let close = field("connection:") == Some("close");
+        let chunked = field("transfer-encoding:") == Some("chunked");
+        let body = match field("content-length:") {
+            _ if status == 101 => Vec::new(),
+            _ if chunked => self.chunks().await?,
+            Some(length) => self.take(length.parse().context("content-length")?).await?,
+            None => anyhow::bail!("neither a length nor chunks in {head:?}"),
         };
+        Ok(Answer { status, body, close })
+    }
+
+    /// A body of chunks; trailers are dropped.
+    async fn chunks(&mut self) -> anyhow::Result<Vec<u8>> {
+        let mut body = Vec::new();
+        loop {
+            let line = self.line().await?;
+            let size = line.split(';').next().unwrap_or_default().trim();
+            match usize::from_str_radix(size, 16)
+                .with_context(|| format!("the size of a chunk in {line:?}"))?
+            {
+                0 => break,
+                size => body.extend(self.take(size).await?),
+            }
+            anyhow::ensure!(self.line().await?.is_empty(), "a chunk is longer than its size");
+        }
+        while !self.line().await?.is_empty() {}
+        Ok(body)
+    }
+
+    /// A line without its end.
+    async fn line(&mut self) -> anyhow::Result<String> {
+        let end = loop {
+            if let Some(end) = self.buffer.windows(2).position(|two| two == b"\r\n") {
+                break end;
+            }
+            self.read().await?;
+        };
+        let line = self.take(end + 2).await?;
+        Ok(String::from_utf8_lossy(&line[..end]).into_owned())
+    }
+
+    async fn take(&mut self, length: usize) -> anyhow::Result<Vec<u8>> {
         while self.buffer.len() < length {
             self.read().await?;
         }
-        let close = field("connection:") == Some("close");
-        Ok(Answer { status, body: self.buffer.drain(..length).collect(), close })
+        Ok(self.buffer.drain(..length).collect())
     }
 
     async fn read(&mut self) -> anyhow::Result<()> {
         let count = self.stream.read_buf(&mut self.buffer).await.context("receive")?;
         anyhow::ensure!(count > 0, "the connection ended");
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn receive(answer: &'static [u8]) -> anyhow::Result<Answer> {
+        let (stream, mut other) = tokio::io::duplex(16);
+        tokio::spawn(async move { other.write_all(answer).await });
+        let (host, buffer, certificate) = Default::default();
+        Connection { stream: Box::new(stream), host, buffer, certificate }.receive().await
+    }
+
+    #[tokio::test]
+    async fn bodies_come_with_a_length_or_in_chunks() {
+        let counted = receive(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello").await.unwrap();
+        let chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
+            4\r\nhell\r\n1;extension\r\no\r\n0\r\ngrpc-status: 0\r\n\r\n";
+        assert_eq!(receive(chunked).await.unwrap(), counted);
+        assert_eq!((counted.status, counted.body.as_slice(), counted.close), (200, &b"hello"[..], false));
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_not_whole_is_none() {
+        for answer in [
+            &b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell"[..],
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhell\r\n",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhell\r\n0\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\n\r\n",
+        ] {
+            assert!(receive(answer).await.is_err(), "{}", String::from_utf8_lossy(answer));
+        }
     }
 }

@@ -29,10 +29,9 @@ pub struct Running {
     log: PathBuf,
 }
 
-/// The status of a request that the route of the setting takes. Its answer comes plain, which is what the client reads.
+/// The status of a request as the load makes them: a route with a feature may answer no other.
 async fn ask(target: &Target, feature: Option<Feature>) -> anyhow::Result<u16> {
-    let shown = feature.filter(|feature| *feature == Feature::BasicAuth);
-    let fields = shown.map(Feature::fields).unwrap_or_default().iter();
+    let fields = feature.map(Feature::fields).unwrap_or_default().iter();
     let fields: String = fields.map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     let answer = target.get_once_with(feature.map_or("/", Feature::path), &fields).await?;
     Ok(answer.status)
