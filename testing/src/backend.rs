@@ -81,6 +81,8 @@ struct Shared {
     keep_alive: usize,
     seen: Mutex<Vec<Message>>,
     connections: AtomicUsize,
+    /// Those that the kernel has closed.
+    closed: AtomicUsize,
     /// Weak, so that a connection ends when its own thread lets go of it.
     open: Mutex<Vec<Weak<TcpStream>>>,
     stopping: AtomicBool,
@@ -117,6 +119,7 @@ impl Backend {
             keep_alive,
             seen: Mutex::default(),
             connections: AtomicUsize::new(0),
+            closed: AtomicUsize::new(0),
             open: Mutex::default(),
             stopping: AtomicBool::new(false),
         });
@@ -151,7 +154,7 @@ impl Backend {
     /// Waits until every connection so far is closed.
     pub fn await_closed(&self) {
         await_until("every connection closed", || {
-            self.shared.open.lock().unwrap().iter().all(|stream| stream.strong_count() == 0)
+            self.shared.closed.load(Ordering::SeqCst) == self.connections()
         });
     }
 
@@ -192,7 +195,13 @@ impl Shared {
             self.open.lock().unwrap().push(Arc::downgrade(&stream));
             let shared = self.clone();
             // Ends with its connection, at the latest when the backend stops and shuts it down.
-            std::thread::spawn(move || shared.serve(&stream));
+            std::thread::spawn(move || {
+                shared.serve(&stream);
+                drop(stream);
+                // Counted behind the close: nobody may take the connection for closed while the kernel still takes
+                // bytes for it. The count of an `Arc` is 0 before that.
+                shared.closed.fetch_add(1, Ordering::SeqCst);
+            });
         }
     }
 
