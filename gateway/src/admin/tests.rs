@@ -1,6 +1,7 @@
 //! The servers over real sockets on loopback.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use serde_json::{Value, json};
 use sluice_config::certificate::CertificateFacts;
@@ -8,6 +9,7 @@ use sluice_config::{
     Balance, Certificate, CertificateId, Change, Code, Delta, Host, HostTls, ObjectRef, PrivateKey, Problem,
     Severity, Uid,
 };
+use sluice_testing::backend::Gate;
 use sluice_testing::wait::PATIENCE;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -273,8 +275,13 @@ async fn a_burst_of_connections_evicts_no_probe() {
     }
 }
 
-/// A page that takes a while.
-struct Slow;
+/// A page that is not done before so many clients have asked for it.
+struct Slow {
+    clients: AtomicUsize,
+    all: Gate,
+}
+
+const CROWD: usize = 16;
 
 impl server::Site for Slow {
     fn refuse(&self, _: &http::Request<hyper::body::Incoming>) -> Option<server::Document> {
@@ -282,12 +289,14 @@ impl server::Site for Slow {
     }
 
     fn find(&self, _: &str) -> server::Found {
+        if self.clients.fetch_add(1, SeqCst) + 1 == CROWD {
+            self.all.open();
+        }
         server::Found::Page("/metrics")
     }
 
-    #[allow(clippy::disallowed_methods)] // The thread is there to be blocked.
     fn make(&self, _: &'static str) -> server::Document {
-        std::thread::sleep(std::time::Duration::from_millis(50));
+        self.all.wait();
         server::Document::text(http::StatusCode::OK, "ok\n")
     }
 }
@@ -296,7 +305,7 @@ impl server::Site for Slow {
 async fn who_comes_ninth_for_a_page_waits_for_its_turn() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    tokio::spawn(server::run(listener, Slow));
-    let answers = futures::future::join_all((0..16).map(|_| get(address, "/metrics"))).await;
+    tokio::spawn(server::run(listener, Slow { clients: AtomicUsize::new(0), all: Gate::default() }));
+    let answers = futures::future::join_all((0..CROWD).map(|_| get(address, "/metrics"))).await;
     assert!(answers.iter().all(|(status, _)| *status == 200), "{answers:?}");
 }

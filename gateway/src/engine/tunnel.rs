@@ -233,8 +233,10 @@ impl Flow {
 mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};
+    use tokio::time::advance;
 
     use super::*;
+    use crate::pipeline::tests::fixture::{Plane, Request};
 
     /// Thousands of them are idle at any time.
     #[test]
@@ -246,6 +248,39 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let ours = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         (Transport::Plain(ours), listener.accept().await.unwrap().0)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_side_alone_keeps_it_going_until_it_is_silent_too() {
+        const IDLE: Duration = Duration::from_secs(60);
+        // The clock goes on only where it is told to: not while a thread is busy.
+        let (_busy, ended) = std::sync::mpsc::channel::<()>();
+        tokio::task::spawn_blocking(move || ended.recv());
+        let ((mut client, mut from_client), (stream, _endpoint)) = (pair().await, pair().await);
+        let exchange = Plane::simple(&[1]).forward(&Request::get("a.example", "/"));
+        let (made, place) = (std::time::Instant::now(), Place::for_open());
+        let connection = Connection { stream, place, made, served: 0, reused: false };
+        let endpoint = Endpoint {
+            connection,
+            read_timeout: Some(IDLE),
+            send_timeout: Some(IDLE),
+            up: Flow::after(Backlog::default(), 0),
+        };
+        let mut tunnel = Tunnel::new(Switched { exchange, endpoint }, &[], Flow::default(), 0);
+        let mut alarm = Alarm::default();
+        for count in 1..=5 {
+            advance(IDLE - Duration::from_millis(1)).await;
+            from_client.write_all(b"x").await.unwrap();
+            poll_fn(|cx| match tunnel.poll(cx, &mut client, &mut alarm) {
+                Poll::Pending if tunnel.up.bytes == count => Poll::Ready(()),
+                Poll::Pending => Poll::Pending,
+                Poll::Ready(end) => panic!("{end:?} after {count}"),
+            })
+            .await;
+        }
+        advance(IDLE).await;
+        let end = poll_fn(|cx| tunnel.poll(cx, &mut client, &mut alarm)).await;
+        assert_eq!(end.unwrap_err().kind(), io::ErrorKind::TimedOut);
     }
 
     #[tokio::test]

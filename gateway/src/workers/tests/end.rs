@@ -1,5 +1,6 @@
 //! The end of the program, seen from HTTP/1 connections.
 
+use std::future::poll_fn;
 use std::time::Duration;
 
 use sluice_testing::wait::until;
@@ -155,8 +156,13 @@ async fn a_request_that_nobody_wanted_any_more_held_up_the_end() {
     send.send_data("x".into(), false).unwrap();
     assert_eq!(response.await.unwrap().status(), 413);
     let trickle = tokio::spawn(async move {
-        while send.send_data("x".into(), false).is_ok() {
-            tokio::time::sleep(Duration::from_millis(100)).await;
+        // As fast as the gateway takes it, until it wants no more.
+        loop {
+            send.reserve_capacity(1);
+            match poll_fn(|cx| send.poll_capacity(cx)).await {
+                Some(Ok(_)) if send.send_data("x".into(), false).is_ok() => {}
+                _ => break,
+            }
         }
     });
     gateway.drain.begin();
