@@ -1,5 +1,5 @@
-//! The guard against regressions: a short run against plain Pingora, as a ratio, with a wide margin. It fails for
-//! what is plainly wrong, such as an accidental copy of every body, and not for a machine's mood.
+//! The guard against regressions: a short run against plain Pingora, as a ratio, whose median may be so much and no more.
+//! Both run on the same core in turn, so that a machine's mood takes hold of both.
 
 use super::machine::Cores;
 use super::sample::Sample;
