@@ -12,12 +12,14 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, watch};
+
+use crate::per_worker::{Padded, PerWorker};
 
 /// How far shutdown has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,12 +36,13 @@ pub enum Phase {
 /// The phase, and the counts that show when it is over. Shared by all workers.
 #[derive(Debug)]
 pub struct Drain {
-    phase: AtomicU8,
+    /// Read all the time, so nothing that is written is on its line.
+    phase: Padded<AtomicU8>,
     changes: watch::Sender<Phase>,
     /// Connections and whatever may still accept some.
-    holds: AtomicUsize,
-    connections: AtomicUsize,
-    requests: AtomicUsize,
+    holds: Padded<AtomicUsize>,
+    connections: Padded<AtomicUsize>,
+    requests: PerWorker<AtomicUsize>,
     released: Notify,
 }
 
@@ -53,7 +56,7 @@ pub(crate) struct OpenConnection(Hold);
 
 /// A request under way.
 #[derive(Debug)]
-pub(crate) struct OpenRequest(Arc<Drain>);
+pub(crate) struct OpenRequest(Arc<Padded<AtomicUsize>>);
 
 /// One worker's view: wakes its connections at a new phase without a lock that workers share.
 #[derive(Debug)]
@@ -65,11 +68,11 @@ pub(crate) struct LocalDrain {
 impl Default for Drain {
     fn default() -> Self {
         Self {
-            phase: AtomicU8::new(Phase::Serving as u8),
+            phase: Padded::new(AtomicU8::new(Phase::Serving as u8)),
             changes: watch::Sender::new(Phase::Serving),
-            holds: AtomicUsize::new(0),
-            connections: AtomicUsize::new(0),
-            requests: AtomicUsize::new(0),
+            holds: Padded::default(),
+            connections: Padded::default(),
+            requests: PerWorker::default(),
             released: Notify::new(),
         }
     }
@@ -124,7 +127,7 @@ impl Drain {
 
     /// Requests under way, upgraded connections included.
     pub fn requests(&self) -> usize {
-        self.requests.load(SeqCst)
+        self.requests.all().map(|requests| requests.load(Relaxed)).sum()
     }
 
     fn advance(&self, phase: Phase) {
@@ -155,9 +158,10 @@ impl Drain {
     }
 
     /// A new request.
-    pub(crate) fn request(self: &Arc<Self>) -> OpenRequest {
-        self.requests.fetch_add(1, SeqCst);
-        OpenRequest(self.clone())
+    pub(crate) fn request(&self) -> OpenRequest {
+        let requests = self.requests.here();
+        requests.fetch_add(1, Relaxed);
+        OpenRequest(requests.clone())
     }
 }
 
@@ -177,7 +181,7 @@ impl Drop for OpenConnection {
 
 impl Drop for OpenRequest {
     fn drop(&mut self) {
-        self.0.requests.fetch_sub(1, SeqCst);
+        self.0.fetch_sub(1, Relaxed);
     }
 }
 

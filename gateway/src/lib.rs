@@ -20,6 +20,7 @@ mod engine;
 mod io;
 pub mod listen;
 pub mod message;
+mod per_worker;
 pub mod pipeline;
 pub mod policy;
 pub mod registry;

@@ -110,13 +110,14 @@ impl Telemetry {
 
     /// A request was read.
     pub(crate) fn request_began(&self) {
-        self.connections.requests.fetch_add(1, Relaxed);
-        self.connections.requests_open.fetch_add(1, Relaxed);
+        let requests = self.connections.requests.here();
+        requests.all.fetch_add(1, Relaxed);
+        requests.open.fetch_add(1, Relaxed);
     }
 
     /// A request was answered or given up.
     pub(crate) fn request_ended(&self) {
-        self.connections.requests_open.fetch_sub(1, Relaxed);
+        self.connections.requests.here().open.fetch_sub(1, Relaxed);
     }
 
     /// A request could not be read and is answered with `status`.

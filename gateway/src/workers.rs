@@ -18,6 +18,7 @@ use crate::engine::proxy;
 use crate::io::budget;
 use crate::listen::accept::accept;
 use crate::listen::{ListenerSet, Listeners, Listening, SocketKey};
+use crate::per_worker;
 use crate::state::State;
 use crate::telemetry::AccessLog;
 use crate::tls::{CertificateStore, install_provider};
@@ -79,6 +80,7 @@ impl Workers {
             let memory = state.budget.clone();
             threads.push(thread.spawn(move || {
                 let _vital = vital;
+                let _place = per_worker::enter();
                 AccessLog::gather();
                 budget::serve(memory);
                 runtime.block_on(run);

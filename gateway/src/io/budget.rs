@@ -20,6 +20,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use crate::per_worker::Padded;
+
 /// What a worker takes at once, unless the budget is small.
 const PIECE: usize = 256 * 1024;
 /// A small budget is divided so that what workers have in stock stays a small part of it.
@@ -36,11 +38,6 @@ pub(crate) struct Budget {
     wanted: AtomicBool,
     waiting: Mutex<Waiting>,
 }
-
-/// On a cache line of its own.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct Padded<T>(T);
 
 /// Who waits, by ticket. Touched only while there is nothing left.
 #[derive(Debug, Default)]
@@ -81,7 +78,7 @@ impl Budget {
     pub(crate) fn new(limit: usize) -> Arc<Self> {
         Arc::new(Self {
             taken: Padded::default(),
-            limit: Padded(AtomicUsize::new(limit)),
+            limit: Padded::new(AtomicUsize::new(limit)),
             wanted: AtomicBool::new(false),
             waiting: Mutex::default(),
         })
@@ -89,17 +86,17 @@ impl Budget {
 
     /// Changes it. What is held beyond a smaller one is waited for.
     pub(crate) fn set_limit(&self, limit: usize) {
-        self.limit.0.store(limit, SeqCst);
+        self.limit.store(limit, SeqCst);
         self.wake();
     }
 
     /// Bytes that workers have taken.
     pub(crate) fn taken(&self) -> usize {
-        self.taken.0.load(SeqCst)
+        self.taken.load(SeqCst)
     }
 
     fn limit(&self) -> usize {
-        self.limit.0.load(Relaxed)
+        self.limit.load(Relaxed)
     }
 
     /// How many quarters of it are in use.
@@ -119,11 +116,11 @@ impl Budget {
     fn take(&self, bytes: usize) -> bool {
         let limit = self.limit();
         let fits = |taken: usize| taken.checked_add(bytes).filter(|sum| *sum <= limit);
-        self.taken.0.fetch_update(SeqCst, Relaxed, fits).is_ok()
+        self.taken.fetch_update(SeqCst, Relaxed, fits).is_ok()
     }
 
     fn give_back(&self, bytes: usize) {
-        self.taken.0.fetch_sub(bytes, SeqCst);
+        self.taken.fetch_sub(bytes, SeqCst);
         if self.wanted.load(SeqCst) {
             self.wake();
         }
@@ -271,7 +268,7 @@ impl Stock {
     fn force(&mut self, bytes: usize) {
         let Some(budget) = &self.process else { return };
         let more = bytes.saturating_sub(self.bytes);
-        budget.taken.0.fetch_add(more, SeqCst);
+        budget.taken.fetch_add(more, SeqCst);
         self.bytes = self.bytes + more - bytes;
         self.forced |= more > 0;
         self.used = budget.quarters();

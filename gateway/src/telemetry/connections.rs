@@ -9,17 +9,25 @@ use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registr
 
 use super::error::TelemetryError;
 use super::options::Options;
+use crate::per_worker::{Padded, PerWorker};
 
-/// The counts. Written by all workers; read at a scrape.
+/// The counts. Read at a scrape.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
-    pub(super) open: AtomicI64,
+    pub(super) open: Padded<AtomicI64>,
     /// Those that began.
-    pub(super) handled: AtomicU64,
+    pub(super) handled: Padded<AtomicU64>,
     /// Those that were accepted too, and did not.
-    pub(super) refused: AtomicU64,
-    pub(super) requests_open: AtomicI64,
-    pub(super) requests: AtomicU64,
+    pub(super) refused: Padded<AtomicU64>,
+    pub(super) requests: PerWorker<Requests>,
+}
+
+/// Requests that one worker has seen.
+#[derive(Debug, Default)]
+pub(super) struct Requests {
+    /// Those under way. One that has ended on another worker than it began on counts less than none there.
+    pub(super) open: AtomicI64,
+    pub(super) all: AtomicU64,
 }
 
 /// Shows [`Connections`] at a scrape.
@@ -77,7 +85,9 @@ impl Collector for ConnectionsCollector {
 
     fn collect(&self) -> Vec<MetricFamily> {
         let open = self.counts.open.load(Relaxed).max(0);
-        let writing = self.counts.requests_open.load(Relaxed).max(0);
+        let writing =
+            self.counts.requests.all().map(|requests| requests.open.load(Relaxed)).sum::<i64>().max(0);
+        let requests = self.counts.requests.all().map(|requests| requests.all.load(Relaxed)).sum();
         let handled = self.counts.handled.load(Relaxed);
         let refused = self.counts.refused.load(Relaxed);
         let accepted = handled + refused;
@@ -91,7 +101,7 @@ impl Collector for ConnectionsCollector {
         for (state, value) in [("accepted", accepted), ("handled", handled)] {
             raise(&self.totals.with_label_values(&[state]), value);
         }
-        raise(&self.requests, self.counts.requests.load(Relaxed));
+        raise(&self.requests, requests);
         self.open.set(open);
         raise(&self.accepted, accepted);
         raise(&self.refused, refused);

@@ -15,6 +15,7 @@ mod collector;
 mod family;
 mod histogram;
 mod method;
+mod own;
 mod series;
 mod target;
 #[cfg(test)]
@@ -28,8 +29,11 @@ use prometheus::Registry;
 
 use super::error::TelemetryError;
 use super::options::Options;
+use crate::per_worker::PerWorker;
 use collector::RequestCollector;
 use family::Families;
+use own::Own;
+use series::Series;
 use target::Cells;
 
 pub use series::Sample;
@@ -51,6 +55,7 @@ pub struct RequestMeters {
     status_classes: bool,
     targets: Mutex<Targets>,
     no_cells: Arc<Cells>,
+    own: PerWorker<Own>,
     undefined: ArcSwap<HashMap<String, Arc<TargetMeters>>>,
 }
 
@@ -66,6 +71,7 @@ impl RequestMeters {
             status_classes: options.status_classes,
             targets: Mutex::default(),
             no_cells: Arc::default(),
+            own: PerWorker::default(),
             undefined: ArcSwap::default(),
         });
         registry.register(Box::new(RequestCollector::new(meters.clone(), options)))?;
@@ -89,6 +95,12 @@ impl RequestMeters {
     pub fn known_target(&self, mut labels: TargetLabels) -> Option<Arc<TargetMeters>> {
         self.fit(&mut labels);
         self.lock().get(&labels)?.upgrade()
+    }
+
+    fn record(&self, series: &Series, sample: &Sample) {
+        if !self.own.own().is_some_and(|own| own.record(series, &self.families, sample)) {
+            series.record(&self.families, sample);
+        }
     }
 
     fn fit(&self, labels: &mut TargetLabels) {

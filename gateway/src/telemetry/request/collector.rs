@@ -7,6 +7,7 @@ use prometheus::proto::{LabelPair, MetricFamily, MetricType};
 
 use super::RequestMeters;
 use super::family::Family;
+use super::own::Own;
 use super::target::{Cell, TargetLabels};
 use crate::telemetry::options::Options;
 
@@ -67,11 +68,13 @@ impl Collector for RequestCollector {
         let families = &self.meters.families;
         let mut all: Vec<(Family, MetricFamily)> =
             families.kept.iter().map(|(family, desc)| (*family, empty(*family, desc))).collect();
+        let kept: Vec<_> = self.meters.own.all().map(Own::keep).collect();
         for target in self.meters.targets() {
             for (cell, series) in target.cells().iter() {
                 let labels = self.labels(target.labels(), *cell);
+                let figures = series.sum(&kept);
                 for (family, shown) in &mut all {
-                    if let Some(mut metric) = series.collect(*family, families) {
+                    if let Some(mut metric) = figures.collect(*family, families) {
                         metric.set_label(labels.clone());
                         shown.mut_metric().push(metric);
                     }

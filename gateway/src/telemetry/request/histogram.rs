@@ -69,10 +69,10 @@ impl Bounds {
 
 impl Counts<'_> {
     /// Counts a value. The bounds are those that it was made with, here and below.
-    pub(super) fn add(&self, bounds: &Bounds, value: f64) {
+    pub(super) fn add(&self, bounds: &Bounds, value: f64, add: impl Fn(&AtomicU64, u64)) {
         // There are about ten bounds, and most values are below the first few.
         let bucket = bounds.0.iter().position(|bound| value <= *bound).unwrap_or(bounds.0.len());
-        self.0[bucket].fetch_add(1, Relaxed);
+        add(&self.0[bucket], 1);
     }
 
     /// How many values there were.
@@ -100,10 +100,10 @@ impl Counts<'_> {
 }
 
 impl Times<'_> {
-    pub(super) fn add(&self, bounds: &Bounds, time: Duration) {
-        self.counts.add(bounds, time.as_secs_f64());
+    pub(super) fn add(&self, bounds: &Bounds, time: Duration, add: impl Fn(&AtomicU64, u64) + Copy) {
+        self.counts.add(bounds, time.as_secs_f64(), add);
         let part = u64::from(time.subsec_nanos() + 500) / 1000;
-        self.sum.fetch_add(time.as_secs().saturating_mul(1_000_000).saturating_add(part), Relaxed);
+        add(self.sum, time.as_secs().saturating_mul(1_000_000).saturating_add(part));
     }
 
     pub(super) fn total(&self) -> u64 {
@@ -124,6 +124,10 @@ mod tests {
 
     use super::*;
 
+    fn plus(cell: &AtomicU64, more: u64) {
+        cell.fetch_add(more, Relaxed);
+    }
+
     fn row(length: usize) -> Vec<AtomicU64> {
         (0..length).map(|_| AtomicU64::new(0)).collect()
     }
@@ -142,7 +146,7 @@ mod tests {
             let ours = Row::new(&row).counts(&bounds);
             for value in &values {
                 library.observe(f64::from(*value));
-                ours.add(&bounds, f64::from(*value));
+                ours.add(&bounds, f64::from(*value), plus);
             }
             let sum = values.iter().sum::<u32>();
             let metric = library.metric();
@@ -156,9 +160,9 @@ mod tests {
         let bounds = Bounds::new(vec![0.005, 0.01]);
         let row = row(bounds.buckets() + 1);
         let times = Row::new(&row).times(&bounds);
-        times.add(&bounds, Duration::from_millis(5));
-        times.add(&bounds, Duration::from_nanos(5_000_600));
-        times.add(&bounds, Duration::from_secs(3));
+        times.add(&bounds, Duration::from_millis(5), plus);
+        times.add(&bounds, Duration::from_nanos(5_000_600), plus);
+        times.add(&bounds, Duration::from_secs(3), plus);
         let histogram = times.collect(&bounds);
         let counts: Vec<u64> = histogram.get_bucket().iter().map(Bucket::cumulative_count).collect();
         assert_eq!(counts, [1, 2]);

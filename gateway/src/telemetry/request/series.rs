@@ -11,6 +11,7 @@ use prometheus::proto::{Counter, Metric};
 
 use super::family::{Families, Family};
 use super::histogram::{Counts, Row, Times};
+use super::own::Kept;
 
 /// What is recorded of a request.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,7 +32,18 @@ pub struct Sample {
 
 /// Atomics without their names and labels. Clones are the same series.
 #[derive(Clone, Debug)]
-pub(super) struct Series(Arc<[AtomicU64]>);
+pub(super) struct Series {
+    number: u64,
+    /// The row of all who have none of their [own](super::own).
+    shared: Arc<[AtomicU64]>,
+}
+
+/// Numbers of series; 0 is none.
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// The figures of a series at one time.
+#[derive(Debug)]
+pub(super) struct Figures(Box<[AtomicU64]>);
 
 /// The row by name.
 struct Parts<'r> {
@@ -52,31 +64,75 @@ impl Series {
         let Families { times, lengths, sizes, .. } = families;
         let times = 4 * (times.buckets() + 1);
         let others = 2 * lengths.buckets() + sizes.buckets() + 2;
-        Self((0..times + others).map(|_| AtomicU64::new(0)).collect())
+        Self { number: NEXT.fetch_add(1, Relaxed), shared: row(times + others) }
     }
 
-    /// Records a request, in metrics that are not kept too: they are the exception.
+    /// No other series has it.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// A row for its figures, with none in it.
+    pub(super) fn empty_row(&self) -> Box<[AtomicU64]> {
+        row(self.shared.len())
+    }
+
+    /// Records a request in the row that all share.
     pub(super) fn record(&self, families: &Families, sample: &Sample) {
+        self.record_into(&self.shared, families, sample, |cell, more| {
+            cell.fetch_add(more, Relaxed);
+        });
+    }
+
+    /// Records a request in one of its rows, in metrics that are not kept too: they are the exception.
+    #[inline]
+    pub(super) fn record_into(
+        &self,
+        row: &[AtomicU64],
+        families: &Families,
+        sample: &Sample,
+        add: impl Fn(&AtomicU64, u64) + Copy,
+    ) {
         let Families { times, lengths, sizes, .. } = families;
-        let parts = self.parts(families);
-        parts.request.add(times, sample.request);
-        parts.request_size.add(lengths, sample.request_size as f64);
-        parts.request_bytes.fetch_add(sample.request_size, Relaxed);
-        parts.response_size.add(lengths, sample.bytes_sent as f64);
-        parts.bytes_sent.add(sizes, sample.bytes_sent as f64);
-        parts.response_bytes.fetch_add(sample.bytes_sent, Relaxed);
+        let parts = parts(row, families);
+        parts.request.add(times, sample.request, add);
+        parts.request_size.add(lengths, sample.request_size as f64, add);
+        add(parts.request_bytes, sample.request_size);
+        parts.response_size.add(lengths, sample.bytes_sent as f64, add);
+        parts.bytes_sent.add(sizes, sample.bytes_sent as f64, add);
+        add(parts.response_bytes, sample.bytes_sent);
         let Sample { connect, header, response, .. } = *sample;
         for (all, time) in [(&parts.connect, connect), (&parts.header, header), (&parts.response, response)] {
             if let Some(time) = time {
-                all.add(times, time);
+                all.add(times, time, add);
             }
         }
     }
 
+    /// Takes in the figures of a row.
+    pub(super) fn add(&self, row: impl Iterator<Item = u64>) {
+        for (cell, more) in self.shared.iter().zip(row) {
+            cell.fetch_add(more, Relaxed);
+        }
+    }
+
+    /// The figures of all rows together.
+    pub(super) fn sum(&self, own: &[Kept<'_>]) -> Figures {
+        let sum: Box<[AtomicU64]> = row(self.shared.len());
+        for row in own.iter().filter_map(|own| own.row(self)).chain([&*self.shared]) {
+            for (cell, more) in sum.iter().zip(row) {
+                cell.store(cell.load(Relaxed).wrapping_add(more.load(Relaxed)), Relaxed);
+            }
+        }
+        Figures(sum)
+    }
+}
+
+impl Figures {
     /// The figures of a family, without labels. `None` where there is none yet: no backend had a part in it.
     pub(super) fn collect(&self, family: Family, families: &Families) -> Option<Metric> {
         let Families { times, lengths, sizes, .. } = families;
-        let parts = self.parts(families);
+        let parts = parts(&self.0, families);
         let of_backend = |all: Times<'_>| (all.total() > 0).then(|| all.collect(times));
         let mut metric = Metric::default();
         metric.set_histogram(match family {
@@ -96,21 +152,25 @@ impl Series {
         });
         Some(metric)
     }
+}
 
-    fn parts(&self, families: &Families) -> Parts<'_> {
-        let Families { times, lengths, sizes, .. } = families;
-        let mut row = Row::new(&self.0);
-        Parts {
-            request: row.times(times),
-            request_size: row.counts(lengths),
-            request_bytes: row.sum(),
-            response_size: row.counts(lengths),
-            bytes_sent: row.counts(sizes),
-            response_bytes: row.sum(),
-            connect: row.times(times),
-            header: row.times(times),
-            response: row.times(times),
-        }
+fn row<R: FromIterator<AtomicU64>>(length: usize) -> R {
+    (0..length).map(|_| AtomicU64::new(0)).collect()
+}
+
+fn parts<'r>(row: &'r [AtomicU64], families: &Families) -> Parts<'r> {
+    let Families { times, lengths, sizes, .. } = families;
+    let mut row = Row::new(row);
+    Parts {
+        request: row.times(times),
+        request_size: row.counts(lengths),
+        request_bytes: row.sum(),
+        response_size: row.counts(lengths),
+        bytes_sent: row.counts(sizes),
+        response_bytes: row.sum(),
+        connect: row.times(times),
+        header: row.times(times),
+        response: row.times(times),
     }
 }
 

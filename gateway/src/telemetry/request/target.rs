@@ -56,10 +56,9 @@ impl TargetMeters {
         let status = if self.meters.status_classes { status / 100 * 100 } else { status };
         let cell = Cell { method: MethodLabel::of(method), status };
         let cells = self.cells.load();
-        let families = &self.meters.families;
         match cells.binary_search_by_key(&cell, |(cell, _)| *cell) {
-            Ok(at) => cells[at].1.record(families, sample),
-            Err(_) => self.with_cell(cell, |series| series.record(families, sample)),
+            Ok(at) => self.meters.record(&cells[at].1, sample),
+            Err(_) => self.with_cell(cell, |series| self.meters.record(series, sample)),
         }
     }
 

@@ -149,3 +149,88 @@ fn buckets_that_do_not_rise_are_refused() {
     let options = Options { time_buckets: vec![1.0, 1.0], ..Options::default() };
     assert!(RequestMeters::new(&options, &Registry::new()).is_err());
 }
+
+/// What the counters of all targets say, by host.
+fn counts(registry: &Registry) -> std::collections::HashMap<String, u64> {
+    let is_count = |line: &&str| line.starts_with("nginx_ingress_controller_requests{");
+    let count = |line: &str| {
+        let host = line.split("host=\"").nth(1).unwrap().split('"').next().unwrap();
+        (host.to_owned(), line.rsplit(' ').next().unwrap().parse().unwrap())
+    };
+    text(registry).lines().filter(is_count).map(count).collect()
+}
+
+#[test]
+fn workers_that_record_into_rows_of_their_own_lose_nothing_and_no_counter_ever_falls() {
+    const WORKERS: usize = 4;
+    const ROUNDS: u64 = 400;
+    // More than a worker has rows, so that rows move all the time.
+    const TARGETS: usize = 300;
+    let (registry, meters) = meters(|_| ());
+    let targets: Vec<_> =
+        (0..TARGETS).map(|index| meters.target(labels(&format!("{index}.example")))).collect();
+    let sample = Sample { request: Duration::from_millis(7), bytes_sent: 120, ..Sample::default() };
+    std::thread::scope(|scope| {
+        let work = |worker: usize| {
+            let _place = crate::per_worker::enter();
+            for round in 0..ROUNDS {
+                // One that all use all the time, and the others in turn.
+                for index in [0, (round as usize * 7 + worker) % TARGETS] {
+                    targets[index].record(&Method::GET, 200, &sample);
+                }
+            }
+        };
+        let threads: Vec<_> = (0..WORKERS).map(|worker| scope.spawn(move || work(worker))).collect();
+        let mut before = counts(&registry);
+        while threads.iter().any(|thread| !thread.is_finished()) {
+            let now = counts(&registry);
+            for (host, count) in &before {
+                assert!(now[host] >= *count, "{host} had {count} and has {}", now[host]);
+            }
+            before = now;
+        }
+    });
+    let all = counts(&registry);
+    assert_eq!(all.values().sum::<u64>(), 2 * WORKERS as u64 * ROUNDS);
+    assert!(all["0.example"] >= WORKERS as u64 * ROUNDS);
+    let text = text(&registry);
+    let sum = |name: &str| -> f64 {
+        let of_name =
+            text.lines().filter(|line| line.starts_with(&format!("nginx_ingress_controller_{name}{{")));
+        of_name.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum()
+    };
+    let requests = (2 * WORKERS as u64 * ROUNDS) as f64;
+    assert_eq!(sum("response_size_sum"), 120.0 * requests);
+    assert_eq!(sum("request_duration_seconds_count"), requests);
+}
+
+#[test]
+fn a_series_that_is_recorded_often_keeps_its_row() {
+    let (_registry, meters) = meters(|_| ());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let _place = crate::per_worker::enter();
+            let families = &meters.families;
+            // Their numbers need not be the next ones: other tests make series too.
+            let often = Series::new(families);
+            let seldom = std::iter::from_fn(|| Some(Series::new(families)))
+                .find(|series| series.number() % 256 == often.number() % 256)
+                .unwrap();
+            let has_row = |series: &Series| meters.own.own().unwrap().keep().row(series).is_some();
+            for series in [&often, &often, &often, &seldom] {
+                meters.record(series, &Sample::default());
+            }
+            assert!(has_row(&often) && !has_row(&seldom));
+            for _ in 0..3 {
+                meters.record(&seldom, &Sample::default());
+            }
+            assert!(!has_row(&often) && has_row(&seldom), "it was wanted more often than used");
+            let count = |series: &Series| {
+                let kept: Vec<_> = meters.own.all().map(Own::keep).collect();
+                let metric = series.sum(&kept).collect(family::Family::Requests, families).unwrap();
+                metric.get_counter().get_value()
+            };
+            assert_eq!((count(&often), count(&seldom)), (3.0, 4.0));
+        });
+    });
+}

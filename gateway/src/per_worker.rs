@@ -1,0 +1,133 @@
+//! Values that every request changes: each worker has one of its own, and who reads them adds them up.
+//!
+//! A cache line that two cores write goes from one to the other each time, which takes as long as hundreds of instructions,
+//! and with many cores they queue for it. So a worker has a [place](enter) in the process, and what it counts is in a line of
+//! its own. Threads without a place, such as those of tests, share one value.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire};
+use std::sync::{Arc, OnceLock};
+
+/// Threads that have a value of their own. Those beyond share one: they are right, and slower.
+const PLACES: usize = 64;
+
+/// The places that are taken, a bit each.
+static TAKEN: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    static PLACE: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
+/// A value for each worker, made when it first needs it.
+#[derive(Debug)]
+pub(crate) struct PerWorker<T> {
+    own: [OnceLock<Arc<Padded<T>>>; PLACES],
+    /// That of all other threads.
+    common: Arc<Padded<T>>,
+}
+
+/// On cache lines of its own. Processors fetch lines in pairs.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Padded<T>(T);
+
+/// The place of a thread, until it is dropped there.
+#[derive(Debug)]
+pub(crate) struct Place {
+    place: usize,
+    /// It stays with its thread.
+    _thread: PhantomData<*const ()>,
+}
+
+/// Gives this thread a place, if it has none and one is left.
+pub(crate) fn enter() -> Option<Place> {
+    if PLACE.get().is_some() {
+        return None;
+    }
+    let free = |taken: u64| taken.trailing_ones() as usize;
+    // What the thread before has written is seen by the next one.
+    let next = |taken: u64| (free(taken) < PLACES).then(|| taken | 1 << free(taken));
+    let place = free(TAKEN.fetch_update(AcqRel, Acquire, next).ok()?);
+    PLACE.set(Some(place));
+    Some(Place { place, _thread: PhantomData })
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        PLACE.set(None);
+        TAKEN.fetch_and(!(1 << self.place), AcqRel);
+    }
+}
+
+impl<T> Padded<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(value)
+    }
+}
+
+impl<T> Deref for Padded<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: Default> Default for PerWorker<T> {
+    fn default() -> Self {
+        Self { own: [const { OnceLock::new() }; PLACES], common: Arc::default() }
+    }
+}
+
+impl<T: Default> PerWorker<T> {
+    /// That of this thread, which no other thread has as long as this one has its place. `None` without a place.
+    pub(crate) fn own(&self) -> Option<&Arc<Padded<T>>> {
+        Some(self.own[PLACE.get()?].get_or_init(Arc::default))
+    }
+
+    /// That of this thread, or the one that it shares.
+    pub(crate) fn here(&self) -> &Arc<Padded<T>> {
+        self.own().unwrap_or(&self.common)
+    }
+
+    /// All that there are.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &T> {
+        let own = self.own.iter().filter_map(OnceLock::get);
+        own.chain([&self.common]).map(|padded| &padded.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+    use std::sync::atomic::Ordering::Relaxed;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn no_two_threads_have_a_place_or_a_cache_line_in_common() {
+        let counter = PerWorker::<AtomicU64>::default();
+        let address = |padded: &Arc<Padded<AtomicU64>>| std::ptr::from_ref(&padded.0).addr();
+        let barrier = Barrier::new(8);
+        let count = || {
+            let _place = enter().unwrap();
+            assert!(enter().is_none(), "one is enough");
+            counter.here().fetch_add(3, Relaxed);
+            barrier.wait();
+            address(counter.own().unwrap())
+        };
+        let mut addresses: Vec<usize> = thread::scope(|scope| {
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(count)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(counter.own().is_none());
+        counter.here().fetch_add(1, Relaxed);
+        addresses.push(address(counter.here()));
+        addresses.sort_unstable();
+        assert!(addresses.windows(2).all(|pair| pair[1] - pair[0] >= 128), "{addresses:x?}");
+        assert_eq!(counter.all().map(|count| count.load(Relaxed)).sum::<u64>(), 8 * 3 + 1);
+    }
+}
