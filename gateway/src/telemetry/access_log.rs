@@ -1,48 +1,62 @@
-//! The access log: lines go through a bounded queue to one writer thread.
+//! The access log: each worker has a queue of lines, and one thread writes what is in them.
 //!
-//! A request never waits for the reader of the log. When the queue is full lines are dropped and counted.
-//! A thread that serves requests gathers the lines of one turn of its event loop in a buffer of its own, and passes
-//! them on before it waits for events: a line is not late for that, and a busy thread pays for the queue once per turn.
-//! The writer sleeps a few milliseconds between two batches, so that under load those threads find it awake and pay
+//! A request never waits for the reader of the log. When a queue is full lines are dropped and counted.
+//! A thread that serves requests gathers the lines of one turn of its event loop in a buffer of its own, and puts
+//! them into its queue before it waits for events: a line is not late for that, and a busy thread pays for the queue once
+//! per turn. Nobody but the writer looks into a worker's queue, so workers do not wait for each other.
+//! The writer sleeps a few milliseconds between two passes, so that under load those threads find it awake and pay
 //! no system call.
 
 use std::cell::RefCell;
 use std::fmt;
 use std::io::Write;
 use std::mem;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, fence};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{self, Thread};
+use std::time::Duration;
 
-/// Batches that may wait.
-const QUEUE: usize = 8192;
-/// Bytes that may wait.
+use crate::per_worker::{Padded, PerWorker};
+
+/// Bytes that may wait, in all queues together.
 const WAITING: usize = 4 * 1024 * 1024;
+/// Bytes that may wait in a queue, however many queues there are.
+const LEAST: usize = 64 * 1024;
 /// Bytes that a thread gathers at most.
 const GATHERED: usize = 16 * 1024;
 /// Time for lines to gather into one write.
 const BATCH: Duration = Duration::from_millis(4);
-/// Bytes written at once at most.
+/// Bytes written at once, unless there are more in one queue.
 const CHUNK: usize = 64 * 1024;
 
 /// The sending side of the log. Clones share one writer.
 #[derive(Clone)]
-pub struct AccessLog {
-    sender: Option<SyncSender<Entry>>,
-    counts: Arc<Counts>,
-}
+pub struct AccessLog(Option<Arc<Senders>>);
+
+/// Ends the writer when it is dropped.
+struct Senders(Arc<Shared>);
 
 #[derive(Default)]
-struct Counts {
-    /// Bytes in the queue.
-    waiting: AtomicUsize,
+struct Shared {
+    queues: PerWorker<Mutex<Lines>>,
+    /// The writer waits until somebody wakes it. Written when it falls asleep and when it is woken, and not in between.
+    asleep: Padded<AtomicBool>,
+    writer: OnceLock<Thread>,
+    /// There are no senders any more.
+    closed: AtomicBool,
     dropped: AtomicU64,
+    passes: Mutex<Passes>,
+    passed: Condvar,
 }
 
-enum Entry {
-    Lines(Lines),
-    Flush(SyncSender<()>),
+/// How often the writer has written what was in all queues.
+#[derive(Default)]
+struct Passes {
+    begun: u64,
+    ended: u64,
+    /// Somebody waits for the end of this one.
+    wanted: u64,
 }
 
 /// Lines one behind the other.
@@ -72,24 +86,23 @@ impl AccessLog {
 
     /// The same; `token` is dropped when the thread that writes ends, which it should not while there is a sender.
     pub fn watched(output: impl Write + Send + 'static, token: impl Send + 'static) -> std::io::Result<Self> {
-        let (sender, receiver) = sync_channel(QUEUE);
-        let counts = Arc::<Counts>::default();
-        let shared = counts.clone();
-        std::thread::Builder::new().name("access-log".to_owned()).spawn(move || {
-            write(&receiver, output, &shared);
+        let shared = Arc::<Shared>::default();
+        let writing = shared.clone();
+        thread::Builder::new().name("access-log".to_owned()).spawn(move || {
+            writing.write(output);
             drop(token);
         })?;
-        Ok(Self { sender: Some(sender), counts })
+        Ok(Self(Some(Arc::new(Senders(shared)))))
     }
 
     /// A log without a reader.
     pub fn none() -> Self {
-        Self { sender: None, counts: Arc::default() }
+        Self(None)
     }
 
     /// Whether lines go anywhere.
     pub fn is_on(&self) -> bool {
-        self.sender.is_some()
+        self.0.is_some()
     }
 
     /// From here on the lines of this thread are gathered until it calls [`pass_on`](Self::pass_on). It must do so
@@ -118,36 +131,31 @@ impl AccessLog {
         if lines.count == 0 {
             return;
         }
-        // The next batch will most likely be as large.
-        let next = Lines { bytes: Vec::with_capacity(lines.bytes.len()), count: 0 };
-        let lines = mem::replace(lines, next);
-        let (bytes, count) = (lines.bytes.len(), lines.count);
-        let Some(sender) = &self.sender else { return };
-        let room = self.counts.waiting.fetch_add(bytes, Ordering::Relaxed) < WAITING;
-        if !room || sender.try_send(Entry::Lines(lines)).is_err() {
-            self.counts.waiting.fetch_sub(bytes, Ordering::Relaxed);
-            self.counts.dropped.fetch_add(count, Ordering::Relaxed);
+        match &self.0 {
+            Some(senders) => senders.0.queue(lines),
+            None => lines.clear(),
         }
     }
 
     /// Waits until all lines sent so far are written, at most `limit`. Returns whether they are. Blocks the
     /// thread: for shutdown.
     pub fn flush(&self, limit: Duration) -> bool {
-        let Some(sender) = &self.sender else { return true };
-        let deadline = Instant::now() + limit;
-        let (done, written) = sync_channel(1);
-        while sender.try_send(Entry::Flush(done.clone())).is_err() {
-            if Instant::now() >= deadline {
-                return false;
-            }
-            pause();
-        }
-        written.recv_timeout(deadline.saturating_duration_since(Instant::now())).is_ok()
+        let Some(senders) = &self.0 else { return true };
+        let shared = &senders.0;
+        let mut passes = shared.passes();
+        // One that has begun may have been past the queue.
+        let wanted = passes.begun + 1;
+        passes.wanted = passes.wanted.max(wanted);
+        drop(passes);
+        shared.wake();
+        let waits = |passes: &mut Passes| passes.ended < wanted;
+        let waited = shared.passed.wait_timeout_while(shared.passes(), limit, waits);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
     /// Lines dropped so far.
     pub fn dropped(&self) -> u64 {
-        self.counts.dropped.load(Ordering::Relaxed)
+        self.0.as_ref().map_or(0, |senders| senders.0.dropped.load(Relaxed))
     }
 }
 
@@ -157,70 +165,136 @@ impl fmt::Debug for AccessLog {
     }
 }
 
-/// The writer: ends when the last sender is gone.
-fn write(receiver: &Receiver<Entry>, mut output: impl Write, counts: &Counts) {
-    let mut batch = Lines { bytes: Vec::with_capacity(CHUNK), count: 0 };
-    while let Ok(mut entry) = receiver.recv() {
-        loop {
-            match entry {
-                Entry::Lines(lines) => {
-                    counts.waiting.fetch_sub(lines.bytes.len(), Ordering::Relaxed);
-                    batch.add(&lines, &mut output, counts);
-                }
-                Entry::Flush(done) => {
-                    batch.write(&mut output, counts);
-                    // The caller may have stopped waiting.
-                    let _ = done.try_send(());
-                }
-            }
-            match receiver.try_recv() {
-                Ok(next) => entry = next,
-                Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
-            }
-        }
-        batch.write(&mut output, counts);
-        pause();
+impl Drop for Senders {
+    fn drop(&mut self) {
+        self.0.closed.store(true, SeqCst);
+        self.0.wake();
     }
 }
 
+impl Shared {
+    /// Puts lines into the queue of this thread.
+    fn queue(&self, lines: &mut Lines) {
+        let mut queue = lock(self.queues.here());
+        let bytes = queue.bytes.len() + lines.bytes.len();
+        if bytes <= LEAST || bytes <= WAITING / self.queues.all().count() {
+            queue.bytes.extend_from_slice(&lines.bytes);
+            queue.count += lines.count;
+        } else {
+            self.dropped.fetch_add(lines.count, Relaxed);
+        }
+        drop(queue);
+        lines.clear();
+        self.wake();
+    }
+
+    fn wake(&self) {
+        // Either the writer sees what is in the queue before it sleeps, or this sees that it sleeps.
+        fence(SeqCst);
+        if self.asleep.load(Relaxed)
+            && self.asleep.swap(false, SeqCst)
+            && let Some(writer) = self.writer.get()
+        {
+            writer.unpark();
+        }
+    }
+
+    /// The writer: ends when the last sender is gone.
+    fn write(&self, mut output: impl Write) {
+        let _ = self.writer.set(thread::current());
+        let (mut batch, mut taken) = (Lines::default(), Lines::default());
+        loop {
+            let closes = self.closed.load(SeqCst);
+            match self.pass(&mut batch, &mut taken, &mut output) {
+                true => pause(),
+                false if closes => return,
+                false => self.sleep(),
+            }
+        }
+    }
+
+    /// Writes what is in all queues. Whether there was any.
+    fn pass(&self, batch: &mut Lines, taken: &mut Lines, output: &mut impl Write) -> bool {
+        self.passes().begun += 1;
+        let mut any = false;
+        for queue in self.queues.all() {
+            mem::swap(&mut *lock(queue), taken);
+            if taken.count > 0 {
+                any = true;
+                batch.add(taken, output, &self.dropped);
+                taken.clear();
+            }
+        }
+        batch.write(output, &self.dropped);
+        let mut passes = self.passes();
+        passes.ended = passes.begun;
+        drop(passes);
+        self.passed.notify_all();
+        any
+    }
+
+    /// Waits until there is something to do.
+    fn sleep(&self) {
+        self.asleep.store(true, SeqCst);
+        fence(SeqCst);
+        let passes = self.passes();
+        let wanted = passes.wanted > passes.ended;
+        drop(passes);
+        if !wanted && !self.closed.load(SeqCst) && self.queues.all().all(|queue| lock(queue).count == 0) {
+            thread::park();
+        }
+        self.asleep.store(false, SeqCst);
+    }
+
+    fn passes(&self) -> MutexGuard<'_, Passes> {
+        lock(&self.passes)
+    }
+}
+
+/// Lines and numbers are whole whatever panicked.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Lets lines gather, so that many go out with one system call.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the thread of the log, or of the program's end; no connection waits"
-)]
+#[expect(clippy::disallowed_methods, reason = "the thread of the log; no connection waits")]
 fn pause() {
-    std::thread::sleep(BATCH);
+    thread::sleep(BATCH);
 }
 
 impl Lines {
     /// Adds others, for one write with these if that is not too much.
-    fn add(&mut self, others: &Self, output: &mut impl Write, counts: &Counts) {
+    fn add(&mut self, others: &Self, output: &mut impl Write, dropped: &AtomicU64) {
         if self.bytes.len() + others.bytes.len() > CHUNK {
-            self.write(output, counts);
+            self.write(output, dropped);
         }
         self.bytes.extend_from_slice(&others.bytes);
         self.count += others.count;
     }
 
-    fn write(&mut self, output: &mut impl Write, counts: &Counts) {
+    fn write(&mut self, output: &mut impl Write, dropped: &AtomicU64) {
         if self.count > 0 && output.write_all(&self.bytes).and_then(|()| output.flush()).is_err() {
-            counts.dropped.fetch_add(self.count, Ordering::Relaxed);
+            dropped.fetch_add(self.count, Relaxed);
         }
+        self.clear();
+    }
+
+    /// The next ones will most likely be as many, unless there were unusually many.
+    fn clear(&mut self) {
         self.bytes.clear();
+        self.bytes.shrink_to(CHUNK);
         self.count = 0;
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
-
     use super::*;
 
     #[derive(Clone, Default)]
-    struct Shared(Arc<Mutex<Vec<u8>>>);
+    struct Output(Arc<Mutex<Vec<u8>>>);
 
-    impl Write for Shared {
+    impl Write for Output {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
             self.0.lock().unwrap().extend_from_slice(bytes);
             Ok(bytes.len())
@@ -233,7 +307,7 @@ mod tests {
 
     #[test]
     fn lines_arrive_in_order_and_a_flush_waits_for_them() {
-        let output = Shared::default();
+        let output = Output::default();
         let log = AccessLog::to(output.clone()).unwrap();
         for number in 0..1000 {
             log.send(format!("{number}\n").as_bytes());
@@ -246,24 +320,25 @@ mod tests {
 
     #[test]
     fn a_reader_that_stands_still_costs_lines_not_time() {
-        let output = Shared::default();
+        let output = Output::default();
         let stopped = output.0.lock().unwrap();
         let log = AccessLog::to(output.clone()).unwrap();
-        let sent = 4 * QUEUE as u64;
+        let line = [b'x'; 1024];
+        let sent = 2 * (WAITING / line.len()) as u64;
         for _ in 0..sent {
-            log.send(b"line\n");
+            log.send(&line);
         }
         let dropped = log.dropped();
         assert!(dropped > 0, "nothing was dropped");
         drop(stopped);
         assert!(log.flush(Duration::from_secs(30)));
-        let written = output.0.lock().unwrap().len() as u64 / 5;
+        let written = output.0.lock().unwrap().len() as u64 / line.len() as u64;
         assert_eq!(written + dropped, sent);
     }
 
     #[test]
     fn a_thread_that_gathers_passes_its_lines_on_when_it_says_so_or_has_many() {
-        let output = Shared::default();
+        let output = Output::default();
         let log = AccessLog::to(output.clone()).unwrap();
         let written = || {
             assert!(log.flush(Duration::from_secs(30)));
@@ -280,6 +355,49 @@ mod tests {
         assert_eq!(written(), 5 + (GATHERED / 5 + 1) * 5);
         log.pass_on();
         assert_eq!((written(), log.dropped()), (5 + (GATHERED / 5 + 1) * 5, 0));
+    }
+
+    #[test]
+    fn lines_of_many_threads_are_whole_and_in_the_order_of_each() {
+        let output = Output::default();
+        let log = AccessLog::to(output.clone()).unwrap();
+        thread::scope(|scope| {
+            for name in 0..4 {
+                let log = &log;
+                scope.spawn(move || {
+                    // One of them has no queue of its own.
+                    let _place = (name > 0).then(crate::per_worker::enter);
+                    AccessLog::gather();
+                    for number in 0..2000 {
+                        log.send(format!("{name} {number}\n").as_bytes());
+                        if number % 7 == 0 {
+                            log.pass_on();
+                        }
+                    }
+                    log.pass_on();
+                });
+            }
+        });
+        assert!(log.flush(Duration::from_secs(30)));
+        let text = String::from_utf8(output.0.lock().unwrap().clone()).unwrap();
+        for name in 0..4 {
+            let name = format!("{name} ");
+            let numbers: Vec<usize> =
+                text.lines().filter_map(|line| line.strip_prefix(&name)?.parse().ok()).collect();
+            assert_eq!(numbers, (0..2000).collect::<Vec<_>>());
+        }
+        assert_eq!(log.dropped(), 0);
+    }
+
+    #[test]
+    fn what_was_sent_before_the_last_sender_went_is_written() {
+        let output = Output::default();
+        let (token, told) = std::sync::mpsc::channel::<()>();
+        let log = AccessLog::watched(output.clone(), token).unwrap();
+        log.send(b"line\n");
+        drop(log);
+        assert!(told.recv_timeout(Duration::from_secs(30)).is_err(), "the writer has ended");
+        assert_eq!(output.0.lock().unwrap().len(), 5);
     }
 
     #[test]
