@@ -6,7 +6,7 @@ OUT := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
 .PHONY: help build run test fmt fmt-check lint docs deny loadtest k6 tools tools-go tools-test bench bench-short bench-guard \
-  bench-docs bench-build build-pgo
+  bench-docs bench-build build-pgo chart-test
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,12 +54,21 @@ test: tools-test ## every suite: unit, property, end to end, cluster, and short 
 	$(CARGO) build --locked --workspace --all-targets
 	$(LAB_RUN) build
 	$(LAB_RUN) build k6
+	$(LAB_RUN) build helm
+	$(LAB_RUN) build promtool
 	$(CARGO) test --locked --workspace
 	@# What goes through a driver is tested with both; this is the other one.
 	SLUICE_DRIVER=proxy $(CARGO) test --locked --workspace --lib -- workers::
 	SLUICE_DRIVER=proxy $(CARGO) test --locked --workspace --test e2e
 	$(OUT)/debug/churn --short --sluice $(OUT)/debug/sluice
 	$(OUT)/debug/k6-suite --short --sluice $(OUT)/debug/sluice --k6 "$(K6)"
+
+# The binary takes the arguments that the chart gives it, so it is built too.
+chart-test: tools-go ## the Helm chart, by Helm and without a cluster
+	$(CARGO) build --locked --workspace --all-targets
+	$(OUT)/debug/sluice-lab build helm
+	$(OUT)/debug/sluice-lab build promtool
+	$(CARGO) test --locked --workspace --test chart
 
 fmt: tools ## format everything
 	$(CARGO) fmt --all

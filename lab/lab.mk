@@ -35,6 +35,7 @@ lab-test: tools-test ## the cluster tests
 	$(CARGO) build --locked --workspace --all-targets
 	$(LAB_RUN) build
 	$(LAB_RUN) build k6
+	$(LAB_RUN) build helm
 	$(CARGO) test --locked --workspace --test 'cluster_*'
 
 # As fast as release within a few percent, and linked in a fraction of the time.

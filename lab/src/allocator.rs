@@ -164,7 +164,7 @@ fn report(owner: &str, address: Ipv4Addr, outcome: kube::Result<()>) {
 }
 
 /// The address in a Service's status.
-pub(crate) fn load_balancer_address(service: &Service) -> Option<Ipv4Addr> {
+pub fn load_balancer_address(service: &Service) -> Option<Ipv4Addr> {
     let ingress = service.status.as_ref()?.load_balancer.as_ref()?.ingress.as_ref()?;
     ingress.first()?.ip.as_ref()?.parse().ok()
 }

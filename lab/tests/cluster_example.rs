@@ -18,14 +18,15 @@ fn the_example_serves_with_the_rights_it_names() {
         let deployments: Api<Deployment> = Api::namespaced(cluster.client.clone(), "sluice-system");
         cluster
             .until("two gateways", async || {
-                let status = deployments.get("sluice").await?.status.unwrap_or_default();
+                let status = deployments.get("sluice-controller").await?.status.unwrap_or_default();
                 Ok((status.ready_replicas == Some(2)).then_some(()))
             })
             .await?;
         let services: Api<Service> = Api::namespaced(cluster.client.clone(), "sluice-system");
         let address = cluster
             .until("an address", async || {
-                let status = services.get("sluice").await?.status.and_then(|status| status.load_balancer);
+                let status =
+                    services.get("sluice-controller").await?.status.and_then(|status| status.load_balancer);
                 let given = status.and_then(|status| status.ingress?.into_iter().next()?.ip);
                 Ok(given.map(|ip| ip.parse::<IpAddr>()).transpose()?)
             })
@@ -34,7 +35,7 @@ fn the_example_serves_with_the_rights_it_names() {
         let logs = cluster
             .lab
             .command("kubectl")
-            .args(["-n", "sluice-system", "logs", "deployment/sluice"])
+            .args(["-n", "sluice-system", "logs", "deployment/sluice-controller"])
             .output()?;
         let logs = String::from_utf8(logs.stdout)? + &String::from_utf8(logs.stderr)?;
         // A missing right would be told there.

@@ -1,0 +1,104 @@
+{{/* Names, namespaces and labels of all objects. */}}
+
+{{- define "sluice.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "sluice.fullname" -}}
+{{- $name := include "sluice.name" . -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" -}}
+{{- else if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 63 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "sluice.controller" -}}
+{{- printf "%s-%s" (include "sluice.fullname" .) .Values.controller.name | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "sluice.defaultBackend" -}}
+{{- printf "%s-%s" (include "sluice.fullname" .) .Values.defaultBackend.name | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "sluice.namespace" -}}
+{{- default .Release.Namespace .Values.namespaceOverride -}}
+{{- end -}}
+
+{{- define "sluice.account" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "sluice.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "sluice.defaultBackend.account" -}}
+{{- if .Values.defaultBackend.serviceAccount.create -}}
+{{- default (printf "%s-backend" (include "sluice.fullname" .)) .Values.defaultBackend.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.defaultBackend.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What selects the Pods of a component. It must not change for the life of a release. */}}
+{{- define "sluice.selector" -}}
+app.kubernetes.io/name: {{ include "sluice.name" .root }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .component }}
+{{- end -}}
+
+{{/* The metadata labels of an object of a component, merged so that no key comes twice: `more` wins. */}}
+{{- define "sluice.labels" -}}
+{{- $root := .root -}}
+{{- $all := dict
+      "helm.sh/chart" (printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_")
+      "app.kubernetes.io/version" ($root.Chart.AppVersion | toString)
+      "app.kubernetes.io/part-of" (include "sluice.name" $root)
+      "app.kubernetes.io/managed-by" $root.Release.Service -}}
+{{- $all = mergeOverwrite $all ($root.Values.commonLabels | deepCopy) -}}
+{{- $own := ternary $root.Values.defaultBackend.labels $root.Values.controller.labels (eq .component "default-backend") -}}
+{{- $all = mergeOverwrite $all ($own | deepCopy) -}}
+{{- range .more }}{{ $all = mergeOverwrite $all (. | deepCopy) }}{{ end -}}
+{{- $all = mergeOverwrite $all (include "sluice.selector" . | fromYaml) -}}
+{{- toYaml $all -}}
+{{- end -}}
+
+{{- define "sluice.class" -}}
+{{- default (ternary "nginx" "sluice" .Values.compatibility.ingressNginx) .Values.controller.ingressClassResource.name -}}
+{{- end -}}
+
+{{- define "sluice.controllerClass" -}}
+{{- default (ternary "k8s.io/ingress-nginx" "sluice.dev/ingress-controller" .Values.compatibility.ingressNginx) .Values.controller.ingressClassResource.controllerValue -}}
+{{- end -}}
+
+{{- define "sluice.electionID" -}}
+{{- default (printf "%s-leader" (include "sluice.fullname" .)) .Values.controller.electionID -}}
+{{- end -}}
+
+{{/* The image of `image`, a map; `tag` is for when it has none. */}}
+{{- define "sluice.image" -}}
+{{- $registry := default .root.Values.global.image.registry .image.registry -}}
+{{- $name := default (printf "%s/%s" $registry .image.image | trimPrefix "/") .image.repository -}}
+{{- $digest := ternary (printf "@%s" .image.digest) "" (ne (.image.digest | default "") "") -}}
+{{- printf "%s:%s%s" $name (default .tag .image.tag) $digest -}}
+{{- end -}}
+
+{{/* A value as text: YAML reads a long number as a float, which would be written with an exponent. */}}
+{{- define "sluice.text" -}}
+{{- if kindIs "float64" . -}}
+{{- if eq (. | floor) . }}{{ . | int64 }}{{ else }}{{ . }}{{ end -}}
+{{- else if kindIs "invalid" . -}}
+{{- else -}}
+{{- . | toString -}}
+{{- end -}}
+{{- end -}}
+
+{{/* A map whose values become texts. */}}
+{{- define "sluice.texts" -}}
+{{- range $key, $value := . }}
+{{ $key | quote }}: {{ include "sluice.text" $value | quote }}
+{{- end }}
+{{- end -}}

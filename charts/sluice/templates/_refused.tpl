@@ -1,0 +1,63 @@
+{{/*
+What a values file asks for and cannot be had. Everything is named at once, with the reason; nothing is ignored.
+The list is made from the comments of values.yaml. What the schema can say, the schema says.
+*/}}
+{{- define "sluice.check" -}}
+{{- $wrong := list -}}
+{{- range .Files.Get "files/refused.json" | fromJsonArray -}}
+{{- $at := $.Values -}}
+{{- $there := true -}}
+{{- range splitList "." .path -}}
+{{- $there = and $there (kindIs "map" $at) -}}
+{{- if $there }}{{ $there = hasKey $at . }}{{ end -}}
+{{- if $there }}{{ $at = get $at . }}{{ end -}}
+{{- end -}}
+{{- if $there -}}
+{{- $same := false -}}
+{{- if hasKey . "text" -}}
+{{- /* A flag without a value is a switch. */ -}}
+{{- $same = eq .text (include "sluice.text" $at | default "true") -}}
+{{- else -}}
+{{- $same = or (and (empty $at) (empty .default)) (eq (toJson $at) (toJson .default)) -}}
+{{- end -}}
+{{- if not $same -}}
+{{- $wrong = append $wrong (printf "%s: %s%s" .path .reason (ternary "" "; remove this value" (contains ";" .reason))) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- with .Values.controller -}}
+{{- $image := include "sluice.image" (dict "root" $ "image" .image "tag" "") -}}
+{{- if contains "ingress-nginx/controller" $image -}}
+{{- $wrong = append $wrong "controller.image: this is the image of ingress-nginx; set controller.image.repository and tag to an image of Sluice" -}}
+{{- else if not (or .image.repository .image.registry $.Values.global.image.registry) -}}
+{{- $wrong = append $wrong "controller.image.repository: no image of Sluice is published yet; build one, push it to a registry of yours and name it here" -}}
+{{- end -}}
+{{- if and .autoscaling.enabled .keda.enabled -}}
+{{- $wrong = append $wrong "controller.keda.enabled: it cannot be combined with controller.autoscaling.enabled; choose one" -}}
+{{- end -}}
+{{- if and (eq .kind "DaemonSet") (or .autoscaling.enabled .keda.enabled) -}}
+{{- $wrong = append $wrong "controller.kind: a DaemonSet cannot be scaled; set Deployment, or switch autoscaling and keda off" -}}
+{{- end -}}
+{{- if and .keda.enabled (empty .keda.triggers) -}}
+{{- $wrong = append $wrong "controller.keda.triggers: a ScaledObject needs at least one trigger" -}}
+{{- end -}}
+{{- if and .scope.enabled .scope.namespaceSelector -}}
+{{- $wrong = append $wrong "controller.scope.namespaceSelector: it is for scope.enabled=false; remove one of them" -}}
+{{- end -}}
+{{- if and $.Values.rbac.scope (not .scope.enabled) -}}
+{{- $wrong = append $wrong "rbac.scope: a gateway without rights to the cluster serves one namespace; set controller.scope.enabled=true" -}}
+{{- end -}}
+{{- if and .hostPort.enabled .hostNetwork (or (ne (.hostPort.ports.http | int) (.containerPort.http | int)) (ne (.hostPort.ports.https | int) (.containerPort.https | int))) -}}
+{{- $wrong = append $wrong "controller.hostPort.ports: with hostNetwork they are those of controller.containerPort; set both alike" -}}
+{{- end -}}
+{{- if and (eq (include "sluice.lowHostPort" $) "true") (not (has (.image.runAsUser | int) (list 0 65532))) -}}
+{{- $wrong = append $wrong (printf "controller.image.runAsUser: on the host's network user %d cannot listen on a port below 1024; remove this value, or set controller.containerPort to ports from 1024 on" (.image.runAsUser | int)) -}}
+{{- end -}}
+{{- if and .ingressClassResource.aliases (has (include "sluice.class" $) .ingressClassResource.aliases) -}}
+{{- $wrong = append $wrong "controller.ingressClassResource.aliases: it has the name of the IngressClass itself; remove it there" -}}
+{{- end -}}
+{{- end -}}
+{{- if $wrong -}}
+{{- fail (printf "\n\nThese values cannot be had with Sluice:\n  - %s\n" (join "\n  - " $wrong)) -}}
+{{- end -}}
+{{- end -}}

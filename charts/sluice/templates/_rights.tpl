@@ -1,0 +1,81 @@
+{{/*
+The rights of the gateway: exactly those that the values ask for.
+
+`sluice.rights` gives a map from namespace to rules, with the rules for the whole cluster under "". What is served
+everywhere takes a ClusterRole; what is served in one namespace takes a Role there, and a Role for each object
+elsewhere that a flag names.
+*/}}
+{{- define "sluice.rights" -}}
+{{- $own := include "sluice.namespace" . -}}
+{{- $flags := include "sluice.flags" . | fromYaml -}}
+{{- $watched := "" -}}
+{{- with get $flags "watch-namespace" }}{{ $watched = replace "$(POD_NAMESPACE)" $own . }}{{ end -}}
+{{- $rights := dict $own list $watched list "" list -}}
+
+{{- /* What is served. */ -}}
+{{- $served := list
+      (include "sluice.rule" (list "networking.k8s.io" "ingresses" "list watch"))
+      (include "sluice.rule" (list "" "services secrets configmaps" "list watch"))
+      (include "sluice.rule" (list "discovery.k8s.io" "endpointslices" "list watch")) -}}
+{{- $_ := set $rights $watched (concat (get $rights $watched) $served) -}}
+{{- $cluster := list (include "sluice.rule" (list "networking.k8s.io" "ingressclasses" "list watch")) -}}
+{{- if hasKey $flags "watch-namespace-selector" -}}
+{{- $cluster = append $cluster (include "sluice.rule" (list "" "namespaces" "list watch")) -}}
+{{- end -}}
+
+{{- /* What is written: the status of Ingresses, Events, and the Lease of who writes. */ -}}
+{{- $events := include "sluice.rule" (list "events.k8s.io" "events" "create patch") -}}
+{{- $_ := set $rights $watched (append (get $rights $watched) $events) -}}
+{{- if and $watched (ne $watched $own) -}}
+{{- $_ := set $rights $own (append (get $rights $own) $events) -}}
+{{- end -}}
+{{- if ne (get $flags "update-status" | toString) "false" -}}
+{{- $_ := set $rights $watched (append (get $rights $watched) (include "sluice.rule" (list "networking.k8s.io" "ingresses/status" "patch update"))) -}}
+{{- if ne (get $flags "disable-leader-election" | toString) "true" -}}
+{{- $lease := list
+      (include "sluice.rule" (list "coordination.k8s.io" "leases" "create"))
+      (include "sluice.rule" (list "coordination.k8s.io" "leases" "get update patch" (get $flags "election-id"))) -}}
+{{- $_ := set $rights $own (concat (get $rights $own) $lease) -}}
+{{- end -}}
+{{- $_ := set $rights $own (append (get $rights $own) (include "sluice.rule" (list "" "pods" "get list"))) -}}
+{{- if hasKey $flags "publish-service" -}}
+{{- $name := splitList "/" (get $flags "publish-service" | replace "$(POD_NAMESPACE)" $own) -}}
+{{- $_ := set $rights (first $name) (append (get $rights (first $name) | default list) (include "sluice.rule" (list "" "services" "get" (last $name)))) -}}
+{{- else if not (hasKey $flags "publish-status-address") -}}
+{{- $cluster = append $cluster (include "sluice.rule" (list "" "nodes" "get list")) -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Objects that flags name, outside of the namespace that is served. */ -}}
+{{- if $watched -}}
+{{- range $flag, $resource := dict "configmap" "configmaps" "default-ssl-certificate" "secrets" "default-backend-service" "services" -}}
+{{- if hasKey $flags $flag -}}
+{{- $name := splitList "/" (get $flags $flag | replace "$(POD_NAMESPACE)" $own) -}}
+{{- if ne (first $name) $watched -}}
+{{- $more := list (include "sluice.rule" (list "" $resource "list watch" (last $name))) -}}
+{{- if eq $resource "services" }}{{ $more = append $more (include "sluice.rule" (list "discovery.k8s.io" "endpointslices" "list watch")) }}{{ end -}}
+{{- $_ := set $rights (first $name) (concat (get $rights (first $name) | default list) $more) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- if not .Values.rbac.scope -}}
+{{- $_ := set $rights "" (concat (get $rights "") $cluster) -}}
+{{- end -}}
+{{- range $namespace, $rules := $rights }}
+{{- if $rules }}
+{{ $namespace | quote }}:
+{{- range $rules }}
+- {{ . }}
+{{- end }}
+{{- end }}
+{{- end -}}
+{{- end -}}
+
+{{/* One rule: group, resources, verbs, and the name of the only object. */}}
+{{- define "sluice.rule" -}}
+{{- $rule := dict "apiGroups" (list (index . 0)) "resources" (splitList " " (index . 1)) "verbs" (splitList " " (index . 2)) -}}
+{{- if gt (len .) 3 }}{{ $_ := set $rule "resourceNames" (list (index . 3)) }}{{ end -}}
+{{- toJson $rule -}}
+{{- end -}}

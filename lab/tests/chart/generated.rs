@@ -1,0 +1,67 @@
+//! What is made from `values.yaml` and from the chart is what is in the tree; with `WRITE_DOCS=1` it is written instead.
+
+use std::fs;
+use std::path::Path;
+
+use crate::helm::{chart, helm, root};
+use crate::values;
+
+/// What stands above the rendered manifests.
+const QUICK_START: &str = "# Sluice in a cluster, with the rights it needs and no others. Put the name of your image in, then:
+#
+#   kubectl apply -f examples/cluster/sluice.yaml
+#   kubectl -n sluice-system rollout status deployment/sluice-controller
+#
+# It serves Ingresses whose ingressClassName is `sluice`. Made from the chart with charts/sluice/ci/quick-start-values.yaml;
+# whoever has Helm does better with that (docs/install.md), also to take over the objects of ingress-nginx.
+apiVersion: v1
+kind: Namespace
+metadata: {name: sluice-system}
+";
+
+#[test]
+fn the_schema_is_that_of_the_values() {
+    compare(&chart().join("values.schema.json"), &pretty(&values::schema()));
+}
+
+#[test]
+fn the_list_of_refused_values_is_that_of_the_values_flags_and_keys() {
+    compare(&chart().join("files/refused.json"), &pretty(&values::refused()));
+}
+
+#[test]
+fn the_readme_is_that_of_the_values() {
+    compare(&chart().join("README.md"), &values::readme());
+}
+
+#[test]
+fn the_quick_start_is_what_the_chart_renders() {
+    let values = chart().join("ci/quick-start-values.yaml");
+    let values = values.to_str().expect("a path");
+    let rendered = helm(&["template", "sluice", "--namespace", "sluice-system"], &["--values", values]);
+    let rendered = rendered.expect("the chart renders");
+    // Which tool has rendered it is of no interest to `kubectl apply`.
+    let lines =
+        rendered.lines().filter(|line| !line.starts_with("# Source: ") && !line.contains("helm.sh/chart: "));
+    let lines = lines.map(|line| line.replace("managed-by: Helm", "managed-by: kubectl"));
+    let rendered: Vec<String> =
+        lines.map(|line| line.trim_end().to_owned()).filter(|line| !line.is_empty()).collect();
+    compare(&root().join("examples/cluster/sluice.yaml"), &format!("{QUICK_START}{}\n", rendered.join("\n")));
+}
+
+fn pretty(value: &serde_json::Value) -> String {
+    format!("{value:#}\n")
+}
+
+fn compare(path: &Path, text: &str) {
+    if std::env::var_os("WRITE_DOCS").is_some() {
+        fs::write(path, text).expect("write");
+        return;
+    }
+    let written = fs::read_to_string(path).unwrap_or_default();
+    assert!(
+        written == text,
+        "{} is not what values.yaml and docs/ say; run WRITE_DOCS=1 cargo test -p sluice-lab --test chart",
+        path.display()
+    );
+}

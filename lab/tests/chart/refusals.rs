@@ -1,0 +1,153 @@
+//! What a values file cannot have: each is named, with the reason.
+
+use crate::helm::{helm, template_values};
+
+/// What Helm says to values.
+fn refusal(values: &str) -> String {
+    match template_values(values) {
+        Ok(_) => panic!("this was not refused:\n{values}"),
+        Err(message) => message,
+    }
+}
+
+/// The image, which every installation names, and something more.
+fn with_image(more: &str) -> String {
+    format!("controller:\n  image: {{repository: registry.example/sluice}}\n{more}")
+}
+
+#[test]
+fn a_typo_is_refused_with_its_name() {
+    for (values, name) in [
+        (with_image("  replicaCuont: 2"), "replicaCuont"),
+        (with_image("  service: {internal: {enable: true}}"), "enable"),
+        (with_image("  metrics: {serviceMonitor: {interval: 30s}}"), "interval"),
+        (with_image("defaultbackend: {enabled: true}"), "defaultbackend"),
+    ] {
+        let message = refusal(&values);
+        assert!(message.contains(&format!("'{name}' not allowed")), "{values}\n{message}");
+    }
+}
+
+#[test]
+fn a_wrong_type_is_refused_with_its_path() {
+    for (more, path) in [
+        ("  replicaCount: two", "/controller/replicaCount"),
+        ("  replicaCount: -1", "/controller/replicaCount"),
+        ("  kind: StatefulSet", "/controller/kind"),
+        ("  hostNetwork: \"true\"", "/controller/hostNetwork"),
+        ("  containerPort: {http: 80000}", "/controller/containerPort/http"),
+        ("  minAvailable: half", "/controller/minAvailable"),
+        ("  config: {use-gzip: [true]}", "/controller/config/use-gzip"),
+        ("rbac: true", "/rbac"),
+    ] {
+        let message = refusal(&with_image(more));
+        assert!(message.contains(&format!("at '{path}'")), "{more}\n{message}");
+    }
+}
+
+#[test]
+fn an_unknown_flag_or_key_is_refused_with_its_name() {
+    let message = refusal(&with_image("  extraArgs: {shutdown-grace-perood: 5}"));
+    assert!(message.contains("shutdown-grace-perood"), "{message}");
+    let message = refusal(&with_image("  config: {use-gzipp: true}"));
+    assert!(message.contains("use-gzipp"), "{message}");
+}
+
+/// Several at once, so that nobody has to install three times to learn of three.
+#[test]
+fn what_cannot_be_had_is_refused_with_the_reason_all_at_once() {
+    let message = refusal(&with_image(
+        "  allowSnippetAnnotations: true\n  extraArgs: {enable-ssl-passthrough: \"\", tcp-services-configmap: a/b}\n  \
+         config: {use-proxy-protocol-typo-free: x}\n",
+    ));
+    // The schema comes first: nothing else is looked at before the names are right.
+    assert!(message.contains("use-proxy-protocol-typo-free"), "{message}");
+    let message = refusal(&with_image(
+        "  allowSnippetAnnotations: true\n  extraArgs: {enable-ssl-passthrough: \"\", tcp-services-configmap: a/b}\n  \
+         config: {main-snippet: x}\ntcp: {\"5432\": default/postgres:5432}\n",
+    ));
+    for part in [
+        "controller.allowSnippetAnnotations: annotations with configuration text of nginx are never carried out",
+        "controller.extraArgs.enable-ssl-passthrough: TLS passthrough is not served",
+        "controller.extraArgs.tcp-services-configmap: TCP and UDP services are not served",
+        "controller.config.main-snippet: this key is not served yet",
+        "tcp: TCP services are not served yet",
+    ] {
+        assert!(message.contains(part), "{part}\n{message}");
+    }
+}
+
+/// Every refused value by itself, so that none of the list is passed over.
+#[test]
+fn each_refused_value_is_refused_and_its_default_is_not() {
+    let refused = crate::values::described().into_iter().filter(crate::values::Described::is_refused);
+    let mut asked = serde_json::json!({});
+    let mut defaults = asked.clone();
+    let mut paths = Vec::new();
+    for value in refused {
+        let (mut at, mut default) = (&mut asked, &mut defaults);
+        for key in value.path.split('.') {
+            at = &mut at[key];
+            default = &mut default[key];
+        }
+        *at = match &value.default {
+            serde_json::Value::Bool(default) => (!default).into(),
+            serde_json::Value::String(_) => "x".into(),
+            serde_json::Value::Array(_) => serde_json::json!(["x"]),
+            _ => serde_json::json!({"x": "y"}),
+        };
+        *default = value.default;
+        paths.push(value.path);
+    }
+    defaults["controller"]["image"]["repository"] = "registry.example/sluice".into();
+    template_values(&defaults.to_string()).expect("defaults are not refused");
+    let message = refusal(&asked.to_string());
+    for path in paths {
+        assert!(message.contains(&format!("- {path}: ")), "{path}\n{message}");
+    }
+}
+
+#[test]
+fn what_does_not_go_together_is_refused() {
+    for (more, part) in [
+        (
+            "  autoscaling: {enabled: true}\n  keda: {enabled: true, triggers: [{type: cpu}]}",
+            "controller.keda.enabled: it cannot be combined",
+        ),
+        ("  keda: {enabled: true}", "controller.keda.triggers:"),
+        (
+            "  kind: DaemonSet\n  autoscaling: {enabled: true}",
+            "controller.kind: a DaemonSet cannot be scaled",
+        ),
+        ("rbac: {scope: true}", "rbac.scope:"),
+        ("  scope: {enabled: true, namespaceSelector: a=b}", "controller.scope.namespaceSelector:"),
+        ("  ingressClassResource: {aliases: [nginx]}", "controller.ingressClassResource.aliases:"),
+        (
+            "  hostNetwork: true\n  image: {repository: r/sluice, runAsUser: 101}",
+            "user 101 cannot listen on a port below 1024",
+        ),
+    ] {
+        let values =
+            if more.contains("repository") { format!("controller:\n{more}") } else { with_image(more) };
+        let message = refusal(&values);
+        assert!(message.contains(part), "{part}\n{message}");
+    }
+}
+
+/// Nobody may run ingress-nginx's image, or a stranger's, by mistake.
+#[test]
+fn the_image_has_to_be_named_and_has_to_be_one_of_sluice() {
+    assert!(refusal("{}").contains("controller.image.repository: no image of Sluice is published yet"));
+    let theirs =
+        "controller: {image: {registry: registry.k8s.io, image: ingress-nginx/controller, tag: v1.15.1}}";
+    assert!(refusal(theirs).contains("this is the image of ingress-nginx"));
+}
+
+#[test]
+fn lint_finds_nothing() {
+    for (name, path) in crate::helm::cases() {
+        let path = path.to_str().expect("a path");
+        helm(&["lint", "--strict"], &["--values", path])
+            .unwrap_or_else(|message| panic!("{name}: {message}"));
+    }
+}

@@ -1,0 +1,407 @@
+//! What is rendered, for each file of `charts/sluice/ci` and value by value.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use sluice_testing::program;
+
+use crate::helm::{cases, names, object, objects, template, template_values};
+use crate::values::{Described, alternatives, described};
+
+/// The objects of one of the files.
+fn case(name: &str) -> Vec<Value> {
+    let (_, path) = cases().into_iter().find(|(case, _)| case == &format!("{name}-values")).expect(name);
+    rendered(path.to_str().expect("a path"))
+}
+
+fn rendered(path: &str) -> Vec<Value> {
+    objects(&template(&["--values", path]).unwrap_or_else(|message| panic!("{path}: {message}")))
+}
+
+/// The Deployment or DaemonSet of the gateway.
+fn workload(all: &[Value]) -> &Value {
+    all.iter()
+        .find(|object| {
+            ["Deployment", "DaemonSet"].contains(&object["kind"].as_str().unwrap_or_default())
+                && object["metadata"]["labels"]["app.kubernetes.io/component"] == "controller"
+        })
+        .unwrap_or_else(|| panic!("no gateway among {}", names(all)))
+}
+
+fn container(all: &[Value]) -> &Value {
+    &workload(all)["spec"]["template"]["spec"]["containers"][0]
+}
+
+fn arguments(all: &[Value]) -> Vec<&str> {
+    container(all)["args"].as_array().expect("arguments").iter().filter_map(Value::as_str).collect()
+}
+
+fn contains(outer: &Value, inner: &Value) -> bool {
+    inner.as_object().expect("a map").iter().all(|(key, value)| outer[key] == *value)
+}
+
+#[test]
+fn what_is_rendered_fits_together() {
+    for (name, path) in cases() {
+        let all = rendered(path.to_str().expect("a path"));
+        let pods: Vec<&Value> =
+            all.iter().map(|object| &object["spec"]["template"]).filter(|t| t.is_object()).collect();
+        for object in &all {
+            let what = format!("{name}: {} {}", object["kind"], object["metadata"]["name"]);
+            assert!(object["metadata"]["labels"]["app.kubernetes.io/instance"] == "gateway", "{what}");
+            let whole = ["ClusterRole", "ClusterRoleBinding", "IngressClass"];
+            let is_whole = whole.contains(&object["kind"].as_str().unwrap_or_default());
+            assert_eq!(object["metadata"]["namespace"].is_null(), is_whole, "{what}");
+            let selector = match object["kind"].as_str() {
+                Some("Service") => &object["spec"]["selector"],
+                Some("Deployment" | "DaemonSet" | "PodDisruptionBudget") => {
+                    &object["spec"]["selector"]["matchLabels"]
+                }
+                Some("NetworkPolicy") => &object["spec"]["podSelector"]["matchLabels"],
+                _ => continue,
+            };
+            let selected = pods.iter().filter(|pod| contains(&pod["metadata"]["labels"], selector)).count();
+            assert_eq!(selected, 1, "{what} selects {selected} kinds of Pods");
+        }
+        for service in all.iter().filter(|object| object["kind"] == "Service") {
+            let pod =
+                pods.iter().find(|pod| contains(&pod["metadata"]["labels"], &service["spec"]["selector"]));
+            let ports = pod.expect("a Pod")["spec"]["containers"][0]["ports"].as_array().expect("ports");
+            for port in service["spec"]["ports"].as_array().expect("ports") {
+                assert!(ports.iter().any(|own| own["name"] == port["targetPort"]), "{name}: {port}");
+            }
+        }
+        for pod in pods {
+            let volumes = pod["spec"]["volumes"].as_array().cloned().unwrap_or_default();
+            for mount in pod["spec"]["containers"][0]["volumeMounts"].as_array().into_iter().flatten() {
+                assert!(volumes.iter().any(|volume| volume["name"] == mount["name"]), "{name}: {mount}");
+            }
+        }
+    }
+}
+
+#[test]
+fn no_pod_may_do_more_than_it_needs() {
+    for (name, path) in cases() {
+        for object in rendered(path.to_str().expect("a path")) {
+            let pod = &object["spec"]["template"]["spec"];
+            if pod.is_null() {
+                continue;
+            }
+            let context = &pod["containers"][0]["securityContext"];
+            let on_host = pod["hostNetwork"] == true;
+            assert_eq!(context["readOnlyRootFilesystem"], true, "{name}");
+            assert_eq!(context["allowPrivilegeEscalation"], false, "{name}");
+            assert_eq!(context["seccompProfile"]["type"], "RuntimeDefault", "{name}");
+            assert_eq!(context["capabilities"]["drop"], json!(["ALL"]), "{name}");
+            // Only the host's own network wants a right for a port below 1024.
+            assert_eq!(context["runAsNonRoot"], !on_host, "{name}");
+            let added = &context["capabilities"]["add"];
+            assert_eq!(*added, if on_host { json!(["NET_BIND_SERVICE"]) } else { Value::Null }, "{name}");
+            assert_eq!(context["runAsUser"] == 0, on_host, "{name}");
+        }
+        let all = rendered(path.to_str().expect("a path"));
+        let gateway = container(&all);
+        assert_eq!(gateway["livenessProbe"]["httpGet"]["path"], "/livez", "{name}");
+        assert_eq!(gateway["readinessProbe"]["httpGet"]["path"], "/healthz", "{name}");
+        let sysctls = &workload(&all)["spec"]["template"]["spec"]["securityContext"]["sysctls"];
+        let on_host = workload(&all)["spec"]["template"]["spec"]["hostNetwork"] == true;
+        assert_eq!(sysctls.is_null(), on_host, "{name}: {sysctls}");
+    }
+}
+
+/// The program itself reads the arguments: with `--version` it says what is wrong with any of them and starts nothing.
+#[test]
+fn the_gateway_takes_the_arguments() {
+    let sluice = program::find("sluice").expect("sluice");
+    for (name, path) in cases() {
+        let all = rendered(path.to_str().expect("a path"));
+        let arguments =
+            arguments(&all).into_iter().map(|argument| argument.replace("$(POD_NAMESPACE)", "edge"));
+        let output = Command::new(&sluice).args(arguments).arg("--version").output().expect("sluice runs");
+        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn objects_of_ingress_nginx_are_served_unless_it_is_switched_off() {
+    let all = case("default");
+    let class = object(&all, "IngressClass", "nginx");
+    assert_eq!(class["spec"]["controller"], "k8s.io/ingress-nginx");
+    assert!(arguments(&all).contains(&"--controller-class=k8s.io/ingress-nginx"));
+    assert!(arguments(&all).contains(&"--ingress-class=nginx"));
+    let all = case("quick-start");
+    assert_eq!(object(&all, "IngressClass", "sluice")["spec"]["controller"], "sluice.dev/ingress-controller");
+    assert!(arguments(&all).contains(&"--ingress-class=sluice"));
+}
+
+#[test]
+fn a_values_file_of_ingress_nginx_means_what_it_meant() {
+    let all = case("ingress-nginx");
+    let gateway = object(&all, "Deployment", "ingress-nginx-controller");
+    assert_eq!(gateway["spec"]["replicas"], 3);
+    let pod = &gateway["spec"]["template"];
+    assert_eq!(pod["metadata"]["labels"]["tier"], "edge");
+    assert_eq!(pod["spec"]["terminationGracePeriodSeconds"], 300);
+    assert_eq!(pod["spec"]["imagePullSecrets"], json!([{"name": "registry"}]));
+    let container = container(&all);
+    assert_eq!(container["image"], "registry.example/edge/sluice:v1");
+    assert_eq!(container["securityContext"]["runAsUser"], 101);
+    assert_eq!(container["lifecycle"]["preStop"]["exec"]["command"], json!(["/wait-shutdown"]));
+    for argument in [
+        "--configmap=$(POD_NAMESPACE)/ingress-nginx-controller",
+        "--default-ssl-certificate=ingress-nginx/wildcard",
+        "--watch-ingress-without-class=true",
+        "--enable-metrics=true",
+        "--v=2",
+    ] {
+        assert!(arguments(&all).contains(&argument), "{argument} is not among {:?}", arguments(&all));
+    }
+    let settings = &object(&all, "ConfigMap", "ingress-nginx-controller")["data"];
+    assert_eq!(settings["proxy-read-timeout"], "120");
+    assert_eq!(settings["use-forwarded-headers"], "true");
+    let service = object(&all, "Service", "ingress-nginx-controller");
+    assert_eq!(service["spec"]["externalTrafficPolicy"], "Local");
+    assert_eq!(object(&all, "PodDisruptionBudget", "ingress-nginx-controller")["spec"]["minAvailable"], 2);
+    let class = object(&all, "IngressClass", "nginx");
+    assert_eq!(class["metadata"]["annotations"]["ingressclass.kubernetes.io/is-default-class"], "true");
+    assert_eq!(object(&all, "IngressClass", "nginx-old")["metadata"]["annotations"], Value::Null);
+    assert_eq!(
+        object(&all, "Service", "ingress-nginx-controller-metrics")["spec"]["ports"][0]["port"],
+        10254
+    );
+}
+
+/// A long number stays one: YAML reads it as a float, and templates would write it with an exponent.
+#[test]
+fn numbers_of_settings_and_flags_are_written_as_they_are() {
+    let text = template_values(
+        "controller: {image: {repository: r/sluice}, config: {keep-alive-requests: 12000000}, extraArgs: {v: 3}}",
+    );
+    let all = objects(&text.expect("it renders"));
+    assert_eq!(
+        object(&all, "ConfigMap", "gateway-sluice-controller")["data"]["keep-alive-requests"],
+        "12000000"
+    );
+    assert!(arguments(&all).contains(&"--v=3"));
+}
+
+/// A flag of the user's replaces that of the chart and never comes beside it.
+#[test]
+fn a_flag_is_given_once() {
+    let values = "controller: {image: {repository: r/sluice}, extraArgs: {shutdown-grace-period: 3, watch-namespace: a}}";
+    let all = objects(&template_values(values).expect("it renders"));
+    let given: Vec<&str> =
+        arguments(&all).into_iter().filter(|a| a.starts_with("--shutdown-grace-period")).collect();
+    assert_eq!(given, ["--shutdown-grace-period=3"]);
+    // Rights follow flags, whichever way they were given.
+    assert!(all.iter().any(|object| object["kind"] == "Role" && object["metadata"]["namespace"] == "a"));
+}
+
+/// The rights of a role as `verb group/resource`, with the only name in brackets.
+fn rights(all: &[Value], kind: &str, namespace: Option<&str>) -> BTreeSet<String> {
+    let roles = all.iter().filter(|object| {
+        object["kind"] == kind && namespace.is_none_or(|name| object["metadata"]["namespace"] == name)
+    });
+    let mut rights = BTreeSet::new();
+    for rule in roles.flat_map(|role| role["rules"].as_array().expect("rules")) {
+        let texts = |field: &str| -> Vec<&str> {
+            rule[field].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+        };
+        let only = texts("resourceNames").first().map(|name| format!(" [{name}]")).unwrap_or_default();
+        for resource in texts("resources") {
+            for verb in texts("verbs") {
+                rights.insert(format!("{verb} {}/{resource}{only}", texts("apiGroups")[0]));
+            }
+        }
+    }
+    rights
+}
+
+const CLASSES: [&str; 2] =
+    ["list networking.k8s.io/ingressclasses", "watch networking.k8s.io/ingressclasses"];
+
+#[test]
+fn a_gateway_of_one_namespace_reads_no_secret_of_another() {
+    let all = case("one-namespace");
+    let cluster = rights(&all, "ClusterRole", None);
+    assert_eq!(cluster, CLASSES.map(str::to_owned).into());
+    assert!(rights(&all, "Role", Some("shop")).contains("list /secrets"));
+    let one: BTreeSet<String> = ["list", "watch"].map(|verb| format!("{verb} /secrets [wildcard]")).into();
+    assert_eq!(rights(&all, "Role", Some("certificates")), one);
+    let own = rights(&all, "Role", Some("edge"));
+    assert!(own.contains("watch /configmaps [gateway-sluice-controller]"), "{own:?}");
+    assert!(own.contains("list /services [gateway-sluice-defaultbackend]"), "{own:?}");
+    assert!(
+        !own.iter().any(|right| right.ends_with("/secrets") || right.ends_with("/configmaps")),
+        "{own:?}"
+    );
+}
+
+#[test]
+fn without_rights_to_the_cluster_there_are_roles_alone() {
+    let all = case("no-cluster-rights");
+    assert!(rights(&all, "ClusterRole", None).is_empty());
+    assert!(!all.iter().any(|object| object["kind"] == "ClusterRoleBinding"));
+    assert!(rights(&all, "Role", Some("edge")).contains("watch networking.k8s.io/ingresses"));
+    assert!(arguments(&all).contains(&"--ingress-class-by-name=true"));
+}
+
+#[test]
+fn no_rule_has_a_star_and_none_may_write_what_it_serves() {
+    for (name, path) in cases() {
+        let all = rendered(path.to_str().expect("a path"));
+        for right in rights(&all, "ClusterRole", None).union(&rights(&all, "Role", None)) {
+            assert!(!right.contains('*') && !right.contains("delete"), "{name}: {right}");
+            let writes = ["create ", "update ", "patch "].iter().any(|verb| right.starts_with(verb));
+            let allowed =
+                ["events.k8s.io/events", "networking.k8s.io/ingresses/status", "coordination.k8s.io/leases"];
+            assert!(!writes || allowed.iter().any(|what| right.contains(what)), "{name}: {right}");
+        }
+    }
+}
+
+#[test]
+fn an_update_never_has_fewer_pods_than_before_and_drains_within_its_grace() {
+    let all = case("default");
+    let spec = &workload(&all)["spec"];
+    assert_eq!(spec["strategy"]["rollingUpdate"], json!({"maxUnavailable": 0, "maxSurge": 1}));
+    assert!(arguments(&all).contains(&"--shutdown-grace-period=10"));
+    // 10 s in which everybody hears of it and 240 s for requests that are under way.
+    assert!(spec["template"]["spec"]["terminationGracePeriodSeconds"].as_u64().expect("seconds") > 250);
+}
+
+#[test]
+fn monitoring_objects_point_at_the_metrics() {
+    let all = case("metrics");
+    let monitor = object(&all, "ServiceMonitor", "gateway-sluice-controller");
+    let service = object(&all, "Service", "gateway-sluice-controller-metrics");
+    assert!(contains(&service["metadata"]["labels"], &monitor["spec"]["selector"]["matchLabels"]));
+    assert_eq!(monitor["spec"]["endpoints"][0]["port"], service["spec"]["ports"][0]["name"]);
+    assert_eq!(monitor["spec"]["namespaceSelector"]["matchNames"], json!(["edge"]));
+    // The main Service must not be scraped as well.
+    let main = object(&all, "Service", "gateway-sluice-controller");
+    assert!(!contains(&main["metadata"]["labels"], &monitor["spec"]["selector"]["matchLabels"]));
+    let groups = object(&all, "PrometheusRule", "gateway-sluice-controller")["spec"]["groups"].as_array();
+    assert_eq!(groups.expect("groups").len(), 2);
+    let dashboard = object(&all, "ConfigMap", "gateway-sluice-controller-dashboard-requests");
+    let text = dashboard["data"]["requests.json"].as_str().expect("a dashboard");
+    serde_json::from_str::<Value>(text).expect("JSON");
+}
+
+/// What a value is tried in: most have an effect where much is switched on, some only in the company of others.
+const SETTINGS: [&str; 8] = [
+    "{controller: {image: {repository: r/sluice}, autoscaling: {enabled: true, minReplicas: 2}, networkPolicy: {enabled: true},
+      metrics: {enabled: true, serviceMonitor: {enabled: true}, prometheusRule: {enabled: true}, dashboards: {enabled: true}},
+      service: {internal: {enabled: true}}, hostPort: {enabled: true}, updateStrategy: {type: Recreate}},
+      defaultBackend: {enabled: true, autoscaling: {enabled: true, minReplicas: 2}, networkPolicy: {enabled: true}}}",
+    "{controller: {image: {repository: r/sluice}, replicaCount: 2, keda: {triggers: [{type: cpu}]}}, defaultBackend: {enabled: true, replicaCount: 2}}",
+    "{controller: {image: {repository: r/sluice}, keda: {enabled: true, minReplicas: 2, triggers: [{type: cpu}]}}}",
+    "{controller: {image: {repository: r/sluice}, scope: {enabled: true}}, serviceAccount: {create: false}}",
+    "{controller: {image: {repository: r/sluice}, hostNetwork: true, containerPort: {http: 8080, https: 8443},
+      publishService: {enabled: false}}, defaultBackend: {enabled: true, serviceAccount: {create: false}}}",
+    "{controller: {image: {registry: r}, kind: DaemonSet}, defaultBackend: {enabled: true}}",
+    "{global: {image: {registry: r}}, defaultBackend: {enabled: true, image: {registry: \"\"}}}",
+    "{controller: {image: {repository: r/sluice}, service: {type: NodePort, internal: {enabled: true}},
+      metrics: {enabled: true, service: {type: NodePort}}}}",
+];
+
+/// Other values than the default, which can be found in the text.
+fn samples(value: &Described, number: usize) -> Vec<Value> {
+    let mark = format!("m{number}x");
+    let port = 20_000 + number;
+    match value.kind.as_str() {
+        "boolean" => vec![json!(value.default != true)],
+        "boolean or null" => vec![json!(true)],
+        "string" | "string or {}" | "target" => vec![mark.into()],
+        "integer" | "integer or null" | "integer or percentage" => vec![json!(100_000 + number)],
+        "port" | "port or empty" => vec![json!(port)],
+        "map" | "map of strings" => vec![json!({mark: "y"})],
+        "list" => vec![json!([{"name": mark}])],
+        "list of strings" => vec![json!([mark])],
+        "flags" => vec![json!({"v": 100_000 + number})],
+        "keys" => vec![json!({"worker-shutdown-timeout": mark})],
+        other => {
+            let values = alternatives(other.strip_prefix("one of ").expect("alternatives"));
+            values.into_iter().filter(|other| value.default != **other).map(Value::from).collect()
+        }
+    }
+}
+
+fn set(values: &mut Value, path: &str, to: Value) {
+    *path.split('.').fold(values, |at, key| &mut at[key]) = to;
+}
+
+/// A value that is read nowhere would be ignored, which is the one thing that this chart must not do.
+#[test]
+fn every_value_has_an_effect() {
+    let settings: Vec<Value> =
+        SETTINGS.iter().map(|text| serde_yaml::from_str(text).expect("YAML")).collect();
+    let mut left: Vec<(Described, Vec<Value>)> = described()
+        .into_iter()
+        .filter(|value| !value.is_refused() && value.path != "enabled")
+        .enumerate()
+        .map(|(number, value)| (value.clone(), samples(&value, number)))
+        // One API version is all there is.
+        .filter(|(_, samples)| !samples.is_empty())
+        .collect();
+    for setting in &settings {
+        let text = |values: &Value| template_values(&values.to_string());
+        let before = text(setting).unwrap_or_else(|message| panic!("{setting}: {message}"));
+        let given = |path: &str| path.split('.').fold(setting, |at, key| &at[key]).clone();
+        // All that leave a mark, at once.
+        let mut all = setting.clone();
+        let marked = |value: &Described| {
+            !value.kind.starts_with("boolean")
+                && !value.kind.starts_with("one of")
+                && given(&value.path).is_null()
+        };
+        // What takes the place of another value is tried by itself.
+        let alone = [
+            "maxUnavailable",
+            "containerSecurityContext",
+            "repository",
+            "pathOverride",
+            "namespace",
+            "hostname",
+        ];
+        let alone = |value: &Described| alone.iter().any(|name| value.path.ends_with(name));
+        for (value, samples) in left.iter().filter(|(value, _)| marked(value) && !alone(value)) {
+            set(&mut all, &value.path, samples[0].clone());
+        }
+        let after = text(&all).unwrap_or_else(|message| panic!("{all}: {message}"));
+        let mark = |sample: &Value| match sample {
+            Value::Object(map) if map.contains_key("v") => map["v"].to_string(),
+            Value::Object(map) if map.contains_key("worker-shutdown-timeout") => {
+                map["worker-shutdown-timeout"].to_string()
+            }
+            Value::Object(map) => map.keys().next().cloned().unwrap_or_default(),
+            Value::Array(list) => list[0].as_str().map_or_else(|| list[0]["name"].to_string(), str::to_owned),
+            other => other.to_string(),
+        };
+        left.retain(|(value, samples)| {
+            let found = |sample| after.contains(mark(sample).trim_matches('"'));
+            !(marked(value) && !alone(value) && found(&samples[0]))
+        });
+        // The others one by one.
+        for (value, samples) in left.iter_mut().filter(|(value, _)| !marked(value) || alone(value)) {
+            samples.retain(|sample| {
+                let mut values = setting.clone();
+                set(&mut values, &value.path, sample.clone());
+                text(&values).map_or(true, |after| after == before)
+            });
+        }
+        left.retain(|(_, samples)| !samples.is_empty());
+    }
+    let left: Vec<&str> = left.iter().map(|(value, _)| value.path.as_str()).collect();
+    assert!(left.is_empty(), "these values have no effect: {left:?}");
+}
+
+/// Files that nobody tries are not worth having.
+#[test]
+fn every_file_of_values_says_what_it_is_for_or_is_named_for_it() {
+    let read = |path| fs::read_to_string(path).expect("a file");
+    assert!(cases().iter().all(|(name, path)| name.ends_with("-values") && read(path).contains("image")));
+}

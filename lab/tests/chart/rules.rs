@@ -1,0 +1,64 @@
+//! The alerts, unit-tested by promtool, and the metrics that they and the dashboards ask for, which have to exist.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::Command;
+
+use sluice_lab::programs::{Unit, find};
+
+use crate::helm::{chart, root};
+
+#[test]
+fn the_alerts_are_raised_when_they_should_be_and_not_else() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let rules = chart().join("files/rules.yaml");
+    let test = fs::read_to_string(root().join("lab/tests/chart/rules-test.yaml")).expect("the tests");
+    let file = folder.path().join("test.yaml");
+    fs::write(&file, test.replace("RULES", rules.to_str().expect("a path"))).expect("write");
+    let promtool = find(Unit::Promtool, "promtool").expect("promtool");
+    for arguments in [["check", "rules"], ["test", "rules"]] {
+        let subject = if arguments[0] == "check" { &rules } else { &file };
+        let output = Command::new(&promtool).args(arguments).arg(subject).output().expect("promtool runs");
+        let said =
+            String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+    }
+}
+
+/// A metric that has been renamed must not leave an alert behind that is never raised.
+#[test]
+fn the_metrics_of_alerts_and_dashboards_are_those_that_the_gateway_has() {
+    let mut wanted = metrics(&fs::read_to_string(chart().join("files/rules.yaml")).expect("the rules"));
+    for dashboard in fs::read_dir(chart().join("files/dashboards")).expect("the dashboards") {
+        let text = fs::read_to_string(dashboard.expect("a file").path()).expect("a dashboard");
+        let dashboard: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert!(dashboard["uid"].is_string() && dashboard["panels"].is_array());
+        wanted.extend(metrics(&text));
+    }
+    let mut sources = String::new();
+    let mut folders = vec![root().join("gateway/src/telemetry"), root().join("controller/src")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("a file").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                sources += &fs::read_to_string(path).expect("a source file");
+            }
+        }
+    }
+    assert!(wanted.len() > 8, "{wanted:?}");
+    for metric in wanted {
+        let name = metric.trim_start_matches("nginx_ingress_controller_");
+        let name = name.trim_end_matches("_bucket").trim_end_matches("_sum").trim_end_matches("_count");
+        assert!(sources.contains(&format!("\"{name}\"")), "there is no metric {metric}");
+    }
+}
+
+fn metrics(text: &str) -> BTreeSet<String> {
+    let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+    words
+        .filter(|word| word.starts_with("sluice_") || word.starts_with("nginx_ingress_"))
+        .map(str::to_owned)
+        .collect()
+}

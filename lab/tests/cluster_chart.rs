@@ -1,0 +1,279 @@
+//! The Helm chart on a real API: every object is accepted, and Helm itself installs, upgrades and uninstalls a gateway
+//! that runs with the rights of the chart and no others.
+
+use std::fs;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Pod, Service};
+use kube::ResourceExt;
+use kube::api::ListParams;
+use sluice_lab::allocator::load_balancer_address;
+use sluice_lab::harness::load::{Load, Target};
+use sluice_lab::harness::{Cluster, TestClass, shared};
+
+const HOST: &str = "web.example";
+
+fn chart() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/sluice")
+}
+
+/// Runs a program in the lab and gives what it prints.
+fn run(cluster: &Cluster, program: &str, arguments: &[&str], input: &str) -> Result<String> {
+    let mut child = cluster
+        .lab
+        .command(program)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    child.stdin.take().context("a pipe")?.write_all(input.as_bytes())?;
+    let output = child.wait_with_output()?;
+    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    ensure!(output.status.success(), "{program} {arguments:?}: {}", said(&output.stderr));
+    Ok(said(&output.stdout))
+}
+
+/// Runs Helm for the release `gateway` of the test's namespace; the values are YAML.
+fn helm(cluster: &Cluster, command: &str, values: &str) -> Result<String> {
+    let chart = chart();
+    let chart = chart.to_str().context("a path")?;
+    let arguments = [
+        command,
+        "gateway",
+        chart,
+        "--namespace",
+        &cluster.namespace,
+        "--wait",
+        "--timeout",
+        "90s",
+        "--values",
+        "-",
+    ];
+    run(cluster, "helm", &arguments, values)
+}
+
+fn uninstall(cluster: &Cluster) -> Result<String> {
+    let arguments = ["uninstall", "gateway", "--namespace", &cluster.namespace, "--wait", "--timeout", "90s"];
+    run(cluster, "helm", &arguments, "")
+}
+
+/// Values for a class of the test's own. The grace is short: a lab's load balancer hears of an end at once.
+fn values(class: &TestClass, more: &str) -> String {
+    format!(
+        "controller:
+  image: {{repository: registry.example/sluice}}
+  ingressClassResource: {{name: {}, controllerValue: {}}}
+  shutdownGracePeriod: 3
+{more}",
+        class.name, class.controller
+    )
+}
+
+/// The address of the gateway's Service.
+async fn address(cluster: &Cluster) -> Result<SocketAddr> {
+    let given = |service: &Service| load_balancer_address(service).is_some();
+    let service = cluster.wait::<Service>("gateway-sluice-controller", "given an address", given).await?;
+    Ok((load_balancer_address(&service).context("an address")?, 80).into())
+}
+
+/// The gateway's Pods that are there to stay.
+async fn pods(cluster: &Cluster) -> Result<Vec<Pod>> {
+    let all = cluster.pods("app.kubernetes.io/component=controller").await?;
+    Ok(all.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none()).collect())
+}
+
+async fn names(cluster: &Cluster) -> Result<Vec<String>> {
+    let mut names: Vec<String> = pods(cluster).await?.iter().map(ResourceExt::name_any).collect();
+    names.sort();
+    Ok(names)
+}
+
+/// What the gateway says of the rights that it misses; nothing when it misses none.
+async fn refused_rights(cluster: &Cluster) -> Result<String> {
+    let mut refused = String::new();
+    for pod in names(cluster).await? {
+        let output = cluster.kubectl().args(["logs", &pod]).output()?;
+        let log = String::from_utf8(output.stdout)?;
+        ensure!(log.contains("listening"), "no log of {pod}: {log}");
+        refused
+            .extend(log.lines().filter(|line| line.contains("forbidden") || line.contains("KubernetesApi")));
+    }
+    Ok(refused)
+}
+
+/// Definitions of the kinds that come with other projects, wide enough for any object.
+const FOREIGN: [(&str, &str, &str); 3] = [
+    ("monitoring.coreos.com/v1", "ServiceMonitor", "servicemonitors"),
+    ("monitoring.coreos.com/v1", "PrometheusRule", "prometheusrules"),
+    ("keda.sh/v1alpha1", "ScaledObject", "scaledobjects"),
+];
+
+#[test]
+fn the_api_server_accepts_every_object() {
+    shared(async |cluster| {
+        for (api, kind, plural) in FOREIGN {
+            let (group, version) = api.split_once('/').context("GROUP/VERSION")?;
+            let singular = kind.to_lowercase();
+            cluster
+                .apply(&format!(
+                    r"
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {{name: {plural}.{group}}}
+spec:
+  group: {group}
+  scope: Namespaced
+  names: {{kind: {kind}, plural: {plural}, singular: {singular}}}
+  versions:
+  - name: {version}
+    served: true
+    storage: true
+    schema: {{openAPIV3Schema: {{type: object, properties: {{spec: {{type: object, x-kubernetes-preserve-unknown-fields: true}}}}}}}}
+"
+                ))
+                .await?;
+        }
+        for namespace in ["edge", "shop", "certificates", "monitoring"] {
+            cluster
+                .apply(&format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {namespace}}}}}"))
+                .await?;
+        }
+        for (_, _, plural) in FOREIGN {
+            cluster
+                .until(plural, async || {
+                    let output = cluster.kubectl().args(["get", plural]).output()?;
+                    Ok(output.status.success().then_some(()))
+                })
+                .await?;
+        }
+        let chart = chart();
+        let mut kinds = 0;
+        for entry in fs::read_dir(chart.join("ci"))? {
+            let path = entry?.path();
+            let (chart, path) = (chart.to_str().context("a path")?, path.to_str().context("a path")?);
+            let arguments = ["template", "gateway", chart, "--namespace", "edge", "--values", path];
+            let rendered = run(cluster, "helm", &arguments, "")?;
+            let arguments = ["apply", "--server-side", "--dry-run=server", "-f", "-"];
+            let accepted = run(cluster, "kubectl", &arguments, &rendered).with_context(|| path.to_owned())?;
+            let objects = rendered.lines().filter(|line| line.starts_with("kind: ")).count();
+            ensure!(accepted.lines().count() == objects, "{path}: of {objects} objects: {accepted}");
+            kinds += objects;
+        }
+        ensure!(kinds > 80, "only {kinds} objects were rendered");
+        Ok(())
+    });
+}
+
+#[test]
+fn helm_installs_upgrades_under_load_and_leaves_nothing() {
+    shared(async |cluster| {
+        let class = TestClass::of(cluster);
+        cluster.apply(&sluice_lab::harness::deployment("web", 2)).await?;
+        cluster.available("web", 2).await?;
+        helm(cluster, "install", &values(&class, "  replicaCount: 2\n"))?;
+        cluster.apply(&class.ingress("web", HOST, "web")).await?;
+        let address = address(cluster).await?;
+        cluster.served(address, HOST, 200).await?;
+        let refused = refused_rights(cluster).await?;
+        ensure!(refused.is_empty(), "{refused}");
+        for pod in pods(cluster).await? {
+            let account = pod.spec.as_ref().and_then(|spec| spec.service_account_name.clone());
+            ensure!(account.as_deref() == Some("gateway-sluice"), "{account:?}");
+        }
+
+        // New Pods with another template, one more of them, while clients ask.
+        let before = names(cluster).await?;
+        let load = Load::new(cluster, address, [Target::new(HOST, "web")]).start().await?;
+        let changed = values(&class, "  replicaCount: 3\n  podAnnotations: {example.com/changed: once}\n");
+        helm(cluster, "upgrade", &changed)?;
+        let gone = async || {
+            let pods = cluster.pods("app.kubernetes.io/component=controller").await?;
+            Ok((pods.len() == 3 && pods.iter().all(|pod| !before.contains(&pod.name_any()))).then_some(()))
+        };
+        cluster.until("the old Pods to have gone", gone).await?;
+        load.more(200).await?;
+        load.stop("helm upgrade of 2 gateway Pods to 3 others").await?.none_failed()?;
+
+        // A setting applies without a new Pod.
+        let before = names(cluster).await?;
+        helm(cluster, "upgrade", &format!("{changed}  config: {{force-ssl-redirect: true}}\n"))?;
+        cluster.served(address, HOST, 308).await?;
+        ensure!(names(cluster).await? == before, "a setting has started new Pods");
+
+        uninstall(cluster)?;
+        let kinds = "all,configmaps,serviceaccounts,secrets,roles,rolebindings,clusterroles,clusterrolebindings,\
+                     ingressclasses,poddisruptionbudgets,validatingwebhookconfigurations";
+        let selector = format!("app.kubernetes.io/instance=gateway,helm.sh/chart={}", chart_label()?);
+        // Pods of the release still finish what is under way.
+        cluster
+            .until("nothing to be left", async || {
+                let left = cluster.kubectl().args(["get", kinds, "-l", &selector, "-o", "name"]).output()?;
+                let left = String::from_utf8(left.stdout)?;
+                // Objects of the whole cluster may be those of a test beside this one.
+                let others = |name: &&str| name.contains("test-") && !name.contains(&cluster.namespace);
+                let own: Vec<&str> = left.lines().filter(|name| !others(name)).collect();
+                ensure!(own.is_empty(), "{own:?}");
+                Ok(Some(()))
+            })
+            .await?;
+        let deployments = cluster.api::<Deployment>().list(&ListParams::default()).await?;
+        ensure!(deployments.items.len() == 1, "only the backend is left");
+        Ok(())
+    });
+}
+
+/// `helm.sh/chart` of the chart's objects.
+fn chart_label() -> Result<String> {
+    let text = fs::read_to_string(chart().join("Chart.yaml"))?;
+    let version = text.lines().find_map(|line| line.strip_prefix("version: ")).context("a version")?;
+    Ok(format!("sluice-{version}"))
+}
+
+/// Roles alone: one namespace is served, and the certificate of another is read, that one and no other.
+#[test]
+fn a_gateway_without_rights_to_the_cluster_serves_its_namespace() {
+    shared(async |cluster| {
+        let class = TestClass::of(cluster);
+        let shop = format!("{}-shop", cluster.namespace);
+        cluster.apply(&format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {shop}}}}}")).await?;
+        let in_shop = |manifests: &str| {
+            let manifests = manifests.to_owned();
+            run(cluster, "kubectl", &["apply", "--namespace", &shop, "-f", "-"], &manifests)
+        };
+        in_shop(&sluice_lab::harness::deployment("web", 1))?;
+        in_shop(&class.ingress("web", HOST, "web"))?;
+        // The same host in a namespace that is not served would answer otherwise.
+        cluster.apply(&class.ingress("web", "elsewhere.example", "web")).await?;
+        let more = format!(
+            "  scope: {{enabled: true, namespace: {shop}}}\n  extraArgs: {{default-ssl-certificate: \
+             {}/wildcard}}\nrbac: {{scope: true}}\n",
+            cluster.namespace
+        );
+        helm(cluster, "install", &values(&class, &more))?;
+        let address = address(cluster).await?;
+        cluster.served(address, HOST, 200).await?;
+        cluster.served(address, "elsewhere.example", 404).await?;
+        let user = format!("system:serviceaccount:{}:gateway-sluice", cluster.namespace);
+        for (resource, allowed) in [
+            ("secrets/wildcard", true),
+            ("secrets/other", false),
+            ("configmaps/gateway-sluice-controller", true),
+        ] {
+            let output =
+                cluster.kubectl().args(["auth", "can-i", "list", resource, "--as", &user]).output()?;
+            ensure!((output.stdout.trim_ascii() == b"yes") == allowed, "{resource}");
+        }
+        let refused = refused_rights(cluster).await?;
+        // IngressClasses are the one thing that it would read if it could, and does without.
+        ensure!(!refused.contains("secrets") && !refused.contains("configmaps"), "{refused}");
+        uninstall(cluster)?;
+        run(cluster, "kubectl", &["delete", "namespace", &shop, "--wait=false"], "")?;
+        Ok(())
+    });
+}
