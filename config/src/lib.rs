@@ -20,6 +20,7 @@ pub mod external_auth;
 pub mod host;
 pub mod listener;
 pub mod name;
+pub mod own_fields;
 pub mod policy;
 pub mod pool;
 pub mod problem;
@@ -43,6 +44,7 @@ pub use external_auth::{AuthCache, AuthKeepAlive, Authorisation, ExternalAuth};
 pub use host::{Host, HostKey, HostPattern, HostTls};
 pub use listener::{Bind, BindProtocol, GroupId, Listener, ListenerGroup, ListenerId};
 pub use name::{HostName, NamespacedName, ObjectRef, Origin, ServiceRef};
+pub use own_fields::{OWN_FIELDS, is_own_field};
 pub use policy::{
     AffinityMode, BasicAuth, Bodies, CookieAffinity, Deny, HttpsRedirect, NextUpstream, Policies, Retry,
     SameSite, Timeout, Timeouts,

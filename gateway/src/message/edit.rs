@@ -8,6 +8,7 @@
 //! needs: hop-by-hop fields, `Host`, what is told about the client.
 
 use http::{HeaderName, HeaderValue, Method, StatusCode};
+use sluice_config::OWN_FIELDS;
 
 use crate::message::fields::{Fields, FieldsMut};
 
@@ -58,25 +59,6 @@ pub struct EditableStatus(StatusCode);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target(Box<str>);
 
-/// Names that no rule may change, in lower case and in order: framing (RFC 9112 §6), what concerns one connection
-/// (RFC 9110 §7.6.1), the conversation about a body (§10.1.1), routing, and the count that ends loops.
-pub(crate) const OWN: [&str; 14] = [
-    "connection",
-    "content-length",
-    "expect",
-    "host",
-    "http2-settings",
-    "keep-alive",
-    "max-forwards",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "via",
-    "x-sluice-hops",
-];
-
 /// Why a text is no name that a rule may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameError {
@@ -90,7 +72,7 @@ impl EditableName {
     /// Checks a name.
     pub fn new(text: &str) -> Result<Self, NameError> {
         let name = HeaderName::from_bytes(text.as_bytes()).map_err(|_| NameError::Malformed)?;
-        match OWN.contains(&name.as_str()) {
+        match OWN_FIELDS.contains(&name.as_str()) {
             true => Err(NameError::Own),
             false => Ok(Self(name)),
         }
@@ -107,8 +89,8 @@ impl EditableName {
     /// It is none that a rule may change; in a constant that is an error of the compiler.
     pub const fn from_static(name: &'static str) -> Self {
         let mut at = 0;
-        while at < OWN.len() {
-            assert!(!equal(name.as_bytes(), OWN[at].as_bytes()), "this field belongs to the gateway");
+        while at < OWN_FIELDS.len() {
+            assert!(!equal(name.as_bytes(), OWN_FIELDS[at].as_bytes()), "this field belongs to the gateway");
             at += 1;
         }
         Self(HeaderName::from_static(name))

@@ -90,7 +90,6 @@ mod tests {
     use http::HeaderMap;
 
     use super::*;
-    use crate::message::edit::OWN;
 
     #[test]
     fn fields_are_set_then_added_then_removed() {
@@ -135,7 +134,9 @@ mod tests {
             |name| HeaderChanges { add: vec![(name.into(), "1".into())], ..HeaderChanges::default() },
             |name| HeaderChanges { remove: vec![name.into()], ..HeaderChanges::default() },
         ];
-        for name in OWN.into_iter().chain(["Content-Length", "TRANSFER-ENCODING", "Host"]) {
+        for name in
+            sluice_config::OWN_FIELDS.into_iter().chain(["Content-Length", "TRANSFER-ENCODING", "Host"])
+        {
             for change in changes {
                 for filter in [Filter::RequestHeaders(change(name)), Filter::ResponseHeaders(change(name))] {
                     let error = HeaderEdits::compile(&[filter]).unwrap_err();

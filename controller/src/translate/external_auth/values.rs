@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluice_config::{Piece, Template, Variable};
+use sluice_config::{Piece, Template, Variable, is_own_field};
 
 use crate::translate::template;
 use crate::translate::value::{self, Type};
@@ -58,7 +58,7 @@ pub(crate) fn response_headers() -> Type<Vec<Arc<str>>> {
         if !name.bytes().all(fits) {
             return Err(format!("has {name:?}, which is no name of a header"));
         }
-        if OWN.iter().any(|own| own.eq_ignore_ascii_case(name)) {
+        if is_own_field(name) {
             return Err(format!("has {name}, which belongs to the gateway"));
         }
         Ok(name.into())
@@ -81,24 +81,6 @@ pub(crate) fn cache_duration() -> Type<Vec<(Vec<u16>, Duration)>> {
         Ok((if codes.is_empty() { vec![200] } else { codes }, time))
     })
 }
-
-/// Fields that no answer of a service may change for the endpoint; the data plane refuses them too.
-const OWN: [&str; 14] = [
-    "connection",
-    "content-length",
-    "expect",
-    "host",
-    "http2-settings",
-    "keep-alive",
-    "max-forwards",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "via",
-    "x-sluice-hops",
-];
 
 impl SignIn {
     fn read(text: &str) -> Result<Self, String> {
