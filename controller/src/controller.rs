@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use sluice_config::{Change, Delta, Generation, Problem, Report, Snapshot, Subject};
 
+use crate::names::Resolved;
 use crate::options::Options;
 use crate::problem::{Finder, ProblemChanges};
 use crate::refusals::{self, Refusals};
@@ -124,6 +125,11 @@ impl Controller {
         }
         let names = self.translation.take_names();
         Update { delta, problems: self.take_problem_changes(), references, names, stats }
+    }
+
+    /// Takes in what a name was resolved to; it counts with the next update.
+    pub fn take_name(&mut self, name: Arc<str>, resolved: Resolved) {
+        self.translation.take_name(name, resolved);
     }
 
     /// What the source finds wrong now, in place of what it found before. To be told with the next update.

@@ -1,13 +1,13 @@
 //! What the control loop takes. Everything that may change what is served, or asks about it, comes as one of these
 //! through one channel: so the loop waits in one place, and what came first is looked at first.
 //!
-//! Resolved names (of Services of type ExternalName) and the Lease of a leader become variants when there is somebody
-//! who makes them.
+//! The Lease of a leader becomes a variant when there is somebody who makes it.
 
 use sluice_config::Report;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::controller::{Controller, Verdict};
+use crate::names::LookedUp;
 use crate::source::Batch;
 use crate::store::Object;
 
@@ -19,6 +19,8 @@ const QUEUE: usize = 64;
 pub enum Input {
     /// A source has found something.
     Batch(Batch),
+    /// A name has been looked up.
+    Name(LookedUp),
     /// The data plane says something that no delta asked for.
     Report(Report),
     /// Somebody asks what would be wrong.

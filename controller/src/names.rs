@@ -18,7 +18,6 @@ use tokio::task::JoinSet;
 use tokio::time::{interval, timeout};
 
 use crate::input::Input;
-use crate::source::{Batch, Event, Progress};
 
 /// Between two looks at what is due.
 const TICK: Duration = Duration::from_secs(3);
@@ -40,6 +39,17 @@ pub struct Resolved {
     pub fault: Option<Arc<str>>,
 }
 
+/// A name has been looked up, and something else is known of it than before.
+#[derive(Clone, Debug)]
+pub struct LookedUp {
+    /// The name.
+    pub name: Arc<str>,
+    /// What is known of it.
+    pub resolved: Resolved,
+    /// When the look-up was over.
+    pub at: Instant,
+}
+
 /// The thread that looks names up. It ends with this value.
 #[derive(Debug)]
 pub struct Names {
@@ -47,18 +57,23 @@ pub struct Names {
 }
 
 impl Names {
-    /// Starts it. What it finds goes to `inputs`.
+    /// Starts it. What it finds goes to `inputs`. `token` is dropped when the thread ends before this value is dropped,
+    /// which it should not.
     ///
     /// # Errors
     /// There can be no such thread.
-    pub fn start(inputs: mpsc::WeakSender<Input>) -> io::Result<Self> {
+    pub fn start(inputs: mpsc::WeakSender<Input>, token: impl Send + 'static) -> io::Result<Self> {
         let (wanted, wanting) = watch::channel(BTreeSet::new());
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .max_blocking_threads(AT_A_TIME)
             .build()?;
         thread::Builder::new().name("names".to_owned()).spawn(move || {
+            // A panic drops it.
+            let token = token;
             runtime.block_on(run(wanting, inputs));
+            // It ends because the control plane has, which speaks for itself.
+            std::mem::forget(token);
             // A look-up may hang for as long as the system's resolver likes.
             runtime.shutdown_background();
         })?;
@@ -99,7 +114,11 @@ async fn run(mut wanting: watch::Receiver<BTreeSet<Arc<str>>>, inputs: mpsc::Wea
             }
             _ = ticks.tick() => names.values_mut().for_each(|kept| kept.left = kept.left.saturating_sub(1)),
             Some(done) = looks.join_next() => {
-                let Ok(Look { name, found }) = done else { continue };
+                let Finding { name, found } = match done {
+                    Ok(done) => done,
+                    // A name whose look-up went wrong in this way would never be looked up again.
+                    Err(error) => std::panic::resume_unwind(error.into_panic()),
+                };
                 let Some(kept) = names.get_mut(&name) else { continue };
                 kept.asked = false;
                 let known = kept.resolved.clone().unwrap_or_default();
@@ -111,7 +130,7 @@ async fn run(mut wanting: watch::Receiver<BTreeSet<Arc<str>>>, inputs: mpsc::Wea
                 if kept.resolved.as_ref() != Some(&resolved) {
                     kept.resolved = Some(resolved.clone());
                     let Some(inputs) = inputs.upgrade() else { return };
-                    let _ = inputs.send(Input::Batch(batch(name, resolved))).await;
+                    let _ = inputs.send(Input::Name(LookedUp { name, resolved, at: Instant::now() })).await;
                 }
             }
         }
@@ -123,12 +142,12 @@ async fn run(mut wanting: watch::Receiver<BTreeSet<Arc<str>>>, inputs: mpsc::Wea
 }
 
 /// What a look-up came to.
-struct Look {
+struct Finding {
     name: Arc<str>,
     found: Result<Vec<IpAddr>, String>,
 }
 
-async fn look_up(name: Arc<str>) -> Look {
+async fn look_up(name: Arc<str>) -> Finding {
     let found = match timeout(LONGEST, lookup_host((&*name, 0))).await {
         Err(_) => Err("the resolver does not answer".to_owned()),
         Ok(Err(error)) => Err(error.to_string()),
@@ -140,18 +159,7 @@ async fn look_up(name: Arc<str>) -> Look {
             }
         }
     };
-    Look { name, found }
-}
-
-fn batch(name: Arc<str>, resolved: Resolved) -> Batch {
-    Batch {
-        events: vec![Event::Resolved(name, resolved)],
-        problems: None,
-        skipped: None,
-        progress: Progress::Reading,
-        received_at: Instant::now(),
-        parsing: Duration::ZERO,
-    }
+    Finding { name, found }
 }
 
 #[cfg(test)]
@@ -161,15 +169,14 @@ mod tests {
     #[tokio::test]
     async fn a_name_is_looked_up_when_it_is_wanted_and_one_that_is_none_is_told_so() {
         let (inputs, mut received) = mpsc::channel(8);
-        let names = Names::start(inputs.downgrade()).unwrap();
+        let names = Names::start(inputs.downgrade(), ()).unwrap();
         names.want(BTreeSet::from(["localhost".into(), "a..b".into()]));
         let mut seen = BTreeMap::new();
         while seen.len() < 2 {
-            let Some(Input::Batch(batch)) = received.recv().await else { panic!("it ended") };
-            for event in batch.events {
-                let Event::Resolved(name, resolved) = event else { panic!("{event:?}") };
-                seen.insert(name, resolved);
-            }
+            let Some(Input::Name(LookedUp { name, resolved, .. })) = received.recv().await else {
+                panic!("it ended")
+            };
+            seen.insert(name, resolved);
         }
         let local = &seen["localhost"];
         assert!(local.fault.is_none() && local.addresses.iter().all(IpAddr::is_loopback), "{local:?}");

@@ -12,6 +12,7 @@ use tokio::sync::mpsc::Receiver;
 
 use crate::controller::{Controller, Stats};
 use crate::input::{Input, Review};
+use crate::names::LookedUp;
 use crate::problem::ProblemChanges;
 use crate::source::{Batch, Progress, References};
 
@@ -87,8 +88,14 @@ pub fn run(
         for report in &gathered.reports {
             control.report(report);
         }
-        if let Some(batch) = gathered.batch {
-            control.take(batch);
+        let at = gathered.names.first().map(|looked_up| looked_up.at);
+        for LookedUp { name, resolved, .. } in gathered.names {
+            control.controller.take_name(name, resolved);
+        }
+        match (gathered.batch, at) {
+            (Some(batch), _) => control.take(batch),
+            (None, Some(at)) => control.take(Batch::nothing_new(at)),
+            (None, None) => {}
         }
         for review in gathered.reviews {
             review.answer(&control.controller);
@@ -102,6 +109,7 @@ struct Gathered {
     reports: Vec<Report>,
     /// All batches in one.
     batch: Option<Batch>,
+    names: Vec<LookedUp>,
     reviews: Vec<Review>,
 }
 
@@ -109,6 +117,7 @@ impl Gathered {
     fn add(&mut self, input: Input) {
         match input {
             Input::Report(report) => self.reports.push(report),
+            Input::Name(looked_up) => self.names.push(looked_up),
             Input::Review(review) => self.reviews.push(review),
             Input::Batch(next) => match &mut self.batch {
                 Some(batch) => batch.append(next),

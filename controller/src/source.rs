@@ -6,12 +6,10 @@ pub mod kube;
 mod yaml;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sluice_config::Problem;
 
-use crate::names::Resolved;
 use crate::store::{Object, ObjectKey, Reference};
 
 /// One object is new, another, or gone.
@@ -23,8 +21,6 @@ pub enum Event {
     Delete(ObjectKey),
     /// Whether IngressClasses could be listed. A source reports when they could not.
     Classes(ClassAccess),
-    /// What is known of a name that is not the cluster's.
-    Resolved(Arc<str>, Resolved),
 }
 
 /// Whether a source could list IngressClasses. What it has listed once stays known, whatever becomes of the right.
@@ -80,6 +76,18 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// A source has found nothing; something else has come at this time.
+    pub(crate) fn nothing_new(at: Instant) -> Self {
+        Self {
+            events: Vec::new(),
+            problems: None,
+            skipped: None,
+            progress: Progress::Reading,
+            received_at: at,
+            parsing: Duration::ZERO,
+        }
+    }
+
     /// Takes a later one in.
     pub(crate) fn append(&mut self, next: Self) {
         self.events.extend(next.events);

@@ -22,6 +22,7 @@ mod certificate;
 mod claim;
 mod class;
 mod endpoints;
+mod expression;
 mod external_auth;
 mod facts;
 mod flags;
@@ -46,6 +47,7 @@ use sluice_config::{
     Policies, PoolKey, Problem, Refusal, ResourceKey, Snapshot, Subject,
 };
 
+use crate::names::Resolved;
 use crate::options::Options;
 use crate::problem::{Book, Finder, error};
 use crate::refusals::Concerned;
@@ -54,6 +56,7 @@ use crate::source::{ClassAccess, Event, References};
 use crate::store::{Ingress, Kind, Object, ObjectKey, Store};
 use backend::Uses;
 use class::Selection;
+use expression::Expressions;
 pub(crate) use graph::Node;
 use graph::{Graph, Key};
 use ledger::Ledger;
@@ -182,6 +185,7 @@ impl Translation {
             class_access: ClassAccess::Listed,
             certificates: HashMap::new(),
             resources: HashMap::new(),
+            expressions: Expressions::default(),
             names: HashMap::new(),
         };
         let view = View::new(&store, &values, &options);
@@ -222,13 +226,6 @@ impl Translation {
                     let old = self.store.delete(&key);
                     (key, old, None)
                 }
-                Event::Resolved(name, resolved) => {
-                    if self.names.contains_key(&name) && self.values.names.get(&name) != Some(&resolved) {
-                        self.stale(&Key::Name(name.clone()));
-                        self.values.names.insert(name, resolved);
-                    }
-                    continue;
-                }
                 Event::Classes(access) => {
                     if std::mem::replace(&mut self.values.class_access, access) != access {
                         self.stale(&Key::ClassAccess);
@@ -243,6 +240,14 @@ impl Translation {
                 self.stale(&key);
             }
             self.stale(&Key::Object(key));
+        }
+    }
+
+    /// Takes in what a name was resolved to, if somebody still asks for it.
+    pub(crate) fn take_name(&mut self, name: Arc<str>, resolved: Resolved) {
+        if self.names.contains_key(&name) && self.values.names.get(&name) != Some(&resolved) {
+            self.stale(&Key::Name(name.clone()));
+            self.values.names.insert(name, resolved);
         }
     }
 

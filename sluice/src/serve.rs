@@ -67,7 +67,8 @@ async fn run(flags: &ServeFlags) -> Result<()> {
     let feedback = source.feedback(flags);
     let snapshot = source.snapshots(&feedback, vitals.token("the thread that writes --snapshot-file"))?;
     let for_control = plane.clone();
-    let names = Names::start(names_inputs).context("cannot start the thread that looks names up")?;
+    let names = Names::start(names_inputs, vitals.token("the thread that looks names up"))
+        .context("cannot start the thread that looks names up")?;
     let observer = Observer { state: plane.state().clone(), feedback, names };
     let token = vitals.token("the thread of the control plane");
     let (over, control_over) = oneshot::channel::<()>();

@@ -95,6 +95,7 @@ codes! {
     CanaryAnnotationIgnored: OwnFault = "An annotation of a canary has no effect: the main Ingress decides.";
     PathUnusual: OwnFault = "A path of type Exact or Prefix has unusual characters.";
     PathConflict: Conflict = "An older object has the same path of the same host.";
+    AliasConflict: Conflict = "A further name of a host (an alias, or its name with or without www.) belongs to another Ingress.";
     DefaultBackendConflict: Conflict = "An older object has the default backend of the same host.";
     CatchAllDisabled: OwnFault = "A default backend is refused by --disable-catch-all.";
     ClassNotFound: MissingReference = "The IngressClass does not exist.";

@@ -37,7 +37,7 @@ use crate::store::Prune;
 use folder::Folder;
 use manifest::{Contents, Parsed};
 use walk::{LeftOut, Look, Walk};
-use watch::{Change, Wake, Watch};
+use watch::{FileChange, Wake, Watch};
 
 /// How often a folder is looked through that cannot be watched.
 const POLL: Duration = Duration::from_secs(1);
@@ -84,7 +84,7 @@ impl FileSource {
     ) -> Result<Self, FileSourceError> {
         check_folder(folder)?;
         let (wakes, woken) = mpsc::channel();
-        let mut reader = Reader::new(folder, options, Some(Watch::new(wakes.clone())));
+        let mut reader = FolderReader::new(folder, options, Some(Watch::new(wakes.clone())));
         let stop = reader.stop.clone();
         thread::Builder::new()
             .name("manifests".into())
@@ -99,7 +99,7 @@ impl FileSource {
     /// When the folder cannot be read.
     pub fn read_once(folder: &Path, options: &Options) -> Result<Batch, FileSourceError> {
         check_folder(folder)?;
-        let mut reader = Reader::new(folder, options, None);
+        let mut reader = FolderReader::new(folder, options, None);
         let start = Instant::now();
         reader.look_through();
         Ok(reader.batch(start, start, true))
@@ -161,7 +161,7 @@ fn read_text(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-struct Reader {
+struct FolderReader {
     root: PathBuf,
     /// Set when it is to end.
     stop: Arc<AtomicBool>,
@@ -178,7 +178,7 @@ struct Reader {
     aside: BTreeMap<Arc<Path>, Instant>,
 }
 
-impl Reader {
+impl FolderReader {
     fn new(root: &Path, options: &Options, watch: Option<Watch>) -> Self {
         Self {
             root: root.to_owned(),
@@ -219,7 +219,7 @@ impl Reader {
             let first = match first {
                 Err(RecvTimeoutError::Disconnected) => return,
                 Err(RecvTimeoutError::Timeout) if !self.polls => None,
-                Err(RecvTimeoutError::Timeout) => Some(Wake::Changed(Change::Anything, Instant::now())),
+                Err(RecvTimeoutError::Timeout) => Some(Wake::Changed(FileChange::Anything, Instant::now())),
                 Ok(wake) => Some(wake),
             };
             let begin = Instant::now();
@@ -247,12 +247,12 @@ impl Reader {
                 Wake::Changed(change, at) => {
                     received_at.get_or_insert(at);
                     match change {
-                        Change::File(path) => drop(files.insert(path)),
-                        Change::Gone(path) => {
+                        FileChange::File(path) => drop(files.insert(path)),
+                        FileChange::Gone(path) => {
                             anything |= self.left_out.contains(&path)
                                 || self.watch.as_ref().is_some_and(|watch| watch.knows(&path));
                         }
-                        Change::Anything => anything = true,
+                        FileChange::Anything => anything = true,
                     }
                 }
             }

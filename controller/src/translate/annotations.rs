@@ -45,7 +45,6 @@ pub use errors::Errors;
 pub use gates::Gates;
 pub use reader::{Parsed, Treatment, parse};
 pub(crate) use reader::{REJECTED, UNABLE, field};
-pub(crate) use rewrite::compile;
 pub use rewrite::{RewriteError, Rewriting};
 pub use settings::Settings;
 

@@ -66,7 +66,7 @@ pub(crate) fn pool(endpoints: EndpointSetKey, protocol: UpstreamProtocol, balanc
 }
 
 /// A backend reference and where it stands.
-pub(crate) struct Reference<'a> {
+pub(crate) struct BackendReference<'a> {
     /// The object it stands in.
     pub(crate) object: &'a ObjectRef,
     /// The field of that object: `spec.rules[0].http.paths[1].backend`.
@@ -84,7 +84,7 @@ pub(crate) struct Reference<'a> {
 /// What becomes of requests whose backend cannot be used.
 pub(crate) const UNSERVED: &str = "its requests get 503";
 
-impl Reference<'_> {
+impl BackendReference<'_> {
     /// Looks the Service and its port up. What cannot be found, or is no Service, answers 503.
     pub(crate) fn resolve(&self, view: &View<'_>, uses: &mut Uses, problems: &mut Vec<Problem>) -> Backend {
         let (name, port) = match self.backend {
@@ -156,7 +156,7 @@ struct Found<'a> {
 
 /// Why a Service port cannot be used.
 #[derive(Debug, thiserror::Error)]
-enum Fault {
+enum Unresolved {
     #[error("Service {0} does not exist")]
     NoService(NamespacedName),
     #[error("Service {0} is of type ExternalName, which is not served yet")]
@@ -167,7 +167,7 @@ enum Fault {
     NoPort { service: NamespacedName, port: String, ports: String },
 }
 
-impl Fault {
+impl Unresolved {
     fn field(&self) -> &'static str {
         match self {
             Self::NoService(_) | Self::External(_) | Self::ExternalRefused(_) => "name",
@@ -201,12 +201,12 @@ fn find<'a>(
     name: &NamespacedName,
     port: &PortRef,
     options: &Options,
-) -> Result<Found<'a>, Fault> {
-    let service = service.ok_or_else(|| Fault::NoService(name.clone()))?;
+) -> Result<Found<'a>, Unresolved> {
+    let service = service.ok_or_else(|| Unresolved::NoService(name.clone()))?;
     if service.external_name.is_some() {
         return Err(match options.disable_svc_external_name {
-            true => Fault::ExternalRefused(name.clone()),
-            false => Fault::External(name.clone()),
+            true => Unresolved::ExternalRefused(name.clone()),
+            false => Unresolved::External(name.clone()),
         });
     }
     let ports = &service.ports;
@@ -243,5 +243,5 @@ fn find<'a>(
         }
     }
     let ports = if have.is_empty() { "none".to_owned() } else { have };
-    Err(Fault::NoPort { service: name.clone(), port: shown, ports })
+    Err(Unresolved::NoPort { service: name.clone(), port: shown, ports })
 }

@@ -15,7 +15,7 @@ use crate::store::Fields;
 
 /// What became of a Secret that something names as its certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum CertificateState {
     /// There is no such Secret.
     Missing,
     /// It cannot be used, and why.
@@ -24,7 +24,7 @@ pub(crate) enum Outcome {
     Good(Arc<Certificate>),
 }
 
-impl Outcome {
+impl CertificateState {
     /// The certificate, if there is one.
     pub(crate) fn good(&self) -> Option<&Arc<Certificate>> {
         match self {
@@ -35,12 +35,12 @@ impl Outcome {
 }
 
 /// Computes the node.
-pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> (Outcome, Vec<Problem>) {
+pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> (CertificateState, Vec<Problem>) {
     let Some(secret) = view.secret(name, Fields::named(pem::FIELDS)) else {
-        return (Outcome::Missing, Vec::new());
+        return (CertificateState::Missing, Vec::new());
     };
     match pem::read(name, secret) {
-        Ok(certificate) => (Outcome::Good(Arc::new(certificate)), Vec::new()),
+        Ok(certificate) => (CertificateState::Good(Arc::new(certificate)), Vec::new()),
         Err(fault) => {
             let object = ObjectRef { kind: "Secret".into(), name: name.clone() };
             let problem = error(
@@ -50,7 +50,7 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> (Outcome, Vec<P
                 format!("{name}: {fault}"),
                 fault.remedy(),
             );
-            (Outcome::Bad(fault.to_string().into()), vec![problem])
+            (CertificateState::Bad(fault.to_string().into()), vec![problem])
         }
     }
 }

@@ -14,6 +14,7 @@ use sluice_config::{
 use super::annotations::{self, Affinity, Canary, Gates, REJECTED, RewriteError, Rewriting, Treatment};
 use super::claim::ClaimKind;
 use super::class::{self, Selection};
+use super::expression::Expressions;
 use super::external_auth::AuthSettings;
 use super::host;
 use super::view::View;
@@ -197,8 +198,12 @@ impl Facts {
     }
 
     /// What a path becomes on its way to an endpoint.
-    pub(crate) fn rewrite(&self, path: &str) -> Result<Option<Rewrite>, RewriteError> {
-        self.rewriting.as_ref().map_or(Ok(None), |rewriting| rewriting.for_path(path))
+    pub(crate) fn rewrite(
+        &self,
+        path: &str,
+        expressions: &Expressions,
+    ) -> Result<Option<Rewrite>, RewriteError> {
+        self.rewriting.as_ref().map_or(Ok(None), |rewriting| rewriting.for_path(path, expressions))
     }
 
     /// Where `/` of its hosts is redirected to.

@@ -10,7 +10,7 @@ use sluice_config::{
 };
 
 use super::backend::{self, Uses};
-use super::certificate::Outcome;
+use super::certificate::CertificateState;
 use super::tuning::Global;
 use super::view::View;
 use crate::options::Options;
@@ -66,15 +66,15 @@ fn default_certificate(
     let object = flag("--default-ssl-certificate");
     let remedy = "correct the Secret or the flag; it is taken up when it is good";
     match view.certificate(name) {
-        Outcome::Good(_) => {
+        CertificateState::Good(_) => {
             tuning.default_certificate = Some(name.clone());
             uses.certificate = Some(name.clone());
         }
-        Outcome::Missing => {
+        CertificateState::Missing => {
             let message = "this Secret does not exist; a self-signed certificate is served";
             problems.push(warning(Code::SecretNotFound, &object, name.to_string(), message, remedy));
         }
-        Outcome::Bad(reason) => {
+        CertificateState::Bad(reason) => {
             let message = format!("{reason}; a self-signed certificate is served");
             problems.push(error(Code::SecretInvalid, &object, name.to_string(), message, remedy));
         }

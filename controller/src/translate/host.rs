@@ -8,24 +8,26 @@
 
 mod canaries;
 mod paths;
+mod policies;
+mod reading;
 mod tls;
 
 use std::sync::{Arc, LazyLock};
 
 use sluice_config::{
-    Action, Authorisation, Backend, Balance, Code, Deny, EndpointSetKey, GroupId, Host, HostKey, HostPattern,
-    ListenerId, Match, ObjectRef, Origin, PathMatch, Policies, PoolKey, Problem, Redirect, RedirectPath,
-    Rule, ServiceRef, UpstreamProtocol, WeightedBackend,
+    Action, Backend, Code, Deny, GroupId, Host, HostKey, HostPattern, ListenerId, Match, ObjectRef, Origin,
+    PathMatch, Policies, Problem, Redirect, RedirectPath, Rule, WeightedBackend,
 };
 
-use super::annotations::{self, REJECTED, UNABLE};
-use super::backend::{self, Reference, UNSERVED, Uses};
-use super::claim::ClaimKind;
+use super::annotations::{self, REJECTED};
+use super::backend::{BackendReference, UNSERVED, Uses};
+use super::claim::{Claim, ClaimKind};
 use super::facts::Facts;
 use super::view::View;
-use crate::problem::{because, error, warning};
-use crate::store::{IngressPath, PathType};
-use paths::{Place, Table};
+use crate::problem::error;
+use crate::store::IngressPath;
+use paths::PathTable;
+use reading::{Reading, meant_path, places};
 
 /// What the node gives; no host when nobody claims it.
 #[derive(Debug, Default)]
@@ -74,6 +76,7 @@ pub(crate) fn compute(view: &View<'_>, key: &HostKey) -> Output {
         rules.push(rest);
     }
     builder.canaries(pattern, &canaries, &claimants, &mut rules);
+    builder.lost_names(pattern, claims);
     // Most hosts have one rule, and room for three more would cost as much as all the rest of it.
     rules.shrink_to_fit();
     let tls = tls::choose(view, pattern, &claimants, &mut builder.problems);
@@ -108,9 +111,35 @@ impl Builder<'_, '_> {
         }
     }
 
+    /// Tells those who want the host as a further name of theirs that it is somebody else's.
+    fn lost_names(&mut self, pattern: &HostPattern, claims: &[Claim]) {
+        let Some((winner, others)) = claims.split_first() else { return };
+        for claim in others.iter().filter(|claim| claim.object != winner.object) {
+            let name = match claim.kind {
+                ClaimKind::Alias => "server-alias",
+                ClaimKind::WwwRedirect => "from-to-www-redirect",
+                ClaimKind::Rule | ClaimKind::Canary => continue,
+            };
+            let has = match winner.kind {
+                ClaimKind::Rule => "has rules for it",
+                _ => "is older and wants it too",
+            };
+            self.add(error(
+                Code::AliasConflict,
+                &claim.object.object_ref(),
+                annotations::field(&self.view.options.annotations_prefix, name),
+                format!(
+                    "host {pattern} belongs to Ingress {}, which {has}; the further name is left out",
+                    winner.object.name
+                ),
+                "take the name out of one of the two",
+            ));
+        }
+    }
+
     /// The rules that Ingresses spell out, in order.
     fn paths(&mut self, pattern: &HostPattern, claimants: &[&Arc<Facts>]) -> Vec<Rule> {
-        let mut table = Table::default();
+        let mut table = PathTable::default();
         // One Ingress that asks for regular expressions makes all paths of the host such. One that is closed does so
         // for what is closed alone.
         let expressions = claimants.iter().any(|facts| facts.makes_expressions(pattern));
@@ -133,7 +162,7 @@ impl Builder<'_, '_> {
 
     fn path(
         &mut self,
-        table: &mut Table,
+        table: &mut PathTable,
         pattern: &HostPattern,
         facts: &Facts,
         (rule, index): (u32, u32),
@@ -157,7 +186,7 @@ impl Builder<'_, '_> {
             ));
             closed = Some(facts.policies_of_closed(&format!("{}.path", field()), reason, REJECTED));
         }
-        let (places, taken) = places(table, facts, path, &text, asks, reading);
+        let (places, taken) = places(table, facts, path, &text, (asks, reading), self.view.expressions());
         if let Some(winner) = taken {
             let origin = &winner.origin;
             let is_closed = if winner.policies.deny.is_some() { " and is closed" } else { "" };
@@ -178,7 +207,7 @@ impl Builder<'_, '_> {
         if places.is_empty() {
             return;
         }
-        let reference = Reference {
+        let reference = BackendReference {
             object: &object,
             field: &|| format!("{}.backend", field()),
             backend: &path.backend,
@@ -201,36 +230,6 @@ impl Builder<'_, '_> {
         let origin = origin(facts, rule, index, text);
         for (place, matches) in places {
             table.put(place, matches, forward(backend.clone()), policies.clone(), origin.clone());
-        }
-    }
-
-    /// The policies of a path that is not closed so far. One that cannot be read, or not be rewritten, is.
-    fn open_path(
-        &mut self,
-        object: &ObjectRef,
-        field: &str,
-        facts: &Facts,
-        path: &str,
-        asks: bool,
-    ) -> Arc<Policies> {
-        let field = format!("{field}.path");
-        if let Some(reason) = asks.then(|| paths::unreadable(path)).flatten() {
-            let reason = format!("{path:?} is a regular expression that cannot be read ({reason})");
-            let message = format!("{reason}; what it can mean answers {UNABLE} until it is corrected");
-            let remedy = "write an expression without look-around and back-references, or several paths";
-            self.problems.push(error(Code::ExpressionInvalid, object, field.clone(), message, remedy));
-            return facts.policies_of_closed(&field, &reason, UNABLE);
-        }
-        match facts.rewrite(path) {
-            Ok(None) => facts.policies(path),
-            Ok(rewrite) => Arc::new(Policies { rewrite, ..(*facts.policies(path)).clone() }),
-            Err(fault) => {
-                let message = format!("{fault}; it answers {UNABLE} until one of the two is corrected");
-                let remedy =
-                    "put the group into the path, such as /app(/|$)(.*) for $2, or take it out of the target";
-                self.problems.push(error(Code::RewriteInvalid, object, field.clone(), message, remedy));
-                facts.policies_of_closed(&field, &fault.to_string(), UNABLE)
-            }
         }
     }
 
@@ -259,97 +258,6 @@ impl Builder<'_, '_> {
             filters: Vec::new(),
             origin: origin(facts, 0, 0, root),
         })
-    }
-
-    /// The policies of a rule of an Ingress. Where a Secret or ConfigMap that they need cannot be used, the rule is
-    /// closed until it can.
-    fn guarded(&mut self, pattern: &HostPattern, facts: &Facts, policies: Arc<Policies>) -> Arc<Policies> {
-        if policies.deny.is_some() {
-            return policies;
-        }
-        let object = object_ref(facts);
-        let mut deny = None;
-        for (key, field) in facts.needs() {
-            let Some(fault) = self.view.resource(key).fault(key, self.view.options) else {
-                self.uses.resource(key);
-                continue;
-            };
-            let reason = because(&object, field, &fault.reason);
-            deny.get_or_insert(Deny { status: 503, reason });
-            let message = format!("{}; the routes of this Ingress answer 503", fault.reason);
-            let problem = error(fault.code, &object, &**field, message, fault.remedy);
-            if !self.problems.contains(&problem) {
-                self.problems.push(problem);
-            }
-        }
-        if facts.external_auth.is_none() && facts.error_backend.is_none() {
-            return match deny {
-                Some(deny) => Arc::new(Policies { deny: Some(deny), ..(*policies).clone() }),
-                None => policies,
-            };
-        }
-        let mut policies = Policies { deny, ..(*policies).clone() };
-        if let Some(auth) = &facts.external_auth {
-            let host = match pattern {
-                HostPattern::Exact(name) => Some(name.as_str()),
-                _ => None,
-            };
-            match auth.policy(self.view, &mut self.uses, host) {
-                Some(auth) => policies.authorisation = Authorisation::Own(Arc::new(auth)),
-                None => policies.deny = policies.deny.or(Some(self.without_host(facts, pattern))),
-            }
-        }
-        policies.error_pages.backend = self.error_backend(facts);
-        Arc::new(policies)
-    }
-
-    /// A service that is asked where the request was meant to go has no address on a host that stands for many.
-    fn without_host(&mut self, facts: &Facts, pattern: &HostPattern) -> Deny {
-        let object = object_ref(facts);
-        let field = annotations::field(&self.view.options.annotations_prefix, "auth-url");
-        let reason = format!("has $host as its host, which is not one name on host {pattern}");
-        self.add(error(
-            Code::AnnotationInvalid,
-            &object,
-            field.clone(),
-            format!("{reason}; the routes of this Ingress on that host answer 503"),
-            "name the host of the authorisation service",
-        ));
-        Deny { status: 503, reason: because(&object, &field, &reason) }
-    }
-
-    /// The pool of `default-backend`. Without it the program's default backend stands in, as in ingress-nginx.
-    fn error_backend(&mut self, facts: &Facts) -> Option<(PoolKey, ServiceRef)> {
-        let name = facts.in_namespace(facts.error_backend.as_deref()?);
-        let service = self.view.service(&name);
-        let port = service.filter(|service| service.external_name.is_none()).and_then(|s| s.ports.first());
-        let (Some(service), Some(port)) = (service, port) else {
-            let (code, what) = match service {
-                None => (Code::ServiceNotFound, "does not exist"),
-                Some(_) => (Code::ServicePortNotFound, "has no TCP port, or is of type ExternalName"),
-            };
-            let field = annotations::field(&self.view.options.annotations_prefix, "default-backend");
-            self.add(warning(
-                code,
-                &object_ref(facts),
-                field,
-                format!("Service {name} {what}; the program's default backend is used in its place"),
-                "create the Service with a TCP port, or name another one of the same namespace",
-            ));
-            return None;
-        };
-        let key = EndpointSetKey {
-            namespace: service.name.namespace.clone(),
-            service: service.name.name.clone(),
-            port: port.name.clone(),
-        };
-        let shown = ServiceRef {
-            namespace: key.namespace.clone(),
-            name: key.service.clone(),
-            port: port.number.to_string().into(),
-        };
-        let pool = backend::pool(key, UpstreamProtocol::Http, Balance::RoundRobin);
-        Some((self.uses.pool(pool), shown))
     }
 
     /// Adds a problem once, however many rules have it.
@@ -388,7 +296,7 @@ impl Builder<'_, '_> {
                 }
                 continue;
             }
-            let reference = Reference {
+            let reference = BackendReference {
                 object: &object,
                 field: &|| "spec.defaultBackend".to_owned(),
                 backend,
@@ -399,7 +307,7 @@ impl Builder<'_, '_> {
             let backend = reference.resolve(self.view, &mut self.uses, &mut self.problems);
             let policies = match facts.ingress.rules.is_empty() {
                 true => facts.catch_all_policies(),
-                false => policies_of_rest(facts, pattern),
+                false => policies::of_rest(facts, pattern),
             };
             let policies = self.guarded(pattern, facts, policies);
             found = Some((rest_rule(forward(backend), policies, facts), facts));
@@ -412,95 +320,10 @@ impl Builder<'_, '_> {
         let first = claimants.iter().find(|facts| facts.closed().is_none()).or(claimants.first())?;
         let policies = match pattern {
             HostPattern::Any => first.catch_all_policies(),
-            _ => policies_of_rest(first, pattern),
+            _ => policies::of_rest(first, pattern),
         };
         let policies = self.guarded(pattern, first, policies);
         Some(rest_rule(forward(Backend::Default), policies, first))
-    }
-}
-
-/// How the paths of an Ingress are read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reading {
-    /// As they stand.
-    Plain,
-    /// As they stand, and as expressions: what is closed, where something that is closed asks for expressions.
-    Both,
-    /// As expressions, because somebody on the host asks for that.
-    Expressions,
-}
-
-/// Where a path stands, and what it matches there; and who has a part of that already.
-fn places<'t>(
-    table: &'t Table,
-    facts: &Facts,
-    path: &IngressPath,
-    text: &Arc<str>,
-    asks: bool,
-    reading: Reading,
-) -> (Vec<(Place, PathMatch)>, Option<&'t Rule>) {
-    let plain = |path_type| {
-        let place = Place::plain(text.clone(), path_type);
-        let matches = place.to_match();
-        (place, matches)
-    };
-    let is_closed = facts.closed().is_some();
-    if reading == Reading::Expressions {
-        let expression = paths::on_host_of_expressions(text, asks || is_closed);
-        if let Some(winner) = table.taken(&expression.0) {
-            return (Vec::new(), Some(winner));
-        }
-        let mut places = vec![expression];
-        // What is closed is so as it stands, too.
-        places.extend(
-            is_closed.then(|| plain(PathType::Prefix)).filter(|(place, _)| table.taken(place).is_none()),
-        );
-        return (places, None);
-    }
-    let mut places = vec![plain(path.path_type)];
-    if reading == Reading::Both && path.path_type == PathType::Exact {
-        // An expression has no end of its own.
-        places.push(plain(PathType::Prefix));
-    }
-    let taken = places.iter().filter_map(|(place, _)| table.taken(place)).next_back();
-    let expression_is_taken = places.last().is_some_and(|(place, _)| table.taken(place).is_some());
-    places.retain(|(place, _)| table.taken(place).is_none());
-    if reading == Reading::Both && !places.is_empty() && !expression_is_taken {
-        places.push(paths::expression(slashed(&path.path)));
-    }
-    (places, taken)
-}
-
-fn slashed(path: &str) -> Arc<str> {
-    if path.starts_with('/') { path.into() } else { format!("/{path}").into() }
-}
-
-/// The path that is claimed for what an Ingress says, and what is wrong with that, with how to fix it. Dots of
-/// an expression are no segments.
-fn meant_path(path: &str, regex: bool) -> (Arc<str>, Option<(&'static str, &'static str)>) {
-    if !path.starts_with('/') {
-        let fault = ("does not begin with a slash", "begin the path with a slash");
-        return (slashed(path), Some(fault));
-    }
-    match paths::reachable(path).filter(|_| !regex) {
-        Some(other) => {
-            let remedy = "write the path as it is after its slashes are merged and its dots resolved";
-            (other.into(), Some(("is a path that no request is ever looked up by", remedy)))
-        }
-        None => (path.into(), None),
-    }
-}
-
-/// The policies for what no path of a host takes.
-fn policies_of_rest(facts: &Facts, pattern: &HostPattern) -> Arc<Policies> {
-    match facts.rules_of(pattern) {
-        // The host is none that an Ingress may have: it is closed whole.
-        [first, others @ ..]
-            if facts.is_misnamed(*first) && others.iter().all(|rule| facts.is_misnamed(*rule)) =>
-        {
-            facts.policies_of_closed(&format!("spec.rules[{first}].host"), MISNAMED, REJECTED)
-        }
-        _ => facts.policies("/"),
     }
 }
 

@@ -18,7 +18,7 @@ use crate::store::Fields;
 
 /// What became of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum ResourceState {
     /// Its object does not exist.
     Missing,
     /// The object holds nothing that can be used.
@@ -37,7 +37,7 @@ pub(crate) struct Bad {
 }
 
 /// Why those who name a resource cannot be served, in words.
-pub(crate) struct Fault {
+pub(crate) struct Unusable {
     /// Its code in a problem.
     pub(crate) code: Code,
     /// What is wrong.
@@ -48,7 +48,7 @@ pub(crate) struct Fault {
 
 /// Computes the node. Problems are those of parts that can be left out; what cannot be used at all is told by those
 /// who name it.
-pub(crate) fn compute(view: &View<'_>, key: &ResourceKey) -> (Outcome, Vec<Problem>) {
+pub(crate) fn compute(view: &View<'_>, key: &ResourceKey) -> (ResourceState, Vec<Problem>) {
     let mut problems = Vec::new();
     let found = match key.kind {
         ResourceKind::PasswordFile => {
@@ -69,14 +69,14 @@ pub(crate) fn compute(view: &View<'_>, key: &ResourceKey) -> (Outcome, Vec<Probl
         }
     };
     let outcome = match found {
-        None => Outcome::Missing,
-        Some(Ok(resource)) => Outcome::Good(Arc::new(resource)),
-        Some(Err(bad)) => Outcome::Bad(bad),
+        None => ResourceState::Missing,
+        Some(Ok(resource)) => ResourceState::Good(Arc::new(resource)),
+        Some(Err(bad)) => ResourceState::Bad(bad),
     };
     (outcome, problems)
 }
 
-impl Outcome {
+impl ResourceState {
     /// The resource, if it can be used.
     pub(crate) fn good(&self) -> Option<&Arc<Resource>> {
         match self {
@@ -91,7 +91,7 @@ impl Outcome {
     }
 
     /// Why it cannot be used.
-    pub(crate) fn fault(&self, key: &ResourceKey, options: &Options) -> Option<Fault> {
+    pub(crate) fn fault(&self, key: &ResourceKey, options: &Options) -> Option<Unusable> {
         let (object, name) = (key.kind.object(), &key.name);
         let (missing, invalid) = match key.kind {
             ResourceKind::Headers => (Code::ConfigMapNotFound, Code::ConfigMapInvalid),
@@ -99,7 +99,7 @@ impl Outcome {
         };
         match self {
             Self::Good(_) => None,
-            Self::Bad(Bad { reason, remedy }) => Some(Fault {
+            Self::Bad(Bad { reason, remedy }) => Some(Unusable {
                 code: invalid,
                 reason: format!("{object} {name} {reason}"),
                 remedy: format!("{remedy}; it is picked up without a restart"),
@@ -107,7 +107,7 @@ impl Outcome {
             Self::Missing => {
                 let watched = options.watch_namespace.as_deref();
                 if let Some(watched) = watched.filter(|watched| **watched != *name.namespace) {
-                    return Some(Fault {
+                    return Some(Unusable {
                         code: missing,
                         reason: format!(
                             "{object} {name} is not read, because --watch-namespace is {watched}"
@@ -128,7 +128,7 @@ impl Outcome {
                         "create it with the certificates in PEM in its key ca.crt".to_owned()
                     }
                 };
-                Some(Fault {
+                Some(Unusable {
                     code: missing,
                     reason: format!("{object} {name} does not exist"),
                     remedy: format!("{how}; it is picked up without a restart"),

@@ -38,8 +38,8 @@ pub(crate) struct Supposed {
     pub(crate) global: Option<Global>,
     pub(crate) facts: HashMap<NamespacedName, Option<Arc<Facts>>>,
     pub(crate) claims: HashMap<HostKey, Vec<Claim>>,
-    pub(crate) certificates: HashMap<NamespacedName, certificate::Outcome>,
-    pub(crate) resources: HashMap<ResourceKey, resource::Outcome>,
+    pub(crate) certificates: HashMap<NamespacedName, certificate::CertificateState>,
+    pub(crate) resources: HashMap<ResourceKey, resource::ResourceState>,
 }
 
 /// A review at work.

@@ -285,6 +285,11 @@ impl<S> Setting<S> {
         (self.is_same)(text, self.default) || self.idle.iter().any(|idle| (self.is_same)(text, idle))
     }
 
+    /// Whether it keeps requests out, now or when it will be served.
+    pub fn is_protection(&self) -> bool {
+        self.protects || self.support == Support::NotYet(NotYet::Protects)
+    }
+
     /// Whether requests are answered alike without it.
     pub fn is_harmless(&self) -> bool {
         matches!(self.support, Support::NotYet(NotYet::Harmless) | Support::NoEffect(_))

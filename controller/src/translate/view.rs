@@ -7,8 +7,9 @@ use std::sync::Arc;
 use sluice_config::{ByKey, HostKey, NamespacedName, ResourceKey};
 
 use super::annotations::Gates;
-use super::certificate::Outcome;
+use super::certificate::CertificateState;
 use super::claim::Claim;
+use super::expression::Expressions;
 use super::facts::Facts;
 use super::graph::Key;
 use super::resource;
@@ -33,9 +34,11 @@ pub(crate) struct Values {
     /// Whether IngressClasses could be listed.
     pub(crate) class_access: ClassAccess,
     /// Certificates that something names.
-    pub(crate) certificates: HashMap<NamespacedName, Outcome>,
+    pub(crate) certificates: HashMap<NamespacedName, CertificateState>,
     /// Resources that something names.
-    pub(crate) resources: HashMap<ResourceKey, resource::Outcome>,
+    pub(crate) resources: HashMap<ResourceKey, resource::ResourceState>,
+    /// What is known of regular expressions: no value of a node, and the same whoever asks.
+    pub(crate) expressions: Expressions,
     /// Names that somebody has looked up.
     pub(crate) names: HashMap<Arc<str>, Resolved>,
 }
@@ -73,6 +76,11 @@ impl<'a> View<'a> {
         supposed: &'a Supposed,
     ) -> Self {
         Self { supposed: Some(supposed), ..Self::new(store, values, options) }
+    }
+
+    /// What is known of regular expressions, which depends on nothing.
+    pub(crate) fn expressions(&self) -> &'a Expressions {
+        &self.values.expressions
     }
 
     /// What was read.
@@ -196,17 +204,17 @@ impl<'a> View<'a> {
         supposed.or_else(|| self.values.claims.get(host)).map_or(&[], Vec::as_slice)
     }
 
-    pub(crate) fn certificate(&self, name: &NamespacedName) -> &'a Outcome {
+    pub(crate) fn certificate(&self, name: &NamespacedName) -> &'a CertificateState {
         self.read(Key::Certificate(name.clone()));
         let supposed = self.supposed.and_then(|supposed| supposed.certificates.get(name));
-        supposed.or_else(|| self.values.certificates.get(name)).unwrap_or(&Outcome::Missing)
+        supposed.or_else(|| self.values.certificates.get(name)).unwrap_or(&CertificateState::Missing)
     }
 
     /// What became of a resource. A new content of one that is good is no news for those who name it.
-    pub(crate) fn resource(&self, key: &ResourceKey) -> &'a resource::Outcome {
+    pub(crate) fn resource(&self, key: &ResourceKey) -> &'a resource::ResourceState {
         self.read(Key::Resource(key.clone()));
         let supposed = self.supposed.and_then(|supposed| supposed.resources.get(key));
-        supposed.or_else(|| self.values.resources.get(key)).unwrap_or(&resource::Outcome::Missing)
+        supposed.or_else(|| self.values.resources.get(key)).unwrap_or(&resource::ResourceState::Missing)
     }
 
     fn global(&self) -> &'a Global {

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
-use sluice_config::{Action, Backend, HostTls, Rule};
+use sluice_config::{Action, Backend, Code, HostTls, Rule};
 use sluice_controller::Options;
 use sluice_controller::store::Kind;
 
@@ -239,8 +239,19 @@ fn further_names_of_a_closed_ingress_are_closed_unless_they_are_somebody_s_own()
     assert_eq!(world.rules("admin.shop.example"), ["/ -> default denied 503"]);
     assert_eq!(world.rules("own.shop.example"), [format!("/ -> {WEB}")]);
     assert_eq!(world.rules("www.other.example"), ["/ -> default denied 503"]);
+    let lost = |world: &World| -> Vec<String> {
+        let problems = world.problems();
+        let lost = problems.iter().filter(|problem| problem.code == Code::AliasConflict);
+        lost.map(|problem| format!("{} {}: {}", problem.object, problem.field, problem.message)).collect()
+    };
+    assert_eq!(
+        lost(&world),
+        ["Ingress default/shop metadata.annotations[nginx.ingress.kubernetes.io/server-alias]: host \
+          own.shop.example belongs to Ingress default/own, which has rules for it; the further name is left out"]
+    );
     world.delete(Kind::Ingress, "own");
     assert_eq!(world.rules("own.shop.example"), ["/ -> default denied 503"]);
+    assert_eq!(lost(&world), [""; 0]);
     world.delete(Kind::Ingress, "shop");
     assert!(world.host("own.shop.example").is_none() && world.host("admin.shop.example").is_none());
 }

@@ -233,7 +233,7 @@ proptest! {
                 match &event {
                     Event::Put(object) => objects.insert(object.key(), event.clone()),
                     Event::Delete(key) => objects.remove(key),
-                    Event::Classes(_) | Event::Resolved(..) => None,
+                    Event::Classes(_) => None,
                 };
                 events.push(event);
             }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use sluice_config::{Code, NamespacedName, ObjectRef, Problem};
 
-use super::manifest::{self, Contents, Outcome, Parsed};
+use super::manifest::{self, Contents, Parsed, PieceOutcome};
 use crate::problem::{error, warning};
 use crate::source::Event;
 use crate::store::{Kind, Object, ObjectKey, Prune};
@@ -140,7 +140,7 @@ impl Folder {
         for piece in &pieces {
             self.count(&piece.outcome, true);
             piece.outcome.each(&mut |outcome| {
-                if let Outcome::Bad(fault) = outcome {
+                if let PieceOutcome::Bad(fault) = outcome {
                     let line = piece.lines_before as usize + fault.line;
                     let message = format!("{}; last good objects stay in force", fault.reason);
                     problems.push(error(
@@ -213,10 +213,10 @@ impl Folder {
         self.changes.problems |= old.as_ref() != self.problems.get(name);
     }
 
-    fn count(&mut self, outcome: &Outcome, up: bool) {
+    fn count(&mut self, outcome: &PieceOutcome, up: bool) {
         let (skipped, changes) = (&mut self.skipped, &mut self.changes);
         outcome.each(&mut |one| {
-            let Outcome::Skipped(kind) = one else { return };
+            let PieceOutcome::Skipped(kind) = one else { return };
             changes.skipped = true;
             if up {
                 *skipped.entry(kind.to_string()).or_default() += 1;
@@ -302,7 +302,7 @@ impl File {
         let mut objects = self.kept.to_vec();
         for piece in &self.pieces {
             piece.outcome.each(&mut |outcome| {
-                if let Outcome::Object(object) = outcome {
+                if let PieceOutcome::Object(object) = outcome {
                     objects.push(object.clone());
                 }
             });

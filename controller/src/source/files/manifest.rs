@@ -34,7 +34,7 @@ pub(super) struct Contents {
 /// boxed twice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(clippy::box_collection, reason = "keeps an outcome two words long")]
-pub(super) enum Outcome {
+pub(super) enum PieceOutcome {
     /// An object that is served.
     Object(Object),
     /// A kind that is not served.
@@ -44,7 +44,7 @@ pub(super) enum Outcome {
     /// It cannot be read.
     Bad(Box<Unreadable>),
     /// A list that could not be cut.
-    Many(Box<Vec<Outcome>>),
+    Many(Box<Vec<PieceOutcome>>),
 }
 
 /// Why a piece cannot be read.
@@ -63,12 +63,12 @@ pub(super) struct Parsed {
     /// Lines of the file before it.
     pub(super) lines_before: u32,
     /// What became of it.
-    pub(super) outcome: Outcome,
+    pub(super) outcome: PieceOutcome,
 }
 
-impl Outcome {
+impl PieceOutcome {
     /// Calls `see` with every outcome that is none of many.
-    pub(super) fn each<'a>(&'a self, see: &mut impl FnMut(&'a Outcome)) {
+    pub(super) fn each<'a>(&'a self, see: &mut impl FnMut(&'a PieceOutcome)) {
         match self {
             Self::Many(many) => many.iter().for_each(|one| one.each(see)),
             one => see(one),
@@ -86,7 +86,7 @@ impl Outcome {
 pub(super) fn parse(contents: &Contents, prune: &Prune, before: Box<[Parsed]>) -> Box<[Parsed]> {
     let text = contents.text.as_str();
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut known: HashMap<u64, Outcome> =
+    let mut known: HashMap<u64, PieceOutcome> =
         before.into_iter().map(|piece| (piece.hash, piece.outcome)).collect();
     let mut parser = Parser { prune, known: &mut known };
     match contents.language {
@@ -97,7 +97,7 @@ pub(super) fn parse(contents: &Contents, prune: &Prune, before: Box<[Parsed]>) -
 
 struct Parser<'a> {
     prune: &'a Prune,
-    known: &'a mut HashMap<u64, Outcome>,
+    known: &'a mut HashMap<u64, PieceOutcome>,
 }
 
 /// What is in every object. Items of a list of one kind may leave it out.
@@ -120,7 +120,7 @@ struct JsonList<'a> {
 }
 
 impl Parser<'_> {
-    fn remember(&mut self, text: &str, lines_before: usize, parse: impl FnOnce() -> Outcome) -> Parsed {
+    fn remember(&mut self, text: &str, lines_before: usize, parse: impl FnOnce() -> PieceOutcome) -> Parsed {
         let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(text);
         let outcome = self.known.get(&hash).cloned().unwrap_or_else(parse);
         Parsed { hash, lines_before: u32::try_from(lines_before).unwrap_or(u32::MAX), outcome }
@@ -197,7 +197,7 @@ impl Head {
     }
 
     /// A kind that is served, or the problem with it.
-    fn served(&self) -> Result<Kind, Outcome> {
+    fn served(&self) -> Result<Kind, PieceOutcome> {
         let Some(kind) = self.kind.as_deref() else {
             return Err(bad(1, "kind is missing: this is no Kubernetes object"));
         };
@@ -209,7 +209,7 @@ impl Head {
             let group = version.rsplit_once('/').map_or("", |(group, _)| group);
             let group = one_line(group, 253);
             let separator = if group.is_empty() { "" } else { "." };
-            Outcome::Skipped(Box::new(format!("{kind}{separator}{group}")))
+            PieceOutcome::Skipped(Box::new(format!("{kind}{separator}{group}")))
         })
     }
 }
@@ -219,15 +219,15 @@ fn is_kind(text: &str) -> bool {
     (1..=63).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric())
 }
 
-fn bad(line: usize, reason: &str) -> Outcome {
-    Outcome::Bad(Box::new(Unreadable { line, reason: reason.into() }))
+fn bad(line: usize, reason: &str) -> PieceOutcome {
+    PieceOutcome::Bad(Box::new(Unreadable { line, reason: reason.into() }))
 }
 
-fn found(object: Option<Object>) -> Outcome {
-    object.map_or(Outcome::Nothing, Outcome::Object)
+fn found(object: Option<Object>) -> PieceOutcome {
+    object.map_or(PieceOutcome::Nothing, PieceOutcome::Object)
 }
 
-fn yaml_piece(piece: &Piece<'_>, of_list: &Head, prune: &Prune) -> Outcome {
+fn yaml_piece(piece: &Piece<'_>, of_list: &Head, prune: &Prune) -> PieceOutcome {
     let guess = Head {
         api_version: piece.scalar("apiVersion").map(str::to_owned),
         kind: piece.scalar("kind").map(str::to_owned),
@@ -238,7 +238,7 @@ fn yaml_piece(piece: &Piece<'_>, of_list: &Head, prune: &Prune) -> Outcome {
         Ok(kind) if guess.kind.is_some() => return yaml_object(piece, kind, prune),
         _ => match yaml_read(piece, PhantomData::<Head>) {
             Ok(head) => head.or(of_list),
-            Err(fault) => return Outcome::Bad(Box::new(fault)),
+            Err(fault) => return PieceOutcome::Bad(Box::new(fault)),
         },
     };
     if head.of_list().is_some() {
@@ -250,10 +250,10 @@ fn yaml_piece(piece: &Piece<'_>, of_list: &Head, prune: &Prune) -> Outcome {
     }
 }
 
-fn yaml_object(piece: &Piece<'_>, kind: Kind, prune: &Prune) -> Outcome {
+fn yaml_object(piece: &Piece<'_>, kind: Kind, prune: &Prune) -> PieceOutcome {
     match yaml_read(piece, ObjectSeed { kind, prune }) {
         Ok(object) => found(object),
-        Err(fault) => Outcome::Bad(Box::new(fault)),
+        Err(fault) => PieceOutcome::Bad(Box::new(fault)),
     }
 }
 
@@ -266,14 +266,14 @@ fn yaml_read<'de, S: DeserializeSeed<'de>>(piece: &Piece<'de>, seed: S) -> Resul
 }
 
 /// A document that is not cut, list or not.
-fn yaml_whole(text: &str, prune: &Prune) -> Outcome {
+fn yaml_whole(text: &str, prune: &Prune) -> PieceOutcome {
     match yaml::any::<serde_json::Value>(text) {
         Ok(value) => json_value(value, &Head::default(), prune),
         Err(error) => bad(error.line, &error.reason),
     }
 }
 
-fn json_value(mut value: serde_json::Value, of_list: &Head, prune: &Prune) -> Outcome {
+fn json_value(mut value: serde_json::Value, of_list: &Head, prune: &Prune) -> PieceOutcome {
     let head = match Head::deserialize(&value) {
         Ok(head) => head.or(of_list),
         Err(error) => return json_bad(&error),
@@ -283,7 +283,7 @@ fn json_value(mut value: serde_json::Value, of_list: &Head, prune: &Prune) -> Ou
             Some(serde_json::Value::Array(items)) => items,
             _ => Vec::new(),
         };
-        return Outcome::Many(Box::new(
+        return PieceOutcome::Many(Box::new(
             items.into_iter().map(|item| json_value(item, &of_list, prune)).collect(),
         ));
     }
@@ -296,7 +296,7 @@ fn json_value(mut value: serde_json::Value, of_list: &Head, prune: &Prune) -> Ou
     }
 }
 
-fn json_object(text: &str, of_list: &Head, prune: &Prune) -> Outcome {
+fn json_object(text: &str, of_list: &Head, prune: &Prune) -> PieceOutcome {
     let head = match serde_json::from_str::<Head>(text) {
         Ok(head) => head.or(of_list),
         Err(error) => return json_bad(&error),
@@ -313,7 +313,7 @@ fn json_object(text: &str, of_list: &Head, prune: &Prune) -> Outcome {
     }
 }
 
-fn json_bad(error: &serde_json::Error) -> Outcome {
+fn json_bad(error: &serde_json::Error) -> PieceOutcome {
     let text = error.to_string();
     let end = text.rfind(" at line ").unwrap_or(text.len());
     bad(error.line().max(1), &text[..end])

@@ -64,7 +64,7 @@ impl Watched {
                 Event::Delete(key) => {
                     assert!(self.objects.remove(&key.to_string()).is_some(), "only what is there goes");
                 }
-                Event::Classes(_) | Event::Resolved(..) => {}
+                Event::Classes(_) => {}
             }
         }
         if let Some(problems) = &batch.problems {
@@ -331,7 +331,7 @@ fn a_large_file_is_parsed_in_part_only() {
         let mut found = Vec::new();
         for piece in parsed {
             piece.outcome.each(&mut |outcome| {
-                if let manifest::Outcome::Object(Object::Service(service)) = outcome {
+                if let manifest::PieceOutcome::Object(Object::Service(service)) = outcome {
                     found.push(Arc::as_ptr(service));
                 }
             });

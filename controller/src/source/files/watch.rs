@@ -20,14 +20,14 @@ use super::manifest::Language;
 #[derive(Debug)]
 pub(super) enum Wake {
     /// Something may be different.
-    Changed(Change, Instant),
+    Changed(FileChange, Instant),
     /// The source is to end.
     Stop,
 }
 
 /// What may be different.
 #[derive(Debug)]
-pub(super) enum Change {
+pub(super) enum FileChange {
     /// This file.
     File(PathBuf),
     /// This is gone, and it may have been a folder.
@@ -52,7 +52,7 @@ impl Watch {
     pub(super) fn new(wakes: Sender<Wake>) -> Self {
         let handler = move |event: notify::Result<notify::Event>| {
             let now = Instant::now();
-            let changes = event.map_or_else(|_| vec![Change::Anything], changes);
+            let changes = event.map_or_else(|_| vec![FileChange::Anything], changes);
             for change in changes {
                 // Sending fails when the source has ended.
                 let _ = wakes.send(Wake::Changed(change, now));
@@ -124,14 +124,14 @@ pub(super) fn language(path: &Path) -> Option<Language> {
 
 /// What an event means. A file counts when it is closed after writing, not while it is written; one that
 /// appears whole (a link, a rename) counts at once.
-fn changes(event: notify::Event) -> Vec<Change> {
+fn changes(event: notify::Event) -> Vec<FileChange> {
     if event.need_rescan() {
-        return vec![Change::Anything];
+        return vec![FileChange::Anything];
     }
     let appears = matches!(event.kind, EventKind::Create(_));
     let relevant = match event.kind {
         EventKind::Access(AccessKind::Close(AccessMode::Write)) => true,
-        EventKind::Create(CreateKind::Folder) => return vec![Change::Anything],
+        EventKind::Create(CreateKind::Folder) => return vec![FileChange::Anything],
         EventKind::Create(_) | EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_)) => true,
         _ => false,
     };
@@ -141,17 +141,17 @@ fn changes(event: notify::Event) -> Vec<Change> {
     event.paths.into_iter().filter_map(|path| change(path, appears)).collect()
 }
 
-fn change(path: PathBuf, appears: bool) -> Option<Change> {
+fn change(path: PathBuf, appears: bool) -> Option<FileChange> {
     let metadata = fs::symlink_metadata(&path);
     let is_link = metadata.as_ref().is_ok_and(fs::Metadata::is_symlink);
     if language(&path).is_some() && !metadata.as_ref().is_ok_and(fs::Metadata::is_dir) {
         let whole = is_link || metadata.is_ok_and(|metadata| metadata.nlink() > 1);
-        return (!appears || whole).then_some(Change::File(path));
+        return (!appears || whole).then_some(FileChange::File(path));
     }
     match metadata {
-        Ok(metadata) if metadata.is_dir() && !appears => Some(Change::Anything),
+        Ok(metadata) if metadata.is_dir() && !appears => Some(FileChange::Anything),
         // A link may lead to a folder.
-        Ok(_) => is_link.then_some(Change::Anything),
-        Err(_) => Some(Change::Gone(path)),
+        Ok(_) => is_link.then_some(FileChange::Anything),
+        Err(_) => Some(FileChange::Gone(path)),
     }
 }

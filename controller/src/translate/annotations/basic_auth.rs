@@ -71,7 +71,8 @@ pub(super) fn settings() -> Vec<Annotation> {
              answer 503.",
             |settings, ()| settings.auth.enabled = true,
         )
-        .location(Risk::Low),
+        .location(Risk::Low)
+        .protects(),
         Annotation::served(
             SECRET,
             value::secret(),
@@ -79,7 +80,8 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Secret with the passwords. While it is missing or cannot be used, the routes answer 503.",
             |settings, value| settings.auth.secret = Some(value),
         )
-        .location(Risk::Medium),
+        .location(Risk::Medium)
+        .protects(),
         Annotation::served(
             "auth-secret-type",
             value::one_of(&[("auth-file", false), ("auth-map", true)]),

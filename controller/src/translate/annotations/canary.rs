@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use sluice_config::{CanaryHeader, CanaryValue};
 
-use super::{Annotation, compile};
+use super::Annotation;
+use crate::translate::expression::compile;
 use crate::translate::setting::Risk;
 use crate::translate::value;
 

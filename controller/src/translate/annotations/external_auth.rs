@@ -18,7 +18,8 @@ pub(super) fn settings() -> Vec<Annotation> {
              cluster are asked at their endpoints; certificates are not verified.",
             |settings, value| settings.external_auth.url = Some(value),
         )
-        .location(Risk::High),
+        .location(Risk::High)
+        .protects(),
         Annotation::served(
             "auth-signin",
             external_auth::sign_in_url(),

@@ -48,7 +48,7 @@ pub struct Parsed {
 /// `--enable-annotation-validation`.
 pub fn parse(ingress: &Ingress, prefix: &str, validate: bool, gates: &Gates) -> Parsed {
     let object = ObjectRef { kind: "Ingress".into(), name: ingress.name.clone() };
-    let mut reader = Reader {
+    let mut reader = AnnotationReader {
         object: &object,
         prefix,
         validate,
@@ -83,6 +83,7 @@ pub fn parse(ingress: &Ingress, prefix: &str, validate: bool, gates: &Gates) -> 
             );
         }
     }
+    reader.empty(ingress);
     // What is closed already has told why.
     if reader.parsed.treatment == Treatment::Serve {
         for lack in reader.parsed.settings.lacks().collect::<Vec<_>>() {
@@ -120,7 +121,7 @@ fn without(support: Support) -> &'static str {
     }
 }
 
-struct Reader<'a> {
+struct AnnotationReader<'a> {
     object: &'a ObjectRef,
     prefix: &'a str,
     validate: bool,
@@ -128,7 +129,7 @@ struct Reader<'a> {
     parsed: Parsed,
 }
 
-impl Reader<'_> {
+impl AnnotationReader<'_> {
     /// Reads what counts on a canary. What it may say at all is limited as for others.
     fn canary(&mut self, ingress: &Ingress, is_certain: bool) {
         self.parsed.treatment = Treatment::Canary { rejected: !is_certain };
@@ -258,6 +259,17 @@ impl Reader<'_> {
             Support::NoEffect(reason) => {
                 let message = format!("{text:?} has no effect: {reason}");
                 self.warn(Code::AnnotationWithoutEffect, name, message, "remove the annotation");
+            }
+        }
+    }
+
+    /// Whoever writes a protection without a value, or whose template does, may believe in it.
+    fn empty(&mut self, ingress: &Ingress) {
+        for (name, _) in ingress.annotations.iter().filter(|(_, text)| text.trim().is_empty()) {
+            if TABLE.get(name).is_some_and(Annotation::is_protection) {
+                let message =
+                    "is empty, which counts as if it were not there, and protects nothing".to_owned();
+                self.warn(Code::AnnotationWithoutEffect, name, message, "give it a value, or remove it");
             }
         }
     }

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use sluice_config::Rewrite;
 
 use super::Annotation;
+use crate::translate::expression::Expressions;
 use crate::translate::setting::{NotYet, Risk};
 use crate::translate::value;
 
 pub use template::RewriteError;
-pub(crate) use template::compile;
-use template::{Target, Text};
+use template::{GroupText, Target};
 
 /// What the annotations of this family say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct Rewriting {
     /// `rewrite-target`, as it was written and as it was read.
     target: Option<(Arc<str>, Target)>,
     /// `x-forwarded-prefix`.
-    forwarded_prefix: Option<Text>,
+    forwarded_prefix: Option<GroupText>,
     /// `app-root`.
     pub app_root: Option<Arc<str>>,
 }
@@ -48,10 +48,14 @@ impl Rewriting {
     ///
     /// # Errors
     /// The target names a group that the path does not have.
-    pub fn for_path(&self, path: &str) -> Result<Option<Rewrite>, RewriteError> {
+    pub(crate) fn for_path(
+        &self,
+        path: &str,
+        expressions: &Expressions,
+    ) -> Result<Option<Rewrite>, RewriteError> {
         match &self.target {
             Some((_, target)) if self.is_rewritten(path) => {
-                target.resolve(path, self.forwarded_prefix.as_ref()).map(Some)
+                target.resolve(path, self.forwarded_prefix.as_ref(), expressions).map(Some)
             }
             _ => Ok(None),
         }
@@ -91,7 +95,7 @@ pub(super) fn settings() -> Vec<Annotation> {
         .invalid_means_default(),
         Annotation::served(
             "x-forwarded-prefix",
-            value::capture_path().and_then(|text| Text::read(&text)),
+            value::capture_path().and_then(|text| GroupText::read(&text)),
             "",
             "X-Forwarded-Prefix to upstream, with groups of the path, where rewrite-target changes the path.",
             |settings, value| settings.rewriting.forwarded_prefix = Some(value),

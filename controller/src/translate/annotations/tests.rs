@@ -280,3 +280,15 @@ fn a_refused_value_of_a_megabyte_is_cut_wherever_it_is_shown() {
     assert!(parsed.problems[0].message.len() < 2000, "{}", parsed.problems[0]);
     assert!(parsed.problems[0].message.ends_with("all its routes answer 404"), "{}", parsed.problems[0]);
 }
+
+#[test]
+fn an_empty_annotation_is_as_good_as_none_and_a_protection_says_so() {
+    let parsed = read(&[("use-regex", ""), ("canary", " "), ("force-ssl-redirect", "")]);
+    assert_eq!((parsed.treatment, parsed.problems), (Treatment::Serve, vec![]));
+    for name in ["auth-url", "auth-type", "auth-tls-match-cn"] {
+        let parsed = read(&[(name, "")]);
+        assert_eq!((parsed.treatment, parsed.settings), (Treatment::Serve, Settings::default()), "{name}");
+        assert!(parsed.problems[0].message.contains("protects nothing"), "{}", parsed.problems[0]);
+    }
+    assert_eq!(status(&read(&[("auth-type", "basic"), ("auth-secret", "")])), Some(503));
+}

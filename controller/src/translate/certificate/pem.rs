@@ -23,7 +23,7 @@ pub(crate) const FIELDS: &[&str] = &[CHAIN, KEY];
 
 /// Why a Secret holds no usable certificate.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Fault {
+pub(crate) enum PemError {
     /// A key is absent.
     #[error("has no key {0}")]
     Absent(&'static str),
@@ -38,7 +38,7 @@ pub(crate) enum Fault {
     Mismatch,
 }
 
-impl Fault {
+impl PemError {
     /// The field to look at.
     pub(crate) fn field(&self) -> String {
         match self {
@@ -60,24 +60,24 @@ impl Fault {
 }
 
 /// Reads a TLS Secret.
-pub(crate) fn read(id: &NamespacedName, secret: &Secret) -> Result<Certificate, Fault> {
-    let chain = secret.get(CHAIN).ok_or(Fault::Absent("tls.crt"))?;
-    let key = secret.get(KEY).ok_or(Fault::Absent("tls.key"))?;
+pub(crate) fn read(id: &NamespacedName, secret: &Secret) -> Result<Certificate, PemError> {
+    let chain = secret.get(CHAIN).ok_or(PemError::Absent("tls.crt"))?;
+    let key = secret.get(KEY).ok_or(PemError::Absent("tls.key"))?;
     let chain: Vec<Vec<u8>> = CertificateDer::pem_slice_iter(chain)
         .map(|der| der.map(|der| der.as_ref().to_vec()))
         .collect::<Result<_, _>>()
-        .map_err(|reason| Fault::Chain(reason.to_string()))?;
-    let first = chain.first().ok_or_else(|| Fault::Chain("no PEM certificate is in it".into()))?;
+        .map_err(|reason| PemError::Chain(reason.to_string()))?;
+    let first = chain.first().ok_or_else(|| PemError::Chain("no PEM certificate is in it".into()))?;
     let (_, parsed) = X509Certificate::from_der(first)
-        .map_err(|reason| Fault::Chain(format!("the first certificate is malformed ({reason})")))?;
-    let key = match PrivateKeyDer::from_pem_slice(key).map_err(|reason| Fault::Key(reason.to_string()))? {
+        .map_err(|reason| PemError::Chain(format!("the first certificate is malformed ({reason})")))?;
+    let key = match PrivateKeyDer::from_pem_slice(key).map_err(|reason| PemError::Key(reason.to_string()))? {
         PrivateKeyDer::Pkcs8(der) => PrivateKey::Pkcs8(der.secret_pkcs8_der().to_vec()),
         PrivateKeyDer::Pkcs1(der) => PrivateKey::Pkcs1(der.secret_pkcs1_der().to_vec()),
         PrivateKeyDer::Sec1(der) => PrivateKey::Sec1(der.secret_sec1_der().to_vec()),
-        _ => return Err(Fault::Key("it is of no known form".into())),
+        _ => return Err(PemError::Key("it is of no known form".into())),
     };
     if !may_belong(&parsed, &key) {
-        return Err(Fault::Mismatch);
+        return Err(PemError::Mismatch);
     }
     let facts = facts(&parsed);
     Ok(Certificate { id: id.clone(), chain, key, facts })

@@ -3,7 +3,7 @@
 use rcgen::{CertificateParams, DnType, KeyPair};
 use sluice_config::HostName;
 
-use super::pem::{Fault, read};
+use super::pem::{PemError, read};
 use super::*;
 use crate::store::Secret;
 
@@ -42,10 +42,10 @@ fn faults_name_the_key_to_look_at() {
     let (certificate, key) = pair(&["a.example"]);
     let (_, other_key) = pair(&["b.example"]);
     let id = NamespacedName::new("n", "tls");
-    assert!(matches!(read(&id, &secret(&certificate, &other_key)), Err(Fault::Mismatch)));
-    assert!(matches!(read(&id, &secret("", &key)), Err(Fault::Chain(_))));
-    assert!(matches!(read(&id, &secret("nonsense", &key)), Err(Fault::Chain(_))));
-    assert!(matches!(read(&id, &secret(&certificate, "nonsense")), Err(Fault::Key(_))));
+    assert!(matches!(read(&id, &secret(&certificate, &other_key)), Err(PemError::Mismatch)));
+    assert!(matches!(read(&id, &secret("", &key)), Err(PemError::Chain(_))));
+    assert!(matches!(read(&id, &secret("nonsense", &key)), Err(PemError::Chain(_))));
+    assert!(matches!(read(&id, &secret(&certificate, "nonsense")), Err(PemError::Key(_))));
     let good = secret(&certificate, &key);
     let absent = Secret { data: good.data[..1].into(), ..good.clone() };
     let fault = read(&id, &absent).unwrap_err();

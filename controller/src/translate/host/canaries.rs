@@ -7,11 +7,11 @@ use sluice_config::{Action, Backend, Balance, Canary, Code, HostPattern, PathMat
 use super::{Builder, object_ref};
 use crate::problem::{error, warning};
 use crate::store::{IngressBackend, PathType};
-use crate::translate::backend::Reference;
+use crate::translate::backend::BackendReference;
 use crate::translate::facts::Facts;
 
 /// A path of a canary, or its default backend.
-struct Part<'f> {
+struct CanaryPath<'f> {
     /// The path that the main Ingress must have too; none for a default backend.
     path: Option<(&'f str, PathType)>,
     backend: &'f IngressBackend,
@@ -39,7 +39,7 @@ impl Builder<'_, '_> {
         &mut self,
         pattern: &HostPattern,
         canary: &Facts,
-        part: &Part<'_>,
+        part: &CanaryPath<'_>,
         claimants: &[&Arc<Facts>],
         rules: &mut [Rule],
     ) {
@@ -68,7 +68,7 @@ impl Builder<'_, '_> {
             _ => return,
         };
         let Some(settings) = &canary.canary else { return };
-        let reference = Reference {
+        let reference = BackendReference {
             object: &object,
             field: &|| format!("{}.backend", part.field).replace("defaultBackend.backend", "defaultBackend"),
             backend: part.backend,
@@ -110,25 +110,25 @@ impl Builder<'_, '_> {
 }
 
 /// What a canary asks for on a host.
-fn parts<'f>(canary: &'f Facts, pattern: &HostPattern) -> Vec<Part<'f>> {
+fn parts<'f>(canary: &'f Facts, pattern: &HostPattern) -> Vec<CanaryPath<'f>> {
     let mut parts = Vec::new();
     for rule in canary.rules_of(pattern) {
         let paths = canary.ingress.rules[*rule as usize].paths.as_deref().unwrap_or_default();
-        parts.extend(paths.iter().enumerate().map(|(index, path)| Part {
+        parts.extend(paths.iter().enumerate().map(|(index, path)| CanaryPath {
             path: Some((&*path.path, path.path_type)),
             backend: &path.backend,
             field: format!("spec.rules[{rule}].http.paths[{index}]"),
         }));
     }
     if let (HostPattern::Any, Some(backend)) = (pattern, canary.default_backend()) {
-        parts.push(Part { path: None, backend, field: "spec.defaultBackend".to_owned() });
+        parts.push(CanaryPath { path: None, backend, field: "spec.defaultBackend".to_owned() });
     }
     parts
 }
 
 /// Whether a rule is what a canary asks for: the same path of the same type, as they are written, or the default
 /// backend of an Ingress without rules.
-fn fits(rule: &Rule, main: &Facts, part: &Part<'_>) -> bool {
+fn fits(rule: &Rule, main: &Facts, part: &CanaryPath<'_>) -> bool {
     if !matches!(rule.action, Action::Forward(_)) {
         return false;
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use sluice_config::{Action, Match, Origin, PathMatch, Policies, Redirect, RedirectPath, Rule};
 
 use crate::store::PathType;
-use crate::translate::annotations::compile;
+use crate::translate::expression::Expressions;
 
 /// Where a path stands: exact ones first, then the longest.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,9 +37,9 @@ enum PathKind {
 
 /// Paths that are taken.
 #[derive(Default)]
-pub(super) struct Table(BTreeMap<Place, Rule>);
+pub(super) struct PathTable(BTreeMap<Place, Rule>);
 
-impl Table {
+impl PathTable {
     /// Who has this path already.
     pub(super) fn taken(&self, place: &Place) -> Option<&Rule> {
         self.0.get(place)
@@ -108,8 +108,8 @@ impl Place {
 /// the path, without regard to case, by its length among the prefixes. Where ours cannot read it, what stands
 /// before its first special character counts, so that it covers too much rather than too little; it then stands
 /// where that stands, so that it closes nothing of others that is more exact.
-pub(super) fn expression(path: Arc<str>) -> (Place, PathMatch) {
-    let (form, length, matches) = match readable(&path) {
+pub(super) fn expression(path: Arc<str>, expressions: &Expressions) -> (Place, PathMatch) {
+    let (form, length, matches) = match readable(&path, expressions) {
         Ok(whole) => (Form::Expression, path.len(), whole),
         Err(_) => {
             let plain = beginning(&path);
@@ -126,7 +126,11 @@ pub(super) fn expression(path: Arc<str>) -> (Place, PathMatch) {
 
 /// The place and the match for a path on a host whose paths are expressions. One that nobody has meant as such and
 /// that cannot be read is taken as it stands.
-pub(super) fn on_host_of_expressions(path: &Arc<str>, meant: bool) -> (Place, PathMatch) {
+pub(super) fn on_host_of_expressions(
+    path: &Arc<str>,
+    meant: bool,
+    expressions: &Expressions,
+) -> (Place, PathMatch) {
     if **path == *"/" {
         let place = Place {
             kind: PathKind::Prefix,
@@ -136,21 +140,21 @@ pub(super) fn on_host_of_expressions(path: &Arc<str>, meant: bool) -> (Place, Pa
         };
         return (place, PathMatch::Prefix(path.clone()));
     }
-    if !meant && readable(path).is_err() {
+    if !meant && readable(path, expressions).is_err() {
         let literal = format!("(?i)^{}", regex::escape(path));
         return (Place::plain(path.clone(), PathType::Prefix), PathMatch::Regex(literal.into()));
     }
-    expression(path.clone())
+    expression(path.clone(), expressions)
 }
 
 /// Why a path cannot be read as an expression.
-pub(super) fn unreadable(path: &str) -> Option<String> {
-    readable(path).err()
+pub(super) fn unreadable(path: &str, expressions: &Expressions) -> Option<Arc<str>> {
+    readable(path, expressions).err()
 }
 
-fn readable(path: &str) -> Result<String, String> {
+fn readable(path: &str, expressions: &Expressions) -> Result<String, Arc<str>> {
     let whole = format!("(?i)^{path}");
-    compile(&whole).map(|_| whole)
+    expressions.groups(&whole).map(|_| whole)
 }
 
 /// What every path begins with that the expression can mean.
@@ -234,7 +238,7 @@ mod tests {
     use super::*;
 
     fn text(path: &str) -> String {
-        match expression(path.into()).1 {
+        match expression(path.into(), &Expressions::default()).1 {
             PathMatch::Regex(text) => text.to_string(),
             other => panic!("{other:?}"),
         }
@@ -256,7 +260,7 @@ mod tests {
 
     #[test]
     fn an_expression_that_cannot_be_read_closes_nothing_that_is_longer_than_what_it_begins_with() {
-        let place = |path: &str| expression(path.into()).0;
+        let place = |path: &str| expression(path.into(), &Expressions::default()).0;
         let plain = |path: &str| Place::plain(path.into(), PathType::Prefix);
         for unreadable in ["/(?!api).*", "/a[(]|/secret(?!x)"] {
             assert!(plain("/api") < place(unreadable) && place(unreadable) < plain("/"), "{unreadable}");

@@ -6,7 +6,7 @@ use sluice_config::{Code, HostPattern, HostTls, ObjectRef, Problem};
 
 use crate::problem::{error, warning};
 use crate::store::IngressTls;
-use crate::translate::certificate::{self, Outcome};
+use crate::translate::certificate::{self, CertificateState};
 use crate::translate::facts::Facts;
 use crate::translate::view::View;
 
@@ -72,10 +72,10 @@ impl Section<'_, '_> {
         };
         let secret = self.facts.in_namespace(secret);
         let (code, fault, remedy) = match self.view.certificate(&secret) {
-            Outcome::Good(certificate) if certificate::covers(&certificate.facts, self.pattern) => {
+            CertificateState::Good(certificate) if certificate::covers(&certificate.facts, self.pattern) => {
                 return HostTls { certificate: Some(secret) };
             }
-            Outcome::Good(certificate) => (
+            CertificateState::Good(certificate) => (
                 Code::CertificateMismatch,
                 format!(
                     "the certificate of Secret {secret} is not valid for host {}, only for {}",
@@ -84,11 +84,11 @@ impl Section<'_, '_> {
                 ),
                 "have a certificate issued that names the host",
             ),
-            Outcome::Missing => {
+            CertificateState::Missing => {
                 let remedy = "create it; it is picked up when it appears";
                 (Code::SecretNotFound, format!("Secret {secret} does not exist"), remedy)
             }
-            Outcome::Bad(reason) => {
+            CertificateState::Bad(reason) => {
                 (Code::SecretInvalid, format!("Secret {secret} {reason}"), "correct the Secret")
             }
         };

@@ -20,7 +20,7 @@ pub struct Keys {
 impl Keys {
     /// Reads the ConfigMap, or its absence.
     pub fn read(&mut self, config_map: Option<&ConfigMap>) -> (Global, Vec<Problem>) {
-        let mut reader = Reader::default();
+        let mut reader = KeyReader::default();
         let before = std::mem::take(&mut self.last_good);
         if let Some(config_map) = config_map {
             reader.object = ObjectRef { kind: "ConfigMap".into(), name: config_map.name.clone() };
@@ -42,14 +42,14 @@ impl Keys {
     }
 }
 
-struct Reader {
+struct KeyReader {
     object: ObjectRef,
     draft: Draft,
     closed: Option<Arc<str>>,
     problems: Vec<Problem>,
 }
 
-impl Default for Reader {
+impl Default for KeyReader {
     fn default() -> Self {
         Self {
             object: ObjectRef::new("ConfigMap", "", ""),
@@ -60,7 +60,7 @@ impl Default for Reader {
     }
 }
 
-impl Reader {
+impl KeyReader {
     /// Returns the text to remember as good.
     fn known(&mut self, text: &str, entry: &'static Key, before: Option<&str>) -> Option<Box<str>> {
         let author = Author { namespace: &self.object.name.namespace, ..Author::OPERATOR };
@@ -130,7 +130,7 @@ impl Reader {
             None if entry.default.is_empty() => "the default stays in force".to_owned(),
             None => format!("the default {:?} stays in force", entry.default),
         };
-        if kept.is_none() && (entry.protects || entry.support == Support::NotYet(NotYet::Protects)) {
+        if kept.is_none() && entry.is_protection() {
             let reason = format!("{} data[{}] cannot be read", self.object, entry.name);
             self.closed.get_or_insert(reason.into());
         }

@@ -1,19 +1,17 @@
 //! The text of `rewrite-target`: read once, and given the groups of each path that it is used with.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use sluice_config::{Rewrite, RewritePart, RewriteQuery, RewriteTemplate};
 
-/// Bytes that an expression may have when compiled; well below what the data plane allows.
-pub(crate) const EXPRESSION_LIMIT: usize = 256 << 10;
+use crate::translate::expression::{Expressions, Groups};
 
 /// A text with references to groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Text(Box<[Part]>);
+pub(super) struct GroupText(Box<[TextPart]>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
+enum TextPart {
     Plain(Arc<str>),
     Number(usize),
     Name(Box<str>),
@@ -22,9 +20,9 @@ enum Part {
 /// A target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
-    path: Text,
+    path: GroupText,
     /// Behind a question mark.
-    query: Option<Text>,
+    query: Option<GroupText>,
     /// A question mark at its end leaves the client's query out.
     appends: bool,
     redirects: bool,
@@ -51,36 +49,36 @@ pub enum RewriteError {
     },
 }
 
-impl Text {
+impl GroupText {
     /// Reads `$1`, `$name` and `${name}`.
     pub(super) fn read(text: &str) -> Result<Self, String> {
         let mut parts = Vec::new();
         let mut rest = text;
         while let Some((plain, behind)) = rest.split_once('$') {
             if !plain.is_empty() {
-                parts.push(Part::Plain(plain.into()));
+                parts.push(TextPart::Plain(plain.into()));
             }
-            let (part, next) = Part::read(behind)
+            let (part, next) = TextPart::read(behind)
                 .ok_or_else(|| "has a $ without a group behind it, such as $1".to_owned())?;
             parts.push(part);
             rest = next;
         }
         if !rest.is_empty() {
-            parts.push(Part::Plain(rest.into()));
+            parts.push(TextPart::Plain(rest.into()));
         }
         Ok(Self(parts.into()))
     }
 
-    fn resolve(&self, groups: &Groups<'_>) -> Result<RewriteTemplate, RewriteError> {
+    fn resolve(&self, groups: &PathGroups<'_>) -> Result<RewriteTemplate, RewriteError> {
         self.0.iter().map(|part| groups.resolve(part)).collect()
     }
 
     fn has_groups(&self) -> bool {
-        self.0.iter().any(|part| !matches!(part, Part::Plain(_)))
+        self.0.iter().any(|part| !matches!(part, TextPart::Plain(_)))
     }
 }
 
-impl Part {
+impl TextPart {
     /// Reads what stands behind a `$`, and gives what comes after it. A number has one digit, as in nginx.
     fn read(text: &str) -> Option<(Self, &str)> {
         if let Some(braced) = text.strip_prefix('{') {
@@ -111,15 +109,25 @@ impl Target {
         if odd(text) {
             return Err("has characters that no URL can have".to_owned());
         }
-        Ok(Self { path: Text::read(path)?, query: query.map(Text::read).transpose()?, appends, redirects })
+        Ok(Self {
+            path: GroupText::read(path)?,
+            query: query.map(GroupText::read).transpose()?,
+            appends,
+            redirects,
+        })
     }
 
     /// The rewriting of one path.
-    pub(super) fn resolve(&self, path: &str, prefix: Option<&Text>) -> Result<Rewrite, RewriteError> {
+    pub(super) fn resolve(
+        &self,
+        path: &str,
+        prefix: Option<&GroupText>,
+        expressions: &Expressions,
+    ) -> Result<Rewrite, RewriteError> {
         let texts = [Some(&self.path), self.query.as_ref(), prefix];
-        let has_groups = texts.into_iter().flatten().any(Text::has_groups);
+        let has_groups = texts.into_iter().flatten().any(GroupText::has_groups);
         let pattern = has_groups.then(|| format!("(?i){path}"));
-        let groups = Groups::of(path, pattern.as_deref())?;
+        let groups = PathGroups::of(path, pattern.as_deref(), expressions)?;
         Ok(Rewrite {
             path: self.path.resolve(&groups)?,
             query: match (&self.query, self.appends) {
@@ -141,46 +149,33 @@ impl Target {
 }
 
 /// The groups of a path.
-struct Groups<'a> {
+struct PathGroups<'a> {
     path: &'a str,
-    count: usize,
-    named: HashMap<String, usize>,
+    groups: Option<Arc<Groups>>,
 }
 
-impl<'a> Groups<'a> {
-    fn of(path: &'a str, pattern: Option<&str>) -> Result<Self, RewriteError> {
-        let Some(pattern) = pattern else { return Ok(Self { path, count: 0, named: HashMap::new() }) };
-        let compiled =
-            compile(pattern).map_err(|reason| RewriteError::Expression { path: path.to_owned(), reason })?;
-        let names = compiled.capture_names().enumerate();
-        let named = names.filter_map(|(at, name)| Some((name?.to_owned(), at))).collect();
-        Ok(Self { path, count: compiled.captures_len(), named })
+impl<'a> PathGroups<'a> {
+    fn of(path: &'a str, pattern: Option<&str>, expressions: &Expressions) -> Result<Self, RewriteError> {
+        let groups = pattern.map(|pattern| expressions.groups(pattern)).transpose();
+        let unreadable =
+            |reason: Arc<str>| RewriteError::Expression { path: path.to_owned(), reason: reason.to_string() };
+        Ok(Self { path, groups: groups.map_err(unreadable)? })
     }
 
-    fn resolve(&self, part: &Part) -> Result<RewritePart, RewriteError> {
+    fn resolve(&self, part: &TextPart) -> Result<RewritePart, RewriteError> {
         let missing = |group: String| RewriteError::NoGroup { group, path: self.path.to_owned() };
         match part {
-            Part::Plain(text) => Ok(RewritePart::Text(text.clone())),
-            Part::Number(number) if *number < self.count => Ok(RewritePart::Group(*number)),
-            Part::Number(number) => Err(missing(number.to_string())),
-            Part::Name(name) => match self.named.get(&**name) {
+            TextPart::Plain(text) => Ok(RewritePart::Text(text.clone())),
+            TextPart::Number(number) if self.groups.as_ref().is_some_and(|groups| *number < groups.count) => {
+                Ok(RewritePart::Group(*number))
+            }
+            TextPart::Number(number) => Err(missing(number.to_string())),
+            TextPart::Name(name) => match self.groups.as_ref().and_then(|groups| groups.names.get(name)) {
                 Some(number) => Ok(RewritePart::Group(*number)),
                 None => Err(missing(name.to_string())),
             },
         }
     }
-}
-
-/// Compiles an expression, or says in a line why it cannot be.
-pub(crate) fn compile(pattern: &str) -> Result<regex::Regex, String> {
-    regex::RegexBuilder::new(pattern).size_limit(EXPRESSION_LIMIT).build().map_err(|error| match &error {
-        regex::Error::CompiledTooBig(_) => "it is too large".to_owned(),
-        _ => {
-            let text = error.to_string();
-            let last = text.lines().last().unwrap_or_default();
-            last.trim().trim_start_matches("error: ").to_owned()
-        }
-    })
 }
 
 #[cfg(test)]
@@ -190,7 +185,7 @@ mod tests {
     use super::*;
 
     fn resolve(target: &str, path: &str) -> Result<Rewrite, RewriteError> {
-        Target::read(target).unwrap().resolve(path, None)
+        Target::read(target).unwrap().resolve(path, None, &Expressions::default())
     }
 
     #[test]

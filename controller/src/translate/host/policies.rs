@@ -1,0 +1,155 @@
+//! What holds for the rules of an Ingress on a host: its settings, with what they refer to.
+
+use std::sync::Arc;
+
+use sluice_config::{
+    Authorisation, Balance, Code, Deny, EndpointSetKey, HostPattern, ObjectRef, Policies, PoolKey,
+    ServiceRef, UpstreamProtocol,
+};
+
+use super::{Builder, MISNAMED, object_ref, paths};
+use crate::problem::{because, error, warning};
+use crate::translate::annotations::{self, REJECTED, UNABLE};
+use crate::translate::backend;
+use crate::translate::facts::Facts;
+
+impl Builder<'_, '_> {
+    /// The policies of a path that is not closed so far. One that cannot be read, or not be rewritten, is.
+    pub(super) fn open_path(
+        &mut self,
+        object: &ObjectRef,
+        field: &str,
+        facts: &Facts,
+        path: &str,
+        asks: bool,
+    ) -> Arc<Policies> {
+        let field = format!("{field}.path");
+        if let Some(reason) = asks.then(|| paths::unreadable(path, self.view.expressions())).flatten() {
+            let reason = format!("{path:?} is a regular expression that cannot be read ({reason})");
+            let message = format!("{reason}; what it can mean answers {UNABLE} until it is corrected");
+            let remedy = "write an expression without look-around and back-references, or several paths";
+            self.problems.push(error(Code::ExpressionInvalid, object, field.clone(), message, remedy));
+            return facts.policies_of_closed(&field, &reason, UNABLE);
+        }
+        match facts.rewrite(path, self.view.expressions()) {
+            Ok(None) => facts.policies(path),
+            Ok(rewrite) => Arc::new(Policies { rewrite, ..(*facts.policies(path)).clone() }),
+            Err(fault) => {
+                let message = format!("{fault}; it answers {UNABLE} until one of the two is corrected");
+                let remedy =
+                    "put the group into the path, such as /app(/|$)(.*) for $2, or take it out of the target";
+                self.problems.push(error(Code::RewriteInvalid, object, field.clone(), message, remedy));
+                facts.policies_of_closed(&field, &fault.to_string(), UNABLE)
+            }
+        }
+    }
+
+    /// The policies of a rule of an Ingress. Where a Secret or ConfigMap that they need cannot be used, the rule is
+    /// closed until it can.
+    pub(super) fn guarded(
+        &mut self,
+        pattern: &HostPattern,
+        facts: &Facts,
+        policies: Arc<Policies>,
+    ) -> Arc<Policies> {
+        if policies.deny.is_some() {
+            return policies;
+        }
+        let object = object_ref(facts);
+        let mut deny = None;
+        for (key, field) in facts.needs() {
+            let Some(fault) = self.view.resource(key).fault(key, self.view.options) else {
+                self.uses.resource(key);
+                continue;
+            };
+            let reason = because(&object, field, &fault.reason);
+            deny.get_or_insert(Deny { status: 503, reason });
+            let message = format!("{}; the routes of this Ingress answer 503", fault.reason);
+            let problem = error(fault.code, &object, &**field, message, fault.remedy);
+            if !self.problems.contains(&problem) {
+                self.problems.push(problem);
+            }
+        }
+        if facts.external_auth.is_none() && facts.error_backend.is_none() {
+            return match deny {
+                Some(deny) => Arc::new(Policies { deny: Some(deny), ..(*policies).clone() }),
+                None => policies,
+            };
+        }
+        let mut policies = Policies { deny, ..(*policies).clone() };
+        if let Some(auth) = &facts.external_auth {
+            let host = match pattern {
+                HostPattern::Exact(name) => Some(name.as_str()),
+                _ => None,
+            };
+            match auth.policy(self.view, &mut self.uses, host) {
+                Some(auth) => policies.authorisation = Authorisation::Own(Arc::new(auth)),
+                None => policies.deny = policies.deny.or(Some(self.without_host(facts, pattern))),
+            }
+        }
+        policies.error_pages.backend = self.error_backend(facts);
+        Arc::new(policies)
+    }
+
+    /// A service that is asked where the request was meant to go has no address on a host that stands for many.
+    fn without_host(&mut self, facts: &Facts, pattern: &HostPattern) -> Deny {
+        let object = object_ref(facts);
+        let field = annotations::field(&self.view.options.annotations_prefix, "auth-url");
+        let reason = format!("has $host as its host, which is not one name on host {pattern}");
+        self.add(error(
+            Code::AnnotationInvalid,
+            &object,
+            field.clone(),
+            format!("{reason}; the routes of this Ingress on that host answer 503"),
+            "name the host of the authorisation service",
+        ));
+        Deny { status: 503, reason: because(&object, &field, &reason) }
+    }
+
+    /// The pool of `default-backend`. Without it the program's default backend stands in, as in ingress-nginx.
+    fn error_backend(&mut self, facts: &Facts) -> Option<(PoolKey, ServiceRef)> {
+        let name = facts.in_namespace(facts.error_backend.as_deref()?);
+        let service = self.view.service(&name);
+        let port = service.filter(|service| service.external_name.is_none()).and_then(|s| s.ports.first());
+        let (Some(service), Some(port)) = (service, port) else {
+            let (code, what) = match service {
+                None => (Code::ServiceNotFound, "does not exist"),
+                Some(_) => (Code::ServicePortNotFound, "has no TCP port, or is of type ExternalName"),
+            };
+            let field = annotations::field(&self.view.options.annotations_prefix, "default-backend");
+            self.add(warning(
+                code,
+                &object_ref(facts),
+                field,
+                format!("Service {name} {what}; the program's default backend is used in its place"),
+                "create the Service with a TCP port, or name another one of the same namespace",
+            ));
+            return None;
+        };
+        let key = EndpointSetKey {
+            namespace: service.name.namespace.clone(),
+            service: service.name.name.clone(),
+            port: port.name.clone(),
+        };
+        let shown = ServiceRef {
+            namespace: key.namespace.clone(),
+            name: key.service.clone(),
+            port: port.number.to_string().into(),
+        };
+        let pool = backend::pool(key, UpstreamProtocol::Http, Balance::RoundRobin);
+        Some((self.uses.pool(pool), shown))
+    }
+}
+
+/// The policies for what no path of a host takes.
+pub(super) fn of_rest(facts: &Facts, pattern: &HostPattern) -> Arc<Policies> {
+    match facts.rules_of(pattern) {
+        // The host is none that an Ingress may have: it is closed whole.
+        [first, others @ ..]
+            if facts.is_misnamed(*first) && others.iter().all(|rule| facts.is_misnamed(*rule)) =>
+        {
+            facts.policies_of_closed(&format!("spec.rules[{first}].host"), MISNAMED, REJECTED)
+        }
+        _ => facts.policies("/"),
+    }
+}
