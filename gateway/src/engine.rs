@@ -81,14 +81,15 @@ struct Counts {
     upstream_received: u64,
 }
 
-/// Serves one request from its head to its log line, and gives its client side back.
+/// Serves one request from its head to its log line, and gives its client side back. That is in a box, like the
+/// exchange, because both change hands several times.
 pub(crate) async fn serve<D: Downstream + Send + Sync + 'static>(
     worker: &Worker,
     info: &Arc<ConnectionInfo>,
     mut head: Head,
-    mut downstream: D,
+    mut downstream: Box<D>,
     alarm: &mut Alarm,
-) -> (D, Ended) {
+) -> (Box<D>, Ended) {
     let (mut exchange, verdict) = Exchange::begin(&worker.state, info, &request::view(&head));
     let mut memory = Share::default();
     let verdict = match holds(&mut memory, &head) {
@@ -96,7 +97,7 @@ pub(crate) async fn serve<D: Downstream + Send + Sync + 'static>(
         false => Verdict::Answer(exchange.without_memory()),
     };
     let mut counts = Counts::default();
-    let forwarded = match decide(worker, verdict, &mut exchange, &head, &mut downstream).await {
+    let forwarded = match decide(worker, verdict, &mut exchange, &head, &mut *downstream).await {
         Decision::Answer(answer) => Forwarded::Answer(answer),
         Decision::Left => Forwarded::Left,
         Decision::Forward => {
@@ -114,7 +115,7 @@ pub(crate) async fn serve<D: Downstream + Send + Sync + 'static>(
                     forwarded
                 }
                 Ok(plan) => {
-                    let staged = Staged::new(downstream, plan, head.framing, &worker.state.disk);
+                    let staged = Box::new(Staged::new(downstream, plan, head.framing, &worker.state.disk));
                     // In a box: most requests have no stage.
                     let staged = forward_staged(worker, staged, alarm, exchange, &mut head, &mut counts);
                     let forwarded;
@@ -144,7 +145,7 @@ pub(crate) async fn serve<D: Downstream + Send + Sync + 'static>(
             if grpc::asks(&head) {
                 grpc::convert(&mut answer);
             } else {
-                let Some(page) = page(worker, answer, &exchange, &head, &mut downstream).await else {
+                let Some(page) = page(worker, answer, &exchange, &head, &mut *downstream).await else {
                     exchange.end(outcome.left(downstream.sent()));
                     return (downstream, Ended::Broken { asked: true });
                 };
@@ -152,7 +153,7 @@ pub(crate) async fn serve<D: Downstream + Send + Sync + 'static>(
                 answer = page;
             }
             let bare = head.method == Method::HEAD || answer.status == StatusCode::NO_CONTENT;
-            match answer::send(&answer, bare, &mut downstream, alarm).await {
+            match answer::send(&answer, bare, &mut *downstream, alarm).await {
                 Ok(()) => {
                     outcome.status = Some(status);
                     Ended::Whole
@@ -175,14 +176,14 @@ pub(crate) async fn serve<D: Downstream + Send + Sync + 'static>(
 /// Has an engine carry a request, and gives back what that was given.
 async fn forward<D: Downstream + Send + Sync + 'static>(
     worker: &Worker,
-    mut downstream: D,
+    mut downstream: Box<D>,
     alarm: &mut Alarm,
-    mut exchange: Exchange,
+    mut exchange: Box<Exchange>,
     head: &mut Head,
     counts: &mut Counts,
-) -> (D, Exchange, Forwarded) {
+) -> (Box<D>, Box<Exchange>, Forwarded) {
     if worker.driver.is_direct(exchange.protocol()) {
-        let forwarded = direct::forward(worker, &mut downstream, alarm, &mut exchange, head, counts).await;
+        let forwarded = direct::forward(worker, &mut *downstream, alarm, &mut exchange, head, counts).await;
         return (downstream, exchange, forwarded);
     }
     // In a box, which the common case does not need.
@@ -193,12 +194,12 @@ async fn forward<D: Downstream + Send + Sync + 'static>(
 /// want it.
 async fn forward_staged<D: Downstream + Send + Sync + 'static>(
     worker: &Worker,
-    mut staged: Staged<D>,
+    mut staged: Box<Staged<D>>,
     alarm: &mut Alarm,
-    mut exchange: Exchange,
+    mut exchange: Box<Exchange>,
     head: &mut Head,
     counts: &mut Counts,
-) -> (D, Exchange, Forwarded) {
+) -> (Box<D>, Box<Exchange>, Forwarded) {
     let patience = worker.state.tuning.load().client_body_timeout;
     let collected = staged.collect(head, alarm, patience).await;
     let forwarded;

@@ -27,7 +27,7 @@ use crate::pipeline::{Answer, FailureKind};
 /// A client side with stages.
 #[derive(Debug)]
 pub(crate) struct Staged<D> {
-    inner: D,
+    inner: Box<D>,
     /// Bytes that the request body may still have.
     left: Option<u64>,
     buffer: Option<RequestBuffer>,
@@ -36,7 +36,7 @@ pub(crate) struct Staged<D> {
 
 impl<D: Downstream> Staged<D> {
     /// `framing` is that of the request body.
-    pub(crate) fn new(inner: D, plan: Plan, framing: Framing, disk: &Arc<Disk>) -> Self {
+    pub(crate) fn new(inner: Box<D>, plan: Plan, framing: Framing, disk: &Arc<Disk>) -> Self {
         let Plan { limit, buffer, compression } = plan;
         Self {
             inner,
@@ -59,7 +59,7 @@ impl<D: Downstream> Staged<D> {
     ) -> Result<(), FailureKind> {
         let Some(buffer) = &mut self.buffer else { return Ok(()) };
         let mut limits = Limits::default();
-        poll_fn(|cx| match buffer.poll_collect(cx, &mut self.inner, &mut limits, patience) {
+        poll_fn(|cx| match buffer.poll_collect(cx, &mut *self.inner, &mut limits, patience) {
             Poll::Pending => limits.poll(cx, alarm).map(Err),
             ready => ready,
         })
@@ -76,7 +76,7 @@ impl<D: Downstream> Staged<D> {
     }
 
     /// The client side without them.
-    pub(crate) fn into_inner(self) -> D {
+    pub(crate) fn into_inner(self) -> Box<D> {
         self.inner
     }
 
@@ -152,7 +152,7 @@ impl<D: Downstream> Downstream for Staged<D> {
         bytes: &[u8],
     ) -> Result<Passed, FailureKind> {
         match &mut self.compressor {
-            Some(compressor) => compressor.respond(cx, &mut self.inner, response, bytes),
+            Some(compressor) => compressor.respond(cx, &mut *self.inner, response, bytes),
             None => self.inner.respond(cx, response, bytes),
         }
     }
@@ -165,7 +165,7 @@ impl<D: Downstream> Downstream for Staged<D> {
     ) -> Result<Passed, FailureKind> {
         match &mut self.compressor {
             Some(compressor) if compressor.is_running() => {
-                compressor.pass(cx, &mut self.inner, response, bytes)
+                compressor.pass(cx, &mut *self.inner, response, bytes)
             }
             _ => self.inner.pass(cx, response, bytes),
         }
@@ -173,7 +173,7 @@ impl<D: Downstream> Downstream for Staged<D> {
 
     fn pause(&mut self, cx: &mut Context<'_>, response: &mut Response) -> Result<bool, FailureKind> {
         match &mut self.compressor {
-            Some(compressor) => compressor.pause(cx, &mut self.inner, response),
+            Some(compressor) => compressor.pause(cx, &mut *self.inner, response),
             None => self.inner.pause(cx, response),
         }
     }
@@ -186,7 +186,7 @@ impl<D: Downstream> Downstream for Staged<D> {
     ) -> Result<(), FailureKind> {
         match &mut self.compressor {
             Some(compressor) if compressor.is_running() => {
-                compressor.end(cx, &mut self.inner, response, trailers)
+                compressor.end(cx, &mut *self.inner, response, trailers)
             }
             _ => self.inner.end(cx, response, trailers),
         }

@@ -199,7 +199,8 @@ impl Http1 {
             self.served >= tuning.keep_alive_requests || tuning.keep_alive.is_zero()
         };
         wire.ahead.advance(head.length);
-        let client = Client::new(wire, self.worker.clone(), &head, !last && request::keeps_alive(&head));
+        let keep = !last && request::keeps_alive(&head);
+        let client = Box::new(Client::new(wire, self.worker.clone(), &head, keep));
         match engine::serve(&self.worker, &self.info, head, client, &mut self.alarm).await {
             (client, Ended::Whole) => {
                 let (framing, keep) = (client.framing, client.keep);

@@ -293,7 +293,7 @@ impl Http2 {
                 // In a box, because the runtime moves a task about several times before and after it runs.
                 tokio::spawn(Box::pin(async move {
                     let client = Client::of(&head, body, reply, open);
-                    serve_stream(&worker, &info, head, client).await;
+                    serve_stream(&worker, &info, head, Box::new(client)).await;
                     drop(running);
                 }));
             }
@@ -333,7 +333,7 @@ impl Http2 {
 }
 
 /// Serves one stream.
-async fn serve_stream(worker: &Worker, info: &Arc<ConnectionInfo>, head: Head, client: Client) {
+async fn serve_stream(worker: &Worker, info: &Arc<ConnectionInfo>, head: Head, client: Box<Client>) {
     let (mut client, ended) = engine::serve(worker, info, head, client, &mut Alarm::default()).await;
     match ended {
         Ended::Whole => {

@@ -32,7 +32,7 @@ use crate::upstream::connection::Connection;
 /// whoever brings it about.
 #[derive(Debug)]
 pub(crate) struct Tunnel {
-    exchange: Exchange,
+    exchange: Box<Exchange>,
     endpoint: Transport,
     _place: Place,
     up: Flow,
@@ -75,7 +75,7 @@ enum Flowing {
 /// What a request leaves behind when its endpoint switches protocols.
 #[derive(Debug)]
 pub(crate) struct Switched {
-    pub(super) exchange: Exchange,
+    pub(super) exchange: Box<Exchange>,
     pub(super) endpoint: Endpoint,
 }
 

@@ -39,11 +39,11 @@ impl Exchange {
         state: &Arc<State>,
         connection: &Arc<ConnectionInfo>,
         head: &RequestHead<'_, F>,
-    ) -> (Self, Verdict) {
+    ) -> (Box<Self>, Verdict) {
         state.telemetry.request_began();
         let globals = state.globals.load();
         let client = forwarded::client_address(connection, head.headers, &globals.tuning);
-        let mut exchange = Self {
+        let mut exchange = Box::new(Self {
             state: state.clone(),
             connection: connection.clone(),
             began: Instant::now(),
@@ -66,7 +66,7 @@ impl Exchange {
             set_cookie: None,
             attempts: Attempts::default(),
             ended: false,
-        };
+        });
         let verdict = exchange.decide(head, &globals);
         (exchange, verdict)
     }

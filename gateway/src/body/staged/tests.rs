@@ -27,7 +27,7 @@ fn compressing(accepted: &'static str) -> Plan {
 }
 
 fn staged(client: Fake, plan: Plan, framing: Framing) -> Staged<Fake> {
-    Staged::new(client, plan, framing, &Arc::default())
+    Staged::new(Box::new(client), plan, framing, &Arc::default())
 }
 
 /// The response, and how much of `text` is its head.

@@ -16,7 +16,7 @@ use crate::pipeline::{Answer, Exchange, FailureKind};
 /// A request on its way through Pingora.
 #[derive(Debug)]
 pub(super) struct Carried {
-    pub(super) exchange: Exchange,
+    pub(super) exchange: Box<Exchange>,
     pub(super) counts: Counts,
     /// What the client is to be told in place of a response.
     pub(super) answer: Option<Answer>,
@@ -42,7 +42,7 @@ pub(super) struct Carried {
 pub(super) struct Handle(Arc<Mutex<Carried>>);
 
 impl Carried {
-    pub(super) fn new(exchange: Exchange) -> Self {
+    pub(super) fn new(exchange: Box<Exchange>) -> Self {
         Self {
             exchange,
             counts: Counts::default(),

@@ -24,11 +24,11 @@ use crate::worker::Worker;
 /// Carries a request to endpoints. Gives back what it was given, with what came of it.
 pub(in crate::engine) async fn forward<D: Downstream + Send + Sync + 'static>(
     worker: &Worker,
-    downstream: D,
-    exchange: Exchange,
+    downstream: Box<D>,
+    exchange: Box<Exchange>,
     head: &Head,
     counts: &mut Counts,
-) -> (D, Exchange, Forwarded) {
+) -> (Box<D>, Box<Exchange>, Forwarded) {
     let handle = Handle::new(Carried::new(exchange));
     let side = Arc::new(Mutex::new(downstream));
     {
@@ -46,7 +46,7 @@ pub(in crate::engine) async fn forward<D: Downstream + Send + Sync + 'static>(
             let listening = mem::take(&mut carried.listening);
             let stalled = !listening && !downstream.is_spent();
             downstream.set_stalled(stalled);
-            if listening || watch.poll(cx, &mut *downstream).is_pending() {
+            if listening || watch.poll(cx, &mut **downstream).is_pending() {
                 return Poll::Pending;
             }
             carried.exchange.failed(failure::before_connecting(FailureKind::Client));

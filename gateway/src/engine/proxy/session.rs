@@ -46,7 +46,7 @@ const REPLAY: usize = 64 * 1024;
 
 /// The session of one request.
 pub(super) struct Session<D> {
-    downstream: Arc<Mutex<D>>,
+    downstream: Arc<Mutex<Box<D>>>,
     handle: Handle,
     head: RequestHeader,
     digest: Digest,
@@ -75,7 +75,7 @@ pub(super) struct Session<D> {
 }
 
 impl<D: Downstream> Session<D> {
-    pub(super) fn new(downstream: Arc<Mutex<D>>, handle: Handle, head: &Head, worker: &Worker) -> Self {
+    pub(super) fn new(downstream: Arc<Mutex<Box<D>>>, handle: Handle, head: &Head, worker: &Worker) -> Self {
         let digest = Digest { proxy_digest: Some(handle.digest()), ..Digest::default() };
         Self {
             downstream,

@@ -137,7 +137,7 @@ impl Plane {
         plane
     }
 
-    pub(crate) fn begin(&self, request: &Request) -> (Exchange, Verdict) {
+    pub(crate) fn begin(&self, request: &Request) -> (Box<Exchange>, Verdict) {
         Exchange::begin(&self.state, &connection(request.https), &request.head())
     }
 
@@ -150,7 +150,7 @@ impl Plane {
     }
 
     /// An exchange that is to be forwarded.
-    pub(crate) fn forward(&self, request: &Request) -> Exchange {
+    pub(crate) fn forward(&self, request: &Request) -> Box<Exchange> {
         match self.begin(request) {
             (exchange, Verdict::Forward) => exchange,
             (_, verdict) => panic!("{verdict:?}"),
