@@ -13,12 +13,13 @@ use std::time::Instant;
 use serde::Serialize;
 use sluice_config::{
     Action, Change, Delta, Deny, Host, Match, ObjectRef, Origin, PathMatch, Policies, PoolKey, Refusal,
-    Report, Rule, Subject,
+    Report, Rule, Subject, Tuning,
 };
 
 use crate::bounds::bounded;
 use crate::policy::ExternalAuth;
 use crate::route::{Compiler, Target};
+use crate::snapshot::Published;
 use crate::state::{Configuration, GlobalAuth, Globals, State};
 
 /// Where certificates go. Kept apart because who ends TLS is another's business.
@@ -38,8 +39,10 @@ pub fn apply(state: &State, delta: &Delta, certificates: &dyn Certificates) -> R
     refused.extend(state.resources.apply(delta));
     state.registry.apply(delta);
     let mut configuration = Configuration::clone(&state.configuration.load());
-    apply_tuning(state, delta, &mut configuration);
-    apply_hosts(state, delta, &mut configuration, &mut refused);
+    let mut published = Published::clone(&state.published.load());
+    apply_tuning(state, delta, &mut published, &mut configuration);
+    apply_hosts(state, delta, &mut published, &mut configuration, &mut refused);
+    state.put_in_force(published);
     apply_certificates(delta, &mut configuration, &refused);
     configuration.generation = delta.generation;
     let hash = configuration.hash();
@@ -47,7 +50,9 @@ pub fn apply(state: &State, delta: &Delta, certificates: &dyn Certificates) -> R
     state.registry.remove(delta);
     state.resources.remove(delta);
     if changes_named_pools(state, delta, |change| matches!(change, Change::Remove(_))) {
-        refresh_globals(state);
+        let mut published = Published::clone(&state.published.load());
+        published.globals = globals(state, published.globals.tuning.clone());
+        state.put_in_force(published);
     }
     certificates.remove(delta);
     state.registry_changed();
@@ -59,15 +64,15 @@ pub fn apply(state: &State, delta: &Delta, certificates: &dyn Certificates) -> R
     Report::Applied { generation: delta.generation, took, refused }
 }
 
-fn apply_tuning(state: &State, delta: &Delta, configuration: &mut Configuration) {
+fn apply_tuning(state: &State, delta: &Delta, published: &mut Published, configuration: &mut Configuration) {
     if let Some(tuning) = &delta.tuning {
         configuration.tuning_hash = digest(&"tuning", &**tuning);
-        state.tuning.store(bounded(tuning));
         state.set_room(tuning);
     }
     let put = |change: &Change<PoolKey, _>| matches!(change, Change::Put(..));
-    if delta.tuning.is_some() || changes_named_pools(state, delta, put) {
-        refresh_globals(state);
+    let tuning = delta.tuning.as_ref().map(bounded);
+    if tuning.is_some() || changes_named_pools(state, delta, put) {
+        published.globals = globals(state, tuning.unwrap_or_else(|| published.globals.tuning.clone()));
     }
 }
 
@@ -77,7 +82,7 @@ fn changes_named_pools(
     delta: &Delta,
     wanted: impl Fn(&Change<PoolKey, Arc<sluice_config::Pool>>) -> bool,
 ) -> bool {
-    let tuning = state.tuning.load();
+    let tuning = state.tuning();
     let named = [
         tuning.default_backend.as_ref().map(|(key, _)| key),
         tuning.global_auth.as_ref().map(|auth| &auth.pool),
@@ -86,10 +91,10 @@ fn changes_named_pools(
     delta.pools.iter().any(|change| is_named(change.key()) && wanted(change))
 }
 
-fn refresh_globals(state: &State) {
-    let tuning = state.tuning.load_full();
+/// Global settings with what is made of them.
+fn globals(state: &State, tuning: Arc<Tuning>) -> Arc<Globals> {
     let pool = tuning.default_backend.as_ref().and_then(|(key, _)| state.registry.pool(key));
-    let target = pool.map(|pool| Arc::new(Target::stand_in(pool, None)));
+    let target = pool.map(|pool| Target::stand_in(pool, None));
     let auth = match &tuning.global_auth {
         None => GlobalAuth::None,
         Some(auth) => match ExternalAuth::compile(auth, &state.registry, &state.resources) {
@@ -100,10 +105,16 @@ fn refresh_globals(state: &State) {
             }
         },
     };
-    state.globals.store(Arc::new(Globals::new(tuning, target, auth)));
+    Arc::new(Globals::new(tuning, target, auth))
 }
 
-fn apply_hosts(state: &State, delta: &Delta, configuration: &mut Configuration, refused: &mut Vec<Refusal>) {
+fn apply_hosts(
+    state: &State,
+    delta: &Delta,
+    published: &mut Published,
+    configuration: &mut Configuration,
+    refused: &mut Vec<Refusal>,
+) {
     if delta.hosts.is_empty() && delta.groups.is_empty() {
         return;
     }
@@ -112,7 +123,7 @@ fn apply_hosts(state: &State, delta: &Delta, configuration: &mut Configuration, 
         resources: &state.resources,
         meters: state.telemetry.requests(),
     };
-    let mut table = (**state.routes.load()).clone();
+    let table = &mut published.routes;
     let replace = |key, host: Option<&Arc<Host>>, configuration: &mut Configuration| {
         let old = match host {
             Some(host) => configuration.hosts.insert(Clone::clone(key), host.clone()),
@@ -168,7 +179,6 @@ fn apply_hosts(state: &State, delta: &Delta, configuration: &mut Configuration, 
             configuration.groups.remove(id);
         }
     }
-    state.routes.store(Arc::new(table));
 }
 
 /// A host in place of one that cannot be used: every path of it answers 503. It keeps its TLS.

@@ -102,7 +102,7 @@ impl DataPlane {
         tokio::time::sleep(grace).await;
         self.listeners.close();
         self.drain.close();
-        let patience = self.state.tuning.load().worker_shutdown_timeout;
+        let patience = self.state.tuning().worker_shutdown_timeout;
         let whole = self.drain.ended(patience).await;
         // What still runs is dropped, and so gets its line in the access log.
         if let Some(workers) = self.workers.lock().unwrap_or_else(PoisonError::into_inner).take() {

@@ -35,6 +35,7 @@ use crate::io::budget::{self, Share};
 use crate::message::head::Head;
 use crate::message::request;
 use crate::pipeline::{Answer, Exchange, Failure, Next, Outcome, RequestBody, Verdict};
+use crate::snapshot::Snapshot;
 use crate::worker::Worker;
 use call::Ground;
 use downstream::Downstream;
@@ -85,12 +86,13 @@ struct Counts {
 /// exchange, because both change hands several times.
 pub(crate) async fn serve<D: Downstream + Send + Sync + 'static>(
     worker: &Worker,
+    snapshot: Snapshot,
     info: &Arc<ConnectionInfo>,
     mut head: Head,
     mut downstream: Box<D>,
     alarm: &mut Alarm,
 ) -> (Box<D>, Ended) {
-    let (mut exchange, verdict) = Exchange::begin(&worker.state, info, &request::view(&head));
+    let (mut exchange, verdict) = Exchange::begin(snapshot, info, &request::view(&head));
     let mut memory = Share::default();
     let verdict = match holds(&mut memory, &head) {
         true => verdict,
@@ -200,7 +202,7 @@ async fn forward_staged<D: Downstream + Send + Sync + 'static>(
     head: &mut Head,
     counts: &mut Counts,
 ) -> (Box<D>, Box<Exchange>, Forwarded) {
-    let patience = worker.state.tuning.load().client_body_timeout;
+    let patience = exchange.tuning().client_body_timeout;
     let collected = staged.collect(head, alarm, patience).await;
     let forwarded;
     match collected {
@@ -267,7 +269,8 @@ pub(crate) async fn refuse(
     downstream: &mut impl Downstream,
 ) {
     let Refusal { request_line, length, status } = refusal;
-    let (mut exchange, answer) = Exchange::refuse(&worker.state, info, request_line, length, status);
+    let (mut exchange, answer) =
+        Exchange::refuse(Snapshot::take(&worker.state), info, request_line, length, status);
     let sent = answer::send(&answer, false, downstream, &mut Alarm::default()).await;
     let (bytes_sent, body_sent) = downstream.sent();
     exchange.end(Outcome {

@@ -27,6 +27,7 @@ pub mod registry;
 pub mod resources;
 pub mod route;
 pub mod router;
+pub mod snapshot;
 pub mod state;
 pub mod telemetry;
 pub mod tls;

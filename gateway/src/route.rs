@@ -57,7 +57,7 @@ pub enum RouteAction {
 /// Backends with their shares.
 #[derive(Debug)]
 pub struct Backends {
-    targets: Box<[(u32, Arc<Target>)]>,
+    targets: Box<[(u32, Target)]>,
     total: u64,
     canary: Option<Box<CanaryBackend>>,
 }
@@ -66,7 +66,7 @@ pub struct Backends {
 #[derive(Debug)]
 pub struct CanaryBackend {
     choice: Canary,
-    target: Arc<Target>,
+    target: Target,
 }
 
 /// One backend.
@@ -174,7 +174,7 @@ impl Compiler<'_> {
             Action::Forward(backends) => {
                 let mut targets = Vec::with_capacity(backends.len());
                 for backend in backends {
-                    targets.push((backend.weight, Arc::new(self.target(backend, rule, host)?)));
+                    targets.push((backend.weight, self.target(backend, rule, host)?));
                 }
                 let canary = match &policies.canary {
                     Some(canary) => Some(Box::new(self.canary(canary, rule, host, targets.first())?)),
@@ -239,7 +239,7 @@ impl Compiler<'_> {
         canary: &sluice_config::Canary,
         rule: &Rule,
         host: &Arc<str>,
-        main: Option<&(u32, Arc<Target>)>,
+        main: Option<&(u32, Target)>,
     ) -> Result<CanaryBackend, RouteError> {
         let failed = |error| RouteError::Policy { origin: rule.origin.clone(), error };
         let missing = || RouteError::Pool { origin: rule.origin.clone(), pool: canary.pool.to_string() };
@@ -261,7 +261,7 @@ impl Compiler<'_> {
             meters: self.meters.map(|meters| meters.target(labels())),
             is_sticky: sticky,
         };
-        Ok(CanaryBackend { choice: Canary::compile(canary).map_err(failed)?, target: Arc::new(target) })
+        Ok(CanaryBackend { choice: Canary::compile(canary).map_err(failed)?, target })
     }
 
     fn known_meters(&self, rule: &Rule, host: &Arc<str>) -> Option<Arc<TargetMeters>> {
@@ -323,14 +323,20 @@ fn status(code: u16) -> Result<StatusCode, PolicyError> {
 }
 
 impl Backends {
-    fn new(targets: Vec<(u32, Arc<Target>)>) -> Self {
+    fn new(targets: Vec<(u32, Target)>) -> Self {
         let total = targets.iter().map(|(weight, _)| u64::from(*weight)).sum();
         Self { targets: targets.into(), total, canary: None }
     }
 
-    /// Draws a backend, each with the chance of its weight over the sum. `None` when there is none, or no
-    /// weight.
-    pub fn draw(&self) -> Option<&Arc<Target>> {
+    /// The backend of a request: that of its session, which names it by `digits`, or a drawn one; or the canary in its
+    /// place. `None` when there is none, or no weight.
+    pub fn draw(&self, headers: &impl Fields, digits: Option<&[u8]>) -> Option<&Target> {
+        let main = digits.and_then(|digits| self.of_session(digits)).or_else(|| self.draw_by_weight());
+        self.canary(headers, digits, main).or(main)
+    }
+
+    /// Draws a backend, each with the chance of its weight over the sum.
+    fn draw_by_weight(&self) -> Option<&Target> {
         if let [(weight, only)] = &*self.targets {
             return (*weight > 0).then_some(only);
         }
@@ -351,16 +357,11 @@ impl Backends {
     /// The canary, if it takes a request that `main` would get otherwise: the backend of its session, which names its
     /// backend by `digits`, or a drawn one. Sessions that stick are asked first. A canary without endpoints takes
     /// nothing, nor does one whose rule has none itself.
-    pub fn canary(
-        &self,
-        headers: &impl Fields,
-        digits: Option<&[u8]>,
-        main: Option<&Arc<Target>>,
-    ) -> Option<&Arc<Target>> {
+    fn canary(&self, headers: &impl Fields, digits: Option<&[u8]>, main: Option<&Target>) -> Option<&Target> {
         let CanaryBackend { choice, target } = self.canary.as_deref()?;
         let has_endpoints =
             |target: &Target| matches!(&target.to, Destination::Pool(pool) if !pool.is_empty());
-        if !has_endpoints(target) || !main.is_some_and(|main| has_endpoints(main)) {
+        if !has_endpoints(target) || !main.is_some_and(has_endpoints) {
             return None;
         }
         let digits = digits.filter(|_| target.is_sticky);
@@ -373,17 +374,25 @@ impl Backends {
     }
 
     /// The backend that stands first.
-    pub fn first(&self) -> Option<&Arc<Target>> {
+    pub fn first(&self) -> Option<&Target> {
         self.targets.first().map(|(_, target)| target)
     }
 
     /// The backend that a session began with, even if it takes no new ones.
-    pub fn of_session(&self, digits: &[u8]) -> Option<&Arc<Target>> {
+    fn of_session(&self, digits: &[u8]) -> Option<&Target> {
         self.targets.iter().map(|(_, target)| target).find(|target| target.digits == digits)
     }
 }
 
 impl Target {
+    /// Where its endpoints are.
+    pub fn pool(&self) -> Option<&Arc<Pool>> {
+        match &self.to {
+            Destination::Pool(pool) => Some(pool),
+            Destination::Default | Destination::Invalid(_) => None,
+        }
+    }
+
     /// A backend that stands in: the program's default backend (without a Service), or that of a rule.
     pub fn stand_in(pool: Arc<Pool>, service: Option<&ServiceRef>) -> Self {
         let name = service.map(ToString::to_string);
@@ -425,7 +434,7 @@ mod tests {
             sessions: None,
             is_sticky: true,
         };
-        let targets = weights.iter().enumerate().map(|(index, weight)| (*weight, Arc::new(target(index))));
+        let targets = weights.iter().enumerate().map(|(index, weight)| (*weight, target(index)));
         Backends::new(targets.collect())
     }
 
@@ -434,7 +443,7 @@ mod tests {
         let backends = backends(&[1, 0, 3]);
         let mut counts = [0_u32; 3];
         for _ in 0..40_000 {
-            let drawn = backends.draw().unwrap();
+            let drawn = backends.draw_by_weight().unwrap();
             counts[drawn.name.parse::<usize>().unwrap()] += 1;
         }
         assert_eq!(counts[1], 0);
@@ -445,7 +454,7 @@ mod tests {
     #[test]
     fn without_weight_there_is_nothing_to_draw() {
         for weights in [&[][..], &[0], &[0, 0]] {
-            assert!(backends(weights).draw().is_none(), "{weights:?}");
+            assert!(backends(weights).draw_by_weight().is_none(), "{weights:?}");
         }
     }
 

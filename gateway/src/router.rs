@@ -11,6 +11,7 @@
 mod authority;
 mod error;
 mod host;
+mod map;
 mod names;
 mod path;
 mod predicate;

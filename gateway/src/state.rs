@@ -11,6 +11,7 @@ use imbl::{OrdMap, OrdSet};
 use sluice_config::{
     Certificate, CertificateId, Generation, GroupId, Host, HostKey, ListenerGroup, Problem, Tuning,
 };
+use tokio::sync::watch;
 
 use crate::body::compression::CompressionRules;
 use crate::body::disk::Disk;
@@ -20,18 +21,16 @@ use crate::policy::basic_auth::Verified;
 use crate::policy::{ExternalAuth, hsts};
 use crate::registry::{OwnEndpoint, OwnListener, Registry, Reporter};
 use crate::resources::Resources;
-use crate::route::{Route, Target};
-use crate::router::RouteTable;
+use crate::route::Target;
+use crate::snapshot::Published;
 use crate::telemetry::Telemetry;
 
 /// The data plane's shared state.
 pub struct State {
-    /// Compiled hosts.
-    pub routes: ArcSwap<RouteTable<Route>>,
-    /// Global settings.
-    pub tuning: ArcSwap<Tuning>,
-    /// Global settings with what is made of them, for the request path.
-    pub(crate) globals: ArcSwap<Globals>,
+    /// Hosts and global settings. Requests see it through a [`Snapshot`](crate::snapshot::Snapshot).
+    pub(crate) published: ArcSwap<Published>,
+    /// That it has changed.
+    pub(crate) publications: watch::Sender<()>,
     /// Pools and endpoints.
     pub registry: Registry,
     /// What rules name by key: users, header sets, certificate authorities.
@@ -78,7 +77,7 @@ pub(crate) struct Globals {
     pub(crate) tuning: Arc<Tuning>,
     pub(crate) hsts: Option<HeaderValue>,
     pub(crate) compression: Option<Arc<CompressionRules>>,
-    pub(crate) default_backend: Option<Arc<Target>>,
+    pub(crate) default_backend: Option<Target>,
     pub(crate) auth: GlobalAuth,
 }
 
@@ -125,9 +124,15 @@ impl GlobalAuth {
 }
 
 impl Globals {
-    pub(crate) fn new(tuning: Arc<Tuning>, default_backend: Option<Arc<Target>>, auth: GlobalAuth) -> Self {
+    pub(crate) fn new(tuning: Arc<Tuning>, default_backend: Option<Target>, auth: GlobalAuth) -> Self {
         let compression = CompressionRules::compile(&tuning).map(Arc::new);
         Self { hsts: tuning.hsts.as_ref().map(hsts::value), compression, tuning, default_backend, auth }
+    }
+}
+
+impl Default for Globals {
+    fn default() -> Self {
+        Self::new(Arc::default(), None, GlobalAuth::None)
     }
 }
 
@@ -147,9 +152,8 @@ impl State {
         Arc::new(Self {
             budget: Budget::new(bytes(tuning.body_memory)),
             disk,
-            routes: ArcSwap::default(),
-            tuning: ArcSwap::default(),
-            globals: ArcSwap::from_pointee(Globals::new(Arc::default(), None, GlobalAuth::None)),
+            published: ArcSwap::default(),
+            publications: watch::Sender::default(),
             registry: Registry::new(reporter.clone()),
             resources: Resources::default(),
             verified: Arc::new(Verified::new()),
@@ -160,6 +164,17 @@ impl State {
             problems: ArcSwap::default(),
             told: Mutex::default(),
         })
+    }
+
+    /// Puts this in force for requests to come.
+    pub(crate) fn put_in_force(&self, published: Published) {
+        self.published.store(Arc::new(published));
+        self.publications.send_replace(());
+    }
+
+    /// Global settings as they are now, for whoever serves no request.
+    pub fn tuning(&self) -> Arc<Tuning> {
+        self.published.load().globals.tuning.clone()
     }
 
     /// Takes in how much memory and disk bodies may have.

@@ -19,6 +19,7 @@ use crate::io::budget;
 use crate::listen::accept::accept;
 use crate::listen::{ListenerSet, Listeners, Listening, SocketKey};
 use crate::per_worker;
+use crate::snapshot::Snapshot;
 use crate::state::State;
 use crate::telemetry::AccessLog;
 use crate::tls::{CertificateStore, install_provider};
@@ -110,6 +111,7 @@ async fn run(
     mut phase: watch::Receiver<Phase>,
     mut stop: watch::Receiver<bool>,
 ) {
+    tokio::spawn(Snapshot::follow(worker.state.clone()));
     let mut accepting = HashMap::new();
     listeners.mark_changed();
     loop {

@@ -36,6 +36,7 @@ use crate::message::head::Head;
 use crate::message::head::Limits;
 use crate::message::head::Scanner;
 use crate::message::request;
+use crate::snapshot::Snapshot;
 use crate::worker::Worker;
 use client::Client;
 
@@ -93,7 +94,7 @@ impl Http1 {
             if self.served == 0
                 && self.info.tls.is_none()
                 && wire.ahead.starts_with(b"P")
-                && worker.state.tuning.load().use_http2
+                && Snapshot::take(&worker.state).globals.tuning.use_http2
             {
                 match Box::pin(speaks_http2(&mut wire, &worker)).await {
                     Some(true) => {
@@ -134,9 +135,10 @@ impl Http1 {
         worker: &'w Worker,
         waiter: &mut Pin<&mut Option<Notified<'w>>>,
     ) -> bool {
-        let tuning = worker.state.tuning.load();
-        let idle = if self.served == 0 { tuning.client_header_timeout } else { tuning.keep_alive };
-        drop(tuning);
+        let idle = {
+            let tuning = &Snapshot::take(&worker.state).globals.tuning;
+            if self.served == 0 { tuning.client_header_timeout } else { tuning.keep_alive }
+        };
         let mut deadline = Instant::now() + idle;
         let mut last_call = Some(if self.served == 0 { LAST_FIRST } else { LAST_NEXT });
         poll_fn(|cx| {
@@ -156,10 +158,11 @@ impl Http1 {
 
     /// Reads a head under one deadline, from its first byte on.
     async fn read_head(&mut self, wire: &mut Wire) -> Result<Head, NoHead> {
-        let tuning = self.worker.state.tuning.load();
-        let (limits, names) = (Limits::of(&tuning), FieldNames::of(&tuning));
-        let deadline = tuning.client_header_timeout;
-        drop(tuning);
+        // The request gets a newer one when its head is complete.
+        let (limits, names, deadline) = {
+            let tuning = &Snapshot::take(&self.worker.state).globals.tuning;
+            (Limits::of(tuning), FieldNames::of(tuning), tuning.client_header_timeout)
+        };
         let mut scanner = Scanner::default();
         let mut skipped = 0;
         let mut until = None;
@@ -194,14 +197,13 @@ impl Http1 {
     async fn request(&mut self, mut wire: Box<Wire>, head: Head) -> Next {
         let open = self.worker.drain.shared().request();
         self.served += 1;
-        let last = {
-            let tuning = self.worker.state.tuning.load();
-            self.served >= tuning.keep_alive_requests || tuning.keep_alive.is_zero()
-        };
+        let snapshot = Snapshot::take(&self.worker.state);
+        let tuning = &snapshot.globals.tuning;
+        let last = self.served >= tuning.keep_alive_requests || tuning.keep_alive.is_zero();
         wire.ahead.advance(head.length);
         let keep = !last && request::keeps_alive(&head);
         let client = Box::new(Client::new(wire, self.worker.clone(), &head, keep));
-        match engine::serve(&self.worker, &self.info, head, client, &mut self.alarm).await {
+        match engine::serve(&self.worker, snapshot, &self.info, head, client, &mut self.alarm).await {
             (client, Ended::Whole) => {
                 let (framing, keep) = (client.framing, client.keep);
                 self.settle(client.into_wire(), framing, keep).await
@@ -223,9 +225,11 @@ impl Http1 {
                 false => Next::Linger(wire),
             };
         }
-        let patience = self.worker.state.tuning.load().client_body_timeout;
+        if framing.is_done() {
+            return Next::Continue(wire);
+        }
+        let until = Instant::now() + self.worker.state.tuning().client_body_timeout;
         let mut drained = 0;
-        let until = Instant::now() + patience;
         while !framing.is_done() {
             if wire.ahead.is_empty()
                 && hear(&mut wire, until, LAST_FIRST, &self.worker).await != Heard::Something
@@ -264,7 +268,7 @@ impl From<Fault> for NoHead {
 /// Whether a client speaks HTTP/2 without having said so before (RFC 9113 §3.3). Reads as much as it takes to
 /// tell. `None` when it says nothing at all, or the end comes first.
 async fn speaks_http2(wire: &mut Wire, worker: &Worker) -> Option<bool> {
-    let until = Instant::now() + worker.state.tuning.load().client_header_timeout;
+    let until = Instant::now() + worker.state.tuning().client_header_timeout;
     loop {
         let seen = wire.ahead.len().min(PREFACE.len());
         if wire.ahead[..seen] != PREFACE[..seen] {

@@ -46,6 +46,7 @@ use crate::message::head::Limits;
 use crate::message::head::MAX_FIELDS;
 use crate::message::head::http2::length;
 use crate::message::head::http2::target;
+use crate::snapshot::Snapshot;
 use crate::worker::Worker;
 use client::Client;
 use rate::Rate;
@@ -203,7 +204,8 @@ impl Http2 {
             (idle.since, idle.arrived) = (None, None);
             return Poll::Pending;
         }
-        let tuning = self.worker.state.tuning.load();
+        let snapshot = Snapshot::take(&self.worker.state);
+        let tuning = &snapshot.globals.tuning;
         let patience = match self.worker.drain.shared().phase() {
             Phase::Closing => FAREWELL,
             // Requests that were sent before the client heard the farewell are on their way.
@@ -212,7 +214,7 @@ impl Http2 {
             _ if self.served == 0 => tuning.client_header_timeout,
             _ => tuning.keep_alive,
         };
-        drop(tuning);
+        drop(snapshot);
         let since = *idle.since.get_or_insert_with(Instant::now);
         ready!(idle.alarm.poll(cx, since + patience));
         // A stream has ended when `h2` has its last piece, which a slow client gets a good deal later.
@@ -234,7 +236,7 @@ impl Http2 {
     }
 
     fn options(&self) -> (Builder, Duration) {
-        let tuning = self.worker.state.tuning.load();
+        let tuning = self.worker.state.tuning();
         let mut options = Builder::new();
         options
             .max_concurrent_streams(tuning.http2_max_concurrent_streams)
@@ -255,10 +257,10 @@ impl Http2 {
         connection: &mut Connection,
     ) {
         self.served = self.served.saturating_add(1);
-        let (most, last) = {
-            let tuning = self.worker.state.tuning.load();
-            (tuning.http2_max_concurrent_streams as usize, self.served >= tuning.keep_alive_requests)
-        };
+        let snapshot = Snapshot::take(&self.worker.state);
+        let tuning = &snapshot.globals.tuning;
+        let most = tuning.http2_max_concurrent_streams as usize;
+        let last = self.served >= tuning.keep_alive_requests;
         // It took back requests faster than they can be let go of.
         let refused = self.streams.under_way() >= 2 * most;
         if !refused && self.streams.are_cancelled_too_often() {
@@ -266,7 +268,7 @@ impl Http2 {
         }
         match refused {
             true => reply.send_reset(Reason::REFUSED_STREAM),
-            false => self.serve_stream(request, reply, connection),
+            false => self.serve_stream(snapshot, request, reply, connection),
         }
         if (last || self.worker.drain.is_draining()) && !self.farewell {
             self.say_farewell(connection);
@@ -276,6 +278,7 @@ impl Http2 {
     /// Begins to serve a stream.
     fn serve_stream(
         &mut self,
+        snapshot: Snapshot,
         request: Request<RecvStream>,
         reply: SendResponse<Bytes>,
         connection: &mut Connection,
@@ -283,17 +286,15 @@ impl Http2 {
         let (parts, body) = request.into_parts();
         let (open, worker, info) = (self.streams.open(), self.worker.clone(), self.info.clone());
         let running = worker.drain.shared().request();
-        let (limits, names) = {
-            let tuning = worker.state.tuning.load();
-            (Limits::of(&tuning), FieldNames::of(&tuning))
-        };
+        let tuning = &snapshot.globals.tuning;
+        let (limits, names) = (Limits::of(tuning), FieldNames::of(tuning));
         match Head::http2(&parts, body.is_end_stream(), &limits, names) {
             Ok(head) => {
                 drop(parts);
                 // In a box, because the runtime moves a task about several times before and after it runs.
                 tokio::spawn(Box::pin(async move {
                     let client = Client::of(&head, body, reply, open);
-                    serve_stream(&worker, &info, head, Box::new(client)).await;
+                    serve_stream(&worker, snapshot, &info, head, Box::new(client)).await;
                     drop(running);
                 }));
             }
@@ -333,8 +334,15 @@ impl Http2 {
 }
 
 /// Serves one stream.
-async fn serve_stream(worker: &Worker, info: &Arc<ConnectionInfo>, head: Head, client: Box<Client>) {
-    let (mut client, ended) = engine::serve(worker, info, head, client, &mut Alarm::default()).await;
+async fn serve_stream(
+    worker: &Worker,
+    snapshot: Snapshot,
+    info: &Arc<ConnectionInfo>,
+    head: Head,
+    client: Box<Client>,
+) {
+    let mut alarm = Alarm::default();
+    let (mut client, ended) = engine::serve(worker, snapshot, info, head, client, &mut alarm).await;
     match ended {
         Ended::Whole => {
             client.ended(false);

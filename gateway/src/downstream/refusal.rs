@@ -11,6 +11,7 @@ use crate::connection_info::ConnectionInfo;
 use crate::engine::Refusal;
 use crate::io::transport::Transport;
 use crate::pipeline::{Exchange, Outcome};
+use crate::snapshot::Snapshot;
 use crate::state::State;
 
 /// Bytes of a request line that are kept for the log.
@@ -32,7 +33,7 @@ pub(super) async fn refuse(
     transport: &mut Transport,
 ) -> io::Result<()> {
     let (mut exchange, answer) =
-        Exchange::refuse(state, info, refusal.request_line, refusal.length, refusal.status);
+        Exchange::refuse(Snapshot::take(state), info, refusal.request_line, refusal.length, refusal.status);
     let mut whole = Vec::with_capacity(512 + answer.body.len());
     write_head(&answer, false, &mut whole);
     whole.extend_from_slice(&answer.body);

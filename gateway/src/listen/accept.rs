@@ -147,7 +147,7 @@ impl Acceptor {
     }
 
     fn admit(&mut self, turn: Turn, stream: TcpStream, peer: SocketAddr) {
-        let limit = Shares::of_process().clients_within(self.worker.state.tuning.load().max_connections);
+        let limit = Shares::of_process().clients_within(self.worker.state.tuning().max_connections);
         let open = loop {
             if let Some(open) = self.worker.drain.shared().admit(limit) {
                 break open;

@@ -83,7 +83,7 @@ impl Exchange {
             RouteAction::Forward(backends) => backends.first(),
             RouteAction::Redirect(_) | RouteAction::Answer(_) => None,
         };
-        self.target.as_ref().or_else(of_rule)?.service.as_ref()
+        self.target.as_deref().or_else(of_rule)?.service.as_ref()
     }
 
     /// What a gateway that asks itself comes to.

@@ -72,7 +72,7 @@ impl Exchange {
             _ => None,
         };
         let Some(word) = word.map(Arc::new) else {
-            self.state.telemetry.authorisation_failed();
+            self.state().telemetry.authorisation_failed();
             return Step::Break(self.refused(StatusCode::INTERNAL_SERVER_ERROR));
         };
         if let Some(key) = self.cache_key(&auth, route, looks) {
@@ -100,11 +100,11 @@ impl Exchange {
             let Ok(location) = location else {
                 return Step::Break(self.refused(StatusCode::INTERNAL_SERVER_ERROR));
             };
-            let mut answer = Answer::redirect(StatusCode::FOUND, location, self.hsts(looks.globals));
+            let mut answer = Answer::redirect(StatusCode::FOUND, location, self.hsts());
             answer.fields.extend(word.cookies.iter().map(|cookie| (SET_COOKIE, cookie.clone())));
             return Step::Break(Verdict::Answer(self.dressed(answer)));
         }
-        let mut answer = Answer::page(word.status, self.hsts(looks.globals));
+        let mut answer = Answer::page(word.status, self.hsts());
         answer.fields.extend(word.challenges.iter().map(|challenge| (WWW_AUTHENTICATE, challenge.clone())));
         let cookies = word.cookies(word.status);
         answer.fields.extend(cookies.iter().map(|cookie| (SET_COOKIE, cookie.clone())));

@@ -18,6 +18,7 @@ use super::outcome::{Failure, FailureKind, KeepAlive, Upstream};
 use crate::policy::RetryPolicy;
 use crate::registry::{Admission, Pool};
 use crate::route::Route;
+use crate::snapshot::Held;
 
 /// What is asked of a pool.
 #[derive(Debug)]
@@ -39,7 +40,7 @@ pub struct Subrequest {
     /// Bytes of the response's body that are wanted; more end the conversation.
     pub most_body: usize,
     /// The rule whose timeouts and retries hold; without one, the global ones do.
-    pub route: Option<Arc<Route>>,
+    pub route: Option<Held<Route>>,
     /// Global settings.
     pub tuning: Arc<Tuning>,
 }

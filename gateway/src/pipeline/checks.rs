@@ -13,8 +13,7 @@ use crate::message::request_head::RequestHead;
 use crate::policy::basic_auth::Access;
 use crate::policy::redirect::Source;
 use crate::policy::{RedirectTo, Rewritten, forwarded, hops, https_redirect};
-use crate::route::{Backends, Destination, Route, RouteAction};
-use crate::state::Globals;
+use crate::route::{Destination, Route, RouteAction};
 
 impl Exchange {
     pub(super) fn check_denied(&self, route: &Route) -> Step {
@@ -23,9 +22,7 @@ impl Exchange {
 
     pub(super) fn check_redirect<F: Fields>(&self, route: &Route, looks: &Looks<'_, F>) -> Step {
         match &route.action {
-            RouteAction::Redirect(redirect) => {
-                Step::Break(self.redirect(redirect, looks.head, looks.globals))
-            }
+            RouteAction::Redirect(redirect) => Step::Break(self.redirect(redirect, looks.head)),
             RouteAction::Forward(_) | RouteAction::Answer(_) => Step::Continue(()),
         }
     }
@@ -41,10 +38,10 @@ impl Exchange {
             }
             Ok(Some(Rewritten::Location(location))) => {
                 let host = host_of_url(looks.head.authority);
-                Step::Break(self.redirect_to(StatusCode::FOUND, host, location, looks.globals))
+                Step::Break(self.redirect_to(StatusCode::FOUND, host, location))
             }
             Err(_) => {
-                self.state.telemetry.request_refused(StatusCode::BAD_REQUEST);
+                self.state().telemetry.request_refused(StatusCode::BAD_REQUEST);
                 Step::Break(self.refused(StatusCode::BAD_REQUEST))
             }
         }
@@ -66,28 +63,27 @@ impl Exchange {
         let status = StatusCode::from_u16(tuning.http_redirect_code);
         let status = status.unwrap_or(StatusCode::PERMANENT_REDIRECT);
         let location = https_redirect::location(host, head.target);
-        Step::Break(self.redirect_to(status, host, location, globals))
+        Step::Break(self.redirect_to(status, host, location))
     }
 
     pub(super) fn draw_backend<F: Fields>(&mut self, route: &Route, looks: &Looks<'_, F>) -> Step {
         match &route.action {
-            RouteAction::Forward(backends) => self.forward(route, backends, looks),
+            RouteAction::Forward(_) => self.forward(route, looks),
             RouteAction::Answer(status) => Step::Break(self.refused(*status)),
-            RouteAction::Redirect(redirect) => {
-                Step::Break(self.redirect(redirect, looks.head, looks.globals))
-            }
+            RouteAction::Redirect(redirect) => Step::Break(self.redirect(redirect, looks.head)),
         }
     }
 
-    fn forward<F: Fields>(&mut self, route: &Route, backends: &Backends, looks: &Looks<'_, F>) -> Step {
+    fn forward<F: Fields>(&mut self, route: &Route, looks: &Looks<'_, F>) -> Step {
         let session = route.affinity().and_then(|affinity| affinity.session(looks.head.headers));
-        let target = match session.and_then(|session| backends.of_session(session.backend)) {
-            Some(target) => Some(target),
-            None => backends.draw(),
-        };
         let digits = session.map(|session| session.backend);
-        let canary = backends.canary(looks.head.headers, digits, target);
-        let Some(target) = canary.or(target) else {
+        let target = self.route.as_ref().and_then(|route| {
+            route.part(|route| match &route.action {
+                RouteAction::Forward(backends) => backends.draw(looks.head.headers, digits),
+                RouteAction::Redirect(_) | RouteAction::Answer(_) => None,
+            })
+        });
+        let Some(target) = target else {
             return Step::Break(self.refused(StatusCode::INTERNAL_SERVER_ERROR));
         };
         self.target = Some(target.clone());
@@ -103,9 +99,9 @@ impl Exchange {
             }
             Destination::Invalid(_) if self.fall_back(route, looks) => Step::Continue(()),
             Destination::Invalid(status) => Step::Break(self.refused(status)),
-            Destination::Default => match &looks.globals.default_backend {
+            Destination::Default => match self.default_backend() {
                 Some(target) => {
-                    self.target = Some(target.clone());
+                    self.target = Some(target);
                     Step::Continue(())
                 }
                 None => Step::Break(self.refused(StatusCode::NOT_FOUND)),
@@ -115,7 +111,7 @@ impl Exchange {
 
     pub(super) fn check_credentials<F: Fields>(&self, route: &Route, looks: &Looks<'_, F>) -> Step {
         let Some(policy) = route.basic_auth() else { return Step::Continue(()) };
-        match policy.access(looks.head.headers, &self.state.verified) {
+        match policy.access(looks.head.headers, &self.state().verified) {
             Access::Granted => Step::Continue(()),
             Access::Denied => Step::Break(self.challenged(route)),
             Access::Closed => Step::Break(self.refused(StatusCode::SERVICE_UNAVAILABLE)),
@@ -128,8 +124,7 @@ impl Exchange {
 
     /// The client is asked for a name and a password.
     pub(super) fn challenged(&self, route: &Route) -> Verdict {
-        let globals = self.globals();
-        let mut answer = Answer::page(StatusCode::UNAUTHORIZED, self.hsts(&globals));
+        let mut answer = Answer::page(StatusCode::UNAUTHORIZED, self.hsts());
         if let Some(policy) = route.basic_auth() {
             answer.fields.push((WWW_AUTHENTICATE, policy.challenge().clone()));
         }
@@ -144,12 +139,7 @@ impl Exchange {
         }
     }
 
-    fn redirect<F: Fields>(
-        &self,
-        redirect: &RedirectTo,
-        head: &RequestHead<'_, F>,
-        globals: &Globals,
-    ) -> Verdict {
+    fn redirect<F: Fields>(&self, redirect: &RedirectTo, head: &RequestHead<'_, F>) -> Verdict {
         let source = Source {
             scheme: self.connection.scheme(),
             host: host_of_url(head.authority),
@@ -158,18 +148,18 @@ impl Exchange {
             target: head.target,
         };
         let location = redirect.location(&source);
-        self.redirect_to(redirect.status, redirect.host(&source), location, globals)
+        self.redirect_to(redirect.status, redirect.host(&source), location)
     }
 
     /// A request of HTTP/1.0 may have no host. There is no URL to send its client to then, and what a redirect is to
     /// keep from being answered must not be answered either.
-    fn redirect_to(&self, status: StatusCode, host: &str, location: String, globals: &Globals) -> Verdict {
+    fn redirect_to(&self, status: StatusCode, host: &str, location: String) -> Verdict {
         match HeaderValue::try_from(location) {
             Ok(location) if !host.is_empty() => {
-                Verdict::Answer(self.dressed(Answer::redirect(status, location, self.hsts(globals))))
+                Verdict::Answer(self.dressed(Answer::redirect(status, location, self.hsts())))
             }
             _ => {
-                self.state.telemetry.request_refused(StatusCode::BAD_REQUEST);
+                self.state().telemetry.request_refused(StatusCode::BAD_REQUEST);
                 self.refused(StatusCode::BAD_REQUEST)
             }
         }

@@ -27,7 +27,7 @@ impl Exchange {
         }
         self.record(&outcome, status, time);
         self.write_line(&outcome, status, time);
-        self.state.telemetry.request_ended();
+        self.state().telemetry.request_ended();
     }
 
     fn record(&self, outcome: &Outcome, status: u16, time: Duration) {
@@ -50,7 +50,7 @@ impl Exchange {
     fn meters(&self) -> Option<&TargetMeters> {
         let target = self.target.as_ref().and_then(|target| target.meters.as_deref());
         target
-            .or_else(|| Some(self.route.as_ref()?.meters(self.state.telemetry.requests()?)))
+            .or_else(|| Some(self.route.as_ref()?.meters(self.state().telemetry.requests()?)))
             .or(self.undefined_host.as_deref())
     }
 
@@ -77,6 +77,6 @@ impl Exchange {
             attempts: &attempts,
             request_id: self.request_id.as_ref().map_or(b"", |id| id.as_bytes()),
         });
-        self.state.telemetry.access_log.send(&line);
+        self.state().telemetry.access_log.send(&line);
     }
 }

@@ -37,10 +37,8 @@ impl Exchange {
         if status.as_u16() < 400 {
             return None;
         }
-        let route = self.route.clone()?;
-        let globals = self.globals();
-        let own = pages(&route);
-        let tuning = &globals.tuning;
+        let own = pages(self.route.as_deref()?);
+        let tuning = &self.globals().tuning;
         // The error backend has the last word.
         if self.fallback.is_some()
             || !error_pages::replaces(own, tuning, status)
@@ -48,7 +46,6 @@ impl Exchange {
         {
             return None;
         }
-        drop(globals);
         self.attempts.in_flight = None;
         let mut answer = self.answer(status);
         for challenge in fields.lines(&WWW_AUTHENTICATE).filter_map(|line| HeaderValue::from_bytes(line).ok())
@@ -64,7 +61,7 @@ impl Exchange {
             return None;
         }
         let route = self.route.as_deref()?;
-        let globals = self.state.globals.load_full();
+        let globals = self.globals();
         let own = pages(route);
         if !error_pages::replaces(own, &globals.tuning, answer.status) || self.goes_round().is_some() {
             return None;
@@ -102,8 +99,7 @@ impl Exchange {
         if !head.has(&SERVER) {
             head.set(&SERVER, &PRODUCT);
         }
-        let globals = self.globals();
-        if let Some(hsts) = self.hsts(&globals) {
+        if let Some(hsts) = self.hsts() {
             head.set(&STRICT_TRANSPORT_SECURITY, hsts);
         }
         let mut fields: Vec<(HeaderName, HeaderValue)> =
@@ -143,7 +139,9 @@ impl Exchange {
 
     /// Takes the request to the rule's own default backend, where there is one: its Service has no endpoint.
     pub(super) fn fall_back<F: Fields>(&mut self, route: &Route, looks: &Looks<'_, F>) -> bool {
-        let Some(backend) = pages(route).and_then(|pages| pages.backend.clone()) else { return false };
+        let backend =
+            self.route.as_ref().and_then(|route| route.part(|route| pages(route)?.backend.as_ref()));
+        let Some(backend) = backend else { return false };
         match &backend.to {
             Destination::Pool(pool) if !pool.is_empty() => {
                 let mut fields = Vec::with_capacity(7);

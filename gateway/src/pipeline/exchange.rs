@@ -7,9 +7,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use arc_swap::Guard;
 use http::header::{HeaderName, HeaderValue, SET_COOKIE};
 use http::{Method, StatusCode, Version};
+use sluice_config::Tuning;
 
 use super::answer::Answer;
 use super::attempts::Attempts;
@@ -20,6 +20,7 @@ use crate::message::edit::Edit;
 use crate::policy::external_auth::Word;
 use crate::policy::rewrite::Outgoing;
 use crate::route::{Route, Target};
+use crate::snapshot::{Held, Snapshot};
 use crate::state::{Globals, State};
 use crate::telemetry::{LogLine, TargetMeters};
 
@@ -27,7 +28,7 @@ use crate::telemetry::{LogLine, TargetMeters};
 /// without [`end`](Self::end), it ends as a request whose client went away.
 #[derive(Debug)]
 pub struct Exchange {
-    pub(super) state: Arc<State>,
+    pub(super) snapshot: Snapshot,
     pub(super) connection: Arc<ConnectionInfo>,
     pub(super) began: Instant,
     pub(super) method: Method,
@@ -42,9 +43,9 @@ pub struct Exchange {
     /// `None` when the request is not logged.
     pub(super) line: Option<LogLine>,
     /// The rule, where one took the request.
-    pub(super) route: Option<Arc<Route>>,
+    pub(super) route: Option<Held<Route>>,
     /// The backend, once it is drawn.
-    pub(super) target: Option<Arc<Target>>,
+    pub(super) target: Option<Held<Target>>,
     /// Meters of a host that no Ingress names.
     pub(super) undefined_host: Option<Arc<TargetMeters>>,
     /// What the rule's rewriting makes of the head, for every attempt.
@@ -74,15 +75,24 @@ pub enum Verdict {
 }
 
 impl Exchange {
-    /// Global settings as they are now.
-    pub(super) fn globals(&self) -> Guard<Arc<Globals>> {
-        self.state.globals.load()
+    /// What does not change with the configuration.
+    pub(super) fn state(&self) -> &State {
+        self.snapshot.state()
+    }
+
+    /// Global settings, without what is made of them.
+    pub(crate) fn tuning(&self) -> &Tuning {
+        &self.snapshot.globals.tuning
+    }
+
+    /// Global settings.
+    pub(super) fn globals(&self) -> &Globals {
+        &self.snapshot.globals
     }
 
     /// An answer with the standard page for a status.
     pub(super) fn answer(&self, status: StatusCode) -> Answer {
-        let globals = self.globals();
-        self.dressed(Answer::page(status, self.hsts(&globals)))
+        self.dressed(Answer::page(status, self.hsts()))
     }
 
     /// An answer of our own with the header changes of the rule, which hold for every response.
@@ -96,8 +106,8 @@ impl Exchange {
     }
 
     /// The HSTS value, where the client came over https.
-    pub(super) fn hsts<'g>(&self, globals: &'g Globals) -> Option<&'g HeaderValue> {
-        globals.hsts.as_ref().filter(|_| self.connection.is_https())
+    pub(super) fn hsts(&self) -> Option<&HeaderValue> {
+        self.globals().hsts.as_ref().filter(|_| self.connection.is_https())
     }
 }
 

@@ -16,9 +16,9 @@ use crate::connection_info::ConnectionInfo;
 use crate::message::fields::Fields;
 use crate::message::request_head::RequestHead;
 use crate::policy::{forwarded, hops};
-use crate::route::Route;
+use crate::route::{Route, Target};
 use crate::router::{RequestView, host_of, normalise};
-use crate::state::{Globals, State};
+use crate::snapshot::{Held, Snapshot};
 use crate::telemetry::LogLine;
 
 /// Answered by every gateway for hosts it does not know, because load balancers in front of it ask for it.
@@ -26,7 +26,7 @@ const HEALTH_PATH: &str = "/healthz";
 
 /// What the lookup found.
 enum Found {
-    Route(Arc<Route>),
+    Route(Held<Route>),
     /// The host is known, but no rule takes the request.
     NoRule,
     /// Nobody named the host, and no rule for any host takes the request.
@@ -36,15 +36,16 @@ enum Found {
 impl Exchange {
     /// Takes a request in: finds its rule and runs every check that needs nothing but the head.
     pub fn begin<F: Fields>(
-        state: &Arc<State>,
+        snapshot: Snapshot,
         connection: &Arc<ConnectionInfo>,
         head: &RequestHead<'_, F>,
     ) -> (Box<Self>, Verdict) {
-        state.telemetry.request_began();
-        let globals = state.globals.load();
-        let client = forwarded::client_address(connection, head.headers, &globals.tuning);
+        snapshot.state().telemetry.request_began();
+        let tuning = &snapshot.globals.tuning;
+        let client = forwarded::client_address(connection, head.headers, tuning);
+        let request_id = forwarded::request_id(head.headers, tuning);
         let mut exchange = Box::new(Self {
-            state: state.clone(),
+            snapshot,
             connection: connection.clone(),
             began: Instant::now(),
             method: head.method.clone(),
@@ -53,7 +54,7 @@ impl Exchange {
             client,
             hops: hops::count(head.headers),
             authority: authority(head),
-            request_id: forwarded::request_id(head.headers, &globals.tuning),
+            request_id,
             line: None,
             route: None,
             target: None,
@@ -67,7 +68,7 @@ impl Exchange {
             attempts: Attempts::default(),
             ended: false,
         });
-        let verdict = exchange.decide(head, &globals);
+        let verdict = exchange.decide(head);
         (exchange, verdict)
     }
 
@@ -76,23 +77,23 @@ impl Exchange {
         let (Some(route), Ok(path)) = (self.route.clone(), normalise(path_of(head.target))) else {
             return self.refused(StatusCode::INTERNAL_SERVER_ERROR);
         };
-        let globals = self.state.globals.load_full();
-        self.run_on(reply, &route, &Looks { head, path: &path, globals: &globals })
+        let snapshot = self.snapshot.clone();
+        self.run_on(reply, &route, &Looks { head, path: &path, globals: &snapshot.globals })
     }
 
     /// Takes a request in that could not be read: malformed (400), too slow (408), too long a request line
     /// (414), too large a head (431, answered with 400 and nginx's words). `request_line` is what was read of the first line, for the log.
     pub fn refuse(
-        state: &Arc<State>,
+        snapshot: Snapshot,
         connection: &Arc<ConnectionInfo>,
         request_line: &[u8],
         length: usize,
         status: StatusCode,
     ) -> (Self, Answer) {
-        state.telemetry.request_began();
+        snapshot.state().telemetry.request_began();
         let client = connection.peer.ip().to_canonical();
-        let exchange = Self {
-            state: state.clone(),
+        let mut exchange = Self {
+            snapshot,
             connection: connection.clone(),
             began: Instant::now(),
             method: Method::GET,
@@ -102,7 +103,7 @@ impl Exchange {
             hops: 0,
             authority: HeaderValue::from_static(""),
             request_id: None,
-            line: logs(state, &state.globals.load()).then(|| LogLine::refused(client, request_line)),
+            line: None,
             route: None,
             target: None,
             undefined_host: None,
@@ -115,88 +116,100 @@ impl Exchange {
             attempts: Attempts::default(),
             ended: false,
         };
+        if exchange.logs() {
+            exchange.line = Some(LogLine::refused(client, request_line));
+        }
         let answer = match status {
-            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => {
-                Answer::head_too_large(exchange.hsts(&exchange.globals()))
-            }
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => Answer::head_too_large(exchange.hsts()),
             status => exchange.answer(status),
         };
-        exchange.state.telemetry.request_refused(answer.status);
+        exchange.state().telemetry.request_refused(answer.status);
         (exchange, Answer { close: true, ..answer })
     }
 
-    fn decide<F: Fields>(&mut self, head: &RequestHead<'_, F>, globals: &Globals) -> Verdict {
+    fn decide<F: Fields>(&mut self, head: &RequestHead<'_, F>) -> Verdict {
         let query = head.target.split_once('?').map(|(_, query)| query);
         let Ok(path) = normalise(path_of(head.target)) else {
-            self.log(head, globals);
-            self.state.telemetry.request_refused(StatusCode::BAD_REQUEST);
+            self.log(head);
+            self.state().telemetry.request_refused(StatusCode::BAD_REQUEST);
             return self.refused(StatusCode::BAD_REQUEST);
         };
         let host = host_of(head.authority);
         let view = RequestView { path: &path, method: head.method.as_str(), headers: head.headers, query };
         match self.find(&host, &view) {
             Found::Route(route) => {
-                self.log(head, globals);
+                self.log(head);
                 self.route = Some(route.clone());
-                self.run(&route, &Looks { head, path: &path, globals })
+                let snapshot = self.snapshot.clone();
+                self.run(&route, &Looks { head, path: &path, globals: &snapshot.globals })
             }
             Found::NoRule => {
-                self.log(head, globals);
-                self.forward_to_default(globals)
+                self.log(head);
+                self.forward_to_default()
             }
             Found::UnknownHost => {
-                if let Some(meters) = self.state.telemetry.requests() {
+                if let Some(meters) = self.state().telemetry.requests() {
                     self.undefined_host = meters.undefined_host(&host);
                 }
                 if path == HEALTH_PATH {
-                    return Verdict::Answer(Answer::empty(StatusCode::OK, self.hsts(globals)));
+                    return Verdict::Answer(Answer::empty(StatusCode::OK, self.hsts()));
                 }
-                self.forward_to_default(globals)
+                self.forward_to_default()
             }
         }
     }
 
     fn find(&self, host: &str, view: &RequestView<'_, impl Fields>) -> Found {
-        let table = self.state.routes.load();
         let group = &self.connection.group;
-        let Some(hosts) = table.find_host(group, host) else { return Found::UnknownHost };
-        if let Some(route) = hosts.find(view) {
-            return Found::Route(route.clone());
-        }
-        // Rules for any host leave the names of nobody as unknown as they were.
-        let any =
-            HostKey { group: group.clone(), listener: hosts.listener().clone(), pattern: HostPattern::Any };
-        match table.host(&any) {
-            Some(any) if Arc::ptr_eq(any, hosts.host()) => Found::UnknownHost,
-            _ => Found::NoRule,
-        }
+        let found = self.snapshot.hold(|published| {
+            let table = &published.routes;
+            let Some(hosts) = table.find_host(group, host) else { return Err(Found::UnknownHost) };
+            if let Some(route) = hosts.find(view) {
+                return Ok(&**route);
+            }
+            // Rules for any host leave the names of nobody as unknown as they were.
+            let any = HostKey {
+                group: group.clone(),
+                listener: hosts.listener().clone(),
+                pattern: HostPattern::Any,
+            };
+            match table.host(&any) {
+                Some(any) if Arc::ptr_eq(any, hosts.host()) => Err(Found::UnknownHost),
+                _ => Err(Found::NoRule),
+            }
+        });
+        found.map_or_else(|nothing| nothing, Found::Route)
     }
 
     /// To the program's default backend; without one the answer is 404.
-    pub(super) fn forward_to_default(&mut self, globals: &Globals) -> Verdict {
-        match &globals.default_backend {
+    pub(super) fn forward_to_default(&mut self) -> Verdict {
+        match self.default_backend() {
             Some(target) => {
-                self.target = Some(target.clone());
+                self.target = Some(target);
                 self.check_loop().break_value().unwrap_or(Verdict::Forward)
             }
             None => self.refused(StatusCode::NOT_FOUND),
         }
     }
 
+    pub(super) fn default_backend(&self) -> Option<Held<Target>> {
+        self.snapshot.hold(|published| published.globals.default_backend.as_ref().ok_or(())).ok()
+    }
+
     pub(super) fn refused(&self, status: StatusCode) -> Verdict {
         Verdict::Answer(self.answer(status))
     }
 
-    fn log<F: Fields>(&mut self, head: &RequestHead<'_, F>, globals: &Globals) {
-        if logs(&self.state, globals) {
+    fn logs(&self) -> bool {
+        self.globals().tuning.access_log && self.state().telemetry.access_log.is_on()
+    }
+
+    fn log<F: Fields>(&mut self, head: &RequestHead<'_, F>) {
+        if self.logs() {
             let (method, target) = (head.method, head.target);
             self.line = Some(LogLine::request(self.client, method, target, head.version, head.headers));
         }
     }
-}
-
-fn logs(state: &State, globals: &Globals) -> bool {
-    globals.tuning.access_log && state.telemetry.access_log.is_on()
 }
 
 /// The authority as a field value.

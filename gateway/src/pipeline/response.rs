@@ -23,8 +23,7 @@ impl Exchange {
         if !head.fields().has(&SERVER) {
             head.set(&PRODUCT_FIELD, &PRODUCT);
         }
-        let globals = self.globals();
-        if let Some(hsts) = self.hsts(&globals) {
+        if let Some(hsts) = self.hsts() {
             head.set(&HSTS, hsts);
         }
         if let Some(cookie) = self.set_cookie.take() {

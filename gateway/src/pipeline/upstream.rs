@@ -20,30 +20,30 @@ use crate::policy::Forwarding;
 use crate::policy::RetryPolicy;
 use crate::policy::hops;
 use crate::registry::{Admission, Endpoint, PickError, Pool};
-use crate::route::Destination;
+use crate::route::Target;
 
 static AUTHORIZATION: EditableName = EditableName::from_static("authorization");
 
 impl Exchange {
     /// The endpoint for the next attempt, or the answer when there is none (503).
     pub fn pick(&mut self) -> Result<Upstream, Answer> {
-        let Some(pool) = self.pool().cloned() else {
+        let target = self.target.clone();
+        let Some(pool) = target.as_deref().and_then(Target::pool) else {
             return Err(self.answer(StatusCode::SERVICE_UNAVAILABLE));
         };
         let afresh = self.attempts.afresh.take();
         let again = afresh.is_some();
         let endpoint = match afresh {
             Some(endpoint) => endpoint,
-            None => match self.choose(&pool, Instant::now()) {
+            None => match self.choose(pool, Instant::now()) {
                 Ok(endpoint) => endpoint,
                 Err(_) => return Err(self.answer(StatusCode::SERVICE_UNAVAILABLE)),
             },
         };
         if !again && !self.attempts.all.is_empty() {
-            self.state.telemetry.retried();
+            self.state().telemetry.retried();
         }
-        let globals = self.globals();
-        let tuning = &*globals.tuning;
+        let tuning = &*self.snapshot.globals.tuning;
         let route = self.route.as_deref();
         let retry = route.map_or(&DEFAULT_RETRY, |route| &route.policies.retry);
         let rules = Rules {
@@ -53,7 +53,7 @@ impl Exchange {
             keep_alive: KeepAlive::of(tuning),
             server_name: None,
         };
-        Ok(self.attempts.begin(&pool, &endpoint, again, &rules))
+        Ok(self.attempts.begin(pool, &endpoint, again, &rules))
     }
 
     /// Asks the endpoint of this attempt for room for a connection.
@@ -134,7 +134,7 @@ impl Exchange {
         if failure.kind.is_of_the_request() {
             self.attempts.in_flight = None;
             if failure.kind == FailureKind::ClientMalformed {
-                self.state.telemetry.request_refused(status);
+                self.state().telemetry.request_refused(status);
             }
             return match self.give_up(&failure, status) {
                 // Who let us wait would do so again, and behind what cannot be read no request can be found.
@@ -142,8 +142,8 @@ impl Exchange {
                 next => next,
             };
         }
-        let pool = self.pool().cloned();
-        match self.attempts.failed(pool.as_deref(), &failure, status) {
+        let pool = self.target.as_deref().and_then(Target::pool);
+        match self.attempts.failed(pool.map(|pool| &**pool), &failure, status) {
             true => Next::Retry,
             false => self.give_up(&failure, status),
         }
@@ -152,8 +152,8 @@ impl Exchange {
     /// The endpoint sent a response head (not an interim one): relay it, or try another endpoint because its
     /// status is one of `proxy-next-upstream`. `replayable` as in [`Failure::replayable`].
     pub fn upstream_response(&mut self, status: StatusCode, replayable: bool) -> Next {
-        let pool = self.pool().cloned();
-        match self.attempts.responded(pool.as_deref(), status, replayable) {
+        let pool = self.target.as_deref().and_then(Target::pool);
+        match self.attempts.responded(pool.map(|pool| &**pool), status, replayable) {
             true => Next::Retry,
             false => Next::Relay,
         }
@@ -165,10 +165,7 @@ impl Exchange {
     }
 
     pub(super) fn pool(&self) -> Option<&Arc<Pool>> {
-        match &self.target.as_ref()?.to {
-            Destination::Pool(pool) => Some(pool),
-            Destination::Default | Destination::Invalid(_) => None,
-        }
+        self.target.as_deref().and_then(Target::pool)
     }
 
     fn choose(&mut self, pool: &Pool, now: Instant) -> Result<Arc<Endpoint>, PickError> {

@@ -16,7 +16,7 @@ pub struct ErrorPages {
     /// Responses of endpoints are left alone; `None` is the global setting.
     pub keeps_responses: Option<bool>,
     /// Who answers instead; `None` is the program's default backend.
-    pub backend: Option<Arc<Target>>,
+    pub backend: Option<Target>,
 }
 
 /// Whether an answer with this status is replaced.

@@ -91,7 +91,7 @@ fn compile_pages(
     let backend = match backend {
         Some((key, service)) => {
             let pool = external_auth::pool(key, compiler.registry)?;
-            Some(Arc::new(Target::stand_in(pool, Some(service))))
+            Some(Target::stand_in(pool, Some(service)))
         }
         None => None,
     };

@@ -9,12 +9,14 @@ use std::hash::{Hash, Hasher};
 
 use sluice_config::{HostName, HostPattern};
 
+use super::map::Map;
+
 /// Values by host pattern.
 #[derive(Clone)]
 pub(super) struct Names<V> {
-    exact: imbl::HashMap<Name, V>,
-    one_label: imbl::HashMap<Name, V>,
-    suffix: imbl::HashMap<Name, V>,
+    exact: Map<Name, V>,
+    one_label: Map<Name, V>,
+    suffix: Map<Name, V>,
     any: Option<V>,
 }
 
@@ -67,7 +69,7 @@ impl<V: Clone> Names<V> {
     }
 
     /// All values whose pattern covers this host, the most specific first.
-    pub(super) fn matching<'a>(&'a self, host: &'a str) -> Matching<'a, V> {
+    pub(super) fn matching<'t, 'h>(&'t self, host: &'h str) -> Matching<'t, 'h, V> {
         Matching { names: self, host, stage: Stage::Exact }
     }
 
@@ -84,38 +86,33 @@ impl<V: Clone> Names<V> {
 
 impl<V> Default for Names<V> {
     fn default() -> Self {
-        Self {
-            exact: imbl::HashMap::new(),
-            one_label: imbl::HashMap::new(),
-            suffix: imbl::HashMap::new(),
-            any: None,
-        }
+        Self { exact: Map::default(), one_label: Map::default(), suffix: Map::default(), any: None }
     }
 }
 
-/// Values whose patterns cover one host, found one after the other as they are asked for.
+/// Values of a table whose patterns cover one host, found one after the other as they are asked for.
 #[derive(Clone)]
-pub(super) struct Matching<'a, V> {
-    names: &'a Names<V>,
-    host: &'a str,
-    stage: Stage<'a>,
+pub(super) struct Matching<'t, 'h, V> {
+    names: &'t Names<V>,
+    host: &'h str,
+    stage: Stage<'h>,
 }
 
 /// What is to be looked at next.
 #[derive(Clone, Copy)]
-enum Stage<'a> {
+enum Stage<'h> {
     Exact,
     OneLabel,
     /// Suffixes of this, which is what follows some dot of the host.
-    Suffix(&'a str),
+    Suffix(&'h str),
     Any,
     End,
 }
 
-impl<'a, V: Clone> Iterator for Matching<'a, V> {
-    type Item = &'a V;
+impl<'t, V: Clone> Iterator for Matching<'t, '_, V> {
+    type Item = &'t V;
 
-    fn next(&mut self) -> Option<&'a V> {
+    fn next(&mut self) -> Option<&'t V> {
         loop {
             let found;
             (found, self.stage) = match self.stage {
@@ -140,7 +137,7 @@ impl<'a, V: Clone> Iterator for Matching<'a, V> {
 }
 
 /// Hashing the name can be spared where there is nothing to find, as in the listeners of the Ingress group.
-fn lookup<'a, V: Clone>(map: &'a imbl::HashMap<Name, V>, name: &str) -> Option<&'a V> {
+fn lookup<'a, V: Clone>(map: &'a Map<Name, V>, name: &str) -> Option<&'a V> {
     if map.is_empty() { None } else { map.get(name) }
 }
 

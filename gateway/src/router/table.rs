@@ -10,28 +10,29 @@ use std::sync::Arc;
 use sluice_config::{GroupId, HostKey, Listener, ListenerId};
 
 use super::host::{CompiledHost, RequestView};
+use super::map::Map;
 use super::names::{Matching, Names};
 use crate::message::fields::Fields;
 
 /// All hosts of all listener groups. A clone costs a few pointers and shares everything; a change to it copies
 /// O(log n) of what it shares.
 pub struct RouteTable<T, H = ()> {
-    groups: imbl::HashMap<GroupId, Group<T, H>>,
+    groups: Map<GroupId, Group<T, H>>,
 }
 
 /// One listener group. Connections look it up once and then keep to the table they took it from.
 pub struct Group<T, H = ()> {
     listeners: Names<ListenerId>,
-    hosts: imbl::HashMap<ListenerId, Hosts<T, H>>,
+    hosts: Map<ListenerId, Hosts<T, H>>,
 }
 
 type Hosts<T, H> = Names<Arc<CompiledHost<T, H>>>;
 
 /// The host that a request belongs to, and the less specific ones it may fall through to.
-pub struct HostMatch<'a, T, H = ()> {
-    host: &'a Arc<CompiledHost<T, H>>,
-    less_specific: Matching<'a, Arc<CompiledHost<T, H>>>,
-    listener: &'a ListenerId,
+pub struct HostMatch<'t, 'h, T, H = ()> {
+    host: &'t Arc<CompiledHost<T, H>>,
+    less_specific: Matching<'t, 'h, Arc<CompiledHost<T, H>>>,
+    listener: &'t ListenerId,
 }
 
 impl<T, H> RouteTable<T, H> {
@@ -76,7 +77,7 @@ impl<T, H> RouteTable<T, H> {
     }
 
     /// [`Group::find_host`] in one group.
-    pub fn find_host<'a>(&'a self, group: &GroupId, host: &'a str) -> Option<HostMatch<'a, T, H>> {
+    pub fn find_host<'t, 'h>(&'t self, group: &GroupId, host: &'h str) -> Option<HostMatch<'t, 'h, T, H>> {
         self.group(group)?.find_host(host)
     }
 
@@ -101,7 +102,7 @@ impl<T, H> Group<T, H> {
     /// The host for a host name that is lower case and has no port ([`host_of`](super::host_of)); empty where
     /// the request has none. First the listener with the most specific pattern, then the most specific host
     /// in that listener: exact, one-label wildcard, longest suffix, any.
-    pub fn find_host<'a>(&'a self, host: &'a str) -> Option<HostMatch<'a, T, H>> {
+    pub fn find_host<'t, 'h>(&'t self, host: &'h str) -> Option<HostMatch<'t, 'h, T, H>> {
         let listener = self.listeners.matching(host).next()?;
         let mut hosts = self.hosts.get(listener)?.matching(host);
         let host = hosts.next()?;
@@ -109,20 +110,20 @@ impl<T, H> Group<T, H> {
     }
 }
 
-impl<'a, T, H> HostMatch<'a, T, H> {
+impl<'t, T, H> HostMatch<'t, '_, T, H> {
     /// The most specific host.
-    pub fn host(&self) -> &'a Arc<CompiledHost<T, H>> {
+    pub fn host(&self) -> &'t Arc<CompiledHost<T, H>> {
         self.host
     }
 
     /// The listener that the host belongs to.
-    pub fn listener(&self) -> &'a ListenerId {
+    pub fn listener(&self) -> &'t ListenerId {
         self.listener
     }
 
     /// The route of the first rule that holds, in the most specific host or, where that one says so, in the
     /// next one.
-    pub fn find(&self, request: &RequestView<'_, impl Fields>) -> Option<&'a Arc<T>> {
+    pub fn find(&self, request: &RequestView<'_, impl Fields>) -> Option<&'t Arc<T>> {
         let mut host = self.host;
         let mut less_specific = self.less_specific.clone();
         loop {
@@ -145,7 +146,7 @@ impl<T, H> Clone for RouteTable<T, H> {
 
 impl<T, H> Default for RouteTable<T, H> {
     fn default() -> Self {
-        Self { groups: imbl::HashMap::new() }
+        Self { groups: Map::default() }
     }
 }
 
@@ -157,7 +158,7 @@ impl<T, H> Clone for Group<T, H> {
 
 impl<T, H> Default for Group<T, H> {
     fn default() -> Self {
-        Self { listeners: Names::default(), hosts: imbl::HashMap::new() }
+        Self { listeners: Names::default(), hosts: Map::default() }
     }
 }
 

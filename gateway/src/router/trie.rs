@@ -28,7 +28,7 @@ pub(super) struct PathTrie {
 struct Node {
     /// Where in the list they are. Most nodes have none.
     #[allow(clippy::box_collection, reason = "a word in place of six, for every host")]
-    children: Option<Box<HashMap<Box<str>, usize>>>,
+    children: Option<Box<HashMap<Box<str>, usize, foldhash::fast::RandomState>>>,
     exact: Positions,
     exact_slash: Positions,
     prefix: Positions,

@@ -128,7 +128,7 @@ impl Client {
         if self.awaits_continue || self.body.is_end_stream() {
             return;
         }
-        let most = worker.state.tuning.load().client_body_timeout;
+        let most = worker.state.tuning().client_body_timeout;
         let drop_rest = async {
             let mut dropped = 0;
             while dropped <= MAX_SETTLED {

@@ -30,7 +30,7 @@ fn subrequest(plane: &Plane, pool: &Arc<crate::registry::Pool>) -> Subrequest {
         keep_alive: None,
         most_body: 64,
         route: None,
-        tuning: plane.state.tuning.load_full(),
+        tuning: plane.state.tuning(),
     }
 }
 

@@ -70,7 +70,7 @@ impl<D: Downstream> Run<'_, D> {
                 Err(answer) => return Forwarded::Answer(answer),
             };
             let (size, body_timeout) = {
-                let tuning = worker.state.tuning.load();
+                let tuning = exchange.tuning();
                 (tuning.upstream_keepalive_connections.min(worker.idle), tuning.client_body_timeout)
             };
             let _in_use = InUse::new();

@@ -25,6 +25,7 @@ use crate::pipeline::FailureKind;
 use crate::pipeline::Outcome;
 use crate::pipeline::Upstream;
 use crate::pipeline::Verdict;
+use crate::snapshot::Snapshot;
 use crate::state::State;
 use crate::telemetry::{AccessLog, Options, Telemetry};
 
@@ -98,7 +99,7 @@ impl Plane {
     }
 
     pub(crate) fn tune(&mut self, change: impl FnOnce(&mut Tuning)) {
-        let mut tuning = Tuning::clone(&self.state.tuning.load());
+        let mut tuning = Tuning::clone(&self.state.tuning());
         change(&mut tuning);
         self.apply(Delta { tuning: Some(Arc::new(tuning)), ..Delta::default() });
     }
@@ -138,7 +139,7 @@ impl Plane {
     }
 
     pub(crate) fn begin(&self, request: &Request) -> (Box<Exchange>, Verdict) {
-        Exchange::begin(&self.state, &connection(request.https), &request.head())
+        Exchange::begin(Snapshot::take(&self.state), &connection(request.https), &request.head())
     }
 
     /// The answer to a request that must not be forwarded.

@@ -9,6 +9,7 @@ use sluice_config::{Action, Filter, Hsts, Rule, WeightedBackend};
 
 use super::fixture::*;
 use crate::pipeline::Exchange;
+use crate::snapshot::Snapshot;
 
 fn sent(plane: &Plane, request: &Request) -> HeaderMap {
     let mut exchange = plane.forward(request);
@@ -160,5 +161,7 @@ fn filters_of_rule_and_backend_are_applied_in_this_order() {
     let broken = Rule { filters: vec![Filter::RequestHeaders(broken)], ..rule("/", forward("web")) };
     let refused = plane.host(exact("a.example"), false, vec![broken]);
     assert!(refused[0].reason.contains("`not a name`"), "{refused:?}");
+    let other = Plane::simple(&[1]);
+    Snapshot::take(&other.state);
     assert_eq!(Arc::strong_count(&plane.state), 1, "exchanges let the state go");
 }

@@ -7,6 +7,7 @@ use sluice_config::{Action, Change, Delta, HostName, HostPattern};
 
 use super::fixture::*;
 use crate::pipeline::{Exchange, FailureKind, Outcome};
+use crate::snapshot::Snapshot;
 use crate::telemetry::Options;
 
 /// The line with its two times of the request taken out.
@@ -79,7 +80,7 @@ fn refused_heads_are_logged_and_counted() {
     for (line, status) in [(&b"GET  / HTTP/1.1"[..], 400), (b"", 408), (b"GET /aaa", 414)] {
         let status = StatusCode::from_u16(status).unwrap();
         let (mut exchange, answer) =
-            Exchange::refuse(&plane.state, &connection(false), line, line.len(), status);
+            Exchange::refuse(Snapshot::take(&plane.state), &connection(false), line, line.len(), status);
         assert!(answer.close);
         assert_eq!(answer.status, status);
         exchange.end(Outcome { body_sent: 9, status: Some(status), ..Outcome::default() });
@@ -165,6 +166,8 @@ fn series_live_as_long_as_their_rule() {
     // The other host belongs to the same Ingress and stays.
     let hosts = vec![Change::Remove(host_key(exact("b.example")))];
     plane.apply(Delta { hosts, ..Delta::default() });
+    // A worker without requests does so by itself.
+    Snapshot::take(&plane.state);
     let metrics = plane.metrics();
     let requests = series(&metrics, "requests");
     assert_eq!(requests.len(), 1, "{requests:?}");
