@@ -1,21 +1,24 @@
-//! `sluice check`: every problem of a folder of manifests, by object, with what to do.
+//! `sluice check`: what is wrong in a folder of manifests, grouped by annotation, key or field, with what to do.
 
-use std::fmt::Write;
+mod groups;
+mod markdown;
+mod text;
+
 use std::path::Path;
 
-use sluice_config::{ObjectRef, Problem};
-use sluice_controller::CheckReport;
-use sluice_controller::Options;
+use sluice_config::{Problem, Severity};
 use sluice_controller::source::files::FileSourceError;
+use sluice_controller::{CheckReport, Options};
 
-use crate::flags::Output;
+use crate::flags::CheckOutput;
+use groups::{Group, Total, groups};
 
 /// What a look at a folder came to.
 #[derive(Debug)]
 pub(crate) struct Checked {
     /// For standard output.
     pub(crate) text: String,
-    /// Whether an object would not be served as it asks.
+    /// Whether an object would not be served as it asks; strictly, whether there is any problem.
     pub(crate) failed: bool,
 }
 
@@ -23,21 +26,41 @@ pub(crate) struct Checked {
 ///
 /// # Errors
 /// The folder cannot be read.
-pub(crate) fn check(folder: &Path, options: Options, output: Output) -> Result<Checked, FileSourceError> {
+pub(crate) fn check(
+    folder: &Path,
+    options: Options,
+    output: CheckOutput,
+    strict: bool,
+) -> Result<Checked, FileSourceError> {
     let report = sluice_controller::check(folder, options)?;
     let text = match output {
-        Output::Table => render(&report),
-        Output::Json => json(&report),
+        CheckOutput::Text => text::render(&report),
+        CheckOutput::Json => json(&report),
+        CheckOutput::Markdown => markdown::render(&report),
     };
-    Ok(Checked { text, failed: report.has_errors() })
+    Ok(Checked { text, failed: report.has_errors() || strict && !report.problems.is_empty() })
 }
 
-/// For programs: the problems as the admin listener has them, and what there is.
+/// For programs: the problems as the admin listener has them, their groups, and what there is.
 fn json(report: &CheckReport) -> String {
     let counts = &report.counts;
     let problems: Vec<_> = report.problems.iter().map(Problem::view).collect();
+    let group = |Group { severity, subject, code, count, objects, .. }: &Group<'_>| {
+        serde_json::json!({
+            "severity": severity.as_str(),
+            "subject": subject,
+            "code": code.as_str(),
+            "problems": count,
+            "objects": objects,
+        })
+    };
+    let groups: Vec<_> = groups(&report.problems).iter().map(group).collect();
+    let total = |severity| Total::of(&report.problems, severity).problems;
     let answer = serde_json::json!({
         "problems": problems,
+        "groups": groups,
+        "errors": total(Severity::Error),
+        "warnings": total(Severity::Warning),
         "read": counts.objects,
         "skipped": counts.skipped,
         "served": {
@@ -50,49 +73,4 @@ fn json(report: &CheckReport) -> String {
         },
     });
     format!("{answer:#}\n")
-}
-
-/// Problems under their objects, then what there is.
-fn render(report: &CheckReport) -> String {
-    let mut text = String::new();
-    let mut last: Option<&ObjectRef> = None;
-    for problem in &report.problems {
-        if last != Some(&problem.object) {
-            writeln!(text, "{}", problem.object).expect("a String takes any text");
-            last = Some(&problem.object);
-        }
-        let separator = if problem.field.is_empty() { "" } else { ": " };
-        let (severity, field) = (problem.severity, &problem.field);
-        let (message, remedy, code) = (&problem.message, &problem.remedy, problem.code);
-        writeln!(text, "  {severity}: {field}{separator}{message}; {remedy} [{code}]")
-            .expect("a String takes any text");
-    }
-    let counts = &report.counts;
-    let kinds = |kinds: &std::collections::BTreeMap<String, usize>| {
-        kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect::<Vec<_>>().join(", ")
-    };
-    if !text.is_empty() {
-        text.push('\n');
-    }
-    writeln!(text, "read: {}", kinds(&counts.objects)).expect("a String takes any text");
-    if !counts.skipped.is_empty() {
-        writeln!(text, "not served and skipped: {}", kinds(&counts.skipped))
-            .expect("a String takes any text");
-    }
-    let closed = match counts.closed {
-        0 => String::new(),
-        closed => format!(" ({closed} of them closed)"),
-    };
-    writeln!(
-        text,
-        "served: {} hosts, {} rules{closed}, {} pools, {} endpoints, {} certificates; {} problems",
-        counts.hosts,
-        counts.rules,
-        counts.pools,
-        counts.endpoints,
-        counts.certificates,
-        report.problems.len()
-    )
-    .expect("a String takes any text");
-    text
 }

@@ -14,7 +14,7 @@ mod vital;
 
 use std::process::ExitCode;
 
-use flags::{Command, Output, ServeFlags};
+use flags::{Check, Command, ServeFlags};
 use sluice_config::text::one_line;
 
 #[cfg(feature = "mimalloc")]
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
             Err(error) => fail(&error, 1),
         },
         Command::Serve(flags) => serve(*flags),
-        Command::Check(flags, output) => check(*flags, output),
+        Command::Check(wanted) => check(*wanted),
     }
 }
 
@@ -65,9 +65,9 @@ fn serve(flags: ServeFlags) -> ExitCode {
 }
 
 /// Prints every problem of the manifests.
-fn check(flags: ServeFlags, output: Output) -> ExitCode {
+fn check(Check { flags, output, strict }: Check) -> ExitCode {
     let Some(folder) = flags.manifests else { return fail(&"check needs --manifests DIR", USAGE) };
-    match check::check(&folder, flags.controller, output) {
+    match check::check(&folder, flags.controller, output, strict) {
         Ok(checked) => {
             let printed = print(&checked.text);
             if checked.failed { ExitCode::FAILURE } else { printed }

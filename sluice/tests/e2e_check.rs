@@ -18,7 +18,7 @@ fn a_good_folder_passes() {
 }
 
 #[test]
-fn every_problem_is_named_by_object_with_what_to_do() {
+fn every_problem_is_named_with_its_objects_and_what_to_do() {
     let folder = Folder::with(
         Ingress::new("nobackend").path("a.example", "/", "missing").text()
             + &Ingress::new("badvalue")
@@ -54,6 +54,44 @@ fn programs_get_every_problem_with_its_code_and_class() {
     assert_eq!(answer["served"]["hosts"], 1);
     let (_, text) = check(&folder, &[]);
     assert!(text.contains("[ServiceNotFound]"), "{text}");
+}
+
+#[test]
+fn what_many_objects_have_is_said_once_with_all_of_them() {
+    let ingresses: String = (0..12)
+        .map(|number| {
+            let ingress =
+                Ingress::new(&format!("i{number:02}")).path(&format!("h{number}.example"), "/", "shop");
+            ingress.annotation("enable-access-log", "false").text()
+        })
+        .collect();
+    let backend = Backend::echo("shop");
+    let folder = Folder::with(site("shop", "shop.example", &[&backend]) + &ingresses);
+    let (status, text) = check(&folder, &[]);
+    assert_eq!(status, Some(0), "{text}");
+    let name = "nginx.ingress.kubernetes.io/enable-access-log";
+    let lines: Vec<&str> = text.lines().filter(|line| line.contains(name)).collect();
+    assert_eq!(lines, [format!("warning: {name} [AnnotationNotServed]: 12 objects")], "{text}");
+    assert!(
+        text.contains("    Ingress default/i00, default/i01, ") && text.contains(", and 2 more\n"),
+        "{text}"
+    );
+    assert!(text.ends_with("problems: 0 errors, 12 warnings in 12 objects\n"), "{text}");
+
+    let (status, text) = check(&folder, &["-o", "json"]);
+    assert_eq!(status, Some(0), "{text}");
+    let answer: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((&answer["errors"], &answer["warnings"]), (&0.into(), &12.into()));
+    let group = &answer["groups"][0];
+    assert_eq!((&group["subject"], &group["objects"]), (&name.into(), &12.into()));
+    assert_eq!(answer["problems"].as_array().unwrap().len(), 12, "each of them all the same");
+
+    let (status, page) = check(&folder, &["-o", "markdown"]);
+    assert_eq!(status, Some(0), "{page}");
+    assert!(page.contains(&format!("| warning | `{name}` | AnnotationNotServed | 12 | 12 |\n")), "{page}");
+    assert!(page.contains("  - Ingress default/i11\n"), "{page}");
+
+    assert_eq!(check(&folder, &["--strict"]).0, Some(1), "a warning is one too many");
 }
 
 #[test]

@@ -10,13 +10,35 @@ pub(crate) enum Command {
     /// Run the gateway.
     Serve(Box<ServeFlags>),
     /// Translate the manifests, print what is wrong with them, and end.
-    Check(Box<ServeFlags>, Output),
+    Check(Box<Check>),
     /// Print what the running gateway has.
     Show(Show),
     /// Print the version.
     Version,
     /// Print this text.
     Help(String),
+}
+
+/// What is to be checked, and how that is told.
+#[derive(Debug)]
+pub(crate) struct Check {
+    /// The flags of the gateway that would serve the folder.
+    pub(crate) flags: ServeFlags,
+    /// In which form.
+    pub(crate) output: CheckOutput,
+    /// Warnings fail it too.
+    pub(crate) strict: bool,
+}
+
+/// How the report of a check is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CheckOutput {
+    /// Groups for a terminal.
+    Text,
+    /// Everything, for programs.
+    Json,
+    /// A page for people.
+    Markdown,
 }
 
 /// A question to the running gateway.

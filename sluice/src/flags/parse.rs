@@ -7,7 +7,7 @@ use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches};
 
-use super::command::{Command, Output, Show, View};
+use super::command::{Check, CheckOutput, Command, Output, Show, View};
 use super::rules;
 use super::settings::ServeFlags;
 use super::table::{self, Flag};
@@ -184,9 +184,13 @@ fn serve(
     }
     flags.gateway.pod_name = environment("POD_NAME").unwrap_or_default();
     flags.gateway.pod_namespace = environment("POD_NAMESPACE").unwrap_or_default();
-    let flags = Box::new(flags);
-    let command =
-        if name == "serve" { Command::Serve(flags) } else { Command::Check(flags, output(matches)?) };
+    let command = match name {
+        "serve" => Command::Serve(Box::new(flags)),
+        _ => {
+            let (output, strict) = (check_output(matches)?, matches.get_flag(STRICT));
+            Command::Check(Box::new(Check { flags, output, strict }))
+        }
+    };
     Ok(Parsed { command, warnings })
 }
 
@@ -200,11 +204,28 @@ pub(super) fn defaults() -> ServeFlags {
 }
 
 fn output(matches: &ArgMatches) -> Result<Output, FlagError> {
-    match matches.get_one::<String>(OUTPUT).map_or("table", String::as_str) {
+    match format_of(matches) {
         "json" => Ok(Output::Json),
         "table" => Ok(Output::Table),
         other => Err(FlagError::Value { flag: OUTPUT, value: other.to_owned(), expected: "json or table" }),
     }
+}
+
+fn check_output(matches: &ArgMatches) -> Result<CheckOutput, FlagError> {
+    match format_of(matches) {
+        "json" => Ok(CheckOutput::Json),
+        "markdown" => Ok(CheckOutput::Markdown),
+        // The second is what it was called before there were groups.
+        "text" | "table" => Ok(CheckOutput::Text),
+        other => {
+            let expected = "text, json or markdown";
+            Err(FlagError::Value { flag: OUTPUT, value: other.to_owned(), expected })
+        }
+    }
+}
+
+fn format_of(matches: &ArgMatches) -> &str {
+    matches.get_one::<String>(OUTPUT).map_or("", String::as_str)
 }
 
 fn show(view: View, matches: &ArgMatches) -> Result<Command, FlagError> {
@@ -233,6 +254,7 @@ fn has_value(name: &str, matches: &ArgMatches) -> bool {
 
 const ADMIN: &str = "admin-address";
 const OUTPUT: &str = "output";
+const STRICT: &str = "strict";
 
 /// The program's grammar.
 fn program() -> clap::Command {
@@ -240,14 +262,18 @@ fn program() -> clap::Command {
         .about("Serve a cluster or a folder of manifests (the default subcommand)")
         .args(arguments(|_| true));
     let check = clap::Command::new("check")
-        .about("Print every problem of a folder of manifests; exits with 1 when one is an error, with 0 otherwise")
+        .about(
+            "Print every problem of a folder of manifests; exits with 1 when one is an error, with 0 otherwise, \
+             and with 2 when the folder or the flags cannot be read",
+        )
         .args(arguments(|_| true))
-        .arg(output_argument());
+        .arg(output_argument("text", "text, json or markdown"))
+        .arg(Arg::new(STRICT).long(STRICT).action(ArgAction::SetTrue).help("exit with 1 for warnings too"));
     let shows = View::ALL.map(|view| {
         clap::Command::new(view.name())
             .about(view.about())
             .args(arguments(|flag| flag.name == ADMIN))
-            .arg(output_argument())
+            .arg(output_argument("table", "json or table"))
     });
     clap::Command::new("sluice")
         .about("A Kubernetes ingress gateway")
@@ -259,8 +285,8 @@ fn program() -> clap::Command {
         .subcommand(clap::Command::new("version").about("Print the version"))
 }
 
-fn output_argument() -> Arg {
-    Arg::new(OUTPUT).short('o').long(OUTPUT).value_name("FORMAT").default_value("table").help("json or table")
+fn output_argument(usual: &'static str, formats: &'static str) -> Arg {
+    Arg::new(OUTPUT).short('o').long(OUTPUT).value_name("FORMAT").default_value(usual).help(formats)
 }
 
 fn arguments(wanted: fn(&Flag) -> bool) -> Vec<Arg> {

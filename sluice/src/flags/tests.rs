@@ -217,12 +217,17 @@ fn serve_is_the_default_subcommand_and_check_needs_a_folder() {
 
 #[test]
 fn check_takes_the_flags_of_serve() {
-    let Command::Check(flags, Output::Json) =
-        run("check --manifests m --ingress-class other -o json").unwrap().command
-    else {
-        panic!()
+    let check = |line: &str| match run(line).unwrap().command {
+        Command::Check(check) => *check,
+        other => panic!("{other:?}"),
     };
-    assert_eq!(flags.controller.ingress_class, "other");
+    let wanted = check("check --manifests m --ingress-class other -o json --strict");
+    assert_eq!(wanted.flags.controller.ingress_class, "other");
+    assert_eq!((wanted.output, wanted.strict), (CheckOutput::Json, true));
+    let wanted = check("check --manifests m");
+    assert_eq!((wanted.output, wanted.strict), (CheckOutput::Text, false));
+    assert_eq!(check("check --manifests m -o markdown").output, CheckOutput::Markdown);
+    assert!(error("check --manifests m -o yaml").contains("text, json or markdown"));
 }
 
 #[test]

@@ -1,0 +1,159 @@
+//! Problems that are alike, with the objects that have them: five thousand lines are no report.
+//!
+//! A group is what is wrong with one annotation, key or field in one way. Under it are its causes, each with what is wrong
+//! in words, how to fix it, and the objects. Errors come first, and the largest group before the others.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sluice_config::{Code, ObjectRef, Problem, Severity};
+
+/// What is wrong with one annotation, key or field in one way.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Group<'p> {
+    pub(super) severity: Severity,
+    /// The annotation, the ConfigMap key, or the field without its indices; empty where it is all of an object.
+    pub(super) subject: String,
+    pub(super) code: Code,
+    /// How often.
+    pub(super) count: usize,
+    /// In how many objects.
+    pub(super) objects: usize,
+    /// The commonest first.
+    pub(super) causes: Vec<Cause<'p>>,
+}
+
+/// The same words.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Cause<'p> {
+    pub(super) message: &'p str,
+    pub(super) remedy: &'p str,
+    pub(super) objects: BTreeSet<&'p ObjectRef>,
+}
+
+/// How many problems there are of a severity, in how many objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Total {
+    pub(super) problems: usize,
+    pub(super) objects: usize,
+}
+
+impl Total {
+    pub(super) fn of(problems: &[Problem], severity: Severity) -> Self {
+        let those = || problems.iter().filter(|problem| problem.severity == severity);
+        let objects: BTreeSet<_> = those().map(|problem| &problem.object).collect();
+        Self { problems: those().count(), objects: objects.len() }
+    }
+}
+
+/// All groups.
+pub(super) fn groups(problems: &[Problem]) -> Vec<Group<'_>> {
+    let mut by_group: BTreeMap<_, Vec<&Problem>> = BTreeMap::new();
+    for problem in problems {
+        by_group.entry((problem.severity, subject(&problem.field), problem.code)).or_default().push(problem);
+    }
+    let mut groups: Vec<Group<'_>> = by_group
+        .into_iter()
+        .map(|((severity, subject, code), problems)| Group {
+            severity,
+            subject,
+            code,
+            count: problems.len(),
+            objects: problems.iter().map(|problem| &problem.object).collect::<BTreeSet<_>>().len(),
+            causes: causes(&problems),
+        })
+        .collect();
+    groups.sort_by_key(|group| (group.severity, std::cmp::Reverse(group.count)));
+    groups
+}
+
+fn causes<'p>(problems: &[&'p Problem]) -> Vec<Cause<'p>> {
+    let mut by_words: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+    for problem in problems {
+        let words = (problem.message.as_str(), problem.remedy.as_str());
+        by_words.entry(words).or_default().insert(&problem.object);
+    }
+    let cause = |((message, remedy), objects)| Cause { message, remedy, objects };
+    let mut causes: Vec<_> = by_words.into_iter().map(cause).collect();
+    causes.sort_by_key(|cause| std::cmp::Reverse(cause.objects.len()));
+    causes
+}
+
+/// What a field is about: the name of an annotation or a key, or the field whatever its indices are.
+fn subject(field: &str) -> String {
+    for named in ["metadata.annotations[", "data["] {
+        if let Some(name) = field.strip_prefix(named).and_then(|rest| rest.strip_suffix(']')) {
+            return name.to_owned();
+        }
+    }
+    let mut subject = String::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((before, after)) = rest.split_once('[') {
+        let Some((index, behind)) = after.split_once(']') else { break };
+        subject.push_str(before);
+        let number = !index.is_empty() && index.bytes().all(|byte| byte.is_ascii_digit());
+        subject.push_str(&if number { "[]".to_owned() } else { format!("[{index}]") });
+        rest = behind;
+    }
+    subject + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(severity: Severity, name: &str, field: &str, message: &str) -> Problem {
+        Problem {
+            object: ObjectRef::new("Ingress", "shop", name),
+            uid: None,
+            field: field.to_owned(),
+            severity,
+            code: Code::AnnotationInvalid,
+            message: message.to_owned(),
+            remedy: "mend it".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_subject_is_a_name_or_a_field_without_its_indices() {
+        for (field, expected) in [
+            (
+                "metadata.annotations[nginx.ingress.kubernetes.io/auth-url]",
+                "nginx.ingress.kubernetes.io/auth-url",
+            ),
+            ("data[keep-alive]", "keep-alive"),
+            ("spec.rules[12].http.paths[3].path", "spec.rules[].http.paths[].path"),
+            ("spec.selector[app]", "spec.selector[app]"),
+            ("spec.broken[1", "spec.broken[1"),
+            ("", ""),
+        ] {
+            assert_eq!(subject(field), expected);
+        }
+    }
+
+    #[test]
+    fn errors_come_first_then_the_largest_and_the_same_words_are_said_once() {
+        let annotation = "metadata.annotations[a]";
+        let problems = [
+            problem(Severity::Warning, "a", annotation, "odd"),
+            problem(Severity::Error, "a", "spec.rules[0].host", "bad host"),
+            problem(Severity::Error, "a", annotation, "no number: x"),
+            problem(Severity::Error, "b", annotation, "no number: y"),
+            problem(Severity::Error, "c", annotation, "no number: y"),
+        ];
+        let groups = groups(&problems);
+        let seen: Vec<_> =
+            groups.iter().map(|group| (group.severity, group.subject.as_str(), group.count)).collect();
+        assert_eq!(
+            seen,
+            [
+                (Severity::Error, "a", 3),
+                (Severity::Error, "spec.rules[].host", 1),
+                (Severity::Warning, "a", 1)
+            ]
+        );
+        let causes: Vec<_> =
+            groups[0].causes.iter().map(|cause| (cause.message, cause.objects.len())).collect();
+        assert_eq!(causes, [("no number: y", 2), ("no number: x", 1)]);
+        assert_eq!(Total::of(&problems, Severity::Error), Total { problems: 4, objects: 3 });
+    }
+}

@@ -1,0 +1,85 @@
+//! The report as Markdown, for a ticket or a pull request: a table of groups, then each with its objects.
+
+use std::fmt::Write;
+
+use sluice_controller::CheckReport;
+
+use super::groups::{Group, groups};
+use super::text::Counted;
+
+/// Objects of a cause that are named: a page that is read, and not all of a cluster.
+const OBJECTS: usize = 50;
+
+/// All of it.
+pub(super) fn render(report: &CheckReport) -> String {
+    let mut page = String::from("# Report of sluice check\n\n");
+    for line in Counted(report).to_string().lines() {
+        line_of(&mut page, format_args!("- {line}"));
+    }
+    let groups = groups(&report.problems);
+    if groups.is_empty() {
+        return page;
+    }
+    page.push_str("\n| severity | what | kind | problems | objects |\n|---|---|---|---|---|\n");
+    for Group { severity, subject, code, count, objects, .. } in &groups {
+        line_of(
+            &mut page,
+            format_args!("| {severity} | {} | {code} | {count} | {objects} |", code_of(subject)),
+        );
+    }
+    for group in &groups {
+        section(&mut page, group);
+    }
+    page
+}
+
+fn section(page: &mut String, group: &Group<'_>) {
+    let Group { severity, subject, code, causes, .. } = group;
+    line_of(page, format_args!("\n## {severity}: {} [{code}]\n", code_of(subject)));
+    for cause in causes {
+        line_of(page, format_args!("- {}; {}", plain(cause.message), plain(cause.remedy)));
+        for object in cause.objects.iter().take(OBJECTS) {
+            line_of(page, format_args!("  - {}", plain(&object.to_string())));
+        }
+        if let more @ 1.. = cause.objects.len().saturating_sub(OBJECTS) {
+            line_of(page, format_args!("  - and {more} more; `-o json` has all"));
+        }
+    }
+}
+
+fn line_of(page: &mut String, line: std::fmt::Arguments<'_>) {
+    writeln!(page, "{line}").expect("a String takes any text");
+}
+
+/// A name in a table, whatever is in it.
+fn code_of(name: &str) -> String {
+    match name {
+        "" => "the object".to_owned(),
+        name => format!("`{}`", name.replace('`', "'").replace('|', "\\|")),
+    }
+}
+
+/// Text that others wrote, so that it means nothing to Markdown or HTML.
+fn plain(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '<' => plain.push_str("&lt;"),
+            '&' => plain.push_str("&amp;"),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '#' | '@' => plain.extend(['\\', letter]),
+            letter => plain.push(letter),
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_wrote_means_nothing_to_markdown() {
+        assert_eq!(plain("a_b <img> [x](y) `z`|"), "a\\_b &lt;img> \\[x\\](y) \\`z\\`\\|");
+        assert_eq!(code_of("a`|b"), "`a'\\|b`");
+    }
+}
