@@ -4,6 +4,7 @@
 //! Both run on the program's main runtime, apart from the workers, so that a scrape waits behind no request
 //! and no request behind a scrape; and documents are made on a thread beside it, so that no probe waits for one.
 
+mod explain;
 mod health;
 mod introspection;
 mod own_names;

@@ -24,7 +24,8 @@ mod trie;
 
 pub use authority::host_of;
 pub use error::RouterError;
-pub use host::{CompiledHost, RequestView};
+pub use host::{CompiledHost, Reason, RequestView};
 pub use path::{PathError, normal_bytes, normalise};
+pub(crate) use query::values as query_values;
 pub(crate) use regexes::SIZE_LIMIT as REGEX_SIZE_LIMIT;
 pub use table::{Group, HostMatch, RouteTable};

@@ -12,7 +12,7 @@ mod settings;
 mod table;
 mod value;
 
-pub(crate) use command::{Check, CheckOutput, Command, Output, Show, View};
+pub(crate) use command::{Check, CheckOutput, Command, Output, Request, Show, View};
 pub(crate) use parse::parse;
 pub(crate) use settings::{ClusterFlags, GatewayFlags, ServeFlags};
 

@@ -3,6 +3,7 @@
 //!
 //! As JSON the answer is printed unchanged; as a table it is laid out per view in [`layout`].
 
+mod explanation;
 mod layout;
 mod table;
 
@@ -28,6 +29,12 @@ pub(crate) enum ShowError {
         /// What the system says.
         source: std::io::Error,
     },
+    /// The gateway cannot make sense of the question.
+    #[error("{reason}")]
+    Refused {
+        /// What it says.
+        reason: String,
+    },
     /// Something answers, but not as the admin listener does.
     #[error("{address} does not answer like the admin listener of sluice ({reason}); check --admin-address")]
     NotSluice {
@@ -44,27 +51,42 @@ pub(crate) enum ShowError {
 /// The gateway cannot be reached or does not answer as it should.
 pub(crate) fn show(show: Show) -> Result<String, ShowError> {
     let address = show.admin_address;
-    let answer =
-        get(address, show.view.name()).map_err(|source| ShowError::Unreachable { address, source })?;
+    let page = match &show.request {
+        Some(request) => explanation::page(request),
+        None => show.view.name().to_owned(),
+    };
+    let answer = get(address, &page).map_err(|source| ShowError::Unreachable { address, source })?;
+    if let Some(reason) = refusal(&answer) {
+        return Err(ShowError::Refused { reason: reason.to_owned() });
+    }
     let body = body(&answer).map_err(|reason| ShowError::NotSluice { address, reason })?;
     match show.output {
         Output::Json => Ok(body.to_owned()),
         Output::Table => {
             let value = serde_json::from_str(body)
                 .map_err(|error| ShowError::NotSluice { address, reason: error.to_string() })?;
-            Ok(table::render(&layout::lines(show.view, &value)))
+            Ok(match &show.request {
+                Some(_) => explanation::render(&value),
+                None => table::render(&layout::lines(show.view, &value)),
+            })
         }
     }
 }
 
 /// The whole answer. As HTTP/1.0, so that the body ends with the connection and never comes in chunks.
-fn get(address: SocketAddr, view: &str) -> std::io::Result<String> {
+fn get(address: SocketAddr, page: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    write!(stream, "GET /{view} HTTP/1.0\r\nHost: {address}\r\nAccept: application/json\r\n\r\n")?;
+    write!(stream, "GET /{page} HTTP/1.0\r\nHost: {address}\r\nAccept: application/json\r\n\r\n")?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     Ok(answer)
+}
+
+/// What is wrong with the question, where the gateway says so.
+fn refusal(answer: &str) -> Option<&str> {
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    (head.split(' ').nth(1) == Some("400")).then_some(body.trim_end())
 }
 
 fn body(answer: &str) -> Result<&str, String> {
@@ -86,6 +108,8 @@ mod tests {
         assert_eq!(body("HTTP/1.1 200 OK\r\nA: b\r\n\r\n[]"), Ok("[]"));
         assert!(body("HTTP/1.1 404 Not Found\r\n\r\nno").unwrap_err().contains("404"));
         assert!(body("SSH-2.0").is_err());
+        assert_eq!(refusal("HTTP/1.1 400 Bad Request\r\nA: b\r\n\r\nno header\n"), Some("no header"));
+        assert_eq!(refusal("HTTP/1.1 200 OK\r\n\r\n{}"), None);
     }
 
     #[test]

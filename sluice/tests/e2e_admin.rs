@@ -65,6 +65,57 @@ fn every_view_is_a_subcommand_in_two_forms() {
 }
 
 #[test]
+fn what_one_request_gets_is_explained_and_what_every_other_rule_says_to_it() {
+    let backend = Backend::echo("shop");
+    let objects = Ingress::new("plain").path(HOST, "/", "shop").path(HOST, "/cart", "shop").text()
+        + &Ingress::new("secure").path("secure.example", "/", "shop").tls(&["secure.example"], "tls").text()
+        + &Ingress::new("closed")
+            .path("closed.example", "/", "shop")
+            .annotation("auth-type", "basic")
+            .annotation("auth-secret", "nobody")
+            .text()
+        + &manifest::service_with("shop", &[&backend]);
+    let folder = Folder::with(objects);
+    let gateway = Gateway::start(&folder);
+    let admin = gateway.admin.to_string();
+    let explain = |words: &[&str]| {
+        let output = run(&[&["routes", "--admin-address", &admin], words].concat());
+        let (text, error) = (String::from_utf8(output.stdout), String::from_utf8(output.stderr));
+        (output.status.code(), text.unwrap() + &error.unwrap())
+    };
+    let (status, text) = explain(&["--host", HOST, "--path", "/cart/1?x=y"]);
+    assert_eq!(status, Some(0), "{text}");
+    assert!(
+        text.starts_with("taken by Ingress default/plain: Prefix /cart\n  goes to default-shop-"),
+        "{text}"
+    );
+    assert!(text.contains(&format!("{} healthy", backend.address)), "{text}");
+    let rules: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("rules of")).collect();
+    assert!(rules[2].starts_with("takes it ") && rules[2].contains(" /cart "), "{text}");
+    assert!(rules[3].starts_with("a rule before it takes it "), "{text}");
+    let (_, text) = explain(&["--host", HOST, "--path", "/other"]);
+    assert!(text.starts_with("taken by Ingress default/plain: Prefix /\n"), "{text}");
+    assert!(text.contains("\nfor other paths "), "{text}");
+
+    let (_, text) = explain(&["--host", "secure.example"]);
+    assert!(text.contains("\n  redirected to https; "), "{text}");
+    let (_, text) = explain(&["--host", "secure.example", "--https"]);
+    assert!(text.contains("\n  goes to default-shop-"), "{text}");
+    let (_, text) = explain(&["--host", "closed.example"]);
+    assert!(text.contains("\n  closed with 503: ") && text.contains("nobody"), "{text}");
+    let (_, text) = explain(&["--host", "unknown.example"]);
+    assert!(text.starts_with("no rule takes it, and no rule has its host"), "{text}");
+
+    let (status, text) = explain(&["--host", HOST, "--path", "/%zz"]);
+    assert!(status == Some(1) && text.contains("such a request gets 400"), "{status:?} {text}");
+    let (status, text) = explain(&["--host", HOST, "--header", "none"]);
+    assert!(status == Some(1) && text.contains("write name: value"), "{status:?} {text}");
+    let (_, json) = explain(&["--host", HOST, "-o", "json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["taken"]["rule"]["path"], "/");
+}
+
+#[test]
 fn a_gateway_that_does_not_run_is_said_to_be_so() {
     let output = run(&["routes", "--admin-address", "127.0.0.1:1"]);
     assert_eq!(output.status.code(), Some(1));

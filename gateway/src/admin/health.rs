@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::{Request, StatusCode};
+use http::{Request, StatusCode, Uri};
 use hyper::body::Incoming;
 use sluice_config::HostTls;
 
@@ -21,7 +21,8 @@ impl Site for Health {
         None
     }
 
-    fn find(&self, path: &str) -> Found {
+    fn find(&self, uri: &Uri) -> Found {
+        let path = uri.path();
         Found::Here(match path {
             _ if path == self.path => readiness(&self.state),
             "/livez" => Document::text(StatusCode::OK, "ok\n"),

@@ -3,16 +3,18 @@
 
 use std::sync::Arc;
 
-use http::{Request, StatusCode};
+use http::{Request, StatusCode, Uri};
 use hyper::body::Incoming;
 use serde::Serialize;
 
 use super::server::{Document, Found, Site};
-use super::{own_names, view};
+use super::{explain, own_names, view};
 use crate::state::State;
 
-/// What there is to read.
+/// What there is to read, beside the answers to questions at [`EXPLAIN`].
 const PATHS: [&str; 5] = ["/backends", "/certs", "/generation", "/problems", "/routes"];
+/// What one request would get.
+const EXPLAIN: &str = "/explain";
 
 /// What the running gateway has.
 pub(super) struct Introspection(pub(super) Arc<State>);
@@ -22,7 +24,14 @@ impl Site for Introspection {
         own_names::refuse(request.uri(), request.headers())
     }
 
-    fn find(&self, path: &str) -> Found {
+    fn find(&self, uri: &Uri) -> Found {
+        let path = uri.path();
+        if path == EXPLAIN {
+            return Found::Here(match explain::explain(&self.0, uri.query().unwrap_or_default()) {
+                Ok(explanation) => json(&explanation),
+                Err(said) => Document::text(StatusCode::BAD_REQUEST, format!("{said}\n")),
+            });
+        }
         let page = PATHS.into_iter().chain(["/"]).find(|page| *page == path);
         let missing = || Document::text(StatusCode::NOT_FOUND, format!("see {}\n", PATHS.join(", ")));
         page.map_or_else(|| Found::Here(missing()), Found::Page)

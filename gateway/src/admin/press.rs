@@ -85,7 +85,7 @@ mod tests {
             None
         }
 
-        fn find(&self, _: &str) -> Found {
+        fn find(&self, _: &http::Uri) -> Found {
             Found::Page("/")
         }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue};
-use http::{Method, Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode, Uri};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -46,8 +46,8 @@ pub(super) trait Site: Send + Sync + 'static {
     /// The answer to a request that is refused.
     fn refuse(&self, request: &Request<Incoming>) -> Option<Document>;
 
-    /// What is at a path.
-    fn find(&self, path: &str) -> Found;
+    /// What is at a path. Only what is there at once may depend on the query.
+    fn find(&self, uri: &Uri) -> Found;
 
     /// Makes a document. Takes as long as it takes.
     fn make(&self, page: &'static str) -> Document;
@@ -152,7 +152,7 @@ impl<S: Site> Server<S> {
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
             return response;
         } else {
-            match self.site.find(request.uri().path()) {
+            match self.site.find(request.uri()) {
                 Found::Here(document) => document,
                 Found::Page(page) => self.page(page, place).await,
             }

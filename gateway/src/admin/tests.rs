@@ -215,8 +215,8 @@ impl server::Site for Large {
         None
     }
 
-    fn find(&self, path: &str) -> server::Found {
-        match path {
+    fn find(&self, uri: &http::Uri) -> server::Found {
+        match uri.path() {
             "/metrics" => server::Found::Page("/metrics"),
             _ => server::Found::Here(server::Document::text(http::StatusCode::OK, "ok\n")),
         }
@@ -288,7 +288,7 @@ impl server::Site for Slow {
         None
     }
 
-    fn find(&self, _: &str) -> server::Found {
+    fn find(&self, _: &http::Uri) -> server::Found {
         if self.clients.fetch_add(1, SeqCst) + 1 == CROWD {
             self.all.open();
         }

@@ -39,7 +39,7 @@ pub(super) struct HostView<'a> {
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct RuleView<'a> {
+pub(super) struct RuleView<'a> {
     path_type: &'static str,
     path: &'a str,
     method: Option<&'a str>,
@@ -133,7 +133,8 @@ pub(super) fn host(host: &Host) -> HostView<'_> {
     }
 }
 
-fn rule(rule: &Rule) -> RuleView<'_> {
+/// A rule.
+pub(super) fn rule(rule: &Rule) -> RuleView<'_> {
     let (path_type, path) = match &rule.matches.path {
         PathMatch::Exact(path) => ("Exact", path),
         PathMatch::Prefix(path) => ("Prefix", path),

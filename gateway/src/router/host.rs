@@ -1,5 +1,7 @@
 //! One host, compiled: its rules with the indexes that find the candidates for a path.
 
+mod explain;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -11,6 +13,8 @@ use super::predicate::Predicates;
 use super::regexes::Regexes;
 use super::trie::PathTrie;
 use crate::message::fields::Fields;
+
+pub use explain::Reason;
 
 /// What of a request the router looks at.
 #[derive(Debug)]

@@ -25,6 +25,13 @@ enum Text {
     Regex(regex::bytes::Regex),
 }
 
+/// A condition that does not hold.
+pub(super) enum Missing<'p> {
+    Method,
+    Header(&'p HeaderName),
+    Query(&'p str),
+}
+
 impl Predicates {
     /// `None` where the match asks for nothing but a path. Of several conditions on one name the first
     /// counts (Gateway API, `HTTPHeaderMatch.name`).
@@ -44,14 +51,25 @@ impl Predicates {
     }
 
     pub(super) fn hold(&self, request: &RequestView<'_, impl Fields>) -> bool {
-        self.method.as_deref().is_none_or(|method| method == request.method)
-            && self.headers.iter().all(|(name, text)| {
-                header_value(request.headers, name).is_some_and(|value| text.holds(&value))
-            })
-            && self.query.iter().all(|(name, text)| {
-                let value = request.query.and_then(|query| query::first_value(query, name));
-                value.is_some_and(|value| text.holds(&value))
-            })
+        self.missing(request).is_none()
+    }
+
+    /// The first condition that does not hold.
+    pub(super) fn missing(&self, request: &RequestView<'_, impl Fields>) -> Option<Missing<'_>> {
+        if self.method.as_deref().is_some_and(|method| method != request.method) {
+            return Some(Missing::Method);
+        }
+        let header = self.headers.iter().find(|(name, text)| {
+            !header_value(request.headers, name).is_some_and(|value| text.holds(&value))
+        });
+        if let Some((name, _)) = header {
+            return Some(Missing::Header(name));
+        }
+        let parameter = self.query.iter().find(|(name, text)| {
+            let value = request.query.and_then(|query| query::first_value(query, name));
+            !value.is_some_and(|value| text.holds(&value))
+        });
+        parameter.map(|(name, _)| Missing::Query(name))
     }
 }
 

@@ -4,10 +4,15 @@ use std::borrow::Cow;
 
 use super::path::hex;
 
-/// The first value of a parameter, decoded as forms are (`application/x-www-form-urlencoded`: percent and
-/// plus); empty where the parameter has no `=`. A malformed percent sequence is kept as it is.
+/// The first value of a parameter.
 pub(super) fn first_value<'q>(query: &'q str, name: &str) -> Option<Cow<'q, [u8]>> {
-    query.split('&').filter(|part| !part.is_empty()).find_map(|part| {
+    values(query, name).next()
+}
+
+/// The values of a parameter, decoded as forms are (`application/x-www-form-urlencoded`: percent and
+/// plus); empty where the parameter has no `=`. A malformed percent sequence is kept as it is.
+pub(crate) fn values<'q>(query: &'q str, name: &str) -> impl Iterator<Item = Cow<'q, [u8]>> {
+    query.split('&').filter(|part| !part.is_empty()).filter_map(move |part| {
         let (key, value) = part.split_once('=').unwrap_or((part, ""));
         (*decode(key) == *name.as_bytes()).then(|| decode(value))
     })

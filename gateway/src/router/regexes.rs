@@ -42,6 +42,15 @@ impl Regexes {
     }
 }
 
+impl Regexes {
+    /// The positions of all whose pattern is found in the path.
+    pub(super) fn all(&self, path: &str) -> impl Iterator<Item = u32> {
+        self.batches
+            .iter()
+            .flat_map(move |batch| batch.set.matches(path).into_iter().map(|index| batch.positions[index]))
+    }
+}
+
 impl Batch {
     fn compile(patterns: &[(u32, Arc<str>)]) -> Result<Self, RouterError> {
         let set = RegexSetBuilder::new(patterns.iter().map(|(_, pattern)| pattern))

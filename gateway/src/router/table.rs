@@ -124,17 +124,22 @@ impl<'t, T, H> HostMatch<'t, '_, T, H> {
     /// The route of the first rule that holds, in the most specific host or, where that one says so, in the
     /// next one.
     pub fn find(&self, request: &RequestView<'_, impl Fields>) -> Option<&'t Arc<T>> {
-        let mut host = self.host;
-        let mut less_specific = self.less_specific.clone();
-        loop {
-            if let Some(route) = host.find(request) {
-                return Some(route);
-            }
-            if !host.fall_through() {
-                return None;
-            }
-            host = less_specific.next()?;
-        }
+        self.hosts().find_map(|host| host.find(request))
+    }
+
+    /// The hosts that a request is looked up in, until a rule takes it.
+    pub fn hosts(&self) -> impl Iterator<Item = &'t Arc<CompiledHost<T, H>>> {
+        let (first, mut less_specific) = (self.host, self.less_specific.clone());
+        let mut last: Option<&'t Arc<CompiledHost<T, H>>> = None;
+        std::iter::from_fn(move || {
+            let next = match last {
+                None => first,
+                Some(last) if last.fall_through() => less_specific.next()?,
+                Some(_) => return None,
+            };
+            last = Some(next);
+            last
+        })
     }
 }
 

@@ -494,8 +494,32 @@ proptest! {
             let request = RequestView { path: &path, method, headers: &headers, query: Some(query) };
             let found = host.find(&request).map(|route| **route);
             prop_assert_eq!(found, naive(&matches, &path, method, &headers, query), "{}", path);
+            let reasons = host.explain(&request);
+            prop_assert_eq!(reasons.len(), matches.len());
+            prop_assert_eq!(reasons.iter().position(|reason| *reason == Reason::Taken), found, "{:?}", reasons);
         }
     }
+}
+
+#[test]
+fn each_rule_says_why_it_does_not_take_a_request() {
+    let conditions = |matches: Match| Match { method: Some("POST".into()), ..matches };
+    let header = Match { headers: vec![field("x-beta", "1")], ..prefix("/") };
+    let query = Match { query: vec![field("v", "2")], ..regex("^/a") };
+    let host = compile(&[exact("/b"), conditions(prefix("/")), header, query, prefix("/a"), prefix("/")]);
+    let reasons: Vec<String> =
+        host.explain(&get("/a", &HeaderMap::new())).iter().map(ToString::to_string).collect();
+    assert_eq!(
+        reasons,
+        [
+            "for other paths",
+            "for another method",
+            "header x-beta is missing or different",
+            "parameter v is missing or different",
+            "takes it",
+            "a rule before it takes it",
+        ]
+    );
 }
 
 /// Readers on all workers share one table.

@@ -42,14 +42,31 @@ pub(crate) enum CheckOutput {
 }
 
 /// A question to the running gateway.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Show {
     /// About what.
     pub(crate) view: View,
+    /// What becomes of this request, in place of all routes.
+    pub(crate) request: Option<Request>,
     /// In which form.
     pub(crate) output: Output,
     /// The gateway's admin listener.
     pub(crate) admin_address: SocketAddr,
+}
+
+/// A request that somebody might make.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Request {
+    /// The host, with or without a port.
+    pub(crate) host: String,
+    /// Path and query.
+    pub(crate) path: String,
+    /// The method.
+    pub(crate) method: String,
+    /// Header fields, each `name: value`.
+    pub(crate) headers: Vec<String>,
+    /// Over https.
+    pub(crate) https: bool,
 }
 
 /// A part of the running configuration.

@@ -7,7 +7,7 @@ use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches};
 
-use super::command::{Check, CheckOutput, Command, Output, Show, View};
+use super::command::{Check, CheckOutput, Command, Output, Request, Show, View};
 use super::rules;
 use super::settings::ServeFlags;
 use super::table::{self, Flag};
@@ -241,7 +241,19 @@ fn show(view: View, matches: &ArgMatches) -> Result<Command, FlagError> {
         }
     }
     let output = output(matches)?;
-    Ok(Command::Show(Show { view, output, admin_address: flags.gateway.admin_address }))
+    let request = if view == View::Routes { request(matches) } else { None };
+    Ok(Command::Show(Show { view, request, output, admin_address: flags.gateway.admin_address }))
+}
+
+fn request(matches: &ArgMatches) -> Option<Request> {
+    let one = |name| matches.get_one::<String>(name).cloned();
+    Some(Request {
+        host: one(HOST)?,
+        path: one(PATH).unwrap_or_default(),
+        method: one(METHOD).unwrap_or_default(),
+        headers: matches.get_many::<String>(HEADER).into_iter().flatten().cloned().collect(),
+        https: matches.get_flag(HTTPS),
+    })
 }
 
 fn given<'a>(flag: &Flag, matches: &'a ArgMatches) -> Option<impl Iterator<Item = &'a String>> {
@@ -255,6 +267,11 @@ fn has_value(name: &str, matches: &ArgMatches) -> bool {
 const ADMIN: &str = "admin-address";
 const OUTPUT: &str = "output";
 const STRICT: &str = "strict";
+const HOST: &str = "host";
+const PATH: &str = "path";
+const METHOD: &str = "method";
+const HEADER: &str = "header";
+const HTTPS: &str = "https";
 
 /// The program's grammar.
 fn program() -> clap::Command {
@@ -274,6 +291,7 @@ fn program() -> clap::Command {
             .about(view.about())
             .args(arguments(|flag| flag.name == ADMIN))
             .arg(output_argument("table", "json or table"))
+            .args(if view == View::Routes { request_arguments() } else { Vec::new() })
     });
     clap::Command::new("sluice")
         .about("A Kubernetes ingress gateway")
@@ -283,6 +301,23 @@ fn program() -> clap::Command {
         .subcommands([serve, check])
         .subcommands(shows)
         .subcommand(clap::Command::new("version").about("Print the version"))
+}
+
+/// What `routes` is asked about one request.
+fn request_arguments() -> Vec<Arg> {
+    let argument = |name: &'static str, value, help| Arg::new(name).long(name).value_name(value).help(help);
+    let about_a_request =
+        |argument: Arg| argument.requires(HOST).help_heading("What one request gets, and why");
+    let host =
+        argument(HOST, "NAME", "say what a request for this host gets, and why no other rule takes it");
+    vec![
+        host.help_heading("What one request gets, and why"),
+        about_a_request(argument(PATH, "PATH", "its path, with its query").default_value("/")),
+        about_a_request(argument(METHOD, "METHOD", "its method").default_value("GET")),
+        about_a_request(argument(HEADER, "'NAME: VALUE'", "a header field; may be given several times"))
+            .action(ArgAction::Append),
+        about_a_request(Arg::new(HTTPS).long(HTTPS).help("over https")).action(ArgAction::SetTrue),
+    ]
 }
 
 fn output_argument(usual: &'static str, formats: &'static str) -> Arg {

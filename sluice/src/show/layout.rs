@@ -66,7 +66,7 @@ pub(super) fn lines(view: View, answer: &Value) -> Vec<Vec<String>> {
 }
 
 /// Where a rule leads, in words.
-fn destination(rule: &Value) -> String {
+pub(super) fn destination(rule: &Value) -> String {
     if rule["denied"].is_string() {
         return format!("{} ({})", text(&rule["status"]), text(&rule["denied"]));
     }
@@ -85,7 +85,7 @@ fn destination(rule: &Value) -> String {
 }
 
 /// `Kind namespace/name`.
-fn object(object: &Value) -> String {
+pub(super) fn object(object: &Value) -> String {
     let (kind, namespace, name) = (text(&object["kind"]), text(&object["namespace"]), text(&object["name"]));
     if namespace == "-" { format!("{kind} {name}") } else { format!("{kind} {namespace}/{name}") }
 }
@@ -96,7 +96,7 @@ fn moment(value: &Value) -> String {
     moment.map_or_else(|| "-".to_owned(), |moment| moment.to_string())
 }
 
-fn text(value: &Value) -> String {
+pub(super) fn text(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
         Value::String(text) if text.is_empty() => "-".to_owned(),

@@ -1,0 +1,142 @@
+//! What a request would get, and why: `/explain?host=shop.example&path=/cart&method=GET&header=x-beta:1&https`.
+//!
+//! The look-up is that of a client's request. Then each rule says why it is not the one, and the one that takes the
+//! request comes with its policies, its pools and their endpoints. Nothing is counted, logged or sent.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::{Map, Value, json};
+use sluice_config::{Action, Backend, GroupId, Host, Policies, Rule};
+
+use super::view;
+use crate::policy::https_redirect;
+use crate::route::Route;
+use crate::router::{CompiledHost, Reason, RequestView, RouteTable, host_of, normalise, query_values};
+use crate::state::{Configuration, State};
+
+/// The request in question.
+struct Asked {
+    host: String,
+    target: String,
+    method: String,
+    headers: HeaderMap,
+    https: bool,
+}
+
+/// The answer; why not, where what was asked makes no sense.
+pub(super) fn explain(state: &State, query: &str) -> Result<Value, String> {
+    let asked = Asked::read(query)?;
+    let (path, query) = match asked.target.split_once('?') {
+        Some((path, query)) => (path, Some(query)),
+        None => (asked.target.as_str(), None),
+    };
+    let path = normalise(path).map_err(|error| format!("{error}: such a request gets 400"))?;
+    let request = RequestView { path: &path, method: &asked.method, headers: &asked.headers, query };
+    let (published, configuration) = (state.published.load(), state.configuration.load());
+    let table = &published.routes;
+    let host = host_of(&asked.host);
+    let found = table.find_host(&GroupId::ingress(), &host);
+    let (mut hosts, mut taken) = (Vec::new(), Value::Null);
+    for compiled in found.iter().flat_map(|found| found.hosts()) {
+        let Some(host) = configured(table, &configuration, compiled) else { continue };
+        let reasons = compiled.explain(&request);
+        let rules: Vec<_> = reasons.iter().zip(&host.rules).map(shown).collect();
+        hosts.push(json!({ "host": host.key.pattern.to_string(), "rules": rules }));
+        let Some(place) = reasons.iter().position(|reason| *reason == Reason::Taken) else { continue };
+        if let (Some(route), Some(rule)) = (compiled.routes().nth(place), host.rules.get(place)) {
+            taken = outcome(state, &asked, &path, route, rule);
+        }
+        break;
+    }
+    let Asked { method, https, .. } = asked;
+    Ok(json!({
+        "request": { "host": host, "path": path, "query": query, "method": method, "https": https },
+        "taken": taken,
+        "hosts": hosts,
+    }))
+}
+
+fn shown((reason, rule): (&Reason, &Rule)) -> Value {
+    let mut shown = json!(view::rule(rule));
+    shown["reason"] = reason.to_string().into();
+    shown
+}
+
+/// What a host was compiled from.
+fn configured<'c>(
+    table: &RouteTable<Route>,
+    configuration: &'c Configuration,
+    compiled: &Arc<CompiledHost<Route>>,
+) -> Option<&'c Arc<Host>> {
+    let (key, _) = table.hosts().find(|(_, other)| Arc::ptr_eq(other, compiled))?;
+    configuration.hosts.get(&key)
+}
+
+/// What becomes of a request that a rule takes.
+fn outcome(state: &State, asked: &Asked, path: &str, route: &Route, rule: &Rule) -> Value {
+    let tuning = state.tuning();
+    let facts = https_redirect::Facts {
+        https: asked.https,
+        access_scheme: if asked.https { b"https" } else { b"http" },
+        host_has_tls: route.host_has_tls,
+        path,
+    };
+    let backends = match &rule.action {
+        Action::Forward(backends) => &backends[..],
+        Action::Redirect(_) | Action::Answer(_) => &[],
+    };
+    let own = backends.iter().filter_map(|weighted| match &weighted.backend {
+        Backend::Pool { pool, .. } => Some(pool.to_string()),
+        Backend::Default | Backend::Invalid { .. } => None,
+    });
+    let wanted: Vec<String> =
+        own.chain(rule.policies.canary.iter().map(|canary| canary.pool.to_string())).collect();
+    let described = state.registry.describe();
+    let pools: Vec<_> = described
+        .iter()
+        .filter(|pool| wanted.iter().any(|name| *name == *pool.pool))
+        .map(view::pool)
+        .collect();
+    json!({
+        "host": route.host(),
+        "rule": view::rule(rule),
+        "closed": route.deny.map(|status| status.as_u16()),
+        "redirectedToHttps": https_redirect::applies(&route.policies.https_redirect, &tuning, &facts),
+        "policies": policies(&rule.policies),
+        "pools": pools,
+    })
+}
+
+/// Those that differ from a rule that asks for nothing.
+fn policies(policies: &Policies) -> Map<String, Value> {
+    let (own, plain) = (json!(policies), json!(Policies::default()));
+    let Value::Object(mut own) = own else { return Map::new() };
+    own.retain(|name, value| plain[name.as_str()] != *value);
+    own
+}
+
+impl Asked {
+    fn read(query: &str) -> Result<Self, String> {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let one = |name: &str, otherwise: &str| {
+            query_values(query, name).next().map_or_else(|| otherwise.to_owned(), |value| text(&value))
+        };
+        let mut headers = HeaderMap::new();
+        for line in query_values(query, "header") {
+            let line = text(&line);
+            let field = line.split_once(':').and_then(|(name, value)| {
+                let name = HeaderName::from_bytes(name.trim().as_bytes()).ok()?;
+                Some((name, HeaderValue::from_str(value.trim()).ok()?))
+            });
+            let (name, value) = field.ok_or_else(|| format!("{line:?} is no header: write name: value"))?;
+            headers.append(name, value);
+        }
+        let host = one("host", "");
+        if host.is_empty() {
+            return Err("say for which host: /explain?host=shop.example&path=/cart".to_owned());
+        }
+        let https = query_values(query, "https").next().is_some_and(|value| *value != *b"false");
+        Ok(Self { host, target: one("path", "/"), method: one("method", "GET"), headers, https })
+    }
+}

@@ -1,0 +1,61 @@
+//! Why each rule of a host takes a request, or does not: for people who ask.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use super::{CompiledHost, RequestView};
+use crate::message::fields::Fields;
+use crate::router::predicate::Missing;
+
+/// What becomes of a rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// It takes the request.
+    Taken,
+    /// It would take it, but a rule before it does.
+    TakenBefore,
+    /// It is for other paths.
+    Path,
+    /// It is for another method.
+    Method,
+    /// This header field is missing or has another value.
+    Header(String),
+    /// This parameter of the query is missing or has another value.
+    Query(String),
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Taken => f.write_str("takes it"),
+            Self::TakenBefore => f.write_str("a rule before it takes it"),
+            Self::Path => f.write_str("for other paths"),
+            Self::Method => f.write_str("for another method"),
+            Self::Header(name) => write!(f, "header {name} is missing or different"),
+            Self::Query(name) => write!(f, "parameter {name} is missing or different"),
+        }
+    }
+}
+
+impl<T, H> CompiledHost<T, H> {
+    /// A reason for each rule, in order. [`find`](Self::find) gives the route of the one that takes the request.
+    pub fn explain(&self, request: &RequestView<'_, impl Fields>) -> Vec<Reason> {
+        let candidates = self.paths.candidates(request.path);
+        let indexed = candidates.iter().flat_map(|positions| positions.iter().copied());
+        let right_path: BTreeSet<u32> = indexed.chain(self.regexes.all(request.path)).collect();
+        let mut taken = false;
+        let reason = |(position, entry): (u32, &super::Entry<T>)| {
+            if !right_path.contains(&position) {
+                return Reason::Path;
+            }
+            match entry.predicates.as_ref().and_then(|predicates| predicates.missing(request)) {
+                Some(Missing::Method) => Reason::Method,
+                Some(Missing::Header(name)) => Reason::Header(name.to_string()),
+                Some(Missing::Query(name)) => Reason::Query(name.to_owned()),
+                None if std::mem::replace(&mut taken, true) => Reason::TakenBefore,
+                None => Reason::Taken,
+            }
+        };
+        (0..).zip(&self.rules).map(reason).collect()
+    }
+}

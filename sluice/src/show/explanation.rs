@@ -1,0 +1,137 @@
+//! What one request gets: `sluice routes --host shop.example --path /cart`.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+use sluice_config::text::one_line;
+
+use super::layout::{destination, object, text};
+use super::table;
+use crate::flags::Request;
+
+/// Bytes of a value that are printed.
+const MOST: usize = 2048;
+
+/// Where the admin listener says it.
+pub(super) fn page(request: &Request) -> String {
+    let Request { host, path, method, headers, https } = request;
+    let mut page =
+        format!("explain?host={}&path={}&method={}", encoded(host), encoded(path), encoded(method));
+    for header in headers {
+        page += &format!("&header={}", encoded(header));
+    }
+    if *https {
+        page += "&https";
+    }
+    page
+}
+
+/// A value of a query (RFC 3986 §2.3).
+fn encoded(value: &str) -> String {
+    value.bytes().fold(String::new(), |mut text, byte| {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
+                text.push(byte.into())
+            }
+            _ => text += &format!("%{byte:02X}"),
+        }
+        text
+    })
+}
+
+/// What becomes of the request, then what each rule says to it.
+pub(super) fn render(answer: &Value) -> String {
+    let mut said = String::new();
+    let taken = &answer["taken"];
+    if taken.is_null() {
+        line(&mut said, &format!("no rule takes it{}", nowhere(answer)));
+    } else {
+        let rule = &taken["rule"];
+        line(
+            &mut said,
+            &format!(
+                "taken by {}: {} {}",
+                object(&rule["origin"]),
+                text(&rule["pathType"]),
+                text(&rule["path"])
+            ),
+        );
+        outcome(&mut said, taken);
+    }
+    for host in answer["hosts"].as_array().into_iter().flatten() {
+        line(&mut said, &format!("\nrules of {}, in their order:", text(&host["host"])));
+        let mut lines = vec![["", "PATH", "TYPE", "METHOD", "TO", "FROM"].map(str::to_owned).to_vec()];
+        for rule in host["rules"].as_array().into_iter().flatten() {
+            lines.push(vec![
+                text(&rule["reason"]),
+                text(&rule["path"]),
+                text(&rule["pathType"]),
+                text(&rule["method"]),
+                destination(rule),
+                object(&rule["origin"]),
+            ]);
+        }
+        said += &table::render(&lines);
+    }
+    said
+}
+
+fn nowhere(answer: &Value) -> &'static str {
+    match answer["hosts"].as_array().is_some_and(|hosts| !hosts.is_empty()) {
+        true => ": the default backend gets it, or it is answered with 404",
+        false => ", and no rule has its host: the default backend gets it, or it is answered with 404",
+    }
+}
+
+fn outcome(said: &mut String, taken: &Value) {
+    let rule = &taken["rule"];
+    if let Some(status) = taken["closed"].as_u64() {
+        line(said, &format!("  closed with {status}: {}", text(&rule["denied"])));
+        return;
+    }
+    if taken["redirectedToHttps"] == true {
+        line(said, "  redirected to https; ask with --https for what follows");
+        return;
+    }
+    line(said, &format!("  goes to {}", destination(rule)));
+    for pool in taken["pools"].as_array().into_iter().flatten() {
+        let endpoints: Vec<String> = pool["endpoints"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|endpoint| format!("{} {}", text(&endpoint["address"]), text(&endpoint["health"])))
+            .collect();
+        let endpoints =
+            if endpoints.is_empty() { "no endpoints: 503".to_owned() } else { endpoints.join(", ") };
+        line(said, &format!("  pool {}, {}: {endpoints}", text(&pool["pool"]), text(&pool["balance"])));
+    }
+    for (name, value) in taken["policies"].as_object().into_iter().flatten() {
+        line(said, &format!("  policy {name}: {value}"));
+    }
+}
+
+/// What is in it was written by others, and a terminal obeys it.
+fn line(said: &mut String, text: &str) {
+    let (blank, text) = text.strip_prefix('\n').map_or(("", text), |text| ("\n", text));
+    writeln!(said, "{blank}{}", one_line(text, MOST)).expect("a String takes any text");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_is_asked_stays_one_value_of_the_query() {
+        let request = Request {
+            host: "shop.example".to_owned(),
+            path: "/a b?x=1&y".to_owned(),
+            method: "GET".to_owned(),
+            headers: vec!["x-beta: 1".to_owned()],
+            https: true,
+        };
+        assert_eq!(
+            page(&request),
+            "explain?host=shop.example&path=/a%20b%3Fx%3D1%26y&method=GET&header=x-beta%3A%201&https"
+        );
+    }
+}
