@@ -19,6 +19,7 @@ pub mod error_pages;
 pub mod external_auth;
 pub mod host;
 pub mod listener;
+pub mod mirror;
 pub mod name;
 pub mod own_fields;
 pub mod policy;
@@ -43,6 +44,7 @@ pub use error_pages::ErrorPages;
 pub use external_auth::{AuthCache, AuthKeepAlive, Authorisation, ExternalAuth};
 pub use host::{Host, HostKey, HostPattern, HostTls};
 pub use listener::{Bind, BindProtocol, GroupId, Listener, ListenerGroup, ListenerId};
+pub use mirror::Mirror;
 pub use name::{HostName, NamespacedName, ObjectRef, Origin, ServiceRef};
 pub use own_fields::{OWN_FIELDS, is_own_field};
 pub use policy::{

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::canary::Canary;
 use crate::error_pages::ErrorPages;
 use crate::external_auth::Authorisation;
+use crate::mirror::Mirror;
 use crate::resource::ResourceKey;
 use crate::rewrite::Rewrite;
 
@@ -38,6 +39,8 @@ pub struct Policies {
     pub authorisation: Authorisation,
     /// What is answered in place of errors.
     pub error_pages: ErrorPages,
+    /// Where requests are copied to.
+    pub mirror: Option<Arc<Mirror>>,
 }
 
 /// Why every request of a rule is refused (rule of the house: fail closed).

@@ -1,4 +1,5 @@
-//! Looks names up that configuration asks for and the cluster does not know: hosts of authorisation services.
+//! Looks names up that configuration asks for and the cluster does not know: hosts of authorisation services and of
+//! mirrors.
 //!
 //! It does so beside the request path, on a thread of its own, with the system's resolver: that honours what the Pod says
 //! about DNS, as every other program in it does, which a resolver of our own would have to learn. It does not tell how

@@ -29,6 +29,8 @@ mod flags;
 mod graph;
 mod host;
 mod ledger;
+mod mirror;
+mod remote;
 mod resource;
 mod review;
 pub mod selector;

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `plan`, `staged` | what one request needs; the wrapping |
 //! | `buffer`, `spill`, `disk` | a request body that waits until it is whole: in memory, then on disk |
+//! | `tee` | a copy of a request body for somebody else |
 //! | `compression`, `coding`, `compressor`, `encoder` | which responses are compressed, how, and the work |
 
 mod buffer;
@@ -21,3 +22,4 @@ mod fake;
 pub(crate) mod plan;
 mod spill;
 pub(crate) mod staged;
+pub(crate) mod tee;

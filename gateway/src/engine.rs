@@ -17,6 +17,7 @@ pub(crate) mod call;
 mod direct;
 pub(crate) mod downstream;
 mod grpc;
+mod mirror;
 pub(crate) mod proxy;
 mod questions;
 pub(crate) mod tunnel;
@@ -117,9 +118,11 @@ pub(crate) async fn serve<D: Downstream + Send + Sync + 'static>(
                     forwarded
                 }
                 Ok(plan) => {
+                    let mirrors = plan.mirror;
                     let staged = Box::new(Staged::new(downstream, plan, head.framing, &worker.state.disk));
                     // In a box: most requests have no stage.
-                    let staged = forward_staged(worker, staged, alarm, exchange, &mut head, &mut counts);
+                    let staged =
+                        forward_staged(worker, staged, mirrors, alarm, exchange, &mut head, &mut counts);
                     let forwarded;
                     (downstream, exchange, forwarded) = Box::pin(staged).await;
                     forwarded
@@ -197,6 +200,7 @@ async fn forward<D: Downstream + Send + Sync + 'static>(
 async fn forward_staged<D: Downstream + Send + Sync + 'static>(
     worker: &Worker,
     mut staged: Box<Staged<D>>,
+    mirrors: bool,
     alarm: &mut Alarm,
     mut exchange: Box<Exchange>,
     head: &mut Head,
@@ -207,7 +211,11 @@ async fn forward_staged<D: Downstream + Send + Sync + 'static>(
     let forwarded;
     match collected {
         Ok(()) => {
+            if mirrors && let Some(tee) = mirror::begin(worker, &exchange, head) {
+                staged.copy_to(tee);
+            }
             (staged, exchange, forwarded) = forward(worker, staged, alarm, exchange, head, counts).await;
+            staged.finish_copy();
         }
         Err(kind) => {
             let failure =

@@ -44,6 +44,17 @@ const SKIPPED_KINDS: usize = 100;
 /// Bytes of such a kind with its group: 63 and 253, as Kubernetes has it, and the dot.
 const SKIPPED_KIND: usize = 63 + 1 + 253;
 
+/// What became of the copy of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MirrorOutcome {
+    /// Somebody has answered it, whatever the answer was.
+    Answered,
+    /// Nobody has, or the request itself broke off.
+    Failed,
+    /// There was no room for it, or for all of its body.
+    Dropped,
+}
+
 /// All meters and logs of the data plane.
 #[derive(Debug)]
 pub struct Telemetry {
@@ -125,11 +136,22 @@ impl Telemetry {
         self.own.refused_requests.with_label_values(&[status.as_str()]).inc();
     }
 
-    /// A request goes to another endpoint after a failed try.
+    /// An authorisation service gave no usable answer.
     pub(crate) fn authorisation_failed(&self) {
         self.own.authorisation_failures.inc();
     }
 
+    /// The copy of a request is done with.
+    pub(crate) fn mirrored(&self, outcome: MirrorOutcome) {
+        let meters = &self.own.mirrored;
+        match outcome {
+            MirrorOutcome::Answered => meters.answered.inc(),
+            MirrorOutcome::Failed => meters.failed.inc(),
+            MirrorOutcome::Dropped => meters.dropped.inc(),
+        }
+    }
+
+    /// A request goes to another endpoint after a failed try.
     pub(crate) fn retried(&self) {
         self.own.retries.inc();
     }

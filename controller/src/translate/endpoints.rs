@@ -38,7 +38,9 @@ fn of_name(view: &View<'_>, key: &EndpointSetKey) -> (Arc<EndpointSet>, Vec<Prob
             Some(Resolved { addresses, fault: None }) => (addresses.clone(), Vec::new()),
             Some(Resolved { addresses, fault: Some(fault) }) => {
                 let stays = match addresses.is_empty() {
-                    true => "requests that need it are answered with 500",
+                    true => {
+                        "requests that are to be authorised by it are answered with 500, and none are copied to it"
+                    }
                     false => "the addresses that it had stay in use",
                 };
                 let object = ObjectRef::new("Name", "", &key.service);

@@ -1,32 +1,27 @@
 //! What annotations or keys of the `auth-url` family say, and the policy that comes of it.
 //!
-//! A Service of the cluster that the URL names is asked at its endpoints, an address is asked as it stands, and any other
-//! name is resolved beside the request path (`names`). A name that cannot be resolved has no endpoints, so that
-//! the routes answer 500, as with nginx.
+//! A URL whose host cannot be resolved has no endpoints, so that the routes answer 500, as with nginx.
 
 mod values;
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use sluice_config::{
-    AuthCache, AuthKeepAlive, Balance, EndpointSetKey, ExternalAuth, NamespacedName, PoolKey, ResourceKey,
-    ResourceKind, Template, UpstreamProtocol,
+    AuthCache, AuthKeepAlive, ExternalAuth, NamespacedName, ResourceKey, ResourceKind, Template,
 };
 
-use super::backend::{self, Uses};
+use super::backend::Uses;
+use super::remote::{Place, Remote};
 use super::view::View;
 
-pub(crate) use values::{
-    AuthUrl, SignIn, cache_duration, method, parameter, response_headers, sign_in_url, url,
-};
+pub(crate) use values::{SignIn, cache_duration, method, parameter, response_headers, sign_in_url};
 
 /// What the settings say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthSettings {
     /// `auth-url`.
-    pub(crate) url: Option<AuthUrl>,
+    pub(crate) url: Option<Remote>,
     pub(crate) method: Option<Arc<str>>,
     pub(crate) sign_in: Option<SignIn>,
     pub(crate) redirect_param: Arc<str>,
@@ -79,22 +74,10 @@ impl AuthSettings {
         host: Option<&str>,
     ) -> Option<ExternalAuth> {
         let url = self.url.as_ref()?;
-        let host: Arc<str> = match &url.host {
-            Some(host) => host.clone(),
-            None => host?.into(),
-        };
-        let is_address = host.parse::<IpAddr>().is_ok();
-        let protocol = if url.https { UpstreamProtocol::HttpsUnverified } else { UpstreamProtocol::Http };
-        let key = service(view, &host, url.port).unwrap_or_else(|| EndpointSetKey {
-            // What is of no namespace is of no Service.
-            namespace: "".into(),
-            service: host.clone(),
-            port: url.port.to_string().into(),
-        });
-        let pool: PoolKey = uses.pool(backend::pool(key, protocol, Balance::RoundRobin));
+        let Place { pool, server_name, host } = url.place(view, uses, host)?;
         Some(ExternalAuth {
             pool,
-            server_name: (url.https && !is_address).then(|| host.clone()),
+            server_name,
             host,
             target: url.target.clone(),
             method: self.method.clone(),
@@ -110,23 +93,4 @@ impl AuthSettings {
             }),
         })
     }
-}
-
-/// The endpoints of `name.namespace.svc`, where there is such a Service with such a port.
-fn service(view: &View<'_>, host: &str, port: u16) -> Option<EndpointSetKey> {
-    let mut labels = host.split('.');
-    let (name, namespace) = (labels.next()?, labels.next()?);
-    if labels.next() != Some("svc") {
-        return None;
-    }
-    let service = view.service(&NamespacedName::new(namespace, name))?;
-    if service.external_name.is_some() {
-        return None;
-    }
-    let port = service.ports.iter().find(|known| known.number == i32::from(port))?;
-    Some(EndpointSetKey {
-        namespace: service.name.namespace.clone(),
-        service: service.name.name.clone(),
-        port: port.name.clone(),
-    })
 }

@@ -17,6 +17,7 @@ use super::class::{self, Selection};
 use super::expression::Expressions;
 use super::external_auth::AuthSettings;
 use super::host;
+use super::mirror::MirrorSettings;
 use super::view::View;
 use crate::problem::{because, error, warning};
 use crate::shared::Shared;
@@ -51,6 +52,8 @@ pub(crate) struct Facts {
     affinity: Option<Box<Affinity>>,
     /// Who says which requests get in.
     pub(crate) external_auth: Option<Box<AuthSettings>>,
+    /// Where its requests are copied to.
+    pub(crate) mirror: Option<Box<MirrorSettings>>,
     /// The Service that answers in place of errors.
     pub(crate) error_backend: Option<Box<str>>,
     /// Resources without which its routes are closed, each with the field that names it.
@@ -123,12 +126,15 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> Output {
             // Its Service is looked up where hosts are made.
             backend: None,
         },
+        // Its pool is looked up there too.
+        mirror: None,
         // It differs from path to path.
         canary: None,
         rewrite: None,
     };
     let policies = Arc::new(policies);
     let external_auth = settings.external_auth.url.is_some().then(|| Box::new(settings.external_auth));
+    let mirror = settings.mirror.target.is_some().then(|| Box::new(settings.mirror));
     let affinity = settings.affinity.depends_on_path().then(|| Box::new(settings.affinity));
     let facts = Facts {
         ingress: ingress.clone(),
@@ -145,6 +151,7 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> Output {
         policies,
         affinity,
         external_auth,
+        mirror,
         error_backend: settings.errors.backend,
         needs,
     };

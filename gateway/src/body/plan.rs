@@ -13,11 +13,14 @@ pub(crate) struct Plan {
     pub(crate) buffer: Option<u64>,
     /// The response may be compressed.
     pub(crate) compression: Option<(Arc<CompressionRules>, Wanted)>,
+    /// The request is copied to another place.
+    pub(crate) mirror: bool,
 }
 
 impl Plan {
     /// Whether nothing is done.
     pub(crate) fn is_empty(&self) -> bool {
-        self.limit.is_none() && self.buffer.is_none() && self.compression.is_none()
+        let Self { limit, buffer, compression, mirror } = self;
+        limit.is_none() && buffer.is_none() && compression.is_none() && !mirror
     }
 }

@@ -5,7 +5,7 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use http::HeaderMap;
@@ -15,6 +15,7 @@ use super::buffer::RequestBuffer;
 use super::compressor::Compressor;
 use super::disk::Disk;
 use super::plan::Plan;
+use super::tee::Tee;
 use crate::engine::downstream::{Downstream, Passed};
 use crate::io::alarm::Alarm;
 use crate::io::limits::Limits;
@@ -31,17 +32,19 @@ pub(crate) struct Staged<D> {
     /// Bytes that the request body may still have.
     left: Option<u64>,
     buffer: Option<RequestBuffer>,
+    tee: Option<Tee>,
     compressor: Option<Compressor>,
 }
 
 impl<D: Downstream> Staged<D> {
     /// `framing` is that of the request body.
     pub(crate) fn new(inner: Box<D>, plan: Plan, framing: Framing, disk: &Arc<Disk>) -> Self {
-        let Plan { limit, buffer, compression } = plan;
+        let Plan { limit, buffer, compression, mirror: _ } = plan;
         Self {
             inner,
             left: limit,
             buffer: buffer.map(|memory| RequestBuffer::new(framing, limit, memory, disk.clone())),
+            tee: None,
             compressor: compression.map(|(rules, wanted)| Compressor::new(rules, wanted)),
         }
     }
@@ -75,6 +78,26 @@ impl<D: Downstream> Staged<D> {
         Ok(())
     }
 
+    /// Copies the request body from now on, as engines get it.
+    pub(crate) fn copy_to(&mut self, tee: Tee) {
+        self.tee = Some(tee);
+    }
+
+    /// The engine is done. Copies what it did not want of a body that is here, without a wait.
+    pub(crate) fn finish_copy(&mut self) {
+        if self.tee.is_none() || !self.has_whole_body() {
+            return;
+        }
+        let mut cx = Context::from_waker(Waker::noop());
+        while !self.is_spent() {
+            match self.poll_body(&mut cx, |_, _, _| {}) {
+                Poll::Ready(Ok(())) => {}
+                // What is on disk would be waited for. The client has its response and is not to wait.
+                Poll::Ready(Err(_)) | Poll::Pending => return,
+            }
+        }
+    }
+
     /// The client side without them.
     pub(crate) fn into_inner(self) -> Box<D> {
         self.inner
@@ -83,6 +106,28 @@ impl<D: Downstream> Staged<D> {
     /// Bytes of the request body that came before an engine asked for any.
     pub(crate) fn collected(&self) -> u64 {
         self.buffer.as_ref().map_or(0, RequestBuffer::length)
+    }
+
+    /// The next piece of the request body.
+    fn poll_piece(
+        &mut self,
+        cx: &mut Context<'_>,
+        pass: impl FnOnce(&mut Context<'_>, &[u8], usize),
+    ) -> Poll<Result<(), FailureKind>> {
+        if let Some(buffer) = &mut self.buffer {
+            return buffer.poll_give(cx, pass);
+        }
+        let Some(left) = &mut self.left else { return self.inner.poll_body(cx, pass) };
+        let mut too_large = false;
+        let read = self.inner.poll_body(cx, |cx, bytes, data| match left.checked_sub(data as u64) {
+            Some(rest) => {
+                *left = rest;
+                pass(cx, bytes, data);
+            }
+            None => too_large = true,
+        });
+        ready!(read)?;
+        Poll::Ready(if too_large { Err(FailureKind::BodyTooLarge) } else { Ok(()) })
     }
 }
 
@@ -107,30 +152,32 @@ impl<D: Downstream> Downstream for Staged<D> {
         cx: &mut Context<'_>,
         pass: impl FnOnce(&mut Context<'_>, &[u8], usize),
     ) -> Poll<Result<(), FailureKind>> {
-        if let Some(buffer) = &mut self.buffer {
-            return buffer.poll_give(cx, pass);
-        }
-        let Some(left) = &mut self.left else { return self.inner.poll_body(cx, pass) };
-        let mut too_large = false;
-        let read = self.inner.poll_body(cx, |cx, bytes, data| match left.checked_sub(data as u64) {
-            Some(rest) => {
-                *left = rest;
-                pass(cx, bytes, data);
-            }
-            None => too_large = true,
+        let Some(mut tee) = self.tee.take() else { return self.poll_piece(cx, pass) };
+        let read = self.poll_piece(cx, |cx, bytes, data| {
+            tee.copy(bytes);
+            pass(cx, bytes, data);
         });
-        ready!(read)?;
-        Poll::Ready(if too_large { Err(FailureKind::BodyTooLarge) } else { Ok(()) })
+        match read {
+            // What the endpoint does not get whole is no request to copy.
+            Poll::Ready(Err(_)) => {}
+            _ if self.is_spent() => tee.end(),
+            _ => self.tee = Some(tee),
+        }
+        read
     }
 
     fn rewind(&mut self) -> bool {
-        match &mut self.buffer {
+        let rewinds = match &mut self.buffer {
             Some(buffer) => {
                 buffer.rewind();
                 true
             }
             None => self.inner.rewind(),
+        };
+        if let Some(tee) = self.tee.as_mut().filter(|_| rewinds) {
+            tee.rewind();
         }
+        rewinds
     }
 
     fn poll_gone(&mut self, cx: &mut Context<'_>, uploading: bool) -> Poll<()> {
@@ -193,6 +240,8 @@ impl<D: Downstream> Downstream for Staged<D> {
     }
 
     fn switched(&mut self) {
+        // What comes now is of another protocol.
+        self.tee = None;
         self.inner.switched();
     }
 

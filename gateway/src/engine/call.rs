@@ -12,6 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
+use crate::body::tee::{self, Feed};
 use crate::drain::Drain;
 use crate::message::field_list::line;
 use crate::message::framing::Framing;
@@ -43,6 +44,15 @@ impl<'w> Ground<'w> {
 
 /// Asks. To give up, drop it.
 pub(crate) async fn call(ground: Ground<'_>, subrequest: Subrequest) -> Result<call::Response, CallFailure> {
+    call_with(ground, subrequest, None).await
+}
+
+/// Asks, with a body that comes while it is sent.
+pub(crate) async fn call_with(
+    ground: Ground<'_>,
+    subrequest: Subrequest,
+    mut feed: Option<Feed>,
+) -> Result<call::Response, CallFailure> {
     let mut call = Call::new(subrequest);
     let size = call.subrequest.tuning.upstream_keepalive_connections.min(ground.idle);
     let mut waited_since = None;
@@ -61,7 +71,7 @@ pub(crate) async fn call(ground: Ground<'_>, subrequest: Subrequest) -> Result<c
                 call.connected(upstream.address, connection.reused);
                 let last = size == 0 || connection.served + 1 >= upstream.keep_alive.requests;
                 let mut attempt = Attempt::default();
-                match attempt.run(&call.subrequest, &mut connection, &upstream, last).await {
+                match attempt.run(&call.subrequest, feed.as_mut(), &mut connection, &upstream, last).await {
                     Ok(()) if call.responded(attempt.response.status) => None,
                     Ok(()) => {
                         if attempt.is_reusable() {
@@ -69,11 +79,19 @@ pub(crate) async fn call(ground: Ground<'_>, subrequest: Subrequest) -> Result<c
                         }
                         return Ok(attempt.into_response());
                     }
-                    Err(kind) => Some(attempt.failure(kind, &connection)),
+                    // The rest of the body never comes.
+                    Err(kind @ (FailureKind::Client | FailureKind::Memory)) => {
+                        return Err(CallFailure::Attempt(kind));
+                    }
+                    Err(kind) => {
+                        let replayable = feed.as_ref().is_none_or(Feed::is_replayable);
+                        Some(Failure { replayable, ..attempt.failure(kind, &connection) })
+                    }
                 }
             }
             Err(kind) => {
-                Some(Failure { kind, stale: false, sent: false, replayable: true, response_started: false })
+                let replayable = feed.as_ref().is_none_or(Feed::is_replayable);
+                Some(Failure { kind, stale: false, sent: false, replayable, response_started: false })
             }
         };
         if let Some(failure) = failure
@@ -98,7 +116,15 @@ impl connect::Room for Room<'_> {
     }
 
     fn ask(&mut self) -> Admission {
-        self.call.ask_for_room()
+        match self.call.ask_for_room() {
+            Admission::Waits if !self.may_wait() => Admission::Refused,
+            admission => admission,
+        }
+    }
+
+    /// The places for those who wait are for requests.
+    fn may_wait(&self) -> bool {
+        !self.call.subrequest.is_copy
     }
 
     fn go(&mut self) {
@@ -110,7 +136,10 @@ impl connect::Room for Room<'_> {
 #[derive(Default)]
 struct Attempt {
     response: Response,
+    /// What of the body is wanted.
     body: Vec<u8>,
+    /// Bytes of it that came.
+    length: usize,
     /// The body is complete.
     whole: bool,
     /// Bytes of the request that went out.
@@ -127,27 +156,30 @@ impl Attempt {
     async fn run(
         &mut self,
         subrequest: &Subrequest,
+        mut feed: Option<&mut Feed>,
         connection: &mut Connection,
         upstream: &Upstream,
         last: bool,
     ) -> Result<(), FailureKind> {
-        let request = written(subrequest, last);
-        let mut left = &request[..];
-        while !left.is_empty() {
-            let written = connection.stream.write(left);
-            let sent = within(upstream.send_timeout, FailureKind::SendTimeout, written).await?;
-            if sent == 0 {
-                return Err(FailureKind::Broken);
+        let request = written(subrequest, feed.as_ref().map(|feed| feed.framing), last);
+        self.send(&request, connection, upstream).await?;
+        if let Some(feed) = &mut feed {
+            feed.rewind();
+            loop {
+                match feed.next().await {
+                    tee::Next::Piece(bytes) => self.send(&bytes, connection, upstream).await?,
+                    tee::Next::End => break,
+                    tee::Next::Cut => return Err(FailureKind::Client),
+                    tee::Next::Lost => return Err(FailureKind::Memory),
+                }
             }
-            self.sent += sent as u64;
-            left = &left[sent..];
         }
         within(upstream.send_timeout, FailureKind::SendTimeout, connection.stream.flush()).await?;
         let mut piece = vec![0; PIECE];
         let mut partial = self.head(&mut piece, &subrequest.method, connection, upstream).await?;
         loop {
-            self.take(&partial, subrequest.most_body)?;
-            if self.whole || self.body.len() > subrequest.most_body {
+            self.take(&partial, subrequest)?;
+            if self.whole || self.length > subrequest.most_body {
                 return Ok(());
             }
             partial.clear();
@@ -160,6 +192,24 @@ impl Attempt {
                 read => partial.extend_from_slice(&piece[..read]),
             }
         }
+    }
+
+    async fn send(
+        &mut self,
+        mut left: &[u8],
+        connection: &mut Connection,
+        upstream: &Upstream,
+    ) -> Result<(), FailureKind> {
+        while !left.is_empty() {
+            let written = connection.stream.write(left);
+            let sent = within(upstream.send_timeout, FailureKind::SendTimeout, written).await?;
+            if sent == 0 {
+                return Err(FailureKind::Broken);
+            }
+            self.sent += sent as u64;
+            left = &left[sent..];
+        }
+        Ok(())
     }
 
     /// Reads interim heads and the final one. Gives what came behind it.
@@ -218,11 +268,12 @@ impl Attempt {
     }
 
     /// Takes in bytes of the body.
-    fn take(&mut self, bytes: &[u8], most: usize) -> Result<(), FailureKind> {
-        let Self { response, body, .. } = self;
+    fn take(&mut self, bytes: &[u8], subrequest: &Subrequest) -> Result<(), FailureKind> {
+        let Self { response, body, length, .. } = self;
+        let wanted = if subrequest.is_copy { 0 } else { subrequest.most_body };
         let taken = response.framing.read(bytes, |data| {
-            // One byte more tells that it is too much.
-            let room = (most + 1).saturating_sub(body.len());
+            *length = length.saturating_add(data.len());
+            let room = wanted - body.len();
             body.extend_from_slice(&data[..data.len().min(room)]);
         });
         let taken = taken.map_err(|_| FailureKind::InvalidHead)?;
@@ -267,7 +318,7 @@ impl Attempt {
 }
 
 /// The request as it goes out.
-fn written(subrequest: &Subrequest, last: bool) -> Vec<u8> {
+fn written(subrequest: &Subrequest, streams: Option<Framing>, last: bool) -> Vec<u8> {
     let Subrequest { method, target, fields, body, .. } = subrequest;
     let mut out = Vec::with_capacity(1024 + body.len());
     out.extend_from_slice(method.as_str().as_bytes());
@@ -277,8 +328,12 @@ fn written(subrequest: &Subrequest, last: bool) -> Vec<u8> {
     for (name, value) in fields {
         line(&mut out, name.as_str().as_bytes(), value.as_bytes());
     }
+    if let Some(Framing::Chunked(_)) = streams {
+        line(&mut out, b"Transfer-Encoding", b"chunked");
+    } else if let Some(length) = streams.as_ref().and_then(Framing::left) {
+        line(&mut out, b"Content-Length", length.to_string().as_bytes());
     // RFC 9110 §8.6: a method that gives content a meaning says that there is none.
-    if !body.is_empty() || matches!(*method, Method::POST | Method::PUT | Method::PATCH) {
+    } else if !body.is_empty() || matches!(*method, Method::POST | Method::PUT | Method::PATCH) {
         line(&mut out, b"Content-Length", body.len().to_string().as_bytes());
     }
     if last {

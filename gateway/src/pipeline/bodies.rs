@@ -56,6 +56,7 @@ impl Exchange {
             limit: limit.filter(|_| length.is_none()),
             buffer: waits.then_some(memory),
             compression: compression.map(|rules| (rules.clone(), rules.wanted(self.version, head))),
+            mirror: self.mirror().is_some(),
         })
     }
 }

@@ -37,8 +37,11 @@ pub struct Subrequest {
     pub server_name: Option<Arc<str>>,
     /// How long connections are kept; `None` is as for any request.
     pub keep_alive: Option<KeepAlive>,
-    /// Bytes of the response's body that are wanted; more end the conversation.
+    /// Bytes of the response's body that are read; more end the conversation.
     pub most_body: usize,
+    /// Nobody wants to know what is in the response, nor may the request be sent a second time once an endpoint can have
+    /// seen it.
+    pub is_copy: bool,
     /// The rule whose timeouts and retries hold; without one, the global ones do.
     pub route: Option<Held<Route>>,
     /// Global settings.
@@ -123,11 +126,12 @@ impl Call {
 
     /// The attempt failed. Says whether there is another.
     pub fn failed(&mut self, failure: &Failure) -> bool {
-        self.attempts.failed(Some(&self.subrequest.pool), failure, StatusCode::BAD_GATEWAY)
+        let again = self.attempts.failed(Some(&self.subrequest.pool), failure, StatusCode::BAD_GATEWAY);
+        again && !(self.subrequest.is_copy && failure.sent && !failure.stale)
     }
 
     /// There is a response head. Says whether it is dropped for another attempt.
     pub fn responded(&mut self, status: StatusCode) -> bool {
-        self.attempts.responded(Some(&self.subrequest.pool), status, true)
+        self.attempts.responded(Some(&self.subrequest.pool), status, !self.subrequest.is_copy)
     }
 }

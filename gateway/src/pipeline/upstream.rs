@@ -71,7 +71,7 @@ impl Exchange {
     /// Changes the request head for the endpoint: hop-by-hop fields out (RFC 9110 §7.6.1, an upgrade kept),
     /// forwarding fields and the count of gateways in, then the rule's changes. `head` is as the client sent it for
     /// every attempt: what an earlier one was given is no part of it.
-    pub fn upstream_request(&mut self, head: &mut impl RequestMut) {
+    pub fn upstream_request(&self, head: &mut impl RequestMut) {
         let fields = head.fields();
         hop_by_hop::request(fields, self.version);
         let forwarding = Forwarding {

@@ -6,7 +6,7 @@ use sluice_config::{Authorisation, Policies, Rule};
 
 use super::{Compiler, Target, edits};
 use crate::policy::{
-    Affinity, BasicAuth, ErrorPages, ExternalAuth, HeaderEdits, PolicyError, Rewrite, external_auth,
+    Affinity, BasicAuth, ErrorPages, ExternalAuth, HeaderEdits, Mirror, PolicyError, Rewrite, external_auth,
 };
 
 /// What a rule asks for besides forwarding. A plain rule has no such value, and its requests look at one `None`.
@@ -27,6 +27,8 @@ pub struct CompiledPolicies {
     pub external_auth: Option<Arc<ExternalAuth>>,
     /// What is answered in place of errors, where the rule says anything about it.
     pub error_pages: Option<ErrorPages>,
+    /// Where requests are copied to.
+    pub mirror: Option<Mirror>,
 }
 
 impl CompiledPolicies {
@@ -49,6 +51,7 @@ impl CompiledPolicies {
             basic_auth,
             authorisation,
             error_pages,
+            mirror,
         } = &*rule.policies;
         let compiled = Self {
             affinity: affinity.as_ref().map(Affinity::compile).transpose()?,
@@ -68,18 +71,20 @@ impl CompiledPolicies {
                 true => None,
                 false => Some(compile_pages(error_pages, compiler)?),
             },
+            mirror: mirror.as_ref().map(|mirror| Mirror::compile(mirror, compiler.registry)).transpose()?,
         };
         Ok((!compiled.is_empty()).then(|| Box::new(compiled)))
     }
 
     fn is_empty(&self) -> bool {
-        let Self { affinity, basic_auth, rewrite, edits, external_auth, error_pages } = self;
+        let Self { affinity, basic_auth, rewrite, edits, external_auth, error_pages, mirror } = self;
         affinity.is_none()
             && basic_auth.is_none()
             && rewrite.is_none()
             && edits.is_none()
             && external_auth.is_none()
             && error_pages.is_none()
+            && mirror.is_none()
     }
 }
 

@@ -8,6 +8,14 @@ use sluice_config::{Problem, Severity};
 
 use super::error::TelemetryError;
 
+/// Copies of requests, by what became of them.
+#[derive(Debug)]
+pub(super) struct Mirrored {
+    pub(super) answered: IntCounter,
+    pub(super) failed: IntCounter,
+    pub(super) dropped: IntCounter,
+}
+
 /// Meters that have no counterpart in the reference.
 #[derive(Debug)]
 pub(super) struct Own {
@@ -17,6 +25,7 @@ pub(super) struct Own {
     pub(super) endpoints: IntGaugeVec,
     pub(super) retries: IntCounter,
     pub(super) authorisation_failures: IntCounter,
+    pub(super) mirrored: Mirrored,
     pub(super) refused_requests: IntCounterVec,
     pub(super) handshake_failures: IntCounter,
     pub(super) log_dropped: IntCounter,
@@ -30,6 +39,11 @@ impl Own {
         let apply =
             HistogramOpts::new("sluice_apply_duration_seconds", "Seconds that applying a change took.")
                 .buckets(vec![0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0]);
+        let mirrored = counters(
+            "sluice_mirrored_requests_total",
+            "Copies of requests for mirror-target, by what became of them; dropped are those that there was no room for.",
+            "outcome",
+        )?;
         let this = Self {
             apply: Histogram::with_opts(apply)?,
             generation: IntGauge::new("sluice_generation", "Number of the last change applied.")?,
@@ -47,6 +61,11 @@ impl Own {
                 "sluice_authorisation_failures_total",
                 "Requests answered with 500 because an authorisation service gave no usable answer.",
             )?,
+            mirrored: Mirrored {
+                answered: mirrored.with_label_values(&["answered"]),
+                failed: mirrored.with_label_values(&["failed"]),
+                dropped: mirrored.with_label_values(&["dropped"]),
+            },
             retries: IntCounter::new("sluice_upstream_retries_total", "Tries after the first of a request.")?,
             refused_requests: counters(
                 "sluice_requests_refused_total",
@@ -74,6 +93,7 @@ impl Own {
         registry.register(Box::new(this.endpoints.clone()))?;
         registry.register(Box::new(this.retries.clone()))?;
         registry.register(Box::new(this.authorisation_failures.clone()))?;
+        registry.register(Box::new(mirrored))?;
         registry.register(Box::new(this.refused_requests.clone()))?;
         registry.register(Box::new(this.handshake_failures.clone()))?;
         registry.register(Box::new(this.log_dropped.clone()))?;

@@ -30,6 +30,10 @@ pub(crate) trait Room {
     fn clients(&self) -> usize;
     /// Asks the endpoint for room.
     fn ask(&mut self) -> Admission;
+    /// Whether to wait where there is none.
+    fn may_wait(&self) -> bool {
+        true
+    }
     /// No room is needed any more.
     fn go(&mut self);
 }
@@ -59,6 +63,9 @@ pub(crate) async fn obtain(
                 Err(Trouble::Failed(kind)) => return Err(kind),
                 Ok(connection) => return Ok(connection),
             }
+        }
+        if !room.may_wait() {
+            return Err(FailureKind::Shortage);
         }
         let goes_on = match admission {
             Admission::Waits => wait.for_endpoint().await,

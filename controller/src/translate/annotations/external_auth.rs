@@ -2,7 +2,7 @@
 
 use super::Annotation;
 use crate::translate::setting::Risk;
-use crate::translate::{external_auth, template, value};
+use crate::translate::{external_auth, remote, template, value};
 
 pub(super) const SET_HEADERS: &str = "auth-proxy-set-headers";
 
@@ -10,7 +10,7 @@ pub(super) fn settings() -> Vec<Annotation> {
     vec![
         Annotation::served(
             "auth-url",
-            external_auth::url(),
+            remote::url(),
             "",
             "Service that is asked before a request passes: 2xx lets it pass, 401 and 403 are passed on, \
              anything else and \

@@ -1,34 +1,40 @@
-//! Copies of requests to another place.
+//! Copies of requests to another place. What cannot be used is ignored with a problem, as in ingress-nginx: no copy is
+//! worth the request.
 
 use super::Annotation;
-use crate::translate::setting::{NotYet, Risk};
-use crate::translate::value;
+use crate::translate::setting::Risk;
+use crate::translate::{mirror, remote, value};
 
 pub(super) fn settings() -> Vec<Annotation> {
     vec![
-        Annotation::not_yet(
+        Annotation::served(
             "mirror-target",
-            value::text(),
+            remote::url(),
             "",
-            NotYet::Harmless,
-            "Each request is copied to this URL, whose answer is dropped.",
+            "Each request is copied to this URL, whose answer is dropped. The path of the request is copied where the \
+             URL says so, with $request_uri at its end. Its host may be $host (for hosts without a wildcard), and no \
+             other variable. Services of the cluster get copies at their endpoints; certificates are not verified.",
+            |settings, value| settings.mirror.target = Some(value),
         )
-        .ingress(Risk::High),
-        Annotation::not_yet(
+        .ingress(Risk::High)
+        .invalid_means_default(),
+        Annotation::served(
             "mirror-host",
-            value::text(),
+            mirror::host(),
             "",
-            NotYet::Harmless,
-            "Host header of mirrored request.",
+            "Host field of a copy; without it, the host of mirror-target without its port.",
+            |settings, value| settings.mirror.host = Some(value),
         )
-        .ingress(Risk::High),
-        Annotation::not_yet(
+        .ingress(Risk::High)
+        .invalid_means_default(),
+        Annotation::served(
             "mirror-request-body",
             value::switch(),
             "on",
-            NotYet::Harmless,
-            "Send the body to the mirror.",
+            "Whether a copy has the body of the request.",
+            |settings, value| settings.mirror.body = value,
         )
-        .ingress(Risk::Low),
+        .ingress(Risk::Low)
+        .invalid_means_default(),
     ]
 }

@@ -4,6 +4,7 @@ use sluice_config::{Bodies, HttpsRedirect, ResourceKey, Retry, Timeouts, Upstrea
 
 use super::{Affinity, Auth, Canary, Errors, Rewriting, external_auth};
 use crate::translate::external_auth::AuthSettings;
+use crate::translate::mirror::MirrorSettings;
 use crate::translate::setting::Lack;
 
 /// What the annotations of an Ingress say, typed.
@@ -33,6 +34,8 @@ pub struct Settings {
     pub global_auth: bool,
     /// Answers in place of errors.
     pub errors: Errors,
+    /// Where requests are copied to.
+    pub mirror: MirrorSettings,
 }
 
 impl Settings {
@@ -63,6 +66,7 @@ impl Default for Settings {
             external_auth: AuthSettings::default(),
             global_auth: true,
             errors: Errors::default(),
+            mirror: MirrorSettings::default(),
         }
     }
 }

@@ -8,16 +8,6 @@ use sluice_config::{Piece, Template, Variable, is_own_field};
 use crate::translate::template;
 use crate::translate::value::{self, Type};
 
-/// A URL with variables.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct AuthUrl {
-    pub(super) https: bool,
-    /// `None` is the host of the request.
-    pub(super) host: Option<Arc<str>>,
-    pub(super) port: u16,
-    pub(super) target: Template,
-}
-
 /// The URL to sign in at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SignIn {
@@ -25,11 +15,6 @@ pub(crate) struct SignIn {
     has_query: bool,
     /// The parameters of its query that have a value.
     parameters: Vec<Box<str>>,
-}
-
-/// `auth-url`.
-pub(crate) fn url() -> Type<AuthUrl> {
-    Type::new("URL with variables", AuthUrl::read)
 }
 
 /// `auth-method`.
@@ -111,48 +96,6 @@ impl SignIn {
     }
 }
 
-impl AuthUrl {
-    fn read(text: &str) -> Result<Self, String> {
-        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/:,?&=$%+{}[]".contains(&byte);
-        if !text.bytes().all(fits) {
-            return Err("has a character that the URL of an authorisation service cannot have".to_owned());
-        }
-        let scheme = [("http://", false), ("https://", true)].into_iter();
-        let found = scheme.filter_map(|(prefix, https)| Some((text.strip_prefix(prefix)?, https))).next();
-        let (rest, https) = found.ok_or("must begin with http:// or https://")?;
-        let (authority, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
-        let (host, port) = match authority.rsplit_once(':') {
-            Some((host, port)) if !port.contains(']') => {
-                (host, port.parse().map_err(|_| format!("has {port:?}, which is no port"))?)
-            }
-            _ => (authority, if https { 443 } else { 80 }),
-        };
-        let host = match host {
-            "$host" | "${host}" | "$http_host" | "$best_http_host" => None,
-            host => {
-                let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
-                if host.is_empty() || !host.bytes().all(plain) {
-                    return Err(
-                        "must have a host without variables, or $host alone, because it is looked up before any request"
-                            .to_owned(),
-                    );
-                }
-                Some(host.trim_matches(['[', ']']).to_ascii_lowercase().into())
-            }
-        };
-        let target = match target.starts_with('/') {
-            true => template::parse(target)?,
-            false => template::parse(&format!("/{target}"))?,
-        };
-        Ok(Self { https, host, port, target })
-    }
-
-    /// Whether it is asked where the request was meant to go.
-    pub(crate) fn needs_host(&self) -> bool {
-        self.host.is_none()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,36 +110,6 @@ mod tests {
                 Piece::Variable(variable) => format!("<{variable:?}>"),
             })
             .collect()
-    }
-
-    #[test]
-    fn a_url_is_taken_apart() {
-        for (url, https, host, port, target) in [
-            ("http://auth.example", false, Some("auth.example"), 80, "/"),
-            ("https://Auth.example:8443/a?b=c", true, Some("auth.example"), 8443, "/a?b=c"),
-            ("http://10.0.0.1:9/x$request_uri", false, Some("10.0.0.1"), 9, "/x<RequestUri>"),
-            ("http://[::1]:9/", false, Some("::1"), 9, "/"),
-            ("http://[::1]", false, Some("::1"), 80, "/"),
-            ("https://$host/oauth2/auth", true, None, 443, "/oauth2/auth"),
-            ("http://a?b", false, Some("a"), 80, "/?b"),
-        ] {
-            let parsed = AuthUrl::read(url).unwrap();
-            assert_eq!((parsed.https, parsed.host.as_deref(), parsed.port), (https, host, port), "{url}");
-            assert_eq!(text(&parsed.target), target, "{url}");
-        }
-        for bad in [
-            "auth.example",
-            "ftp://a",
-            "http://",
-            "http://a:x",
-            "http://a b",
-            "http://a$arg_x/",
-            "http://a/$x",
-            "http://a/\"",
-            "http://a:99999",
-        ] {
-            assert!(AuthUrl::read(bad).is_err(), "{bad}");
-        }
     }
 
     #[test]

@@ -70,21 +70,27 @@ impl Builder<'_, '_> {
                 self.problems.push(problem);
             }
         }
-        if facts.external_auth.is_none() && facts.error_backend.is_none() {
+        if facts.external_auth.is_none() && facts.error_backend.is_none() && facts.mirror.is_none() {
             return match deny {
                 Some(deny) => Arc::new(Policies { deny: Some(deny), ..(*policies).clone() }),
                 None => policies,
             };
         }
         let mut policies = Policies { deny, ..(*policies).clone() };
+        let host = match pattern {
+            HostPattern::Exact(name) => Some(name.as_str()),
+            _ => None,
+        };
         if let Some(auth) = &facts.external_auth {
-            let host = match pattern {
-                HostPattern::Exact(name) => Some(name.as_str()),
-                _ => None,
-            };
             match auth.policy(self.view, &mut self.uses, host) {
                 Some(auth) => policies.authorisation = Authorisation::Own(Arc::new(auth)),
                 None => policies.deny = policies.deny.or(Some(self.without_host(facts, pattern))),
+            }
+        }
+        if let Some(mirror) = &facts.mirror {
+            policies.mirror = mirror.policy(self.view, &mut self.uses, host).map(Arc::new);
+            if policies.mirror.is_none() {
+                self.without_mirror(facts, pattern);
             }
         }
         policies.error_pages.backend = self.error_backend(facts);
@@ -104,6 +110,20 @@ impl Builder<'_, '_> {
             "name the host of the authorisation service",
         ));
         Deny { status: 503, reason: because(&object, &field, &reason) }
+    }
+
+    /// Nor has a mirror there.
+    fn without_mirror(&mut self, facts: &Facts, pattern: &HostPattern) {
+        let field = annotations::field(&self.view.options.annotations_prefix, "mirror-target");
+        self.add(warning(
+            Code::AnnotationInvalid,
+            &object_ref(facts),
+            field,
+            format!(
+                "has $host as its host, which is not one name on host {pattern}; requests to that host are not copied"
+            ),
+            "name the host that gets the copies",
+        ));
     }
 
     /// The pool of `default-backend`. Without it the program's default backend stands in, as in ingress-nginx.

@@ -2,13 +2,13 @@
 
 use super::Key;
 use crate::translate::setting::NotYet;
-use crate::translate::{external_auth, template, value};
+use crate::translate::{external_auth, remote, template, value};
 
 pub(super) fn settings() -> Vec<Key> {
     vec![
         Key::served(
             "global-auth-url",
-            external_auth::url().and_then(|url| match url.needs_host() {
+            remote::url().and_then(|url| match url.needs_host() {
                 true => Err("must name the host of the service: $host is another for each rule"),
                 false => Ok(url),
             }),

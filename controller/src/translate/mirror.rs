@@ -1,0 +1,58 @@
+//! What annotations of the `mirror-target` family say, and the policy that comes of it.
+
+use sluice_config::{Mirror, Piece, Template};
+
+use super::backend::Uses;
+use super::remote::Remote;
+use super::template;
+use super::value::Type;
+use super::view::View;
+
+/// What the settings say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MirrorSettings {
+    /// `mirror-target`.
+    pub(crate) target: Option<Remote>,
+    /// `mirror-host`.
+    pub(crate) host: Option<Template>,
+    /// `mirror-request-body`.
+    pub(crate) body: bool,
+}
+
+impl Default for MirrorSettings {
+    fn default() -> Self {
+        Self { target: None, host: None, body: true }
+    }
+}
+
+/// `mirror-host`.
+pub(crate) fn host() -> Type<Template> {
+    Type::new("a host, with a port or without", |text| {
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]${}".contains(&byte);
+        match !text.is_empty() && text.bytes().all(fits) {
+            true => template::parse(text),
+            false => Err("must be a host, with a port or without".to_owned()),
+        }
+    })
+}
+
+impl MirrorSettings {
+    /// The policy, for requests to `host`; nothing without a target, or without the host that the target needs.
+    pub(crate) fn policy(&self, view: &View<'_>, uses: &mut Uses, host: Option<&str>) -> Option<Mirror> {
+        let target = self.target.as_ref()?;
+        let place = target.place(view, uses, host)?;
+        let of_target = || Template { pieces: vec![Piece::Text(bracketed(&place.host).into())] };
+        Some(Mirror {
+            host: self.host.clone().unwrap_or_else(of_target),
+            pool: place.pool,
+            server_name: place.server_name,
+            target: target.target.clone(),
+            body: self.body,
+        })
+    }
+}
+
+/// An address of IPv6 as a `Host` field has it (RFC 3986 §3.2.2).
+fn bracketed(host: &str) -> String {
+    if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
+}

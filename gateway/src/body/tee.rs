@@ -1,0 +1,243 @@
+//! A copy of a request body for somebody else, while it passes to the endpoint.
+//!
+//! Nobody waits for whoever takes the copy: pieces queue up for it, up to a bound and while memory is plenty. Beyond
+//! that the copy ends where it is, and is worth nothing; the request itself notices none of it.
+//!
+//! A copy has the coding of the original, byte for byte.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use bytes::Bytes;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::io::budget::{self, Share};
+use crate::message::framing::Framing;
+
+/// Bytes of one body that wait to be taken.
+const MOST_QUEUED: usize = 1024 * 1024;
+/// Bytes that are kept to be sent again over another connection, as many as of any request.
+const REPLAY: usize = 64 * 1024;
+
+/// Where pieces come in.
+#[derive(Debug)]
+pub(crate) struct Tee {
+    to: UnboundedSender<Piece>,
+    queued: Arc<AtomicUsize>,
+    /// Bytes that have passed since the start of the body.
+    passed: u64,
+    /// Of which so many were copied.
+    copied: u64,
+    /// There was no room for some.
+    lost: bool,
+}
+
+/// Where they come out.
+#[derive(Debug)]
+pub(crate) struct Feed {
+    /// How the body is coded.
+    pub(crate) framing: Framing,
+    from: UnboundedReceiver<Piece>,
+    queued: Arc<AtomicUsize>,
+    /// All that came, as long as it is little.
+    kept: VecDeque<Content>,
+    kept_bytes: usize,
+    /// How many of those were given since the start.
+    given: usize,
+    whole: bool,
+    /// What was given cannot be given again.
+    forgotten: bool,
+}
+
+/// What is next of a body.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// A piece, in its coding.
+    Piece(Bytes),
+    /// It is complete.
+    End,
+    /// It ends here, because the request does, and is not complete.
+    Cut,
+    /// It ends here, because there was no room for more.
+    Lost,
+}
+
+#[derive(Debug)]
+enum Piece {
+    Content(Content),
+    End,
+    Lost,
+}
+
+#[derive(Clone, Debug)]
+struct Content {
+    bytes: Bytes,
+    /// Of the memory for them.
+    _share: Arc<Share>,
+}
+
+/// Both ends of the copy of a body that is coded like this.
+pub(crate) fn tee(framing: Framing) -> (Tee, Feed) {
+    let (to, from) = unbounded_channel();
+    let queued = Arc::new(AtomicUsize::new(0));
+    let tee = Tee { to, queued: queued.clone(), passed: 0, copied: 0, lost: false };
+    let feed = Feed {
+        framing,
+        from,
+        queued,
+        kept: VecDeque::new(),
+        kept_bytes: 0,
+        given: 0,
+        whole: false,
+        forgotten: false,
+    };
+    (tee, feed)
+}
+
+impl Tee {
+    /// A piece passes. What has passed before a rewind is not copied again.
+    pub(crate) fn copy(&mut self, bytes: &[u8]) {
+        let begin = self.passed;
+        self.passed += bytes.len() as u64;
+        if self.passed <= self.copied || self.lost {
+            return;
+        }
+        let known = usize::try_from(self.copied.saturating_sub(begin)).unwrap_or(usize::MAX);
+        let fresh = &bytes[known.min(bytes.len())..];
+        let mut share = Share::default();
+        let waiting = self.queued.load(Relaxed) + fresh.len();
+        if waiting > MOST_QUEUED || !budget::has_plenty() || !share.try_hold(fresh.len()) {
+            self.lost = true;
+            let _ = self.to.send(Piece::Lost);
+            return;
+        }
+        self.copied = self.passed;
+        self.queued.fetch_add(fresh.len(), Relaxed);
+        let content = Content { bytes: Bytes::copy_from_slice(fresh), _share: Arc::new(share) };
+        // Without a taker it goes nowhere, which is nobody's trouble.
+        self.lost = self.to.send(Piece::Content(content)).is_err();
+    }
+
+    /// The body begins again.
+    pub(crate) fn rewind(&mut self) {
+        self.passed = 0;
+    }
+
+    /// The body is complete.
+    pub(crate) fn end(self) {
+        if !self.lost && self.passed == self.copied {
+            let _ = self.to.send(Piece::End);
+        }
+    }
+}
+
+impl Feed {
+    /// What is next.
+    pub(crate) async fn next(&mut self) -> Next {
+        if let Some(content) = self.kept.get(self.given) {
+            self.given += 1;
+            return Next::Piece(content.bytes.clone());
+        }
+        if self.whole {
+            return Next::End;
+        }
+        match self.from.recv().await {
+            Some(Piece::Content(content)) => {
+                let bytes = content.bytes.clone();
+                self.queued.fetch_sub(bytes.len(), Relaxed);
+                self.keep(content);
+                Next::Piece(bytes)
+            }
+            Some(Piece::End) => {
+                self.whole = true;
+                Next::End
+            }
+            Some(Piece::Lost) => Next::Lost,
+            None => Next::Cut,
+        }
+    }
+
+    fn keep(&mut self, content: Content) {
+        self.kept_bytes += content.bytes.len();
+        self.forgotten |= self.kept_bytes > REPLAY;
+        if self.forgotten {
+            self.kept.clear();
+            self.given = 0;
+            return;
+        }
+        self.kept.push_back(content);
+        self.given += 1;
+    }
+
+    /// Whether all that was given can be given again.
+    pub(crate) fn is_replayable(&self) -> bool {
+        !self.forgotten
+    }
+
+    /// Goes back to the start.
+    pub(crate) fn rewind(&mut self) {
+        self.given = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn all(feed: &mut Feed) -> (Vec<u8>, Next) {
+        let mut got = Vec::new();
+        loop {
+            match feed.next().await {
+                Next::Piece(bytes) => got.extend_from_slice(&bytes),
+                end => return (got, end),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn what_passes_again_is_copied_once() {
+        let (mut tee, mut feed) = tee(Framing::Length(9));
+        tee.copy(b"one");
+        tee.rewind();
+        tee.copy(b"o");
+        tee.copy(b"ne two");
+        tee.rewind();
+        tee.copy(b"one two 3");
+        tee.end();
+        assert_eq!(all(&mut feed).await, (b"one two 3".to_vec(), Next::End));
+        feed.rewind();
+        assert_eq!(all(&mut feed).await, (b"one two 3".to_vec(), Next::End), "given again");
+    }
+
+    #[tokio::test]
+    async fn what_nobody_takes_is_bounded_and_then_cut() {
+        let (mut tee, mut feed) = tee(Framing::CHUNKED);
+        let piece = vec![7; 64 * 1024];
+        for _ in 0..MOST_QUEUED / piece.len() + 5 {
+            tee.copy(&piece);
+        }
+        tee.end();
+        let (got, end) = all(&mut feed).await;
+        assert_eq!((got.len(), end), (MOST_QUEUED, Next::Lost));
+        assert!(!feed.is_replayable());
+    }
+
+    #[tokio::test]
+    async fn a_body_that_breaks_off_has_no_end() {
+        let (mut broken, mut feed) = tee(Framing::Length(9));
+        broken.copy(b"one");
+        drop(broken);
+        assert_eq!(all(&mut feed).await, (b"one".to_vec(), Next::Cut));
+        let (mut rewound, mut feed) = tee(Framing::Length(9));
+        rewound.copy(b"one two 3");
+        rewound.rewind();
+        rewound.copy(b"one");
+        drop(rewound);
+        assert_eq!(
+            all(&mut feed).await,
+            (b"one two 3".to_vec(), Next::Cut),
+            "nobody has said that it is whole"
+        );
+    }
+}

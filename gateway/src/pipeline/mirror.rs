@@ -1,0 +1,112 @@
+//! The copy of a request that a rule sends to another place (`mirror-target`): what it looks like.
+//!
+//! It is the request as the endpoint gets it, so that what stands in for an endpoint there sees what that would see:
+//! what is told about the client, what an authorisation service has said, what rules change, and no password that was
+//! meant for us. Only the target and `Host` are the mirror's own. Conditions and ranges stay; an upgrade does not.
+
+use bytes::Bytes;
+use http::Method;
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderName, HeaderValue, TRAILER, TRANSFER_ENCODING, UPGRADE,
+};
+
+use super::ask::target;
+use super::call::Subrequest;
+use super::exchange::Exchange;
+use super::stages::Looks;
+use crate::message::edit::{EditableMethod, HeadMut, RequestMut, Target};
+use crate::message::fields::{Fields, FieldsMut};
+use crate::message::request_head::RequestHead;
+use crate::policy::Mirror;
+use crate::router::normalise;
+
+/// Fields about a body, which whoever sends the copy writes anew, and of an upgrade.
+static NOT_COPIED: [HeaderName; 6] =
+    [CONNECTION, CONTENT_LENGTH, EXPECT, TRAILER, TRANSFER_ENCODING, UPGRADE];
+
+/// Bytes of the body of an answer that are read, and dropped, to keep the connection.
+const MOST_BODY: usize = 1024 * 1024;
+
+/// A copy that is to be sent.
+#[derive(Debug)]
+pub struct MirroredRequest {
+    /// The request, without its body.
+    pub subrequest: Subrequest,
+    /// Whether the body goes along.
+    pub body: bool,
+}
+
+/// A head that is changed as one for an endpoint is.
+struct Head {
+    method: Method,
+    fields: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl HeadMut for Head {
+    type Fields = Vec<(HeaderName, HeaderValue)>;
+
+    fn fields(&mut self) -> &mut Self::Fields {
+        &mut self.fields
+    }
+}
+
+impl RequestMut for Head {
+    fn method(&self) -> &Method {
+        &self.method
+    }
+
+    /// The mirror has a target of its own.
+    fn set_target(&mut self, _: &Target) {}
+
+    fn set_method(&mut self, method: &EditableMethod) {
+        self.method = method.get().clone();
+    }
+}
+
+impl Exchange {
+    /// Whether the request is to be copied.
+    pub(super) fn mirror(&self) -> Option<&Mirror> {
+        // A gateway that mirrors to itself must come to an end, and an error backend is no place of the rule.
+        let copies = self.fallback.is_none() && self.goes_round().is_none();
+        self.route.as_deref()?.compiled.as_deref()?.mirror.as_ref().filter(|_| copies)
+    }
+
+    /// The copy of a request that is about to be forwarded; `None` where none can be made.
+    pub fn mirrored<F: Fields>(&self, head: &RequestHead<'_, F>) -> Option<MirroredRequest> {
+        let (mirror, route) = (self.mirror()?, self.route.as_ref()?);
+        let globals = self.state.globals.load_full();
+        let path = head.target.split_once('?').map_or(head.target, |(path, _)| path);
+        let path = normalise(path).ok()?;
+        let looks = Looks { head, path: &path, globals: &globals };
+        let facts = self.facts(route, &looks);
+        let target = target(mirror.target.fill(&facts))?;
+        let host = HeaderValue::try_from(mirror.host.fill(&facts)).ok()?;
+        let mut copied = Head { method: head.method.clone(), fields: Vec::with_capacity(32) };
+        head.headers.each(|name, value| {
+            let parsed = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value));
+            if let (Ok(name), Ok(value)) = parsed {
+                copied.fields.push((name, value));
+            }
+        });
+        self.upstream_request(&mut copied);
+        let Head { method, mut fields } = copied;
+        for name in &NOT_COPIED {
+            FieldsMut::remove(&mut fields, name);
+        }
+        fields.set(&HOST, &host);
+        let subrequest = Subrequest {
+            pool: mirror.pool.clone(),
+            method,
+            target,
+            fields,
+            body: Bytes::new(),
+            server_name: mirror.server_name.clone(),
+            keep_alive: None,
+            most_body: MOST_BODY,
+            is_copy: true,
+            route: self.route.clone(),
+            tuning: globals.tuning.clone(),
+        };
+        Some(MirroredRequest { subrequest, body: mirror.body })
+    }
+}
