@@ -6,11 +6,13 @@
 //! A copy has the coding of the original, byte for byte.
 
 use std::collections::VecDeque;
+use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use bytes::Bytes;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
 
 use crate::io::budget::{self, Share};
 use crate::message::framing::Framing;
@@ -29,8 +31,16 @@ pub(crate) struct Tee {
     passed: u64,
     /// Of which so many were copied.
     copied: u64,
-    /// There was no room for some.
-    lost: bool,
+    /// Tells how it goes on, while that is open.
+    fate: Option<oneshot::Sender<Fate>>,
+}
+
+/// What becomes of a copy. One whose request breaks off has none.
+#[derive(Debug)]
+enum Fate {
+    Whole,
+    /// There was no room for some of it.
+    Lost,
 }
 
 /// Where they come out.
@@ -48,6 +58,8 @@ pub(crate) struct Feed {
     whole: bool,
     /// What was given cannot be given again.
     forgotten: bool,
+    /// What becomes of it, while nobody knows.
+    fate: Option<oneshot::Receiver<Fate>>,
 }
 
 /// What is next of a body.
@@ -67,7 +79,6 @@ pub(crate) enum Next {
 enum Piece {
     Content(Content),
     End,
-    Lost,
 }
 
 #[derive(Clone, Debug)]
@@ -81,7 +92,8 @@ struct Content {
 pub(crate) fn tee(framing: Framing) -> (Tee, Feed) {
     let (to, from) = unbounded_channel();
     let queued = Arc::new(AtomicUsize::new(0));
-    let tee = Tee { to, queued: queued.clone(), passed: 0, copied: 0, lost: false };
+    let (tells, fate) = oneshot::channel();
+    let tee = Tee { to, queued: queued.clone(), passed: 0, copied: 0, fate: Some(tells) };
     let feed = Feed {
         framing,
         from,
@@ -91,6 +103,7 @@ pub(crate) fn tee(framing: Framing) -> (Tee, Feed) {
         given: 0,
         whole: false,
         forgotten: false,
+        fate: Some(fate),
     };
     (tee, feed)
 }
@@ -100,7 +113,7 @@ impl Tee {
     pub(crate) fn copy(&mut self, bytes: &[u8]) {
         let begin = self.passed;
         self.passed += bytes.len() as u64;
-        if self.passed <= self.copied || self.lost {
+        if self.passed <= self.copied || self.fate.is_none() {
             return;
         }
         let known = usize::try_from(self.copied.saturating_sub(begin)).unwrap_or(usize::MAX);
@@ -108,15 +121,16 @@ impl Tee {
         let mut share = Share::default();
         let waiting = self.queued.load(Relaxed) + fresh.len();
         if waiting > MOST_QUEUED || !budget::has_plenty() || !share.try_hold(fresh.len()) {
-            self.lost = true;
-            let _ = self.to.send(Piece::Lost);
+            self.tell(Fate::Lost);
             return;
         }
         self.copied = self.passed;
         self.queued.fetch_add(fresh.len(), Relaxed);
         let content = Content { bytes: Bytes::copy_from_slice(fresh), _share: Arc::new(share) };
-        // Without a taker it goes nowhere, which is nobody's trouble.
-        self.lost = self.to.send(Piece::Content(content)).is_err();
+        if self.to.send(Piece::Content(content)).is_err() {
+            // Nobody takes it any more.
+            self.fate = None;
+        }
     }
 
     /// The body begins again.
@@ -125,9 +139,17 @@ impl Tee {
     }
 
     /// The body is complete.
-    pub(crate) fn end(self) {
-        if !self.lost && self.passed == self.copied {
+    pub(crate) fn end(mut self) {
+        if self.fate.is_some() && self.passed == self.copied {
             let _ = self.to.send(Piece::End);
+            self.tell(Fate::Whole);
+        }
+    }
+
+    fn tell(&mut self, fate: Fate) {
+        if let Some(tells) = self.fate.take() {
+            // Without a listener it is nobody's trouble.
+            let _ = tells.send(fate);
         }
     }
 }
@@ -142,7 +164,12 @@ impl Feed {
         if self.whole {
             return Next::End;
         }
-        match self.from.recv().await {
+        let next = tokio::select! {
+            biased;
+            next = self.from.recv() => next,
+            why = given_up(&mut self.fate) => return why,
+        };
+        match next {
             Some(Piece::Content(content)) => {
                 let bytes = content.bytes.clone();
                 self.queued.fetch_sub(bytes.len(), Relaxed);
@@ -153,9 +180,13 @@ impl Feed {
                 self.whole = true;
                 Next::End
             }
-            Some(Piece::Lost) => Next::Lost,
-            None => Next::Cut,
+            None => given_up(&mut self.fate).await,
         }
+    }
+
+    /// Ready when there is no use in sending what is there, because the rest never comes; says why.
+    pub(crate) async fn given_up(&mut self) -> Next {
+        given_up(&mut self.fate).await
     }
 
     fn keep(&mut self, content: Content) {
@@ -178,6 +209,18 @@ impl Feed {
     /// Goes back to the start.
     pub(crate) fn rewind(&mut self) {
         self.given = 0;
+    }
+}
+
+async fn given_up(fate: &mut Option<oneshot::Receiver<Fate>>) -> Next {
+    let Some(told) = fate else { return pending().await };
+    match told.await {
+        Err(_) => Next::Cut,
+        Ok(Fate::Lost) => Next::Lost,
+        Ok(Fate::Whole) => {
+            *fate = None;
+            pending().await
+        }
     }
 }
 

@@ -166,8 +166,19 @@ impl Attempt {
         if let Some(feed) = &mut feed {
             feed.rewind();
             loop {
-                match feed.next().await {
-                    tee::Next::Piece(bytes) => self.send(&bytes, connection, upstream).await?,
+                let mut next = feed.next().await;
+                if let tee::Next::Piece(bytes) = &next {
+                    tokio::select! {
+                        biased;
+                        sent = self.send(bytes, connection, upstream) => {
+                            sent?;
+                            continue;
+                        }
+                        why = feed.given_up() => next = why,
+                    }
+                }
+                match next {
+                    tee::Next::Piece(_) => {}
                     tee::Next::End => break,
                     tee::Next::Cut => return Err(FailureKind::Client),
                     tee::Next::Lost => return Err(FailureKind::Memory),
