@@ -74,10 +74,10 @@ impl Exchange {
     /// The copy of a request that is about to be forwarded; `None` where none can be made.
     pub fn mirrored<F: Fields>(&self, head: &RequestHead<'_, F>) -> Option<MirroredRequest> {
         let (mirror, route) = (self.mirror()?, self.route.as_ref()?);
-        let globals = self.state.globals.load_full();
+        let globals = self.globals();
         let path = head.target.split_once('?').map_or(head.target, |(path, _)| path);
         let path = normalise(path).ok()?;
-        let looks = Looks { head, path: &path, globals: &globals };
+        let looks = Looks { head, path: &path, globals };
         let facts = self.facts(route, &looks);
         let target = target(mirror.target.fill(&facts))?;
         let host = HeaderValue::try_from(mirror.host.fill(&facts)).ok()?;
