@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use sluice_config::{Change, Delta, Generation, Problem, Report, Snapshot, Subject};
 
+use crate::duties::Duty;
 use crate::names::Resolved;
 use crate::options::Options;
 use crate::problem::{Finder, ProblemChanges};
 use crate::refusals::{self, Refusals};
 use crate::source::{Event, References};
 use crate::stand_in::StandIn;
+use crate::status::IngressChanges;
 use crate::store::Object;
 use crate::translate::Translation;
 pub use crate::translate::{Stats, Verdict};
@@ -41,6 +43,8 @@ pub struct Update {
     pub references: References,
     /// The names that are to be looked up, if they are others than before.
     pub names: Option<BTreeSet<Arc<str>>>,
+    /// What has become of Ingresses, for those who write to them.
+    pub ingresses: IngressChanges,
     /// What it cost.
     pub stats: Stats,
 }
@@ -124,7 +128,8 @@ impl Controller {
             self.translation.find(Finder::Plane(subject), Vec::new());
         }
         let names = self.translation.take_names();
-        Update { delta, problems: self.take_problem_changes(), references, names, stats }
+        let ingresses = IngressChanges { first, changes: self.translation.take_ingresses() };
+        Update { delta, problems: self.take_problem_changes(), references, names, ingresses, stats }
     }
 
     /// Takes in what a name was resolved to; it counts with the next update.
@@ -135,6 +140,12 @@ impl Controller {
     /// What the source finds wrong now, in place of what it found before. To be told with the next update.
     pub fn source_finds(&mut self, problems: Vec<Problem>) {
         self.translation.find(Finder::Source, problems);
+    }
+
+    /// What one of the controller's duties finds wrong now, in place of what it found before.
+    pub fn duty_finds(&mut self, duty: Duty, problems: Vec<Problem>) -> ProblemChanges {
+        self.translation.find(Finder::Duty(duty), problems);
+        self.take_problem_changes()
     }
 
     /// Takes in what the data plane says. What it refuses reaches the objects that it concerns.

@@ -1,12 +1,11 @@
 //! What the control loop takes. Everything that may change what is served, or asks about it, comes as one of these
 //! through one channel: so the loop waits in one place, and what came first is looked at first.
-//!
-//! The Lease of a leader becomes a variant when there is somebody who makes it.
 
-use sluice_config::Report;
+use sluice_config::{Problem, Report};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::controller::{Controller, Verdict};
+use crate::duties::Duty;
 use crate::names::LookedUp;
 use crate::source::Batch;
 use crate::store::Object;
@@ -25,6 +24,8 @@ pub enum Input {
     Report(Report),
     /// Somebody asks what would be wrong.
     Review(Review),
+    /// One of the controller's duties finds this wrong now, and nothing else.
+    Finding(Duty, Vec<Problem>),
 }
 
 /// A question about an object that may or may not be there already.

@@ -5,9 +5,13 @@
 //! pipeline turns them into the nodes of a configuration, and a [`Controller`] sends what became different as
 //! a `Delta`. [`run()`] drives that beside a data plane, [`check()`] without one.
 
+pub mod admission;
 pub mod check;
 pub mod controller;
+pub mod duties;
+mod events;
 pub mod input;
+mod leader;
 pub mod names;
 pub mod options;
 mod problem;
@@ -17,12 +21,14 @@ mod shared;
 pub mod snapshot_file;
 pub mod source;
 mod stand_in;
+pub mod status;
 pub mod store;
 pub mod translate;
 mod understood;
 
 pub use check::{CheckReport, check};
 pub use controller::{Controller, Stats, Update, Verdict};
+pub use duties::{Duties, DutyOptions};
 pub use input::Input;
 pub use names::Names;
 pub use options::Options;

@@ -7,14 +7,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sluice_config::{Delta, Report, Severity, Snapshot};
+use sluice_config::{Delta, Problem, Report, Severity, Snapshot};
 use tokio::sync::mpsc::Receiver;
 
 use crate::controller::{Controller, Stats};
+use crate::duties::Duty;
 use crate::input::{Input, Review};
 use crate::names::LookedUp;
 use crate::problem::ProblemChanges;
 use crate::source::{Batch, Progress, References};
+use crate::status::IngressChanges;
 
 /// One change from source to data plane, for metrics.
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +57,11 @@ pub trait Observe {
         let _ = changes;
     }
 
+    /// What has become of Ingresses: for whoever writes to them.
+    fn ingresses(&mut self, changes: IngressChanges) {
+        let _ = changes;
+    }
+
     /// These names, and no others, are to be looked up.
     fn names(&mut self, names: BTreeSet<Arc<str>>) {
         let _ = names;
@@ -88,6 +95,9 @@ pub fn run(
         for report in &gathered.reports {
             control.report(report);
         }
+        for (duty, problems) in gathered.findings {
+            control.found(duty, problems);
+        }
         let at = gathered.names.first().map(|looked_up| looked_up.at);
         for LookedUp { name, resolved, .. } in gathered.names {
             control.controller.take_name(name, resolved);
@@ -111,6 +121,8 @@ struct Gathered {
     batch: Option<Batch>,
     names: Vec<LookedUp>,
     reviews: Vec<Review>,
+    /// What each duty has found last.
+    findings: BTreeMap<Duty, Vec<Problem>>,
 }
 
 impl Gathered {
@@ -119,6 +131,7 @@ impl Gathered {
             Input::Report(report) => self.reports.push(report),
             Input::Name(looked_up) => self.names.push(looked_up),
             Input::Review(review) => self.reviews.push(review),
+            Input::Finding(duty, problems) => drop(self.findings.insert(duty, problems)),
             Input::Batch(next) => match &mut self.batch {
                 Some(batch) => batch.append(next),
                 None => self.batch = Some(next),
@@ -175,6 +188,9 @@ impl<A: FnMut(Delta) -> Report, O: Observe> Control<'_, A, O> {
         if let Some(names) = update.names {
             self.observe.names(names);
         }
+        if !update.ingresses.changes.is_empty() {
+            self.observe.ingresses(update.ingresses);
+        }
         let Some(delta) = update.delta else { return };
         let generation = delta.generation;
         let begin = Instant::now();
@@ -197,6 +213,10 @@ impl<A: FnMut(Delta) -> Report, O: Observe> Control<'_, A, O> {
     fn apply(&mut self, delta: Delta) {
         let report = (self.apply)(delta);
         self.report(&report);
+    }
+
+    fn found(&mut self, duty: Duty, problems: Vec<Problem>) {
+        tell(&self.controller.duty_finds(duty, problems), self.observe);
     }
 
     fn report(&mut self, report: &Report) {
@@ -227,7 +247,7 @@ mod tests {
 
     use std::sync::Arc;
 
-    use sluice_config::{Code, Generation, NamespacedName, ObjectRef, Problem, Refusal, Subject};
+    use sluice_config::{Code, Generation, NamespacedName, ObjectRef, Refusal, Subject};
     use tokio::sync::oneshot;
 
     use super::*;

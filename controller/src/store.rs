@@ -26,7 +26,9 @@ use sluice_config::{ByKey, Keyed, NamespacedName, ObjectRef, Uid};
 pub use config_map::ConfigMap;
 pub use endpoint_slice::{AddressType, EndpointSlice, SliceEndpoint, SlicePort};
 pub use identity::Identity;
-pub use ingress::{Ingress, IngressBackend, IngressPath, IngressRule, IngressTls, PathType, PortRef};
+pub use ingress::{
+    Address, Ingress, IngressBackend, IngressPath, IngressRule, IngressTls, PathType, PortRef, Published,
+};
 pub use ingress_class::IngressClass;
 pub(crate) use kinds::for_each_kind;
 pub use namespace::Namespace;

@@ -55,6 +55,7 @@ use crate::problem::{Book, Finder, error};
 use crate::refusals::Concerned;
 use crate::shared::Shared;
 use crate::source::{ClassAccess, Event, References};
+use crate::status::IngressChange;
 use crate::store::{Ingress, Kind, Object, ObjectKey, Store};
 use backend::Uses;
 use class::Selection;
@@ -120,6 +121,8 @@ pub struct Translation {
     names_changed: bool,
     ledger: Ledger,
     book: Book,
+    /// What has become of Ingresses, for those who write to them.
+    ingresses: Vec<IngressChange>,
 }
 
 struct HostNode {
@@ -213,6 +216,7 @@ impl Translation {
             names_changed: false,
             ledger: Ledger::default(),
             book: Book::default(),
+            ingresses: Vec::new(),
         }
     }
 
@@ -222,10 +226,21 @@ impl Translation {
             let (key, old, new) = match event {
                 Event::Put(object) => {
                     let key = object.key();
+                    // What is as it was stays: nodes hold it too.
+                    let is_new = self.store.get(&key).as_ref() != Some(&object);
+                    if let Object::Ingress(ingress) = &object {
+                        self.ingresses.push(IngressChange::seen(ingress, is_new));
+                    }
+                    if !is_new {
+                        continue;
+                    }
                     (key, self.store.put(object.clone()), Some(object))
                 }
                 Event::Delete(key) => {
                     let old = self.store.delete(&key);
+                    if key.kind == Kind::Ingress {
+                        self.ingresses.push(IngressChange::Gone(key.name.clone()));
+                    }
                     (key, old, None)
                 }
                 Event::Classes(access) => {
@@ -382,6 +397,11 @@ impl Translation {
     /// Whether a ConfigMap that may not have been read yet can say where to listen.
     pub(crate) fn may_move_listeners(&self) -> bool {
         self.options.configmap.is_some()
+    }
+
+    /// What has become of Ingresses since this was last asked, in the order in which it has.
+    pub(crate) fn take_ingresses(&mut self) -> Vec<IngressChange> {
+        std::mem::take(&mut self.ingresses)
     }
 
     /// The names that are to be looked up, if they are others than when this was last asked.

@@ -5,6 +5,7 @@
 //! made for it keep working; what it has no name for has the prefix `sluice_`.
 
 mod access_log;
+mod admission;
 mod certificates;
 mod clock;
 mod connections;
@@ -18,6 +19,7 @@ mod request;
 mod source;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -26,6 +28,7 @@ use prometheus::{IntGauge, Opts, Registry, TextEncoder};
 use sluice_config::{Generation, Problem};
 
 pub use access_log::AccessLog;
+pub use admission::ReviewSample;
 pub use certificates::HostCertificate;
 pub use error::TelemetryError;
 pub use line::{LogLine, Tail, UpstreamAttempt, log_name};
@@ -35,6 +38,7 @@ pub use source::SourceContact;
 
 use crate::registry::HealthCounts;
 
+use admission::Admission;
 use connections::Connections;
 use controller::Controller;
 use own::Own;
@@ -65,6 +69,9 @@ pub struct Telemetry {
     requests: Option<Arc<RequestMeters>>,
     connections: Arc<Connections>,
     controller: Controller,
+    admission: Admission,
+    /// Reviews so far.
+    reviews: AtomicUsize,
     own: Own,
     source: source::SourceMeters,
 }
@@ -85,6 +92,8 @@ impl Telemetry {
             requests,
             connections,
             controller: Controller::new(&options, &registry)?,
+            admission: Admission::new(&options, &registry)?,
+            reviews: AtomicUsize::new(0),
             own: Own::new(&registry)?,
             source: source::SourceMeters::default(),
             registry,
@@ -162,6 +171,17 @@ impl Telemetry {
         self.own.apply.observe(took.as_secs_f64());
         self.own.generation.set(i64::try_from(generation.0).unwrap_or(i64::MAX));
         self.controller.applied(whole, hash);
+    }
+
+    /// The validating webhook has answered a review.
+    pub fn reviewed(&self, sample: &ReviewSample<'_>) {
+        // As many series as there were reviews, at most.
+        self.admission.reviewed(sample, self.reviews.fetch_add(1, Relaxed));
+    }
+
+    /// Whether this replica leads in an election.
+    pub fn leads(&self, election: &str, leads: bool) {
+        self.controller.leads(election, leads);
     }
 
     /// The translation recomputed `count` nodes of a kind (`host`, `pool`, ...).

@@ -8,16 +8,19 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use sluice_config::{BindResult, Delta, Report, Snapshot};
+use sluice_controller::admission::{self, Reviewed};
+use sluice_controller::duties::DutyNews;
 use sluice_controller::input::{self, Input};
 use sluice_controller::run::Applied;
 use sluice_controller::source::References;
-use sluice_controller::{Controller, Names, Observe, ProblemChanges};
+use sluice_controller::status::IngressChanges;
+use sluice_controller::{Controller, Duties, Names, Observe, ProblemChanges};
 use sluice_gateway::admin;
 use sluice_gateway::data_plane::DataPlane;
 use sluice_gateway::state::State;
-use sluice_gateway::telemetry::{self, AccessLog, Telemetry};
+use sluice_gateway::telemetry::{self, AccessLog, ReviewSample, Telemetry};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::cgroup;
 use crate::flags::{GatewayFlags, ServeFlags};
@@ -50,6 +53,7 @@ async fn run(flags: &ServeFlags) -> Result<()> {
     let (inputs, received) = input::channel();
     let further_inputs = inputs.downgrade();
     let names_inputs = inputs.downgrade();
+    let (duty_inputs, webhook_inputs) = (inputs.downgrade(), inputs.downgrade());
     let (source, options) = Source::start(flags, inputs).await?;
     if let Some(contact) = source.contact() {
         telemetry.watch_source(contact);
@@ -69,7 +73,21 @@ async fn run(flags: &ServeFlags) -> Result<()> {
     let for_control = plane.clone();
     let names = Names::start(names_inputs, vitals.token("the thread that looks names up"))
         .context("cannot start the thread that looks names up")?;
-    let observer = Observer { state: plane.state().clone(), feedback, names };
+    if let Some(webhook) = flags.webhook.options() {
+        let telemetry = plane.state().telemetry.clone();
+        let on_review = Arc::new(move |reviewed: &Reviewed| telemetry.reviewed(&review_sample(reviewed)));
+        let webhook = admission::start(webhook, &flags.controller, webhook_inputs, on_review).await?;
+        vitals.spawn("the validating webhook", webhook);
+    }
+    let duties = source.duties(flags, duty_inputs).await?;
+    let news = duties.as_ref().map(Duties::news).unwrap_or_default();
+    if let Some(duties) = &duties
+        && !flags.duties.disable_leader_election
+    {
+        let telemetry = plane.state().telemetry.clone();
+        tokio::spawn(show_leader(duties.leading(), flags.duties.election_id.clone(), telemetry));
+    }
+    let observer = Observer { state: plane.state().clone(), feedback, names, duties: news };
     let token = vitals.token("the thread of the control plane");
     let (over, control_over) = oneshot::channel::<()>();
     thread::Builder::new().name("control".into()).spawn(move || {
@@ -103,6 +121,12 @@ async fn run(flags: &ServeFlags) -> Result<()> {
     if let Some(part) = died {
         tracing::error!("{}", Died(part.to_owned()));
     }
+    // Beside the drain, and within its time: what is written to the cluster says that this replica goes.
+    let duties_end = tokio::spawn(async {
+        if let Some(duties) = duties {
+            duties.end().await;
+        }
+    });
     let grace = flags.gateway.shutdown_grace_period;
     tracing::info!(
         ?grace,
@@ -115,6 +139,10 @@ async fn run(flags: &ServeFlags) -> Result<()> {
         () = either(&mut terminate, &mut interrupt) => tracing::warn!("second signal: ending at once"),
     }
     tokio::time::sleep(flags.gateway.post_shutdown_grace_period).await;
+    tokio::select! {
+        _ = duties_end => {}
+        () = either(&mut terminate, &mut interrupt) => {}
+    }
     drop(source);
     tokio::select! {
         // The control plane ends when the source has: nothing is ever sent, the other half is dropped. A panic there was
@@ -125,6 +153,29 @@ async fn run(flags: &ServeFlags) -> Result<()> {
     }
     plane.state().telemetry.access_log.flush(FLUSH);
     died.map_or(Ok(()), |part| Err(Died(part.to_owned()).into()))
+}
+
+fn review_sample(reviewed: &Reviewed) -> ReviewSample<'_> {
+    let Reviewed { name, allowed, bytes, looked_at, verdict, total } = reviewed;
+    ReviewSample {
+        namespace: &name.namespace,
+        ingress: &name.name,
+        allowed: *allowed,
+        bytes: *bytes,
+        tested: *looked_at,
+        verdict: *verdict,
+        total: *total,
+    }
+}
+
+/// Shows in the metrics whether this replica leads.
+async fn show_leader(mut leading: watch::Receiver<bool>, election: String, telemetry: Arc<Telemetry>) {
+    loop {
+        telemetry.leads(&election, *leading.borrow_and_update());
+        if leading.changed().await.is_err() {
+            return telemetry.leads(&election, false);
+        }
+    }
 }
 
 async fn either(one: &mut Signal, other: &mut Signal) {
@@ -204,6 +255,7 @@ struct Observer {
     state: Arc<State>,
     feedback: Feedback,
     names: Names,
+    duties: DutyNews,
 }
 
 impl Observe for Observer {
@@ -216,6 +268,11 @@ impl Observe for Observer {
 
     fn problems(&mut self, changes: &ProblemChanges) {
         self.state.change_problems(&changes.appeared, &changes.resolved);
+        self.duties.problems(changes);
+    }
+
+    fn ingresses(&mut self, changes: IngressChanges) {
+        self.duties.ingresses(changes);
     }
 
     fn skipped(&mut self, kinds: &BTreeMap<String, usize>) {

@@ -8,11 +8,12 @@ use std::time::Duration;
 use anyhow::Result;
 use jiff::Timestamp;
 use sluice_config::Snapshot;
+use sluice_controller::duties::OwnPod;
 use sluice_controller::snapshot_file::{self, SnapshotError, SnapshotSettings, SnapshotWriter, Wanted};
 use sluice_controller::source::References;
 use sluice_controller::source::files::FileSource;
 use sluice_controller::source::kube::{Access, ContactState, KubeSource};
-use sluice_controller::{Input, Options};
+use sluice_controller::{Duties, Input, Options};
 use sluice_gateway::telemetry::SourceContact;
 use tokio::sync::{mpsc, watch};
 
@@ -23,8 +24,8 @@ use crate::vital::Token;
 pub(crate) enum Source {
     /// `--manifests`.
     Files(#[expect(dead_code, reason = "runs for as long as it is held")] FileSource),
-    /// A Kubernetes API.
-    Cluster(KubeSource),
+    /// A Kubernetes API, and how to reach it.
+    Cluster(KubeSource, Access),
 }
 
 /// What the control plane has to say to a source.
@@ -55,15 +56,15 @@ impl Source {
         )?;
         // The API server writes the default class into Ingresses that have none.
         let options = Options { apply_default_class: false, ..options };
-        let source = KubeSource::start(access, &options, inputs).await?;
-        Ok((Self::Cluster(source), options))
+        let source = KubeSource::start(access.clone(), &options, inputs).await?;
+        Ok((Self::Cluster(source, access), options))
     }
 
     /// What the control plane may say to it.
     pub(crate) fn feedback(&self, flags: &ServeFlags) -> Feedback {
         match self {
             Self::Files(_) => Feedback::default(),
-            Self::Cluster(source) => Feedback {
+            Self::Cluster(source, _) => Feedback {
                 references: Some(source.references()),
                 snapshot: flags.cluster.snapshot_file.clone().map(|path| {
                     let (cluster, max_age) = (source.cluster().clone(), flags.cluster.snapshot_max_age);
@@ -83,7 +84,7 @@ impl Source {
         feedback: &Feedback,
         token: Token,
     ) -> std::io::Result<Option<SnapshotWriter>> {
-        let (Self::Cluster(source), Some((path, wanted))) = (self, &feedback.snapshot) else {
+        let (Self::Cluster(source, _), Some((path, wanted))) = (self, &feedback.snapshot) else {
             token.discard();
             return Ok(None);
         };
@@ -94,9 +95,32 @@ impl Source {
             .map(Some)
     }
 
+    /// Starts the controller's duties where the source is a cluster and this is a Pod of it: somebody's own machine writes
+    /// nothing.
+    ///
+    /// # Errors
+    /// There is no thread to be had.
+    pub(crate) async fn duties(
+        &self,
+        flags: &ServeFlags,
+        inputs: mpsc::WeakSender<Input>,
+    ) -> Result<Option<Duties>> {
+        let Self::Cluster(_, access) = self else { return Ok(None) };
+        let pod =
+            OwnPod { name: flags.gateway.pod_name.clone(), namespace: flags.gateway.pod_namespace.clone() };
+        if pod.name.is_empty() || pod.namespace.is_empty() {
+            tracing::info!(
+                "POD_NAME and POD_NAMESPACE are not set, so nothing is written: no Lease, no status, no Events"
+            );
+            return Ok(None);
+        }
+        let scope = flags.controller.watch_namespace.clone();
+        Ok(Some(Duties::start(access.clone(), flags.duties.clone(), pod, scope, inputs).await?))
+    }
+
     /// Whether it is reached, for metrics; none where that is not a question.
     pub(crate) fn contact(&self) -> Option<impl Fn() -> SourceContact + Send + Sync + use<>> {
-        let Self::Cluster(source) = self else { return None };
+        let Self::Cluster(source, _) = self else { return None };
         let state = source.contact();
         Some(move || contact(&state))
     }

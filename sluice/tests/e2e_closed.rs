@@ -139,7 +139,7 @@ fn the_oldest_wins_also_when_it_is_rejected() {
     assert_eq!(get(gateway.http, HOST, "/admin").status, 404);
     assert_eq!(get(gateway.http, HOST, "/").backend(), "shop");
     let problems = gateway.problems();
-    assert!(problems.contains("already belongs to Ingress default/admin"), "{problems}");
+    assert!(problems.contains("is already defined in ingress default/admin"), "{problems}");
     assert!(problems.contains("and is closed"), "{problems}");
 }
 

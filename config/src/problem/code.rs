@@ -132,6 +132,11 @@ codes! {
     ManifestDuplicate: Conflict = "Two manifests are of the same object.";
     ApiAway: Source = "The Kubernetes API does not answer.";
     ApiForbidden: Source = "A right to read from the Kubernetes API is missing.";
+    RightMissing: Source = "A right that one of the controller's duties needs is missing.";
+    DutyFailed: Source = "The Kubernetes API refuses what one of the controller's duties asks for.";
+    AddressUnknown: MissingReference = "Nothing says which address the status of Ingresses shall have.";
+    WebhookCertificate: OwnFault = "The certificate or the key of the validating webhook cannot be used.";
+    StatusContested: Conflict = "Somebody else writes the status of the Ingress too.";
     ApiUnauthorized: Source = "The Kubernetes API does not accept our credentials.";
     ApiRefused: Source = "The Kubernetes API refuses a request.";
     KindNotFound: Source = "The Kubernetes API has no such kind.";

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use sluice_config::{Problem, Subject};
 
+use crate::duties::Duty;
 use crate::translate::Node;
 
 /// Who finds problems. Whatever one of them finds replaces what it found before.
@@ -19,6 +20,8 @@ pub(crate) enum Finder {
     Source,
     /// The data plane, which refuses this part.
     Plane(Subject),
+    /// Something that the controller does beside serving.
+    Duty(Duty),
 }
 
 /// How the problems differ from before.

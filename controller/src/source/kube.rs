@@ -13,7 +13,7 @@
 mod access;
 mod backoff;
 mod canary;
-mod client;
+pub(crate) mod client;
 mod cluster;
 mod contact;
 mod failure;
@@ -77,7 +77,7 @@ impl KubeSource {
         let work = async move {
             let (sender, news) = mpsc::channel(reader::MANY);
             let made = access.config().await.and_then(|config| {
-                client::client(&config, &contact).map(|client| (client, Cluster::of(&config)))
+                client::of_watches(&config, &contact).map(|client| (client, Cluster::of(&config)))
             });
             let (client, cluster) = match made {
                 Ok(made) => made,

@@ -32,6 +32,30 @@ pub struct Ingress {
     pub tls: Box<[IngressTls]>,
     /// `spec.rules`.
     pub rules: Box<[IngressRule]>,
+    /// `status.loadBalancer.ingress`.
+    pub published: Published,
+}
+
+/// The addresses in the status of an Ingress. They are no input of the translation: Ingresses that differ in nothing else
+/// count as equal, so that writing a status recomputes nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Published(pub Box<[Address]>);
+
+impl PartialEq for Published {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Published {}
+
+/// One address in a status: by IP address or by name. In the order in which they are written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Address {
+    /// `hostname`; empty for none.
+    pub hostname: Box<str>,
+    /// `ip`; empty for none.
+    pub ip: Box<str>,
 }
 
 /// `spec.rules[]`.
@@ -126,6 +150,7 @@ impl Ingress {
             default_backend: spec.default_backend.map(IngressBackend::pruned),
             tls: spec.tls.unwrap_or_default().into_iter().map(IngressTls::pruned).collect(),
             rules: spec.rules.unwrap_or_default().into_iter().map(IngressRule::pruned).collect(),
+            published: Published::pruned(object.status),
         }
     }
 
@@ -133,6 +158,19 @@ impl Ingress {
     pub fn annotation(&self, name: &str) -> Option<&str> {
         let index = self.annotations.binary_search_by(|(key, _)| (**key).cmp(name)).ok()?;
         Some(self.annotations[index].1.trim()).filter(|text| !text.is_empty())
+    }
+}
+
+impl Published {
+    fn pruned(status: Option<networking::IngressStatus>) -> Self {
+        let all = status.and_then(|status| status.load_balancer?.ingress).unwrap_or_default();
+        let address = |one: networking::IngressLoadBalancerIngress| Address {
+            hostname: one.hostname.unwrap_or_default().into(),
+            ip: one.ip.unwrap_or_default().into(),
+        };
+        let mut all: Vec<Address> = all.into_iter().map(address).collect();
+        all.sort();
+        Self(all.into())
     }
 }
 

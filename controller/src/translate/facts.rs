@@ -180,6 +180,11 @@ impl Facts {
         own.chain(further).map(|(pattern, kind)| (host::key(pattern), kind))
     }
 
+    /// Whether it is not rejected as a whole: an address in the status of a rejected one would say that it is served.
+    pub(crate) fn is_admitted(&self) -> bool {
+        self.closed().is_none_or(|deny| deny.status != REJECTED)
+    }
+
     /// Why all its routes are closed, if they are.
     pub(crate) fn closed(&self) -> Option<&Deny> {
         self.policies.deny.as_ref()
@@ -351,7 +356,10 @@ impl Claims {
                         Code::PathUnusual,
                         object,
                         format!("spec.rules[{index}].http.paths[{at}].path"),
-                        format!("{:?} has characters beyond letters, digits and . _ - /", path.path),
+                        format!(
+                            "path {:?} cannot be used with pathType {:?}: it has characters beyond letters, digits and . _ - /",
+                            path.path, path.path_type
+                        ),
                         "give an expression the pathType ImplementationSpecific; any other path is compared as it stands with \
                          decoded request paths, so check that this is meant",
                     ));

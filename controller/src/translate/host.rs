@@ -191,9 +191,9 @@ impl Builder<'_, '_> {
             let origin = &winner.origin;
             let is_closed = if winner.policies.deny.is_some() { " and is closed" } else { "" };
             let message = format!(
-                "{:?} of host {pattern} already belongs to {} (spec.rules[{}].http.paths[{}]){is_closed}, and is \
-                 left out",
-                path.path, origin.object, origin.rule, origin.match_index
+                "host \"{pattern}\" and path {:?} is already defined in ingress {} (spec.rules[{}].http.paths[{}]){is_closed}, \
+                 and is left out",
+                path.path, origin.object.name, origin.rule, origin.match_index
             );
             let remedy = "remove one of the two, or give it another host or path";
             self.problems.push(error(

@@ -26,6 +26,8 @@ use crate::store::{Object, ObjectKey};
 pub struct Verdict {
     /// What would be wrong with it, and with others because of it. Sorted.
     pub problems: Vec<Problem>,
+    /// Whether it is an Ingress that would be served, or rejected, by us.
+    pub is_ours: bool,
     /// What finding that out cost.
     pub stats: Stats,
 }
@@ -89,7 +91,8 @@ impl Review<'_> {
         self.flags();
         self.hosts();
         self.endpoints();
-        Verdict { problems: self.found.into_iter().collect(), stats: self.stats }
+        let is_ours = self.supposed.facts.get(&self.supposed.key.name).is_some_and(Option::is_some);
+        Verdict { problems: self.found.into_iter().collect(), is_ours, stats: self.stats }
     }
 
     fn view(&self) -> View<'_> {

@@ -9,9 +9,11 @@ use std::net::IpAddr;
 use sluice_config::{Change, Delta, EndpointSetKey, HostKey, NamespacedName, ResourceKey};
 
 use super::claim::Claim;
+use super::facts::Facts;
 use super::graph::{Key, Node};
 use super::view::View;
 use super::{HostNode, Stats, Translation, certificate, endpoints, facts, flags, host, resource};
+use crate::status::IngressChange;
 
 impl Translation {
     pub(super) fn run_global(&mut self, stats: &mut Stats) {
@@ -56,6 +58,11 @@ impl Translation {
                 continue;
             }
             self.stale(&Key::Facts(name.clone()));
+            let served = |facts: Option<&Arc<Facts>>| facts.is_some_and(|facts| facts.is_admitted());
+            let (before, now) = (served(self.values.facts.get(&name)), served(new.as_ref()));
+            if before != now {
+                self.ingresses.push(IngressChange::Served(name.clone(), now));
+            }
             let old = match new.clone() {
                 Some(new) => self.values.facts.insert(new),
                 None => self.values.facts.remove(&name),

@@ -3,7 +3,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use prometheus::{Gauge, IntCounter, IntGauge, Opts, Registry};
+use prometheus::{Gauge, IntCounter, IntGauge, IntGaugeVec, Opts, Registry};
 
 use super::error::TelemetryError;
 use super::options::Options;
@@ -16,6 +16,8 @@ pub(super) struct Controller {
     successful_at: Gauge,
     success: IntCounter,
     errors: IntCounter,
+    /// One for each election that this replica runs in.
+    leader: IntGaugeVec,
 }
 
 impl Controller {
@@ -40,6 +42,10 @@ impl Controller {
             ))?,
             success: IntCounter::with_opts(opts("success", "Changes of configuration taken as a whole."))?,
             errors: IntCounter::with_opts(opts("errors", "Changes of configuration with refused parts."))?,
+            leader: IntGaugeVec::new(
+                opts("leader_election_status", "Whether this replica holds the Lease of this name: 1, or 0."),
+                &["name"],
+            )?,
         };
         registry.register(Box::new(build))?;
         registry.register(Box::new(this.config_hash.clone()))?;
@@ -47,7 +53,12 @@ impl Controller {
         registry.register(Box::new(this.successful_at.clone()))?;
         registry.register(Box::new(this.success.clone()))?;
         registry.register(Box::new(this.errors.clone()))?;
+        registry.register(Box::new(this.leader.clone()))?;
         Ok(this)
+    }
+
+    pub(super) fn leads(&self, election: &str, leads: bool) {
+        self.leader.with_label_values(&[election]).set(i64::from(leads));
     }
 
     pub(super) fn applied(&self, whole: bool, hash: u64) {

@@ -18,11 +18,23 @@ pub(super) fn check(flags: &ServeFlags) -> Result<(), FlagError> {
     if gateway.metrics_per_undefined_host && !gateway.metrics_per_host {
         return Err(FlagError::Needs { flag: "metrics-per-undefined-host", other: "metrics-per-host" });
     }
+    let webhook = &flags.webhook;
+    if webhook.address.is_some() {
+        for (file, other) in [
+            (&webhook.certificate, "validating-webhook-certificate"),
+            (&webhook.key, "validating-webhook-key"),
+        ] {
+            if file.is_none() {
+                return Err(FlagError::Needs { flag: "validating-webhook", other });
+            }
+        }
+    }
     let ports = [
         ("http-port", flags.controller.http_port),
         ("https-port", flags.controller.https_port),
         ("healthz-port", gateway.healthz_port),
         ("admin-address", gateway.admin_address.port()),
+        ("validating-webhook", webhook.address.map_or(0, |address| address.port())),
     ];
     for (index, (one, port)) in ports.iter().enumerate() {
         // Port 0 asks for any free port, so that two of them never collide.

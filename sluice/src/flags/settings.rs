@@ -4,7 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use sluice_controller::Options;
+use sluice_controller::admission::AdmissionOptions;
+use sluice_controller::{DutyOptions, Options};
 use sluice_gateway::driver::Driver;
 
 /// Everything that flags can say to `serve` and `check`.
@@ -16,6 +17,10 @@ pub(crate) struct ServeFlags {
     pub(crate) cluster: ClusterFlags,
     /// The settings of the control plane.
     pub(crate) controller: Options,
+    /// What the controller does beside serving.
+    pub(crate) duties: DutyOptions,
+    /// The validating webhook.
+    pub(crate) webhook: WebhookFlags,
     /// The settings of the data plane and its listeners.
     pub(crate) gateway: GatewayFlags,
     /// `--v`: klog's verbosity.
@@ -37,6 +42,25 @@ pub(crate) struct ClusterFlags {
     pub(crate) snapshot_file: Option<PathBuf>,
     /// `--snapshot-max-age`; zero for any age.
     pub(crate) snapshot_max_age: Duration,
+}
+
+/// Flags of the validating webhook: none without an address.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WebhookFlags {
+    /// `--validating-webhook`.
+    pub(crate) address: Option<SocketAddr>,
+    /// `--validating-webhook-certificate`.
+    pub(crate) certificate: Option<PathBuf>,
+    /// `--validating-webhook-key`.
+    pub(crate) key: Option<PathBuf>,
+}
+
+impl WebhookFlags {
+    /// Where the webhook is, if there is to be one.
+    pub(crate) fn options(&self) -> Option<AdmissionOptions> {
+        let (certificate, key) = (self.certificate.clone()?, self.key.clone()?);
+        Some(AdmissionOptions { address: self.address?, certificate, key })
+    }
 }
 
 /// Flags of the data plane that are not part of `Tuning`: they hold for the life of the process.
@@ -87,6 +111,8 @@ impl ServeFlags {
             manifests: None,
             cluster: ClusterFlags::default(),
             controller: Options::default(),
+            duties: DutyOptions::default(),
+            webhook: WebhookFlags::default(),
             gateway: GatewayFlags {
                 healthz_port: 0,
                 healthz_host: None,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use sluice_config::NamespacedName;
-use sluice_controller::Options;
+use sluice_controller::{DutyOptions, Options};
 
 use super::parse::{FlagError, Parsed};
 use super::*;
@@ -64,6 +64,7 @@ fn every_default_of_the_table_is_a_valid_value_and_the_controllers_defaults_agre
     }
     let flags = parse::defaults();
     assert_eq!(format!("{:?}", flags.controller), format!("{:?}", Options::default()));
+    assert_eq!(format!("{:?}", flags.duties), format!("{:?}", DutyOptions::default()));
     assert_eq!(flags.gateway.healthz_port, 10254);
     assert_eq!(flags.gateway.admin_address.to_string(), "127.0.0.1:10246");
     assert!(flags.gateway.metrics_per_host && !flags.gateway.enable_metrics);
@@ -131,19 +132,19 @@ fn seconds_durations_and_objects_are_typed() {
 
 #[test]
 fn a_flag_without_effect_says_so_and_what_to_do() {
-    let (_, warnings) = serve("--publish-service a/b --enable-metrics");
+    let (_, warnings) = serve("--deep-inspect=false --enable-metrics");
     assert_eq!(
         warnings,
         [
-            "flag --publish-service has no effect: Sluice writes no Ingress status yet; point DNS at the address of its \
-          Service yourself"
+            "flag --deep-inspect has no effect: no configuration text is made from objects, so there is nothing to inspect; \
+             remove this flag"
         ]
     );
 }
 
 #[test]
 fn a_flag_without_effect_is_still_checked() {
-    assert!(error("--manifests m --status-update-interval soon").contains("an integer"));
+    assert!(error("--manifests m --status-update-interval soon").contains("a duration in seconds"));
 }
 
 #[test]
@@ -198,6 +199,15 @@ fn a_namespace_selector_that_kubernetes_takes_is_taken_and_what_it_refuses_ends_
             assert!(message.contains("it needs a label selector such as env=prod"), "{bad}: {message}");
         }
     }
+}
+
+#[test]
+fn the_webhook_needs_its_files() {
+    let message = error("--manifests m --validating-webhook :8443 --validating-webhook-key k");
+    assert!(message.contains("--validating-webhook needs --validating-webhook-certificate"), "{message}");
+    let line = "--validating-webhook :8443 --validating-webhook-key k --validating-webhook-certificate c";
+    assert!(serve(line).0.webhook.options().is_some() && serve("").0.webhook.options().is_none());
+    assert!(error(&format!("--manifests m {line} --http-port 8443")).contains("8443"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Values of flags: which types there are, how pflag spells them, and where they are put.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -61,6 +61,8 @@ pub(super) enum Value {
     Ip(Place<Option<IpAddr>>),
     /// `IP:PORT`.
     Address(Place<SocketAddr>),
+    /// `IP:PORT`, or `:PORT` for all addresses; empty is none.
+    Listen(Place<Option<SocketAddr>>),
     /// `auto`, `proxy` or `direct`.
     Driver(Place<Driver>),
 }
@@ -109,6 +111,7 @@ impl Value {
                 store(place, ip.map_err(|_| "an IP address, or nothing for all addresses")?, flags)
             }
             Self::Driver(place) => store(place, driver(text)?, flags),
+            Self::Listen(place) => store(place, filled(text).map(listen).transpose()?, flags),
             Self::Address(place) => {
                 store(place, text.parse().map_err(|_| "an address such as 127.0.0.1:10246")?, flags)
             }
@@ -147,6 +150,7 @@ impl Value {
             Self::File(place) => reason(place),
             Self::Ip(place) => reason(place),
             Self::Address(place) => reason(place),
+            Self::Listen(place) => reason(place),
             Self::Driver(place) => reason(place),
         }
     }
@@ -173,6 +177,7 @@ impl Value {
             Self::UrlPath(_) | Self::File(_) => "PATH",
             Self::Ip(_) => "IP",
             Self::Address(_) => "IP:PORT",
+            Self::Listen(_) => "[IP]:PORT",
             Self::Driver(_) => "DRIVER",
         }
     }
@@ -236,6 +241,12 @@ fn object(text: &str) -> Result<NamespacedName, Expected> {
     }
 }
 
+fn listen(text: &str) -> Result<SocketAddr, Expected> {
+    let all = |port: &str| port.parse().ok().map(|port: u16| (Ipv6Addr::UNSPECIFIED, port).into());
+    let address = text.strip_prefix(':').and_then(all).or_else(|| text.parse().ok());
+    address.ok_or("an address such as :8443 or 127.0.0.1:8443")
+}
+
 fn driver(text: &str) -> Result<Driver, Expected> {
     match text {
         "auto" => Ok(Driver::Auto),
@@ -292,6 +303,15 @@ mod tests {
         assert_eq!(duration("0"), Ok(Duration::ZERO));
         for bad in ["", "30", "s", "-5s", "1d", "1h30", "1..5s", "1e400h"] {
             assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_address_to_listen_on_may_be_a_port_alone() {
+        assert_eq!(listen(":8443").unwrap().to_string(), "[::]:8443");
+        assert_eq!(listen("127.0.0.1:8443").unwrap().to_string(), "127.0.0.1:8443");
+        for bad in ["8443", ":", "localhost:8443", ":70000"] {
+            assert!(listen(bad).is_err(), "{bad}");
         }
     }
 

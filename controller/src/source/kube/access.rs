@@ -111,7 +111,7 @@ impl Access {
     }
 
     /// Reads what it names.
-    pub(super) async fn config(&self) -> Result<Config, AccessError> {
+    pub(crate) async fn config(&self) -> Result<Config, AccessError> {
         let config = match self {
             Self::Kubeconfig { file, server } => {
                 let refused =

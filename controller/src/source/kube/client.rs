@@ -1,4 +1,4 @@
-//! The client of all watches. Put together by hand where the library's defaults do not fit a gateway: they
+//! The client of all watches, and that of the controller's duties. Put together by hand where the library's defaults do not fit a gateway: they
 //! retry on their own for minutes, notice a dead peer late and wait for an answer for ever.
 
 use std::time::Duration;
@@ -8,7 +8,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::client::{Body, ConfigExt};
 use kube::{Client, Config};
-use tower::{BoxError, ServiceBuilder};
+use tower::{BoxError, ServiceBuilder, ServiceExt};
 use tower_http::timeout::ResponseBodyTimeoutLayer;
 
 use super::access::AccessError;
@@ -26,8 +26,18 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 /// which is hundreds of KiB.
 const READ: usize = 32 * 1024;
 
-/// A client; to be called within a runtime.
-pub(super) fn client(config: &Config, contact: &Contact) -> Result<Client, AccessError> {
+/// A client for what the controller's duties ask and write, one request at a time; to be called within a runtime. Each of
+/// them decides by itself when to ask again, and none tells whether the API is away.
+pub(crate) fn of_duties(config: &Config) -> Result<Client, AccessError> {
+    client(config, None)
+}
+
+/// A client of watches; to be called within a runtime.
+pub(super) fn of_watches(config: &Config, contact: &Contact) -> Result<Client, AccessError> {
+    client(config, Some(contact))
+}
+
+fn client(config: &Config, contact: Option<&Contact>) -> Result<Client, AccessError> {
     // Without one, rustls would have to choose between those that are linked. Another may have been first.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let refused = |error| AccessError::Client(Box::new(error));
@@ -49,9 +59,9 @@ pub(super) fn client(config: &Config, contact: &Contact) -> Result<Client, Acces
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer().map_err(refused)?)
         .layer(config.extra_headers_layer().map_err(refused)?)
-        .layer(PacerLayer::new(contact.clone()))
+        .option_layer(contact.map(|contact| PacerLayer::new(contact.clone())))
         .map_err(BoxError::from)
         .layer(ResponseBodyTimeoutLayer::new(SILENCE))
-        .service(http);
+        .service(http.map_err(BoxError::from));
     Ok(Client::new(service, config.default_namespace.clone()))
 }

@@ -1,5 +1,5 @@
 //! What is decoded of an object on its way in: the parts that pruning looks at and nothing else. Managed
-//! fields, the copy that `kubectl apply` leaves in an annotation, status, and all of the Secrets and ConfigMaps that nobody
+//! fields, the copy that `kubectl apply` leaves in an annotation, most of status, and all of the Secrets and ConfigMaps that nobody
 //! refers to are skipped as text and never become memory.
 //!
 //! Lists and watches are cut into the texts of single objects first, and each is decoded by itself: one that cannot be
@@ -110,7 +110,7 @@ macro_rules! watched {
 }
 
 watched! {
-    networking::Ingress { spec: Option<networking::IngressSpec> };
+    networking::Ingress { spec: Option<networking::IngressSpec>, status: Option<networking::IngressStatus> };
     networking::IngressClass { spec: Option<networking::IngressClassSpec> };
     core::Service { spec: Option<core::ServiceSpec> };
     discovery::EndpointSlice {

@@ -24,6 +24,7 @@ fn ingress(annotations: &[(&str, &str)]) -> Ingress {
         default_backend: None,
         tls: Box::default(),
         rules: Box::default(),
+        published: Default::default(),
     }
 }
 

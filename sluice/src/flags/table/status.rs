@@ -1,34 +1,68 @@
-//! What is written back to a cluster: nothing yet, and from a folder of manifests there is nowhere to write to.
+//! What is written back to a cluster, and by whom. From a folder of manifests there is nowhere to write to.
 
-use super::super::value::Place::Nowhere;
-use super::super::value::Value::{Bool, Duration, Int, List, Object, Text};
+use super::super::value::Place::To;
+use super::super::value::Value::{Bool, Duration, List, Object, Seconds, Text};
 use super::{Flag, flag};
 
-/// Why flags about Ingress status do nothing.
-const NO_STATUS: &str =
-    "Sluice writes no Ingress status yet; point DNS at the address of its Service yourself";
-/// Why flags about leader election do nothing.
-const NO_ELECTION: &str =
-    "Sluice writes nothing to the cluster yet, so there is no leader to elect; remove this flag";
-
 pub(super) const FLAGS: &[Flag] = &[
-    flag("update-status", Bool(Nowhere(NO_STATUS)), "true", "Write Ingress.status.loadBalancer"),
-    flag("update-status-on-shutdown", Bool(Nowhere(NO_STATUS)), "true", "Clear the status at shutdown"),
-    flag("status-update-interval", Int(Nowhere(NO_STATUS)), "60", "Seconds between two writes of the status"),
-    flag("publish-service", Object(Nowhere(NO_STATUS)), "", "Service whose address goes into the status"),
-    flag("publish-status-address", List(Nowhere(NO_STATUS)), "", "Addresses that go into the status"),
+    flag(
+        "update-status",
+        Bool(To(|f| &mut f.duties.update_status)),
+        "true",
+        "Write the addresses of the gateway into Ingress.status.loadBalancer, in a Pod, by the leader",
+    ),
+    flag(
+        "update-status-on-shutdown",
+        Bool(To(|f| &mut f.duties.update_status_on_shutdown)),
+        "true",
+        "Clear it when the last replica ends, unless there is more than one address",
+    ),
+    flag(
+        "status-update-interval",
+        Seconds(To(|f| &mut f.duties.status_update_interval)),
+        "60",
+        "Time between two looks at the addresses, at least 5; Ingresses and --publish-service are watched besides",
+    ),
+    flag(
+        "publish-service",
+        Object(To(|f| &mut f.duties.publish_service)),
+        "",
+        "Service whose addresses go into the status",
+    ),
+    flag(
+        "publish-status-address",
+        List(To(|f| &mut f.duties.publish_status_address)),
+        "",
+        "Addresses that go into the status; without these and --publish-service they are those of the nodes of ready replicas",
+    ),
     flag(
         "report-node-internal-ip-address",
-        Bool(Nowhere(NO_STATUS)),
+        Bool(To(|f| &mut f.duties.report_node_internal_ip_address)),
         "false",
-        "Internal node addresses in the status",
+        "Of nodes, the internal addresses in place of external ones",
     ),
-    flag("election-id", Text(Nowhere(NO_ELECTION)), "ingress-controller-leader", "Name of the Lease"),
-    flag("election-ttl", Duration(Nowhere(NO_ELECTION)), "30s", "Duration of the Lease"),
-    flag("disable-leader-election", Bool(Nowhere(NO_ELECTION)), "false", "Every replica writes"),
+    // Not the default of ingress-nginx: both may run in one namespace, and each must lead its own.
+    flag(
+        "election-id",
+        Text(To(|f| &mut f.duties.election_id)),
+        "sluice-leader",
+        "Name of the Lease, in the Pod's namespace",
+    ),
+    flag(
+        "election-ttl",
+        Duration(To(|f| &mut f.duties.election_ttl)),
+        "30s",
+        "Duration of the Lease; it is released at the end, so that another replica leads at once",
+    ),
+    flag(
+        "disable-leader-election",
+        Bool(To(|f| &mut f.duties.disable_leader_election)),
+        "false",
+        "Every replica writes status and Events",
+    ),
     flag(
         "disable-sync-events",
-        Bool(Nowhere("Sluice writes no Events yet; its log and `sluice problems` have what they would say")),
+        Bool(To(|f| &mut f.duties.disable_sync_events)),
         "false",
         "Write no Sync Events",
     ),

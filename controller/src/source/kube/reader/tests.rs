@@ -18,7 +18,7 @@ use crate::store::{Object, Prune};
 fn reader() -> Reader {
     let contact = Contact::new();
     let config = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
-    let client = client::client(&config, &contact).unwrap();
+    let client = client::of_watches(&config, &contact).unwrap();
     let (events, _) = mpsc::channel(1);
     let options = Options::default();
     let watcher = |(number, scope)| Watcher {

@@ -1,0 +1,166 @@
+//! From what a review finds to an answer: which problems refuse an Ingress, in which order they are told, with which words.
+
+use sluice_config::{Class, Code, ObjectRef, Problem, Severity};
+
+/// Bytes of all that is told of refusals.
+const LONGEST: usize = 8 * 1024;
+/// Bytes of one warning: clients print no more.
+const LONGEST_WARNING: usize = 250;
+/// Warnings of one answer.
+const WARNINGS: usize = 16;
+
+/// The answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Decision {
+    /// Why it is refused, if it is.
+    pub(super) refusal: Option<String>,
+    /// What is worth knowing all the same.
+    pub(super) warnings: Vec<String>,
+}
+
+/// Decides about an object by what a review of it finds.
+pub(super) fn decide(object: &ObjectRef, problems: &[Problem]) -> Decision {
+    let mut refusals: Vec<(u8, String)> = Vec::new();
+    let mut warnings = Vec::new();
+    for problem in problems {
+        let is_own = problem.object == *object;
+        match rank(problem, is_own) {
+            Some(rank) => refusals.push((rank, refusal(problem, is_own))),
+            None if is_own => warnings.push(cut(text(problem), LONGEST_WARNING)),
+            None => {}
+        }
+    }
+    refusals.sort();
+    warnings.truncate(WARNINGS);
+    let refusals: Vec<String> = refusals.into_iter().map(|(_, text)| text).collect();
+    let refusal = (!refusals.is_empty()).then(|| cut(refusals.join("\n"), LONGEST));
+    Decision { refusal, warnings }
+}
+
+/// The place of a check among the others, as in ingress-nginx; nothing for what refuses nobody.
+fn rank(problem: &Problem, is_own: bool) -> Option<u8> {
+    if !is_own {
+        // It would take a path from somebody who has it.
+        return (problem.code == Code::PathConflict).then_some(6);
+    }
+    match problem.code {
+        Code::CatchAllDisabled => Some(1),
+        // Served all the same where it is there already; refused where it is new.
+        Code::PathUnusual => Some(2),
+        Code::AnnotationForbidden => Some(4),
+        Code::PathConflict | Code::CanaryConflict => Some(6),
+        _ if is_snippet(problem) => Some(4),
+        _ if problem.severity == Severity::Warning => None,
+        _ => match problem.code.class() {
+            Class::OwnFault => Some(5),
+            Class::Conflict => Some(6),
+            // It may come later, or the fault is ours.
+            Class::MissingReference | Class::NotServed | Class::DataPlane | Class::Source => None,
+        },
+    }
+}
+
+/// The name of the annotation that a problem is about.
+fn annotation(problem: &Problem) -> Option<&str> {
+    problem.field.strip_prefix("metadata.annotations[")?.strip_suffix(']')
+}
+
+fn is_snippet(problem: &Problem) -> bool {
+    problem.code.class() == Class::NotServed
+        && annotation(problem).is_some_and(|name| name.ends_with("-snippet"))
+}
+
+/// What is said first, so that those who look for ingress-nginx's words find them.
+fn refusal(problem: &Problem, is_own: bool) -> String {
+    let (name, text) = (annotation(problem), text(problem));
+    match (problem.code, name) {
+        _ if !is_own => format!("it would take a path from {}: {text}", problem.object),
+        (Code::CatchAllDisabled, _) => format!(
+            "this deployment is trying to create a catch-all ingress while DisableCatchAll flag is set to true: {text}"
+        ),
+        (Code::PathUnusual, _) => format!("ingress contains invalid paths: {text}"),
+        (_, Some(name)) if is_snippet(problem) => format!(
+            "{name} annotation cannot be used. Snippet directives are disabled by the Ingress administrator: {text}"
+        ),
+        (Code::AnnotationForbidden, Some(name)) if problem.message.contains("contains the word") => {
+            format!("{name} annotation contains invalid word: {text}")
+        }
+        (Code::AnnotationForbidden, Some(name)) => {
+            format!("annotation {name} is too risky for environment: {text}")
+        }
+        (Code::AnnotationInvalid, Some(name)) => format!("annotation {name} contains invalid value: {text}"),
+        _ => text,
+    }
+}
+
+fn text(problem: &Problem) -> String {
+    let field = if problem.field.is_empty() { String::new() } else { format!("{}: ", problem.field) };
+    format!("{field}{}; {} [{}]", problem.message, problem.remedy, problem.code)
+}
+
+fn cut(mut text: String, longest: usize) -> String {
+    if text.len() > longest {
+        text.truncate(text.floor_char_boundary(longest - 3));
+        text.push_str("...");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::problem::{error, warning};
+
+    fn object() -> ObjectRef {
+        ObjectRef::new("Ingress", "shop", "web")
+    }
+
+    #[test]
+    fn faults_of_the_object_refuse_in_the_order_of_the_reference_and_all_are_told() {
+        let annotation = "metadata.annotations[nginx.ingress.kubernetes.io/proxy-body-size]";
+        let problems = [
+            error(Code::PathConflict, &object(), "spec.rules[0].http.paths[0].path", "taken", "move it"),
+            error(Code::AnnotationInvalid, &object(), annotation, "\"x\" is no size", "write 1m"),
+            error(Code::CatchAllDisabled, &object(), "spec.defaultBackend", "set", "remove it"),
+        ];
+        let refusal = decide(&object(), &problems).refusal.unwrap();
+        let lines: Vec<&str> = refusal.lines().collect();
+        assert!(
+            lines[0]
+                .starts_with("this deployment is trying to create a catch-all ingress while DisableCatchAll")
+        );
+        assert!(lines[1].starts_with(
+            "annotation nginx.ingress.kubernetes.io/proxy-body-size contains invalid value: metadata.annotations["
+        ));
+        assert!(lines[2].contains("taken; move it [PathConflict]") && lines.len() == 3, "{refusal}");
+    }
+
+    #[test]
+    fn what_may_come_later_and_what_we_lack_warns() {
+        let problems = [
+            error(Code::SecretNotFound, &object(), "spec.tls[0]", "no Secret", "make it"),
+            error(Code::ServiceNotFound, &object(), "spec", "no Service", "make it"),
+            error(Code::AnnotationNotServed, &object(), "metadata.annotations[a/mirror]", "not yet", "wait"),
+            warning(Code::AnnotationUnknown, &object(), "metadata.annotations[a/b]", &"x".repeat(999), "y"),
+        ];
+        let decision = decide(&object(), &problems);
+        assert_eq!((decision.refusal, decision.warnings.len()), (None, 4));
+        assert!(decision.warnings.iter().all(|warning| warning.len() <= LONGEST_WARNING));
+    }
+
+    #[test]
+    fn snippets_are_refused_and_so_is_what_would_take_a_path_from_others() {
+        let field = "metadata.annotations[nginx.ingress.kubernetes.io/server-snippet]";
+        let snippet = error(Code::AnnotationNotServed, &object(), field, "not served", "remove it");
+        let refusal = decide(&object(), &[snippet]).refusal.unwrap();
+        assert!(
+            refusal.contains("server-snippet annotation cannot be used. Snippet directives are disabled")
+        );
+        let other = ObjectRef::new("Ingress", "shop", "other");
+        let taken = error(Code::PathConflict, &other, "spec", "taken", "move it");
+        let elsewhere = error(Code::AnnotationInvalid, &other, "spec", "bad", "correct it");
+        let decision = decide(&object(), &[taken, elsewhere]);
+        assert!(decision.refusal.unwrap().starts_with("it would take a path from Ingress shop/other"));
+        assert!(decision.warnings.is_empty(), "what others do wrong is not told here");
+    }
+}

@@ -1,0 +1,186 @@
+//! Events on objects: what `kubectl describe` shows to the people who own them, and who read neither our log nor our metrics.
+//!
+//! There is one for each problem of an object that an API server has, with the problem's code as its reason, and a Sync
+//! for each Ingress that was changed. The leader writes them. The name of an Event is made of what it says, so that a
+//! problem is one Event with a count, however often it comes, and whichever replica leads; kube's own recorder would
+//! keep one for all problems of a kind, and begin anew with each process. They are written at a bounded rate, the newest first.
+//! While a problem stands its Event is renewed, because API servers forget Events after an hour.
+
+mod queue;
+
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, Time};
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use serde_json::json;
+use sluice_config::{NamespacedName, Uid};
+use tokio::sync::{mpsc, watch};
+use tokio::time::sleep_until;
+
+use crate::duties::api::{Refused, ask};
+use crate::duties::{Duty, DutyOptions, Findings, OwnPod};
+use crate::problem::ProblemChanges;
+use queue::{Note, Queue};
+
+/// Who writes them.
+const COMPONENT: &str = "sluice";
+/// Between two renewals of the Events of problems that stand.
+const RENEWAL: Duration = Duration::from_secs(30 * 60);
+/// The namespace of Events on objects that have none.
+const NO_NAMESPACE: &str = "default";
+
+/// What there is to tell.
+#[derive(Debug)]
+pub(crate) enum News {
+    /// Problems have come or gone.
+    Problems(ProblemChanges),
+    /// Ingresses were changed.
+    Edited(Vec<(NamespacedName, Option<Uid>)>),
+}
+
+/// What writes them.
+pub(crate) struct EventWriter {
+    client: Client,
+    instance: String,
+    findings: Findings,
+    leading: watch::Receiver<bool>,
+    sync: bool,
+    queue: Queue,
+    refused: bool,
+}
+
+impl EventWriter {
+    pub(crate) fn new(
+        client: &Client,
+        options: &DutyOptions,
+        pod: &OwnPod,
+        findings: &Findings,
+        leading: watch::Receiver<bool>,
+    ) -> Self {
+        Self {
+            client: client.clone(),
+            instance: pod.name.clone(),
+            findings: findings.clone(),
+            leading,
+            sync: !options.disable_sync_events,
+            queue: Queue::new(Instant::now()),
+            refused: false,
+        }
+    }
+
+    /// Runs until nobody has anything to tell any more.
+    pub(crate) async fn run(mut self, mut news: mpsc::UnboundedReceiver<News>) {
+        let mut renewal = Instant::now() + RENEWAL;
+        loop {
+            let leads = *self.leading.borrow();
+            let next = self.queue.next().filter(|_| leads);
+            tokio::select! {
+                biased;
+                told = news.recv() => match told {
+                    Some(News::Problems(changes)) => self.queue.problems(&changes, leads),
+                    Some(News::Edited(ingresses)) if self.sync && leads => self.queue.edited(ingresses),
+                    Some(News::Edited(_)) => {}
+                    None => return,
+                },
+                changed = self.leading.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    match *self.leading.borrow_and_update() {
+                        // Nobody may have told of what came while nobody led.
+                        true => self.queue.renew(),
+                        false => self.queue.clear(),
+                    }
+                }
+                () = sleep_until(next.unwrap_or(renewal).into()), if next.is_some() => {
+                    if let Some(note) = self.queue.pop(Instant::now()) {
+                        self.write(note).await;
+                    }
+                }
+                () = sleep_until(renewal.into()) => {
+                    renewal = Instant::now() + RENEWAL;
+                    if leads {
+                        self.queue.renew();
+                    }
+                }
+            }
+        }
+    }
+
+    async fn write(&mut self, note: Note) {
+        let namespace = if note.namespace.is_empty() { NO_NAMESPACE } else { &note.namespace };
+        let api = Api::<Event>::namespaced(self.client.clone(), namespace);
+        let now = Timestamp::now();
+        let outcome = match note.count {
+            1 => match ask(api.create(&PostParams::default(), &self.event(&note, namespace, now))).await {
+                // Another replica has told it before.
+                Err(Refused::Conflict) => count(&api, &note.id, 2, now).await,
+                outcome => outcome.map(drop),
+            },
+            many => match count(&api, &note.id, many, now).await {
+                // The API server has forgotten it.
+                Err(Refused::NotFound) => {
+                    ask(api.create(&PostParams::default(), &self.event(&note, namespace, now)))
+                        .await
+                        .map(drop)
+                }
+                outcome => outcome,
+            },
+        };
+        match outcome {
+            Ok(()) => {
+                if std::mem::take(&mut self.refused) {
+                    self.findings.clear(Duty::Events).await;
+                }
+            }
+            // The object or its namespace has gone.
+            Err(Refused::NotFound | Refused::Conflict) => {}
+            Err(refused) => {
+                tracing::debug!(event = note.id, error = %refused, "an Event was not written");
+                self.refused = true;
+                let effect = "what it would say is in the log and in `sluice problems`";
+                self.findings.refused(Duty::Events, "events", effect, &refused).await;
+            }
+        }
+    }
+
+    fn event(&self, note: &Note, namespace: &str, now: Timestamp) -> Event {
+        let text = |text: &str| Some(text.to_owned());
+        Event {
+            metadata: ObjectMeta {
+                name: text(&note.id),
+                namespace: text(namespace),
+                ..ObjectMeta::default()
+            },
+            involved_object: ObjectReference {
+                api_version: Some(note.api_version.clone()),
+                kind: text(&note.kind),
+                name: text(&note.name),
+                namespace: Some(note.namespace.clone()).filter(|namespace| !namespace.is_empty()),
+                uid: note.uid.as_ref().map(ToString::to_string),
+                ..ObjectReference::default()
+            },
+            type_: text(note.type_),
+            reason: text(note.reason),
+            message: Some(note.message.clone()),
+            count: Some(1),
+            first_timestamp: Some(Time(now)),
+            last_timestamp: Some(Time(now)),
+            event_time: Some(MicroTime(now)),
+            action: text(note.action),
+            source: Some(EventSource { component: text(COMPONENT), ..EventSource::default() }),
+            reporting_component: text(COMPONENT),
+            reporting_instance: Some(self.instance.clone()),
+            ..Event::default()
+        }
+    }
+}
+
+/// It was seen again.
+async fn count(api: &Api<Event>, id: &str, count: u32, now: Timestamp) -> Result<(), Refused> {
+    let patch = json!({"count": count, "lastTimestamp": Time(now)});
+    ask(api.patch(id, &PatchParams::default(), &Patch::Merge(patch))).await.map(drop)
+}

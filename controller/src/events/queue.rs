@@ -1,0 +1,285 @@
+//! Which Events are to be written, and when the next one may be: no clock and no network.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sluice_config::{NamespacedName, Problem, Uid};
+
+use crate::problem::ProblemChanges;
+use crate::store::Kind;
+
+/// Events that may be written at once.
+const BURST: u32 = 50;
+/// Between two Events after that.
+const PACE: Duration = Duration::from_millis(200);
+/// The same Event is written at most as often as this.
+const SAME: Duration = Duration::from_secs(20);
+/// Events that wait; of more, the oldest are left out.
+const LONGEST: usize = 10_000;
+/// Events whose count is known.
+const COUNTED: usize = 8_192;
+/// Bytes that an Event may say.
+const MESSAGE: usize = 1_000;
+/// Bytes of a name that go into the name of its Event.
+const NAME: usize = 200;
+
+/// One Event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Note {
+    /// The name of the Event, made of what it says.
+    pub(super) id: String,
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) kind: String,
+    pub(super) api_version: String,
+    pub(super) uid: Option<Uid>,
+    pub(super) type_: &'static str,
+    pub(super) reason: &'static str,
+    pub(super) action: &'static str,
+    pub(super) message: String,
+    /// How often it was told, with this time.
+    pub(super) count: u32,
+}
+
+/// What waits. What an Event says is put together when its turn comes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Waiting {
+    Problem(Arc<Problem>),
+    Sync(NamespacedName, Option<Uid>),
+}
+
+/// The queue.
+#[derive(Debug)]
+pub(super) struct Queue {
+    waiting: VecDeque<Waiting>,
+    standing: BTreeSet<Arc<Problem>>,
+    told: HashMap<String, Told>,
+    /// When the bucket of [`BURST`] Events would be full.
+    full: Instant,
+}
+
+#[derive(Debug)]
+struct Told {
+    count: u32,
+    at: Instant,
+}
+
+impl Queue {
+    pub(super) fn new(now: Instant) -> Self {
+        Self { waiting: VecDeque::new(), standing: BTreeSet::new(), told: HashMap::new(), full: now }
+    }
+
+    /// Problems have come or gone. Those of files, flags and the API itself have nobody to be told to.
+    pub(super) fn problems(&mut self, changes: &ProblemChanges, leads: bool) {
+        for problem in &changes.resolved {
+            self.standing.remove(problem);
+        }
+        for problem in &changes.appeared {
+            let is_of_the_cluster = Kind::named(&problem.object.kind).is_some() && problem.uid.is_some();
+            if is_of_the_cluster && self.standing.insert(problem.clone()) && leads {
+                self.push(Waiting::Problem(problem.clone()));
+            }
+        }
+    }
+
+    /// Ingresses were changed.
+    pub(super) fn edited(&mut self, ingresses: Vec<(NamespacedName, Option<Uid>)>) {
+        ingresses.into_iter().for_each(|(name, uid)| self.push(Waiting::Sync(name, uid)));
+    }
+
+    fn push(&mut self, waiting: Waiting) {
+        self.waiting.push_front(waiting);
+        self.waiting.truncate(LONGEST);
+    }
+
+    /// All problems that stand are told once more, after what is new.
+    pub(super) fn renew(&mut self) {
+        let room = LONGEST.saturating_sub(self.waiting.len());
+        self.waiting.extend(self.standing.iter().take(room).cloned().map(Waiting::Problem));
+    }
+
+    /// Somebody else tells.
+    pub(super) fn clear(&mut self) {
+        self.waiting.clear();
+    }
+
+    /// When the next one may be written, if any waits.
+    pub(super) fn next(&self) -> Option<Instant> {
+        let tokens = PACE * (BURST - 1);
+        (!self.waiting.is_empty()).then(|| self.full.checked_sub(tokens).unwrap_or(self.full))
+    }
+
+    /// The next one, if it may be written.
+    pub(super) fn pop(&mut self, now: Instant) -> Option<Note> {
+        while self.next().is_some_and(|at| at <= now) {
+            let note = match self.waiting.pop_front()? {
+                Waiting::Problem(problem) if self.standing.contains(&problem) => of_problem(&problem),
+                // It is gone meanwhile.
+                Waiting::Problem(_) => continue,
+                Waiting::Sync(name, uid) => of_sync(&name, uid),
+            };
+            let told = self.told.get(&note.id);
+            if told.is_some_and(|told| now < told.at + SAME) {
+                continue;
+            }
+            let count = told.map_or(1, |told| told.count.saturating_add(1));
+            if self.told.len() >= COUNTED && !self.told.contains_key(&note.id) {
+                // Their next Event finds the earlier one by its name.
+                self.told.clear();
+            }
+            self.told.insert(note.id.clone(), Told { count, at: now });
+            self.full = self.full.max(now) + PACE;
+            return Some(Note { count, ..note });
+        }
+        None
+    }
+}
+
+fn of_problem(problem: &Problem) -> Note {
+    let NamespacedName { namespace, name } = &problem.object.name;
+    let field = if problem.field.is_empty() { String::new() } else { format!("{}: ", problem.field) };
+    let mut message = format!("{field}{}; {}", problem.message, problem.remedy);
+    if message.len() > MESSAGE {
+        message.truncate(message.floor_char_boundary(MESSAGE));
+        message.push_str("...");
+    }
+    Note {
+        id: id(name, &(&problem.object, &problem.uid, problem.code, &problem.field, &problem.message)),
+        namespace: namespace.to_string(),
+        name: name.to_string(),
+        kind: problem.object.kind.to_string(),
+        api_version: Kind::named(&problem.object.kind).map(api_version).unwrap_or_default(),
+        uid: problem.uid.clone(),
+        type_: "Warning",
+        reason: problem.code.as_str(),
+        action: "Translate",
+        message,
+        count: 1,
+    }
+}
+
+fn of_sync(name: &NamespacedName, uid: Option<Uid>) -> Note {
+    Note {
+        id: id(&name.name, &("Sync", name, &uid)),
+        namespace: name.namespace.to_string(),
+        name: name.name.to_string(),
+        kind: Kind::Ingress.as_str().to_owned(),
+        api_version: api_version(Kind::Ingress),
+        uid,
+        type_: "Normal",
+        reason: "Sync",
+        action: "Sync",
+        message: "Scheduled for sync".to_owned(),
+        count: 1,
+    }
+}
+
+fn api_version(kind: Kind) -> String {
+    if kind.group().is_empty() { "v1".to_owned() } else { format!("{}/v1", kind.group()) }
+}
+
+/// The same for what says the same, in every replica of one version of the program.
+fn id(name: &str, says: &impl Hash) -> String {
+    // With fixed keys.
+    let mut hasher = DefaultHasher::new();
+    says.hash(&mut hasher);
+    // Names are ASCII; one that is cut may end in a character that no part of a name ends in.
+    let short = name[..name.floor_char_boundary(NAME)].trim_end_matches(['-', '.']);
+    format!("{short}.{:016x}", hasher.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_config::{Code, ObjectRef};
+
+    use super::*;
+    use crate::problem::error;
+
+    fn problem(name: &str, message: &str) -> Arc<Problem> {
+        let object = ObjectRef::new("Ingress", "shop", name);
+        let problem = error(Code::PathConflict, &object, "spec.rules[0]", message, "remove one of the two");
+        Arc::new(Problem { uid: Some(Uid::new(name)), ..problem })
+    }
+
+    fn appeared(problems: &[Arc<Problem>]) -> ProblemChanges {
+        ProblemChanges { appeared: problems.to_vec(), resolved: Vec::new() }
+    }
+
+    fn resolved(problems: &[Arc<Problem>]) -> ProblemChanges {
+        ProblemChanges { appeared: Vec::new(), resolved: problems.to_vec() }
+    }
+
+    #[test]
+    fn an_event_has_the_code_as_its_reason_and_says_field_fault_and_remedy() {
+        let now = Instant::now();
+        let mut queue = Queue::new(now);
+        queue.problems(&appeared(&[problem("web", "taken")]), true);
+        let note = queue.pop(now).unwrap();
+        assert_eq!((note.reason, note.type_, note.count), ("PathConflict", "Warning", 1));
+        assert_eq!((&*note.kind, &*note.api_version), ("Ingress", "networking.k8s.io/v1"));
+        assert_eq!(note.message, "spec.rules[0]: taken; remove one of the two");
+        assert!(note.id.starts_with("web.") && note.id.len() < 30, "{}", note.id);
+        assert_eq!(queue.pop(now), None);
+    }
+
+    #[test]
+    fn a_problem_that_comes_and_goes_is_one_event_with_a_count() {
+        let mut now = Instant::now();
+        let mut queue = Queue::new(now);
+        let (one, other) = (problem("web", "taken"), problem("web", "taken by another"));
+        queue.problems(&appeared(&[one.clone()]), true);
+        let first = queue.pop(now).unwrap();
+        for _ in 0..3 {
+            queue.problems(&resolved(&[one.clone()]), true);
+            queue.problems(&appeared(&[one.clone()]), true);
+            assert_eq!(queue.pop(now), None, "it was told just now");
+        }
+        now += SAME;
+        queue.renew();
+        let again = queue.pop(now).unwrap();
+        assert_eq!((&again.id, again.count), (&first.id, 2));
+        queue.problems(&appeared(&[other]), true);
+        assert_ne!(queue.pop(now).unwrap().id, first.id);
+    }
+
+    #[test]
+    fn what_is_resolved_before_its_turn_is_not_told_and_what_is_of_no_object_never_is() {
+        let now = Instant::now();
+        let mut queue = Queue::new(now);
+        let gone = problem("gone", "x");
+        queue.problems(&appeared(&[gone.clone()]), true);
+        queue.problems(&resolved(&[gone]), true);
+        let file = error(Code::FileIgnored, &ObjectRef::new("File", "", "a.yaml"), "", "x", "y");
+        let unknown = Problem { uid: None, ..(*problem("a", "x")).clone() };
+        queue.problems(&appeared(&[Arc::new(file), Arc::new(unknown)]), true);
+        assert_eq!(queue.pop(now), None);
+    }
+
+    #[test]
+    fn a_flood_is_paced_and_bounded_and_the_newest_come_first() {
+        let mut now = Instant::now();
+        let mut queue = Queue::new(now);
+        let many: Vec<_> = (0..LONGEST + 10).map(|n| problem(&format!("i{n}"), "x")).collect();
+        queue.problems(&appeared(&many), true);
+        assert_eq!(queue.waiting.len(), LONGEST);
+        let burst = std::iter::from_fn(|| queue.pop(now)).count();
+        assert_eq!(burst, BURST as usize);
+        now = queue.next().unwrap();
+        assert!(queue.pop(now).is_some() && queue.pop(now).is_none());
+        queue.edited(vec![(NamespacedName::new("shop", "new"), None)]);
+        now = queue.next().unwrap();
+        assert_eq!(queue.pop(now).unwrap().reason, "Sync");
+    }
+
+    #[test]
+    fn who_does_not_lead_tells_nothing_and_knows_everything() {
+        let now = Instant::now();
+        let mut queue = Queue::new(now);
+        queue.problems(&appeared(&[problem("web", "taken")]), false);
+        assert_eq!(queue.pop(now), None);
+        queue.renew();
+        assert!(queue.pop(now).is_some());
+    }
+}

@@ -1,0 +1,211 @@
+//! The rules of an election, without a network and without a clock of its own.
+//!
+//! A Lease belongs to whoever it names until it was seen unchanged for as long as it says. Each replica measures
+//! that on its own clock, so that clocks which differ do no harm. Its holder stops leading earlier than that: when it
+//! could not renew for half of the time.
+
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::LeaseSpec;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+
+/// The shortest time that a Lease is given for.
+const SHORTEST: Duration = Duration::from_secs(1);
+
+/// One candidate.
+#[derive(Debug)]
+pub(crate) struct Election {
+    identity: String,
+    ttl: Duration,
+    seen: Option<Seen>,
+    /// When the Lease was last written with our name in it.
+    renewed: Option<Instant>,
+}
+
+/// A Lease as it was read, and when it was first read so.
+#[derive(Debug)]
+struct Seen {
+    spec: LeaseSpec,
+    at: Instant,
+}
+
+/// What to do about a Lease.
+#[derive(Debug, PartialEq)]
+pub(super) enum Move {
+    /// It is somebody else's.
+    Wait,
+    /// Write this.
+    Take(LeaseSpec),
+}
+
+impl Election {
+    pub(crate) fn new(identity: String, ttl: Duration) -> Self {
+        Self { identity, ttl: ttl.max(SHORTEST), seen: None, renewed: None }
+    }
+
+    pub(super) fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    /// The time between two attempts.
+    pub(super) fn retry(&self) -> Duration {
+        self.ttl / 4
+    }
+
+    /// What to do about the Lease that there is.
+    pub(super) fn decide(&mut self, lease: Option<&LeaseSpec>, now: Instant, clock: Timestamp) -> Move {
+        let old = lease.cloned().unwrap_or_default();
+        if self.seen.as_ref().is_none_or(|seen| seen.spec != old) {
+            self.seen = Some(Seen { spec: old.clone(), at: now });
+        }
+        let holder = old.holder_identity.as_deref().unwrap_or_default();
+        let is_own = holder == self.identity;
+        if !is_own {
+            // Whatever was thought before.
+            self.renewed = None;
+        }
+        if !is_own && !holder.is_empty() && self.expires().is_some_and(|end| now < end) {
+            return Move::Wait;
+        }
+        let seconds = self.ttl.as_secs_f64().ceil();
+        let is_first = holder.is_empty() && old.acquire_time.is_none();
+        let mut new = old;
+        if !is_own {
+            new.lease_transitions = Some(match is_first {
+                true => 0,
+                false => new.lease_transitions.unwrap_or(0).saturating_add(1),
+            });
+            new.acquire_time = Some(MicroTime(clock));
+        }
+        new.holder_identity = Some(self.identity.clone());
+        new.lease_duration_seconds = Some(seconds as i32);
+        new.renew_time = Some(MicroTime(clock));
+        Move::Take(new)
+    }
+
+    /// What [`Election::decide`] said was written; `begun` is before that was sent.
+    pub(super) fn taken(&mut self, spec: &LeaseSpec, begun: Instant) {
+        self.seen = Some(Seen { spec: spec.clone(), at: begun });
+        self.renewed = Some(begun);
+    }
+
+    /// When the Lease that was read ends, if it is not renewed.
+    pub(super) fn expires(&self) -> Option<Instant> {
+        let seen = self.seen.as_ref()?;
+        seen.spec.holder_identity.as_deref().filter(|holder| !holder.is_empty())?;
+        let seconds = seen.spec.lease_duration_seconds.unwrap_or(0);
+        Some(seen.at + Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
+    }
+
+    /// When we stop leading, unless we renew.
+    pub(super) fn leads_until(&self) -> Option<Instant> {
+        self.renewed.map(|at| at + self.ttl / 2)
+    }
+
+    /// Whether we lead.
+    pub(super) fn leads(&self, now: Instant) -> bool {
+        self.leads_until().is_some_and(|end| now < end)
+    }
+
+    /// The Lease without a holder, if we hold it. We lead no more, whatever becomes of it.
+    pub(super) fn released(&mut self, lease: Option<&LeaseSpec>, clock: Timestamp) -> Option<LeaseSpec> {
+        self.renewed = None;
+        let old = lease.filter(|old| old.holder_identity.as_deref() == Some(&self.identity))?;
+        Some(LeaseSpec {
+            holder_identity: Some(String::new()),
+            lease_duration_seconds: Some(1),
+            renew_time: Some(MicroTime(clock)),
+            ..old.clone()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TTL: Duration = Duration::from_secs(30);
+
+    fn candidate(name: &str) -> Election {
+        Election::new(name.into(), TTL)
+    }
+
+    /// Carries a move out, as a server without conflicts would.
+    fn attempt(election: &mut Election, lease: &mut Option<LeaseSpec>, now: Instant) -> bool {
+        match election.decide(lease.as_ref(), now, Timestamp::UNIX_EPOCH) {
+            Move::Wait => false,
+            Move::Take(new) => {
+                election.taken(&new, now);
+                *lease = Some(new);
+                true
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_takes_it_and_the_second_waits() {
+        let (mut a, mut b, mut lease, now) = (candidate("a"), candidate("b"), None, Instant::now());
+        assert!(attempt(&mut a, &mut lease, now));
+        assert!(!attempt(&mut b, &mut lease, now));
+        assert!(a.leads(now) && !b.leads(now));
+        let lease = lease.unwrap();
+        assert_eq!((lease.lease_transitions, lease.lease_duration_seconds), (Some(0), Some(30)));
+    }
+
+    #[test]
+    fn a_holder_that_renews_stays_and_one_that_does_not_is_succeeded_after_it_has_stopped() {
+        let (mut a, mut b, mut lease, mut now) = (candidate("a"), candidate("b"), None, Instant::now());
+        attempt(&mut a, &mut lease, now);
+        for step in 1..20_i64 {
+            now += TTL / 4;
+            let clock = Timestamp::from_second(step).unwrap();
+            let Move::Take(new) = a.decide(lease.as_ref(), now, clock) else { panic!("it holds the Lease") };
+            a.taken(&new, now);
+            lease = Some(new);
+            assert!(a.leads(now) && !attempt(&mut b, &mut lease, now), "step {step}");
+        }
+        let died = now;
+        while !attempt(&mut b, &mut lease, now) {
+            now += Duration::from_millis(500);
+        }
+        assert!(now - died >= TTL && now - died <= TTL + Duration::from_secs(1), "{:?}", now - died);
+        assert!(!a.leads(died + TTL / 2) && b.leads(now));
+        assert_eq!(lease.as_ref().unwrap().lease_transitions, Some(1));
+        assert_eq!(a.decide(lease.as_ref(), now, Timestamp::UNIX_EPOCH), Move::Wait);
+        assert!(!a.leads(now));
+    }
+
+    #[test]
+    fn what_a_clock_elsewhere_says_does_not_matter() {
+        let (mut a, now) = (candidate("a"), Instant::now());
+        let old = LeaseSpec {
+            holder_identity: Some("b".into()),
+            lease_duration_seconds: Some(30),
+            renew_time: Some(MicroTime(Timestamp::UNIX_EPOCH)),
+            ..LeaseSpec::default()
+        };
+        let mut lease = Some(old);
+        assert!(!attempt(&mut a, &mut lease, now), "it was seen for the first time just now");
+        assert!(attempt(&mut a, &mut lease, now + TTL));
+    }
+
+    #[test]
+    fn a_released_lease_is_taken_at_once() {
+        let (mut a, mut b, mut lease, now) = (candidate("a"), candidate("b"), None, Instant::now());
+        attempt(&mut a, &mut lease, now);
+        lease = a.released(lease.as_ref(), Timestamp::UNIX_EPOCH);
+        assert!(!a.leads(now) && attempt(&mut b, &mut lease, now) && b.leads(now));
+        assert_eq!(lease.as_ref().unwrap().lease_transitions, Some(1));
+        assert_eq!(a.released(lease.as_ref(), Timestamp::UNIX_EPOCH), None, "it is another's");
+    }
+
+    #[test]
+    fn a_replica_that_starts_again_under_its_name_goes_on() {
+        let (mut a, mut lease, now) = (candidate("a"), None, Instant::now());
+        attempt(&mut a, &mut lease, now);
+        let mut again = candidate("a");
+        assert!(attempt(&mut again, &mut lease, now) && again.leads(now));
+        assert_eq!(lease.unwrap().lease_transitions, Some(0));
+    }
+}
