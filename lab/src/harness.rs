@@ -30,7 +30,7 @@ mod tls;
 
 pub use cluster::{Cluster, EndpointState, is_ready, restarts};
 pub use gateway::{GatewayPods, GatewayProcess};
-pub use ingress::{TestClass, pod_of};
+pub use ingress::{TestClass, pod_of, status_of};
 pub use manifests::{deployment, graceful_deployment};
 pub use program::Program;
 pub use tls::{client_of, handshake, shows};

@@ -5,8 +5,9 @@ use std::net::IpAddr;
 use anyhow::{Result, ensure};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::networking::v1::Ingress;
 use kube::Api;
-use sluice_lab::harness::{TestClass, deployment, shared};
+use sluice_lab::harness::{TestClass, deployment, shared, status_of};
 
 #[test]
 fn the_example_serves_with_the_rights_it_names() {
@@ -32,6 +33,11 @@ fn the_example_serves_with_the_rights_it_names() {
             })
             .await?;
         cluster.served((address, 80).into(), "web.example", 200).await?;
+        cluster
+            .wait::<Ingress>("web", "given the address", |ingress| {
+                status_of(ingress) == [address.to_string()]
+            })
+            .await?;
         let logs = cluster
             .lab
             .command("kubectl")

@@ -74,7 +74,13 @@ fn is_snippet(problem: &Problem) -> bool {
 fn refusal(problem: &Problem, is_own: bool) -> String {
     let (name, text) = (annotation(problem), text(problem));
     match (problem.code, name) {
-        _ if !is_own => format!("it would take a path from {}: {text}", problem.object),
+        _ if !is_own => {
+            let what = problem.message.split(" is already defined").next().unwrap_or_default();
+            format!(
+                "{what} is already defined in ingress {}, which would lose it; {}",
+                problem.object.name, problem.remedy
+            )
+        }
         (Code::CatchAllDisabled, _) => format!(
             "this deployment is trying to create a catch-all ingress while DisableCatchAll flag is set to true: {text}"
         ),
@@ -157,10 +163,15 @@ mod tests {
             refusal.contains("server-snippet annotation cannot be used. Snippet directives are disabled")
         );
         let other = ObjectRef::new("Ingress", "shop", "other");
-        let taken = error(Code::PathConflict, &other, "spec", "taken", "move it");
+        let message = "host \"a\" and path \"/\" is already defined in ingress shop/web, and is left out";
+        let taken = error(Code::PathConflict, &other, "spec", message, "move it");
         let elsewhere = error(Code::AnnotationInvalid, &other, "spec", "bad", "correct it");
         let decision = decide(&object(), &[taken, elsewhere]);
-        assert!(decision.refusal.unwrap().starts_with("it would take a path from Ingress shop/other"));
+        let refusal = decision.refusal.unwrap();
+        assert!(
+            refusal.starts_with("host \"a\" and path \"/\" is already defined in ingress shop/other,"),
+            "{refusal}"
+        );
         assert!(decision.warnings.is_empty(), "what others do wrong is not told here");
     }
 }

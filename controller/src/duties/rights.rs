@@ -61,6 +61,11 @@ const ADDRESSES: Right = Right {
     otherwise: "--publish-status-address does without it",
     ..STATUS
 };
+const LAST: Right = Right {
+    feature: "clearing the status of Ingresses at the end of the last replica",
+    otherwise: "--update-status-on-shutdown=false does without it",
+    ..ADDRESSES
+};
 const EVENTS: Right = Right {
     group: "",
     resource: "events",
@@ -81,6 +86,7 @@ pub(super) fn needed(options: &DutyOptions, pod: &OwnPod, watch_namespace: Optio
         rights.push(Right { verb: "update", name, ..lease.clone() });
         rights.push(Right { verb: "create", ..lease });
     }
+    let from_nodes = options.publish_service.is_none() && options.publish_status_address.is_empty();
     if options.update_status {
         rights.push(Right { namespace: scope.clone(), ..STATUS });
         match &options.publish_service {
@@ -92,12 +98,13 @@ pub(super) fn needed(options: &DutyOptions, pod: &OwnPod, watch_namespace: Optio
                 name: Some(service.name.to_string()),
                 ..ADDRESSES
             }),
-            None => {
-                let pods = Right { resource: "pods", namespace: own.clone(), ..ADDRESSES };
-                rights.push(Right { verb: "get", ..pods.clone() });
-                rights.push(Right { verb: "list", ..pods });
-                rights.push(Right { verb: "get", resource: "nodes", ..ADDRESSES });
-            }
+            None => rights.push(Right { verb: "get", resource: "nodes", ..ADDRESSES }),
+        }
+        if from_nodes || options.update_status_on_shutdown {
+            let pods =
+                Right { resource: "pods", namespace: own, ..if from_nodes { ADDRESSES } else { LAST } };
+            rights.push(Right { verb: "get", ..pods.clone() });
+            rights.push(Right { verb: "list", ..pods });
         }
     }
     for verb in ["create", "patch"] {
@@ -207,6 +214,8 @@ mod tests {
                 "create coordination.k8s.io/leases system ",
                 "patch networking.k8s.io/ingresses/status  ",
                 "get /services system lb",
+                "get /pods system ",
+                "list /pods system ",
                 "create /events  ",
                 "patch /events  ",
             ]
@@ -216,9 +225,9 @@ mod tests {
             shown(&options, Some("shop")),
             [
                 "patch networking.k8s.io/ingresses/status shop ",
+                "get /nodes  ",
                 "get /pods system ",
                 "list /pods system ",
-                "get /nodes  ",
                 "create /events shop ",
                 "patch /events shop ",
             ]

@@ -85,6 +85,30 @@ subjects: [{{kind: ServiceAccount, name: {account}, namespace: {namespace}}}]
         Ok(())
     }
 
+    /// Gives a ServiceAccount of the test's namespace rights by rules as roles have them, in the namespace.
+    ///
+    /// # Errors
+    /// When the API refuses it.
+    pub async fn allow_rules(&self, account: &str, name: &str, rules: &str) -> Result<()> {
+        let namespace = &self.namespace;
+        self.apply(&format!(
+            r#"
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {{name: {name}}}
+rules: {rules}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {{name: {name}}}
+roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: Role, name: {name}}}
+subjects: [{{kind: ServiceAccount, name: {account}, namespace: {namespace}}}]
+"#
+        ))
+        .await?;
+        Ok(())
+    }
+
     /// Takes a right of [`Self::allow`] away, and waits until the API server knows it. Watches that are open go on.
     ///
     /// # Errors

@@ -157,6 +157,13 @@ impl Cluster {
     }
 }
 
+/// The addresses in the status of an Ingress.
+pub fn status_of(ingress: &Ingress) -> Vec<String> {
+    let balancer = ingress.status.as_ref().and_then(|status| status.load_balancer.as_ref());
+    let all = balancer.and_then(|balancer| balancer.ingress.as_ref()).into_iter().flatten();
+    all.filter_map(|one| one.ip.clone().or(one.hostname.clone())).collect()
+}
+
 /// The Pod that has answered, where that is an echo server.
 ///
 /// # Errors

@@ -102,10 +102,10 @@ fn what_is_right_is_allowed_and_a_missing_service_is_a_warning() {
 
 #[test]
 fn a_path_that_somebody_has_is_refused_with_the_words_of_the_reference() {
-    let (answers, told) = answers(
-        Options::default(),
-        vec![review("CREATE", ingress("second", "/")), review("UPDATE", ingress("first", "/"))],
-    );
+    let mut younger = ingress("second", "/");
+    younger["metadata"]["creationTimestamp"] = json!("2026-01-02T00:00:00Z");
+    let (answers, told) =
+        answers(Options::default(), vec![review("CREATE", younger), review("UPDATE", ingress("first", "/"))]);
     let response = &answers[0].as_ref().unwrap()["response"];
     assert_eq!((&response["allowed"], &response["status"]["code"]), (&json!(false), &json!(400)));
     let message = response["status"]["message"].as_str().unwrap();
