@@ -23,7 +23,7 @@ use crate::registry::{OwnEndpoint, OwnListener, Registry, Reporter};
 use crate::resources::Resources;
 use crate::route::Target;
 use crate::snapshot::Published;
-use crate::telemetry::Telemetry;
+use crate::telemetry::{MemoryUse, Telemetry};
 
 /// The data plane's shared state.
 pub struct State {
@@ -181,6 +181,17 @@ impl State {
     pub(crate) fn set_room(&self, tuning: &Tuning) {
         self.budget.set_limit(bytes(tuning.body_memory));
         self.disk.set_limit(tuning.body_disk);
+    }
+
+    /// How much of the memory for bodies and heads is in use.
+    pub(crate) fn memory_use(&self) -> MemoryUse {
+        let budget = &self.budget;
+        MemoryUse {
+            taken: budget.taken(),
+            limit: budget.limit(),
+            waits: budget.waits(),
+            refusals: budget.refusals(),
+        }
     }
 
     /// Takes over how the problems differ from before.

@@ -12,6 +12,7 @@ mod connections;
 mod controller;
 mod error;
 mod line;
+mod memory;
 mod options;
 mod own;
 mod process;
@@ -32,6 +33,7 @@ pub use admission::ReviewSample;
 pub use certificates::HostCertificate;
 pub use error::TelemetryError;
 pub use line::{LogLine, Tail, UpstreamAttempt, log_name};
+pub use memory::MemoryUse;
 pub use options::Options;
 pub use request::{RequestMeters, Sample, TargetLabels, TargetMeters};
 pub use source::SourceContact;
@@ -218,10 +220,11 @@ impl Telemetry {
         self.source.watch(Box::new(ask));
     }
 
-    /// Everything in Prometheus' text format. `endpoints` and `certificates` are counted when somebody asks.
+    /// Everything in Prometheus' text format. What it is given is counted when somebody asks.
     pub fn render<'a>(
         &self,
         endpoints: HealthCounts,
+        memory: MemoryUse,
         certificates: impl Iterator<Item = HostCertificate<'a>>,
     ) -> Result<String, TelemetryError> {
         let HealthCounts { healthy, ejected, failing } = endpoints;
@@ -232,6 +235,7 @@ impl Telemetry {
         self.own.log_dropped.inc_by(dropped.saturating_sub(self.own.log_dropped.get()));
         let mut families = self.registry.gather();
         families.extend(certificates::families(&self.options, certificates)?);
+        families.extend(memory::families(memory)?);
         families.extend(self.source.families()?);
         families.retain(|family| !family.get_metric().is_empty());
         families.sort_by(|one, other| one.name().cmp(other.name()));
@@ -281,8 +285,9 @@ mod tests {
         };
         let served = HostCertificate { host: "a.example", certificate: &certificate };
         let counts = HealthCounts { healthy: 4, ejected: 1, failing: 0 };
+        let memory = MemoryUse { taken: 5, limit: 1 << 27, waits: 3, refusals: 2 };
         for _ in 0..2 {
-            let text = telemetry.render(counts, [served].into_iter()).unwrap();
+            let text = telemetry.render(counts, memory, [served].into_iter()).unwrap();
             let prefix =
                 "controller_class=\"k8s.io/ingress-nginx\",controller_namespace=\"\",controller_pod=\"\"";
             for line in [
@@ -301,6 +306,10 @@ mod tests {
                     "nginx_ingress_controller_ssl_expire_time_seconds{{class=\"k8s.io/ingress-nginx\",{prefix},\
                      host=\"a.example\",identifier=\"ca-12\",namespace=\"shop\",secret_name=\"tls\"}} 1900000000"
                 ),
+                "sluice_body_memory_bytes 5".into(),
+                "sluice_body_memory_limit_bytes 134217728".into(),
+                "sluice_body_memory_refusals_total 2".into(),
+                "sluice_body_memory_waits_total 3".into(),
                 "sluice_connections_open 1".into(),
                 "sluice_connections_refused_total 1".into(),
                 "sluice_endpoints{health=\"ejected\"} 1".into(),

@@ -65,7 +65,7 @@ fn metrics(state: &State) -> Document {
         })
         .collect();
     let served = hosts.iter().map(|(host, certificate)| HostCertificate { host, certificate });
-    match state.telemetry.render(state.registry.health(), served) {
+    match state.telemetry.render(state.registry.health(), state.memory_use(), served) {
         Ok(body) => Document {
             status: StatusCode::OK,
             content_type: "text/plain; version=0.0.4; charset=utf-8",

@@ -15,7 +15,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -36,6 +36,7 @@ pub(crate) struct Budget {
     limit: Padded<AtomicUsize>,
     /// Somebody waits.
     wanted: AtomicBool,
+    refusals: AtomicU64,
     waiting: Mutex<Waiting>,
 }
 
@@ -80,6 +81,7 @@ impl Budget {
             taken: Padded::default(),
             limit: Padded::new(AtomicUsize::new(limit)),
             wanted: AtomicBool::new(false),
+            refusals: AtomicU64::new(0),
             waiting: Mutex::default(),
         })
     }
@@ -95,8 +97,19 @@ impl Budget {
         self.taken.load(SeqCst)
     }
 
-    fn limit(&self) -> usize {
+    /// Bytes that there are.
+    pub(crate) fn limit(&self) -> usize {
         self.limit.load(Relaxed)
+    }
+
+    /// How often somebody has begun to wait.
+    pub(crate) fn waits(&self) -> u64 {
+        self.waiting().next
+    }
+
+    /// How often there was not enough for somebody.
+    pub(crate) fn refusals(&self) -> u64 {
+        self.refusals.load(Relaxed)
     }
 
     /// How many quarters of it are in use.
@@ -257,6 +270,7 @@ impl Stock {
             };
             self.used = budget.quarters();
             if taken == 0 {
+                budget.refusals.fetch_add(1, Relaxed);
                 return false;
             }
             self.bytes += taken;

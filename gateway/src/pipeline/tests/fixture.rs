@@ -170,7 +170,8 @@ impl Plane {
     }
 
     pub(crate) fn metrics(&self) -> String {
-        self.state.telemetry.render(self.state.registry.health(), std::iter::empty()).unwrap()
+        let (health, memory) = (self.state.registry.health(), self.state.memory_use());
+        self.state.telemetry.render(health, memory, std::iter::empty()).unwrap()
     }
 }
 

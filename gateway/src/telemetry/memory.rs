@@ -1,0 +1,53 @@
+//! How much of the memory for bodies and heads is in use, as counted where it is given out.
+
+use prometheus::core::Collector;
+use prometheus::proto::MetricFamily;
+use prometheus::{IntCounter, IntGauge};
+
+use super::error::TelemetryError;
+
+/// Memory for bodies and heads in flight (`body-memory-budget`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryUse {
+    /// Bytes that workers have taken.
+    pub taken: usize,
+    /// Bytes that there are.
+    pub limit: usize,
+    /// How often somebody had to wait for some.
+    pub waits: u64,
+    /// How often somebody could have none, and did without.
+    pub refusals: u64,
+}
+
+pub(super) fn families(memory: MemoryUse) -> Result<Vec<MetricFamily>, TelemetryError> {
+    let MemoryUse { taken, limit, waits, refusals } = memory;
+    let gauge = |name, help, value: usize| {
+        let gauge = IntGauge::new(name, help)?;
+        gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+        Ok::<_, prometheus::Error>(gauge.collect())
+    };
+    let counter = |name, help, value| {
+        let counter = IntCounter::new(name, help)?;
+        counter.inc_by(value);
+        Ok::<_, prometheus::Error>(counter.collect())
+    };
+    let all = [
+        gauge(
+            "sluice_body_memory_bytes",
+            "Bytes of body-memory-budget that workers have taken, up to 512 KiB each of them not in use.",
+            taken,
+        )?,
+        gauge("sluice_body_memory_limit_bytes", "body-memory-budget.", limit)?,
+        counter(
+            "sluice_body_memory_waits_total",
+            "Times that reading waited because body-memory-budget was used up.",
+            waits,
+        )?,
+        counter(
+            "sluice_body_memory_refusals_total",
+            "Times that body-memory-budget had nothing left for what can be done without it, or for a head.",
+            refusals,
+        )?,
+    ];
+    Ok(all.into_iter().flatten().collect())
+}
