@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 
 use tokio::sync::{oneshot, watch};
@@ -59,36 +59,36 @@ impl Workers {
         let stop = watch::Sender::new(false);
         let idle = Shares::for_workers(count).idle(count);
         let mut threads = Vec::with_capacity(count);
+        let (started, all_started) = mpsc::channel();
         for index in 0..count {
-            let log = state.telemetry.access_log.clone();
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .on_thread_park({
-                    let log = log.clone();
-                    move || log.pass_on()
-                })
-                .build()?;
-            let worker = Arc::new(Worker {
-                state: state.clone(),
-                certificates: certificates.clone(),
-                drain: LocalDrain::new(drain.clone()),
-                driver,
-                idle,
-            });
-            let run = run(worker, listeners.subscribe(), drain.subscribe(), stop.subscribe());
+            let (state, certificates, drain) = (state.clone(), certificates.clone(), drain.clone());
+            let (listeners, stop, started) = (listeners.subscribe(), stop.subscribe(), started.clone());
             let thread = thread::Builder::new().name(format!("worker-{index}"));
             let vital = Vital::new(&state.reporter, format!("worker-{index}"));
-            let memory = state.budget.clone();
             threads.push(thread.spawn(move || {
                 let _vital = vital;
                 let _place = per_worker::enter();
+                let log = state.telemetry.access_log.clone();
+                // Made here, so that what a worker has is on no cache line with what another one has.
+                let runtime = match runtime(&log) {
+                    Ok(runtime) => runtime,
+                    Err(error) => return drop(started.send(error)),
+                };
+                drop(started);
                 AccessLog::gather();
-                budget::serve(memory);
-                runtime.block_on(run);
+                budget::serve(state.budget.clone());
+                let phase = drain.subscribe();
+                let drain = LocalDrain::new(drain);
+                let worker = Arc::new(Worker { state, certificates, drain, driver, idle });
+                runtime.block_on(run(worker, listeners, phase, stop));
                 // Requests that are cut off end here.
                 drop(runtime);
                 log.pass_on();
             })?);
+        }
+        drop(started);
+        if let Ok(error) = all_started.recv() {
+            return Err(error);
         }
         Ok(Self { threads, stop })
     }
@@ -102,6 +102,12 @@ impl Workers {
             }
         }
     }
+}
+
+/// A runtime for this thread, which passes on what is logged before it waits.
+fn runtime(log: &AccessLog) -> io::Result<tokio::runtime::Runtime> {
+    let log = log.clone();
+    tokio::runtime::Builder::new_current_thread().enable_all().on_thread_park(move || log.pass_on()).build()
 }
 
 /// Starts and ends accepting as the listeners come and go, until told to stop.

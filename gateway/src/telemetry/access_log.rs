@@ -39,7 +39,7 @@ struct Senders(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
-    queues: PerWorker<Mutex<Lines>>,
+    queues: PerWorker<Mutex<Queue>>,
     /// The writer waits until somebody wakes it. Written when it falls asleep and when it is woken, and not in between.
     asleep: Padded<AtomicBool>,
     writer: OnceLock<Thread>,
@@ -57,6 +57,15 @@ struct Passes {
     ended: u64,
     /// Somebody waits for the end of this one.
     wanted: u64,
+}
+
+/// What a thread has passed on.
+#[derive(Default)]
+struct Queue {
+    lines: Lines,
+    /// A buffer that the writer has emptied. It is for the same thread again: bytes go from one worker to the writer, and
+    /// not to another worker.
+    spare: Lines,
 }
 
 /// Lines one behind the other.
@@ -175,7 +184,8 @@ impl Drop for Senders {
 impl Shared {
     /// Puts lines into the queue of this thread.
     fn queue(&self, lines: &mut Lines) {
-        let mut queue = lock(self.queues.here());
+        let mut guard = lock(self.queues.here());
+        let queue = &mut guard.lines;
         let bytes = queue.bytes.len() + lines.bytes.len();
         if bytes <= LEAST || bytes <= WAITING / self.queues.all().count() {
             queue.bytes.extend_from_slice(&lines.bytes);
@@ -183,7 +193,7 @@ impl Shared {
         } else {
             self.dropped.fetch_add(lines.count, Relaxed);
         }
-        drop(queue);
+        drop(guard);
         lines.clear();
         self.wake();
     }
@@ -202,10 +212,10 @@ impl Shared {
     /// The writer: ends when the last sender is gone.
     fn write(&self, mut output: impl Write) {
         let _ = self.writer.set(thread::current());
-        let (mut batch, mut taken) = (Lines::default(), Lines::default());
+        let mut batch = Lines::default();
         loop {
             let closes = self.closed.load(SeqCst);
-            match self.pass(&mut batch, &mut taken, &mut output) {
+            match self.pass(&mut batch, &mut output) {
                 true => pause(),
                 false if closes => return,
                 false => self.sleep(),
@@ -214,15 +224,16 @@ impl Shared {
     }
 
     /// Writes what is in all queues. Whether there was any.
-    fn pass(&self, batch: &mut Lines, taken: &mut Lines, output: &mut impl Write) -> bool {
+    fn pass(&self, batch: &mut Lines, output: &mut impl Write) -> bool {
         self.passes().begun += 1;
         let mut any = false;
         for queue in self.queues.all() {
-            mem::swap(&mut *lock(queue), taken);
+            let mut taken = lock(queue).take();
             if taken.count > 0 {
                 any = true;
-                batch.add(taken, output, &self.dropped);
+                batch.add(&taken, output, &self.dropped);
                 taken.clear();
+                lock(queue).spare = taken;
             }
         }
         batch.write(output, &self.dropped);
@@ -240,7 +251,8 @@ impl Shared {
         let passes = self.passes();
         let wanted = passes.wanted > passes.ended;
         drop(passes);
-        if !wanted && !self.closed.load(SeqCst) && self.queues.all().all(|queue| lock(queue).count == 0) {
+        if !wanted && !self.closed.load(SeqCst) && self.queues.all().all(|queue| lock(queue).lines.count == 0)
+        {
             thread::park();
         }
         self.asleep.store(false, SeqCst);
@@ -260,6 +272,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[expect(clippy::disallowed_methods, reason = "the thread of the log; no connection waits")]
 fn pause() {
     thread::sleep(BATCH);
+}
+
+impl Queue {
+    /// What is in it; nothing is allocated where there is nothing.
+    fn take(&mut self) -> Lines {
+        match self.lines.count {
+            0 => Lines::default(),
+            _ => mem::replace(&mut self.lines, mem::take(&mut self.spare)),
+        }
+    }
 }
 
 impl Lines {
