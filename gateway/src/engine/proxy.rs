@@ -53,13 +53,14 @@ type Result<T> = pingora_core::Result<T>;
 
 /// The service. One per worker.
 pub(crate) struct Proxy {
-    drain: Arc<Drain>,
+    /// In a handle of this worker, because every request counts a reference.
+    drain: Arc<Arc<Drain>>,
     epochs: Epochs,
 }
 
 impl Proxy {
     fn new(drain: Arc<Drain>) -> Self {
-        Self { drain, epochs: Epochs::default() }
+        Self { drain: Arc::new(drain), epochs: Epochs::default() }
     }
 }
 

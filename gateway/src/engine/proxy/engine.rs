@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use pingora_core::apps::HttpServerOptions;
 use pingora_core::server::ShutdownWatch;
@@ -51,11 +51,14 @@ pub(crate) fn prepare() -> io::Result<()> {
     Ok(())
 }
 
-/// Pingora's own sign of the end, which never comes: the end is our business. Its sender lives as long as the process:
+/// Pingora's own sign of the end, which never comes: the end is our business. Its sender lives as long as the worker:
 /// Pingora takes a dropped one for a signal.
 pub(super) fn never() -> ShutdownWatch {
-    static NEVER: LazyLock<watch::Sender<bool>> = LazyLock::new(|| watch::Sender::new(false));
-    NEVER.subscribe()
+    // One for each worker: whoever subscribes writes to it.
+    thread_local! {
+        static NEVER: watch::Sender<bool> = watch::Sender::new(false);
+    }
+    NEVER.with(watch::Sender::subscribe)
 }
 
 /// The proxy of a worker, on whose thread this is called. Its pool has the size that is configured now.
@@ -70,7 +73,7 @@ pub(super) fn engine(worker: &Worker) -> Arc<Engine> {
 /// Idle connections of a worker's proxy. Pingora reserves room for them all at once, so there is a bound.
 fn pool_size(state: &State, idle: usize) -> usize {
     const MOST: usize = 4096;
-    state.tuning().upstream_keepalive_connections.min(idle).min(MOST)
+    state.published.load().globals.tuning.upstream_keepalive_connections.min(idle).min(MOST)
 }
 
 impl TrustAnchor {

@@ -23,7 +23,7 @@ pub(super) const NO_ROOM: ErrorType = ErrorType::Custom("no room for a connectio
 /// Makes the connection of one attempt, where Pingora has none.
 #[derive(Debug)]
 pub(super) struct Connector {
-    drain: Arc<Drain>,
+    drain: Arc<Arc<Drain>>,
     stage: AtomicU8,
 }
 
@@ -40,7 +40,7 @@ pub(super) enum Stage {
 }
 
 impl Connector {
-    pub(super) fn new(drain: Arc<Drain>) -> Arc<Self> {
+    pub(super) fn new(drain: Arc<Arc<Drain>>) -> Arc<Self> {
         Arc::new(Self { drain, stage: AtomicU8::new(Stage::Waiting as u8) })
     }
 

@@ -88,7 +88,7 @@ impl<D: Downstream> Session<D> {
             whole: head.framing,
             rewinds: false,
             empty: head.framing.is_done(),
-            patience: worker.state.tuning().client_body_timeout,
+            patience: worker.state.published.load().globals.tuning.client_body_timeout,
             limits: Limits::default(),
             alarm: Alarm::default(),
             replay: Vec::new(),
