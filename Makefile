@@ -6,7 +6,7 @@ OUT := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
 .PHONY: help build run test fmt fmt-check lint docs deny loadtest k6 tools tools-go tools-test bench bench-short bench-guard \
-  bench-docs bench-build build-pgo chart-test
+  bench-docs bench-build build-pgo chart-test image-root image-lint
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +43,17 @@ build: tools ## the release binary, target/release/sluice
 build-pgo: tools ## the release binary, optimised with a profile of itself: target/pgo/sluice
 	loadtest/build-pgo
 
+# Of another program, say that of build-pgo: make image-root IMAGE_PROGRAM=target/pgo/sluice
+IMAGE_PROGRAM ?= $(OUT)/release/sluice
+
+$(OUT)/release/sluice: build
+
+image-root: $(IMAGE_PROGRAM) ## what is in the image, in a folder: target/image
+	image/root $(IMAGE_PROGRAM) $(OUT)/image
+
+image-lint: ## the Containerfile, by hadolint
+	.ci/image-lint
+
 # Optimised enough to be judged, and built in half the time of a release.
 run: tools ## build, and serve examples/quickstart with demo backends
 	$(CARGO) build --locked --profile quick -p sluice --bin sluice -p sluice-loadtest --bin demo-backend
@@ -55,7 +66,6 @@ test: tools-test ## every suite: unit, property, end to end, cluster, and short 
 	$(LAB_RUN) build
 	$(LAB_RUN) build k6
 	$(LAB_RUN) build helm
-	$(LAB_RUN) build promtool
 	$(CARGO) test --locked --workspace
 	@# What goes through a driver is tested with both; this is the other one.
 	SLUICE_DRIVER=proxy $(CARGO) test --locked --workspace --lib -- workers::
@@ -67,7 +77,6 @@ test: tools-test ## every suite: unit, property, end to end, cluster, and short 
 chart-test: tools-go ## the Helm chart, by Helm and without a cluster
 	$(CARGO) build --locked --workspace --all-targets
 	$(OUT)/debug/sluice-lab build helm
-	$(OUT)/debug/sluice-lab build promtool
 	$(CARGO) test --locked --workspace --test chart
 
 fmt: tools ## format everything

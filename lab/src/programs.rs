@@ -30,8 +30,6 @@ pub enum Unit {
     Helm,
     /// k6.
     K6,
-    /// Prometheus' tool for rules.
-    Promtool,
 }
 
 /// How a unit is built.
@@ -47,15 +45,8 @@ struct Recipe {
 
 impl Unit {
     /// Every unit.
-    pub const ALL: [Self; 7] = [
-        Self::Kubernetes,
-        Self::Etcd,
-        Self::EchoBasic,
-        Self::Conformance,
-        Self::Helm,
-        Self::K6,
-        Self::Promtool,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::Kubernetes, Self::Etcd, Self::EchoBasic, Self::Conformance, Self::Helm, Self::K6];
     /// What `up` needs.
     pub const CONTROL_PLANE: [Self; 2] = [Self::Etcd, Self::Kubernetes];
 
@@ -197,13 +188,6 @@ impl Unit {
                 programs: &[("k6", Some("go.k6.io/k6"))],
                 ..plain
             },
-            Self::Promtool => Recipe {
-                name: "promtool",
-                version: "v0.310.0",
-                module: module!("prometheus"),
-                programs: &[("promtool", Some("github.com/prometheus/prometheus/cmd/promtool"))],
-                ..plain
-            },
         }
     }
 }
@@ -274,7 +258,6 @@ mod tests {
             (Unit::Conformance, "sigs.k8s.io/gateway-api"),
             (Unit::Helm, "helm.sh/helm/v4"),
             (Unit::K6, "go.k6.io/k6"),
-            (Unit::Promtool, "github.com/prometheus/prometheus"),
         ] {
             let recipe = unit.recipe();
             let line = format!("{module} {}", recipe.version);

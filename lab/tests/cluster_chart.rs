@@ -108,7 +108,9 @@ async fn refused_rights(cluster: &Cluster) -> Result<String> {
 }
 
 /// Definitions of the kinds that come with other projects, wide enough for any object.
-const FOREIGN: [(&str, &str, &str); 3] = [
+const FOREIGN: [(&str, &str, &str); 5] = [
+    ("cert-manager.io/v1", "Certificate", "certificates"),
+    ("cert-manager.io/v1", "Issuer", "issuers"),
     ("monitoring.coreos.com/v1", "ServiceMonitor", "servicemonitors"),
     ("monitoring.coreos.com/v1", "PrometheusRule", "prometheusrules"),
     ("keda.sh/v1alpha1", "ScaledObject", "scaledobjects"),
@@ -176,7 +178,9 @@ fn helm_installs_upgrades_under_load_and_leaves_nothing() {
         let class = TestClass::of(cluster);
         cluster.apply(&sluice_lab::harness::deployment("web", 2)).await?;
         cluster.available("web", 2).await?;
-        helm(cluster, "install", &values(&class, "  replicaCount: 2\n"))?;
+        // With the hook that values of ingress-nginx have. In the image it is called /wait-shutdown.
+        let hook = "  lifecycle: {preStop: {exec: {command: [/sluice, wait-shutdown]}}}\n";
+        helm(cluster, "install", &values(&class, &format!("  replicaCount: 2\n{hook}")))?;
         cluster.apply(&class.ingress("web", HOST, "web")).await?;
         let address = address(cluster).await?;
         cluster.served(address, HOST, 200).await?;

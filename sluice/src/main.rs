@@ -11,6 +11,7 @@ mod serve;
 mod show;
 mod source;
 mod vital;
+mod wait_shutdown;
 
 use std::process::ExitCode;
 
@@ -25,6 +26,12 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
+    if wait_shutdown::is_asked(std::env::args_os()) {
+        return match wait_shutdown::run() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => fail(&format_args!("{error:#}"), 1),
+        };
+    }
     let parsed = match flags::parse(std::env::args_os().skip(1), |name| std::env::var(name).ok()) {
         Ok(parsed) => parsed,
         Err(error) => return fail(&error, USAGE),

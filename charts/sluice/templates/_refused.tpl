@@ -30,7 +30,7 @@ The list is made from the comments of values.yaml. What the schema can say, the 
 {{- if contains "ingress-nginx/controller" $image -}}
 {{- $wrong = append $wrong "controller.image: this is the image of ingress-nginx; set controller.image.repository and tag to an image of Sluice" -}}
 {{- else if not (or .image.repository .image.registry $.Values.global.image.registry) -}}
-{{- $wrong = append $wrong "controller.image.repository: no image of Sluice is published yet; build one, push it to a registry of yours and name it here" -}}
+{{- $wrong = append $wrong "controller.image.repository: no image of Sluice is published yet; build one with Containerfile, push it to a registry of yours and name it here" -}}
 {{- end -}}
 {{- if and .autoscaling.enabled .keda.enabled -}}
 {{- $wrong = append $wrong "controller.keda.enabled: it cannot be combined with controller.autoscaling.enabled; choose one" -}}

@@ -23,28 +23,27 @@ elsewhere that a flag names.
 {{- $cluster = append $cluster (include "sluice.rule" (list "" "namespaces" "list watch")) -}}
 {{- end -}}
 
-{{- /* What is written: the status of Ingresses, Events, and the Lease of who writes. */ -}}
-{{- $events := include "sluice.rule" (list "events.k8s.io" "events" "create patch") -}}
-{{- $_ := set $rights $watched (append (get $rights $watched) $events) -}}
-{{- if and $watched (ne $watched $own) -}}
-{{- $_ := set $rights $own (append (get $rights $own) $events) -}}
-{{- end -}}
-{{- if ne (get $flags "update-status" | toString) "false" -}}
-{{- $_ := set $rights $watched (append (get $rights $watched) (include "sluice.rule" (list "networking.k8s.io" "ingresses/status" "patch update"))) -}}
+{{- /* What is written: the Lease of the one who writes, Events, and the status of Ingresses. */ -}}
+{{- $mine := list -}}
 {{- if ne (get $flags "disable-leader-election" | toString) "true" -}}
-{{- $lease := list
-      (include "sluice.rule" (list "coordination.k8s.io" "leases" "create"))
-      (include "sluice.rule" (list "coordination.k8s.io" "leases" "get update patch" (get $flags "election-id"))) -}}
-{{- $_ := set $rights $own (concat (get $rights $own) $lease) -}}
+{{- $mine = append $mine (include "sluice.rule" (list "coordination.k8s.io" "leases" "create")) -}}
+{{- $mine = append $mine (include "sluice.rule" (list "coordination.k8s.io" "leases" "get watch update" (get $flags "election-id"))) -}}
 {{- end -}}
-{{- $_ := set $rights $own (append (get $rights $own) (include "sluice.rule" (list "" "pods" "get list"))) -}}
-{{- if hasKey $flags "publish-service" -}}
+{{- $events := include "sluice.rule" (list "" "events" "create patch") -}}
+{{- $_ := set $rights $watched (append (get $rights $watched) $events) -}}
+{{- if and $watched (ne $watched $own) }}{{ $mine = append $mine $events }}{{ end -}}
+{{- if ne (get $flags "update-status" | toString) "false" -}}
+{{- $_ := set $rights $watched (append (get $rights $watched) (include "sluice.rule" (list "networking.k8s.io" "ingresses/status" "patch"))) -}}
+{{- $mine = append $mine (include "sluice.rule" (list "" "pods" "get list")) -}}
+{{- if hasKey $flags "publish-status-address" -}}
+{{- else if hasKey $flags "publish-service" -}}
 {{- $name := splitList "/" (get $flags "publish-service" | replace "$(POD_NAMESPACE)" $own) -}}
 {{- $_ := set $rights (first $name) (append (get $rights (first $name) | default list) (include "sluice.rule" (list "" "services" "get" (last $name)))) -}}
-{{- else if not (hasKey $flags "publish-status-address") -}}
-{{- $cluster = append $cluster (include "sluice.rule" (list "" "nodes" "get list")) -}}
+{{- else -}}
+{{- $cluster = append $cluster (include "sluice.rule" (list "" "nodes" "get")) -}}
 {{- end -}}
 {{- end -}}
+{{- $_ := set $rights $own (concat (get $rights $own) $mine) -}}
 
 {{- /* Objects that flags name, outside of the namespace that is served. */ -}}
 {{- if $watched -}}

@@ -1,29 +1,9 @@
-//! The alerts, unit-tested by promtool, and the metrics that they and the dashboards ask for, which have to exist.
+//! The metrics that alerts and dashboards ask for, which have to exist.
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::process::Command;
-
-use sluice_lab::programs::{Unit, find};
 
 use crate::helm::{chart, root};
-
-#[test]
-fn the_alerts_are_raised_when_they_should_be_and_not_else() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let rules = chart().join("files/rules.yaml");
-    let test = fs::read_to_string(root().join("lab/tests/chart/rules-test.yaml")).expect("the tests");
-    let file = folder.path().join("test.yaml");
-    fs::write(&file, test.replace("RULES", rules.to_str().expect("a path"))).expect("write");
-    let promtool = find(Unit::Promtool, "promtool").expect("promtool");
-    for arguments in [["check", "rules"], ["test", "rules"]] {
-        let subject = if arguments[0] == "check" { &rules } else { &file };
-        let output = Command::new(&promtool).args(arguments).arg(subject).output().expect("promtool runs");
-        let said =
-            String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{said}");
-    }
-}
 
 /// A metric that has been renamed must not leave an alert behind that is never raised.
 #[test]

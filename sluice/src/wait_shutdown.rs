@@ -1,0 +1,67 @@
+//! What ingress-nginx's users have as preStop hook, `/wait-shutdown`: it asks the gateway of its container to end and
+//! returns when that has. In the image the program has this name as well.
+//!
+//! The gateway drains on SIGTERM anyway, so nobody needs the hook; with it, the time of draining counts as that of the hook.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// The name of the program and of the subcommand.
+const NAME: &str = "wait-shutdown";
+
+/// Whether the program was called by this name, or with it as its only argument.
+pub(crate) fn is_asked(mut words: impl Iterator<Item = impl AsRef<OsStr>>) -> bool {
+    let program = words.next();
+    let called = program.is_some_and(|path| Path::new(path.as_ref()).file_name() == Some(NAME.as_ref()));
+    called || (words.next().is_some_and(|word| word.as_ref() == NAME) && words.next().is_none())
+}
+
+/// Ends the container's first process, if that is this program, and waits until it has gone. The hook goes with it: a
+/// container ends with its first process.
+pub(crate) fn run() -> Result<()> {
+    let ours = std::fs::read_link("/proc/self/exe").context("/proc/self/exe cannot be read")?;
+    let first = std::fs::read_link("/proc/1/exe").context("the program of process 1 cannot be read")?;
+    if first != ours {
+        bail!(
+            "process 1 is {}, not the gateway: {NAME} is a preStop hook of the gateway's own container, and does nothing \
+             where processes are shared; remove the hook, since SIGTERM drains as well",
+            first.display()
+        );
+    }
+    kill_process(Pid::INIT, Signal::TERM).context("the gateway cannot be asked to end")?;
+    loop {
+        sleep(Duration::from_secs(1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_known_by_the_name_of_the_program_and_by_the_only_argument() {
+        for (words, asked) in [
+            (&["/wait-shutdown"][..], true),
+            (&["wait-shutdown", "serve"], true),
+            (&["/sluice", "wait-shutdown"], true),
+            (&["/sluice", "serve", "wait-shutdown"], false),
+            (&["/sluice", "wait-shutdown", "--now"], false),
+            (&["/sluice"], false),
+            (&[], false),
+        ] {
+            assert_eq!(is_asked(words.iter()), asked, "{words:?}");
+        }
+    }
+
+    /// On any machine but in a container of the gateway's, nothing may be ended.
+    #[test]
+    fn it_ends_no_first_process_but_the_gateway() {
+        let refused = run().unwrap_err().to_string();
+        assert!(refused.contains("process 1"), "{refused}");
+    }
+}
