@@ -148,7 +148,7 @@ impl NextUpstream {
     };
 }
 
-/// Request bodies. Each is the Tuning's where it is `None`.
+/// Bodies. Each is the Tuning's where it is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Bodies {
     /// Bytes of a request body; 0 is no limit (`proxy-body-size`).
@@ -157,6 +157,10 @@ pub struct Bodies {
     pub memory: Option<u64>,
     /// Whether the whole of it is there before an endpoint is asked (`proxy-request-buffering`).
     pub request_buffering: Option<bool>,
+    /// Bytes of a response that go out in a second; 0 is no limit (`limit-rate`).
+    pub rate: Option<u64>,
+    /// Bytes of it that are free (`limit-rate-after`).
+    pub rate_after: Option<u64>,
 }
 
 /// ingress-nginx `affinity: cookie` and `session-cookie-*`.

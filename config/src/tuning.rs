@@ -44,6 +44,10 @@ pub struct Tuning {
     pub body_buffer: u64,
     /// Request bodies are there whole before an endpoint is asked (`proxy-request-buffering`).
     pub request_buffering: bool,
+    /// Bytes of a response that go out in a second (`limit-rate`); 0 is no limit.
+    pub response_rate: u64,
+    /// Bytes of it that are free (`limit-rate-after`).
+    pub response_rate_after: u64,
     /// Bytes of memory for bodies and heads in flight, over all connections (`body-memory-budget`).
     pub body_memory: u64,
     /// Bytes of disk for buffered request bodies, over all connections (`body-temp-max-size`).
@@ -186,6 +190,8 @@ impl Default for Tuning {
             body_limit: 1 << 20,
             body_buffer: 8 << 10,
             request_buffering: true,
+            response_rate: 0,
+            response_rate_after: 0,
             body_memory: 128 << 20,
             body_disk: 4 << 30,
             gzip: Compression::off(1, 256),

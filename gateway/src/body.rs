@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `plan`, `staged` | what one request needs; the wrapping |
 //! | `buffer`, `spill`, `disk` | a request body that waits until it is whole: in memory, then on disk |
+//! | `rate` | how fast a response goes out |
 //! | `tee` | a copy of a request body for somebody else |
 //! | `compression`, `coding`, `compressor`, `encoder` | which responses are compressed, how, and the work |
 
@@ -20,6 +21,7 @@ mod encoder;
 #[cfg(test)]
 mod fake;
 pub(crate) mod plan;
+mod rate;
 mod spill;
 pub(crate) mod staged;
 pub(crate) mod tee;

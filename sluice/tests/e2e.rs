@@ -25,6 +25,7 @@ mod e2e_grpc;
 mod e2e_headers;
 mod e2e_hosts;
 mod e2e_http2;
+mod e2e_limit_rate;
 mod e2e_listeners;
 mod e2e_malformed;
 mod e2e_metrics;

@@ -20,7 +20,7 @@ use crate::store::Kind;
 
 pub use network::addresses;
 pub use number::{
-    buffers, count, int, positive, ratio, seconds, seconds_or_zero, size, time, time_of, within,
+    buffers, count, int, kibibytes, positive, ratio, seconds, seconds_or_zero, size, time, time_of, within,
 };
 pub use reference::{config_map, secret, service};
 pub use retry::next_upstream;

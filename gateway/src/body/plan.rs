@@ -13,6 +13,8 @@ pub(crate) struct Plan {
     pub(crate) buffer: Option<u64>,
     /// The response may be compressed.
     pub(crate) compression: Option<(Arc<CompressionRules>, Wanted)>,
+    /// Bytes of the response that go out in a second, and those that are free before.
+    pub(crate) rate: Option<(u64, u64)>,
     /// The request is copied to another place.
     pub(crate) mirror: bool,
 }
@@ -20,7 +22,7 @@ pub(crate) struct Plan {
 impl Plan {
     /// Whether nothing is done.
     pub(crate) fn is_empty(&self) -> bool {
-        let Self { limit, buffer, compression, mirror } = self;
-        limit.is_none() && buffer.is_none() && compression.is_none() && !mirror
+        let Self { limit, buffer, compression, rate, mirror } = self;
+        limit.is_none() && buffer.is_none() && compression.is_none() && rate.is_none() && !mirror
     }
 }

@@ -15,6 +15,7 @@ use super::buffer::RequestBuffer;
 use super::compressor::Compressor;
 use super::disk::Disk;
 use super::plan::Plan;
+use super::rate::Rate;
 use super::tee::Tee;
 use crate::engine::downstream::{Downstream, Passed};
 use crate::io::alarm::Alarm;
@@ -34,18 +35,20 @@ pub(crate) struct Staged<D> {
     buffer: Option<RequestBuffer>,
     tee: Option<Tee>,
     compressor: Option<Compressor>,
+    rate: Option<Rate>,
 }
 
 impl<D: Downstream> Staged<D> {
     /// `framing` is that of the request body.
     pub(crate) fn new(inner: Box<D>, plan: Plan, framing: Framing, disk: &Arc<Disk>) -> Self {
-        let Plan { limit, buffer, compression, mirror: _ } = plan;
+        let Plan { limit, buffer, compression, rate, mirror: _ } = plan;
         Self {
             inner,
             left: limit,
             buffer: buffer.map(|memory| RequestBuffer::new(framing, limit, memory, disk.clone())),
             tee: None,
             compressor: compression.map(|(rules, wanted)| Compressor::new(rules, wanted)),
+            rate: rate.map(|(bytes, after)| Rate::new(bytes, after)),
         }
     }
 
@@ -106,6 +109,13 @@ impl<D: Downstream> Staged<D> {
     /// Bytes of the request body that came before an engine asked for any.
     pub(crate) fn collected(&self) -> u64 {
         self.buffer.as_ref().map_or(0, RequestBuffer::length)
+    }
+
+    /// A response that is complete is not held up.
+    fn end_rate(&mut self, response: &Response) {
+        if let Some(rate) = self.rate.as_mut().filter(|_| response.framing.is_done()) {
+            rate.end();
+        }
     }
 
     /// The next piece of the request body.
@@ -198,10 +208,15 @@ impl<D: Downstream> Downstream for Staged<D> {
         response: &mut Response,
         bytes: &[u8],
     ) -> Result<Passed, FailureKind> {
-        match &mut self.compressor {
+        if let Some(rate) = &mut self.rate {
+            rate.begin();
+        }
+        let passed = match &mut self.compressor {
             Some(compressor) => compressor.respond(cx, &mut *self.inner, response, bytes),
             None => self.inner.respond(cx, response, bytes),
-        }
+        };
+        self.end_rate(response);
+        passed
     }
 
     fn pass(
@@ -210,11 +225,20 @@ impl<D: Downstream> Downstream for Staged<D> {
         response: &mut Response,
         bytes: &[u8],
     ) -> Result<Passed, FailureKind> {
-        match &mut self.compressor {
+        let passed = match &mut self.compressor {
             Some(compressor) if compressor.is_running() => {
                 compressor.pass(cx, &mut *self.inner, response, bytes)
             }
             _ => self.inner.pass(cx, response, bytes),
+        };
+        self.end_rate(response);
+        passed
+    }
+
+    fn portion(&self, most: usize) -> usize {
+        match &self.rate {
+            Some(rate) => rate.portion(self.inner.sent().0, most),
+            None => most,
         }
     }
 
@@ -231,6 +255,9 @@ impl<D: Downstream> Downstream for Staged<D> {
         response: &mut Response,
         trailers: Option<&HeaderMap>,
     ) -> Result<(), FailureKind> {
+        if let Some(rate) = &mut self.rate {
+            rate.end();
+        }
         match &mut self.compressor {
             Some(compressor) if compressor.is_running() => {
                 compressor.end(cx, &mut *self.inner, response, trailers)
@@ -259,6 +286,9 @@ impl<D: Downstream> Downstream for Staged<D> {
             // Others have theirs.
             cx.waker().wake_by_ref();
             return Poll::Pending;
+        }
+        if let Some(rate) = &mut self.rate {
+            ready!(rate.poll(cx, self.inner.sent().0));
         }
         Poll::Ready(Ok(()))
     }

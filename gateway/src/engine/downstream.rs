@@ -82,6 +82,11 @@ pub(crate) trait Downstream {
         bytes: &[u8],
     ) -> Result<Passed, FailureKind>;
 
+    /// Of so many bytes of a response, how many are to be read or passed on at a time.
+    fn portion(&self, most: usize) -> usize {
+        most
+    }
+
     /// The endpoint has nothing more for the moment, so that nothing may be held back. Says whether something was, and
     /// now goes out.
     fn pause(&mut self, _: &mut Context<'_>, _: &mut Response) -> Result<bool, FailureKind> {

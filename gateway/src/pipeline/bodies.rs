@@ -52,10 +52,13 @@ impl Exchange {
             && self.pool().is_some_and(|pool| !pool.is_empty() && !pool.protocol().is_http2());
         let memory = bodies.and_then(|bodies| bodies.memory).unwrap_or(tuning.body_buffer);
         let compression = globals.compression.as_ref().filter(|_| self.method != Method::HEAD);
+        let rate = bodies.and_then(|bodies| bodies.rate).unwrap_or(tuning.response_rate);
+        let after = bodies.and_then(|bodies| bodies.rate_after).unwrap_or(tuning.response_rate_after);
         Ok(Plan {
             limit: limit.filter(|_| length.is_none()),
             buffer: waits.then_some(memory),
             compression: compression.map(|rules| (rules.clone(), rules.wanted(self.version, head))),
+            rate: (rate > 0).then_some((rate, after)),
             mirror: self.mirror().is_some(),
         })
     }

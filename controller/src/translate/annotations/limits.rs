@@ -30,22 +30,24 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Requests per minute per client key.",
         )
         .location(Risk::Low),
-        Annotation::not_yet(
+        Annotation::served(
             "limit-rate",
-            value::count(),
+            value::kibibytes(),
             "0",
-            NotYet::Protects,
-            "Response bandwidth per connection.",
+            "KiB a second of one response of an endpoint; 0 is no limit.",
+            |settings, value| settings.bodies.rate = Some(value),
         )
-        .location(Risk::Low),
-        Annotation::not_yet(
+        .location(Risk::Low)
+        .falls_back_to("limit-rate"),
+        Annotation::served(
             "limit-rate-after",
-            value::count(),
+            value::kibibytes(),
             "0",
-            NotYet::Harmless,
-            "Bytes before limit-rate applies.",
+            "KiB of a response that go out before limit-rate applies.",
+            |settings, value| settings.bodies.rate_after = Some(value),
         )
-        .location(Risk::Low),
+        .location(Risk::Low)
+        .falls_back_to("limit-rate-after"),
         Annotation::not_yet(
             "limit-burst-multiplier",
             value::count(),

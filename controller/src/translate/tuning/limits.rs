@@ -139,19 +139,19 @@ pub(super) fn settings() -> Vec<Key> {
             "the limit of the process is raised as far as it goes",
             "Files that may be open; 0 chooses.",
         ),
-        Key::not_yet(
+        Key::served(
             "limit-rate",
-            value::count(),
+            value::kibibytes(),
             "0",
-            NotYet::ChangesAnswers,
-            "Kilobytes a second of one response.",
+            "KiB a second of one response of an endpoint; 0 is no limit.",
+            |settings, value| settings.tuning.response_rate = value,
         ),
-        Key::not_yet(
+        Key::served(
             "limit-rate-after",
-            value::count(),
+            value::kibibytes(),
             "0",
-            NotYet::Harmless,
-            "Kilobytes before limit-rate applies.",
+            "KiB of a response that go out before limit-rate applies.",
+            |settings, value| settings.tuning.response_rate_after = value,
         ),
     ]
 }

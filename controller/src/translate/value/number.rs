@@ -21,6 +21,11 @@ pub fn count() -> Type<u32> {
     within(0, LARGEST)
 }
 
+/// A number of KiB, in bytes.
+pub fn kibibytes() -> Type<u64> {
+    count().map(|kib| u64::from(kib) * 1024)
+}
+
 /// An integer from 1.
 pub fn positive() -> Type<u32> {
     within(1, LARGEST)

@@ -116,7 +116,7 @@ impl<D: Downstream> Relay<'_, D> {
         cx: &mut Context<'_>,
         buffer: &mut [u8],
     ) -> Poll<Result<Option<End>, FailureKind>> {
-        let most = budget::portion(buffer.len());
+        let most = self.downstream.portion(budget::portion(buffer.len()));
         let mut buf = ReadBuf::new(&mut buffer[..most]);
         let polled = Pin::new(&mut self.connection.stream).poll_read(cx, &mut buf);
         let Poll::Ready(read) = polled else {

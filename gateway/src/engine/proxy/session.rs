@@ -246,7 +246,8 @@ impl<D: Downstream> Session<D> {
         pieces: &[Bytes],
         end: Option<Option<Box<HeaderMap>>>,
     ) -> Result<()> {
-        let begins = head.is_some();
+        let mut begins = head.is_some();
+        let is_first = begins;
         if let Some(head) = head {
             let ends = end.is_some() && pieces.is_empty() && !matches!(end, Some(Some(_)));
             self.response = convert::response(&head, &self.head.method, self.http2, ends);
@@ -259,12 +260,29 @@ impl<D: Downstream> Session<D> {
         let goes_on = end.is_none();
         let chunked = matches!(self.response.framing, Framing::Chunked(_));
         let data: usize = pieces.iter().map(Bytes::len).sum();
-        let coded = match pieces {
+        let mut coded = match pieces {
             _ if chunked => convert::chunks(pieces, end.as_ref().map(|trailers| trailers.as_deref())),
             [] => Bytes::new(),
             [one] => one.clone(),
             several => Bytes::from(several.concat()),
         };
+        loop {
+            let now = lock(&self.downstream).portion(coded.len());
+            if now >= coded.len() || self.upgraded {
+                break;
+            }
+            let part = coded.split_to(now);
+            let (downstream, response) = (&self.downstream, &mut self.response);
+            let passed = poll_fn(|cx| {
+                let mut downstream = lock(downstream);
+                Poll::Ready(match std::mem::take(&mut begins) {
+                    true => downstream.respond(cx, response, &part),
+                    false => downstream.pass(cx, response, &part),
+                })
+            });
+            passed.await.map_err(|kind| self.fail(kind))?;
+            self.flush().await?;
+        }
         let mut end = end.filter(|_| !chunked);
         let (mut passed, mut ended) = (begins || !coded.is_empty(), end.is_some() || chunked);
         let put = poll_fn(|cx| {
@@ -298,7 +316,7 @@ impl<D: Downstream> Session<D> {
         {
             let mut carried = self.handle.get();
             carried.counts.upstream_received += data as u64;
-            if begins {
+            if is_first {
                 carried.started = true;
                 carried.counts.status = Some(self.response.status);
             }

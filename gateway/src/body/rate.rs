@@ -1,0 +1,114 @@
+//! How fast a response goes out (`limit-rate`, `limit-rate-after`): so many bytes a second, after so many that are free.
+//!
+//! As in nginx, the first second's bytes may go at once, and the head counts. Nothing is held here: what is beyond the
+//! rate is not read from the endpoint, a share of a second at a time.
+
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::io::alarm::Alarm;
+
+/// Bytes that are waited for at most before some go out.
+const MOST_WAITED_FOR: u64 = 16 * 1024;
+/// Parts of a second's bytes that are waited for.
+const PARTS: u64 = 8;
+const SECOND: u64 = 1000;
+
+/// The rate of one response.
+#[derive(Debug)]
+pub(crate) struct Rate {
+    /// Bytes a second.
+    bytes: u64,
+    /// Bytes that are free.
+    after: u64,
+    /// When its head came.
+    began: Option<Instant>,
+    /// All of it has come.
+    is_over: bool,
+    alarm: Alarm,
+}
+
+impl Rate {
+    /// `bytes` is not 0.
+    pub(crate) fn new(bytes: u64, after: u64) -> Self {
+        Self { bytes: bytes.max(1), after, began: None, is_over: false, alarm: Alarm::default() }
+    }
+
+    /// The response begins.
+    pub(crate) fn begin(&mut self) {
+        self.began.get_or_insert_with(Instant::now);
+    }
+
+    /// Nothing more is to come.
+    pub(crate) fn end(&mut self) {
+        self.is_over = true;
+    }
+
+    /// Of `most` bytes, how many may come now, where so many have gone out. At least one.
+    pub(crate) fn portion(&self, sent: u64, most: usize) -> usize {
+        let left = self.allowed().saturating_sub(sent).max(1);
+        usize::try_from(left).map_or(most, |left| left.min(most))
+    }
+
+    /// Ready when some bytes may go out, where so many have.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, sent: u64) -> Poll<()> {
+        let Some(began) = self.began.filter(|_| !self.is_over) else { return Poll::Ready(()) };
+        let some = (self.bytes / PARTS).clamp(1, MOST_WAITED_FOR);
+        let wanted = sent.saturating_add(some).saturating_sub(self.after);
+        let millis = wanted.saturating_mul(SECOND).div_ceil(self.bytes).saturating_sub(SECOND);
+        match began.checked_add(Duration::from_millis(millis)) {
+            Some(at) if at > Instant::now() => self.alarm.poll(cx, at),
+            _ => Poll::Ready(()),
+        }
+    }
+
+    /// Bytes that may have gone out by now.
+    fn allowed(&self) -> u64 {
+        let millis = self.began.map_or(0, |began| began.elapsed().as_millis());
+        let millis = u64::try_from(millis).unwrap_or(u64::MAX).saturating_add(SECOND);
+        self.after.saturating_add(self.bytes.saturating_mul(millis) / SECOND)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use super::*;
+
+    /// How long it takes to send so many bytes, in milliseconds, and the largest piece.
+    async fn send(mut rate: Rate, mut left: u64) -> (u128, usize) {
+        let (mut sent, mut largest) = (0, 0);
+        let began = Instant::now();
+        rate.begin();
+        while left > 0 {
+            poll_fn(|cx| rate.poll(cx, sent)).await;
+            let piece = rate.portion(sent, 64 * 1024).min(usize::try_from(left).unwrap());
+            largest = largest.max(piece);
+            sent += piece as u64;
+            left -= piece as u64;
+        }
+        rate.end();
+        poll_fn(|cx| rate.poll(cx, sent)).await;
+        (began.elapsed().as_millis(), largest)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bytes_go_out_at_the_rate_once_those_that_are_free_have() {
+        for (bytes, after, length, least) in [
+            (1024, 0, 1024, 0),
+            (1024, 0, 10 * 1024, 9_000),
+            (1024, 5 * 1024, 10 * 1024, 4_000),
+            (1024, 10 * 1024, 10 * 1024, 0),
+            (1 << 20, 0, 10 << 20, 9_000),
+            (1, 0, 5, 4_000),
+            (u64::MAX, u64::MAX, 1 << 30, 0),
+        ] {
+            let (took, largest) = send(Rate::new(bytes, after), length).await;
+            assert!((least..=least + 150).contains(&took), "{bytes} {after} {length}: {took}");
+            assert!(largest as u64 <= bytes.saturating_add(after));
+        }
+    }
+}
