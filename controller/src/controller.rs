@@ -24,6 +24,8 @@ pub struct Controller {
     generation: Generation,
     /// Whether everything is known that there was at the start.
     read: bool,
+    /// Whether the source was told what is referred to, and has not yet said that it has sent it.
+    surveyed: bool,
     /// Whether the first state of that has been given out.
     complete: bool,
     /// Whether the data plane has been told where to listen.
@@ -56,6 +58,7 @@ impl Controller {
             translation: Translation::new(options),
             generation: Generation(0),
             read: false,
+            surveyed: false,
             complete: false,
             listening: false,
             stand_in: None,
@@ -81,7 +84,10 @@ impl Controller {
     pub fn survey(&mut self, events: Vec<Event>) -> Option<References> {
         self.translation.take(events);
         self.translation.survey();
-        (!self.waits()).then(|| self.translation.take_references())
+        (!self.waits()).then(|| {
+            self.surveyed = true;
+            self.translation.take_references()
+        })
     }
 
     /// What brings the data plane to an earlier state, to be served until the present one is known. Nothing
@@ -97,13 +103,14 @@ impl Controller {
         Some(Delta { generation: self.generation, ..delta })
     }
 
-    /// Takes events in. `complete` says that with them everything is known that there was at the start; until
-    /// then nothing is translated, because an object whose Service has not been read yet is not wrong.
+    /// Takes events in. `complete` says that with them everything is known that there was at the start, or that was
+    /// surveyed; until then nothing is translated, because an object whose Service has not been read yet is not wrong.
     pub fn update(&mut self, events: Vec<Event>, complete: bool) -> Update {
         self.translation.take(events);
         self.read |= complete;
+        self.surveyed &= !complete;
         let first = !self.complete;
-        if !self.read || first && self.waits() {
+        if !self.read || self.surveyed || first && self.waits() {
             return Update { problems: self.take_problem_changes(), ..Update::default() };
         }
         self.complete = true;

@@ -84,7 +84,7 @@ pub fn run(
     apply: impl FnMut(Delta) -> Report,
     observe: &mut impl Observe,
 ) {
-    let mut control = Control { controller, apply, observe, asked: false };
+    let mut control = Control { controller, apply, observe, asked: false, surveyed: 0 };
     control.start();
     while let Some(first) = inputs.blocking_recv() {
         let mut gathered = Gathered::default();
@@ -147,6 +147,8 @@ struct Control<'a, A, O> {
     observe: &'a mut O,
     /// Whether the source waits to be told which Secrets and ConfigMaps are wanted.
     asked: bool,
+    /// Events that were taken in when it was told.
+    surveyed: usize,
 }
 
 impl<A: FnMut(Delta) -> Report, O: Observe> Control<'_, A, O> {
@@ -167,16 +169,17 @@ impl<A: FnMut(Delta) -> Report, O: Observe> Control<'_, A, O> {
             self.apply(delta);
         }
         self.asked |= batch.progress == Progress::AllButReferred;
+        let events = batch.events.len();
         if self.asked
             && let Some(references) = self.controller.survey(std::mem::take(&mut batch.events))
         {
             self.asked = false;
             self.observe.references(references);
+            self.surveyed += events;
         }
         if let Some(problems) = batch.problems {
             self.controller.source_finds(problems);
         }
-        let events = batch.events.len();
         let begin = Instant::now();
         let update = self.controller.update(batch.events, batch.progress == Progress::Complete);
         let translating = begin.elapsed();
@@ -192,6 +195,7 @@ impl<A: FnMut(Delta) -> Report, O: Observe> Control<'_, A, O> {
             self.observe.ingresses(update.ingresses);
         }
         let Some(delta) = update.delta else { return };
+        let events = events + std::mem::take(&mut self.surveyed);
         let generation = delta.generation;
         let begin = Instant::now();
         self.apply(delta);

@@ -41,8 +41,8 @@ pub enum Progress {
     Reading,
     /// It has not been able to read anything and does not know when it will be.
     Unreachable,
-    /// Everything there was at the start has been sent but for Secrets and ConfigMaps that objects refer to: it waits to be
-    /// given, in [`References`], which ones are wanted.
+    /// Everything there is has been sent but for Secrets and ConfigMaps that objects refer to: it waits to be given, in
+    /// [`References`], which ones are wanted, and says then that it is complete. A source may do so more than once.
     AllButReferred,
     /// Everything there was at the start has been sent, with this batch or earlier ones.
     Complete,
@@ -93,7 +93,11 @@ impl Batch {
         self.events.extend(next.events);
         self.problems = next.problems.or(self.problems.take());
         self.skipped = next.skipped.or(self.skipped.take());
-        self.progress = self.progress.max(next.progress);
+        self.progress = match next.progress {
+            // What a source waits for, or has come to, is what it says last.
+            Progress::AllButReferred | Progress::Complete => next.progress,
+            Progress::Reading | Progress::Unreachable => self.progress.max(next.progress),
+        };
         self.parsing += next.parsing;
     }
 }

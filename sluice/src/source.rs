@@ -23,7 +23,7 @@ use crate::vital::Token;
 /// A running source. Ends when it is dropped.
 pub(crate) enum Source {
     /// `--manifests`.
-    Files(#[expect(dead_code, reason = "runs for as long as it is held")] FileSource),
+    Files(FileSource),
     /// A Kubernetes API, and how to reach it.
     Cluster(KubeSource, Access),
 }
@@ -31,7 +31,7 @@ pub(crate) enum Source {
 /// What the control plane has to say to a source.
 #[derive(Default)]
 pub(crate) struct Feedback {
-    references: Option<mpsc::UnboundedSender<References>>,
+    references: Option<Box<dyn Fn(References) + Send>>,
     snapshot: Option<(PathBuf, Wanted)>,
     /// Whether the source itself has given a complete state.
     complete: Arc<AtomicBool>,
@@ -63,9 +63,17 @@ impl Source {
     /// What the control plane may say to it.
     pub(crate) fn feedback(&self, flags: &ServeFlags) -> Feedback {
         match self {
-            Self::Files(_) => Feedback::default(),
+            Self::Files(source) => {
+                Feedback { references: Some(Box::new(source.references())), ..Feedback::default() }
+            }
             Self::Cluster(source, _) => Feedback {
-                references: Some(source.references()),
+                references: Some({
+                    let references = source.references();
+                    Box::new(move |changes| {
+                        // A source that has ended needs to know nothing more.
+                        let _ = references.send(changes);
+                    })
+                }),
                 snapshot: flags.cluster.snapshot_file.clone().map(|path| {
                     let (cluster, max_age) = (source.cluster().clone(), flags.cluster.snapshot_max_age);
                     (path, Wanted { cluster, max_age })
@@ -139,8 +147,7 @@ impl Feedback {
     /// Other Secrets are referred to.
     pub(crate) fn references(&self, changes: References) {
         if let Some(references) = &self.references {
-            // A source that has ended needs to know nothing more.
-            let _ = references.send(changes);
+            references(changes);
         }
     }
 

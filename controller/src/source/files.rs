@@ -4,6 +4,10 @@
 //! that file alone, and sends what is different in it. Nothing waits for a timer: what has piled up is taken
 //! together. Where the kernel cannot say (no watches left, an overflow), the folder is looked through again,
 //! and once a second for as long as that lasts; files whose stamp is as before are not read.
+//!
+//! Of Secrets and ConfigMaps, only what something refers to is kept and given, as by the Kubernetes API. Which ones these
+//! are is asked for after each change, and the files that have them are then read again; until then nothing of the
+//! change takes effect, so that an Ingress and its Secret that are written together are served together.
 
 mod folder;
 mod manifest;
@@ -29,11 +33,11 @@ use std::{fs, thread};
 use sluice_config::{Code, ObjectRef, Problem};
 use tokio::sync::mpsc as channel;
 
-use super::{Batch, Event, Progress};
+use super::{Batch, Event, Progress, References};
 use crate::input::Input;
 use crate::options::Options;
 use crate::problem::{error, warning};
-use crate::store::Prune;
+use crate::store::{Needs, Prune};
 use folder::Folder;
 use manifest::{Contents, Parsed};
 use walk::{LeftOut, Look, Walk};
@@ -84,7 +88,8 @@ impl FileSource {
     ) -> Result<Self, FileSourceError> {
         check_folder(folder)?;
         let (wakes, woken) = mpsc::channel();
-        let mut reader = FolderReader::new(folder, options, Some(Watch::new(wakes.clone())));
+        let prune = Prune::with(options, Needs::names());
+        let mut reader = FolderReader::new(folder, prune, Some(Watch::new(wakes.clone())));
         let stop = reader.stop.clone();
         thread::Builder::new()
             .name("manifests".into())
@@ -99,10 +104,19 @@ impl FileSource {
     /// When the folder cannot be read.
     pub fn read_once(folder: &Path, options: &Options) -> Result<Batch, FileSourceError> {
         check_folder(folder)?;
-        let mut reader = FolderReader::new(folder, options, None);
+        let mut reader = FolderReader::new(folder, Prune::new(options), None);
         let start = Instant::now();
         reader.look_through();
-        Ok(reader.batch(start, start, true))
+        Ok(Batch { progress: Progress::Complete, ..reader.batch(start, start, true) })
+    }
+
+    /// Where the source gets to know which Secrets and ConfigMaps are referred to.
+    pub fn references(&self) -> impl Fn(References) + Send + use<> {
+        let wakes = self.wakes.clone();
+        move |references| {
+            // A source that has ended needs to know nothing more.
+            let _ = wakes.send(Wake::Referred(references));
+        }
     }
 }
 
@@ -127,6 +141,16 @@ fn stamp(metadata: &fs::Metadata) -> u64 {
     let changed = (metadata.ctime(), metadata.ctime_nsec());
     let state = (metadata.dev(), metadata.ino(), metadata.size(), modified, changed);
     BuildHasherDefault::<DefaultHasher>::default().hash_one(state)
+}
+
+/// What wakes came to.
+struct Taken {
+    /// When the first was noticed.
+    received_at: Instant,
+    /// Whether files have other objects than before.
+    has_changes: bool,
+    /// Whether it is known now what is referred to.
+    is_answered: bool,
 }
 
 /// A file that was read, and parsed already or not.
@@ -174,21 +198,24 @@ struct FolderReader {
     polls: bool,
     /// Folders that were not looked at, and are not watched.
     left_out: BTreeSet<PathBuf>,
+    /// When the first of the changes was noticed that wait until it is known what they refer to.
+    unsettled: Option<Instant>,
     /// Files that are not there now, with the time at which that becomes final.
     aside: BTreeMap<Arc<Path>, Instant>,
 }
 
 impl FolderReader {
-    fn new(root: &Path, options: &Options, watch: Option<Watch>) -> Self {
+    fn new(root: &Path, prune: Prune, watch: Option<Watch>) -> Self {
         Self {
             root: root.to_owned(),
             stop: Arc::default(),
-            folder: Folder::new(Prune::new(options)),
+            folder: Folder::new(prune),
             watch,
             trouble: Vec::new(),
             trouble_changed: false,
             polls: false,
             left_out: BTreeSet::new(),
+            unsettled: None,
             aside: BTreeMap::new(),
         }
     }
@@ -201,7 +228,9 @@ impl FolderReader {
         self.look_through();
         self.watch = watch;
         self.look_through();
-        let mut batch = Some(self.batch(start, start, true));
+        let first = Batch { progress: Progress::AllButReferred, ..self.batch(start, start, true) };
+        self.unsettled = Some(start);
+        let mut batch = Some(first);
         loop {
             // What was read in the middle of many files is not the state of the folder.
             if self.stop.load(Ordering::Relaxed) {
@@ -223,10 +252,18 @@ impl FolderReader {
                 Ok(wake) => Some(wake),
             };
             let begin = Instant::now();
-            let Some(received_at) = self.take(first, woken) else { return };
-            let done = self.batch(received_at, begin, false);
+            let Some(taken) = self.take(first, woken) else { return };
+            let mut done = self.batch(taken.received_at, begin, false);
+            if taken.has_changes {
+                self.unsettled.get_or_insert(taken.received_at);
+                done.progress = Progress::AllButReferred;
+            } else if taken.is_answered {
+                // Who has told what is referred to waits for this, whether it brings anything or not.
+                done.received_at = self.unsettled.take().unwrap_or(taken.received_at);
+                done.progress = Progress::Complete;
+            }
             let news = !done.events.is_empty() || done.problems.is_some() || done.skipped.is_some();
-            batch = news.then_some(done);
+            batch = (news || taken.is_answered).then_some(done);
         }
     }
 
@@ -236,14 +273,20 @@ impl FolderReader {
         self.aside.values().copied().chain(poll).min()
     }
 
-    /// Takes one wake and all that have piled up behind it. Returns when the first was noticed; `None` ends.
-    fn take(&mut self, first: Option<Wake>, woken: &mpsc::Receiver<Wake>) -> Option<Instant> {
+    /// Takes one wake and all that have piled up behind it; `None` ends.
+    fn take(&mut self, first: Option<Wake>, woken: &mpsc::Receiver<Wake>) -> Option<Taken> {
+        let mut referred = BTreeSet::new();
+        let mut is_answered = false;
         let mut files = BTreeSet::new();
         let mut anything = false;
         let mut received_at = None;
         for wake in first.into_iter().chain(woken.try_iter()) {
             match wake {
                 Wake::Stop => return None,
+                Wake::Referred(references) => {
+                    is_answered = true;
+                    referred.extend(self.folder.refer(references));
+                }
                 Wake::Changed(change, at) => {
                     received_at.get_or_insert(at);
                     match change {
@@ -269,7 +312,11 @@ impl FolderReader {
         let now = Instant::now();
         // A file that came while another is away may be that other under a new name.
         self.give_up(|deadline| came || deadline <= now);
-        received_at.or(Some(now))
+        let has_changes = self.folder.has_events();
+        for name in referred {
+            self.read(&name);
+        }
+        Some(Taken { received_at: received_at.unwrap_or(now), has_changes, is_answered })
     }
 
     /// Takes the objects of files for gone that did not come back.
@@ -293,7 +340,7 @@ impl FolderReader {
             events,
             problems,
             skipped: (initial || changes.skipped).then(|| self.folder.skipped().clone()),
-            progress: Progress::Complete,
+            progress: Progress::Reading,
             received_at,
             parsing: begin.elapsed(),
         }

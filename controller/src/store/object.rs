@@ -10,6 +10,7 @@ use sluice_config::{NamespacedName, ObjectRef};
 use super::identity::Identity;
 use super::kinds::for_each_kind;
 use super::prune::{Prunable, Prune};
+use super::reference::Fields;
 use super::{ConfigMap, EndpointSlice, Ingress, IngressClass, Namespace, Secret, Service};
 
 /// Whether the program can do without a kind.
@@ -144,7 +145,37 @@ impl fmt::Display for ObjectKey {
     }
 }
 
+impl ObjectKey {
+    /// What is known of an object of this name that nothing refers to, if it is of a kind of which that matters.
+    pub(crate) fn unreferred(&self) -> Option<Object> {
+        let (name, identity, fields) = (self.name.clone(), Default::default(), Fields::NONE);
+        match self.kind {
+            Kind::Secret => {
+                Some(Object::Secret(Arc::new(Secret { name, identity, fields, data: Box::default() })))
+            }
+            Kind::ConfigMap => {
+                Some(Object::ConfigMap(Arc::new(ConfigMap { name, identity, fields, data: Box::default() })))
+            }
+            _ => None,
+        }
+    }
+}
+
 impl Object {
+    /// What was kept of it, where that depends on what refers to it.
+    pub(crate) fn fields(&self) -> Option<&Fields> {
+        match self {
+            Self::Secret(secret) => Some(&secret.fields),
+            Self::ConfigMap(config_map) => Some(&config_map.fields),
+            _ => None,
+        }
+    }
+
+    /// Whether nothing refers to it: a source knows that it is there, and the store does not.
+    pub(crate) fn is_unreferred(&self) -> bool {
+        self.fields() == Some(&Fields::NONE)
+    }
+
     /// The EndpointSlice that it may be.
     pub(super) fn slice(&self) -> Option<&Arc<EndpointSlice>> {
         match self {

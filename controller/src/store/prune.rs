@@ -118,6 +118,11 @@ impl Prune {
         ObjectSeed { kind, prune: self }.deserialize(input)
     }
 
+    /// Something else is needed of this object from now on; none is nothing.
+    pub(crate) fn need(&self, object: &ObjectKey, fields: Option<Fields>) {
+        self.needs.set(object, fields);
+    }
+
     /// What is needed of a Secret or ConfigMap, if anything.
     pub(crate) fn needs_of(&self, kind: Kind, name: &NamespacedName) -> Option<Fields> {
         if kind == Kind::ConfigMap && self.config_map.as_ref() == Some(name) {

@@ -29,11 +29,19 @@ pub enum Fields {
 pub enum Needs {
     /// Every field of every object: for a source that nobody tells what is referred to.
     Everything,
-    /// These.
-    Told(Arc<RwLock<HashMap<ObjectKey, Fields>>>),
+    /// What was told.
+    Told {
+        /// By object.
+        told: Arc<RwLock<HashMap<ObjectKey, Fields>>>,
+        /// Of the others, that they are there: for a source that has to find them again.
+        knows_rest: bool,
+    },
 }
 
 impl Fields {
+    /// No field: what is known of an object that nothing refers to.
+    pub const NONE: Self = Self::Named(Vec::new());
+
     /// These.
     pub fn named(names: &[&'static str]) -> Self {
         let mut names = names.to_vec();
@@ -65,7 +73,12 @@ impl Fields {
 impl Needs {
     /// Nothing, so far.
     pub fn nothing() -> Self {
-        Self::Told(Arc::default())
+        Self::Told { told: Arc::default(), knows_rest: false }
+    }
+
+    /// Nothing so far but names.
+    pub fn names() -> Self {
+        Self::Told { told: Arc::default(), knows_rest: true }
     }
 
     /// What is needed of an object; none where nothing refers to it.
@@ -73,13 +86,16 @@ impl Needs {
         match self {
             Self::Everything => Some(Fields::All),
             // Each change of the map is one step: a panic elsewhere leaves nothing half done.
-            Self::Told(told) => told.read().unwrap_or_else(PoisonError::into_inner).get(object).cloned(),
+            Self::Told { told, knows_rest } => {
+                let told = told.read().unwrap_or_else(PoisonError::into_inner);
+                told.get(object).cloned().or_else(|| knows_rest.then_some(Fields::NONE))
+            }
         }
     }
 
     /// This is needed of an object from now on; none is nothing.
     pub fn set(&self, object: &ObjectKey, fields: Option<Fields>) {
-        let Self::Told(told) = self else { return };
+        let Self::Told { told, .. } = self else { return };
         let mut told = told.write().unwrap_or_else(PoisonError::into_inner);
         match fields {
             Some(fields) => drop(told.insert(object.clone(), fields)),

@@ -14,7 +14,7 @@ use sluice_config::{Code, NamespacedName, ObjectRef, Problem};
 
 use super::manifest::{self, Contents, Parsed, PieceOutcome};
 use crate::problem::{error, warning};
-use crate::source::Event;
+use crate::source::{Event, References};
 use crate::store::{Kind, Object, ObjectKey, Prune};
 
 /// Problems of one file that are reported one by one: each is a line of the log.
@@ -86,6 +86,11 @@ impl Folder {
         self.files.get(name).map(|file| file.stamp)
     }
 
+    /// Whether any object is different since that was last asked for.
+    pub(super) fn has_events(&self) -> bool {
+        !self.changes.events.is_empty()
+    }
+
     /// What is different since this was last asked for.
     pub(super) fn take_changes(&mut self) -> FolderChanges {
         std::mem::take(&mut self.changes)
@@ -114,6 +119,21 @@ impl Folder {
     /// Parses a file that is new.
     pub(super) fn parse(&self, contents: &Contents) -> Box<[Parsed]> {
         manifest::parse(contents, &self.prune, Box::default())
+    }
+
+    /// Something else is needed of Secrets and ConfigMaps from now on. Gives the files that have to be read again for it:
+    /// of what was not needed nothing was kept.
+    pub(super) fn refer(&self, references: References) -> BTreeSet<Arc<Path>> {
+        let wanted =
+            references.wanted.into_iter().map(|reference| (reference.object, Some(reference.fields)));
+        let released = references.released.into_iter().map(|object| (object, None));
+        let mut files = BTreeSet::new();
+        for (key, fields) in released.chain(wanted) {
+            self.prune.need(&key, fields);
+            let Some(object) = key.unreferred() else { continue };
+            files.extend(self.stands(&object).map(|stand| stand.file.clone()));
+        }
+        files
     }
 
     /// The file has this text now.
@@ -237,12 +257,14 @@ impl Folder {
             put.map(|(_, new)| (*new, Some(*new))).chain(gone).collect();
         changed.sort_by(|(a, _), (b, _)| identity(a).cmp(&identity(b)));
         for (object, new) in changed {
-            let was = self.stands(object).last().map(|stand| stand.object.clone());
+            // What nothing refers to is known here alone.
+            let counts = |object: &Object| !object.is_unreferred();
+            let was = self.stands(object).last().map(|stand| stand.object.clone()).filter(counts);
             self.stands.remove(&Stand { object: object.clone(), file: file.clone() });
             let stand = new.map(|new| Stand { object: new.clone(), file: file.clone() });
             self.stands.extend(stand);
             let stands: Vec<&Stand> = self.stands(object).collect();
-            let now = stands.last().map(|stand| stand.object.clone());
+            let now = stands.last().map(|stand| stand.object.clone()).filter(counts);
             let double = match &*stands {
                 [.., below, top] => Some((below.file.clone(), top.file.clone())),
                 _ => None,

@@ -75,6 +75,19 @@ impl PieceOutcome {
         }
     }
 
+    /// Whether of its objects that was kept which is needed of them now.
+    fn has_what_is_needed(&self, prune: &Prune) -> bool {
+        let mut has = true;
+        self.each(&mut |one| {
+            if let Self::Object(object) = one
+                && let Some(kept) = object.fields()
+            {
+                has &= prune.needs_of(object.kind(), object.name()).as_ref() == Some(kept);
+            }
+        });
+        has
+    }
+
     fn is_bad(&self) -> bool {
         let mut bad = false;
         self.each(&mut |one| bad |= matches!(one, Self::Bad(_)));
@@ -122,7 +135,8 @@ struct JsonList<'a> {
 impl Parser<'_> {
     fn remember(&mut self, text: &str, lines_before: usize, parse: impl FnOnce() -> PieceOutcome) -> Parsed {
         let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(text);
-        let outcome = self.known.get(&hash).cloned().unwrap_or_else(parse);
+        let known = self.known.get(&hash).filter(|known| known.has_what_is_needed(self.prune));
+        let outcome = known.cloned().unwrap_or_else(parse);
         Parsed { hash, lines_before: u32::try_from(lines_before).unwrap_or(u32::MAX), outcome }
     }
 

@@ -5,19 +5,19 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::time::Duration;
 
-use sluice_config::Problem;
+use sluice_config::{NamespacedName, Problem};
 use tempfile::TempDir;
 
 use super::*;
 use crate::input;
-use crate::store::Object;
+use crate::store::{Fields, Kind, Object, ObjectKey, Reference};
 
 const WAIT: Duration = Duration::from_secs(20);
 
 /// A watched folder and all that has been sent for it.
 struct Watched {
     folder: TempDir,
-    _source: FileSource,
+    source: FileSource,
     inputs: channel::Receiver<Input>,
     objects: BTreeMap<String, Object>,
     problems: Vec<Problem>,
@@ -40,14 +40,14 @@ impl Watched {
         let source = FileSource::start(path, &Options::default(), sender).unwrap();
         let mut watched = Self {
             folder,
-            _source: source,
+            source,
             inputs,
             objects: BTreeMap::new(),
             problems: Vec::new(),
             skipped: BTreeMap::new(),
             events: 0,
         };
-        assert!(watched.next().progress == crate::source::Progress::Complete);
+        assert_eq!(watched.next().progress, Progress::AllButReferred);
         watched
     }
 
@@ -80,6 +80,26 @@ impl Watched {
     fn until(&mut self, mut holds: impl FnMut(&Self) -> bool) {
         while !holds(self) {
             self.next();
+        }
+    }
+
+    /// Says what is referred to, and takes the answer.
+    fn refer(&mut self, wanted: &[(&str, &[&'static str])], released: &[&str]) {
+        let key = |name: &str| ObjectKey { kind: Kind::Secret, name: NamespacedName::new("default", name) };
+        let wanted = wanted
+            .iter()
+            .map(|(name, fields)| Reference { object: key(name), fields: Fields::named(fields) })
+            .collect();
+        let released = released.iter().map(|name| key(name)).collect();
+        self.source.references()(References { wanted, released });
+        while self.next().progress != Progress::Complete {}
+    }
+
+    /// The fields of a Secret that was given.
+    fn secret(&self, name: &str) -> Option<Vec<&str>> {
+        match self.objects.get(&format!("Secret default/{name}"))? {
+            Object::Secret(secret) => Some(secret.data.iter().map(|(key, _)| &**key).collect()),
+            other => panic!("{other:?}"),
         }
     }
 
@@ -363,4 +383,74 @@ fn a_file_that_an_editor_moves_aside_does_not_lose_its_objects_meanwhile() {
         (Some(2), Vec::<String>::new()),
         "a file under a new name"
     );
+}
+
+fn secret(name: &str, fields: &[(&str, &str)]) -> String {
+    let data: Vec<String> = fields.iter().map(|(key, value)| format!("  {key}: {value}\n")).collect();
+    format!("apiVersion: v1\nkind: Secret\nmetadata:\n  name: {name}\nstringData:\n{}", data.concat())
+}
+
+#[test]
+fn of_secrets_what_is_referred_to_is_given_and_nothing_else() {
+    let both = format!("{}---\n{}", service("web", 80), secret("tls", &[("tls.crt", "a"), ("more", "b")]));
+    let other = secret("other", &[("auth", "c")]);
+    let mut watched = Watched::new(&[("a.yaml", &both), ("b.yaml", &other)]);
+    assert_eq!((watched.secret("tls"), watched.secret("other")), (None, None));
+    assert_eq!(watched.port("web"), Some(80));
+
+    watched.refer(&[("tls", &["tls.crt", "tls.key"])], &[]);
+    assert_eq!((watched.secret("tls"), watched.events), (Some(vec!["tls.crt"]), 1));
+    watched.refer(&[("tls", &["more", "tls.crt"])], &[]);
+    assert_eq!(watched.secret("tls"), Some(vec!["more", "tls.crt"]));
+    watched.refer(&[("other", &["auth"])], &["tls"]);
+    assert_eq!((watched.secret("tls"), watched.secret("other")), (None, Some(vec!["auth"])));
+    watched.refer(&[("missing", &["auth"])], &[]);
+    assert_eq!(watched.events, 0, "who asks gets an answer, also where there is nothing to tell");
+
+    watched.write("b.yaml", &secret("other", &[("auth", "d"), ("x", "y")]));
+    watched.until(|watched| watched.events > 0);
+    assert_eq!(watched.secret("other"), Some(vec!["auth"]));
+    watched.write("c.yaml", &secret("missing", &[("auth", "e")]));
+    watched.until(|watched| watched.secret("missing").is_some());
+    fs::remove_file(watched.path("b.yaml")).unwrap();
+    watched.until(|watched| watched.secret("other").is_none());
+}
+
+#[test]
+fn an_ingress_and_its_secret_that_are_written_together_are_applied_together() {
+    let folder = TempDir::new().unwrap();
+    let class = "{apiVersion: networking.k8s.io/v1, kind: IngressClass, metadata: {name: nginx}, spec: {controller: k8s.io/ingress-nginx}}";
+    fs::write(folder.path().join("class.yaml"), class).unwrap();
+    let (sender, inputs) = input::channel();
+    let source = FileSource::start(folder.path(), &Options::default(), sender).unwrap();
+    let (applied, deltas) = mpsc::channel();
+    let refer = source.references();
+    thread::spawn(move || {
+        let apply = move |delta: sluice_config::Delta| {
+            let generation = delta.generation;
+            let _ = applied.send(delta);
+            sluice_config::Report::Applied { generation, took: Duration::ZERO, refused: Vec::new() }
+        };
+        crate::run(crate::Controller::new(Options::default()), inputs, apply, &mut Passes(refer));
+    });
+    let next = || deltas.recv_timeout(WAIT).expect("a delta in time");
+    while !next().complete {}
+    let site = "apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata:\n  name: shop\n  annotations:\n    nginx.ingress.kubernetes.io/auth-type: basic\n    nginx.ingress.kubernetes.io/auth-secret: users\nspec:\n  ingressClassName: nginx\n  rules: [{host: shop.example, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: web, port: {number: 80}}}}]}}]\n";
+    let users = secret("users", &[("auth", "'u:$apr1$mI7SilJz$CWwYJyYKbhVDNl26sdUSh/'")]);
+    fs::write(folder.path().join("next"), format!("{site}---\n{users}---\n{}", service("web", 80))).unwrap();
+    fs::rename(folder.path().join("next"), folder.path().join("shop.yaml")).unwrap();
+    let delta = next();
+    assert_eq!((delta.hosts.len(), delta.resources.len()), (1, 1));
+    let sluice_config::Change::Put(_, host) = &delta.hosts[0] else { panic!("{delta:?}") };
+    assert!(host.rules.iter().all(|rule| rule.policies.deny.is_none()), "{host:?}");
+    drop(source);
+}
+
+/// Tells a source what is referred to.
+struct Passes<F>(F);
+
+impl<F: Fn(References)> crate::Observe for Passes<F> {
+    fn references(&mut self, changes: References) {
+        (self.0)(changes);
+    }
 }

@@ -15,12 +15,15 @@ use notify::event::{AccessKind, AccessMode, CreateKind, EventKind, ModifyKind};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 
 use super::manifest::Language;
+use crate::source::References;
 
 /// What wakes the source up.
 #[derive(Debug)]
 pub(super) enum Wake {
     /// Something may be different.
     Changed(FileChange, Instant),
+    /// Something else is referred to.
+    Referred(References),
     /// The source is to end.
     Stop,
 }
