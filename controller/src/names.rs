@@ -115,7 +115,7 @@ async fn run(mut wanting: watch::Receiver<BTreeSet<Arc<str>>>, inputs: mpsc::Wea
             }
             _ = ticks.tick() => names.values_mut().for_each(|kept| kept.left = kept.left.saturating_sub(1)),
             Some(done) = looks.join_next() => {
-                let Finding { name, found } = match done {
+                let Answered { name, found } = match done {
                     Ok(done) => done,
                     // A name whose look-up went wrong in this way would never be looked up again.
                     Err(error) => std::panic::resume_unwind(error.into_panic()),
@@ -143,12 +143,12 @@ async fn run(mut wanting: watch::Receiver<BTreeSet<Arc<str>>>, inputs: mpsc::Wea
 }
 
 /// What a look-up came to.
-struct Finding {
+struct Answered {
     name: Arc<str>,
     found: Result<Vec<IpAddr>, String>,
 }
 
-async fn look_up(name: Arc<str>) -> Finding {
+async fn look_up(name: Arc<str>) -> Answered {
     let found = match timeout(LONGEST, lookup_host((&*name, 0))).await {
         Err(_) => Err("the resolver does not answer".to_owned()),
         Ok(Err(error)) => Err(error.to_string()),
@@ -160,7 +160,7 @@ async fn look_up(name: Arc<str>) -> Finding {
             }
         }
     };
-    Finding { name, found }
+    Answered { name, found }
 }
 
 #[cfg(test)]

@@ -45,6 +45,26 @@ impl Uses {
     }
 }
 
+/// The endpoints of a Service port.
+pub(crate) fn endpoints(service: &Service, port: &ServicePort) -> EndpointSetKey {
+    EndpointSetKey {
+        namespace: service.name.namespace.clone(),
+        service: service.name.name.clone(),
+        port: port.name.clone(),
+    }
+}
+
+/// A Service port that no path names, spoken to by HTTP: for what is served in place of others.
+pub(crate) fn stand_in(service: &Service, port: &ServicePort, uses: &mut Uses) -> (PoolKey, ServiceRef) {
+    let pool = pool(endpoints(service, port), UpstreamProtocol::Http, Balance::RoundRobin);
+    let shown = ServiceRef {
+        namespace: service.name.namespace.clone(),
+        name: service.name.name.clone(),
+        port: port.number.to_string().into(),
+    };
+    (uses.pool(pool), shown)
+}
+
 /// A pool of a Service port. Its key spells out the policy, so that equal pools have equal keys.
 pub(crate) fn pool(endpoints: EndpointSetKey, protocol: UpstreamProtocol, balance: Balance) -> Pool {
     static POLICIES: LazyLock<[[Arc<str>; 2]; 4]> = LazyLock::new(|| {

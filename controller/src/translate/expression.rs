@@ -17,8 +17,11 @@ const MOST: usize = 16 << 10;
 /// What is known of expressions.
 #[derive(Debug, Default)]
 pub(crate) struct Expressions {
-    known: RefCell<HashMap<Box<str>, Result<Arc<Groups>, Arc<str>>>>,
+    known: RefCell<HashMap<Box<str>, ReadExpression>>,
 }
+
+/// The groups of an expression, or why it cannot be read.
+type ReadExpression = Result<Arc<Groups>, Arc<str>>;
 
 /// The groups of an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use sluice_config::{
-    Balance, Bind, BindProtocol, Code, EndpointSetKey, GroupId, HostPattern, Listener, ListenerGroup,
-    ListenerId, NamespacedName, ObjectRef, Problem, ServiceRef, Tuning, UpstreamProtocol,
+    Bind, BindProtocol, Code, GroupId, HostPattern, Listener, ListenerGroup, ListenerId, NamespacedName,
+    ObjectRef, Problem, Tuning,
 };
 
 use super::backend::{self, Uses};
@@ -100,18 +100,7 @@ fn default_backend(
         Some(service) => match service.ports.first() {
             None => (Code::ServicePortNotFound, "this Service has no TCP port"),
             Some(port) => {
-                let key = EndpointSetKey {
-                    namespace: service.name.namespace.clone(),
-                    service: service.name.name.clone(),
-                    port: port.name.clone(),
-                };
-                let shown = ServiceRef {
-                    namespace: key.namespace.clone(),
-                    name: key.service.clone(),
-                    port: port.number.to_string().into(),
-                };
-                let pool = backend::pool(key, UpstreamProtocol::Http, Balance::RoundRobin);
-                tuning.default_backend = Some((uses.pool(pool), shown));
+                tuning.default_backend = Some(backend::stand_in(service, port, uses));
                 return;
             }
         },

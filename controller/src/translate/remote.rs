@@ -139,11 +139,7 @@ fn service(view: &View<'_>, host: &str, port: u16) -> Option<EndpointSetKey> {
         return None;
     }
     let port = service.ports.iter().find(|known| known.number == i32::from(port))?;
-    Some(EndpointSetKey {
-        namespace: service.name.namespace.clone(),
-        service: service.name.name.clone(),
-        port: port.name.clone(),
-    })
+    Some(backend::endpoints(service, port))
 }
 
 #[cfg(test)]

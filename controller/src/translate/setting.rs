@@ -54,8 +54,11 @@ pub struct Setting<S> {
     /// One line for people.
     pub doc: &'static str,
     apply: Box<Apply<S>>,
-    is_same: Box<dyn Fn(&str, &str) -> bool + Send + Sync>,
+    is_same: Box<IsSame>,
 }
+
+/// Whether two texts mean the same.
+type IsSame = dyn Fn(&str, &str) -> bool + Send + Sync;
 
 /// Reads a text and, where the setting is served, puts what it says into the settings.
 type Apply<S> = dyn Fn(&str, &Author<'_>, &mut S) -> Result<(), Wrong> + Send + Sync;

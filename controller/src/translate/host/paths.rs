@@ -11,7 +11,7 @@ use crate::translate::expression::Expressions;
 
 /// Where a path stands: exact ones first, then the longest.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct PathRank {
     kind: PathKind,
     length: Reverse<usize>,
     form: Form,
@@ -37,18 +37,18 @@ enum PathKind {
 
 /// Paths that are taken.
 #[derive(Default)]
-pub(super) struct PathTable(BTreeMap<Place, Rule>);
+pub(super) struct PathTable(BTreeMap<PathRank, Rule>);
 
 impl PathTable {
     /// Who has this path already.
-    pub(super) fn taken(&self, place: &Place) -> Option<&Rule> {
+    pub(super) fn taken(&self, place: &PathRank) -> Option<&Rule> {
         self.0.get(place)
     }
 
     /// Takes a path.
     pub(super) fn put(
         &mut self,
-        place: Place,
+        place: PathRank,
         path: PathMatch,
         action: Action,
         policies: Arc<Policies>,
@@ -64,14 +64,14 @@ impl PathTable {
         if expressions {
             return self.0.into_values().collect();
         }
-        let redirects: Vec<(Place, Rule)> = self
+        let redirects: Vec<(PathRank, Rule)> = self
             .0
             .iter()
             .filter_map(|(place, rule)| {
                 let PathMatch::Prefix(path) = &rule.matches.path else { return None };
                 let bare = path.strip_suffix('/').filter(|bare| !bare.is_empty())?;
-                let exact = Place::new(PathKind::Exact, bare.into());
-                let prefix = Place::new(PathKind::Prefix, bare.into());
+                let exact = PathRank::new(PathKind::Exact, bare.into());
+                let prefix = PathRank::new(PathKind::Prefix, bare.into());
                 let free = !self.0.contains_key(&exact) && !self.0.contains_key(&prefix);
                 (place.kind == PathKind::Prefix && free).then(|| (exact, append_slash(bare, rule)))
             })
@@ -81,7 +81,7 @@ impl PathTable {
     }
 }
 
-impl Place {
+impl PathRank {
     /// Of a path as it stands.
     pub(super) fn plain(path: Arc<str>, path_type: PathType) -> Self {
         let kind = match path_type {
@@ -108,7 +108,7 @@ impl Place {
 /// the path, without regard to case, by its length among the prefixes. Where ours cannot read it, what stands
 /// before its first special character counts, so that it covers too much rather than too little; it then stands
 /// where that stands, so that it closes nothing of others that is more exact.
-pub(super) fn expression(path: Arc<str>, expressions: &Expressions) -> (Place, PathMatch) {
+pub(super) fn expression(path: Arc<str>, expressions: &Expressions) -> (PathRank, PathMatch) {
     let (form, length, matches) = match readable(&path, expressions) {
         Ok(whole) => (Form::Expression, path.len(), whole),
         Err(_) => {
@@ -120,7 +120,7 @@ pub(super) fn expression(path: Arc<str>, expressions: &Expressions) -> (Place, P
             (Form::Beginning, plain.len().max(1), matches)
         }
     };
-    let place = Place { kind: PathKind::Prefix, length: Reverse(length), form, path: Reverse(path) };
+    let place = PathRank { kind: PathKind::Prefix, length: Reverse(length), form, path: Reverse(path) };
     (place, PathMatch::Regex(matches.into()))
 }
 
@@ -130,9 +130,9 @@ pub(super) fn on_host_of_expressions(
     path: &Arc<str>,
     meant: bool,
     expressions: &Expressions,
-) -> (Place, PathMatch) {
+) -> (PathRank, PathMatch) {
     if **path == *"/" {
-        let place = Place {
+        let place = PathRank {
             kind: PathKind::Prefix,
             length: Reverse(1),
             form: Form::Expression,
@@ -142,7 +142,7 @@ pub(super) fn on_host_of_expressions(
     }
     if !meant && readable(path, expressions).is_err() {
         let literal = format!("(?i)^{}", regex::escape(path));
-        return (Place::plain(path.clone(), PathType::Prefix), PathMatch::Regex(literal.into()));
+        return (PathRank::plain(path.clone(), PathType::Prefix), PathMatch::Regex(literal.into()));
     }
     expression(path.clone(), expressions)
 }
@@ -261,7 +261,7 @@ mod tests {
     #[test]
     fn an_expression_that_cannot_be_read_closes_nothing_that_is_longer_than_what_it_begins_with() {
         let place = |path: &str| expression(path.into(), &Expressions::default()).0;
-        let plain = |path: &str| Place::plain(path.into(), PathType::Prefix);
+        let plain = |path: &str| PathRank::plain(path.into(), PathType::Prefix);
         for unreadable in ["/(?!api).*", "/a[(]|/secret(?!x)"] {
             assert!(plain("/api") < place(unreadable) && place(unreadable) < plain("/"), "{unreadable}");
         }

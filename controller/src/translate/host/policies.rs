@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use sluice_config::{
-    Authorisation, Balance, Code, Deny, EndpointSetKey, HostPattern, ObjectRef, Policies, PoolKey,
-    ServiceRef, UpstreamProtocol,
-};
+use sluice_config::{Authorisation, Code, Deny, HostPattern, ObjectRef, Policies, PoolKey, ServiceRef};
 
 use super::{Builder, MISNAMED, object_ref, paths};
 use crate::problem::{because, error, warning};
@@ -146,18 +143,7 @@ impl Builder<'_, '_> {
             ));
             return None;
         };
-        let key = EndpointSetKey {
-            namespace: service.name.namespace.clone(),
-            service: service.name.name.clone(),
-            port: port.name.clone(),
-        };
-        let shown = ServiceRef {
-            namespace: key.namespace.clone(),
-            name: key.service.clone(),
-            port: port.number.to_string().into(),
-        };
-        let pool = backend::pool(key, UpstreamProtocol::Http, Balance::RoundRobin);
-        Some((self.uses.pool(pool), shown))
+        Some(backend::stand_in(service, port, &mut self.uses))
     }
 }
 

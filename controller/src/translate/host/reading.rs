@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sluice_config::{PathMatch, Rule};
 
-use super::paths::{self, PathTable, Place};
+use super::paths::{self, PathRank, PathTable};
 use crate::store::{IngressPath, PathType};
 use crate::translate::expression::Expressions;
 use crate::translate::facts::Facts;
@@ -28,9 +28,9 @@ pub(super) fn places<'t>(
     text: &Arc<str>,
     (asks, reading): (bool, Reading),
     expressions: &Expressions,
-) -> (Vec<(Place, PathMatch)>, Option<&'t Rule>) {
+) -> (Vec<(PathRank, PathMatch)>, Option<&'t Rule>) {
     let plain = |path_type| {
-        let place = Place::plain(text.clone(), path_type);
+        let place = PathRank::plain(text.clone(), path_type);
         let matches = place.to_match();
         (place, matches)
     };
