@@ -47,20 +47,19 @@ use crate::pipeline::{Exchange, FailureKind, Next};
 use crate::registry::Admission;
 use context::Context;
 use epoch::Epochs;
-use l4::{Connector, Stage};
+use l4::{Clients, Connector, Stage};
 
 type Result<T> = pingora_core::Result<T>;
 
 /// The service. One per worker.
 pub(crate) struct Proxy {
-    /// In a handle of this worker, because every request counts a reference.
-    drain: Arc<Arc<Drain>>,
+    clients: Arc<Clients>,
     epochs: Epochs,
 }
 
 impl Proxy {
     fn new(drain: Arc<Drain>) -> Self {
-        Self { drain: Arc::new(drain), epochs: Epochs::default() }
+        Self { clients: Arc::new(Clients(drain)), epochs: Epochs::default() }
     }
 }
 
@@ -117,7 +116,7 @@ impl ProxyHttp for Proxy {
                     carried.http2 = http2;
                     carried.read_timeout = upstream.read_timeout.filter(|_| http2);
                 }
-                let connector = Connector::new(self.drain.clone());
+                let connector = Connector::new(self.clients.clone());
                 ctx.connector = Some(connector.clone());
                 return Ok(Box::new(peer::peer(&upstream, reuse, connector)));
             }

@@ -23,9 +23,13 @@ pub(super) const NO_ROOM: ErrorType = ErrorType::Custom("no room for a connectio
 /// Makes the connection of one attempt, where Pingora has none.
 #[derive(Debug)]
 pub(super) struct Connector {
-    drain: Arc<Arc<Drain>>,
+    clients: Arc<Clients>,
     stage: AtomicU8,
 }
+
+/// Where connections of clients are counted. In a handle of this worker, because every request counts a reference.
+#[derive(Debug)]
+pub(super) struct Clients(pub(super) Arc<Drain>);
 
 /// How far a connection has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,8 +44,8 @@ pub(super) enum Stage {
 }
 
 impl Connector {
-    pub(super) fn new(drain: Arc<Arc<Drain>>) -> Arc<Self> {
-        Arc::new(Self { drain, stage: AtomicU8::new(Stage::Waiting as u8) })
+    pub(super) fn new(clients: Arc<Clients>) -> Arc<Self> {
+        Arc::new(Self { clients, stage: AtomicU8::new(Stage::Waiting as u8) })
     }
 
     /// How far it came.
@@ -64,7 +68,7 @@ impl L4Connect for Connector {
         let mut wait = Wait::new(&mut since);
         loop {
             // Held until the stream itself counts.
-            if let Some(_place) = Place::take(self.drain.connections()) {
+            if let Some(_place) = Place::take(self.clients.0.connections()) {
                 self.stage.store(Stage::Tcp as u8, Relaxed);
                 match TcpStream::connect(*address).await {
                     Ok(stream) => {
