@@ -10,9 +10,11 @@
 //! with the input ([`problem`]). Beside it stand the one map that both planes keep such data in ([`by_key`]), and
 //! how what others wrote is shown to people ([`text`]).
 
+pub mod access;
 pub mod by_key;
 pub mod canary;
 pub mod certificate;
+pub mod cors;
 pub mod delta;
 pub mod endpoint;
 pub mod error_pages;
@@ -35,9 +37,11 @@ pub mod text;
 pub mod tuning;
 pub mod uid;
 
+pub use access::{Blocked, Blocks, Limits, Network, Sources};
 pub use by_key::{ByKey, Keyed};
 pub use canary::{Canary, CanaryHeader, CanaryValue};
 pub use certificate::{Certificate, CertificateId, PrivateKey};
+pub use cors::{AllowedOrigin, AllowedOrigins, Cors};
 pub use delta::{Change, Delta, Generation};
 pub use endpoint::{Endpoint, EndpointSet, EndpointSetKey};
 pub use error_pages::ErrorPages;
@@ -48,8 +52,8 @@ pub use mirror::Mirror;
 pub use name::{HostName, NamespacedName, ObjectRef, Origin, ServiceRef};
 pub use own_fields::{OWN_FIELDS, is_own_field};
 pub use policy::{
-    AffinityMode, BasicAuth, Bodies, CookieAffinity, Deny, HttpsRedirect, NextUpstream, Policies, Retry,
-    SameSite, Timeout, Timeouts,
+    AffinityMode, BasicAuth, Bodies, CookieAffinity, Deny, HttpsRedirect, Locations, NextUpstream, Policies,
+    Retry, SameSite, Timeout, Timeouts,
 };
 pub use pool::{Balance, Pool, PoolKey, UpstreamProtocol};
 pub use problem::{Class, Code, Problem, Severity};

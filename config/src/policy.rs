@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::access::{Limits, Sources};
 use crate::canary::Canary;
+use crate::cors::Cors;
 use crate::error_pages::ErrorPages;
 use crate::external_auth::Authorisation;
 use crate::mirror::Mirror;
@@ -21,6 +23,8 @@ pub struct Policies {
     pub deny: Option<Deny>,
     /// Redirect from http to https.
     pub https_redirect: HttpsRedirect,
+    /// How redirects are written.
+    pub locations: Locations,
     /// Limits on the time of the upstream side.
     pub timeouts: Timeouts,
     /// When another endpoint is tried.
@@ -41,6 +45,12 @@ pub struct Policies {
     pub error_pages: ErrorPages,
     /// Where requests are copied to.
     pub mirror: Option<Arc<Mirror>>,
+    /// Which clients are served.
+    pub sources: Sources,
+    /// How much one client may ask for.
+    pub limits: Option<Arc<Limits>>,
+    /// Which pages of other origins may read the responses.
+    pub cors: Option<Arc<Cors>>,
 }
 
 /// Why every request of a rule is refused (rule of the house: fail closed).
@@ -68,6 +78,17 @@ pub struct HttpsRedirect {
     pub ssl: Option<bool>,
     /// Redirect always; `None` is the Tuning's `force_ssl_redirect`.
     pub force: Option<bool>,
+}
+
+/// How redirects of our own are written. Each is the Tuning's where it is `None`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Locations {
+    /// Without scheme and host, where nginx adds them to a path (`relative-redirects`).
+    pub relative: Option<bool>,
+    /// With the port of the socket, or of https (`use-port-in-redirects`).
+    pub port: Option<bool>,
+    /// A final slash stays in the redirect to https (`preserve-trailing-slash`).
+    pub trailing_slash: Option<bool>,
 }
 
 /// A limit in one of three states: global default, none, or a value.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::name::{Origin, ServiceRef};
+use crate::name::{HostName, Origin, ServiceRef};
 use crate::policy::Policies;
 use crate::pool::PoolKey;
 
@@ -83,6 +83,9 @@ pub enum Action {
     Forward(Vec<WeightedBackend>),
     /// Is answered with a redirect.
     Redirect(Redirect),
+    /// Is answered with a redirect to the same target on this host, less a final slash, by the code of redirects to
+    /// https and with the port of the socket (`from-to-www-redirect`).
+    RedirectToHost(HostName),
     /// Is answered with this status and the standard page for it.
     Answer(u16),
 }
@@ -125,7 +128,7 @@ pub enum Backend {
 /// A redirect that needs nothing but the request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Redirect {
-    /// 301, 302, 303, 307 or 308.
+    /// 300, 301, 302, 303, 307 or 308.
     pub status: u16,
     /// `None` keeps the request's.
     pub scheme: Option<Arc<str>>,
@@ -148,6 +151,10 @@ pub enum RedirectPath {
     Replace(Arc<str>),
     /// Becomes this, the query goes, and host and port stay as the client wrote them (ingress-nginx `app-root`).
     ReplaceAll(Arc<str>),
+    /// Becomes this, and the query goes (nginx's `return` with a path).
+    Root(Arc<str>),
+    /// The Location is this URL, whatever was asked for (ingress-nginx `permanent-redirect`, `temporal-redirect`).
+    Url(Arc<str>),
 }
 
 /// An ordered step of Gateway API on a rule or backend. Each knows its side: request, response or answer.

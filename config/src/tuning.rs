@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::access::{Blocks, Sources};
 use crate::certificate::CertificateId;
 use crate::external_auth::ExternalAuth;
 use crate::name::ServiceRef;
@@ -88,6 +89,14 @@ pub struct Tuning {
     pub force_ssl_redirect: bool,
     /// `http-redirect-code`: 301, 302, 307 or 308.
     pub http_redirect_code: u16,
+    /// `relative-redirects`.
+    pub relative_redirects: bool,
+    /// `use-port-in-redirects`.
+    pub port_in_redirects: bool,
+    /// `preserve-trailing-slash`.
+    pub preserve_trailing_slash: bool,
+    /// `--https-port`: the port of redirects to https that name one.
+    pub https_port: u16,
     /// Path prefixes that are never redirected to https (`no-tls-redirect-locations`).
     pub no_tls_redirect_locations: Vec<Arc<str>>,
     /// `hsts*`; `None` when `hsts` is false.
@@ -101,6 +110,15 @@ pub struct Tuning {
     pub generate_request_id: bool,
     /// Whether requests are logged (`disable-access-log` negated).
     pub access_log: bool,
+
+    /// Who is kept out everywhere.
+    pub blocks: Blocks,
+    /// Which clients are served (`whitelist-source-range`, `denylist-source-range`); a rule replaces each of the two.
+    pub sources: Sources,
+    /// Answer to a request that comes too early (`limit-req-status-code`).
+    pub limit_rate_status: u16,
+    /// Answer to one that is one too many at a time (`limit-conn-status-code`).
+    pub limit_connections_status: u16,
 
     /// How long running requests may take after the listeners are closed (`worker-shutdown-timeout`).
     pub worker_shutdown_timeout: Duration,
@@ -211,12 +229,20 @@ impl Default for Tuning {
             ssl_redirect: true,
             force_ssl_redirect: false,
             http_redirect_code: 308,
+            relative_redirects: false,
+            port_in_redirects: false,
+            preserve_trailing_slash: false,
+            https_port: 443,
             no_tls_redirect_locations: vec!["/.well-known/acme-challenge".into()],
             hsts: Some(Hsts { max_age: 31_536_000, include_subdomains: true, preload: false }),
             use_forwarded_headers: false,
             compute_full_forwarded_for: false,
             generate_request_id: true,
             access_log: true,
+            blocks: Blocks::default(),
+            sources: Sources::default(),
+            limit_rate_status: 503,
+            limit_connections_status: 503,
             worker_shutdown_timeout: Duration::from_secs(240),
             default_certificate: None,
             default_backend: None,

@@ -121,6 +121,7 @@ fn apply_hosts(
     let compiler = Compiler {
         registry: &state.registry,
         resources: &state.resources,
+        limiter: &state.limiter,
         meters: state.telemetry.requests(),
     };
     let table = &mut published.routes;

@@ -15,6 +15,8 @@ pub struct ConnectionInfo {
     pub group: GroupId,
     /// The port clients know, for `X-Forwarded-Port` and redirects.
     pub declared_port: u16,
+    /// The port of the socket, for redirects that name it.
+    pub port: u16,
     /// Protocol of the socket.
     pub protocol: BindProtocol,
     /// TLS facts, where the connection has TLS.

@@ -29,7 +29,7 @@ use crate::worker::Worker;
 use listeners::Entry;
 
 /// Serves one connection until it ends.
-async fn serve(stream: TcpStream, peer: SocketAddr, entry: Entry, worker: &Arc<Worker>) {
+async fn serve(stream: TcpStream, peer: SocketAddr, entry: Entry, port: u16, worker: &Arc<Worker>) {
     let (transport, tls, http2) = match entry.protocol {
         BindProtocol::Http => (Transport::Plain(stream), None, false),
         // In a box, because the future of a handshake is large and lives short.
@@ -44,7 +44,7 @@ async fn serve(stream: TcpStream, peer: SocketAddr, entry: Entry, worker: &Arc<W
     };
     let Entry { group, declared_port, protocol } = entry;
     let texts = Texts::new(peer, declared_port);
-    let info = Arc::new(ConnectionInfo { peer, group, declared_port, protocol, tls, texts });
+    let info = Arc::new(ConnectionInfo { peer, group, declared_port, port, protocol, tls, texts });
     let wire = Wire::new(transport);
     match http2 {
         true => Box::pin(Http2::new(worker.clone(), info).serve(wire)).await,

@@ -7,8 +7,10 @@
 
 pub mod affinity;
 pub mod basic_auth;
+pub(crate) mod blocks;
 pub mod canary;
 pub mod cookie;
+pub mod cors;
 pub mod error;
 pub mod error_pages;
 pub mod external_auth;
@@ -17,21 +19,27 @@ pub mod forwarded;
 pub mod hops;
 pub mod hsts;
 pub mod https_redirect;
+pub mod limits;
 pub mod mirror;
+pub mod networks;
 pub mod redirect;
 pub mod retry;
 pub mod rewrite;
+pub mod sources;
 pub mod template;
 pub mod timeouts;
 
 pub use affinity::Affinity;
 pub use basic_auth::BasicAuth;
+pub use cors::Cors;
 pub use error::PolicyError;
 pub use error_pages::ErrorPages;
 pub use external_auth::ExternalAuth;
 pub use filters::HeaderEdits;
 pub use forwarded::Forwarding;
+pub use limits::Limits;
 pub use mirror::Mirror;
 pub use redirect::RedirectTo;
 pub use retry::RetryPolicy;
 pub use rewrite::{Rewrite, Rewritten};
+pub use sources::Sources;

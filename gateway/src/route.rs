@@ -9,13 +9,16 @@ mod compiled;
 use std::sync::{Arc, OnceLock};
 
 use http::StatusCode;
-use sluice_config::{Action, Backend, Code, Host, Origin, Policies, Rule, ServiceRef, WeightedBackend};
+use sluice_config::{
+    Action, Backend, Code, Host, HostName, Origin, Policies, Rule, ServiceRef, WeightedBackend,
+};
 
 pub use compiled::CompiledPolicies;
 
 use crate::message::fields::Fields;
 use crate::policy::affinity::{self, Digits};
 use crate::policy::canary::Canary;
+use crate::policy::limits::Limiter;
 use crate::policy::{Affinity, BasicAuth, HeaderEdits, PolicyError, RedirectTo};
 use crate::registry::{Pool, Registry, Sessions};
 use crate::resources::Resources;
@@ -50,6 +53,8 @@ pub enum RouteAction {
     Forward(Backends),
     /// It is redirected.
     Redirect(RedirectTo),
+    /// It is redirected to the same target on this host.
+    RedirectToHost(HostName),
     /// It is answered with this status.
     Answer(StatusCode),
 }
@@ -152,6 +157,8 @@ pub struct Compiler<'a> {
     pub registry: &'a Registry,
     /// Where resources come from.
     pub resources: &'a Resources,
+    /// Where limits find what clients have used.
+    pub limiter: &'a Limiter,
     /// Where meters come from; `None` keeps no request metrics.
     pub meters: Option<&'a Arc<RequestMeters>>,
 }
@@ -185,6 +192,7 @@ impl Compiler<'_> {
             Action::Redirect(redirect) => {
                 RouteAction::Redirect(RedirectTo::compile(redirect).map_err(failed)?)
             }
+            Action::RedirectToHost(host) => RouteAction::RedirectToHost(host.clone()),
             Action::Answer(code) => RouteAction::Answer(status(*code).map_err(failed)?),
         };
         let deny = policies.deny.as_ref().map(|deny| status(deny.status)).transpose().map_err(failed)?;

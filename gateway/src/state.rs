@@ -18,7 +18,9 @@ use crate::body::disk::Disk;
 use crate::io::budget::Budget;
 use crate::listen::Listeners;
 use crate::policy::basic_auth::Verified;
-use crate::policy::{ExternalAuth, hsts};
+use crate::policy::blocks::Blocks;
+use crate::policy::limits::Limiter;
+use crate::policy::{ExternalAuth, Sources, hsts};
 use crate::registry::{OwnEndpoint, OwnListener, Registry, Reporter};
 use crate::resources::Resources;
 use crate::route::Target;
@@ -35,6 +37,8 @@ pub struct State {
     pub registry: Registry,
     /// What rules name by key: users, header sets, certificate authorities.
     pub resources: Resources,
+    /// What limited clients have used.
+    pub(crate) limiter: Limiter,
     /// What was found of passwords lately.
     pub(crate) verified: Arc<Verified>,
     /// Meters and logs.
@@ -79,6 +83,19 @@ pub(crate) struct Globals {
     pub(crate) compression: Option<Arc<CompressionRules>>,
     pub(crate) default_backend: Option<Target>,
     pub(crate) auth: GlobalAuth,
+    pub(crate) blocks: Blocking,
+    pub(crate) sources: Option<Sources>,
+}
+
+/// Who is kept out everywhere.
+#[derive(Debug)]
+pub(crate) enum Blocking {
+    /// Nobody.
+    None,
+    /// Whoever cannot be told from those that are to be: everybody.
+    Closed,
+    /// These.
+    These(Box<Blocks>),
 }
 
 /// Who says for all rules which requests get in.
@@ -126,7 +143,23 @@ impl GlobalAuth {
 impl Globals {
     pub(crate) fn new(tuning: Arc<Tuning>, default_backend: Option<Target>, auth: GlobalAuth) -> Self {
         let compression = CompressionRules::compile(&tuning).map(Arc::new);
-        Self { hsts: tuning.hsts.as_ref().map(hsts::value), compression, tuning, default_backend, auth }
+        let blocks = match Blocks::compile(&tuning.blocks) {
+            Ok(None) => Blocking::None,
+            Ok(Some(blocks)) => Blocking::These(Box::new(blocks)),
+            Err(error) => {
+                tracing::error!(%error, "who is to be blocked cannot be told: all requests answer 503");
+                Blocking::Closed
+            }
+        };
+        Self {
+            hsts: tuning.hsts.as_ref().map(hsts::value),
+            compression,
+            sources: Sources::compile(&tuning.sources),
+            blocks,
+            tuning,
+            default_backend,
+            auth,
+        }
     }
 }
 
@@ -156,6 +189,7 @@ impl State {
             publications: watch::Sender::default(),
             registry: Registry::new(reporter.clone()),
             resources: Resources::default(),
+            limiter: Limiter::default(),
             verified: Arc::new(Verified::new()),
             reporter,
             telemetry,

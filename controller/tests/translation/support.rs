@@ -121,6 +121,7 @@ fn words(rule: &Rule) -> String {
     };
     let to = match &rule.action {
         Action::Redirect(redirect) => redirect.status.to_string(),
+        Action::RedirectToHost(host) => host.to_string(),
         Action::Answer(status) => status.to_string(),
         Action::Forward(backends) => match &backends[0].backend {
             Backend::Pool { pool, .. } => pool.to_string().replace("default/", ""),

@@ -84,7 +84,7 @@ fn outcome(state: &State, asked: &Asked, path: &str, route: &Route, rule: &Rule)
     };
     let backends = match &rule.action {
         Action::Forward(backends) => &backends[..],
-        Action::Redirect(_) | Action::Answer(_) => &[],
+        Action::Redirect(_) | Action::RedirectToHost(_) | Action::Answer(_) => &[],
     };
     let own = backends.iter().filter_map(|weighted| match &weighted.backend {
         Backend::Pool { pool, .. } => Some(pool.to_string()),

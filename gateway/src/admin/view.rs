@@ -143,6 +143,9 @@ pub(super) fn rule(rule: &Rule) -> RuleView<'_> {
     let (action, status, location, backends) = match &rule.action {
         Action::Forward(backends) => ("forward", None, None, &backends[..]),
         Action::Redirect(redirect) => ("redirect", Some(redirect.status), Some(location(redirect)), &[][..]),
+        Action::RedirectToHost(host) => {
+            ("redirect", None, Some(format!("<scheme>://{host}:<port><path>")), &[][..])
+        }
         Action::Answer(status) => ("answer", Some(*status), None, &[][..]),
     };
     let policies = &rule.policies;
@@ -182,7 +185,8 @@ fn location(redirect: &sluice_config::Redirect) -> String {
     let path = match &redirect.path {
         RedirectPath::Keep => "<path>",
         RedirectPath::AppendSlash => "<path>/",
-        RedirectPath::Replace(path) | RedirectPath::ReplaceAll(path) => path,
+        RedirectPath::Replace(path) | RedirectPath::ReplaceAll(path) | RedirectPath::Root(path) => path,
+        RedirectPath::Url(url) => return url.to_string(),
     };
     format!("{scheme}://{host}{port}{path}")
 }

@@ -36,8 +36,10 @@ type Accepted = io::Result<(TcpStream, SocketAddr)>;
 /// Accepts until `stop` is dropped or sent to; then empties the queue and ends.
 pub(crate) async fn accept(listening: Listening, worker: Arc<Worker>, mut stop: oneshot::Receiver<()>) {
     let Listening { socket, entry } = listening;
+    let port = socket.local_addr().map_or(entry.declared_port, |address| address.port());
     let mut acceptor = Acceptor {
         entry,
+        port,
         worker,
         socket: socket.clone(),
         arrivals: Arrivals::default(),
@@ -101,6 +103,8 @@ fn take_now(socket: &TcpListener) -> Option<Accepted> {
 /// What begins the connections of a socket.
 struct Acceptor {
     entry: Entry,
+    /// The port of the socket.
+    port: u16,
     worker: Arc<Worker>,
     socket: Arc<TcpListener>,
     arrivals: Arrivals<Arrival>,
@@ -186,8 +190,8 @@ impl Acceptor {
         let Arrival { stream, peer, open } = arrival;
         self.worker.state.telemetry.connection_opened();
         let counted = Counted { worker: self.worker.clone(), _open: open };
-        let entry = self.entry.clone();
-        tokio::spawn(async move { serve(stream, peer, entry, &counted.worker).await });
+        let (entry, port) = (self.entry.clone(), self.port);
+        tokio::spawn(async move { serve(stream, peer, entry, port, &counted.worker).await });
     }
 
     /// Tells the kernel how many connections to keep, when that has changed. One worker speaks for all: where one is

@@ -81,7 +81,7 @@ impl Exchange {
     pub(super) fn service<'f>(&'f self, route: &'f Route) -> Option<&'f ServiceRef> {
         let of_rule = || match &route.action {
             RouteAction::Forward(backends) => backends.first(),
-            RouteAction::Redirect(_) | RouteAction::Answer(_) => None,
+            RouteAction::Redirect(_) | RouteAction::RedirectToHost(_) | RouteAction::Answer(_) => None,
         };
         self.target.as_deref().or_else(of_rule)?.service.as_ref()
     }

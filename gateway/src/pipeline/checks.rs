@@ -1,7 +1,8 @@
 //! What the stages look at: each check of a rule, in no order of its own ([`stages`](super::stages) has that).
 
-use http::StatusCode;
 use http::header::{HeaderValue, WWW_AUTHENTICATE};
+use http::{Method, StatusCode};
+use sluice_config::HostName;
 
 use super::answer::Answer;
 use super::exchange::{Exchange, Verdict};
@@ -11,18 +12,42 @@ use super::stages::{Looks, Step};
 use crate::message::fields::Fields;
 use crate::message::request_head::RequestHead;
 use crate::policy::basic_auth::Access;
+use crate::policy::limits::Excess;
 use crate::policy::redirect::Source;
-use crate::policy::{RedirectTo, Rewritten, forwarded, hops, https_redirect};
+use crate::policy::{RedirectTo, Rewritten, forwarded, hops, https_redirect, redirect, sources};
 use crate::route::{Destination, Route, RouteAction};
+use crate::state::{Blocking, Globals};
 
 impl Exchange {
+    pub(super) fn check_blocked<F: Fields>(&self, head: &RequestHead<'_, F>, globals: &Globals) -> Step {
+        match &globals.blocks {
+            Blocking::None => Step::Continue(()),
+            Blocking::These(blocks) if !blocks.blocks(self.client, head.headers) => Step::Continue(()),
+            Blocking::These(_) => Step::Break(self.refused(StatusCode::FORBIDDEN)),
+            Blocking::Closed => Step::Break(self.refused(StatusCode::SERVICE_UNAVAILABLE)),
+        }
+    }
+
     pub(super) fn check_denied(&self, route: &Route) -> Step {
         route.deny.map_or(Step::Continue(()), |status| Step::Break(self.refused(status)))
     }
 
+    pub(super) fn check_origin<F: Fields>(&mut self, route: &Route, looks: &Looks<'_, F>) -> Step {
+        let cors = route.compiled.as_ref().and_then(|compiled| compiled.cors.as_ref());
+        let Some(cors) = cors else { return Step::Continue(()) };
+        let Some(origin) = cors.accepts(looks.head.headers) else { return Step::Continue(()) };
+        self.rare.get_or_insert_default().origin = Some(origin);
+        if *looks.head.method != Method::OPTIONS {
+            return Step::Continue(());
+        }
+        let answer = Answer::empty(StatusCode::NO_CONTENT, self.hsts());
+        Step::Break(Verdict::Answer(self.dressed(answer)))
+    }
+
     pub(super) fn check_redirect<F: Fields>(&self, route: &Route, looks: &Looks<'_, F>) -> Step {
         match &route.action {
-            RouteAction::Redirect(redirect) => Step::Break(self.redirect(redirect, looks.head)),
+            RouteAction::Redirect(redirect) => Step::Break(self.redirect(redirect, route, looks)),
+            RouteAction::RedirectToHost(host) => Step::Break(self.redirect_to_host(host, looks)),
             RouteAction::Forward(_) | RouteAction::Answer(_) => Step::Continue(()),
         }
     }
@@ -60,9 +85,8 @@ impl Exchange {
             return Step::Continue(());
         }
         let host = host_of_url(forwarded::access_host(head.authority, head.headers, tuning));
-        let status = StatusCode::from_u16(tuning.http_redirect_code);
-        let status = status.unwrap_or(StatusCode::PERMANENT_REDIRECT);
-        let location = https_redirect::location(host, head.target);
+        let status = https_redirect::status(tuning);
+        let location = https_redirect::location(&route.policies.locations, tuning, host, head.target);
         Step::Break(self.redirect_to(status, host, location))
     }
 
@@ -70,7 +94,8 @@ impl Exchange {
         match &route.action {
             RouteAction::Forward(_) => self.forward(route, looks),
             RouteAction::Answer(status) => Step::Break(self.refused(*status)),
-            RouteAction::Redirect(redirect) => Step::Break(self.redirect(redirect, looks.head)),
+            RouteAction::Redirect(redirect) => Step::Break(self.redirect(redirect, route, looks)),
+            RouteAction::RedirectToHost(host) => Step::Break(self.redirect_to_host(host, looks)),
         }
     }
 
@@ -80,7 +105,7 @@ impl Exchange {
         let target = self.route.as_ref().and_then(|route| {
             route.part(|route| match &route.action {
                 RouteAction::Forward(backends) => backends.draw(looks.head.headers, digits),
-                RouteAction::Redirect(_) | RouteAction::Answer(_) => None,
+                RouteAction::Redirect(_) | RouteAction::RedirectToHost(_) | RouteAction::Answer(_) => None,
             })
         });
         let Some(target) = target else {
@@ -90,7 +115,9 @@ impl Exchange {
         match target.to {
             Destination::Pool(ref pool) => {
                 // Said before anybody is asked, as with nginx.
-                let is_plain = route.compiled.is_none() && looks.globals.auth.is_none();
+                let globals = looks.globals;
+                let is_plain =
+                    route.compiled.is_none() && globals.auth.is_none() && globals.sources.is_none();
                 if !is_plain && pool.is_empty() && !self.fall_back(route, looks) {
                     return Step::Break(self.refused(StatusCode::SERVICE_UNAVAILABLE));
                 }
@@ -106,6 +133,32 @@ impl Exchange {
                 }
                 None => Step::Break(self.refused(StatusCode::NOT_FOUND)),
             },
+        }
+    }
+
+    pub(super) fn check_limits<F: Fields>(&mut self, route: &Route, looks: &Looks<'_, F>) -> Step {
+        let limits = route.compiled.as_ref().and_then(|compiled| compiled.limits.as_ref());
+        let Some(limits) = limits else { return Step::Continue(()) };
+        let tuning = &looks.globals.tuning;
+        let status = match limits.admit(self.client, self.began) {
+            Ok(permit) => {
+                if permit.is_some() {
+                    self.rare.get_or_insert_default().permit = permit;
+                }
+                return Step::Continue(());
+            }
+            Err(Excess::Connections) => tuning.limit_connections_status,
+            Err(Excess::Rate) => tuning.limit_rate_status,
+        };
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+        Step::Break(self.refused(status))
+    }
+
+    pub(super) fn check_source<F: Fields>(&self, route: &Route, looks: &Looks<'_, F>) -> Step {
+        let own = route.compiled.as_ref().and_then(|compiled| compiled.sources.as_ref());
+        match sources::admits(own, looks.globals.sources.as_ref(), self.client) {
+            true => Step::Continue(()),
+            false => Step::Break(self.refused(StatusCode::FORBIDDEN)),
         }
     }
 
@@ -139,16 +192,32 @@ impl Exchange {
         }
     }
 
-    fn redirect<F: Fields>(&self, redirect: &RedirectTo, head: &RequestHead<'_, F>) -> Verdict {
+    fn redirect<F: Fields>(&self, redirect: &RedirectTo, route: &Route, looks: &Looks<'_, F>) -> Verdict {
+        let Looks { head, globals, .. } = looks;
+        let (own, tuning) = (&route.policies.locations, &globals.tuning);
         let source = Source {
             scheme: self.connection.scheme(),
             host: host_of_url(head.authority),
             authority: head.authority,
             declared_port: self.connection.declared_port,
+            port: self.connection.port,
             target: head.target,
+            relative: own.relative.unwrap_or(tuning.relative_redirects),
+            names_port: own.port.unwrap_or(tuning.port_in_redirects),
         };
         let location = redirect.location(&source);
         self.redirect_to(redirect.status, redirect.host(&source), location)
+    }
+
+    fn redirect_to_host<F: Fields>(&self, host: &HostName, looks: &Looks<'_, F>) -> Verdict {
+        let Looks { head, globals, .. } = looks;
+        let scheme = match forwarded::access_scheme(&self.connection, head.headers, &globals.tuning) {
+            b"https" => "https",
+            b"http" => "http",
+            _ => self.connection.scheme(),
+        };
+        let location = redirect::to_host(scheme, host.as_str(), self.connection.port, head.target);
+        self.redirect_to(https_redirect::status(&globals.tuning), host.as_str(), location)
     }
 
     /// A request of HTTP/1.0 may have no host. There is no URL to send its client to then, and what a redirect is to

@@ -19,6 +19,7 @@ impl Exchange {
             return;
         }
         self.attempts.in_flight = None;
+        self.rare = None;
         let now = outcome.ended.unwrap_or_else(Instant::now);
         let time = now - self.began;
         let status = outcome.status.map_or(CLIENT_CLOSED_REQUEST, |status| status.as_u16());

@@ -18,6 +18,7 @@ use super::session::BoundSession;
 use crate::connection_info::ConnectionInfo;
 use crate::message::edit::Edit;
 use crate::policy::external_auth::Word;
+use crate::policy::limits::Permit;
 use crate::policy::rewrite::Outgoing;
 use crate::route::{Route, Target};
 use crate::snapshot::{Held, Snapshot};
@@ -57,10 +58,21 @@ pub struct Exchange {
     pub(super) authorised: Option<Arc<Word>>,
     /// The request goes to the rule's own default backend, which is told this.
     pub(super) fallback: Option<Box<[(HeaderName, HeaderValue)]>>,
+    /// What most requests have nothing of.
+    pub(super) rare: Option<Box<Rare>>,
     /// The session cookie that the response will set.
     pub(super) set_cookie: Option<HeaderValue>,
     pub(super) attempts: Attempts,
     pub(super) ended: bool,
+}
+
+/// What the rules of few requests need.
+#[derive(Debug, Default)]
+pub(super) struct Rare {
+    /// What `Access-Control-Allow-Origin` says, where the origin of the request is accepted.
+    pub(super) origin: Option<HeaderValue>,
+    /// The place of the request among those that its client has under way, where that is limited.
+    pub(super) permit: Option<Permit>,
 }
 
 /// What becomes of a request.
@@ -99,8 +111,10 @@ impl Exchange {
     pub(super) fn dressed(&self, mut answer: Answer) -> Answer {
         let cookies = self.authorised_cookies(answer.status);
         answer.fields.extend(cookies.iter().map(|cookie| (SET_COOKIE, cookie.clone())));
+        let mut head = Edit::new(&mut answer.fields);
+        self.share_with_origin(&mut head);
         for edits in self.edits() {
-            edits.response(&mut Edit::new(&mut answer.fields));
+            edits.response(&mut head);
         }
         answer
     }

@@ -64,6 +64,7 @@ impl Exchange {
             asked: None,
             authorised: None,
             fallback: None,
+            rare: None,
             set_cookie: None,
             attempts: Attempts::default(),
             ended: false,
@@ -112,6 +113,7 @@ impl Exchange {
             asked: None,
             authorised: None,
             fallback: None,
+            rare: None,
             set_cookie: None,
             attempts: Attempts::default(),
             ended: false,
@@ -145,16 +147,18 @@ impl Exchange {
             }
             Found::NoRule => {
                 self.log(head);
-                self.forward_to_default()
+                self.forward_without_rule(head)
             }
             Found::UnknownHost => {
                 if let Some(meters) = self.state().telemetry.requests() {
                     self.undefined_host = meters.undefined_host(&host);
                 }
                 if path == HEALTH_PATH {
-                    return Verdict::Answer(Answer::empty(StatusCode::OK, self.hsts()));
+                    let health = Answer::empty(StatusCode::OK, self.hsts());
+                    let blocked = self.check_blocked(head, self.globals()).break_value();
+                    return blocked.unwrap_or(Verdict::Answer(health));
                 }
-                self.forward_to_default()
+                self.forward_without_rule(head)
             }
         }
     }
@@ -179,6 +183,11 @@ impl Exchange {
             }
         });
         found.map_or_else(|nothing| nothing, Found::Route)
+    }
+
+    fn forward_without_rule<F: Fields>(&mut self, head: &RequestHead<'_, F>) -> Verdict {
+        let blocked = self.check_blocked(head, self.globals()).break_value();
+        blocked.unwrap_or_else(|| self.forward_to_default())
     }
 
     /// To the program's default backend; without one the answer is 404.

@@ -4,7 +4,7 @@ use http::header::SERVER;
 
 use super::answer::PRODUCT;
 use super::exchange::Exchange;
-use crate::message::edit::{Edit, EditableName, ResponseMut};
+use crate::message::edit::{Edit, EditableName, HeadMut, ResponseMut};
 use crate::message::fields::Fields;
 use crate::message::hop_by_hop;
 use crate::policy::HeaderEdits;
@@ -32,8 +32,18 @@ impl Exchange {
         for cookie in self.authorised_cookies(status) {
             head.append(&SET_COOKIE, cookie);
         }
+        self.share_with_origin(&mut head);
         for edits in self.edits() {
             edits.response(&mut head);
+        }
+    }
+
+    /// Says whether a page of another origin may read the response.
+    pub(super) fn share_with_origin(&self, head: &mut Edit<'_, impl HeadMut>) {
+        let compiled = self.route.as_ref().and_then(|route| route.compiled.as_ref());
+        if let Some(cors) = compiled.and_then(|compiled| compiled.cors.as_ref()) {
+            let rare = self.rare.as_ref();
+            cors.response(rare.and_then(|rare| rare.origin.as_ref()), head);
         }
     }
 

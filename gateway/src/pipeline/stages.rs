@@ -27,9 +27,15 @@ use crate::state::Globals;
 /// A stage of the pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
+    /// Who is blocked everywhere gets 403, also where no rule takes the request.
+    Blocked,
     /// A closed rule answers with its status (503), before redirects: a policy that protects it could not be built,
     /// and nothing about it may be learned.
     Denied,
+    /// Whether a page of another origin may read the answer. Its browser's question before the request (OPTIONS) is
+    /// answered with 204, before redirects, which no browser follows there, and before anybody is asked for a password,
+    /// which it does not send.
+    Cors,
     /// Redirects that the rule asks for, among them the slash that nginx appends. They come before the redirect to
     /// https, as in nginx: the second request then gets that one.
     Redirect,
@@ -42,6 +48,10 @@ pub(super) enum Stage {
     /// with its status; no weight at all is 500. Without any endpoint it is 503, or the rule's own default backend takes
     /// the request.
     Backend,
+    /// How much the client may ask for: 503, or what the ConfigMap says.
+    Limits,
+    /// Where the client may come from: 403.
+    Sources,
     /// Basic authentication: 401.
     Credentials,
     /// Authorisation by another service: 401, 403, a redirect to where one signs in, or 500.
@@ -51,12 +61,16 @@ pub(super) enum Stage {
 }
 
 /// The order.
-pub(super) const ORDER: [Stage; 8] = [
+pub(super) const ORDER: [Stage; 12] = [
+    Stage::Blocked,
     Stage::Denied,
+    Stage::Cors,
     Stage::Redirect,
     Stage::Rewrite,
     Stage::HttpsRedirect,
     Stage::Backend,
+    Stage::Limits,
+    Stage::Sources,
     Stage::Credentials,
     Stage::Authorisation,
     Stage::Loop,
@@ -112,11 +126,15 @@ impl Exchange {
     /// One stage looks at the request.
     fn look<F: Fields>(&mut self, stage: Stage, route: &Route, looks: &Looks<'_, F>) -> Step {
         match stage {
+            Stage::Blocked => self.check_blocked(looks.head, looks.globals),
             Stage::Denied => self.check_denied(route),
+            Stage::Cors => self.check_origin(route, looks),
             Stage::Redirect => self.check_redirect(route, looks),
             Stage::Rewrite => self.rewrite(route, looks),
             Stage::HttpsRedirect => self.check_https(route, looks),
             Stage::Backend => self.draw_backend(route, looks),
+            Stage::Limits => self.check_limits(route, looks),
+            Stage::Sources => self.check_source(route, looks),
             Stage::Credentials => self.check_credentials(route, looks),
             Stage::Authorisation => self.authorise(route, looks),
             Stage::Loop => self.check_loop(),

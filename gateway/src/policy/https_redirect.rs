@@ -1,9 +1,10 @@
 //! `ssl-redirect` and `force-ssl-redirect`: from http to https.
 //!
-//! As in ingress-nginx the Location is `https://`, the host without port, and the target as sent but for a
-//! final slash, which is cut even of `/` and of a query.
+//! As in ingress-nginx the Location is `https://`, the host without the client's port, and the target as sent but for a
+//! final slash, which is cut even of `/` and of a query, unless `preserve-trailing-slash` says otherwise.
 
-use sluice_config::{HttpsRedirect, Tuning};
+use http::StatusCode;
+use sluice_config::{HttpsRedirect, Locations, Tuning};
 
 /// Facts about the request that decide.
 #[derive(Clone, Copy, Debug)]
@@ -33,10 +34,21 @@ fn exempt(tuning: &Tuning, path: &str) -> bool {
     tuning.no_tls_redirect_locations.iter().any(|prefix| !prefix.is_empty() && path.starts_with(&**prefix))
 }
 
+/// `http-redirect-code`.
+pub fn status(tuning: &Tuning) -> StatusCode {
+    StatusCode::from_u16(tuning.http_redirect_code).unwrap_or(StatusCode::PERMANENT_REDIRECT)
+}
+
 /// Where it is redirected to. `host` has no port; `target` is path and query as sent.
-pub fn location(host: &str, target: &str) -> String {
-    let target = target.strip_suffix('/').unwrap_or(target);
-    ["https://", host, target].concat()
+pub fn location(own: &Locations, tuning: &Tuning, host: &str, target: &str) -> String {
+    let target = match own.trailing_slash.unwrap_or(tuning.preserve_trailing_slash) {
+        true => target,
+        false => target.strip_suffix('/').unwrap_or(target),
+    };
+    match own.port.unwrap_or(tuning.port_in_redirects) {
+        true => ["https://", host, ":", itoa::Buffer::new().format(tuning.https_port), target].concat(),
+        false => ["https://", host, target].concat(),
+    }
 }
 
 #[cfg(test)]
@@ -87,7 +99,18 @@ mod tests {
             ("/x?y=1", "https://a.example/x?y=1"),
             ("/x?y=/", "https://a.example/x?y="),
         ] {
-            assert_eq!(location("a.example", target), expected);
+            assert_eq!(location(&Locations::default(), &Tuning::default(), "a.example", target), expected);
         }
+    }
+
+    #[test]
+    fn the_slash_may_stay_and_the_port_may_be_named() {
+        let tuning = Tuning { https_port: 8443, ..Tuning::default() };
+        let own = Locations { trailing_slash: Some(true), port: Some(true), relative: None };
+        assert_eq!(location(&own, &tuning, "a.example", "/x/"), "https://a.example:8443/x/");
+        let global = Tuning { preserve_trailing_slash: true, port_in_redirects: true, ..Tuning::default() };
+        assert_eq!(location(&Locations::default(), &global, "a.example", "/"), "https://a.example:443/");
+        let own = Locations { trailing_slash: Some(false), port: Some(false), relative: None };
+        assert_eq!(location(&own, &global, "a.example", "/x/"), "https://a.example/x");
     }
 }

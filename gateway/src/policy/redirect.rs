@@ -29,8 +29,14 @@ pub struct Source<'a> {
     pub authority: &'a str,
     /// The port that clients of the listener know.
     pub declared_port: u16,
+    /// The port of the socket.
+    pub port: u16,
     /// Path and query as sent.
     pub target: &'a str,
+    /// Without scheme and host, where nginx would add them (`relative-redirects`).
+    pub relative: bool,
+    /// With the port of the socket there (`use-port-in-redirects`).
+    pub names_port: bool,
 }
 
 impl RedirectTo {
@@ -38,7 +44,7 @@ impl RedirectTo {
     pub fn compile(redirect: &Redirect) -> Result<Self, PolicyError> {
         let Redirect { status, scheme, host, port, path } = redirect;
         match status {
-            301 | 302 | 303 | 307 | 308 => (),
+            300 | 301 | 302 | 303 | 307 | 308 => (),
             other => return Err(PolicyError::Status(*other)),
         }
         Ok(Self {
@@ -52,47 +58,68 @@ impl RedirectTo {
 
     /// The host that the Location names; empty where neither the redirect nor the request has one.
     pub fn host<'a>(&'a self, source: &Source<'a>) -> &'a str {
+        if let RedirectPath::Url(url) = &self.path {
+            return url;
+        }
         self.host.as_deref().unwrap_or(source.host)
     }
 
-    /// The absolute Location. Without a port of its own it names the well-known one of its own scheme, else
-    /// the listener's; 80 of http and 443 of https are left out (Gateway API, `HTTPRequestRedirectFilter`).
-    /// The slash that nginx appends comes without a port (`port_in_redirect off`).
+    /// The Location.
     pub fn location(&self, source: &Source<'_>) -> String {
-        let scheme = self.scheme.as_deref().unwrap_or(source.scheme);
-        let host = self.host(source);
-        let well_known = if scheme == "https" { 443 } else { 80 };
-        let inherited = match (&self.scheme, &self.path) {
-            (Some(_), _) | (_, RedirectPath::AppendSlash) => well_known,
-            (None, _) => source.declared_port,
-        };
-        let port = self.port.unwrap_or(inherited);
         let (path, query) = match source.target.split_once('?') {
             Some((path, query)) => (path, Some(query)),
             None => (source.target, None),
         };
-        if let RedirectPath::ReplaceAll(path) = &self.path {
-            return [scheme, "://", source.authority, path].concat();
-        }
-        let mut location = [scheme, "://", host].concat();
-        if port != well_known {
-            location.push(':');
-            location.push_str(itoa::Buffer::new().format(port));
-        }
+        let query = query.map_or([""; 2], |query| ["?", query]);
         match &self.path {
-            RedirectPath::Keep => location.push_str(path),
-            RedirectPath::AppendSlash => {
-                location.push_str(path);
-                location.push('/');
-            }
-            RedirectPath::Replace(path) | RedirectPath::ReplaceAll(path) => location.push_str(path),
+            RedirectPath::Url(url) => url.to_string(),
+            RedirectPath::ReplaceAll(path) => [source.scheme, "://", source.authority, path].concat(),
+            RedirectPath::Root(path) => as_nginx(source, &[path]),
+            RedirectPath::AppendSlash => as_nginx(source, &[path, "/", query[0], query[1]]),
+            RedirectPath::Keep => self.absolute(source, &[path, query[0], query[1]]),
+            RedirectPath::Replace(path) => self.absolute(source, &[path, query[0], query[1]]),
         }
-        if let Some(query) = query {
-            location.push('?');
-            location.push_str(query);
-        }
-        location
     }
+
+    /// Without a port of its own it names the well-known one of its own scheme, else the listener's; 80 of http and 443 of
+    /// https are left out (Gateway API, `HTTPRequestRedirectFilter`).
+    fn absolute(&self, source: &Source<'_>, rest: &[&str]) -> String {
+        let scheme = self.scheme.as_deref().unwrap_or(source.scheme);
+        let inherited = match &self.scheme {
+            Some(_) => well_known(scheme),
+            None => source.declared_port,
+        };
+        let port = self.port.unwrap_or(inherited);
+        url(scheme, self.host(source), (port != well_known(scheme)).then_some(port), rest)
+    }
+}
+
+/// What nginx makes of a path: an absolute URL without a port, unless its settings say otherwise.
+fn as_nginx(source: &Source<'_>, rest: &[&str]) -> String {
+    if source.relative {
+        return rest.concat();
+    }
+    let port = source.names_port && source.port != well_known(source.scheme);
+    url(source.scheme, source.host, port.then_some(source.port), rest)
+}
+
+/// The same target on another host, as ingress-nginx writes it: always with a port, and less a final slash.
+pub fn to_host(scheme: &str, host: &str, port: u16, target: &str) -> String {
+    url(scheme, host, Some(port), &[target.strip_suffix('/').unwrap_or(target)])
+}
+
+fn url(scheme: &str, host: &str, port: Option<u16>, rest: &[&str]) -> String {
+    let mut url = [scheme, "://", host].concat();
+    if let Some(port) = port {
+        url.push(':');
+        url.push_str(itoa::Buffer::new().format(port));
+    }
+    url.extend(rest.iter().copied());
+    url
+}
+
+fn well_known(scheme: &str) -> u16 {
+    if scheme == "https" { 443 } else { 80 }
 }
 
 #[cfg(test)]
@@ -104,7 +131,10 @@ mod tests {
         host: "a.example",
         authority: "a.example:8081",
         declared_port: 8080,
+        port: 8081,
         target: "/foo?x=1",
+        relative: false,
+        names_port: false,
     };
 
     fn redirect(path: RedirectPath) -> Redirect {
@@ -117,6 +147,36 @@ mod tests {
         assert_eq!(slash.location(&SOURCE), "http://a.example/foo/?x=1");
         let https = Source { scheme: "https", declared_port: 443, target: "/foo", ..SOURCE };
         assert_eq!(slash.location(&https), "https://a.example/foo/");
+    }
+
+    #[test]
+    fn a_path_is_made_a_url_as_nginx_does() {
+        let slash = RedirectTo::compile(&redirect(RedirectPath::AppendSlash)).unwrap();
+        let root = RedirectTo::compile(&redirect(RedirectPath::Root("/new".into()))).unwrap();
+        assert_eq!(root.location(&SOURCE), "http://a.example/new");
+        let with_port = Source { names_port: true, ..SOURCE };
+        assert_eq!(slash.location(&with_port), "http://a.example:8081/foo/?x=1");
+        assert_eq!(root.location(&with_port), "http://a.example:8081/new");
+        assert_eq!(root.location(&Source { port: 80, ..with_port }), "http://a.example/new");
+        let relative = Source { relative: true, ..with_port };
+        assert_eq!(slash.location(&relative), "/foo/?x=1");
+        assert_eq!(root.location(&relative), "/new");
+    }
+
+    #[test]
+    fn a_url_is_the_location_whatever_was_asked_for() {
+        let there =
+            RedirectTo::compile(&redirect(RedirectPath::Url("https://b.example/x?y=1".into()))).unwrap();
+        let source = Source { host: "", relative: true, ..SOURCE };
+        assert_eq!(there.location(&source), "https://b.example/x?y=1");
+        assert!(!there.host(&source).is_empty(), "it needs no host of the request");
+    }
+
+    #[test]
+    fn another_host_gets_the_target_less_its_slash_and_always_a_port() {
+        assert_eq!(to_host("http", "www.a.example", 80, "/x/?y=1"), "http://www.a.example:80/x/?y=1");
+        assert_eq!(to_host("https", "a.example", 8443, "/x/"), "https://a.example:8443/x");
+        assert_eq!(to_host("http", "a.example", 80, "/"), "http://a.example:80");
     }
 
     #[test]

@@ -6,7 +6,8 @@ use sluice_config::{Authorisation, Policies, Rule};
 
 use super::{Compiler, Target, edits};
 use crate::policy::{
-    Affinity, BasicAuth, ErrorPages, ExternalAuth, HeaderEdits, Mirror, PolicyError, Rewrite, external_auth,
+    Affinity, BasicAuth, Cors, ErrorPages, ExternalAuth, HeaderEdits, Limits, Mirror, PolicyError, Rewrite,
+    Sources, external_auth,
 };
 
 /// What a rule asks for besides forwarding. A plain rule has no such value, and its requests look at one `None`.
@@ -29,6 +30,12 @@ pub struct CompiledPolicies {
     pub error_pages: Option<ErrorPages>,
     /// Where requests are copied to.
     pub mirror: Option<Mirror>,
+    /// Which pages of other origins may read the responses.
+    pub cors: Option<Cors>,
+    /// Which clients are served, where the rule says anything about it.
+    pub sources: Option<Sources>,
+    /// How much one client may ask for.
+    pub limits: Option<Limits>,
 }
 
 impl CompiledPolicies {
@@ -45,6 +52,7 @@ impl CompiledPolicies {
             rewrite,
             deny: _,
             https_redirect: _,
+            locations: _,
             timeouts: _,
             retry: _,
             bodies: _,
@@ -52,6 +60,9 @@ impl CompiledPolicies {
             authorisation,
             error_pages,
             mirror,
+            sources,
+            limits,
+            cors,
         } = &*rule.policies;
         let compiled = Self {
             affinity: affinity.as_ref().map(Affinity::compile).transpose()?,
@@ -72,12 +83,26 @@ impl CompiledPolicies {
                 false => Some(compile_pages(error_pages, compiler)?),
             },
             mirror: mirror.as_ref().map(|mirror| Mirror::compile(mirror, compiler.registry)).transpose()?,
+            cors: cors.as_deref().map(Cors::compile).transpose()?,
+            sources: Sources::compile(sources),
+            limits: limits.as_deref().and_then(|limits| Limits::compile(limits, compiler.limiter)),
         };
         Ok((!compiled.is_empty()).then(|| Box::new(compiled)))
     }
 
     fn is_empty(&self) -> bool {
-        let Self { affinity, basic_auth, rewrite, edits, external_auth, error_pages, mirror } = self;
+        let Self {
+            affinity,
+            basic_auth,
+            rewrite,
+            edits,
+            external_auth,
+            error_pages,
+            mirror,
+            cors,
+            sources,
+            limits,
+        } = self;
         affinity.is_none()
             && basic_auth.is_none()
             && rewrite.is_none()
@@ -85,6 +110,9 @@ impl CompiledPolicies {
             && external_auth.is_none()
             && error_pages.is_none()
             && mirror.is_none()
+            && cors.is_none()
+            && sources.is_none()
+            && limits.is_none()
     }
 }
 

@@ -225,6 +225,7 @@ pub(crate) fn connection(https: bool) -> Arc<ConnectionInfo> {
         texts: Texts::new(peer, if https { 443 } else { 80 }),
         group: GroupId::ingress(),
         declared_port: if https { 443 } else { 80 },
+        port: if https { 8443 } else { 8080 },
         protocol: if https { BindProtocol::Https } else { BindProtocol::Http },
         tls: https.then_some(TlsInfo { server_name: None, version: "TLSv1.3", cipher: "x" }),
     })

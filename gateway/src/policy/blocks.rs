@@ -1,0 +1,126 @@
+//! `block-cidrs`, `block-user-agents` and `block-referers`: who gets 403 everywhere, before anything else is looked at.
+
+use std::net::IpAddr;
+
+use http::header::{HeaderName, REFERER, USER_AGENT};
+use regex::bytes::{RegexSet, RegexSetBuilder};
+use sluice_config::Blocked;
+
+use super::networks::Networks;
+use crate::message::fields::Fields;
+use crate::router::REGEX_SIZE_LIMIT;
+
+/// Who is blocked.
+#[derive(Debug)]
+pub(crate) struct Blocks {
+    networks: Networks,
+    user_agents: Values,
+    referers: Values,
+}
+
+/// Values of a field.
+#[derive(Debug)]
+struct Values {
+    texts: Box<[Box<[u8]>]>,
+    expressions: Option<RegexSet>,
+}
+
+impl Blocks {
+    /// `None` where nobody is.
+    ///
+    /// # Errors
+    /// An expression cannot be compiled. Translation has compiled each of them before.
+    pub(crate) fn compile(blocks: &sluice_config::Blocks) -> Result<Option<Self>, regex::Error> {
+        let sluice_config::Blocks { networks, user_agents, referers } = blocks;
+        if networks.is_empty() && user_agents.is_empty() && referers.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(Self {
+            networks: Networks::compile(networks),
+            user_agents: Values::compile(user_agents)?,
+            referers: Values::compile(referers)?,
+        }))
+    }
+
+    /// Whether this request is.
+    pub(crate) fn blocks(&self, client: IpAddr, fields: &impl Fields) -> bool {
+        self.networks.contains(client)
+            || self.user_agents.have(&USER_AGENT, fields)
+            || self.referers.have(&REFERER, fields)
+    }
+}
+
+impl Values {
+    fn compile(values: &[Blocked]) -> Result<Self, regex::Error> {
+        let texts = values.iter().filter_map(|value| match value {
+            Blocked::Text(text) => Some(text.as_bytes().into()),
+            Blocked::Regex(_) => None,
+        });
+        let expressions: Vec<&str> = values
+            .iter()
+            .filter_map(|value| match value {
+                Blocked::Regex(expression) => Some(&**expression),
+                Blocked::Text(_) => None,
+            })
+            .collect();
+        let set = || {
+            let mut set = RegexSetBuilder::new(&expressions);
+            set.size_limit(REGEX_SIZE_LIMIT * expressions.len()).dfa_size_limit(REGEX_SIZE_LIMIT).build()
+        };
+        Ok(Self {
+            texts: texts.collect(),
+            expressions: if expressions.is_empty() { None } else { Some(set()?) },
+        })
+    }
+
+    /// A field that is not there is empty, as in nginx: `~^$` blocks clients without a User-Agent.
+    fn have(&self, name: &HeaderName, fields: &impl Fields) -> bool {
+        if self.texts.is_empty() && self.expressions.is_none() {
+            return false;
+        }
+        let value = fields.first(name).unwrap_or_default();
+        self.texts.iter().any(|text| text.eq_ignore_ascii_case(value))
+            || self.expressions.as_ref().is_some_and(|set| set.is_match(value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderMap;
+    use sluice_config::Network;
+
+    use super::*;
+
+    #[test]
+    fn addresses_texts_and_expressions_block() {
+        let blocks = sluice_config::Blocks {
+            networks: [Network { address: [192, 0, 2, 0].into(), prefix: 24 }].into(),
+            user_agents: [Blocked::Text("BadBot/1.0".into()), Blocked::Regex("(?i)curl".into())].into(),
+            referers: [Blocked::Regex("^$".into())].into(),
+        };
+        let blocks = Blocks::compile(&blocks).unwrap().unwrap();
+        let blocked = |last: [u8; 4], agent: &str, referer: Option<&str>| {
+            let mut fields = HeaderMap::new();
+            fields.insert(USER_AGENT, agent.parse().unwrap());
+            if let Some(referer) = referer {
+                fields.insert(REFERER, referer.parse().unwrap());
+            }
+            blocks.blocks(last.into(), &fields)
+        };
+        let (inside, outside) = ([192, 0, 2, 9], [192, 0, 3, 9]);
+        assert!(!blocked(outside, "Mozilla", Some("https://a.example")));
+        assert!(blocked(inside, "Mozilla", Some("https://a.example")));
+        assert!(blocked(outside, "badbot/1.0", Some("x")));
+        assert!(!blocked(outside, "badbot/1.0 more", Some("x")), "a text is the whole value");
+        assert!(blocked(outside, "my CURL 8", Some("x")));
+        assert!(blocked(outside, "Mozilla", None), "what is not there is empty");
+        assert!(Blocks::compile(&sluice_config::Blocks::default()).unwrap().is_none());
+    }
+
+    #[test]
+    fn an_expression_that_cannot_be_read_is_an_error() {
+        let user_agents = [Blocked::Regex("(".into())].into();
+        let blocks = sluice_config::Blocks { user_agents, ..sluice_config::Blocks::default() };
+        assert!(Blocks::compile(&blocks).is_err());
+    }
+}

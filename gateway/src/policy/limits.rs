@@ -1,0 +1,257 @@
+//! `limit-rps`, `limit-rpm` and `limit-connections`: how much one client may ask for.
+//!
+//! Rates are leaky buckets as nginx has them, without delay: a client may be early by so many requests, and what comes
+//! earlier is refused and not counted. Connections are requests at a time, whatever connections they come on.
+//!
+//! All rules of an Ingress share what a client has used, and so do all workers: limits are exact for the process.
+
+mod rates;
+mod requests;
+mod set;
+
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use super::networks::Networks;
+use rates::Rates;
+use requests::Requests;
+
+pub(crate) use requests::Permit;
+
+/// The limits of a rule.
+#[derive(Debug)]
+pub struct Limits {
+    usage: Arc<Usage>,
+    /// Distinguishes the zone from others.
+    zone: u64,
+    /// Requests at a time; 0 is any number.
+    connections: u32,
+    per_second: Option<Rate>,
+    per_minute: Option<Rate>,
+    exempt: Networks,
+}
+
+/// So many requests in a time, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Rate {
+    /// From one request to the next.
+    interval: u64,
+    /// How much earlier one may come.
+    early: u64,
+}
+
+/// Why a request is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Excess {
+    /// Its client has too many under way (`limit-conn-status-code`).
+    Connections,
+    /// It comes too early (`limit-req-status-code`).
+    Rate,
+}
+
+/// What clients have used, of all zones. Its size is fixed, however many clients come.
+#[derive(Debug)]
+struct Usage {
+    began: Instant,
+    hasher: RandomState,
+    rates: Rates,
+    requests: Arc<Requests>,
+}
+
+/// Where limited rules find what clients have used. There is nothing while no rule is limited.
+#[derive(Debug, Default)]
+pub struct Limiter(Mutex<Weak<Usage>>);
+
+impl Limiter {
+    /// Not for requests: a rule keeps what it gets.
+    fn usage(&self) -> Arc<Usage> {
+        let mut usage = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        usage.upgrade().unwrap_or_else(|| {
+            let new = Arc::new(Usage {
+                began: Instant::now(),
+                hasher: RandomState::new(),
+                rates: Rates::default(),
+                requests: Arc::default(),
+            });
+            *usage = Arc::downgrade(&new);
+            new
+        })
+    }
+}
+
+impl Limits {
+    /// `None` where nothing is limited.
+    pub fn compile(limits: &sluice_config::Limits, limiter: &Limiter) -> Option<Self> {
+        let sluice_config::Limits { zone, connections, per_second, per_minute, burst, exempt } = limits;
+        if [connections, per_second, per_minute].into_iter().all(|limit| *limit == 0) {
+            return None;
+        }
+        let usage = limiter.usage();
+        Some(Self {
+            zone: usage.hasher.hash_one(zone),
+            usage,
+            connections: *connections,
+            per_second: Rate::new(*per_second, Duration::from_secs(1), *burst),
+            per_minute: Rate::new(*per_minute, Duration::from_secs(60), *burst),
+            exempt: Networks::compile(exempt),
+        })
+    }
+
+    /// Counts a request that came at this time, unless it is refused. The permit is held while it is under way.
+    pub(crate) fn admit(&self, client: IpAddr, now: Instant) -> Result<Option<Permit>, Excess> {
+        if self.exempt.contains(client) {
+            return Ok(None);
+        }
+        let key = |kind: u8| self.usage.hasher.hash_one((self.zone, kind, client));
+        let permit = match self.connections {
+            0 => None,
+            most => Some(Requests::admit(&self.usage.requests, key(0), most).ok_or(Excess::Connections)?),
+        };
+        let now = now.saturating_duration_since(self.usage.began).as_nanos();
+        let now = u64::try_from(now).unwrap_or(u64::MAX);
+        let rates = &self.usage.rates;
+        let charge = match self.per_second {
+            Some(rate) => Some(rates.charge(key(1), now, rate).ok_or(Excess::Rate)?),
+            None => None,
+        };
+        if let Some(rate) = self.per_minute
+            && rates.charge(key(2), now, rate).is_none()
+        {
+            // What is refused is not counted anywhere.
+            charge.into_iter().for_each(|charge| rates.refund(charge));
+            return Err(Excess::Rate);
+        }
+        Ok(permit)
+    }
+}
+
+impl Rate {
+    /// `None` for no limit.
+    fn new(requests: u32, per: Duration, burst: u32) -> Option<Self> {
+        let per = u64::try_from(per.as_nanos()).unwrap_or(u64::MAX);
+        let interval = per.checked_div(requests.into())?;
+        // nginx lets `rate * multiplier` requests be early.
+        let early = interval.saturating_mul(u64::from(requests).saturating_mul(burst.into()));
+        // Far enough from the end of the clock that nothing overflows: 97 years.
+        Some(Self { interval, early: early.min(u64::MAX >> 2) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_config::NamespacedName;
+
+    use super::*;
+
+    fn limits(change: impl FnOnce(&mut sluice_config::Limits)) -> sluice_config::Limits {
+        let mut limits = sluice_config::Limits {
+            zone: NamespacedName::new("default", "shop"),
+            connections: 0,
+            per_second: 0,
+            per_minute: 0,
+            burst: 5,
+            exempt: [].into(),
+        };
+        change(&mut limits);
+        limits
+    }
+
+    fn compile(change: impl FnOnce(&mut sluice_config::Limits)) -> Limits {
+        Limits::compile(&limits(change), &Limiter::default()).unwrap()
+    }
+
+    fn client(last: u8) -> IpAddr {
+        [192, 0, 2, last].into()
+    }
+
+    #[test]
+    fn a_client_may_be_early_by_the_burst_and_then_gets_the_rate() {
+        let limits = compile(|limits| (limits.per_second, limits.burst) = (10, 2));
+        let start = Instant::now();
+        let admitted = |client_, at: u64| {
+            (0..100)
+                .filter(|_| limits.admit(client(client_), start + Duration::from_millis(at)).is_ok())
+                .count()
+        };
+        assert_eq!(admitted(1, 0), 21);
+        assert_eq!(admitted(2, 0), 21, "each client for itself");
+        assert_eq!(admitted(1, 99), 0);
+        assert_eq!(admitted(1, 100), 1);
+        assert_eq!(admitted(1, 350), 2);
+        assert_eq!(admitted(1, 10_000), 21);
+    }
+
+    #[test]
+    fn what_one_rate_refuses_does_not_count_for_the_other() {
+        let limits = compile(|limits| (limits.per_second, limits.per_minute, limits.burst) = (100, 3, 1));
+        let start = Instant::now();
+        let admit = |at: u64| limits.admit(client(1), start + Duration::from_secs(at));
+        assert_eq!((0..1000).filter(|_| admit(0).is_ok()).count(), 4);
+        assert_eq!(admit(0).unwrap_err(), Excess::Rate);
+        assert!(admit(20).is_ok(), "the next of three a minute");
+    }
+
+    #[test]
+    fn so_many_requests_are_under_way_at_a_time() {
+        let limits = compile(|limits| limits.connections = 2);
+        let now = Instant::now();
+        let first = limits.admit(client(1), now).unwrap();
+        let second = limits.admit(client(1), now).unwrap();
+        assert!(first.is_some() && second.is_some());
+        assert_eq!(limits.admit(client(1), now).unwrap_err(), Excess::Connections);
+        assert!(limits.admit(client(2), now).is_ok());
+        drop(first);
+        let third = limits.admit(client(1), now).unwrap();
+        assert!(third.is_some() && limits.admit(client(1), now).is_err());
+    }
+
+    #[test]
+    fn a_request_that_comes_too_early_is_not_under_way() {
+        let limits = compile(|limits| (limits.connections, limits.per_minute, limits.burst) = (1, 1, 0));
+        let now = Instant::now();
+        drop(limits.admit(client(1), now).unwrap());
+        for _ in 0..3 {
+            assert_eq!(
+                limits.admit(client(1), now).unwrap_err(),
+                Excess::Rate,
+                "and not for its connections"
+            );
+        }
+    }
+
+    #[test]
+    fn some_clients_are_not_limited() {
+        let exempt = sluice_config::Network { address: client(0), prefix: 25 };
+        let limits = compile(|limits| {
+            (limits.per_minute, limits.burst, limits.exempt) = (1, 0, [exempt].into());
+        });
+        let now = Instant::now();
+        assert!((0..9).all(|_| limits.admit(client(1), now).is_ok()));
+        assert!(limits.admit(client(200), now).is_ok() && limits.admit(client(200), now).is_err());
+    }
+
+    #[test]
+    fn rules_of_a_zone_share_what_a_client_has_used_and_rules_of_others_do_not() {
+        let limiter = Limiter::default();
+        let policy = limits(|limits| (limits.per_minute, limits.burst) = (1, 0));
+        let other = sluice_config::Limits { zone: NamespacedName::new("default", "other"), ..policy.clone() };
+        let [first, second] = [&policy, &policy].map(|policy| Limits::compile(policy, &limiter).unwrap());
+        let other = Limits::compile(&other, &limiter).unwrap();
+        let now = Instant::now();
+        assert!(first.admit(client(1), now).is_ok());
+        assert!(second.admit(client(1), now).is_err());
+        assert!(other.admit(client(1), now).is_ok());
+        assert!(Limits::compile(&limits(|_| ()), &limiter).is_none(), "nothing is limited");
+    }
+
+    #[test]
+    fn extreme_rates_do_not_overflow() {
+        for (rate, burst) in [(i32::MAX as u32, i32::MAX as u32), (1, u32::MAX), (u32::MAX, 0)] {
+            let limits = compile(|limits| (limits.per_second, limits.burst) = (rate, burst));
+            let later = Instant::now() + Duration::from_secs(1 << 30);
+            assert!((0..9).all(|_| limits.admit(client(1), later).is_ok()), "{rate} {burst}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! When the next request of each client is due: one number is all of a leaky bucket (the generic cell rate algorithm).
+//!
+//! A client that has not asked for a while is one that never has, so its place can go to another at no loss. Where all
+//! eight places of a set are of clients that lately asked, the one that comes nearest to that gives way. A table holds
+//! 262,144 clients in 4 MiB.
+//!
+//! Tag and time are two words, and no lock holds them together: a request that meets the change of a place counts for the
+//! client before or after it. That is one request more or less, once.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+use super::Rate;
+use super::set::{self, ROUNDS, SETS, WAYS};
+
+/// Nanoseconds on the clock of the table.
+type Time = u64;
+
+/// The clients of a table.
+#[derive(Debug)]
+pub(super) struct Rates(Box<[Set]>);
+
+/// Eight clients, in two lines of the cache.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Set {
+    /// Whose place it is; 0 is nobody's.
+    tags: [AtomicU64; WAYS],
+    /// When the next request is due.
+    due: [AtomicU64; WAYS],
+}
+
+/// What a request has been charged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Charge {
+    set: usize,
+    way: usize,
+    interval: Time,
+}
+
+impl Default for Rates {
+    fn default() -> Self {
+        Self((0..SETS).map(|_| Set::default()).collect())
+    }
+}
+
+impl Rates {
+    /// Counts a request; `None` where it comes too early, which is not counted.
+    pub(super) fn charge(&self, key: u64, now: Time, rate: Rate) -> Option<Charge> {
+        let (at, tag) = (set::of(key), key | 1);
+        let set = &self.0[at];
+        for _ in 0..ROUNDS {
+            if let Some(way) = set.tags.iter().position(|other| other.load(Acquire) == tag) {
+                let due = set.due[way].fetch_update(AcqRel, Acquire, |due| next(due, now, rate));
+                return due.is_ok().then_some(Charge { set: at, way, interval: rate.interval });
+            }
+            let (way, _) =
+                set.due.iter().map(|due| due.load(Relaxed)).enumerate().min_by_key(|(_, due)| *due)?;
+            let before = set.tags[way].load(Acquire);
+            if set.tags[way].compare_exchange(before, tag, AcqRel, Relaxed).is_ok() {
+                set.due[way].store(now.saturating_add(rate.interval), Release);
+                return Some(Charge { set: at, way, interval: rate.interval });
+            }
+        }
+        // Never seen; but what cannot be counted does not pass.
+        None
+    }
+
+    /// Takes it back.
+    pub(super) fn refund(&self, Charge { set, way, interval }: Charge) {
+        let earlier = |due: Time| Some(due.saturating_sub(interval));
+        // It always gives a value.
+        let _ = self.0[set].due[way].fetch_update(AcqRel, Acquire, earlier);
+    }
+}
+
+/// When the next request is due after this one; `None` where this one comes too early.
+fn next(due: Time, now: Time, rate: Rate) -> Option<Time> {
+    (due <= now.saturating_add(rate.early)).then(|| due.max(now).saturating_add(rate.interval))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RATE: Rate = Rate { interval: 100, early: 200 };
+
+    #[test]
+    fn a_crowd_takes_no_more_room_and_who_owes_most_keeps_owing() {
+        let rates = Rates::default();
+        // All in one set.
+        let key = |client: u64| client << 16;
+        let (greedy, now) = (key(1), 1000);
+        assert_eq!((0..9).filter(|_| rates.charge(greedy, now, RATE).is_some()).count(), 3);
+        for client in 2..1000 {
+            assert!(rates.charge(key(client), now, RATE).is_some(), "a new client is served");
+        }
+        assert!(rates.charge(greedy, now, RATE).is_none(), "the one with the most debt has kept its place");
+        assert!(rates.charge(greedy, now + 100, RATE).is_some());
+    }
+
+    #[test]
+    fn threads_together_get_what_one_would() {
+        let rates = Rates::default();
+        let admitted: usize = std::thread::scope(|scope| {
+            let run = || (0..1000).filter(|_| rates.charge(7, 1000, RATE).is_some()).count();
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(run)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        // The first of a client may be counted twice, once.
+        assert!((3..=6).contains(&admitted), "{admitted}");
+    }
+}

@@ -1,0 +1,60 @@
+//! `allowlist-source-range` and `denylist-source-range`: which clients get in, by their addresses.
+
+use std::net::IpAddr;
+
+use super::networks::Networks;
+
+/// Who gets in. A rule that says nothing of one of the two has the global one.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    allow: Option<Networks>,
+    deny: Option<Networks>,
+}
+
+impl Sources {
+    /// `None` where nothing is said.
+    pub fn compile(sources: &sluice_config::Sources) -> Option<Self> {
+        let sluice_config::Sources { allow, deny } = sources;
+        let set = |networks: &Option<_>| networks.as_deref().map(Networks::compile);
+        let compiled = Self { allow: set(allow), deny: set(deny) };
+        (compiled.allow.is_some() || compiled.deny.is_some()).then_some(compiled)
+    }
+}
+
+/// Whether a client gets in where a rule and the global settings say this.
+pub fn admits(own: Option<&Sources>, global: Option<&Sources>, client: IpAddr) -> bool {
+    let both = [own, global];
+    let deny = both.iter().find_map(|sources| sources.as_ref()?.deny.as_ref());
+    let allow = both.iter().find_map(|sources| sources.as_ref()?.allow.as_ref());
+    !deny.is_some_and(|networks| networks.contains(client))
+        && allow.is_none_or(|networks| networks.contains(client))
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_config::Network;
+
+    use super::*;
+
+    fn sources(allow: Option<&str>, deny: Option<&str>) -> Option<Sources> {
+        let networks = |text: &str| [Network { address: text.parse().unwrap(), prefix: 24 }].into();
+        Sources::compile(&sluice_config::Sources { allow: allow.map(networks), deny: deny.map(networks) })
+    }
+
+    #[test]
+    fn the_deny_list_wins_and_the_rule_replaces_each_list_by_itself() {
+        let client = |last: u8| IpAddr::from([10, 0, last, 1]);
+        let admits = |own: &Option<Sources>, global: &Option<Sources>, last| {
+            admits(own.as_ref(), global.as_ref(), client(last))
+        };
+        assert!(admits(&None, &None, 1));
+        let own = sources(Some("10.0.1.0"), None);
+        assert!(admits(&own, &None, 1) && !admits(&own, &None, 2));
+        let both = sources(Some("10.0.1.0"), Some("10.0.1.0"));
+        assert!(!admits(&both, &None, 1));
+        let global = sources(Some("10.0.2.0"), Some("10.0.1.0"));
+        assert!(admits(&None, &global, 2) && !admits(&None, &global, 3));
+        assert!(!admits(&own, &global, 1), "the global deny list holds");
+        assert!(!admits(&own, &global, 2), "the global allow list does not");
+    }
+}
