@@ -3,9 +3,11 @@
 
 mod harness;
 
+mod e2e_access;
 mod e2e_access_log;
 mod e2e_admin;
 mod e2e_affinity;
+mod e2e_aliases;
 mod e2e_basic_auth;
 mod e2e_body_size;
 mod e2e_canary;
@@ -14,6 +16,7 @@ mod e2e_classes;
 mod e2e_closed;
 mod e2e_compression;
 mod e2e_conflicts;
+mod e2e_cors;
 mod e2e_default_backend;
 mod e2e_endpoints;
 mod e2e_error_pages;
@@ -26,12 +29,14 @@ mod e2e_headers;
 mod e2e_hosts;
 mod e2e_http2;
 mod e2e_limit_rate;
+mod e2e_limits;
 mod e2e_listeners;
 mod e2e_malformed;
 mod e2e_metrics;
 mod e2e_mirror;
 mod e2e_overload;
 mod e2e_paths;
+mod e2e_redirect_rules;
 mod e2e_redirects;
 mod e2e_request_buffering;
 mod e2e_requests;

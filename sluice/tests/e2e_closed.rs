@@ -26,10 +26,10 @@ fn a_rejected_ingress_does_not_open_its_paths_to_a_broader_rule() {
     folder.write("admin.yaml", admin().text());
     let gateway = Gateway::with(&folder, &["--enable-metrics"]);
     assert_eq!(get(gateway.http, HOST, "/admin").backend(), "shop");
-    // An allow list cannot be built yet: 503. With a slip of the pen in another annotation: 404.
-    let guarded = admin().annotation("whitelist-source-range", "10.0.0.0/8");
+    // A client certificate cannot be asked for yet: 503. With a slip of the pen in another annotation: 404.
+    let guarded = admin().annotation("auth-tls-match-cn", "CN=x");
     folder.write("admin.yaml", guarded.text());
-    await_until("the list to close its path", || get(gateway.http, HOST, "/admin/x").status == 503);
+    await_until("that to close its path", || get(gateway.http, HOST, "/admin/x").status == 503);
     folder.write("admin.yaml", guarded.annotation("ssl-redirect", "fasle").text());
     await_until("the slip to reject the Ingress", || get(gateway.http, HOST, "/admin/x").status == 404);
     for path in ["/admin", "/admin/", "//admin/%2e/x", "/a/../admin"] {
@@ -73,6 +73,7 @@ fn a_rejected_host_falls_neither_to_a_wildcard_nor_to_the_catch_all() {
             + &Ingress::new("alias")
                 .path("c.other", "/", "wild")
                 .annotation("server-alias", "c.example")
+                .annotation("auth-tls-match-cn", "CN=x")
                 .text(),
     );
     let gateway = Gateway::start(&folder);
@@ -97,7 +98,7 @@ fn a_protected_expression_is_closed_as_an_expression() {
     let guarded = Ingress::new("admin")
         .typed_path(HOST, "/admin(/|$)(.*)", "ImplementationSpecific", "shop")
         .annotation("rewrite-target", "/$2")
-        .annotation("whitelist-source-range", "10.0.0.0/8");
+        .annotation("auth-tls-match-cn", "CN=x");
     folder.write("admin.yaml", guarded.text());
     let gateway = Gateway::start(&folder);
     for path in ["/admin", "/admin/x", "/ADMIN/x"] {

@@ -85,7 +85,6 @@ codes! {
     KeyNotServed: NotServed = "A ConfigMap key, or its value, is known and not served yet.";
     HostInvalid: OwnFault = "The host of a rule is none that an Ingress may have.";
     HostClosed: Conflict = "Another object on the same host closes all of it.";
-    AliasIgnored: Conflict = "A further name of a host is one that has rules, or is another object's further name.";
     PathInvalid: OwnFault = "A path is none that a request can have.";
     ExpressionInvalid: NotServed = "A path is a regular expression that cannot be read.";
     RewriteInvalid: OwnFault = "A path cannot be rewritten as its Ingress asks.";

@@ -41,10 +41,13 @@ use super::setting::{self, Setting, Table};
 pub use affinity::Affinity;
 pub use basic_auth::Auth;
 pub use canary::Canary;
+pub use cors::Sharing;
 pub use errors::Errors;
 pub use gates::Gates;
+pub use limits::Limiting;
 pub use reader::{Parsed, Treatment, parse};
 pub(crate) use reader::{REJECTED, UNABLE, field};
+pub use redirect::Redirection;
 pub use rewrite::{RewriteError, Rewriting};
 pub use settings::Settings;
 

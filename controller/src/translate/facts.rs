@@ -7,9 +7,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use sluice_config::{
-    Authorisation, Balance, Code, Deny, ErrorPages, HostKey, HostPattern, HttpsRedirect, Keyed,
-    NamespacedName, ObjectRef, Policies, Problem, ResourceKey, Rewrite, UpstreamProtocol,
+    Authorisation, Balance, Code, Deny, ErrorPages, HostKey, HostName, HostPattern, HttpsRedirect, Keyed,
+    NamespacedName, ObjectRef, Policies, Problem, Redirect, ResourceKey, Rewrite, UpstreamProtocol,
 };
+
+pub(crate) use names::alias;
 
 use super::annotations::{self, Affinity, Canary, Gates, REJECTED, RewriteError, Rewriting, Treatment};
 use super::claim::ClaimKind;
@@ -32,7 +34,7 @@ pub(crate) struct Facts {
     pub(crate) ingress: Arc<Ingress>,
     /// The hosts it claims, each with its rules by index.
     hosts: Box<[(HostPattern, Box<[u32]>)]>,
-    /// Further names of a closed Ingress, and why it has each: closed where nobody has a rule for them.
+    /// Further names, and why it has each: they count where nobody has a rule for them.
     aliases: Box<[(HostPattern, ClaimKind)]>,
     /// What it wants the hosts of its rules for.
     kind: ClaimKind,
@@ -45,6 +47,8 @@ pub(crate) struct Facts {
     /// Whether the paths of a closed Ingress can be meant as regular expressions.
     pub(crate) regex: bool,
     rewriting: Option<Box<Rewriting>>,
+    /// What all its paths answer with, in place of a backend.
+    pub(crate) redirect: Option<Box<Redirect>>,
     /// Which requests a canary takes; none where it is rejected.
     pub(crate) canary: Option<Box<Canary>>,
     has_default_backend: bool,
@@ -100,17 +104,24 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> Output {
     // Of what is closed, a slip may have meant either.
     let on = |name| ingress.annotation(name).is_some_and(|text| value::truth(text) != Ok(false));
     let regex = deny.is_some() && (on("use-regex") || ingress.annotation("rewrite-target").is_some());
-    let aliases = match &deny {
-        Some(_) => names::aliases(ingress, on("from-to-www-redirect"), &claims.hosts),
-        None => Box::default(),
-    };
     let settings = parsed.settings;
     let needs = settings.needs().map(|(key, name)| (key, annotations::field(prefix, name).into())).collect();
+    let aliases = match (&deny, kind) {
+        (_, ClaimKind::Canary) => Box::default(),
+        (Some(_), _) => {
+            names::further(names::readable_aliases(ingress), on("from-to-www-redirect"), &claims.hosts)
+        }
+        (None, _) => names::further(settings.aliases, settings.redirection.www, &claims.hosts),
+    };
     let canary = Some(settings.canary).filter(|_| takes_requests);
     let rewriting = Some(settings.rewriting).filter(|rewriting| deny.is_none() && !rewriting.is_idle());
     let policies = Policies {
         deny,
         https_redirect: settings.https_redirect,
+        locations: settings.locations,
+        sources: settings.sources,
+        limits: settings.limiting.policy(name),
+        cors: settings.cors.policy(),
         timeouts: settings.timeouts,
         retry: settings.retry,
         affinity: settings.affinity.for_path("/"),
@@ -136,8 +147,10 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> Output {
     let external_auth = settings.external_auth.url.is_some().then(|| Box::new(settings.external_auth));
     let mirror = settings.mirror.target.is_some().then(|| Box::new(settings.mirror));
     let affinity = settings.affinity.depends_on_path().then(|| Box::new(settings.affinity));
+    let redirect = settings.redirection.everywhere().filter(|_| policies.deny.is_none());
     let facts = Facts {
         ingress: ingress.clone(),
+        redirect: redirect.map(Box::new),
         hosts: claims.hosts.into_iter().map(|(host, rules)| (host, rules.into())).collect(),
         aliases,
         kind,
@@ -198,6 +211,20 @@ impl Facts {
     /// Whether the host of a rule is none that an Ingress may have.
     pub(crate) fn is_misnamed(&self, rule: u32) -> bool {
         self.misnamed.contains(&rule)
+    }
+
+    /// The host whose rules hold under a further name. Of several it is the first by name, as in ingress-nginx.
+    pub(crate) fn host_of_alias(&self) -> Option<&HostPattern> {
+        self.hosts.iter().map(|(host, _)| host).min()
+    }
+
+    /// The host that a name is redirected to which differs by its `www.`.
+    pub(crate) fn host_of_sibling(&self, name: &HostPattern) -> Option<&HostName> {
+        let host = names::sibling(name)?;
+        self.hosts.iter().find_map(|(own, _)| match own {
+            HostPattern::Exact(name) if *own == host => Some(name),
+            _ => None,
+        })
     }
 
     /// Whether it makes all paths of a host regular expressions.

@@ -32,6 +32,7 @@ pub(crate) struct Output {
 /// Computes the node.
 pub(crate) fn compute(view: &View<'_>, global: &Global) -> Output {
     let mut tuning = global.tuning.clone();
+    tuning.https_port = view.options.https_port;
     let mut uses = Uses::default();
     let mut problems = Vec::new();
     if let Some(name) = &view.options.configmap

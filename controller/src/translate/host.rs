@@ -50,33 +50,22 @@ pub(crate) fn key(pattern: &HostPattern) -> HostKey {
 /// Computes the node.
 pub(crate) fn compute(view: &View<'_>, key: &HostKey) -> Output {
     let pattern = &key.pattern;
-    let claims = view.claims(key);
-    // A further name is closed only where it is nobody's own, and a canary makes no host.
-    let is_own = claims.iter().any(|claim| claim.kind == ClaimKind::Rule);
-    let counts = |kind| match is_own {
-        true => kind == ClaimKind::Rule,
-        false => kind != ClaimKind::Canary,
-    };
-    let facts_of = |counts: &dyn Fn(ClaimKind) -> bool| -> Vec<&Arc<Facts>> {
-        let claims = claims.iter().filter(|claim| counts(claim.kind));
-        claims.filter_map(|claim| view.facts(&claim.object.name)).collect()
-    };
-    let claimants = facts_of(&counts);
-    let canaries = facts_of(&|kind| kind == ClaimKind::Canary);
-    let mut builder = Builder { view, uses: Uses::default(), problems: Vec::new() };
-    if claimants.is_empty() {
-        builder.canaries(pattern, &canaries, &claimants, &mut []);
+    let own = Claimants::of(view, key);
+    let mut builder = Builder { view, served: pattern, uses: Uses::default(), problems: Vec::new() };
+    let (mut rules, claimants) = if !own.rules.is_empty() {
+        let rules = builder.rules(pattern, &own);
+        // The redirect holds for what is left, such as beside a challenge of a certificate authority.
+        let redirects = own.redirects.iter().filter(|facts| facts.closed().is_none());
+        (rules, own.rules.iter().chain(redirects).copied().collect())
+    } else if let Some(first) = own.aliases.first() {
+        builder.of_alias(first)
+    } else if let Some(first) = own.redirects.first() {
+        (builder.of_sibling(first), vec![*first])
+    } else {
+        builder.canaries(pattern, &own.canaries, &[], &mut []);
         return Output { host: None, uses: Uses::default(), problems: builder.problems };
-    }
-    let mut rules = builder.paths(pattern, &claimants);
-    if let Some(root) = Builder::app_root(&claimants, &rules) {
-        rules.insert(0, root);
-    }
-    if let Some(rest) = builder.rest(pattern, &claimants, &rules) {
-        rules.push(rest);
-    }
-    builder.canaries(pattern, &canaries, &claimants, &mut rules);
-    builder.lost_names(pattern, claims);
+    };
+    builder.lost_names(pattern, view.claims(key));
     // Most hosts have one rule, and room for three more would cost as much as all the rest of it.
     rules.shrink_to_fit();
     let tls = tls::choose(view, pattern, &claimants, &mut builder.problems);
@@ -91,13 +80,78 @@ pub(crate) fn compute(view: &View<'_>, key: &HostKey) -> Output {
     Output { host: Some(Arc::new(host)), uses: builder.uses, problems: builder.problems }
 }
 
+/// Who wants a host, by what for; who comes first wins.
+struct Claimants<'v> {
+    rules: Vec<&'v Arc<Facts>>,
+    aliases: Vec<&'v Arc<Facts>>,
+    redirects: Vec<&'v Arc<Facts>>,
+    canaries: Vec<&'v Arc<Facts>>,
+}
+
+impl<'v> Claimants<'v> {
+    fn of(view: &'v View<'_>, key: &HostKey) -> Self {
+        let claims = view.claims(key);
+        let of = |kind| -> Vec<&'v Arc<Facts>> {
+            let claims = claims.iter().filter(|claim| claim.kind == kind);
+            claims.filter_map(|claim| view.facts(&claim.object.name)).collect()
+        };
+        Self {
+            rules: of(ClaimKind::Rule),
+            aliases: of(ClaimKind::Alias),
+            redirects: of(ClaimKind::WwwRedirect),
+            canaries: of(ClaimKind::Canary),
+        }
+    }
+}
+
 struct Builder<'a, 'v> {
     view: &'a View<'v>,
+    /// The host that is made, whose rules may be those of another one.
+    served: &'a HostPattern,
     uses: Uses,
     problems: Vec<Problem>,
 }
 
-impl Builder<'_, '_> {
+impl<'a> Builder<'a, '_> {
+    /// The rules of those who have some for a host, in order.
+    fn rules(&mut self, pattern: &HostPattern, claimants: &Claimants<'_>) -> Vec<Rule> {
+        let mut rules = self.paths(pattern, &claimants.rules);
+        if let Some(root) = Self::app_root(&claimants.rules, &rules) {
+            rules.insert(0, root);
+        }
+        let redirect = claimants.redirects.iter().find(|facts| facts.closed().is_none());
+        match redirect.filter(|_| !rules.iter().any(paths::takes_everything)) {
+            Some(facts) => rules.extend(to_sibling(pattern, facts)),
+            None => rules.extend(self.rest(pattern, &claimants.rules, &rules)),
+        }
+        self.canaries(pattern, &claimants.canaries, &claimants.rules, &mut rules);
+        rules
+    }
+
+    /// The rules under a further name: those of the host that it is a name of, which says itself what is wrong with
+    /// them. A name of an Ingress that is closed is closed.
+    fn of_alias(&mut self, facts: &'a Arc<Facts>) -> (Vec<Rule>, Vec<&'a Arc<Facts>>) {
+        let target = facts.host_of_alias().filter(|_| facts.closed().is_none());
+        let Some(target) = target else { return (self.closed_name(facts), vec![facts]) };
+        let claimants = Claimants::of(self.view, &key(target));
+        let known = self.problems.len();
+        let rules = self.rules(target, &claimants);
+        self.problems.truncate(known);
+        (rules, claimants.rules)
+    }
+
+    /// The rule of a host that differs by its `www.` from another one.
+    fn of_sibling(&mut self, facts: &Arc<Facts>) -> Vec<Rule> {
+        match facts.closed() {
+            None => to_sibling(self.served, facts).into_iter().collect(),
+            Some(_) => self.closed_name(facts),
+        }
+    }
+
+    fn closed_name(&mut self, facts: &Arc<Facts>) -> Vec<Rule> {
+        self.rest(self.served, &[facts], &[]).into_iter().collect()
+    }
+
     /// Tells the others on a host that one of them closes it.
     fn closed_by(&mut self, pattern: &HostPattern, closer: &Facts, claimants: &[&Arc<Facts>]) {
         for facts in claimants.iter().filter(|facts| facts.closes_hosts.is_none()) {
@@ -207,15 +261,17 @@ impl Builder<'_, '_> {
         if places.is_empty() {
             return;
         }
-        let reference = BackendReference {
-            object: &object,
-            field: &|| format!("{}.backend", field()),
-            backend: &path.backend,
-            protocol: facts.protocol,
-            balance: facts.balance(),
-            otherwise: UNSERVED,
-        };
-        let backend = reference.resolve(self.view, &mut self.uses, &mut self.problems);
+        let action = facts.redirect.as_deref().cloned().map(Action::Redirect).unwrap_or_else(|| {
+            let reference = BackendReference {
+                object: &object,
+                field: &|| format!("{}.backend", field()),
+                backend: &path.backend,
+                protocol: facts.protocol,
+                balance: facts.balance(),
+                otherwise: UNSERVED,
+            };
+            forward(reference.resolve(self.view, &mut self.uses, &mut self.problems))
+        });
         let policies = match closed {
             Some(policies) => policies,
             None if facts.is_misnamed(rule) => {
@@ -224,12 +280,12 @@ impl Builder<'_, '_> {
             None if facts.closed().is_some() => facts.policies(&path.path),
             None => {
                 let policies = self.open_path(&object, &field(), facts, &path.path, asks);
-                self.guarded(pattern, facts, policies)
+                self.guarded(facts, policies)
             }
         };
         let origin = origin(facts, rule, index, text);
         for (place, matches) in places {
-            table.put(place, matches, forward(backend.clone()), policies.clone(), origin.clone());
+            table.put(place, matches, action.clone(), policies.clone(), origin.clone());
         }
     }
 
@@ -309,8 +365,8 @@ impl Builder<'_, '_> {
                 true => facts.catch_all_policies(),
                 false => policies::of_rest(facts, pattern),
             };
-            let policies = self.guarded(pattern, facts, policies);
-            found = Some((rest_rule(forward(backend), policies, facts), facts));
+            let policies = self.guarded(facts, policies);
+            found = Some((rest_rule(rest_action(pattern, facts, backend), policies, facts), facts));
         }
         if let Some((rule, _)) = found {
             return Some(rule);
@@ -322,12 +378,27 @@ impl Builder<'_, '_> {
             HostPattern::Any => first.catch_all_policies(),
             _ => policies::of_rest(first, pattern),
         };
-        let policies = self.guarded(pattern, first, policies);
-        Some(rest_rule(forward(Backend::Default), policies, first))
+        let policies = self.guarded(first, policies);
+        Some(rest_rule(rest_action(pattern, first, Backend::Default), policies, first))
     }
 }
 
 const MISNAMED: &str = "is no host of an Ingress";
+
+/// As in ingress-nginx, what is left of a host has the annotations of the Ingress that it is left by, and the catch-all
+/// redirects nobody.
+fn rest_action(pattern: &HostPattern, facts: &Facts, backend: Backend) -> Action {
+    match &facts.redirect {
+        Some(redirect) if *pattern != HostPattern::Any => Action::Redirect((**redirect).clone()),
+        _ => forward(backend),
+    }
+}
+
+/// What is left of a host redirects to the one that differs by its `www.`.
+fn to_sibling(pattern: &HostPattern, facts: &Facts) -> Option<Rule> {
+    let host = facts.host_of_sibling(pattern)?;
+    Some(rest_rule(Action::RedirectToHost(host.clone()), Arc::default(), facts))
+}
 
 fn rest_rule(action: Action, policies: Arc<Policies>, facts: &Facts) -> Rule {
     let path: Arc<str> = "/".into();

@@ -18,7 +18,7 @@ use std::borrow::Cow;
 
 use crate::store::Kind;
 
-pub use network::addresses;
+pub use network::{addresses, networks};
 pub use number::{
     buffers, count, int, kibibytes, positive, ratio, seconds, seconds_or_zero, size, time, time_of, within,
 };

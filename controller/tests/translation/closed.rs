@@ -44,7 +44,7 @@ fn a_rejected_ingress_does_not_leave_its_paths_to_a_broader_rule() {
         with("snippet", &[("configuration-snippet", "deny all;")], paths("shop.example", &["/hidden"])),
         with(
             "both",
-            &[("whitelist-source-range", "10.0.0.0/8"), ("ssl-redirect", "maybe")],
+            &[("auth-tls-match-cn", "CN=x"), ("ssl-redirect", "maybe")],
             paths("shop.example", &["/private"]),
         ),
     ]);
@@ -133,7 +133,7 @@ fn paths_that_are_meant_as_expressions_are_closed_as_such() {
     let expressions = regex_to("shop.example", &["/admin(/|$)(.*)", "/look/(?!public)"]);
     world.put([
         ingress("shop", paths("shop.example", &["/", "/admin-of-others-and-longer"])),
-        with("admin", &[("rewrite-target", "/$2"), ("whitelist-source-range", "10.0.0.0/8")], expressions),
+        with("admin", &[("rewrite-target", "/$2"), ("auth-tls-match-cn", "CN=x")], expressions),
         created(rejected("plain", paths("shop.example", &["/old"])), 1),
     ]);
     assert_eq!(
@@ -230,10 +230,17 @@ fn further_names_of_a_closed_ingress_are_closed_unless_they_are_somebody_s_own()
         ingress("wild", paths("*.shop.example", &["/"])),
         with(
             "shop",
-            &[("server-alias", "admin.shop.example, own.shop.example, ~^bad$"), ("limit-rps", "5")],
+            &[
+                ("server-alias", "admin.shop.example, own.shop.example, ~^bad$"),
+                ("auth-tls-match-cn", "CN=x"),
+            ],
             paths("shop.example", &["/"]),
         ),
-        with("www", &[("from-to-www-redirect", "true")], paths("other.example", &["/"])),
+        with(
+            "www",
+            &[("from-to-www-redirect", "true"), ("auth-tls-match-cn", "CN=x")],
+            paths("other.example", &["/"]),
+        ),
         ingress("own", paths("own.shop.example", &["/"])),
     ]);
     assert_eq!(world.rules("admin.shop.example"), ["/ -> default denied 503"]);
@@ -384,7 +391,7 @@ proptest! {
         ),
         annotation in select(vec![
             ("ssl-redirect", "maybe"),
-            ("whitelist-source-range", "10.0.0.0/8"),
+            ("auth-tls-match-cn", "CN=x"),
             ("server-snippet", "x"),
             ("limit-rps", "-1"),
         ]),
@@ -431,7 +438,7 @@ proptest! {
             ),
             1..6,
         ),
-        closing in select(vec![("ssl-redirect", "maybe"), ("whitelist-source-range", "10.0.0.0/8")]),
+        closing in select(vec![("ssl-redirect", "maybe"), ("auth-tls-match-cn", "CN=x")]),
         further in proptest::sample::subsequence(
             vec![("use-regex", "true"), ("rewrite-target", "/$1"), ("server-alias", "b.example, alias.example")],
             0..4,

@@ -221,7 +221,7 @@ fn a_broken_ingress_harms_no_other() {
     assert_eq!(world.problems().len(), 6 + 4, "{:?}", world.texts());
     let denied = annotated(
         "a",
-        json!({"nginx.ingress.kubernetes.io/whitelist-source-range": "10.0.0.0/8"}),
+        json!({"nginx.ingress.kubernetes.io/auth-tls-match-cn": "CN=x"}),
         paths("shop.example", &["/closed"]),
     );
     world.put([denied]);

@@ -54,6 +54,8 @@ fn annotations() -> impl Strategy<Value = Value> {
         ("auth-tls-secret", "default/ca"),
         ("server-alias", "a.example,x.b.example,y.example"),
         ("from-to-www-redirect", "true"),
+        ("permanent-redirect", "/new"),
+        ("auth-tls-match-cn", "CN=x"),
         ("rewrite-target", "/$1"),
         ("affinity-mode", "persistent"),
         ("proxy-buffering", "on"),

@@ -6,22 +6,22 @@ use crate::translate::value;
 
 pub(super) fn settings() -> Vec<Annotation> {
     vec![
-        Annotation::not_yet(
+        Annotation::served(
             "allowlist-source-range",
-            value::list(),
+            value::networks(),
             "",
-            NotYet::Protects,
             "Only clients from these networks are served; others get 403.",
+            |settings, value| settings.sources.allow = Some(value),
         )
         .location(Risk::Medium)
         .falls_back_to("whitelist-source-range")
         .also(&["whitelist-source-range"]),
-        Annotation::not_yet(
+        Annotation::served(
             "denylist-source-range",
-            value::list(),
+            value::networks(),
             "",
-            NotYet::Protects,
-            "Matching client IP gets 403.",
+            "Clients from these networks get 403, also those of allowlist-source-range.",
+            |settings, value| settings.sources.deny = Some(value),
         )
         .location(Risk::Medium)
         .falls_back_to("denylist-source-range"),

@@ -1,70 +1,220 @@
-//! Answers to pages of other origins.
+//! Which pages of other origins may read responses.
+//!
+//! A value that cannot be used never widens who may: an origin that cannot be read is left out, and the others hold.
+
+use std::sync::Arc;
+
+use sluice_config::{AllowedOrigin, AllowedOrigins, Cors};
 
 use super::Annotation;
-use crate::translate::setting::{NotYet, Risk};
-use crate::translate::value;
+use crate::translate::setting::Risk;
+use crate::translate::value::{self, Type};
 
-/// The default of ingress-nginx.
-const ALLOWED_HEADERS: &str = "DNT,Keep-Alive,User-Agent,X-Requested-With,If-Modified-Since,Cache-Control,\
-                               Content-Type,Range,Authorization";
+const METHODS: &str = "GET, PUT, POST, DELETE, PATCH, OPTIONS";
+const HEADERS: &str = "DNT,Keep-Alive,User-Agent,X-Requested-With,If-Modified-Since,Cache-Control,Content-Type,Range,Authorization";
+
+/// What the annotations of this family say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sharing {
+    enabled: bool,
+    origins: Option<Origins>,
+    credentials: Option<bool>,
+    methods: Option<Arc<str>>,
+    headers: Option<Arc<str>>,
+    expose: Option<Arc<str>>,
+    max_age: Option<i32>,
+}
+
+/// `cors-allow-origin`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Origins {
+    accepted: AllowedOrigins,
+    /// What is no origin, and is left out.
+    unreadable: Vec<Box<str>>,
+}
+
+impl Sharing {
+    /// The policy, where there is one.
+    pub(crate) fn policy(self) -> Option<Arc<Cors>> {
+        let Self { enabled, origins, credentials, methods, headers, expose, max_age } = self;
+        let policy = || Cors {
+            origins: origins.map_or(AllowedOrigins::Any, |origins| origins.accepted),
+            credentials: credentials.unwrap_or(true),
+            methods: methods.unwrap_or_else(|| METHODS.into()),
+            headers: headers.unwrap_or_else(|| HEADERS.into()),
+            expose,
+            max_age: max_age.unwrap_or(1_728_000),
+        };
+        enabled.then(policy).map(Arc::new)
+    }
+
+    /// The annotation of which parts are left out, and what is wrong with them.
+    pub(super) fn left_out(&self) -> Option<(&'static str, String)> {
+        let unreadable = &self.origins.as_ref()?.unreadable;
+        (!unreadable.is_empty()).then(|| {
+            let reason = format!(
+                "has {unreadable:?}, which is no origin such as https://shop.example, https://*.shop.example:8443, null or \
+                 *; the others are accepted"
+            );
+            ("cors-allow-origin", reason)
+        })
+    }
+}
 
 pub(super) fn settings() -> Vec<Annotation> {
     vec![
-        Annotation::not_yet(
+        Annotation::served(
             "enable-cors",
             value::bool(),
             "false",
-            NotYet::ChangesAnswers,
-            "Switches the CORS block on.",
+            "Answer the preflights of browsers (OPTIONS) with 204, and tell pages of accepted origins on every response \
+             that they may read it.",
+            |settings, value| settings.cors.enabled = value,
         )
-        .ingress(Risk::Low),
-        Annotation::not_yet(
+        .ingress(Risk::Low)
+        .invalid_means_default(),
+        Annotation::served(
             "cors-allow-credentials",
             value::bool(),
             "true",
-            NotYet::Harmless,
-            "Access-Control-Allow-Credentials of the answer.",
+            "Access-Control-Allow-Credentials: true.",
+            |settings, value| settings.cors.credentials = Some(value),
         )
-        .ingress(Risk::Low),
-        Annotation::not_yet(
+        .ingress(Risk::Low)
+        .invalid_means_default(),
+        Annotation::served(
             "cors-allow-headers",
-            value::list(),
-            ALLOWED_HEADERS,
-            NotYet::Harmless,
-            "Access-Control-Allow-Headers of the answer.",
+            names("names of header fields, or *, between commas"),
+            HEADERS,
+            "Access-Control-Allow-Headers.",
+            |settings, value| settings.cors.headers = Some(value),
         )
-        .ingress(Risk::Medium),
-        Annotation::not_yet(
+        .ingress(Risk::Medium)
+        .invalid_means_default(),
+        Annotation::served(
             "cors-allow-methods",
-            value::list(),
-            "GET, PUT, POST, DELETE, PATCH, OPTIONS",
-            NotYet::Harmless,
-            "Access-Control-Allow-Methods of the answer.",
+            names("names of methods, or *, between commas"),
+            METHODS,
+            "Access-Control-Allow-Methods.",
+            |settings, value| settings.cors.methods = Some(value),
         )
-        .ingress(Risk::Medium),
-        Annotation::not_yet(
+        .ingress(Risk::Medium)
+        .invalid_means_default(),
+        Annotation::served(
             "cors-allow-origin",
-            value::list(),
+            origins(),
             "*",
-            NotYet::Harmless,
-            "Origins that may read answers, or * for all.",
+            "Origins whose pages may read responses, with * in place of a first label for any one label; each gets its own \
+             back, and caches are told (Vary). * alone is all of them. What is no origin is left out.",
+            |settings, value| settings.cors.origins = Some(value),
         )
         .ingress(Risk::Medium),
-        Annotation::not_yet(
+        Annotation::served(
             "cors-expose-headers",
-            value::list(),
+            names("names of header fields, or *, between commas"),
             "",
-            NotYet::Harmless,
-            "Access-Control-Expose-Headers of the answer.",
+            "Access-Control-Expose-Headers.",
+            |settings, value| settings.cors.expose = Some(value),
         )
-        .ingress(Risk::Medium),
-        Annotation::not_yet(
+        .ingress(Risk::Medium)
+        .invalid_means_default(),
+        Annotation::served(
             "cors-max-age",
             value::int(),
             "1728000",
-            NotYet::Harmless,
-            "Access-Control-Max-Age on preflight.",
+            "Access-Control-Max-Age: seconds for which browsers may keep the answer to a preflight.",
+            |settings, value| settings.cors.max_age = Some(value),
         )
-        .ingress(Risk::Low),
+        .ingress(Risk::Low)
+        .invalid_means_default(),
     ]
+}
+
+/// A list that is sent as it is written.
+fn names(words: &'static str) -> Type<Arc<str>> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_*, ".contains(&byte);
+    Type::of(words, move |text| text.bytes().all(fits).then(|| text.into()))
+}
+
+fn origins() -> Type<Origins> {
+    value::list().called("comma-separated list of origins").map(|items| {
+        if items.is_empty() || items.iter().any(|item| **item == *"*") {
+            return Origins { accepted: AllowedOrigins::Any, unreadable: Vec::new() };
+        }
+        let (mut accepted, mut unreadable) = (Vec::new(), Vec::new());
+        for item in items {
+            match origin(&item.to_ascii_lowercase()) {
+                Some(origin) => accepted.push(origin),
+                None => unreadable.push((*item).into()),
+            }
+        }
+        Origins { accepted: AllowedOrigins::These(accepted.into()), unreadable }
+    })
+}
+
+/// An origin in lower case.
+fn origin(text: &str) -> Option<AllowedOrigin> {
+    if text == "null" {
+        return Some(AllowedOrigin::Exact(text.into()));
+    }
+    let (scheme, authority) = text.split_once("://")?;
+    let (host, port) = match authority.split_once(':') {
+        Some((host, port)) => (host, Some(port)),
+        None => (authority, None),
+    };
+    let parent = host.strip_prefix("*.");
+    let of_scheme = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
+    let of_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    let name = parent.unwrap_or(host);
+    let reads = scheme.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase())
+        && scheme.bytes().all(of_scheme)
+        && !name.is_empty()
+        && name.bytes().all(of_host)
+        && port.is_none_or(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()));
+    let whole = || AllowedOrigin::Exact(text.into());
+    let below =
+        |_| AllowedOrigin::Subdomain { scheme: format!("{scheme}://").into(), parent: authority[1..].into() };
+    reads.then(|| parent.map_or_else(whole, below))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::translate::value::Author;
+
+    fn read(text: &str) -> Origins {
+        origins().parse(text, &Author::OPERATOR).unwrap()
+    }
+
+    #[test]
+    fn origins_have_a_scheme_and_a_star_stands_for_a_first_label() {
+        let exact = |text: &str| AllowedOrigin::Exact(text.into());
+        let below =
+            AllowedOrigin::Subdomain { scheme: "https://".into(), parent: ".shop.example:8443".into() };
+        let Origins { accepted, unreadable } =
+            read("https://Shop.example, https://*.shop.example:8443, null, capacitor://localhost,");
+        let expected = [exact("https://shop.example"), below, exact("null"), exact("capacitor://localhost")];
+        assert_eq!(accepted, AllowedOrigins::These(expected.into()));
+        assert!(unreadable.is_empty());
+    }
+
+    #[test]
+    fn a_star_is_all_and_what_cannot_be_read_is_nobody() {
+        for all in ["*", "https://a.example, *", ","] {
+            assert_eq!(read(all).accepted, AllowedOrigins::Any, "{all}");
+        }
+        let bad = [
+            "shop.example",
+            "https://",
+            "https://a.*.example",
+            "https://*.",
+            "https://a/",
+            "https://a:x",
+            "//a",
+            "https://*",
+        ];
+        let Origins { accepted, unreadable } = read(&bad.join(","));
+        assert_eq!(accepted, AllowedOrigins::These([].into()));
+        assert_eq!(unreadable.len(), bad.len(), "{unreadable:?}");
+    }
 }

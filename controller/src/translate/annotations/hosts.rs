@@ -1,17 +1,21 @@
 //! Further names of a host, and TLS per host.
 
+use sluice_config::HostPattern;
+
 use super::Annotation;
+use crate::translate::facts::alias;
 use crate::translate::setting::{NotYet, Risk};
-use crate::translate::value;
+use crate::translate::value::{self, Type, Wrong};
 
 pub(super) fn settings() -> Vec<Annotation> {
     vec![
-        Annotation::not_yet(
+        Annotation::served(
             "server-alias",
-            value::list(),
+            aliases(),
             "",
-            NotYet::ChangesAnswers,
-            "Extra host names answered by the same virtual host.",
+            "Further names of the host, for all its paths, of other Ingresses too, where no Ingress has rules for them; *. in \
+             front stands for one or more labels. Regular expressions are not served.",
+            |settings, value| settings.aliases = value,
         )
         .ingress(Risk::High),
         Annotation::not_yet(
@@ -48,4 +52,14 @@ pub(super) fn settings() -> Vec<Annotation> {
         )
         .location(Risk::Low),
     ]
+}
+
+fn aliases() -> Type<Vec<HostPattern>> {
+    value::list().called("comma-separated list of host names").and_then(|names| {
+        let read = |name: &str| match name.contains(['~', '(', '\\', '^', '$', '[']) {
+            true => Err(Wrong::NotServed),
+            false => alias(name).map_err(|reason| Wrong::Invalid(format!("has {name:?}, which {reason}"))),
+        };
+        names.iter().map(|name| read(name)).collect()
+    })
 }

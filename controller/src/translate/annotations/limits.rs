@@ -1,33 +1,63 @@
 //! Bounds on what one client may use.
 
+use std::sync::Arc;
+
+use sluice_config::{Limits, NamespacedName, Network};
+
 use super::Annotation;
-use crate::translate::setting::{NotYet, Risk};
+use crate::translate::setting::Risk;
 use crate::translate::value;
+
+/// What the annotations of this family say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Limiting {
+    connections: u32,
+    per_second: u32,
+    per_minute: u32,
+    burst: Option<u32>,
+    exempt: Option<Arc<[Network]>>,
+}
+
+impl Limiting {
+    /// The policy, where anything is limited. The paths of an Ingress share what a client has used.
+    pub(crate) fn policy(self, zone: &NamespacedName) -> Option<Arc<Limits>> {
+        let Self { connections, per_second, per_minute, burst, exempt } = self;
+        let limits = || Limits {
+            zone: zone.clone(),
+            connections,
+            per_second,
+            per_minute,
+            burst: burst.unwrap_or(5),
+            exempt: exempt.unwrap_or_default(),
+        };
+        (connections > 0 || per_second > 0 || per_minute > 0).then(limits).map(Arc::new)
+    }
+}
 
 pub(super) fn settings() -> Vec<Annotation> {
     vec![
-        Annotation::not_yet(
+        Annotation::served(
             "limit-connections",
             value::count(),
             "0",
-            NotYet::Protects,
-            "Concurrent connections per client key.",
+            "Requests of one client at a time, over all paths of the Ingress; more get 503 (limit-conn-status-code). 0 is any number.",
+            |settings, value| settings.limiting.connections = value,
         )
         .location(Risk::Low),
-        Annotation::not_yet(
+        Annotation::served(
             "limit-rps",
             value::count(),
             "0",
-            NotYet::Protects,
-            "Requests per second per client key.",
+            "Requests of one client a second, over all paths of the Ingress; more get 503 (limit-req-status-code). 0 is any number.",
+            |settings, value| settings.limiting.per_second = value,
         )
         .location(Risk::Low),
-        Annotation::not_yet(
+        Annotation::served(
             "limit-rpm",
             value::count(),
             "0",
-            NotYet::Protects,
-            "Requests per minute per client key.",
+            "Requests of one client a minute, as limit-rps.",
+            |settings, value| settings.limiting.per_minute = value,
         )
         .location(Risk::Low),
         Annotation::served(
@@ -48,20 +78,20 @@ pub(super) fn settings() -> Vec<Annotation> {
         )
         .location(Risk::Low)
         .falls_back_to("limit-rate-after"),
-        Annotation::not_yet(
+        Annotation::served(
             "limit-burst-multiplier",
             value::count(),
             "5",
-            NotYet::Harmless,
-            "Burst as a multiple of the limit.",
+            "How many requests may come early: so many times limit-rps, and limit-rpm.",
+            |settings, value| settings.limiting.burst = Some(value),
         )
         .location(Risk::Low),
-        Annotation::not_yet(
+        Annotation::served(
             "limit-allowlist",
-            value::list(),
+            value::networks(),
             "",
-            NotYet::Harmless,
             "Clients from these networks are not limited.",
+            |settings, value| settings.limiting.exempt = Some(value),
         )
         .location(Risk::Low)
         .also(&["limit-whitelist"]),

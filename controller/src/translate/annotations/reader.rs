@@ -84,6 +84,11 @@ pub fn parse(ingress: &Ingress, prefix: &str, validate: bool, gates: &Gates) -> 
         }
     }
     reader.empty(ingress);
+    for (name, reason) in reader.parsed.settings.left_out().collect::<Vec<_>>() {
+        let field = reader.field(name);
+        let problem = error(Code::AnnotationInvalid, reader.object, field, reason, "correct the value");
+        reader.parsed.problems.push(problem);
+    }
     // What is closed already has told why.
     if reader.parsed.treatment == Treatment::Serve {
         for lack in reader.parsed.settings.lacks().collect::<Vec<_>>() {

@@ -1,77 +1,195 @@
-//! Redirects that are decided before a request goes anywhere.
+//! Redirects that are decided before a request goes anywhere, and how they are written.
+
+use std::sync::Arc;
+
+use sluice_config::{Redirect, RedirectPath};
 
 use super::Annotation;
-use crate::translate::setting::{NotYet, Risk};
-use crate::translate::value;
+use crate::translate::setting::Risk;
+use crate::translate::value::{self, Type};
+
+/// What the annotations of this family say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Redirection {
+    permanent: Option<RedirectPath>,
+    permanent_code: Option<u16>,
+    temporal: Option<RedirectPath>,
+    temporal_code: Option<u16>,
+    /// `from-to-www-redirect`.
+    pub(crate) www: bool,
+}
+
+impl Redirection {
+    /// The redirect that all paths answer with; the temporal one wins.
+    pub(crate) fn everywhere(self) -> Option<Redirect> {
+        let Self { permanent, permanent_code, temporal, temporal_code, www: _ } = self;
+        let (status, path) = match temporal {
+            Some(path) => (temporal_code.unwrap_or(302), path),
+            None => (permanent_code.unwrap_or(301), permanent?),
+        };
+        Some(Redirect { status, scheme: None, host: None, port: None, path })
+    }
+}
 
 pub(super) fn settings() -> Vec<Annotation> {
     vec![
-        Annotation::not_yet(
+        Annotation::served(
             "permanent-redirect",
-            value::text(),
+            target(),
             "",
-            NotYet::ChangesAnswers,
             "Answer with a redirect (301) to this URL, whatever the path.",
+            |settings, value| settings.redirection.permanent = Some(value),
         )
         .location(Risk::Medium),
-        Annotation::not_yet(
+        Annotation::served(
             "permanent-redirect-code",
-            value::within(300, 308),
+            code(&[300, 301, 302, 303, 307, 308]),
             "301",
-            NotYet::Harmless,
-            "Code of permanent-redirect, 300 to 308.",
+            "Code of permanent-redirect.",
+            |settings, value| settings.redirection.permanent_code = Some(value),
         )
-        .location(Risk::Low),
-        Annotation::not_yet(
+        .location(Risk::Low)
+        .invalid_means_default(),
+        Annotation::served(
             "temporal-redirect",
-            value::text(),
+            target(),
             "",
-            NotYet::ChangesAnswers,
             "Answer with a redirect (302) to this URL, whatever the path; wins over permanent-redirect.",
+            |settings, value| settings.redirection.temporal = Some(value),
         )
         .location(Risk::Medium),
-        Annotation::not_yet(
+        Annotation::served(
             "temporal-redirect-code",
-            value::within(300, 307),
+            code(&[300, 301, 302, 303, 307]),
             "302",
-            NotYet::Harmless,
-            "Code of temporal-redirect, 300 to 307.",
+            "Code of temporal-redirect.",
+            |settings, value| settings.redirection.temporal_code = Some(value),
         )
-        .location(Risk::Low),
-        Annotation::not_yet(
+        .location(Risk::Low)
+        .invalid_means_default(),
+        Annotation::served(
             "from-to-www-redirect",
             value::bool(),
             "false",
-            NotYet::ChangesAnswers,
-            "Creates the missing www./bare sibling host and redirects it with 308.",
+            "Redirect from www. and the host to the host, or the other way round, whichever has no rules of its own: with \
+             http-redirect-code, the port of the socket and no final slash. For https the certificate has to name both.",
+            |settings, value| settings.redirection.www = value,
         )
         .location(Risk::Low),
-        Annotation::not_yet(
+        Annotation::served(
             "preserve-trailing-slash",
             value::bool(),
             "false",
-            NotYet::ChangesAnswers,
-            "Keep the final slash in the https redirect.",
+            "Keep the final slash in the redirect to https.",
+            |settings, value| settings.locations.trailing_slash = Some(value),
         )
         .location(Risk::Medium)
-        .falls_back_to("preserve-trailing-slash"),
-        Annotation::not_yet(
+        .falls_back_to("preserve-trailing-slash")
+        .invalid_means_default(),
+        Annotation::served(
             "relative-redirects",
             value::bool(),
             "false",
-            NotYet::ChangesAnswers,
-            "Location header relative instead of absolute.",
+            "Redirects to a path of the same host (the final slash that is appended, a permanent-redirect to a path) name \
+             the path alone.",
+            |settings, value| settings.locations.relative = Some(value),
         )
         .location(Risk::Low)
-        .falls_back_to("relative-redirects"),
-        Annotation::not_yet(
+        .falls_back_to("relative-redirects")
+        .invalid_means_default(),
+        Annotation::served(
             "use-port-in-redirects",
             value::bool(),
             "false",
-            NotYet::ChangesAnswers,
-            "Add the listening port to redirects.",
+            "Name the port in redirects: that of https in the one to https, and that of the socket in those to a path of the \
+             same host, unless it is the usual one.",
+            |settings, value| settings.locations.port = Some(value),
         )
         .location(Risk::Low)
-        .falls_back_to("use-port-in-redirects"),
+        .falls_back_to("use-port-in-redirects")
+        .invalid_means_default(),
     ]
+}
+
+/// Where a redirect leads.
+fn target() -> Type<RedirectPath> {
+    let allowed = |text: &str| text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._~/:,?&=".contains(&b));
+    Type::of(
+        "a URL of http or https, or a path from the root, of letters, digits and - . _ ~ / : , ? & =",
+        read_target,
+    )
+    .allowing(allowed)
+}
+
+/// Variables of nginx are never filled in.
+fn read_target(text: &str) -> Option<RedirectPath> {
+    if !text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'$') {
+        return None;
+    }
+    let rest = ["http://", "https://"].into_iter().find_map(|scheme| {
+        let (start, rest) = text.split_at_checked(scheme.len())?;
+        start.eq_ignore_ascii_case(scheme).then_some(rest)
+    });
+    let text: Arc<str> = text.into();
+    match rest {
+        Some(rest) if !rest.is_empty() && !rest.starts_with(['/', '?', ':']) => Some(RedirectPath::Url(text)),
+        None if text.starts_with('/') && !text.starts_with("//") => Some(RedirectPath::Root(text)),
+        _ => None,
+    }
+}
+
+/// A status that browsers follow: the others that ingress-nginx takes have no Location there.
+fn code(codes: &'static [u16]) -> Type<u16> {
+    let words: Vec<String> = codes.iter().map(u16::to_string).collect();
+    Type::of(format!("one of {}", words.join(", ")), |text| {
+        text.trim().parse().ok().filter(|code| codes.contains(code))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::translate::value::Author;
+
+    #[test]
+    fn a_redirect_leads_to_a_url_or_to_a_path() {
+        let read = |text: &str| target().parse(text, &Author::OPERATOR).ok();
+        let url = |text: &str| Some(RedirectPath::Url(text.into()));
+        assert_eq!(read("https://shop.example/a?b=c"), url("https://shop.example/a?b=c"));
+        assert_eq!(read("HTTP://shop.example:8080"), url("HTTP://shop.example:8080"));
+        assert_eq!(read("/new"), Some(RedirectPath::Root("/new".into())));
+        for bad in [
+            "shop.example",
+            "//evil.example",
+            "ftp://a",
+            "https://",
+            "https:///a",
+            "https://a/$b",
+            "/a b",
+            "/a;b",
+            "/a#b",
+        ] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+        let lenient = Author { is_validated: false, ..Author::OPERATOR };
+        assert_eq!(target().parse("https://a/%20#b", &lenient).ok(), url("https://a/%20#b"));
+        assert_eq!(target().parse("https://a/$host", &lenient).ok(), None);
+    }
+
+    #[test]
+    fn the_temporal_redirect_wins_with_its_own_code() {
+        let path = |text: &str| Some(RedirectPath::Root(text.into()));
+        let both = Redirection {
+            permanent: path("/p"),
+            permanent_code: Some(308),
+            temporal: path("/t"),
+            temporal_code: None,
+            www: false,
+        };
+        let redirect = both.clone().everywhere().unwrap();
+        assert_eq!((redirect.status, Some(redirect.path)), (302, path("/t")));
+        let redirect = Redirection { temporal: None, ..both }.everywhere().unwrap();
+        assert_eq!((redirect.status, Some(redirect.path)), (308, path("/p")));
+        assert_eq!(Redirection { permanent_code: Some(308), ..Redirection::default() }.everywhere(), None);
+    }
 }

@@ -1,8 +1,10 @@
 //! What the annotations of one Ingress say, typed.
 
-use sluice_config::{Bodies, HttpsRedirect, ResourceKey, Retry, Timeouts, UpstreamProtocol};
+use sluice_config::{
+    Bodies, HostPattern, HttpsRedirect, Locations, ResourceKey, Retry, Sources, Timeouts, UpstreamProtocol,
+};
 
-use super::{Affinity, Auth, Canary, Errors, Rewriting, external_auth};
+use super::{Affinity, Auth, Canary, Errors, Limiting, Redirection, Rewriting, Sharing, external_auth};
 use crate::translate::external_auth::AuthSettings;
 use crate::translate::mirror::MirrorSettings;
 use crate::translate::setting::Lack;
@@ -12,6 +14,18 @@ use crate::translate::setting::Lack;
 pub struct Settings {
     /// Redirects from http to https.
     pub https_redirect: HttpsRedirect,
+    /// How redirects are written.
+    pub locations: Locations,
+    /// Redirects of all paths, and of another host.
+    pub redirection: Redirection,
+    /// Further names of its hosts.
+    pub aliases: Vec<HostPattern>,
+    /// Which clients are served.
+    pub sources: Sources,
+    /// How much one client may ask for.
+    pub limiting: Limiting,
+    /// Which pages of other origins may read responses.
+    pub cors: Sharing,
     /// Limits on the upstream side.
     pub timeouts: Timeouts,
     /// When another endpoint is tried.
@@ -45,6 +59,11 @@ impl Settings {
         self.auth.needs().into_iter().chain(fields)
     }
 
+    /// Annotations of which parts are left out, each with what is wrong with them.
+    pub(super) fn left_out(&self) -> impl Iterator<Item = (&'static str, String)> {
+        self.cors.left_out().into_iter()
+    }
+
     /// What annotations lack that mean something together only.
     pub(super) fn lacks(&self) -> impl Iterator<Item = Lack> {
         self.auth.lacks().into_iter()
@@ -55,6 +74,12 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             https_redirect: HttpsRedirect::default(),
+            locations: Locations::default(),
+            redirection: Redirection::default(),
+            aliases: Vec::new(),
+            sources: Sources::default(),
+            limiting: Limiting::default(),
+            cors: Sharing::default(),
             timeouts: Timeouts::default(),
             retry: Retry::default(),
             protocol: UpstreamProtocol::Http,

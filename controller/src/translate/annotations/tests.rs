@@ -175,9 +175,8 @@ fn invalid_values_never_open() {
 #[test]
 fn known_annotations_that_are_not_implemented_fail_closed() {
     for (name, value) in [
-        ("whitelist-source-range", "10.0.0.0/8"),
         ("auth-tls-match-cn", "CN=x"),
-        ("limit-rps", "5"),
+        ("enable-modsecurity", "true"),
         ("auth-tls-secret", "default/ca"),
         ("upstream-vhost", "b.example"),
         ("backend-protocol", "FCGI"),
@@ -235,16 +234,15 @@ fn an_unknown_annotation_is_named_with_the_nearest_known_one() {
 #[test]
 fn the_newer_name_wins_over_its_alias() {
     let parsed = read(&[("whitelist-source-range", "10.0.0.0/8"), ("allowlist-source-range", "::/0")]);
-    assert_eq!(parsed.problems.len(), 2);
+    assert_eq!(parsed.problems.len(), 1);
+    assert_eq!(parsed.settings.sources.allow.unwrap()[0].prefix, 0);
     assert!(parsed.problems.iter().any(|problem| problem.field.contains("whitelist")
         && problem.message.contains("allowlist-source-range is given too")));
 }
 
 #[test]
 fn how_to_fix_a_protection_that_is_not_served_never_opens_the_route() {
-    for (name, value) in
-        [("whitelist-source-range", "10.0.0.0/8"), ("auth-tls-match-cn", "CN=x"), ("limit-rps", "5")]
-    {
+    for (name, value) in [("auth-tls-match-cn", "CN=x"), ("enable-modsecurity", "true")] {
         let parsed = read(&[(name, value)]);
         let remedy = &parsed.problems[0].remedy;
         assert!(

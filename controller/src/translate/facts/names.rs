@@ -44,23 +44,40 @@ pub(super) fn meant_by(text: &str) -> Option<HostPattern> {
     host_pattern(host).ok().or_else(|| meant_by(host))
 }
 
-/// Further names that requests for a closed Ingress may come under.
-pub(super) fn aliases(
-    ingress: &Ingress,
+/// Reads an item of `server-alias`. As in nginx, a `*` there stands for any number of labels.
+pub(crate) fn alias(text: &str) -> Result<HostPattern, &'static str> {
+    host_pattern(text).map(|pattern| match pattern {
+        HostPattern::OneLabel(parent) => HostPattern::Suffix(parent),
+        other => other,
+    })
+}
+
+/// What can be read of `server-alias`, which names an Ingress that is closed may be asked for under.
+pub(super) fn readable_aliases(ingress: &Ingress) -> Vec<HostPattern> {
+    let named = ingress.annotation("server-alias").into_iter().flat_map(value::items);
+    named.filter_map(|name| alias(name).ok()).collect()
+}
+
+/// The host that differs by its `www.`.
+pub(super) fn sibling(host: &HostPattern) -> Option<HostPattern> {
+    let HostPattern::Exact(name) = host else { return None };
+    let sibling = match name.as_str().strip_prefix("www.") {
+        Some(bare) => bare.to_owned(),
+        None => format!("www.{}", name.as_str()),
+    };
+    host_pattern(&sibling).ok()
+}
+
+/// Further names that requests for an Ingress may come under.
+pub(super) fn further(
+    aliases: Vec<HostPattern>,
     www: bool,
     hosts: &[(HostPattern, Vec<u32>)],
 ) -> Box<[(HostPattern, ClaimKind)]> {
-    let mut found: Vec<(HostPattern, ClaimKind)> = Vec::new();
-    let named = ingress.annotation("server-alias").into_iter().flat_map(value::items);
-    found.extend(named.filter_map(|name| Some((host_pattern(name).ok()?, ClaimKind::Alias))));
+    let mut found: Vec<(HostPattern, ClaimKind)> =
+        aliases.into_iter().map(|alias| (alias, ClaimKind::Alias)).collect();
     for (host, _) in hosts.iter().filter(|_| www) {
-        if let HostPattern::Exact(name) = host {
-            let sibling = match name.as_str().strip_prefix("www.") {
-                Some(bare) => bare.to_owned(),
-                None => format!("www.{}", name.as_str()),
-            };
-            found.extend(host_pattern(&sibling).map(|sibling| (sibling, ClaimKind::WwwRedirect)));
-        }
+        found.extend(sibling(host).map(|sibling| (sibling, ClaimKind::WwwRedirect)));
     }
     found.retain(|(alias, _)| hosts.iter().all(|(host, _)| host != alias));
     found.sort();

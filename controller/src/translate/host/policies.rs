@@ -43,12 +43,7 @@ impl Builder<'_, '_> {
 
     /// The policies of a rule of an Ingress. Where a Secret or ConfigMap that they need cannot be used, the rule is
     /// closed until it can.
-    pub(super) fn guarded(
-        &mut self,
-        pattern: &HostPattern,
-        facts: &Facts,
-        policies: Arc<Policies>,
-    ) -> Arc<Policies> {
+    pub(super) fn guarded(&mut self, facts: &Facts, policies: Arc<Policies>) -> Arc<Policies> {
         if policies.deny.is_some() {
             return policies;
         }
@@ -74,20 +69,20 @@ impl Builder<'_, '_> {
             };
         }
         let mut policies = Policies { deny, ..(*policies).clone() };
-        let host = match pattern {
+        let host = match self.served {
             HostPattern::Exact(name) => Some(name.as_str()),
             _ => None,
         };
         if let Some(auth) = &facts.external_auth {
             match auth.policy(self.view, &mut self.uses, host) {
                 Some(auth) => policies.authorisation = Authorisation::Own(Arc::new(auth)),
-                None => policies.deny = policies.deny.or(Some(self.without_host(facts, pattern))),
+                None => policies.deny = policies.deny.or(Some(self.without_host(facts, self.served))),
             }
         }
         if let Some(mirror) = &facts.mirror {
             policies.mirror = mirror.policy(self.view, &mut self.uses, host).map(Arc::new);
             if policies.mirror.is_none() {
-                self.without_mirror(facts, pattern);
+                self.without_mirror(facts, self.served);
             }
         }
         policies.error_pages.backend = self.error_backend(facts);

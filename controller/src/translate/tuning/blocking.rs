@@ -1,24 +1,29 @@
 //! Who is kept out, everywhere.
 
+use std::sync::Arc;
+
+use sluice_config::Blocked;
+
 use super::Key;
+use crate::translate::expression::compile;
 use crate::translate::setting::NotYet;
-use crate::translate::value;
+use crate::translate::value::{self, Type, Wrong};
 
 pub(super) fn settings() -> Vec<Key> {
     vec![
-        Key::not_yet(
+        Key::served(
             "limit-req-status-code",
-            value::within(400, 599),
+            value::within(400, 599).map(status),
             "503",
-            NotYet::Harmless,
-            "Status for rate excess.",
+            "Status of what limit-rps and limit-rpm refuse.",
+            |draft, value| draft.tuning.limit_rate_status = value,
         ),
-        Key::not_yet(
+        Key::served(
             "limit-conn-status-code",
-            value::within(400, 599),
+            value::within(400, 599).map(status),
             "503",
-            NotYet::Harmless,
-            "Status for connection excess.",
+            "Status of what limit-connections refuses.",
+            |draft, value| draft.tuning.limit_connections_status = value,
         ),
         Key::not_yet(
             "limit-conn-zone-variable",
@@ -27,40 +32,88 @@ pub(super) fn settings() -> Vec<Key> {
             NotYet::Harmless,
             "Key expression for all limits.",
         ),
-        Key::not_yet(
+        Key::served(
             "denylist-source-range",
-            value::list(),
+            value::networks(),
             "",
-            NotYet::Protects,
-            "Clients from these networks get 403.",
-        ),
-        Key::not_yet(
+            "Clients from these networks get 403, on routes without a list of their own.",
+            |draft, value| draft.tuning.sources.deny = Some(value),
+        )
+        .protects(),
+        Key::served(
             "whitelist-source-range",
-            value::list(),
+            value::networks(),
             "",
-            NotYet::Protects,
-            "Only clients from these networks are served; others get 403.",
-        ),
-        Key::not_yet(
+            "Only clients from these networks are served, on routes without a list of their own; others get 403.",
+            |draft, value| draft.tuning.sources.allow = Some(value),
+        )
+        .protects(),
+        Key::served(
             "block-cidrs",
-            value::list(),
+            value::networks(),
             "",
-            NotYet::Protects,
-            "Clients from these networks get 403.",
-        ),
-        Key::not_yet(
+            "Clients from these networks get 403 from every host, before anything else is looked at.",
+            |draft, value| draft.tuning.blocks.networks = value,
+        )
+        .protects(),
+        Key::served(
             "block-user-agents",
-            value::list(),
+            blocked(),
             "",
-            NotYet::Protects,
-            "User agents that get 403, as texts or patterns.",
-        ),
-        Key::not_yet(
+            "User-Agents that get 403 from every host: whole texts in any case, or regular expressions after ~, or ~* for \
+             any case.",
+            |draft, value| draft.tuning.blocks.user_agents = value,
+        )
+        .protects(),
+        Key::served(
             "block-referers",
-            value::list(),
+            blocked(),
             "",
-            NotYet::Protects,
-            "Referers that get 403, as texts or patterns.",
-        ),
+            "Referers that get 403 from every host, as block-user-agents.",
+            |draft, value| draft.tuning.blocks.referers = value,
+        )
+        .protects(),
     ]
+}
+
+fn status(code: u32) -> u16 {
+    // It is in its range.
+    u16::try_from(code).unwrap_or(503)
+}
+
+/// Values of a field, as nginx's `map` has them.
+fn blocked() -> Type<Arc<[Blocked]>> {
+    value::list()
+        .and_then(|items| items.iter().map(|item| read_blocked(item)).collect::<Result<Arc<[_]>, Wrong>>())
+}
+
+fn read_blocked(item: &str) -> Result<Blocked, Wrong> {
+    let Some(expression) = item.strip_prefix('~') else { return Ok(Blocked::Text(item.into())) };
+    let expression = match expression.strip_prefix('*') {
+        Some(any_case) => format!("(?i){any_case}"),
+        None => expression.to_owned(),
+    };
+    let unreadable = |reason| format!("has {item:?}, a regular expression that cannot be read ({reason})");
+    compile(&expression).map_err(unreadable)?;
+    Ok(Blocked::Regex(expression.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::translate::value::Author;
+
+    #[test]
+    fn what_is_blocked_is_a_text_or_an_expression() {
+        let read = |text: &str| blocked().parse(text, &Author::OPERATOR);
+        let expected = [
+            Blocked::Text("Bad Bot/1.0".into()),
+            Blocked::Regex("^curl".into()),
+            Blocked::Regex("(?i)spider".into()),
+        ];
+        assert_eq!(*read("Bad Bot/1.0, ~^curl,~*spider").unwrap(), expected);
+        for bad in ["~(", "~*(?=x)"] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
 }

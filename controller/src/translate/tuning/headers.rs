@@ -164,26 +164,32 @@ pub(super) fn settings() -> Vec<Key> {
             NotYet::Harmless,
             "Text that replaces proxy-redirect-from.",
         ),
-        Key::not_yet(
+        Key::served(
             "relative-redirects",
             value::bool(),
             "false",
-            NotYet::ChangesAnswers,
             "Redirects without scheme and host.",
+            |draft, value| {
+                draft.tuning.relative_redirects = value;
+            },
         ),
-        Key::not_yet(
+        Key::served(
             "use-port-in-redirects",
             value::bool(),
             "false",
-            NotYet::ChangesAnswers,
             "Name the port in redirects.",
+            |draft, value| {
+                draft.tuning.port_in_redirects = value;
+            },
         ),
-        Key::not_yet(
+        Key::served(
             "preserve-trailing-slash",
             value::bool(),
             "false",
-            NotYet::ChangesAnswers,
             "Keep the final slash in the redirect to https.",
+            |draft, value| {
+                draft.tuning.preserve_trailing_slash = value;
+            },
         ),
         Key::not_yet(
             "default-type",

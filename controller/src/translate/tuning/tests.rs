@@ -101,9 +101,20 @@ fn a_bad_value_keeps_the_last_good_one_until_the_key_goes() {
 
 #[test]
 fn a_key_that_protects_everything_closes_everything() {
+    for (key, value) in [
+        ("enable-modsecurity", "true"),
+        ("whitelist-source-range", "10.0.0.0/33"),
+        ("denylist-source-range", "banana"),
+        ("block-cidrs", ","),
+        ("block-user-agents", "~("),
+        ("block-referers", "~(?!x)"),
+    ] {
+        let (global, problems) = read(&[(key, value)]);
+        assert!(global.closed.is_some(), "{key}");
+        assert_eq!(problems[0].severity, Severity::Error);
+    }
     let (global, problems) = read(&[("whitelist-source-range", "10.0.0.0/8")]);
-    assert!(global.closed.is_some());
-    assert_eq!(problems[0].severity, Severity::Error);
+    assert_eq!((global.closed, problems.len()), (None, 0));
     assert_eq!(read(&[("use-gzip", "true")]).0.closed, None);
     let (global, problems) = read(&[("use-forwarded-headers", "true"), ("proxy-real-ip-cidr", "10.0.0.0/8")]);
     assert!(!global.tuning.use_forwarded_headers, "nobody is trusted rather than everybody");

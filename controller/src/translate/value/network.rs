@@ -1,9 +1,12 @@
-//! Addresses.
+//! Addresses and networks.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use super::Type;
+use sluice_config::Network;
+
 use super::text::list_of;
+use super::{Type, Wrong};
 
 /// A comma-separated list of IP addresses, of version 6 in brackets or not.
 pub fn addresses() -> Type<Vec<IpAddr>> {
@@ -11,4 +14,52 @@ pub fn addresses() -> Type<Vec<IpAddr>> {
         let bare = item.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(item);
         bare.parse().map_err(|_| format!("has {item:?}, which is no IP address"))
     })
+}
+
+/// A comma-separated list of networks, which are not none: a list that lets in nobody, or stops nobody, is a slip.
+pub fn networks() -> Type<Arc<[Network]>> {
+    list_of("comma-separated list of networks such as 10.0.0.0/8, or addresses", |item| {
+        network(item).ok_or_else(|| format!("has {item:?}, which is no network and no IP address"))
+    })
+    .and_then(|networks| match networks.is_empty() {
+        true => Err(Wrong::Invalid("names no network".to_owned())),
+        false => Ok(Arc::from(networks)),
+    })
+}
+
+/// As Go's `net.ParseCIDR` reads it: bits of the address that do not count may be anything.
+fn network(text: &str) -> Option<Network> {
+    let (address, prefix) = match text.split_once('/') {
+        Some((address, prefix)) => (address, Some(prefix)),
+        None => (text, None),
+    };
+    let address: IpAddr = address.parse().ok()?;
+    let most = if address.is_ipv4() { 32 } else { 128 };
+    let prefix = match prefix {
+        None => most,
+        Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => digits.parse().ok()?,
+        Some(_) => return None,
+    };
+    (prefix <= most).then_some(Network { address, prefix })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::translate::value::Author;
+
+    #[test]
+    fn networks_are_prefixes_of_addresses_and_single_addresses() {
+        let read = |text: &str| networks().parse(text, &Author::OPERATOR);
+        let network = |address: &str, prefix| Network { address: address.parse().unwrap(), prefix };
+        assert_eq!(
+            *read("10.1.2.3/8, 192.0.2.7,2001:db8::/32,").unwrap(),
+            [network("10.1.2.3", 8), network("192.0.2.7", 32), network("2001:db8::", 32)]
+        );
+        for bad in
+            ["10.0.0.0/33", "10.0.0/8", "::/129", "10.0.0.0/+8", "10.0.0.0/", "example", "1.2.3.4;", ","]
+        {
+            assert!(read(bad).is_err(), "{bad:?}");
+        }
+    }
 }

@@ -1,0 +1,155 @@
+//! Further names of a host, the one with or without www., and certificate authorities that ask for a challenge there.
+
+use serde_json::json;
+
+use crate::harness::manifest::service_with;
+use crate::harness::{
+    Backend, Connection, Folder, Gateway, Ingress, TestCertificate, await_until, get, get_tls,
+};
+
+const HOST: &str = "shop.example";
+
+fn shop(annotations: &[(&str, &str)]) -> Ingress {
+    let ingress = Ingress::new("shop").path(HOST, "/", "shop");
+    annotations.iter().fold(ingress, |ingress, (name, value)| ingress.annotation(name, value))
+}
+
+fn start(ingress: &Ingress) -> (Backend, Folder, Gateway) {
+    let backend = Backend::echo("shop");
+    let folder = Folder::with(service_with("shop", &[&backend]));
+    folder.write("shop.yaml", ingress.text());
+    let gateway = Gateway::start(&folder);
+    (backend, folder, gateway)
+}
+
+#[test]
+fn an_alias_has_all_paths_of_its_host_those_of_other_ingresses_too() {
+    let (_shop, folder, gateway) = start(&shop(&[("server-alias", "store.example, *.market.example")]));
+    let admin = Backend::echo("admin");
+    let own = Ingress::new("admin").path(HOST, "/admin", "admin");
+    folder.write("admin.yaml", own.text() + &service_with("admin", &[&admin]));
+    await_until("the other path", || get(gateway.http, "store.example", "/admin").backend() == "admin");
+    for host in [HOST, "store.example", "STORE.example:80", "a.market.example", "a.b.market.example"] {
+        assert_eq!(get(gateway.http, host, "/x").backend(), "shop", "{host}");
+        assert_eq!(get(gateway.http, host, "/admin/x").backend(), "admin", "{host}");
+    }
+    assert_eq!(get(gateway.http, "market.example", "/").status, 404);
+    folder.remove("admin.yaml");
+    await_until("the path to go", || get(gateway.http, "store.example", "/admin").backend() == "shop");
+    folder.write("shop.yaml", shop(&[("server-alias", "other.example")]).text());
+    await_until("the other name", || get(gateway.http, "other.example", "/").backend() == "shop");
+    assert_eq!(get(gateway.http, "store.example", "/").status, 404);
+}
+
+#[test]
+fn an_alias_gives_way_to_a_host_and_the_older_of_two_wins() {
+    let (_shop, folder, gateway) = start(&shop(&[("server-alias", "store.example")]));
+    let store = Backend::echo("store");
+    folder.write("services.yaml", service_with("store", &[&store]));
+    let younger =
+        Ingress::new("younger").created("2025-01-01T00:00:00Z").path("younger.example", "/", "store");
+    folder.write("younger.yaml", younger.annotation("server-alias", "store.example").text());
+    await_until("the problem of the younger", || {
+        gateway.problems().contains("host store.example belongs to Ingress default/shop")
+    });
+    assert_eq!(get(gateway.http, "store.example", "/").backend(), "shop");
+    folder.write("store.yaml", Ingress::new("store").path("store.example", "/only", "store").text());
+    await_until("the host", || get(gateway.http, "store.example", "/only").backend() == "store");
+    assert_eq!(get(gateway.http, "store.example", "/").status, 404);
+    let problems = gateway.problems();
+    assert!(problems.contains("host store.example belongs to Ingress default/store"), "{problems}");
+    for file in ["store.yaml", "younger.yaml"] {
+        folder.remove(file);
+    }
+    await_until("the alias again", || get(gateway.http, "store.example", "/").backend() == "shop");
+    await_until("no problem", || gateway.problems().is_empty());
+}
+
+#[test]
+fn protections_hold_under_an_alias_and_what_is_no_name_closes() {
+    let guarded = [("server-alias", "store.example"), ("auth-type", "basic"), ("auth-secret", "missing")];
+    let (backend, folder, gateway) = start(&shop(&guarded));
+    assert_eq!(get(gateway.http, "store.example", "/").status, 503);
+    for (alias, status) in [("~^store[0-9]+$", 503), ("store.*", 404), ("a b", 404)] {
+        folder.write("shop.yaml", shop(&[("server-alias", alias)]).text());
+        await_until("the problem", || gateway.problems().contains(&format!("{alias:?}")));
+        assert_eq!(get(gateway.http, HOST, "/").status, status, "{alias}");
+    }
+    assert_eq!(backend.requests(), 0);
+}
+
+#[test]
+fn the_host_with_www_redirects_to_the_one_without_and_the_other_way_round() {
+    let tls = |ingress: Ingress| ingress.tls(&[HOST, "www.shop.example"], "tls");
+    let (_backend, folder, gateway) = start(&tls(shop(&[("from-to-www-redirect", "true")])));
+    folder.write("tls.yaml", TestCertificate::new(&[HOST, "www.shop.example"]).secret("tls"));
+    let www = "www.shop.example";
+    let (http, https) = (gateway.http.port(), gateway.https.port());
+    for (target, rest) in [("/x?y=1", "/x?y=1"), ("/x/", "/x"), ("/", "")] {
+        let response = get(gateway.http, www, target);
+        assert_eq!(response.status, 308);
+        assert_eq!(response.header("location"), Some(&*format!("http://{HOST}:{http}{rest}")));
+    }
+    await_until("the certificate for both", || gateway.problems().is_empty());
+    let response = get_tls(gateway.https, www, "/x");
+    assert_eq!(response.header("location"), Some(&*format!("https://{HOST}:{https}/x")));
+    assert_eq!(
+        Connection::tls(gateway.https, www).certificate(),
+        Connection::tls(gateway.https, HOST).certificate(),
+        "one certificate for both names"
+    );
+    assert_eq!(get_tls(gateway.https, HOST, "/x").backend(), "shop");
+    // The other way round.
+    let bare = Ingress::new("shop").path(www, "/", "shop").annotation("from-to-www-redirect", "true");
+    folder.write("shop.yaml", bare.text());
+    await_until("the other direction", || {
+        let location = format!("http://{www}:{http}/x");
+        get(gateway.http, HOST, "/x").header("location") == Some(&*location)
+    });
+    // A host of its own wins.
+    folder.write("own.yaml", Ingress::new("own").path(HOST, "/", "shop").text());
+    await_until("the host", || get(gateway.http, HOST, "/x").backend() == "shop");
+    folder.remove("own.yaml");
+    folder.write("shop.yaml", Ingress::new("shop").path(www, "/", "shop").text());
+    await_until("no redirect", || get(gateway.http, HOST, "/x").status == 404);
+}
+
+/// As cert-manager makes it (a Service of type NodePort and its Pod, of which only the endpoint matters here).
+fn solver(host: &str, token: &str) -> Ingress {
+    let port = json!({"service": {"name": "cm-acme-http-solver", "port": {"number": 80}}});
+    Ingress::new("cm-acme-http-solver")
+        .created("2026-01-01T00:00:00Z")
+        .annotation("whitelist-source-range", "0.0.0.0/0,::/0")
+        .backend_path(host, &format!("/.well-known/acme-challenge/{token}"), "ImplementationSpecific", &port)
+}
+
+#[test]
+fn a_solver_of_acme_challenges_works_beside_every_kind_of_redirect() {
+    const TOKEN: &str = "LoqXcYV8q5ONbJQxbmR7SCTNo3tiAXDfowyjxAjEuX0";
+    let path = format!("/.well-known/acme-challenge/{TOKEN}");
+    let acme = Backend::echo("acme");
+    for redirect in [
+        ("force-ssl-redirect", "true"),
+        ("permanent-redirect", "https://new.example"),
+        ("from-to-www-redirect", "true"),
+        ("use-regex", "true"),
+    ] {
+        let (_backend, folder, gateway) = start(&shop(&[redirect]).tls(&[HOST, "www.shop.example"], "tls"));
+        // The Secret comes when the challenge is met: until then a stand-in is served, and http redirects.
+        assert_eq!(get(gateway.http, HOST, "/x").status / 100, 3, "{redirect:?}");
+        folder.write("acme.yaml", service_with("cm-acme-http-solver", &[&acme]));
+        for host in [HOST, "www.shop.example"] {
+            folder.write("solver.yaml", solver(host, TOKEN).text());
+            await_until("the challenge to be met", || get(gateway.http, host, &path).backend() == "acme");
+        }
+        if redirect.0 == "from-to-www-redirect" {
+            let response = get(gateway.http, "www.shop.example", "/x");
+            assert_eq!(response.status, 308, "clients are redirected meanwhile");
+        }
+        assert_eq!(get(gateway.http, HOST, "/x").status / 100, 3, "{redirect:?}");
+        folder.remove("solver.yaml");
+        folder.write("tls.yaml", TestCertificate::new(&[HOST, "www.shop.example"]).secret("tls"));
+        await_until("the certificate", || !gateway.problems().contains("default/tls"));
+        await_until("the solver to go", || get(gateway.http, HOST, &path).backend() != "acme");
+    }
+}

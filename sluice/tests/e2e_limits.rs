@@ -1,0 +1,115 @@
+//! How much one client may ask for. Rates are a few requests a minute here, so that none comes due while a test runs.
+
+use crate::harness::h2;
+use crate::harness::manifest::service_with;
+use crate::harness::{
+    Backend, Connection, Folder, Gate, Gateway, Ingress, Reply, await_until, config_map, get,
+};
+
+const HOST: &str = "shop.example";
+const CONFIG: [&str; 2] = ["--configmap", "system/settings"];
+
+fn shop(annotations: &[(&str, &str)]) -> Ingress {
+    let ingress = Ingress::new("shop").path(HOST, "/", "shop").path(HOST, "/cart", "shop");
+    annotations.iter().fold(ingress, |ingress, (name, value)| ingress.annotation(name, value))
+}
+
+fn start_with(backend: &Backend, ingress: &Ingress, settings: &[(&str, &str)]) -> (Folder, Gateway) {
+    let folder = Folder::with(service_with("shop", &[backend]));
+    folder.write("shop.yaml", ingress.text());
+    folder.write("config.yaml", config_map("system/settings", settings));
+    let gateway = Gateway::with(&folder, &CONFIG);
+    (folder, gateway)
+}
+
+fn from(gateway: &Gateway, client: &str) -> u16 {
+    Connection::plain(gateway.http).request("GET", HOST, "/", &[("X-Forwarded-For", client)], "").status
+}
+
+#[test]
+fn a_client_gets_its_burst_over_all_paths_and_connections_and_then_503() {
+    let backend = Backend::echo("shop");
+    let limits = [("limit-rpm", "2"), ("limit-burst-multiplier", "3"), ("limit-allowlist", "10.9.0.0/16")];
+    let (folder, gateway) = start_with(&backend, &shop(&limits), &[("use-forwarded-headers", "true")]);
+    let ask = |path: &str| get(gateway.http, HOST, path).status;
+    let statuses: Vec<u16> = (0..10).map(|n| ask(if n % 2 == 0 { "/" } else { "/cart" })).collect();
+    assert_eq!(statuses, [200, 200, 200, 200, 200, 200, 200, 503, 503, 503], "2 a minute, 6 early");
+    assert_eq!(backend.requests(), 7);
+    assert!(get(gateway.http, HOST, "/").text().contains("503 Service Temporarily Unavailable"));
+    let others: Vec<u16> = (0..8).map(|_| from(&gateway, "192.0.2.1")).collect();
+    assert_eq!(others[6..], [200, 503], "each client for itself");
+    assert!((0..9).all(|_| from(&gateway, "10.9.1.1") == 200), "not limited");
+    let settings = [("use-forwarded-headers", "true"), ("limit-req-status-code", "429")];
+    folder.write("config.yaml", config_map("system/settings", &settings));
+    await_until("the status", || ask("/") == 429);
+    let response = get(gateway.http, HOST, "/");
+    assert!(response.text().contains("429 Too Many Requests"), "{}", response.text());
+    folder.write("shop.yaml", shop(&[]).text());
+    await_until("no limit", || ask("/") == 200);
+}
+
+#[test]
+fn a_change_elsewhere_forgets_nothing_and_http2_counts_alike() {
+    let backend = Backend::echo("shop");
+    let limits = [("limit-rpm", "1"), ("limit-burst-multiplier", "2")];
+    let (folder, gateway) = start_with(&backend, &shop(&limits), &[]);
+    h2::run(async {
+        let connection = h2::Connection::plain(gateway.http).await;
+        for expected in [200, 200, 200, 503] {
+            let response = connection.get("http://shop.example/").await.unwrap();
+            assert_eq!(response.status(), expected);
+        }
+    });
+    let wider = shop(&limits).path(HOST, "/new", "shop").annotation("x-forwarded-prefix", "/x");
+    folder.write("shop.yaml", wider.annotation("proxy-read-timeout", "7").text());
+    folder.write("other.yaml", Ingress::new("other").path("other.example", "/", "shop").text());
+    await_until("the change", || get(gateway.http, "other.example", "/").status == 200);
+    assert_eq!(get(gateway.http, HOST, "/new").status, 503, "what was used stays used");
+}
+
+#[test]
+fn so_many_requests_are_under_way_at_a_time_and_a_place_is_free_again_when_one_ends() {
+    let gate = Gate::default();
+    let inside = gate.clone();
+    let backend = Backend::with("shop", move |_| {
+        inside.wait();
+        Reply::Echo
+    });
+    let settings = [("limit-conn-status-code", "429")];
+    let (_folder, gateway) = start_with(&backend, &shop(&[("limit-connections", "2")]), &settings);
+    let mut held: Vec<Connection> = (0..2)
+        .map(|_| {
+            let mut connection = Connection::plain(gateway.http);
+            connection.send(format!("GET / HTTP/1.1\r\nHost: {HOST}\r\n\r\n"));
+            connection
+        })
+        .collect();
+    await_until("both to be under way", || backend.requests() == 2);
+    let third = get(gateway.http, HOST, "/cart");
+    assert_eq!(third.status, 429, "of another path of the same Ingress");
+    gate.open();
+    for connection in &mut held {
+        assert_eq!(connection.response().status, 200);
+    }
+    // The connections are open, and nothing is under way on them.
+    await_until("the places to be free", || {
+        let mut again = Connection::plain(gateway.http);
+        again.get(HOST, "/").status == 200
+    });
+    // Clients that leave give their places back too.
+    for _ in 0..5 {
+        Connection::plain(gateway.http).send(format!("GET / HTTP/1.1\r\nHost: {HOST}\r\n\r\n"));
+    }
+    await_until("a place", || get(gateway.http, HOST, "/").status == 200);
+}
+
+#[test]
+fn a_limit_that_cannot_be_read_closes() {
+    let backend = Backend::echo("shop");
+    let (folder, gateway) = start_with(&backend, &shop(&[("limit-rps", "ten")]), &[]);
+    assert_eq!(get(gateway.http, HOST, "/").status, 404);
+    assert!(gateway.problems().contains("limit-rps"), "{}", gateway.problems());
+    folder.write("shop.yaml", shop(&[("limit-rps", "10"), ("limit-whitelist", "all")]).text());
+    await_until("the other problem", || gateway.problems().contains("limit-whitelist"));
+    assert_eq!((get(gateway.http, HOST, "/").status, backend.requests()), (404, 0));
+}
