@@ -35,7 +35,7 @@ use crate::io::alarm::Alarm;
 use crate::io::budget::{self, Share};
 use crate::message::head::Head;
 use crate::message::request;
-use crate::pipeline::{Answer, Exchange, Failure, Next, Outcome, RequestBody, Verdict};
+use crate::pipeline::{Answer, Exchange, Failure, Next, Outcome, Question, RequestBody, Verdict};
 use crate::snapshot::Snapshot;
 use crate::worker::Worker;
 use call::Ground;
@@ -100,15 +100,21 @@ pub(crate) async fn serve<D: Downstream + Send + Sync + 'static>(
         false => Verdict::Answer(exchange.without_memory()),
     };
     let mut counts = Counts::default();
-    let forwarded = match decide(worker, verdict, &mut exchange, &head, &mut *downstream).await {
+    let decision = match verdict {
+        Verdict::Answer(answer) => Decision::Answer(answer),
+        Verdict::Forward => Decision::Forward,
+        // In a box: most requests ask nothing.
+        Verdict::Ask(question) => {
+            Box::pin(ask(worker, question, &mut exchange, &head, &mut *downstream)).await
+        }
+    };
+    let forwarded = match decision {
         Decision::Answer(answer) => Forwarded::Answer(answer),
         Decision::Left => Forwarded::Left,
         Decision::Forward => {
-            let body = RequestBody {
-                framing: head.framing,
-                is_whole: downstream.has_whole_body(),
-                upgrades: request::asks_for_upgrade(&head),
-            };
+            let is_whole = downstream.has_whole_body();
+            let upgrades = !is_whole && request::asks_for_upgrade(&head);
+            let body = RequestBody { framing: head.framing, is_whole, upgrades };
             match exchange.bodies(&head.fields, body) {
                 Err(answer) => Forwarded::Answer(answer),
                 Ok(plan) if plan.is_empty() => {
@@ -237,20 +243,18 @@ fn holds(memory: &mut Share, head: &Head) -> bool {
     (bytes <= LARGE_HEAD || budget::has_plenty()) && memory.try_hold(bytes)
 }
 
-/// What the verdict comes to. What the client sends while somebody is asked waits.
-async fn decide(
+/// What questions come to. What the client sends meanwhile waits.
+async fn ask(
     worker: &Worker,
-    verdict: Verdict,
+    question: Question,
     exchange: &mut Exchange,
     head: &Head,
     downstream: &mut impl Downstream,
 ) -> Decision {
-    if let Verdict::Ask(_) = verdict {
-        downstream.set_stalled(!downstream.is_spent());
-    }
+    downstream.set_stalled(!downstream.is_spent());
     let mut watch = Watch::default();
     let left = poll_fn(|cx| watch.poll(cx, downstream));
-    questions::decide(Ground::of(worker), verdict, exchange, &request::view(head), left).await
+    questions::decide(Ground::of(worker), question, exchange, &request::view(head), left).await
 }
 
 /// The answer as somebody else words it, where the rule asks for that; `None` when the client has left meanwhile.

@@ -37,24 +37,9 @@ pub(crate) enum Decision {
     Left,
 }
 
-/// What the verdict comes to. Questions are carried out until one of them is the last, or `left` is ready: the client
-/// has gone.
+/// What the question comes to. It and those behind it are carried out until one is the last, or `left` is ready: the
+/// client has gone.
 pub(crate) async fn decide<F: Fields>(
-    ground: Ground<'_>,
-    verdict: Verdict,
-    exchange: &mut Exchange,
-    head: &RequestHead<'_, F>,
-    left: impl Future<Output = ()>,
-) -> Decision {
-    match verdict {
-        Verdict::Answer(answer) => Decision::Answer(answer),
-        Verdict::Forward => Decision::Forward,
-        // In a box: most requests ask nothing.
-        Verdict::Ask(question) => Box::pin(carry_out(ground, question, exchange, head, left)).await,
-    }
-}
-
-async fn carry_out<F: Fields>(
     ground: Ground<'_>,
     mut question: Question,
     exchange: &mut Exchange,

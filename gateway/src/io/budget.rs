@@ -230,7 +230,11 @@ impl Share {
     }
 
     /// Makes it a share of so many bytes, in any case: for what has been read already.
+    #[inline]
     pub(crate) fn hold(&mut self, bytes: usize) {
+        if bytes == self.bytes {
+            return;
+        }
         if bytes > self.bytes && !self.try_hold(bytes) {
             STOCK.with_borrow_mut(|stock| stock.force(bytes - self.bytes));
             self.bytes = bytes;
@@ -251,7 +255,7 @@ impl Share {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.shrink(0);
+        self.hold(0);
     }
 }
 

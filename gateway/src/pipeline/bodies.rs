@@ -16,7 +16,7 @@ pub(crate) struct RequestBody {
     pub(crate) framing: Framing,
     /// All of it is here.
     pub(crate) is_whole: bool,
-    /// The request asks for another protocol: what follows may be spoken in that.
+    /// The request asks for another protocol: what follows may be spoken in that. Of interest where something follows.
     pub(crate) upgrades: bool,
 }
 
