@@ -126,6 +126,8 @@ async fn what_had_not_left_was_lost_with_the_program() {
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
     let mut client = Client::over(socket.connect(gateway.http).await.unwrap());
+    // The workers may not have seen yet that they are to accept.
+    until("the connection", || gateway.drain.connections() == 1).await;
     gateway.drain.begin();
     client.send("GET /x HTTP/1.1\r\nHost: a.example\r\n\r\n").await;
     gateway.close();
