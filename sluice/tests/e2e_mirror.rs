@@ -241,7 +241,8 @@ fn what_is_denied_is_not_copied() {
     assert_eq!(large.status, 413);
     assert_eq!(get(gateway.http, HOST, "/last").status, 200);
     await_until("the copies", || mirror.requests() == copies + 1);
-    assert_eq!(mirror.seen().pop().unwrap().start, "GET /last HTTP/1.1");
+    // Copies overtake one another.
+    assert!(mirror.seen().iter().any(|copied| copied.start == "GET /last HTTP/1.1"));
     assert!(mirror.seen().iter().all(|copied| copied.start.starts_with("GET ")));
 }
 
