@@ -60,9 +60,9 @@ fn the_oldest_wins_and_the_loser_learns_from_whom() {
     assert_eq!(
         world.texts(),
         [
-            "error: Ingress default/newer: spec.rules[0].http.paths[0].path: \"/cart\" of host shop.example already \
-          belongs to Ingress default/older (spec.rules[0].http.paths[0]), and is left out; remove one of the two, \
-          or give it another host or path [PathConflict]"
+            "error: Ingress default/newer: spec.rules[0].http.paths[0].path: host \"shop.example\" and path \"/cart\" \
+          is already defined in ingress default/older (spec.rules[0].http.paths[0]), and is left out; remove one of \
+          the two, or give it another host or path [PathConflict]"
         ]
     );
     world.delete(Kind::Ingress, "older");
