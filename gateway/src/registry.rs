@@ -214,6 +214,13 @@ impl Registry {
         described
     }
 
+    /// The endpoint sets that have no endpoint.
+    pub(crate) fn empty_sets(&self) -> HashSet<EndpointSetKey> {
+        let state = self.lock();
+        let empty = state.sets.values().filter(|entry| entry.members.set().is_empty());
+        empty.map(|entry| entry.members.set().key().clone()).collect()
+    }
+
     /// How many endpoints there are in each state of health. Counts each endpoint once, whatever the number
     /// of its pools.
     pub fn health(&self) -> HealthCounts {

@@ -14,11 +14,13 @@ mod error;
 mod line;
 mod memory;
 mod options;
+pub(crate) mod orphans;
 mod own;
 mod process;
 mod request;
 mod source;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
@@ -43,6 +45,7 @@ use crate::registry::HealthCounts;
 use admission::Admission;
 use connections::Connections;
 use controller::Controller;
+use orphans::Orphan;
 use own::Own;
 
 /// Kinds of objects that are not served with a label of their own.
@@ -221,11 +224,12 @@ impl Telemetry {
     }
 
     /// Everything in Prometheus' text format. What it is given is counted when somebody asks.
-    pub fn render<'a>(
+    pub(crate) fn render<'a>(
         &self,
         endpoints: HealthCounts,
         memory: MemoryUse,
         certificates: impl Iterator<Item = HostCertificate<'a>>,
+        orphans: &BTreeSet<Orphan<'_>>,
     ) -> Result<String, TelemetryError> {
         let HealthCounts { healthy, ejected, failing } = endpoints;
         for (health, count) in [("healthy", healthy), ("ejected", ejected), ("failing", failing)] {
@@ -236,6 +240,7 @@ impl Telemetry {
         let mut families = self.registry.gather();
         families.extend(certificates::families(&self.options, certificates)?);
         families.extend(memory::families(memory)?);
+        families.extend(orphans::families(&self.options, orphans)?);
         families.extend(self.source.families()?);
         families.retain(|family| !family.get_metric().is_empty());
         families.sort_by(|one, other| one.name().cmp(other.name()));
@@ -287,7 +292,7 @@ mod tests {
         let counts = HealthCounts { healthy: 4, ejected: 1, failing: 0 };
         let memory = MemoryUse { taken: 5, limit: 1 << 27, waits: 3, refusals: 2 };
         for _ in 0..2 {
-            let text = telemetry.render(counts, memory, [served].into_iter()).unwrap();
+            let text = telemetry.render(counts, memory, [served].into_iter(), &BTreeSet::new()).unwrap();
             let prefix =
                 "controller_class=\"k8s.io/ingress-nginx\",controller_namespace=\"\",controller_pod=\"\"";
             for line in [

@@ -6,6 +6,7 @@ mod harness;
 mod e2e_access;
 mod e2e_access_log;
 mod e2e_admin;
+mod e2e_admission;
 mod e2e_affinity;
 mod e2e_aliases;
 mod e2e_basic_auth;

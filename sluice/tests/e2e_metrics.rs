@@ -212,3 +212,30 @@ fn sluice_has_metrics_of_itself() {
     let response = gateway.probe("/metrics").unwrap();
     assert!(response.header("content-type").unwrap().starts_with("text/plain"));
 }
+
+#[test]
+fn an_ingress_without_a_service_or_endpoints_is_an_orphan_until_it_has_one() {
+    let backend = Backend::echo("web");
+    let objects = Ingress::new("lost").path("lost.example", "/", "missing").text()
+        + &Ingress::new("idle").path("idle.example", "/", "idle").text()
+        + &Ingress::new("web").path("web.example", "/", "web").text()
+        + &service_with("idle", &[])
+        + &service_with("web", &[&backend]);
+    let folder = Folder::with(objects);
+    let gateway = Gateway::start(&folder);
+    let orphans = || -> Vec<String> {
+        let metrics = gateway.metrics();
+        let lines =
+            metrics.lines().filter(|line| line.starts_with("nginx_ingress_controller_orphan_ingress{"));
+        let label = |line: &str, name: &str| {
+            line.split(&format!("{name}=\"")).nth(1).unwrap().split('"').next().unwrap().to_owned()
+        };
+        let mut all: Vec<String> =
+            lines.map(|line| format!("{} {}", label(line, "ingress"), label(line, "type"))).collect();
+        all.sort();
+        all
+    };
+    assert_eq!(orphans(), ["idle no-endpoint", "lost no-service"]);
+    folder.write("missing.yaml", service_with("missing", &[&backend]));
+    await_until("the Service", || orphans() == ["idle no-endpoint"]);
+}

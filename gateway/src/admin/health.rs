@@ -8,7 +8,7 @@ use sluice_config::HostTls;
 
 use super::server::{Document, Found, Site};
 use crate::state::State;
-use crate::telemetry::HostCertificate;
+use crate::telemetry::{HostCertificate, orphans};
 
 /// Readiness, liveness and metrics. Answered by whatever name: the kubelet asks for the address of the Pod.
 pub(super) struct Health {
@@ -65,7 +65,9 @@ fn metrics(state: &State) -> Document {
         })
         .collect();
     let served = hosts.iter().map(|(host, certificate)| HostCertificate { host, certificate });
-    match state.telemetry.render(state.registry.health(), state.memory_use(), served) {
+    let empty = state.registry.empty_sets();
+    let orphans = orphans::of(&configuration, |set| empty.contains(set));
+    match state.telemetry.render(state.registry.health(), state.memory_use(), served, &orphans) {
         Ok(body) => Document {
             status: StatusCode::OK,
             content_type: "text/plain; version=0.0.4; charset=utf-8",

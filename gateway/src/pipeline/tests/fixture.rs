@@ -171,7 +171,8 @@ impl Plane {
 
     pub(crate) fn metrics(&self) -> String {
         let (health, memory) = (self.state.registry.health(), self.state.memory_use());
-        self.state.telemetry.render(health, memory, std::iter::empty()).unwrap()
+        let none = std::collections::BTreeSet::new();
+        self.state.telemetry.render(health, memory, std::iter::empty(), &none).unwrap()
     }
 }
 

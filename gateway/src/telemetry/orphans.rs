@@ -1,0 +1,57 @@
+//! `orphan_ingress`: Ingresses with a backend that answers nobody, made at the scrape from what is in force, so that there is
+//! no series to forget when one is mended.
+
+use std::collections::BTreeSet;
+
+use prometheus::IntGaugeVec;
+use prometheus::core::Collector;
+use prometheus::proto::MetricFamily;
+use sluice_config::{Action, Backend, EndpointSetKey};
+
+use super::options::Options;
+use crate::state::Configuration;
+
+/// An Ingress and what one of its backends lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Orphan<'a> {
+    namespace: &'a str,
+    ingress: &'a str,
+    lack: &'static str,
+}
+
+/// Those in force, each once for each thing that is missing.
+pub(crate) fn of<'a>(
+    configuration: &'a Configuration,
+    is_empty: impl Fn(&EndpointSetKey) -> bool,
+) -> BTreeSet<Orphan<'a>> {
+    let mut orphans = BTreeSet::new();
+    for rule in configuration.hosts.iter().flat_map(|(_, host)| &host.rules) {
+        let object = &rule.origin.object;
+        let Action::Forward(backends) = &rule.action else { continue };
+        if &*object.kind != "Ingress" {
+            continue;
+        }
+        for weighted in backends {
+            let lack = match &weighted.backend {
+                Backend::Pool { pool, .. } if is_empty(&pool.endpoints) => "no-endpoint",
+                Backend::Invalid { service: Some(_), .. } => "no-service",
+                _ => continue,
+            };
+            orphans.insert(Orphan { namespace: &object.name.namespace, ingress: &object.name.name, lack });
+        }
+    }
+    orphans
+}
+
+pub(super) fn families(
+    options: &Options,
+    orphans: &BTreeSet<Orphan<'_>>,
+) -> Result<Vec<MetricFamily>, prometheus::Error> {
+    let help = "Ingresses with a backend whose Service does not exist, or has no endpoint.";
+    let opts = super::reference_opts(options, "orphan_ingress", help);
+    let gauges = IntGaugeVec::new(opts, &["namespace", "ingress", "type"])?;
+    for Orphan { namespace, ingress, lack } in orphans {
+        gauges.with_label_values(&[namespace, ingress, lack]).set(1);
+    }
+    Ok(gauges.collect())
+}
