@@ -41,6 +41,11 @@
 {{- if .metrics.enabled }}{{ $_ := set $flags "enable-metrics" "true" }}{{ end -}}
 {{- if .disableLeaderElection }}{{ $_ := set $flags "disable-leader-election" "true" }}{{ end -}}
 {{- if .electionTTL }}{{ $_ := set $flags "election-ttl" .electionTTL }}{{ end -}}
+{{- if .admissionWebhooks.enabled -}}
+{{- $_ := set $flags "validating-webhook" (printf ":%d" (.admissionWebhooks.port | int)) -}}
+{{- $_ := set $flags "validating-webhook-certificate" .admissionWebhooks.certificate -}}
+{{- $_ := set $flags "validating-webhook-key" .admissionWebhooks.key -}}
+{{- end -}}
 {{- end -}}
 {{- if .Values.defaultBackend.enabled -}}
 {{- $_ := set $flags "default-backend-service" (printf "$(POD_NAMESPACE)/%s" (include "sluice.defaultBackend" .)) -}}
@@ -171,6 +176,10 @@ spec:
       {{- end }}
     - name: {{ $controller.metrics.portName }}
       containerPort: {{ $controller.metrics.port }}
+    {{- if $controller.admissionWebhooks.enabled }}
+    - name: webhook
+      containerPort: {{ $controller.admissionWebhooks.port }}
+    {{- end }}
     livenessProbe: {{ toYaml $controller.livenessProbe | nindent 6 }}
     readinessProbe: {{ toYaml $controller.readinessProbe | nindent 6 }}
     {{- with $controller.startupProbe }}
@@ -190,6 +199,9 @@ spec:
     - {name: bodies, mountPath: /var/lib/sluice/bodies}
     {{- if $controller.snapshot.enabled }}
     - {name: snapshot, mountPath: /var/lib/sluice/snapshot}
+    {{- end }}
+    {{- if $controller.admissionWebhooks.enabled }}
+    - {name: webhook-certificate, mountPath: {{ dir $controller.admissionWebhooks.certificate }}, readOnly: true}
     {{- end }}
     {{- with $controller.extraVolumeMounts }}{{ toYaml . | nindent 4 }}{{ end }}
   {{- with $controller.extraContainers }}{{ tpl (toYaml .) $ | nindent 2 }}{{ end }}
@@ -211,6 +223,14 @@ spec:
   {{- if $controller.snapshot.enabled }}
   - name: snapshot
     emptyDir: {{ include "sluice.emptyDir" $controller.snapshot | nindent 6 }}
+  {{- end }}
+  {{- if $controller.admissionWebhooks.enabled }}
+  - name: webhook-certificate
+    secret:
+      secretName: {{ include "sluice.webhook" . }}
+      items:
+      - {key: tls.crt, path: {{ base $controller.admissionWebhooks.certificate }}}
+      - {key: tls.key, path: {{ base $controller.admissionWebhooks.key }}}
   {{- end }}
   {{- with $controller.extraVolumes }}{{ toYaml . | nindent 2 }}{{ end }}
 {{- end -}}

@@ -66,6 +66,17 @@ app.kubernetes.io/component: {{ .component }}
 {{- toYaml $all -}}
 {{- end -}}
 
+{{/* The name of objects of the whole cluster, which tells releases of one name apart. */}}
+{{- define "sluice.clusterName" -}}
+{{- $name := include "sluice.fullname" . -}}
+{{- $namespace := include "sluice.namespace" . -}}
+{{- ternary $name (printf "%s-%s" $namespace $name | trunc 52 | trimSuffix "-") (eq $namespace .Release.Name) -}}
+{{- end -}}
+
+{{- define "sluice.webhook" -}}
+{{- printf "%s-%s" (include "sluice.fullname" .) .Values.controller.admissionWebhooks.name | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
 {{- define "sluice.class" -}}
 {{- default (ternary "nginx" "sluice" .Values.compatibility.ingressNginx) .Values.controller.ingressClassResource.name -}}
 {{- end -}}

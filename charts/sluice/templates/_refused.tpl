@@ -53,6 +53,9 @@ The list is made from the comments of values.yaml. What the schema can say, the 
 {{- if and (eq (include "sluice.lowHostPort" $) "true") (not (has (.image.runAsUser | int) (list 0 65532))) -}}
 {{- $wrong = append $wrong (printf "controller.image.runAsUser: on the host's network user %d cannot listen on a port below 1024; remove this value, or set controller.containerPort to ports from 1024 on" (.image.runAsUser | int)) -}}
 {{- end -}}
+{{- if ne (dir .admissionWebhooks.certificate) (dir .admissionWebhooks.key) -}}
+{{- $wrong = append $wrong "controller.admissionWebhooks.key: it has to be in the folder of controller.admissionWebhooks.certificate, where their Secret is mounted" -}}
+{{- end -}}
 {{- if and .ingressClassResource.aliases (has (include "sluice.class" $) .ingressClassResource.aliases) -}}
 {{- $wrong = append $wrong "controller.ingressClassResource.aliases: it has the name of the IngressClass itself; remove it there" -}}
 {{- end -}}

@@ -51,7 +51,8 @@ fn what_is_rendered_fits_together() {
         for object in &all {
             let what = format!("{name}: {} {}", object["kind"], object["metadata"]["name"]);
             assert!(object["metadata"]["labels"]["app.kubernetes.io/instance"] == "gateway", "{what}");
-            let whole = ["ClusterRole", "ClusterRoleBinding", "IngressClass"];
+            let whole =
+                ["ClusterRole", "ClusterRoleBinding", "IngressClass", "ValidatingWebhookConfiguration"];
             let is_whole = whole.contains(&object["kind"].as_str().unwrap_or_default());
             assert_eq!(object["metadata"]["namespace"].is_null(), is_whole, "{what}");
             let selector = match object["kind"].as_str() {
@@ -290,8 +291,35 @@ fn monitoring_objects_point_at_the_metrics() {
     serde_json::from_str::<Value>(text).expect("JSON");
 }
 
+#[test]
+fn the_webhook_is_reached_with_a_certificate_for_its_name() {
+    for (case_name, bundled) in [("webhook", true), ("cert-manager", false)] {
+        let all = case(case_name);
+        let webhooks = object(&all, "ValidatingWebhookConfiguration", "edge-gateway-sluice-admission");
+        let config = &webhooks["webhooks"][0]["clientConfig"];
+        assert_eq!(config["caBundle"].is_string(), bundled, "{config}");
+        let service = object(&all, "Service", config["service"]["name"].as_str().expect("a name"));
+        assert_eq!(service["spec"]["ports"][0]["port"], config["service"]["port"]);
+        let pod = &workload(&all)["spec"]["template"]["spec"];
+        let volumes = pod["volumes"].as_array().expect("volumes");
+        let volume = volumes.iter().find(|volume| volume["name"] == "webhook-certificate").expect("a volume");
+        let secret = volume["secret"]["secretName"].as_str().expect("a name");
+        let host = "gateway-sluice-controller-admission.edge.svc";
+        if bundled {
+            assert_eq!(object(&all, "Secret", secret)["data"]["ca.crt"], config["caBundle"]);
+        } else {
+            let certificate = object(&all, "Certificate", secret);
+            assert!(certificate["spec"]["dnsNames"].as_array().expect("names").contains(&host.into()));
+            let from = &webhooks["metadata"]["annotations"]["cert-manager.io/inject-ca-from"];
+            assert_eq!(from.as_str(), Some(format!("edge/{secret}").as_str()));
+        }
+        assert!(arguments(&all).contains(&"--validating-webhook=:8443"));
+        assert!(arguments(&all).contains(&"--validating-webhook-key=/usr/local/certificates/key"));
+    }
+}
+
 /// What a value is tried in: most have an effect where much is switched on, some only in the company of others.
-const SETTINGS: [&str; 8] = [
+const SETTINGS: [&str; 10] = [
     "{controller: {image: {repository: r/sluice}, autoscaling: {enabled: true, minReplicas: 2}, networkPolicy: {enabled: true},
       metrics: {enabled: true, serviceMonitor: {enabled: true}, prometheusRule: {enabled: true}, dashboards: {enabled: true}},
       service: {internal: {enabled: true}}, hostPort: {enabled: true}, updateStrategy: {type: Recreate}},
@@ -305,6 +333,8 @@ const SETTINGS: [&str; 8] = [
     "{global: {image: {registry: r}}, defaultBackend: {enabled: true, image: {registry: \"\"}}}",
     "{controller: {image: {repository: r/sluice}, service: {type: NodePort, internal: {enabled: true}},
       metrics: {enabled: true, service: {type: NodePort}}}}",
+    "{controller: {image: {repository: r/sluice}, admissionWebhooks: {enabled: true}}}",
+    "{controller: {image: {repository: r/sluice}, admissionWebhooks: {enabled: true, certManager: {enabled: true}}}}",
 ];
 
 /// Other values than the default, which can be found in the text.
@@ -314,7 +344,12 @@ fn samples(value: &Described, number: usize) -> Vec<Value> {
     match value.kind.as_str() {
         "boolean" => vec![json!(value.default != true)],
         "boolean or null" => vec![json!(true)],
-        "string" | "string or {}" | "target" => vec![mark.into()],
+        // A path stays in its folder.
+        "string" => vec![match value.default.as_str().filter(|path| path.starts_with('/')) {
+            Some(path) => format!("{path}{mark}").into(),
+            None => mark.into(),
+        }],
+        "string or {}" | "target" => vec![mark.into()],
         "integer" | "integer or null" | "integer or percentage" => vec![json!(100_000 + number)],
         "port" | "port or empty" => vec![json!(port)],
         "map" | "map of strings" => vec![json!({mark: "y"})],
@@ -347,7 +382,13 @@ fn every_value_has_an_effect() {
         .filter(|(_, samples)| !samples.is_empty())
         .collect();
     for setting in &settings {
-        let text = |values: &Value| template_values(&values.to_string());
+        // A certificate that Helm makes is another one each time.
+        let stable = |line: &&str| {
+            !["ca.crt: ", "tls.crt: ", "tls.key: ", "caBundle: "].iter().any(|key| line.contains(key))
+        };
+        let text = |values: &Value| -> Result<String, String> {
+            Ok(template_values(&values.to_string())?.lines().filter(stable).collect::<Vec<_>>().join("\n"))
+        };
         let before = text(setting).unwrap_or_else(|message| panic!("{setting}: {message}"));
         let given = |path: &str| path.split('.').fold(setting, |at, key| &at[key]).clone();
         // All that leave a mark, at once.
@@ -365,6 +406,9 @@ fn every_value_has_an_effect() {
             "pathOverride",
             "namespace",
             "hostname",
+            "certificate",
+            "key",
+            "issuerRef",
         ];
         let alone = |value: &Described| alone.iter().any(|name| value.path.ends_with(name));
         for (value, samples) in left.iter().filter(|(value, _)| marked(value) && !alone(value)) {

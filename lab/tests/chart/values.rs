@@ -196,11 +196,23 @@ pub(crate) fn refused() -> Value {
         };
         all.into_iter().filter_map(entry).collect()
     };
-    let of_values = of_values.collect::<Vec<_>>();
+    let mut of_values = of_values.collect::<Vec<_>>();
+    for (path, name) in BY_FLAG {
+        let flag =
+            flags().into_iter().find(|flag| flag.name == name).unwrap_or_else(|| panic!("no flag {name}"));
+        of_values
+            .extend(flag.refused.map(|reason| json!({"path": path, "default": false, "reason": reason})));
+    }
     Value::Array(
         [of_values, named("controller.extraArgs", flags()), named("controller.config", keys())].concat(),
     )
 }
+
+/// Values that are nothing but a flag: while that has no effect, neither has the value.
+const BY_FLAG: [(&str, &str); 2] = [
+    ("controller.admissionWebhooks.enabled", "validating-webhook"),
+    ("controller.reportNodeInternalIp", "report-node-internal-ip-address"),
+];
 
 /// The README of the chart.
 pub(crate) fn readme() -> String {
