@@ -191,7 +191,7 @@ impl<A: FnMut(Delta) -> Report, O: Observe> Control<'_, A, O> {
         if let Some(names) = update.names {
             self.observe.names(names);
         }
-        if !update.ingresses.changes.is_empty() {
+        if update.ingresses.first || !update.ingresses.changes.is_empty() {
             self.observe.ingresses(update.ingresses);
         }
         let Some(delta) = update.delta else { return };
