@@ -9,7 +9,8 @@ use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::core::v1::{Pod, Secret, Service};
+use k8s_openapi::api::networking::v1::Ingress;
 use kube::ResourceExt;
 use kube::api::ListParams;
 use sluice_lab::allocator::load_balancer_address;
@@ -184,6 +185,15 @@ fn helm_installs_upgrades_under_load_and_leaves_nothing() {
         cluster.apply(&class.ingress("web", HOST, "web")).await?;
         let address = address(cluster).await?;
         cluster.served(address, HOST, 200).await?;
+        // An Ingress that came after the gateway gets the address of the gateway's Service.
+        let expected = address.ip().to_string();
+        cluster
+            .wait::<Ingress>("web", "told its address", |ingress| {
+                let status = ingress.status.as_ref().and_then(|status| status.load_balancer.as_ref());
+                let given = status.and_then(|status| status.ingress.as_ref()).into_iter().flatten();
+                given.filter_map(|one| one.ip.as_ref()).any(|ip| *ip == expected)
+            })
+            .await?;
         let refused = refused_rights(cluster).await?;
         ensure!(refused.is_empty(), "{refused}");
         for pod in pods(cluster).await? {
@@ -237,6 +247,53 @@ fn chart_label() -> Result<String> {
     let text = fs::read_to_string(chart().join("Chart.yaml"))?;
     let version = text.lines().find_map(|line| line.strip_prefix("version: ")).context("a version")?;
     Ok(format!("sluice-{version}"))
+}
+
+/// Helm makes the certificate, and an upgrade keeps it: a review works before and after.
+#[test]
+fn an_ingress_that_would_be_rejected_is_refused_with_the_reason() {
+    shared(async |cluster| {
+        let class = TestClass::of(cluster);
+        // Other tests of this lab make Ingresses too. `/usr` is the machine's in a lab, and nothing can be mounted there.
+        let more = format!(
+            "  admissionWebhooks: {{enabled: true, certificate: /certificates/cert, key: /certificates/key, \
+             namespaceSelector: {{matchLabels: {{kubernetes.io/metadata.name: {}}}}}}}\n",
+            cluster.namespace
+        );
+        let good = class.ingress("web", HOST, "web");
+        let bad = good.replace(
+            "metadata: {",
+            "metadata: {annotations: {nginx.ingress.kubernetes.io/proxy-body-size: many}, ",
+        );
+        ensure!(bad != good, "no place for an annotation in {good}");
+        let apply = |manifest: &str| {
+            run(cluster, "kubectl", &["apply", "--namespace", &cluster.namespace, "-f", "-"], manifest)
+        };
+        let certificate = async || {
+            let secret = cluster.api::<Secret>().get("gateway-sluice-admission").await?;
+            secret.data.and_then(|data| data.get("tls.crt").cloned()).context("a certificate")
+        };
+        helm(cluster, "install", &values(&class, &more))?;
+        let before = certificate().await?;
+        for _ in 0..2 {
+            let refused = format!("{:#}", apply(&bad).err().context("this was not refused")?);
+            ensure!(
+                refused.contains("denied the request") && refused.contains("proxy-body-size"),
+                "{refused}"
+            );
+            apply(&good)?;
+            helm(
+                cluster,
+                "upgrade",
+                &values(&class, &format!("{more}  podAnnotations: {{example.com/changed: once}}\n")),
+            )?;
+            ensure!(certificate().await? == before, "the upgrade has made another certificate");
+        }
+        uninstall(cluster)?;
+        // Nobody is asked any more.
+        apply(&bad)?;
+        Ok(())
+    });
 }
 
 /// Roles alone: one namespace is served, and the certificate of another is read, that one and no other.
