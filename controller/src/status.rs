@@ -1,8 +1,8 @@
 //! The addresses in `status.loadBalancer.ingress` of Ingresses: what DNS tools, dashboards and `kubectl get ingress` read.
 //!
-//! Which they are comes from flags, a Service or the nodes of our Pods ([`addresses`], [`source`]); which Ingresses have others, or
-//! none, is known from the watch that serves them ([`table`]), so that nothing is read to find out and only differences
-//! are written. Writing is the leader's alone ([`writer`]).
+//! Which they are comes from flags, a Service or the nodes of our Pods (`addresses`, `source`); which Ingresses have others, or
+//! none, is known from the watch that serves them (`table`), so that nothing is read to find out and only differences
+//! are written. Writing is the leader's alone (`writer`).
 //!
 //! An Ingress of ours that is rejected is left as it is, and so is one that stops being ours, as in ingress-nginx. Where no
 //! address is known nothing is written: an empty list would take names out of DNS, which only the end of the last

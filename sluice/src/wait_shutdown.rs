@@ -23,6 +23,7 @@ pub(crate) fn is_asked(mut words: impl Iterator<Item = impl AsRef<OsStr>>) -> bo
 
 /// Ends the container's first process, if that is this program, and waits until it has gone. The hook goes with it: a
 /// container ends with its first process.
+#[expect(clippy::disallowed_methods, reason = "a program of its own, which has nothing else to do")]
 pub(crate) fn run() -> Result<()> {
     let ours = std::fs::read_link("/proc/self/exe").context("/proc/self/exe cannot be read")?;
     let first = std::fs::read_link("/proc/1/exe").context("the program of process 1 cannot be read")?;

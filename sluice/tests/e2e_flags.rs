@@ -60,8 +60,8 @@ fn a_busy_port_ends_the_program_and_names_its_flag() {
 
 #[test]
 fn a_flag_without_effect_says_so_and_the_program_runs() {
-    let gateway = Gateway::with(&Folder::with(""), &["--publish-service=a/b", "--election-id", "x", "--v=2"]);
-    for flag in ["--publish-service", "--election-id"] {
+    let gateway = Gateway::with(&Folder::with(""), &["--log_dir=a/b", "--vmodule", "x", "--v=2"]);
+    for flag in ["--log_dir", "--vmodule"] {
         let log = gateway.program_log();
         let lines: Vec<&String> = log.iter().filter(|line| line.contains(flag)).collect();
         assert_eq!(lines.len(), 1, "{flag}: {log:?}");
