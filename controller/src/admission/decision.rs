@@ -147,7 +147,7 @@ mod tests {
             error(Code::SecretNotFound, &object(), "spec.tls[0]", "no Secret", "make it"),
             error(Code::ServiceNotFound, &object(), "spec", "no Service", "make it"),
             error(Code::AnnotationNotServed, &object(), "metadata.annotations[a/mirror]", "not yet", "wait"),
-            warning(Code::AnnotationUnknown, &object(), "metadata.annotations[a/b]", &"x".repeat(999), "y"),
+            warning(Code::AnnotationUnknown, &object(), "metadata.annotations[a/b]", "x".repeat(999), "y"),
         ];
         let decision = decide(&object(), &problems);
         assert_eq!((decision.refusal, decision.warnings.len()), (None, 4));

@@ -229,11 +229,11 @@ mod tests {
         let mut now = Instant::now();
         let mut queue = Queue::new(now);
         let (one, other) = (problem("web", "taken"), problem("web", "taken by another"));
-        queue.problems(&appeared(&[one.clone()]), true);
+        queue.problems(&appeared(std::slice::from_ref(&one)), true);
         let first = queue.pop(now).unwrap();
         for _ in 0..3 {
-            queue.problems(&resolved(&[one.clone()]), true);
-            queue.problems(&appeared(&[one.clone()]), true);
+            queue.problems(&resolved(std::slice::from_ref(&one)), true);
+            queue.problems(&appeared(std::slice::from_ref(&one)), true);
             assert_eq!(queue.pop(now), None, "it was told just now");
         }
         now += SAME;
@@ -249,7 +249,7 @@ mod tests {
         let now = Instant::now();
         let mut queue = Queue::new(now);
         let gone = problem("gone", "x");
-        queue.problems(&appeared(&[gone.clone()]), true);
+        queue.problems(&appeared(std::slice::from_ref(&gone)), true);
         queue.problems(&resolved(&[gone]), true);
         let file = error(Code::FileIgnored, &ObjectRef::new("File", "", "a.yaml"), "", "x", "y");
         let unknown = Problem { uid: None, ..(*problem("a", "x")).clone() };
