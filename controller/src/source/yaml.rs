@@ -237,6 +237,12 @@ mod tests {
                     _ => 0,
                 }
             }
+            // They disagree on whether a colon belongs to the name of an anchor (YAML 1.2 says so): one more level for a line,
+            // of which the library bears no more than 128 by itself.
+            let names_with_a_colon = text.split(['&', '*']).skip(1).any(|rest| {
+                rest.trim_start_matches(|byte: char| byte.is_ascii_alphanumeric()).starts_with(':')
+            });
+            prop_assume!(!names_with_a_colon);
             if let Ok(value) = read(&text) {
                 let options = granit_parser::options! { flow_nesting_limit: 1000, block_nesting_limit: 1000 };
                 let (mut open, mut deepest, mut failed) = (0_usize, 0_usize, false);
