@@ -9,9 +9,16 @@ use k8s_openapi::api::core::v1 as core;
 
 use crate::store::Address;
 
-/// Labels that differ between Pods of one release.
-const OF_ONE_TEMPLATE: [&str; 3] =
-    ["pod-template-hash", "controller-revision-hash", "pod-template-generation"];
+/// Labels that differ between Pods of one release: by template, and by their place in a StatefulSet.
+const OF_ONE_POD: [&str; 5] = [
+    "pod-template-hash",
+    "controller-revision-hash",
+    "pod-template-generation",
+    "statefulset.kubernetes.io/pod-name",
+    "apps.kubernetes.io/pod-index",
+];
+/// API servers copy these from the node of a Pod: replicas in other zones have others.
+const OF_A_NODE: &str = "topology.kubernetes.io/";
 
 /// `--publish-status-address`: IP addresses and names.
 pub(crate) fn fixed(list: &[String]) -> Vec<Address> {
@@ -42,7 +49,8 @@ pub(crate) fn of_service(service: &core::Service) -> Vec<Address> {
 
 /// The labels that all our replicas have in common, as a selector.
 pub(crate) fn selector(labels: &BTreeMap<String, String>) -> Option<String> {
-    let common = labels.iter().filter(|(name, _)| !OF_ONE_TEMPLATE.contains(&name.as_str()));
+    let is_common = |name: &str| !OF_ONE_POD.contains(&name) && !name.starts_with(OF_A_NODE);
+    let common = labels.iter().filter(|(name, _)| is_common(name));
     let parts: Vec<String> = common.map(|(name, value)| format!("{name}={value}")).collect();
     (!parts.is_empty()).then(|| parts.join(","))
 }
@@ -152,7 +160,13 @@ mod tests {
 
     #[test]
     fn replicas_are_known_by_the_labels_that_they_share() {
-        let labels = [("app", "sluice"), ("pod-template-hash", "5d8f"), ("tier", "edge")];
+        let labels = [
+            ("app", "sluice"),
+            ("pod-template-hash", "5d8f"),
+            ("tier", "edge"),
+            ("topology.kubernetes.io/zone", "zone-a"),
+            ("apps.kubernetes.io/pod-index", "0"),
+        ];
         let labels = labels.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         assert_eq!(selector(&labels).as_deref(), Some("app=sluice,tier=edge"));
         assert_eq!(selector(&BTreeMap::new()), None, "no labels would be all Pods");

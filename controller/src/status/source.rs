@@ -88,6 +88,7 @@ impl AddressSource {
                 (SHORTEST, None)
             }
             Err(Lack::Refused { object, refused }) => {
+                tracing::debug!(object, error = %refused, "cannot look at the addresses for the status");
                 let effect = "the status of Ingresses stays as it is";
                 self.findings.refused(Duty::Addresses, &object, effect, &refused).await;
                 (SHORTEST, None)
@@ -150,6 +151,7 @@ impl AddressSource {
             .await
             .map_err(lack(format!("pods in namespace {}", self.pod.namespace)))?;
         let names: BTreeSet<&str> = pods.iter().filter_map(addresses::node_of_ready).collect();
+        tracing::debug!(replicas = pods.len(), nodes = ?names, "looked at the nodes of ready replicas");
         let api = Api::<Node>::all(self.client.clone());
         let mut nodes = Vec::new();
         for name in names {
