@@ -67,7 +67,7 @@ pub(crate) struct Shares {
 
 /// A place for a connection to an endpoint, for as long as it lives.
 #[derive(Debug)]
-pub(crate) struct Place(());
+pub(crate) struct DescriptorPermit(());
 
 /// A seat of those that wait for a descriptor.
 struct Waiting(());
@@ -130,7 +130,7 @@ impl Shares {
     }
 }
 
-impl Place {
+impl DescriptorPermit {
     /// A place, if there is one beside so many client connections.
     pub(crate) fn take(clients: usize) -> Option<Self> {
         let shares = Shares::of_process();
@@ -147,7 +147,7 @@ impl Place {
     }
 }
 
-/// Counts a connection that keeps no [`Place`] itself.
+/// Counts a connection that keeps no [`DescriptorPermit`] itself.
 pub(crate) fn opened() {
     OPEN.fetch_add(1, Relaxed);
 }
@@ -157,7 +157,7 @@ pub(crate) fn closed() {
     OPEN.fetch_sub(1, Relaxed);
 }
 
-impl Drop for Place {
+impl Drop for DescriptorPermit {
     fn drop(&mut self) {
         closed();
     }

@@ -33,7 +33,7 @@ use crate::message::field_names::FieldNames;
 use crate::message::framing::Framing;
 use crate::message::head::Fault;
 use crate::message::head::Head;
-use crate::message::head::Limits;
+use crate::message::head::HeadLimits;
 use crate::message::head::Scanner;
 use crate::message::request;
 use crate::snapshot::Snapshot;
@@ -57,7 +57,7 @@ pub(crate) struct Http1 {
 }
 
 /// What the loop does next.
-enum Next {
+enum AfterRequest {
     /// Goes on with the next request.
     Continue(Box<Wire>),
     /// Goes on in another protocol. The request is under way until that ends.
@@ -108,22 +108,22 @@ impl Http1 {
             let next = match self.read_head(&mut wire).await {
                 // In a box: an idle connection does not carry the state of a request.
                 Ok(head) => Box::pin(self.request(wire, head)).await,
-                Err(NoHead::Silence) => Next::Close(wire),
+                Err(NoHead::Silence) => AfterRequest::Close(wire),
                 Err(NoHead::Fault(fault)) => Box::pin(self.refuse(wire, fault)).await,
             };
             wire = match next {
-                Next::Continue(wire) => wire,
-                Next::Tunnel(wire, tunnel, _open) => return tunnel.run(wire, &mut self.alarm).await,
+                AfterRequest::Continue(wire) => wire,
+                AfterRequest::Tunnel(wire, tunnel, _open) => return tunnel.run(wire, &mut self.alarm).await,
                 // Rare and long: not part of what every idle connection keeps.
-                Next::Linger(wire) => {
+                AfterRequest::Linger(wire) => {
                     deliver(&wire, &worker).await;
                     return Box::pin(wire.linger(LINGER)).await;
                 }
-                Next::Close(wire) => {
+                AfterRequest::Close(wire) => {
                     deliver(&wire, &worker).await;
                     return wire.close().await;
                 }
-                Next::Drop => return,
+                AfterRequest::Drop => return,
             };
         }
     }
@@ -161,7 +161,7 @@ impl Http1 {
         // The request gets a newer one when its head is complete.
         let (limits, names, deadline) = {
             let tuning = &Snapshot::take(&self.worker.state).globals.tuning;
-            (Limits::of(tuning), FieldNames::of(tuning), tuning.client_header_timeout)
+            (HeadLimits::of(tuning), FieldNames::of(tuning), tuning.client_header_timeout)
         };
         let mut scanner = Scanner::default();
         let mut skipped = 0;
@@ -194,7 +194,7 @@ impl Http1 {
     }
 
     /// Has one request served.
-    async fn request(&mut self, mut wire: Box<Wire>, head: Head) -> Next {
+    async fn request(&mut self, mut wire: Box<Wire>, head: Head) -> AfterRequest {
         let open = self.worker.drain.shared().request();
         self.served += 1;
         let snapshot = Snapshot::take(&self.worker.state);
@@ -210,23 +210,23 @@ impl Http1 {
             }
             (client, Ended::Switched(switched)) => {
                 let (wire, tunnel) = client.into_tunnel(*switched);
-                Next::Tunnel(wire, tunnel, open)
+                AfterRequest::Tunnel(wire, tunnel, open)
             }
-            (_, Ended::Broken { .. }) => Next::Drop,
+            (_, Ended::Broken { .. }) => AfterRequest::Drop,
         }
     }
 
     /// After a request: on with the next one, or the end.
-    async fn settle(&self, mut wire: Box<Wire>, mut framing: Framing, keep: bool) -> Next {
+    async fn settle(&self, mut wire: Box<Wire>, mut framing: Framing, keep: bool) -> AfterRequest {
         if !keep {
             // Only who may still be sending needs time to read first.
             return match framing.is_done() && wire.ahead.is_empty() {
-                true => Next::Close(wire),
-                false => Next::Linger(wire),
+                true => AfterRequest::Close(wire),
+                false => AfterRequest::Linger(wire),
             };
         }
         if framing.is_done() {
-            return Next::Continue(wire);
+            return AfterRequest::Continue(wire);
         }
         let until = Instant::now() + self.worker.state.tuning().client_body_timeout;
         let mut drained = 0;
@@ -234,27 +234,27 @@ impl Http1 {
             if wire.ahead.is_empty()
                 && hear(&mut wire, until, LAST_FIRST, &self.worker).await != Heard::Something
             {
-                return Next::Drop;
+                return AfterRequest::Drop;
             }
-            let Ok(taken) = framing.take(&wire.ahead) else { return Next::Linger(wire) };
+            let Ok(taken) = framing.take(&wire.ahead) else { return AfterRequest::Linger(wire) };
             wire.ahead.advance(taken);
             drained += taken as u64;
             if drained > MAX_DRAIN {
-                return Next::Linger(wire);
+                return AfterRequest::Linger(wire);
             }
         }
-        Next::Continue(wire)
+        AfterRequest::Continue(wire)
     }
 
     /// Answers what cannot be served and ends the connection.
-    async fn refuse(&self, mut wire: Box<Wire>, fault: Fault) -> Next {
+    async fn refuse(&self, mut wire: Box<Wire>, fault: Fault) -> AfterRequest {
         let request = request_line(&wire.ahead);
         let length = wire.ahead.len();
         let refusal = Refusal { request_line: &request, length, status: fault.status };
         tracing::debug!(client = %self.info.peer, %fault, "refused a request");
         match refuse(&self.worker.state, &self.info, &refusal, &mut wire.transport).await {
-            Ok(()) => Next::Linger(wire),
-            Err(_) => Next::Drop,
+            Ok(()) => AfterRequest::Linger(wire),
+            Err(_) => AfterRequest::Drop,
         }
     }
 }

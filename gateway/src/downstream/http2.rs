@@ -42,7 +42,7 @@ use crate::io::wire::Wire;
 use crate::message::field_names::FieldNames;
 use crate::message::framing::Framing;
 use crate::message::head::Head;
-use crate::message::head::Limits;
+use crate::message::head::HeadLimits;
 use crate::message::head::MAX_FIELDS;
 use crate::message::head::http2::length;
 use crate::message::head::http2::target;
@@ -240,7 +240,7 @@ impl Http2 {
         let mut options = Builder::new();
         options
             .max_concurrent_streams(tuning.http2_max_concurrent_streams)
-            .max_header_list_size(head_list(&Limits::of(&tuning)))
+            .max_header_list_size(head_list(&HeadLimits::of(&tuning)))
             .initial_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .data_frame_budget(PIECES)
@@ -287,7 +287,7 @@ impl Http2 {
         let (open, worker, info) = (self.streams.open(), self.worker.clone(), self.info.clone());
         let running = worker.drain.shared().request();
         let tuning = &snapshot.globals.tuning;
-        let (limits, names) = (Limits::of(tuning), FieldNames::of(tuning));
+        let (limits, names) = (HeadLimits::of(tuning), FieldNames::of(tuning));
         match Head::http2(&parts, body.is_end_stream(), &limits, names) {
             Ok(head) => {
                 drop(parts);
@@ -363,7 +363,7 @@ async fn serve_stream(
 /// Bytes of a head, as HTTP/2 counts them (RFC 9113 §6.5.2: 32 more for each field), that `h2` lets through. What is
 /// too large by the limits of HTTP/1 is to be answered by us, with our page and a log line; `h2` answers by itself
 /// (431) where a head is more than twice as large.
-fn head_list(limits: &Limits) -> u32 {
+fn head_list(limits: &HeadLimits) -> u32 {
     let bytes = limits.head.saturating_mul(2).saturating_add(MAX_FIELDS * 32);
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }

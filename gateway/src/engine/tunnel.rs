@@ -16,7 +16,7 @@ use std::time::Duration;
 use http::StatusCode;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::descriptors::Place;
+use crate::descriptors::DescriptorPermit;
 use crate::io::alarm::Alarm;
 use crate::io::backlog::Backlog;
 use crate::io::limits::Limit;
@@ -34,7 +34,7 @@ use crate::upstream::connection::Connection;
 pub(crate) struct Tunnel {
     exchange: Box<Exchange>,
     endpoint: Transport,
-    _place: Place,
+    _place: DescriptorPermit,
     up: Flow,
     down: Flow,
     /// Bytes of heads that went to the client, or wait for it.
@@ -258,7 +258,7 @@ mod tests {
         tokio::task::spawn_blocking(move || ended.recv());
         let ((mut client, mut from_client), (stream, _endpoint)) = (pair().await, pair().await);
         let exchange = Plane::simple(&[1]).forward(&Request::get("a.example", "/"));
-        let (made, place) = (std::time::Instant::now(), Place::for_open());
+        let (made, place) = (std::time::Instant::now(), DescriptorPermit::for_open());
         let connection = Connection { stream, place, made, served: 0, reused: false };
         let endpoint = Endpoint {
             connection,

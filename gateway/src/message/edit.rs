@@ -3,7 +3,7 @@
 //! A rule is written by somebody who knows nothing of the connections it will be used on. Whoever could name a field
 //! of framing, or turn a GET into a HEAD, would make us and an endpoint read two different messages from there on. So
 //! policies change heads through [`Edit`] alone, whose arguments cannot be any of that: [`EditableName`] is no field
-//! of framing, connection or routing, [`Target`] is a path that a request line can carry, and neither
+//! of framing, connection or routing, [`RequestTarget`] is a path that a request line can carry, and neither
 //! [`EditableMethod`] nor [`EditableStatus`] changes whether a body follows. [`FieldsMut`] is for the engines' own
 //! needs: hop-by-hop fields, `Host`, what is told about the client.
 
@@ -26,7 +26,7 @@ pub trait RequestMut: HeadMut {
     /// The method as the client sent it.
     fn method(&self) -> &Method;
     /// Replaces path and query.
-    fn set_target(&mut self, target: &Target);
+    fn set_target(&mut self, target: &RequestTarget);
     /// Replaces the method. Called only where the framing of neither message depends on it.
     fn set_method(&mut self, method: &EditableMethod);
 }
@@ -57,7 +57,7 @@ pub struct EditableStatus(StatusCode);
 
 /// Path and query as a request line carries them (RFC 9112 §3.2.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target(Box<str>);
+pub struct RequestTarget(Box<str>);
 
 /// Why a text is no name that a rule may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,7 +135,7 @@ fn has_body(status: StatusCode) -> bool {
     !status.is_informational() && status.as_u16() < 600 && !bodiless.contains(&status)
 }
 
-impl Target {
+impl RequestTarget {
     /// Checks a target: a path without blanks, control characters or a fragment. As of clients, it may have more than
     /// ASCII in it.
     pub fn new(text: String) -> Option<Self> {
@@ -178,7 +178,7 @@ impl<'h, H: HeadMut> Edit<'h, H> {
 
 impl<H: RequestMut> Edit<'_, H> {
     /// Replaces path and query.
-    pub fn set_target(&mut self, target: &Target) {
+    pub fn set_target(&mut self, target: &RequestTarget) {
         self.0.set_target(target);
     }
 

@@ -17,7 +17,7 @@ use http::{Method, StatusCode, Version};
 use sluice_config::Tuning;
 
 use crate::message::authority::is_authority;
-use crate::message::edit::{EditableMethod, HeadMut, RequestMut, Target};
+use crate::message::edit::{EditableMethod, HeadMut, RequestMut, RequestTarget};
 use crate::message::field_list::FieldList;
 use crate::message::field_names::FieldNames;
 use crate::message::framing::Framing;
@@ -28,7 +28,7 @@ pub(crate) const MAX_FIELDS: usize = 256;
 
 /// Bytes that a head may have.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct HeadLimits {
     /// The request line; more is 414.
     pub(crate) request_line: usize,
     /// The line of one field; more is 400.
@@ -99,7 +99,7 @@ impl Fault {
         Self { status: StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, reason: "the head is too large" };
 }
 
-impl Limits {
+impl HeadLimits {
     /// What the operator allows.
     pub(crate) fn of(tuning: &Tuning) -> Self {
         let buffers = tuning.large_client_header_buffers;
@@ -114,7 +114,7 @@ impl Scanner {
     }
 
     /// Looks at what is new in `bytes`, which begin with the head. Gives its length once it is complete.
-    pub(crate) fn scan(&mut self, bytes: &[u8], limits: &Limits) -> Result<Option<usize>, Fault> {
+    pub(crate) fn scan(&mut self, bytes: &[u8], limits: &HeadLimits) -> Result<Option<usize>, Fault> {
         // A client that speaks TLS or something else should learn so at once, not at the deadline.
         if bytes
             .first()
@@ -147,7 +147,7 @@ impl Scanner {
     }
 
     /// Checks the length of the line that goes on to `end`.
-    fn check_line(&self, end: usize, limits: &Limits) -> Result<(), Fault> {
+    fn check_line(&self, end: usize, limits: &HeadLimits) -> Result<(), Fault> {
         match (self.lines, end - self.line_start) {
             (0, length) if length > limits.request_line => Err(Fault::TOO_LONG_LINE),
             (1.., length) if length > limits.field_line => Err(Fault::TOO_LONG_FIELD),
@@ -254,7 +254,7 @@ impl RequestMut for Head {
         &self.method
     }
 
-    fn set_target(&mut self, target: &Target) {
+    fn set_target(&mut self, target: &RequestTarget) {
         let start = self.fields.text().len();
         self.fields.push_text(target.as_str());
         self.edited.target = Some(start..start + target.as_str().len());

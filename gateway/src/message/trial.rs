@@ -6,7 +6,7 @@
 
 use http::{HeaderValue, Method};
 
-use crate::message::edit::{Edit, Target};
+use crate::message::edit::{Edit, RequestTarget};
 use crate::message::field_names::FieldNames;
 use crate::message::fields::Fields;
 use crate::message::fields::FieldsMut;
@@ -14,7 +14,7 @@ use crate::message::framing::BadChunk;
 use crate::message::framing::Framing;
 use crate::message::framing::Taken;
 use crate::message::head::Head;
-use crate::message::head::Limits;
+use crate::message::head::HeadLimits;
 use crate::message::head::Scanner;
 use crate::message::hop_by_hop;
 use crate::message::request;
@@ -22,7 +22,7 @@ use crate::message::response::Delivery;
 use crate::message::response::Response;
 use crate::message::trailers::Section;
 
-const LIMITS: Limits = Limits { request_line: 8 * 1024, field_line: 8 * 1024, head: 32 * 1024 };
+const LIMITS: HeadLimits = HeadLimits { request_line: 8 * 1024, field_line: 8 * 1024, head: 32 * 1024 };
 
 /// Tries bytes as a message. The first byte says of which direction, the second how the rest is cut.
 ///
@@ -66,7 +66,7 @@ fn as_request(stream: &[u8], cut: usize) {
     head.keep();
     hop_by_hop::request(&mut head.fields, head.version);
     head.fields.set(&http::header::VIA, &HeaderValue::from_static("1"));
-    if let Some(target) = Target::new("/rewritten".to_owned()) {
+    if let Some(target) = RequestTarget::new("/rewritten".to_owned()) {
         Edit::new(&mut head).set_target(&target);
     }
     head.restore();

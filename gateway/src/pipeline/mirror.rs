@@ -14,7 +14,7 @@ use super::ask::target;
 use super::call::Subrequest;
 use super::exchange::Exchange;
 use super::stages::Looks;
-use crate::message::edit::{EditableMethod, HeadMut, RequestMut, Target};
+use crate::message::edit::{EditableMethod, HeadMut, RequestMut, RequestTarget};
 use crate::message::fields::{Fields, FieldsMut};
 use crate::message::request_head::RequestHead;
 use crate::policy::Mirror;
@@ -56,7 +56,7 @@ impl RequestMut for Head {
     }
 
     /// The mirror has a target of its own.
-    fn set_target(&mut self, _: &Target) {}
+    fn set_target(&mut self, _: &RequestTarget) {}
 
     fn set_method(&mut self, method: &EditableMethod) {
         self.method = method.get().clone();

@@ -10,7 +10,7 @@ use regex::{Captures, Regex, RegexBuilder};
 use sluice_config::{RewritePart, RewriteQuery, RewriteTemplate};
 
 use super::error::PolicyError;
-use crate::message::edit::{Edit, EditableName, RequestMut, Target};
+use crate::message::edit::{Edit, EditableName, RequestMut, RequestTarget};
 use crate::router::{REGEX_SIZE_LIMIT, normal_bytes};
 
 static X_FORWARDED_PREFIX: EditableName = EditableName::from_static("x-forwarded-prefix");
@@ -37,7 +37,7 @@ pub enum Rewritten {
 /// What changes in a head that goes to an endpoint.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Outgoing {
-    target: Target,
+    target: RequestTarget,
     /// The field of that name; an empty value removes it.
     forwarded_prefix: Option<HeaderValue>,
 }
@@ -160,7 +160,7 @@ impl Rewrite {
             }
             None => None,
         };
-        let target = Target::new(text).ok_or(NoTarget)?;
+        let target = RequestTarget::new(text).ok_or(NoTarget)?;
         Ok(Some(Rewritten::Outgoing(Outgoing { target, forwarded_prefix })))
     }
 }

@@ -73,10 +73,10 @@ struct Watch {
     set: Weak<EndpointSet>,
     policy: Arc<ProbePolicy>,
     serial: u64,
-    endpoints: HashMap<SocketAddr, Target>,
+    endpoints: HashMap<SocketAddr, Probed>,
 }
 
-struct Target {
+struct Probed {
     endpoint: Arc<Endpoint>,
     serial: u64,
     /// Results in a row that speak against what is believed.
@@ -217,7 +217,7 @@ impl Watch {
             self.endpoints.entry(endpoint.address()).or_insert_with(|| {
                 *serial += 1;
                 new.push((endpoint.address(), *serial));
-                Target { endpoint: endpoint.clone(), serial: *serial, against: 0 }
+                Probed { endpoint: endpoint.clone(), serial: *serial, against: 0 }
             });
         }
         new

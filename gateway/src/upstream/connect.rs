@@ -10,7 +10,7 @@ use tokio_rustls::TlsConnector;
 
 use super::connection::{Connection, UNVERIFIED};
 use super::pool;
-use crate::descriptors::{Lack, Place, Wait};
+use crate::descriptors::{DescriptorPermit, Lack, Wait};
 use crate::io::transport::Transport;
 use crate::pipeline::{FailureKind, Upstream};
 use crate::registry::Admission;
@@ -51,9 +51,9 @@ pub(crate) async fn obtain(
             Admission::Refused => return Err(FailureKind::Shortage),
             Admission::Waits => None,
             // What is idle gives way to what is needed.
-            Admission::Given => Place::take(room.clients()).or_else(|| {
+            Admission::Given => DescriptorPermit::take(room.clients()).or_else(|| {
                 pool::let_go();
-                Place::take(room.clients())
+                DescriptorPermit::take(room.clients())
             }),
         };
         if let Some(place) = place {
@@ -87,7 +87,7 @@ enum Trouble {
     Failed(FailureKind),
 }
 
-async fn connect(upstream: &Upstream, place: Place) -> Result<Connection, Trouble> {
+async fn connect(upstream: &Upstream, place: DescriptorPermit) -> Result<Connection, Trouble> {
     let mut stage = Stage::Tcp;
     let open = open(upstream, &mut stage);
     let opened = match upstream.connect_timeout {

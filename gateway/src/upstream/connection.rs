@@ -15,7 +15,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use socket2::SockRef;
 use tokio::io::{AsyncRead, ReadBuf};
 
-use crate::descriptors::Place;
+use crate::descriptors::DescriptorPermit;
 use crate::io::transport::Transport;
 use crate::tls::provider;
 
@@ -29,7 +29,7 @@ pub(crate) struct Connection {
     /// It came from the pool.
     pub(crate) reused: bool,
     /// Its place among the descriptors.
-    pub(crate) place: Place,
+    pub(crate) place: DescriptorPermit,
 }
 
 impl Connection {
@@ -133,7 +133,7 @@ pub(crate) mod tests {
         stream.write_all(REQUEST).await.unwrap();
         endpoint.read_exact(&mut [0; REQUEST.len()]).unwrap();
         let stream = Transport::Plain(stream);
-        let place = Place::for_open();
+        let place = DescriptorPermit::for_open();
         (Connection { stream, made: Instant::now(), served: 1, reused: true, place }, endpoint)
     }
 

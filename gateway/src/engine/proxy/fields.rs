@@ -4,7 +4,7 @@ use http::header::{HeaderName, HeaderValue};
 use http::{Method, StatusCode};
 use pingora_http::{RequestHeader, ResponseHeader};
 
-use crate::message::edit::{EditableMethod, EditableStatus, HeadMut, RequestMut, ResponseMut, Target};
+use crate::message::edit::{EditableMethod, EditableStatus, HeadMut, RequestMut, RequestTarget, ResponseMut};
 use crate::message::fields::Fields;
 use crate::message::fields::FieldsMut;
 
@@ -60,7 +60,7 @@ impl RequestMut for RequestHeader {
 
     /// The authority, which a client of HTTP/2 has put beside the path, stands in `Host` by then. What of the
     /// target comes from the client has been a URI before.
-    fn set_target(&mut self, target: &Target) {
+    fn set_target(&mut self, target: &RequestTarget) {
         let _ = self.set_raw_path(target.as_str().as_bytes());
     }
 

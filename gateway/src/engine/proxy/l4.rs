@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use super::Result;
-use crate::descriptors::{self, Lack, Place, Wait};
+use crate::descriptors::{self, DescriptorPermit, Lack, Wait};
 use crate::drain::Drain;
 
 /// There is no room for a connection, or something else that we lack for it.
@@ -68,7 +68,7 @@ impl L4Connect for Connector {
         let mut wait = Wait::new(&mut since);
         loop {
             // Held until the stream itself counts.
-            if let Some(_place) = Place::take(self.clients.0.connections()) {
+            if let Some(_place) = DescriptorPermit::take(self.clients.0.connections()) {
                 self.stage.store(Stage::Tcp as u8, Relaxed);
                 match TcpStream::connect(*address).await {
                     Ok(stream) => {

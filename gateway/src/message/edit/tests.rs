@@ -19,7 +19,7 @@ impl RequestMut for Request<()> {
         Request::method(self)
     }
 
-    fn set_target(&mut self, target: &Target) {
+    fn set_target(&mut self, target: &RequestTarget) {
         *self.uri_mut() = target.as_str().parse::<Uri>().unwrap();
     }
 
@@ -70,10 +70,10 @@ fn names_of_the_gateway_are_none_that_a_rule_may_change() {
 #[test]
 fn a_target_is_a_path_that_a_request_line_can_carry() {
     for good in ["/", "/a?b=c", "/%2F", "/a/../b", "//", "/?\u{e9}"] {
-        assert!(Target::new(good.to_owned()).is_some(), "{good}");
+        assert!(RequestTarget::new(good.to_owned()).is_some(), "{good}");
     }
     for bad in ["", "a", "*", "http://a/", "/a b", "/a\r\nHost: b", "/a#b", "/\0", "/\x7f"] {
-        assert!(Target::new(bad.to_owned()).is_none(), "{bad:?}");
+        assert!(RequestTarget::new(bad.to_owned()).is_none(), "{bad:?}");
     }
 }
 
@@ -85,7 +85,7 @@ fn the_line_changes_and_every_attempt_begins_with_what_was_received() {
     for _ in 0..2 {
         let mut edit = Edit::new(&mut head);
         edit.append(&EditableName::from_static("x-b"), &HeaderValue::from_static("2"));
-        edit.set_target(&Target::new("/longer/than/it/was?c".to_owned()).unwrap());
+        edit.set_target(&RequestTarget::new("/longer/than/it/was?c".to_owned()).unwrap());
         edit.set_method(&EditableMethod::new(Method::GET).unwrap());
         edit.set(&EditableName::from_static("x-a"), &HeaderValue::from_static("3"));
         assert_eq!(
@@ -136,7 +136,7 @@ fn a_changed_status_has_its_own_reason() {
 proptest! {
     #[test]
     fn whatever_is_a_target_is_read_again_as_that(text in "/[ -~\u{e9}\r\n]{0,20}") {
-        if let Some(target) = Target::new(text.clone()) {
+        if let Some(target) = RequestTarget::new(text.clone()) {
             let mut head = head("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
             Edit::new(&mut head).set_target(&target);
             let again = Head::read(written(&head).as_bytes(), FieldNames::PLAIN).unwrap();

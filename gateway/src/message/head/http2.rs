@@ -15,7 +15,7 @@ use crate::message::framing::Framing;
 use crate::message::head::Edited;
 use crate::message::head::Fault;
 use crate::message::head::Head;
-use crate::message::head::Limits;
+use crate::message::head::HeadLimits;
 use crate::message::head::MAX_FIELDS;
 use crate::message::head::check_target;
 use crate::message::head::content_length;
@@ -25,7 +25,7 @@ impl Head {
     pub(crate) fn http2(
         parts: &Parts,
         ends: bool,
-        limits: &Limits,
+        limits: &HeadLimits,
         names: FieldNames,
     ) -> Result<Self, Fault> {
         let target = target(parts);
@@ -77,7 +77,7 @@ pub(crate) fn check_size(
     target: &str,
     authority: &str,
     fields: &HeaderMap,
-    limits: &Limits,
+    limits: &HeadLimits,
 ) -> Result<(), Fault> {
     let request_line = method.as_str().len() + target.len() + " ".len() + " HTTP/1.1\r\n".len();
     if request_line > limits.request_line {
@@ -188,7 +188,7 @@ mod tests {
 
     use super::*;
 
-    const LIMITS: Limits = Limits { request_line: 8 * 1024, field_line: 8 * 1024, head: 32 * 1024 };
+    const LIMITS: HeadLimits = HeadLimits { request_line: 8 * 1024, field_line: 8 * 1024, head: 32 * 1024 };
 
     fn read(request: http::request::Builder, ends: bool) -> Result<Head, Fault> {
         Head::http2(&request.body(()).unwrap().into_parts().0, ends, &LIMITS, FieldNames::PLAIN)
