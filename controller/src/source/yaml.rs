@@ -175,7 +175,7 @@ impl<'de, S: DeserializeSeed<'de>> Visitor<'de> for Only<S> {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use proptest::prelude::{prop_assert, proptest};
+    use proptest::prelude::{prop_assert, prop_assume, proptest};
 
     use super::*;
 
