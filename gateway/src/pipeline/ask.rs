@@ -13,7 +13,7 @@ use crate::message::fields::{Fields, FieldsMut};
 use crate::message::hop_by_hop;
 use crate::message::request_head::RequestHead;
 use crate::policy::template::Facts;
-use crate::policy::{Forwarding, forwarded, hops};
+use crate::policy::{forwarded, hops};
 use crate::route::{Route, RouteAction};
 
 /// Fields about a body that does not go along, and conditions on a resource that is not the one that is asked for.
@@ -49,15 +49,7 @@ impl Exchange {
         for name in &OF_THE_REQUEST_ALONE {
             FieldsMut::remove(&mut fields, name);
         }
-        let forwarding = Forwarding {
-            connection: &self.connection,
-            client: self.client,
-            authority: &self.authority,
-            request_id: self.request_id.as_ref(),
-            tuning: &self.globals().tuning,
-        };
-        forwarding.apply(&mut fields);
-        hops::apply(&mut fields, self.hops);
+        self.tell_of_client(&mut fields);
         fields.set(&HOST, host);
         fields
     }

@@ -63,7 +63,7 @@ impl Exchange {
         looks: &Looks<'_, F>,
     ) -> Step {
         let Service::Asks(auth) = service(route, looks.globals) else {
-            // What is said about the route has changed since it was asked for.
+            // Nobody was to be asked: the snapshot is still the one that the request began with.
             return Step::Break(self.refused(StatusCode::SERVICE_UNAVAILABLE));
         };
         let auth = auth.clone();

@@ -74,15 +74,7 @@ impl Exchange {
     pub fn upstream_request(&self, head: &mut impl RequestMut) {
         let fields = head.fields();
         hop_by_hop::request(fields, self.version);
-        let forwarding = Forwarding {
-            connection: &self.connection,
-            client: self.client,
-            authority: &self.authority,
-            request_id: self.request_id.as_ref(),
-            tuning: &self.globals().tuning,
-        };
-        forwarding.apply(fields);
-        hops::apply(fields, self.hops);
+        self.tell_of_client(fields);
         for (name, value) in self.fallback.iter().flatten() {
             fields.set(name, value);
         }
@@ -103,6 +95,19 @@ impl Exchange {
         for edits in self.edits() {
             edits.request(&mut head);
         }
+    }
+
+    /// Forwarding fields and the count of gateways: what every endpoint is told, also in questions of our own.
+    pub(super) fn tell_of_client(&self, fields: &mut impl FieldsMut) {
+        let forwarding = Forwarding {
+            connection: &self.connection,
+            client: self.client,
+            authority: &self.authority,
+            request_id: self.request_id.as_ref(),
+            tuning: &self.globals().tuning,
+        };
+        forwarding.apply(fields);
+        hops::apply(fields, self.hops);
     }
 
     /// The connection of this attempt stands. `reused` when it came from the pool.
