@@ -143,12 +143,13 @@ fn service(view: &View<'_>, host: &str, port: u16) -> Option<EndpointSetKey> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use sluice_config::Piece;
 
     use super::*;
 
-    fn text(template: &Template) -> String {
+    /// A template as text, with its variables in angle brackets.
+    pub(in crate::translate) fn text(template: &Template) -> String {
         template
             .pieces
             .iter()

@@ -99,18 +99,8 @@ impl SignIn {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::translate::remote::tests::text;
     use crate::translate::value::Author;
-
-    fn text(template: &Template) -> String {
-        template
-            .pieces
-            .iter()
-            .map(|piece| match piece {
-                Piece::Text(text) => text.to_string(),
-                Piece::Variable(variable) => format!("<{variable:?}>"),
-            })
-            .collect()
-    }
 
     #[test]
     fn the_way_back_is_added_once() {
