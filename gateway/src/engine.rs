@@ -45,7 +45,7 @@ use tunnel::Switched;
 use watch::Watch;
 
 /// Bytes of a head that is larger than nearly all are.
-const LARGE_HEAD: usize = 8 * 1024;
+pub(crate) const LARGE_HEAD: usize = 8 * 1024;
 
 /// How a request ended, as far as the client's connection has to know.
 #[derive(Debug)]

@@ -15,12 +15,15 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
 use crate::io::budget::{self, Share};
+use crate::io::counted::counted;
 use crate::message::framing::Framing;
 
 /// Bytes of one body that wait to be taken.
 const MOST_QUEUED: usize = 1024 * 1024;
 /// Bytes that are kept to be sent again over another connection, as many as of any request.
 const REPLAY: usize = 64 * 1024;
+/// What each piece costs besides its bytes, about: whoever sends single bytes must not make much of them.
+const OVERHEAD: usize = 128;
 
 /// Where pieces come in.
 #[derive(Debug)]
@@ -51,7 +54,7 @@ pub(crate) struct Feed {
     from: UnboundedReceiver<Piece>,
     queued: Arc<AtomicUsize>,
     /// All that came, as long as it is little.
-    kept: VecDeque<Content>,
+    kept: VecDeque<Bytes>,
     kept_bytes: usize,
     /// How many of those were given since the start.
     given: usize,
@@ -77,15 +80,8 @@ pub(crate) enum Next {
 
 #[derive(Debug)]
 enum Piece {
-    Content(Content),
+    Content(Bytes),
     End,
-}
-
-#[derive(Clone, Debug)]
-struct Content {
-    bytes: Bytes,
-    /// Of the memory for them.
-    _share: Arc<Share>,
 }
 
 /// Both ends of the copy of a body that is coded like this.
@@ -119,15 +115,15 @@ impl Tee {
         let known = usize::try_from(self.copied.saturating_sub(begin)).unwrap_or(usize::MAX);
         let fresh = &bytes[known.min(bytes.len())..];
         let mut share = Share::default();
-        let waiting = self.queued.load(Relaxed) + fresh.len();
-        if waiting > MOST_QUEUED || !budget::has_plenty() || !share.try_hold(fresh.len()) {
+        let size = fresh.len() + OVERHEAD;
+        let waiting = self.queued.load(Relaxed) + size;
+        if waiting > MOST_QUEUED || !budget::has_plenty() || !share.try_hold(size) {
             self.tell(Fate::Lost);
             return;
         }
         self.copied = self.passed;
-        self.queued.fetch_add(fresh.len(), Relaxed);
-        let content = Content { bytes: Bytes::copy_from_slice(fresh), _share: Arc::new(share) };
-        if self.to.send(Piece::Content(content)).is_err() {
+        self.queued.fetch_add(size, Relaxed);
+        if self.to.send(Piece::Content(counted(fresh.to_vec(), share))).is_err() {
             // Nobody takes it any more.
             self.fate = None;
         }
@@ -157,9 +153,9 @@ impl Tee {
 impl Feed {
     /// What is next.
     pub(crate) async fn next(&mut self) -> Next {
-        if let Some(content) = self.kept.get(self.given) {
+        if let Some(bytes) = self.kept.get(self.given) {
             self.given += 1;
-            return Next::Piece(content.bytes.clone());
+            return Next::Piece(bytes.clone());
         }
         if self.whole {
             return Next::End;
@@ -170,10 +166,9 @@ impl Feed {
             why = given_up(&mut self.fate) => return why,
         };
         match next {
-            Some(Piece::Content(content)) => {
-                let bytes = content.bytes.clone();
-                self.queued.fetch_sub(bytes.len(), Relaxed);
-                self.keep(content);
+            Some(Piece::Content(bytes)) => {
+                self.queued.fetch_sub(bytes.len() + OVERHEAD, Relaxed);
+                self.keep(bytes.clone());
                 Next::Piece(bytes)
             }
             Some(Piece::End) => {
@@ -189,15 +184,15 @@ impl Feed {
         given_up(&mut self.fate).await
     }
 
-    fn keep(&mut self, content: Content) {
-        self.kept_bytes += content.bytes.len();
+    fn keep(&mut self, bytes: Bytes) {
+        self.kept_bytes += bytes.len() + OVERHEAD;
         self.forgotten |= self.kept_bytes > REPLAY;
         if self.forgotten {
             self.kept.clear();
             self.given = 0;
             return;
         }
-        self.kept.push_back(content);
+        self.kept.push_back(bytes);
         self.given += 1;
     }
 
@@ -262,7 +257,18 @@ mod tests {
         }
         tee.end();
         let (got, end) = all(&mut feed).await;
-        assert_eq!((got.len(), end), (MOST_QUEUED, Next::Lost));
+        assert_eq!((got.len() / piece.len(), end), (MOST_QUEUED / (piece.len() + OVERHEAD), Next::Lost));
+        assert!(!feed.is_replayable());
+    }
+
+    #[tokio::test]
+    async fn single_bytes_cost_what_it_takes_to_keep_them() {
+        let (mut tee, mut feed) = tee(Framing::CHUNKED);
+        for _ in 0..MOST_QUEUED {
+            tee.copy(b"x");
+        }
+        let (got, end) = all(&mut feed).await;
+        assert_eq!((got.len(), end), (MOST_QUEUED / (1 + OVERHEAD), Next::Lost));
         assert!(!feed.is_replayable());
     }
 

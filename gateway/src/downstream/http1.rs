@@ -28,7 +28,8 @@ use crate::drain::{OpenRequest, Phase};
 use crate::engine::tunnel::Tunnel;
 use crate::engine::{self, Ended, Refusal};
 use crate::io::alarm::Alarm;
-use crate::io::wire::Wire;
+use crate::io::budget;
+use crate::io::wire::{READ_SIZE, Wire};
 use crate::message::field_names::FieldNames;
 use crate::message::framing::Framing;
 use crate::message::head::Fault;
@@ -175,6 +176,12 @@ impl Http1 {
             let is_empty_line = matches!(&wire.ahead[..], [] | [b'\r']);
             if !is_empty_line && let Some(length) = scanner.scan(&wire.ahead, &limits)? {
                 return Ok(Head::read(&wire.ahead[..length], names)?);
+            }
+            let read = wire.ahead.len();
+            if read > engine::LARGE_HEAD && !budget::has_plenty() || read >= READ_SIZE && !budget::has_room()
+            {
+                let reason = "there is no memory for a large head";
+                return Err(Fault { status: StatusCode::SERVICE_UNAVAILABLE, reason }.into());
             }
             let until = *until.get_or_insert_with(|| Instant::now() + deadline);
             let read = poll_fn(|cx| match wire.poll_fill(cx) {

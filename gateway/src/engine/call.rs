@@ -5,7 +5,6 @@ use std::future::Future;
 use std::io;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use http::Method;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -14,6 +13,8 @@ use tokio::time::timeout;
 
 use crate::body::tee::{self, Feed};
 use crate::drain::Drain;
+use crate::io::budget::Share;
+use crate::io::counted::counted;
 use crate::message::field_list::line;
 use crate::message::framing::Framing;
 use crate::message::response::Response;
@@ -150,6 +151,9 @@ struct Attempt {
     ended: bool,
     /// It has sent more than its response.
     excess: bool,
+    memory: Share,
+    /// Of which so much is for what is sent and read.
+    working: usize,
 }
 
 impl Attempt {
@@ -162,6 +166,9 @@ impl Attempt {
         last: bool,
     ) -> Result<(), FailureKind> {
         let request = written(subrequest, feed.as_ref().map(|feed| feed.framing), last);
+        // As fields and as text.
+        self.working = 2 * request.len() + PIECE;
+        self.hold(0)?;
         self.send(&request, connection, upstream).await?;
         if let Some(feed) = &mut feed {
             feed.rewind();
@@ -237,6 +244,7 @@ impl Attempt {
                 0 => return Err(FailureKind::Broken),
                 read => partial.extend_from_slice(&piece[..read]),
             }
+            self.hold(partial.len())?;
             while let Some(length) =
                 self.response.read(&partial, method).map_err(|_| FailureKind::InvalidHead)?
             {
@@ -280,8 +288,14 @@ impl Attempt {
 
     /// Takes in bytes of the body.
     fn take(&mut self, bytes: &[u8], subrequest: &Subrequest) -> Result<(), FailureKind> {
+        let wanted = if subrequest.wants_body { subrequest.most_body } else { 0 };
+        let least = self.body.len() + bytes.len().min(wanted - self.body.len());
+        if least > self.body.capacity() {
+            let size = least.max(2 * self.body.capacity()).min(wanted);
+            self.hold(size)?;
+            self.body.reserve_exact(size - self.body.len());
+        }
         let Self { response, body, length, .. } = self;
-        let wanted = if subrequest.is_copy { 0 } else { subrequest.most_body };
         let taken = response.framing.read(bytes, |data| {
             *length = length.saturating_add(data.len());
             let room = wanted - body.len();
@@ -291,6 +305,14 @@ impl Attempt {
         self.excess |= taken < bytes.len();
         self.whole = self.response.framing.is_done();
         Ok(())
+    }
+
+    /// Holds so many bytes besides what it works with, if there is memory for them.
+    fn hold(&mut self, bytes: usize) -> Result<(), FailureKind> {
+        match self.memory.try_hold(self.working + bytes) {
+            true => Ok(()),
+            false => Err(FailureKind::Memory),
+        }
     }
 
     fn failure(&self, kind: FailureKind, connection: &Connection) -> Failure {
@@ -312,7 +334,9 @@ impl Attempt {
     }
 
     fn into_response(self) -> call::Response {
-        let fields = self.response.fields.iter().filter_map(|(name, value)| {
+        let Self { response, body, mut memory, .. } = self;
+        memory.hold(body.capacity() + response.fields.text().len());
+        let fields = response.fields.iter().filter_map(|(name, value)| {
             Some((HeaderName::from_bytes(name).ok()?, HeaderValue::from_bytes(value).ok()?))
         });
         let mut map = HeaderMap::new();
@@ -320,9 +344,9 @@ impl Attempt {
             map.append(name, value);
         }
         call::Response {
-            status: self.response.status,
+            status: response.status,
             fields: map,
-            body: Bytes::from(self.body),
+            body: counted(body, memory),
             whole: self.whole,
         }
     }

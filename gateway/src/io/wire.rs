@@ -12,10 +12,11 @@ use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 use tokio::time::{Instant, sleep};
 
+use crate::io::budget::Share;
 use crate::io::transport::{Transport, on_its_way};
 
 /// Bytes per read while nobody offers a buffer: more than most heads have.
-const READ_SIZE: usize = 4096;
+pub(crate) const READ_SIZE: usize = 4096;
 /// How long the end of TLS may take to write.
 const FAREWELL: Duration = Duration::from_secs(1);
 /// Between two looks whether a client has got all there is for it.
@@ -37,12 +38,14 @@ pub(crate) struct Wire {
     pub(crate) transport: Transport,
     /// Read ahead.
     pub(crate) ahead: BytesMut,
+    /// Of the memory for that, where it is more than a usual head.
+    share: Share,
 }
 
 impl Wire {
     /// A wire with nothing read.
     pub(crate) fn new(transport: Transport) -> Box<Self> {
-        Box::new(Self { transport, ahead: BytesMut::new() })
+        Box::new(Self { transport, ahead: BytesMut::new(), share: Share::default() })
     }
 
     /// Reads what there is. Gives the number of bytes, 0 at the end of the stream. Holds no buffer while it
@@ -56,6 +59,9 @@ impl Wire {
             self.ahead.reserve(READ_SIZE);
         }
         self.ahead.extend_from_slice(buf.filled());
+        if self.ahead.len() > READ_SIZE {
+            self.share.hold(self.ahead.capacity());
+        }
         Poll::Ready(Ok(buf.filled().len()))
     }
 
@@ -67,6 +73,7 @@ impl Wire {
     /// Gives memory back before a wait: to the next connection of this thread that needs some.
     pub(crate) fn rest(&mut self) {
         if self.ahead.is_empty() && self.ahead.capacity() > 0 {
+            self.share.hold(0);
             let mut ahead = mem::take(&mut self.ahead);
             if ahead.try_reclaim(READ_SIZE) && ahead.capacity() <= KEPT {
                 SPARE.set(ahead);
@@ -102,6 +109,8 @@ impl Wire {
     /// the client still sends answers with a reset, which discards data on its way. Waits for the client to
     /// close its side, but no longer than `patience`.
     pub(crate) async fn linger(mut self: Box<Self>, patience: Duration) {
+        self.ahead.clear();
+        self.rest();
         let close = async {
             self.transport.shutdown().await?;
             let mut seen = 0;

@@ -156,6 +156,7 @@ impl Exchange {
                 ..KeepAlive::of(&globals.tuning)
             }),
             most_body: MOST_BODY,
+            wants_body: false,
             is_copy: false,
             route: self.route.clone(),
             tuning: globals.tuning.clone(),

@@ -39,6 +39,8 @@ pub struct Subrequest {
     pub keep_alive: Option<KeepAlive>,
     /// Bytes of the response's body that are read; more end the conversation.
     pub most_body: usize,
+    /// Whether what is read of it is given back, too.
+    pub wants_body: bool,
     /// Nobody wants to know what is in the response, nor may the request be sent a second time once an endpoint can have
     /// seen it.
     pub is_copy: bool,

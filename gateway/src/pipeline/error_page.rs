@@ -79,6 +79,7 @@ impl Exchange {
             server_name: None,
             keep_alive: None,
             most_body: MOST_BODY,
+            wants_body: true,
             is_copy: false,
             route: self.route.clone(),
             tuning: globals.tuning.clone(),

@@ -103,6 +103,7 @@ impl Exchange {
             server_name: mirror.server_name.clone(),
             keep_alive: None,
             most_body: MOST_BODY,
+            wants_body: false,
             is_copy: true,
             route: self.route.clone(),
             tuning: globals.tuning.clone(),

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use bytes::Buf;
+use bytes::{Buf, Bytes};
 use http::{HeaderMap, StatusCode, Version};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -34,7 +34,7 @@ use crate::worker::Worker;
 
 /// What leaves in one piece: one TLS record.
 const JOIN: usize = 16 * 1024;
-/// Bytes of the next requests that are read while this one is under way.
+/// Bytes of the next requests that are read while this one is under way and memory is plenty; else one read.
 const AHEAD: usize = 64 * 1024;
 
 /// A client for the time of one request.
@@ -57,6 +57,8 @@ pub(super) struct Client {
     /// Bytes of the body written, free of their coding.
     body_sent: u64,
     backlog: Backlog,
+    /// What is left of an answer of our own, behind the backlog. It is not copied there: a page may be large.
+    rest: Bytes,
     flushed: bool,
 }
 
@@ -75,6 +77,7 @@ impl Client {
             sent: 0,
             body_sent: 0,
             backlog: Backlog::default(),
+            rest: Bytes::new(),
             flushed: false,
         }
     }
@@ -102,13 +105,20 @@ impl Client {
 
     /// Writes `head` and `body` behind it; what the client does not take at once waits. Joins what is small. `whole` says
     /// that they end the response.
-    fn send(
+    fn send(&mut self, cx: &mut Context<'_>, head: &mut Vec<u8>, body: &[u8], whole: bool) -> io::Result<()> {
+        let left = self.write(cx, head, body, whole)?;
+        self.backlog.push(&body[body.len() - left..]);
+        Ok(())
+    }
+
+    /// [`send`](Self::send) without what is left of the body: gives how many bytes these are.
+    fn write(
         &mut self,
         cx: &mut Context<'_>,
         head: &mut Vec<u8>,
         mut body: &[u8],
         whole: bool,
-    ) -> io::Result<()> {
+    ) -> io::Result<usize> {
         if !head.is_empty() && head.len() + body.len() <= JOIN {
             head.extend_from_slice(body);
             body = &[];
@@ -134,8 +144,26 @@ impl Client {
             }
         }
         self.backlog.push(head);
-        self.backlog.push(body);
-        Ok(())
+        Ok(body.len())
+    }
+
+    /// Writes what is left of an answer of our own, which ends the response.
+    fn poll_rest(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.rest.is_empty() {
+            let to = &mut self.wire.transport;
+            let written = match self.keep {
+                true => Pin::new(to).poll_write(cx, &self.rest),
+                false => to.poll_write_last(cx, &self.rest),
+            };
+            match ready!(written)? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                sent => {
+                    self.sent += sent as u64;
+                    self.rest.advance(sent);
+                }
+            }
+        }
+        Poll::Ready(Ok(()))
     }
 
     /// Passes bytes of the body on, behind what is in `out`.
@@ -245,7 +273,8 @@ impl Downstream for Client {
 
     /// What comes behind the request is the next one, or the client's going away.
     fn poll_gone(&mut self, cx: &mut Context<'_>, uploading: bool) -> Poll<()> {
-        while !uploading && self.wire.ahead.len() < AHEAD {
+        let reads_on = |ahead: usize| ahead == 0 || ahead < AHEAD && budget::has_plenty();
+        while !uploading && reads_on(self.wire.ahead.len()) {
             match ready!(self.wire.poll_fill(cx)) {
                 Ok(1..) => {}
                 _ => return Poll::Ready(()),
@@ -324,22 +353,28 @@ impl Downstream for Client {
 
     fn answer(&mut self, cx: &mut Context<'_>, answer: &Answer, bare: bool) -> Result<(), FailureKind> {
         self.keep &= !answer.close && !self.worker.drain.is_draining() && self.can_drain();
-        let body = if bare { &[][..] } else { &answer.body[..] };
+        let body = if bare { Bytes::new() } else { answer.body.clone() };
         self.body_sent = body.len() as u64;
-        let mut head = Vec::with_capacity(512 + body.len());
+        let mut head = Vec::with_capacity(512 + body.len().min(JOIN));
         write_head(answer, self.keep, &mut head);
-        self.send(cx, &mut head, body, true).map_err(gone)
+        let left = self.write(cx, &mut head, &body, true).map_err(gone)?;
+        self.rest = body.slice(body.len() - left..);
+        Ok(())
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>, limits: &mut Limits) -> Poll<Result<(), FailureKind>> {
         if self.flushed {
             return Poll::Ready(Ok(()));
         }
-        let before = self.backlog.len();
+        let before = self.backlog.len() + self.rest.len();
+        let backlog = self.backlog.len();
         let sent = self.backlog.poll_send(cx, &mut self.wire.transport);
-        let moved = before - self.backlog.len();
-        if moved > 0 {
-            self.sent += moved as u64;
+        self.sent += (backlog - self.backlog.len()) as u64;
+        let sent = match sent {
+            Poll::Ready(Ok(())) => self.poll_rest(cx),
+            other => other,
+        };
+        if self.backlog.len() + self.rest.len() < before {
             limits.stall.end();
         }
         let flushed = match sent {
@@ -357,7 +392,7 @@ impl Downstream for Client {
 
     /// As far as can be told when the client has not taken all.
     fn sent(&self) -> (u64, u64) {
-        (self.sent, self.body_sent.saturating_sub(self.backlog.len() as u64))
+        (self.sent, self.body_sent.saturating_sub((self.backlog.len() + self.rest.len()) as u64))
     }
 }
 

@@ -10,7 +10,7 @@ use std::mem;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
 use http::StatusCode;
@@ -23,6 +23,7 @@ use crate::downstream::{LINGER, MAX_SETTLED};
 use crate::drain::Phase;
 use crate::engine::downstream::{Downstream, Passed};
 use crate::io::budget::{self, Share};
+use crate::io::counted::counted;
 use crate::io::limits::Limits;
 use crate::io::limits::STALL;
 use crate::io::scratch;
@@ -58,8 +59,6 @@ pub(super) struct Client {
     stream: Option<SendStream<Bytes>>,
     /// What the client's windows do not allow yet.
     rest: Bytes,
-    /// Of the memory for that.
-    share: Share,
     /// Nothing comes behind the rest but these.
     trailers: Option<HeaderMap>,
     complete: bool,
@@ -87,7 +86,6 @@ impl Client {
             reply,
             stream: None,
             rest: Bytes::new(),
-            share: Share::default(),
             trailers: None,
             complete: false,
             section: Section::default(),
@@ -181,7 +179,6 @@ impl Client {
         self.body_sent += room as u64;
         let all = room == length;
         let piece = if all { mem::take(&mut self.rest) } else { self.rest.split_to(room) };
-        self.share.hold(self.rest.len());
         let ends = all && self.complete && self.trailers.is_none();
         if room > 0 || ends {
             stream.send_data(piece, ends).map_err(gone)?;
@@ -194,7 +191,7 @@ impl Client {
 
     /// Reads a piece of the response body, which then is the rest, with the trailers behind it.
     fn read(&mut self, response: &mut Response, bytes: &[u8]) -> Result<Passed, FailureKind> {
-        let mut data = BytesMut::new();
+        let mut data = Vec::new();
         let section = &mut self.section;
         let taken = response.framing.read_all(
             bytes,
@@ -208,7 +205,10 @@ impl Client {
         );
         let Taken { whole, .. } = taken.map_err(|_| FailureKind::InvalidHead)?;
         let passed = Passed { taken: whole, data: data.len() };
-        self.rest = data.freeze();
+        let mut share = Share::default();
+        share.hold(data.capacity());
+        // With its share, because `h2` keeps what the client's windows allow until the socket takes it.
+        self.rest = counted(data, share);
         if response.framing.is_done() {
             let trailers = map(self.section.fields(FieldNames::ANY), 0);
             self.trailers = Some(trailers).filter(|trailers| !trailers.is_empty());

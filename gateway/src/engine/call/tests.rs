@@ -2,6 +2,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::StatusCode;
 use http::header::HOST;
 use sluice_config::{Balance, Change, Delta, Endpoint, EndpointSet};
@@ -29,6 +30,7 @@ fn subrequest(plane: &Plane, pool: &Arc<crate::registry::Pool>) -> Subrequest {
         server_name: None,
         keep_alive: None,
         most_body: 64,
+        wants_body: true,
         is_copy: false,
         route: None,
         tuning: plane.state.tuning(),

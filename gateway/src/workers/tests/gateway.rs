@@ -96,7 +96,11 @@ impl Gateway {
     }
 
     pub(super) fn endpoints(&mut self, endpoints: &[SocketAddr]) {
-        let key = pool_key("web").endpoints;
+        self.endpoints_of("web", endpoints);
+    }
+
+    pub(super) fn endpoints_of(&mut self, service: &str, endpoints: &[SocketAddr]) {
+        let key = pool_key(service).endpoints;
         let mut endpoints: Vec<_> =
             endpoints.iter().map(|address| Endpoint { address: *address, zone: None }).collect();
         endpoints.sort();

@@ -1,17 +1,25 @@
 //! Memory for what clients do not take: one budget, however many streams and connections there are.
 
+use std::sync::Arc;
 use std::time::Instant;
+
+use sluice_config::{Balance, ErrorPages, Policies, Rule};
+use tokio::io::AsyncWriteExt;
+use tokio::sync::Semaphore;
 
 use super::backend::{Backend, request};
 use super::client::{Client, PATIENCE};
 use super::frames::{Frames, get};
 use super::gateway::{Gateway, through_proxy};
+use crate::pipeline::tests::fixture::{exact, forward, pool_key, rule, service};
 
 /// SETTINGS_INITIAL_WINDOW_SIZE.
 const INITIAL_WINDOW: u16 = 4;
 const BUDGET: u64 = 8 << 20;
 /// What a read may bring beyond it, for each of the two workers.
 const BEYOND: usize = 2 * 64 * 1024;
+/// The largest page of an error backend.
+const PAGE: usize = 256 * 1024;
 
 /// A backend whose answers are larger than anybody holds.
 async fn generous() -> Backend {
@@ -80,7 +88,115 @@ async fn heads_made_of_references_held_a_hundred_mebibytes() {
     let lines = gateway.lines(150).await;
     refused += lines.iter().filter(|line| line.contains("\" 503 ")).count();
     assert!(refused >= 150, "{lines:?}");
-    assert!(gateway.plane.state.budget.taken() <= 1 << 20);
+    assert!(gateway.plane.state.budget.taken() <= (1 << 20) + BEYOND);
     backend.gate.add_permits(200);
     drop(clients);
+}
+
+/// What comes of a rule whose errors are worded by pages of 256 KiB, of which the second half waits for the gate.
+async fn worded(gate: &Arc<Semaphore>) -> (Backend, Backend, Gateway) {
+    let web = Backend::scripted(|_, stream| async move {
+        let mut client = Client::over(stream);
+        while let Some((head, _)) = request(&mut client).await {
+            let status = if head.starts_with("get /fine ") { "200 OK" } else { "404 Not Found" };
+            client.send(format!("HTTP/1.1 {status}\r\nContent-Length: 4\r\n\r\nbare")).await;
+        }
+    })
+    .await;
+    let gate = gate.clone();
+    let pages = Backend::scripted(move |_, stream| {
+        let gate = gate.clone();
+        async move {
+            let mut client = Client::over(stream);
+            let half = "x".repeat(PAGE / 2);
+            while request(&mut client).await.is_some() {
+                let begin = format!("HTTP/1.1 404 Not Found\r\nContent-Length: {PAGE}\r\n\r\n{half}");
+                let sent = client.stream.write_all(begin.as_bytes()).await;
+                gate.acquire().await.unwrap().forget();
+                if sent.is_err() || client.stream.write_all(half.as_bytes()).await.is_err() {
+                    return;
+                }
+            }
+        }
+    })
+    .await;
+    let mut gateway = Gateway::tuned(&[web.address], |tuning| tuning.body_memory = 2 << 20).await;
+    gateway.plane.pool("pages", Balance::RoundRobin, &[]);
+    gateway.endpoints_of("pages", &[pages.address]);
+    let backend = Some((pool_key("pages"), service("pages")));
+    let error_pages = ErrorPages { statuses: Some([404].into()), backend, ..ErrorPages::default() };
+    let policies = Arc::new(Policies { error_pages, ..Policies::default() });
+    let rule = Rule { policies, ..rule("/", forward("web")) };
+    assert_eq!(gateway.plane.host(exact("a.example"), false, vec![rule]), []);
+    (web, pages, gateway)
+}
+
+#[tokio::test]
+async fn error_pages_took_as_much_as_they_liked() {
+    let gate = Arc::new(Semaphore::new(0));
+    let (_web, _pages, gateway) = worded(&gate).await;
+    let budget = &gateway.plane.state.budget;
+    let mut clients = Vec::new();
+    for _ in 0..40 {
+        let mut client = gateway.client().await;
+        client.send("GET /lost HTTP/1.1\r\nHost: a.example\r\n\r\n").await;
+        clients.push(client);
+    }
+    // Of half a page each there is room for 16. The others get the plain answer at once.
+    let (began, mut most) = (Instant::now(), 0);
+    while gateway.plane.lines().len() < 24 {
+        most = most.max(budget.taken());
+        assert!(began.elapsed() < PATIENCE, "{most}");
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(gateway.client().await.get("/fine").await.status, 200, "other requests go on");
+    gate.add_permits(1000);
+    let (mut plain, mut worded) = (0, 0);
+    for client in &mut clients {
+        let response = client.response().await;
+        assert_eq!(response.status, 404);
+        match response.body.len() {
+            PAGE => worded += 1,
+            _ => plain += 1,
+        }
+        most = most.max(budget.taken());
+    }
+    assert!(plain >= 24 && worded > 0, "{plain} and {worded}");
+    assert!(most <= 2 << 20, "{most}");
+}
+
+#[tokio::test]
+async fn pipelined_requests_and_slow_heads_count() {
+    let backend = Backend::new().await;
+    let gateway = Gateway::tuned(&[backend.address], |tuning| tuning.body_memory = 1 << 20).await;
+    let budget = &gateway.plane.state.budget;
+    let next = format!("GET /next HTTP/1.1\r\nHost: a.example\r\nX-Large: {}\r\n\r\n", "x".repeat(4000));
+    let mut clients = Vec::new();
+    for _ in 0..100 {
+        let mut client = gateway.client().await;
+        client.send("GET /wait HTTP/1.1\r\nHost: a.example\r\n\r\n").await;
+        // In the buffers of the kernel, if nowhere else.
+        client.send(next.repeat(10)).await;
+        clients.push(client);
+    }
+    let (began, mut most) = (Instant::now(), 0);
+    while budget.taken() <= 512 * 1024 {
+        assert!(began.elapsed() < PATIENCE, "{}", budget.taken());
+        tokio::task::yield_now().await;
+    }
+    // A head that is large and slow gets none of what is left, and a usual one does.
+    let mut slow = gateway.client().await;
+    let large = format!("X-Large: {}\r\n", "x".repeat(6000));
+    slow.send(format!("GET / HTTP/1.1\r\nHost: a.example\r\n{large}{large}X-Slow: ")).await;
+    assert_eq!(slow.response().await.status, 503);
+    assert_eq!(gateway.client().await.get("/fine").await.status, 200);
+    for _ in 0..10_000 {
+        most = most.max(budget.taken());
+        tokio::task::yield_now().await;
+    }
+    assert!(most <= (1 << 20) + BEYOND, "{most}");
+    backend.gate.add_permits(100);
+    for client in &mut clients {
+        assert_eq!(client.response().await.status, 200);
+    }
 }

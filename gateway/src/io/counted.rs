@@ -1,0 +1,59 @@
+//! Bytes that have their share of the memory for bodies with them.
+//!
+//! A page, a piece of a response or of a copy goes from hand to hand, is cloned and cut, and may wait in places that
+//! know nothing of the budget, such as the send buffers of HTTP/2. So the share is not kept beside the bytes but goes
+//! back when the last of them is gone.
+
+use bytes::Bytes;
+
+use crate::io::budget::Share;
+
+struct Counted {
+    bytes: Vec<u8>,
+    _share: Share,
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// These bytes, for which `share` was taken. The last clone must be dropped on the thread that has taken it.
+pub(crate) fn counted(bytes: Vec<u8>, share: Share) -> Bytes {
+    match bytes.is_empty() {
+        true => Bytes::new(),
+        false => Bytes::from_owner(Counted { bytes, _share: share }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+    use crate::io::budget::{self, Budget};
+
+    #[test]
+    fn the_share_goes_back_with_the_last_piece() {
+        let budget = Budget::new(10 << 20);
+        let shared = budget.clone();
+        let run = move || {
+            budget::serve(budget.clone());
+            let mut share = Share::default();
+            share.hold(5 << 20);
+            let mut whole = counted(vec![7; 5 << 20], share);
+            let piece = whole.split_to(10);
+            drop(whole);
+            assert!(budget.taken() >= 5 << 20);
+            drop(piece);
+            assert!(budget.taken() < 1 << 20);
+            let mut share = Share::default();
+            share.hold(5 << 20);
+            drop(counted(Vec::new(), share));
+            assert!(budget.taken() < 1 << 20, "nothing needs no memory");
+        };
+        thread::spawn(run).join().unwrap();
+        assert_eq!(shared.taken(), 0);
+    }
+}
