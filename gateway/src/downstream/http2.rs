@@ -1,6 +1,6 @@
 //! An HTTP/2 connection: its limits, its streams, and its end.
 //!
-//! A stream is a request of its own, and is served as one. The connection is not Pingora's, because streams that are
+//! A stream is a request of its own, and is served as one, by the task of the connection (`serving`, `turn`). The connection is not Pingora's, because streams that are
 //! refused get a log line here, a connection that began while the program ends is told so with its first answer and
 //! not before, and what is idle at the end is closed.
 //!
@@ -16,8 +16,10 @@ mod client;
 mod frames;
 mod hpack;
 mod rate;
+mod serving;
 mod stream;
 mod streams;
+mod turn;
 
 use std::future::poll_fn;
 use std::os::fd::RawFd;
@@ -50,8 +52,10 @@ use crate::snapshot::Snapshot;
 use crate::worker::Worker;
 use client::Client;
 use rate::Rate;
+use serving::Serving;
 use stream::{Home, Stream, WRITE_TIMEOUT};
 use streams::{MADE_UP_FOR_ONE, OpenStream, Streams};
+use turn::{Turn, Wakers, Woken};
 
 /// Bytes of a stream that may wait for an endpoint.
 const STREAM_WINDOW: u32 = 256 * 1024;
@@ -83,6 +87,7 @@ pub(crate) struct Http2 {
     worker: Arc<Worker>,
     info: Arc<ConnectionInfo>,
     streams: Arc<Streams>,
+    serving: Serving,
     /// Requests that have come.
     served: u32,
     /// Whether the client was told that the connection ends.
@@ -90,22 +95,6 @@ pub(crate) struct Http2 {
     /// Streams that the connection's window makes up for.
     made_up: usize,
     malformed: Rate,
-}
-
-/// What a connection does next.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "returned and taken apart at once, never kept; a box would cost each stream"
-)]
-enum Event {
-    /// Serves a stream that the client has begun.
-    Accepted(Request<RecvStream>, SendResponse<Bytes>),
-    /// Looks at its window.
-    Stalled,
-    /// Tells the client that it ends.
-    Farewell,
-    /// Ends.
-    End,
 }
 
 /// How long no stream has been open.
@@ -133,74 +122,78 @@ impl Idle {
 
 impl Http2 {
     pub(crate) fn new(worker: Arc<Worker>, info: Arc<ConnectionInfo>) -> Self {
-        let (streams, malformed) = (Arc::default(), Rate::new(MALFORMED, MALFORMED_LEAK));
-        Self { worker, info, streams, served: 0, farewell: false, made_up: 0, malformed }
+        let malformed = Rate::new(MALFORMED, MALFORMED_LEAK);
+        let (streams, serving) = (Arc::default(), Serving::default());
+        Self { worker, info, streams, serving, served: 0, farewell: false, made_up: 0, malformed }
     }
 
     /// Serves streams until the connection ends, and gives the client time to say its own farewell.
     pub(crate) async fn serve(self, wire: Box<Wire>) {
         let (home, worker) = (Home::default(), self.worker.clone());
         let socket = wire.transport.descriptor();
-        self.run(Stream::new(wire, home.clone()), socket).await;
-        if let Some(wire) = home.take() {
-            deliver(&wire, &worker).await;
-            wire.linger(FAREWELL).await;
-        }
+        let left = self.run(Stream::new(wire, home.clone()), socket).await;
+        let farewell = async {
+            if let Some(wire) = home.take() {
+                deliver(&wire, &worker).await;
+                wire.linger(FAREWELL).await;
+            }
+        };
+        tokio::join!(left.finish(), farewell);
     }
 
-    /// `socket` is the client's, for as long as the connection lives.
-    async fn run(mut self, stream: Stream, socket: RawFd) {
+    /// Gives the streams that the end of the connection has left behind. `socket` is the client's, for as long as the
+    /// connection lives.
+    async fn run(mut self, stream: Stream, socket: RawFd) -> Serving {
         let (options, patience) = self.options();
-        let Ok(Ok(mut connection)) = timeout(patience, options.handshake(stream)).await else { return };
+        let Ok(Ok(mut connection)) = timeout(patience, options.handshake(stream)).await else {
+            return self.serving;
+        };
         let worker = self.worker.clone();
         // One that began while the program ends has had no chance to ask for anything yet.
         let last_word = match worker.drain.shared().phase() {
             Phase::Serving => Phase::Draining,
             _ => Phase::Closing,
         };
-        let (mut idle, mut waiter) = (Idle::default(), pin!(None));
-        loop {
-            self.make_up(&mut connection);
-            let event = {
-                poll_fn(|cx| {
-                    if let Poll::Ready(accepted) = connection.poll_accept(cx) {
-                        return Poll::Ready(match accepted {
-                            Some(Ok((request, reply))) => Event::Accepted(request, reply),
-                            _ => Event::End,
-                        });
-                    }
-                    // Once it is told, what comes next is that idle connections have less time.
-                    let phase = if self.farewell { Phase::Closing } else { last_word };
-                    let reached = worker.drain.poll_reached(cx, &mut waiter, phase).is_ready();
-                    if reached && !self.farewell {
-                        return Poll::Ready(Event::Farewell);
-                    }
-                    let idle = self.poll_idle(cx, socket, &mut idle);
-                    if self.streams.stalled() != self.made_up {
-                        return Poll::Ready(Event::Stalled);
-                    }
-                    idle.map(|()| match self.farewell {
-                        true => Event::End,
-                        false => Event::Farewell,
-                    })
-                })
-                .await
-            };
-            match event {
-                Event::Accepted(request, reply) => self.stream(request, reply, &mut connection),
-                Event::Stalled => {}
-                Event::Farewell => {
-                    idle.since = None;
-                    self.say_farewell(&mut connection);
-                }
-                Event::End => return,
+        let (mut idle, mut waiter, turn) = (Idle::default(), pin!(None), Turn::new());
+        let mut round = |wakers: &mut Wakers<'_>, woken: Woken| {
+            let Wakers { connection: cx, streams } = wakers;
+            if woken.streams {
+                self.serving.poll(streams);
             }
-        }
+            let mut goes_on = self.make_up(&mut connection) || woken.connection;
+            loop {
+                while goes_on {
+                    match connection.poll_accept(cx) {
+                        Poll::Ready(Some(Ok((request, reply)))) => {
+                            self.stream(request, reply, &mut connection);
+                            streams.waker().wake_by_ref();
+                        }
+                        Poll::Ready(_) => return Poll::Ready(()),
+                        Poll::Pending => goes_on = false,
+                    }
+                }
+                // Once it is told, what comes next is that idle connections have less time.
+                let phase = if self.farewell { Phase::Closing } else { last_word };
+                let reached = worker.drain.poll_reached(cx, &mut waiter, phase).is_ready();
+                let is_idle = self.poll_idle(cx, socket, &mut idle).is_ready();
+                match self.farewell {
+                    true if is_idle => return Poll::Ready(()),
+                    false if is_idle || reached => {
+                        idle.since = None;
+                        self.say_farewell(&mut connection);
+                        goes_on = true;
+                    }
+                    _ => return Poll::Pending,
+                }
+            }
+        };
+        poll_fn(|cx| turn.poll(cx, &mut round)).await;
+        self.serving
     }
 
     /// Ready when no stream has been open for as long as a connection may be idle.
     fn poll_idle(&self, cx: &mut Context<'_>, socket: RawFd, idle: &mut Idle) -> Poll<()> {
-        if !self.streams.poll_none(cx) {
+        if self.streams.under_way() > 0 {
             (idle.since, idle.arrived) = (None, None);
             return Poll::Pending;
         }
@@ -225,14 +218,16 @@ impl Http2 {
         idle.alarm.poll(cx, now + patience)
     }
 
-    /// Opens the connection's window by what stalled streams hold of it.
-    fn make_up(&mut self, connection: &mut Connection) {
+    /// Opens the connection's window by what stalled streams hold of it. Says whether that has changed.
+    fn make_up(&mut self, connection: &mut Connection) -> bool {
         let stalled = self.streams.stalled();
-        if stalled != self.made_up {
+        let changed = stalled != self.made_up;
+        if changed {
             self.made_up = stalled;
             let more = u32::try_from(stalled).unwrap_or(u32::MAX).saturating_mul(STREAM_WINDOW);
             connection.set_target_window_size(CONNECTION_WINDOW.saturating_add(more).min(i32::MAX as u32));
         }
+        changed
     }
 
     fn options(&self) -> (Builder, Duration) {
@@ -291,16 +286,15 @@ impl Http2 {
         match Head::http2(&parts, body.is_end_stream(), &limits, names) {
             Ok(head) => {
                 drop(parts);
-                // In a box, because the runtime moves a task about several times before and after it runs.
-                tokio::spawn(Box::pin(async move {
+                self.serving.begin(async move {
                     let client = Client::of(&head, body, reply, open);
                     serve_stream(&worker, snapshot, &info, head, Box::new(client)).await;
                     drop(running);
-                }));
+                });
             }
             Err(fault) => {
                 tracing::debug!(client = %info.peer, %fault, "refused a request");
-                tokio::spawn(async move {
+                self.serving.begin(async move {
                     let line = format!("{} {} {:?}", parts.method, target(&parts), parts.version);
                     let refusal = Refusal {
                         request_line: line.as_bytes(),

@@ -3,10 +3,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::task::Context;
 use std::time::Duration;
-
-use futures::task::AtomicWaker;
 
 use super::rate::Rate;
 
@@ -26,7 +23,7 @@ thread_local! {
     static MADE_UP: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Counts streams. All streams of a connection are served by one thread.
+/// Counts streams. They are served by the task of their connection, which looks at the counts after it has polled them.
 #[derive(Debug)]
 pub(crate) struct Streams {
     open: AtomicUsize,
@@ -34,8 +31,6 @@ pub(crate) struct Streams {
     stalled: AtomicUsize,
     /// Those that their clients took back.
     cancelled: Rate,
-    /// The connection, which waits for the last one to end.
-    connection: AtomicWaker,
 }
 
 /// A stream under way.
@@ -51,7 +46,6 @@ impl Default for Streams {
             open: AtomicUsize::new(0),
             stalled: AtomicUsize::new(0),
             cancelled: Rate::new(CANCELLED, CANCELLED_LEAK),
-            connection: AtomicWaker::new(),
         }
     }
 }
@@ -85,16 +79,6 @@ impl Streams {
     pub(super) fn are_cancelled_too_often(&self) -> bool {
         self.cancelled.is_exceeded()
     }
-
-    /// Whether none is under way. If there are some, the caller is woken when the last one ends, and when others
-    /// are stalled than before.
-    pub(super) fn poll_none(&self, cx: &mut Context<'_>) -> bool {
-        if self.under_way() == 0 {
-            return true;
-        }
-        self.connection.register(cx.waker());
-        false
-    }
 }
 
 impl OpenStream {
@@ -120,16 +104,13 @@ impl OpenStream {
                 self.streams.stalled.fetch_sub(1, Relaxed);
             }
         }
-        self.streams.connection.wake();
     }
 }
 
 impl Drop for OpenStream {
     fn drop(&mut self) {
         self.set_stalled(false);
-        if self.streams.open.fetch_sub(1, Relaxed) == 1 {
-            self.streams.connection.wake();
-        }
+        self.streams.open.fetch_sub(1, Relaxed);
     }
 }
 

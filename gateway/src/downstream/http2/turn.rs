@@ -1,0 +1,182 @@
+//! A connection and its streams in one task, of which only that is polled which has been woken.
+//!
+//! The task is woken for either of them, and they wake each other all the time: what a stream has written is for the
+//! connection to send, and what the connection has read is for a stream. So both get a waker of their own. It says
+//! which of them is to be polled, and wakes the task only while that is not at work anyway.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::task::{Context, Poll, Wake, Waker};
+
+use futures::task::AtomicWaker;
+
+/// How often a connection and its streams take turns before other connections have theirs.
+const ROUNDS: usize = 16;
+
+/// The turns of one connection.
+pub(super) struct Turn {
+    task: Arc<Task>,
+    connection: Bell,
+    streams: Bell,
+}
+
+/// Who was woken since the last round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Woken {
+    pub(super) connection: bool,
+    pub(super) streams: bool,
+}
+
+/// With what they are polled.
+pub(super) struct Wakers<'w> {
+    pub(super) connection: Context<'w>,
+    pub(super) streams: Context<'w>,
+}
+
+#[derive(Debug, Default)]
+struct Task {
+    waker: AtomicWaker,
+    /// It is being polled, and looks who was woken before it waits.
+    at_work: AtomicBool,
+}
+
+struct Bell {
+    rung: Arc<Rung>,
+    waker: Waker,
+}
+
+/// One of them was woken.
+struct Rung {
+    set: AtomicBool,
+    task: Arc<Task>,
+}
+
+impl Wake for Rung {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.set.store(true, SeqCst);
+        if !self.task.at_work.load(SeqCst) {
+            self.task.waker.wake();
+        }
+    }
+}
+
+impl Bell {
+    /// One that has been rung: nobody has been polled yet.
+    fn new(task: &Arc<Task>) -> Self {
+        let rung = Arc::new(Rung { set: AtomicBool::new(true), task: task.clone() });
+        Self { waker: Waker::from(rung.clone()), rung }
+    }
+
+    fn is_rung(&self) -> bool {
+        self.rung.set.load(SeqCst)
+    }
+
+    fn take(&self) -> bool {
+        self.is_rung() && self.rung.set.swap(false, SeqCst)
+    }
+}
+
+impl Turn {
+    pub(super) fn new() -> Self {
+        let task = Arc::default();
+        Self { connection: Bell::new(&task), streams: Bell::new(&task), task }
+    }
+
+    /// Polls with `round` until nobody is woken any more.
+    pub(super) fn poll<T>(
+        &self,
+        cx: &mut Context<'_>,
+        mut round: impl FnMut(&mut Wakers<'_>, Woken) -> Poll<T>,
+    ) -> Poll<T> {
+        self.task.waker.register(cx.waker());
+        self.task.at_work.store(true, SeqCst);
+        let mut polled = Poll::Pending;
+        for _ in 0..ROUNDS {
+            let woken = Woken { connection: self.connection.take(), streams: self.streams.take() };
+            let mut wakers = Wakers {
+                connection: Context::from_waker(&self.connection.waker),
+                streams: Context::from_waker(&self.streams.waker),
+            };
+            polled = round(&mut wakers, woken);
+            if polled.is_ready() || !self.is_rung() {
+                break;
+            }
+        }
+        self.task.at_work.store(false, SeqCst);
+        // By another thread before it could see that the task waits, or once too often.
+        if polled.is_pending() && self.is_rung() {
+            cx.waker().wake_by_ref();
+        }
+        polled
+    }
+
+    fn is_rung(&self) -> bool {
+        self.connection.is_rung() || self.streams.is_rung()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, SeqCst);
+        }
+    }
+
+    /// The rounds of one poll, each with what `then` does in it.
+    fn rounds(turn: &Turn, count: &Arc<Count>, then: impl Fn(usize, &mut Wakers<'_>)) -> Vec<Woken> {
+        let waker = Waker::from(count.clone());
+        let mut rounds = Vec::new();
+        let polled = turn.poll(&mut Context::from_waker(&waker), |wakers, woken| {
+            rounds.push(woken);
+            then(rounds.len(), wakers);
+            Poll::<()>::Pending
+        });
+        assert!(polled.is_pending());
+        rounds
+    }
+
+    const BOTH: Woken = Woken { connection: true, streams: true };
+    const CONNECTION: Woken = Woken { connection: true, streams: false };
+    const STREAMS: Woken = Woken { connection: false, streams: true };
+
+    #[test]
+    fn who_is_woken_in_a_turn_is_polled_in_it_and_wakes_nobody() {
+        let (turn, count) = (Turn::new(), Arc::<Count>::default());
+        let seen = rounds(&turn, &count, |round, wakers| match round {
+            1 => wakers.streams.waker().wake_by_ref(),
+            2 => wakers.connection.waker().wake_by_ref(),
+            _ => {}
+        });
+        assert_eq!(seen, [BOTH, STREAMS, CONNECTION]);
+        assert_eq!(count.0.load(SeqCst), 0);
+    }
+
+    #[test]
+    fn who_is_woken_between_turns_wakes_the_task_and_is_polled_alone() {
+        let (turn, count) = (Turn::new(), Arc::<Count>::default());
+        rounds(&turn, &count, |_, _| ());
+        turn.streams.waker.wake_by_ref();
+        assert_eq!(count.0.load(SeqCst), 1);
+        assert_eq!(rounds(&turn, &count, |_, _| ()), [STREAMS]);
+    }
+
+    #[test]
+    fn a_turn_ends_and_the_task_comes_back() {
+        let (turn, count) = (Turn::new(), Arc::<Count>::default());
+        let seen = rounds(&turn, &count, |_, wakers| wakers.streams.waker().wake_by_ref());
+        assert_eq!((seen.len(), count.0.load(SeqCst)), (ROUNDS, 1));
+        assert_eq!(rounds(&turn, &count, |_, _| ()), [STREAMS]);
+    }
+}
