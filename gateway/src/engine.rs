@@ -17,6 +17,7 @@ pub(crate) mod call;
 mod direct;
 pub(crate) mod downstream;
 mod grpc;
+mod jobs;
 mod mirror;
 pub(crate) mod proxy;
 mod questions;

@@ -97,6 +97,11 @@ impl Exchange {
         &self.snapshot.globals.tuning
     }
 
+    /// The client, as far as it is known behind proxies.
+    pub(crate) fn client(&self) -> IpAddr {
+        self.client
+    }
+
     /// Global settings.
     pub(super) fn globals(&self) -> &Globals {
         &self.snapshot.globals

@@ -1,0 +1,353 @@
+//! Jobs for the blocking pool, in fair turns.
+//!
+//! To check a password takes up to a second, so few jobs run at a time and the others wait. Whoever sends wrong passwords
+//! makes one job of each request and would fill any common queue. So each client has a queue of its own, with a bound,
+//! and the queues take turns: behind a flood a client's first job waits for one job of the flood and not for all of
+//! them. When all places are taken, a client with few jobs gets one of the client that has most.
+//!
+//! A client is an IPv4 address or a /64 of IPv6, which is what one subscriber has. The lock is for those who have a job
+//! alone, and is held for no longer than it takes to look for a place.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use crate::pipeline::{Job, Reply};
+
+/// Jobs that wait, for each that runs. Many requests with one new password come at once, and all but the first find
+/// their work done when their turn comes.
+const WAITING: usize = 512;
+/// The same of one client: a page with as many parts as HTTP/2 has streams.
+const WAITING_OF_ONE: usize = 128;
+/// How long a job waits for its turn.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The jobs of the process: so many run at a time, and a multiple of that waits.
+#[derive(Debug)]
+pub(super) struct Jobs {
+    most_running: usize,
+    most_waiting: usize,
+    queues: Mutex<Queues>,
+}
+
+#[derive(Debug, Default)]
+struct Queues {
+    running: usize,
+    waiting: usize,
+    /// Number of the last one that waited.
+    last: u64,
+    /// Those who wait, by client, oldest first. No queue is empty.
+    by_client: HashMap<IpAddr, VecDeque<Waiter>>,
+    /// All clients with a queue, in the order of their turns.
+    turns: VecDeque<IpAddr>,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    number: u64,
+    /// Dropped without a word where the place goes to somebody else.
+    go: oneshot::Sender<()>,
+}
+
+/// The right to run. The next job has its turn when it is dropped.
+#[derive(Debug)]
+struct Permit(Arc<Jobs>);
+
+/// A place in a queue.
+struct Place {
+    jobs: Arc<Jobs>,
+    client: IpAddr,
+    number: u64,
+    go: oneshot::Receiver<()>,
+    /// The permit that came of it has been taken.
+    taken: bool,
+}
+
+enum Entered {
+    Runs(Permit),
+    Waits(Place),
+    Full,
+}
+
+impl Jobs {
+    pub(super) fn new(running: usize) -> Arc<Self> {
+        let most_waiting = running * WAITING;
+        Arc::new(Self { most_running: running, most_waiting, queues: Mutex::default() })
+    }
+
+    /// Runs a job of this client when its turn comes.
+    pub(super) async fn run(self: &Arc<Self>, client: IpAddr, job: Job) -> Reply {
+        let permit = match self.enter(network(client)) {
+            Entered::Runs(permit) => permit,
+            Entered::Waits(mut place) => match timeout(PATIENCE, place.turn()).await {
+                Ok(Some(permit)) => permit,
+                _ => return Reply::Overloaded,
+            },
+            Entered::Full => return Reply::Overloaded,
+        };
+        let run = tokio::task::spawn_blocking(move || {
+            // The place is free when the work is done, whether or not anybody still waits for it.
+            let _permit = permit;
+            job.run()
+        });
+        run.await.unwrap_or(Reply::Lost)
+    }
+
+    fn enter(self: &Arc<Self>, client: IpAddr) -> Entered {
+        let mut queues = self.queues();
+        // Who waits is given each place that becomes free.
+        if queues.running < self.most_running {
+            queues.running += 1;
+            return Entered::Runs(Permit(self.clone()));
+        }
+        let own = queues.by_client.get(&client).map_or(0, VecDeque::len);
+        if own >= WAITING_OF_ONE || queues.waiting >= self.most_waiting && !queues.make_room(own) {
+            return Entered::Full;
+        }
+        queues.last += 1;
+        let (number, (go, gone)) = (queues.last, oneshot::channel());
+        if own == 0 {
+            queues.turns.push_back(client);
+        }
+        queues.by_client.entry(client).or_default().push_back(Waiter { number, go });
+        queues.waiting += 1;
+        Entered::Waits(Place { jobs: self.clone(), client, number, go: gone, taken: false })
+    }
+
+    fn queues(&self) -> MutexGuard<'_, Queues> {
+        // Nothing in there panics half way.
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Queues {
+    /// Takes the last place of the client that has most, for one that has `own`. False where that would be no fairer.
+    fn make_room(&mut self, own: usize) -> bool {
+        let longest = self.by_client.iter().max_by_key(|(_, queue)| queue.len());
+        let Some(client) = longest.filter(|(_, queue)| queue.len() > own + 1).map(|(client, _)| *client)
+        else {
+            return false;
+        };
+        let newest = self.by_client.get(&client).and_then(|queue| queue.back()).map(|waiter| waiter.number);
+        newest.is_some_and(|newest| self.remove(client, newest))
+    }
+
+    /// Removes one who waits. False where its turn has come before.
+    fn remove(&mut self, client: IpAddr, number: u64) -> bool {
+        let Some(queue) = self.by_client.get_mut(&client) else { return false };
+        let Some(at) = queue.iter().position(|waiter| waiter.number == number) else { return false };
+        queue.remove(at);
+        self.waiting -= 1;
+        if queue.is_empty() {
+            self.by_client.remove(&client);
+            self.turns.retain(|other| *other != client);
+        }
+        true
+    }
+
+    /// A job is done: the place goes to whose turn it is.
+    fn next(&mut self) {
+        while let Some(client) = self.turns.pop_front() {
+            let Some(queue) = self.by_client.get_mut(&client) else { continue };
+            let Some(waiter) = queue.pop_front() else { continue };
+            match queue.is_empty() {
+                true => drop(self.by_client.remove(&client)),
+                false => self.turns.push_back(client),
+            }
+            self.waiting -= 1;
+            // Who has left meanwhile gives the place back.
+            let _ = waiter.go.send(());
+            return;
+        }
+        self.running -= 1;
+    }
+}
+
+impl Place {
+    /// `None` where the place went to another client.
+    async fn turn(&mut self) -> Option<Permit> {
+        (&mut self.go).await.ok()?;
+        self.taken = true;
+        Some(Permit(self.jobs.clone()))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.taken {
+            return;
+        }
+        let mut queues = self.jobs.queues();
+        // It was given its turn and did not take it.
+        if !queues.remove(self.client, self.number) && self.go.try_recv().is_ok() {
+            queues.next();
+        }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.0.queues().next();
+    }
+}
+
+/// Who counts as one client.
+fn network(client: IpAddr) -> IpAddr {
+    match client {
+        IpAddr::V6(address) => Ipv6Addr::from(u128::from(address) & !u128::from(u64::MAX)).into(),
+        v4 => v4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use tokio::task::{JoinHandle, yield_now};
+
+    use super::*;
+
+    fn client(last: u8) -> IpAddr {
+        [192, 0, 2, last].into()
+    }
+
+    fn begin(jobs: &Arc<Jobs>, client: IpAddr, job: Job) -> JoinHandle<Reply> {
+        let jobs = jobs.clone();
+        tokio::spawn(async move { jobs.run(client, job).await })
+    }
+
+    fn waiting(jobs: &Arc<Jobs>) -> usize {
+        jobs.queues().waiting
+    }
+
+    async fn until(jobs: &Arc<Jobs>, count: usize) {
+        while waiting(jobs) != count {
+            yield_now().await;
+        }
+    }
+
+    /// A job of nobody else that runs until the sender is used.
+    async fn hold(jobs: &Arc<Jobs>) -> (mpsc::Sender<()>, JoinHandle<Reply>) {
+        let (go, held) = mpsc::channel::<()>();
+        let first = begin(jobs, client(255), Job::new(move || Reply::Checked(held.recv().is_ok())));
+        while jobs.queues().running == 0 {
+            yield_now().await;
+        }
+        (go, first)
+    }
+
+    #[tokio::test]
+    async fn behind_a_flood_the_first_job_of_another_client_is_next() {
+        let jobs = Jobs::new(1);
+        let (go, first) = hold(&jobs).await;
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let job = |who: u8| {
+            let order = order.clone();
+            Job::new(move || {
+                order.lock().unwrap().push(who);
+                Reply::Checked(true)
+            })
+        };
+        let mut all = Vec::new();
+        for index in 0..WAITING_OF_ONE {
+            all.push(begin(&jobs, client(1), job(1)));
+            until(&jobs, index + 1).await;
+        }
+        assert_eq!(jobs.run(client(1), job(1)).await, Reply::Overloaded, "a client has so many places");
+        for other in [2, 3, 2] {
+            let before = waiting(&jobs);
+            all.push(begin(&jobs, client(other), job(other)));
+            until(&jobs, before + 1).await;
+        }
+        go.send(()).unwrap();
+        for one in all {
+            assert_eq!(one.await.unwrap(), Reply::Checked(true));
+        }
+        assert_eq!(first.await.unwrap(), Reply::Checked(true));
+        assert_eq!(order.lock().unwrap()[..6], [1, 2, 3, 1, 2, 1]);
+        assert_eq!((waiting(&jobs), jobs.queues().running), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn who_has_most_makes_room_when_all_places_are_taken() {
+        let jobs = Jobs::new(1);
+        let (go, _first) = hold(&jobs).await;
+        let mut floods = Vec::new();
+        for index in 0..WAITING {
+            let of = u8::try_from(index % (WAITING / WAITING_OF_ONE)).unwrap();
+            floods.push(begin(&jobs, client(of), Job::new(|| Reply::Checked(false))));
+            until(&jobs, index + 1).await;
+        }
+        let other = begin(&jobs, client(100), Job::new(|| Reply::Checked(true)));
+        // One of a flood is told at once.
+        while !floods.iter().any(JoinHandle::is_finished) {
+            yield_now().await;
+        }
+        assert_eq!(waiting(&jobs), WAITING);
+        go.send(()).unwrap();
+        assert_eq!(other.await.unwrap(), Reply::Checked(true));
+        let mut refused = 0;
+        for one in floods {
+            refused += usize::from(one.await.unwrap() == Reply::Overloaded);
+        }
+        assert_eq!(refused, 1);
+    }
+
+    #[tokio::test]
+    async fn many_clients_with_one_job_each_take_no_place_of_one_another() {
+        let jobs = Jobs::new(1);
+        let (_go, _first) = hold(&jobs).await;
+        let places: Vec<_> = (0..WAITING)
+            .map(|index| match jobs.enter(IpAddr::from([10, 0, (index / 256) as u8, (index % 256) as u8])) {
+                Entered::Waits(place) => place,
+                _ => panic!("{index}"),
+            })
+            .collect();
+        assert!(matches!(jobs.enter(client(1)), Entered::Full));
+        // Who leaves makes room, and leaves nothing behind.
+        drop(places);
+        let queues = jobs.queues();
+        assert_eq!((queues.waiting, queues.by_client.len(), queues.turns.len()), (0, 0, 0));
+    }
+
+    #[tokio::test]
+    async fn who_leaves_when_its_turn_has_come_gives_it_to_the_next() {
+        let jobs = Jobs::new(1);
+        let Entered::Runs(permit) = jobs.enter(client(1)) else { panic!("it is free") };
+        let Entered::Waits(leaves) = jobs.enter(client(2)) else { panic!("it is not free") };
+        let Entered::Waits(mut stays) = jobs.enter(client(3)) else { panic!("it is not free") };
+        drop(permit);
+        drop(leaves);
+        drop(stays.turn().await.unwrap());
+        assert_eq!(jobs.queues().running, 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_job_whose_turn_does_not_come_is_given_up() {
+        let jobs = Jobs::new(1);
+        let Entered::Runs(busy) = jobs.enter(client(1)) else { panic!("it is free") };
+        assert_eq!(jobs.run(client(1), Job::new(|| Reply::Checked(true))).await, Reply::Overloaded);
+        assert_eq!(waiting(&jobs), 0);
+        drop(busy);
+        assert_eq!(jobs.run(client(1), Job::new(|| Reply::Checked(true))).await, Reply::Checked(true));
+    }
+
+    #[tokio::test]
+    async fn a_job_that_panics_is_lost_and_its_place_is_not() {
+        let jobs = Jobs::new(1);
+        assert_eq!(jobs.run(client(1), Job::new(|| panic!("on purpose"))).await, Reply::Lost);
+        assert_eq!(jobs.run(client(1), Job::new(|| Reply::Checked(true))).await, Reply::Checked(true));
+    }
+
+    #[test]
+    fn a_subscriber_of_ipv6_is_one_client() {
+        let of = |text: &str| network(text.parse().unwrap());
+        assert_eq!(of("2001:db8:1:2:3::4"), of("2001:db8:1:2:ffff::"));
+        assert_ne!(of("2001:db8:1:2::1"), of("2001:db8:1:3::1"));
+        assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
+    }
+}
