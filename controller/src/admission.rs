@@ -7,7 +7,7 @@
 //! Where no verdict can be given, because not everything is known yet or the program is busy, the answer is 503: what
 //! happens then is for the `failurePolicy` of the cluster to decide, and not for us.
 
-mod certificate;
+pub(crate) mod certificate;
 mod decision;
 mod request;
 mod server;

@@ -25,8 +25,9 @@ pub mod status;
 pub mod store;
 pub mod translate;
 mod understood;
+pub mod webhook_certificate;
 
-pub use check::{CheckReport, check};
+pub use check::{CheckReport, ClusterCheckError, check, check_cluster};
 pub use controller::{Controller, Stats, Update, Verdict};
 pub use duties::{Duties, DutyOptions};
 pub use input::Input;

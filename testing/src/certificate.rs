@@ -1,6 +1,7 @@
 //! Certificates for tests: self-signed, or of an authority that a test makes anew.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, CertifiedKey, IsCa, KeyPair, KeyUsagePurpose,
@@ -33,6 +34,21 @@ impl TestCertificate {
     pub fn new(names: &[&str]) -> Self {
         let CertifiedKey { cert, signing_key } = rcgen::generate_simple_self_signed(owned(names)).unwrap();
         Self::of(names, &cert, &signing_key)
+    }
+
+    /// A self-signed one that is good between two times.
+    ///
+    /// # Panics
+    /// One of the names is no DNS name, or a time is before 1970.
+    pub fn with_life(names: &[&str], begin: SystemTime, end: SystemTime) -> Self {
+        let time = |time: SystemTime| {
+            rcgen::date_time_ymd(1970, 1, 1) + time.duration_since(SystemTime::UNIX_EPOCH).unwrap()
+        };
+        let mut params = CertificateParams::new(owned(names)).unwrap();
+        (params.not_before, params.not_after) = (time(begin), time(end));
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.self_signed(&key).unwrap();
+        Self::of(names, &certificate, &key)
     }
 
     fn of(names: &[&str], certificate: &rcgen::Certificate, key: &KeyPair) -> Self {

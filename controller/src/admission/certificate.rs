@@ -111,7 +111,8 @@ impl Certificates {
     }
 }
 
-fn parse(certificate: &[u8], key: &[u8]) -> Result<CertifiedKey, String> {
+/// A chain and its key, from PEM; a key of another certificate is refused.
+pub(crate) fn parse(certificate: &[u8], key: &[u8]) -> Result<CertifiedKey, String> {
     let chain: Vec<_> = CertificateDer::pem_slice_iter(certificate)
         .collect::<Result<_, _>>()
         .map_err(|error| format!("the certificate is no PEM: {error}"))?;
