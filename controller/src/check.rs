@@ -1,16 +1,27 @@
-//! A folder of manifests looked at once: what would be served, and every problem. Behind `sluice check`.
+//! A folder of manifests or a cluster looked at once: what would be served, and every problem. Behind `sluice check`.
+//!
+//! Of a cluster nothing is kept and nothing is written; what is read is what a gateway with the same flags would read.
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use sluice_config::{Host, Problem, Severity};
+use tokio::time::timeout;
 
 use crate::controller::Controller;
+use crate::input::{self, Input};
 use crate::options::Options;
-use crate::source::Event;
 use crate::source::files::{FileSource, FileSourceError};
+use crate::source::kube::{Access, AccessError, KubeSource};
+use crate::source::{Batch, Event, Progress};
 
-/// What a folder amounts to.
+/// How long a cluster may take to give the next part of what it has.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The same once a request was refused: somebody waits for the reason.
+const IMPATIENCE: Duration = Duration::from_secs(5);
+
+/// What a folder or a cluster amounts to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckReport {
     /// Every problem, sorted by object.
@@ -19,7 +30,7 @@ pub struct CheckReport {
     pub counts: Counts,
 }
 
-/// How much there is in a folder.
+/// How much there is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Objects that were read, by kind.
@@ -47,35 +58,122 @@ impl CheckReport {
     }
 }
 
+/// Why a cluster could not be looked at.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterCheckError {
+    /// There is none, or what names it cannot be used.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// It does not answer, or refuses.
+    #[error("the cluster could not be read: {0}")]
+    Unread(String),
+}
+
 /// Reads and translates a folder.
 ///
 /// # Errors
 /// When the folder cannot be read.
 pub fn check(folder: &Path, options: Options) -> Result<CheckReport, FileSourceError> {
     let batch = FileSource::read_once(folder, &options)?;
-    let mut objects = BTreeMap::new();
-    for event in &batch.events {
-        if let Event::Put(object) = event {
-            *objects.entry(object.kind().as_str().to_owned()).or_default() += 1;
+    let mut look = Look::new(options);
+    look.count(&batch);
+    look.controller.source_finds(batch.problems.unwrap_or_default());
+    look.controller.update(batch.events, true);
+    Ok(look.report())
+}
+
+/// Reads and translates what is in a cluster now. To be called on a Tokio runtime.
+///
+/// # Errors
+/// When the cluster cannot be read: something that is missing in part would show faults that are none.
+pub async fn check_cluster(access: Access, options: Options) -> Result<CheckReport, ClusterCheckError> {
+    // The API server writes the default class into Ingresses that have none.
+    let options = Options { apply_default_class: false, ..options };
+    let (sender, mut inputs) = input::channel();
+    let source = KubeSource::start(access, &options, sender).await?;
+    let references = source.references();
+    let mut look = Look::new(options);
+    loop {
+        let refused = look.controller.problems().iter().any(|problem| problem.severity == Severity::Error);
+        let patience = if refused { IMPATIENCE } else { PATIENCE };
+        let Ok(next) = timeout(patience, inputs.recv()).await else {
+            return Err(look.unread("it has not answered for a minute"));
+        };
+        let mut batch = match next {
+            Some(Input::Batch(batch)) => batch,
+            Some(_) => continue,
+            None => return Err(look.unread("its watches have ended")),
+        };
+        look.count(&batch);
+        let progress = batch.progress;
+        if let Some(problems) = batch.problems.take() {
+            look.controller.source_finds(problems);
+        }
+        match progress {
+            Progress::Unreachable => return Err(look.unread("it does not answer")),
+            Progress::AllButReferred => {
+                if let Some(wanted) = look.controller.survey(batch.events) {
+                    // A source that has ended is seen with the next input.
+                    let _ = references.send(wanted);
+                }
+            }
+            Progress::Reading | Progress::Complete => {
+                look.controller.update(batch.events, progress == Progress::Complete);
+            }
+        }
+        if progress == Progress::Complete {
+            return Ok(look.report());
         }
     }
-    let mut controller = Controller::new(options);
-    controller.source_finds(batch.problems.unwrap_or_default());
-    controller.update(batch.events, true);
-    let snapshot = controller.snapshot();
-    Ok(CheckReport {
-        problems: controller.problems(),
-        counts: Counts {
-            objects,
-            skipped: batch.skipped.unwrap_or_default(),
-            hosts: snapshot.hosts.len(),
-            rules: snapshot.hosts.values().map(|host| host.rules.len()).sum(),
-            closed: snapshot.hosts.values().map(|host| closed_rules(host)).sum(),
-            pools: snapshot.pools.len(),
-            endpoints: snapshot.endpoint_sets.values().map(|set| set.endpoints.len()).sum(),
-            certificates: snapshot.certificates.len(),
-        },
-    })
+}
+
+/// What has been seen so far.
+struct Look {
+    controller: Controller,
+    objects: BTreeMap<String, usize>,
+    skipped: BTreeMap<String, usize>,
+}
+
+impl Look {
+    fn new(options: Options) -> Self {
+        Self { controller: Controller::new(options), objects: BTreeMap::new(), skipped: BTreeMap::new() }
+    }
+
+    fn count(&mut self, batch: &Batch) {
+        for event in &batch.events {
+            if let Event::Put(object) = event {
+                *self.objects.entry(object.kind().as_str().to_owned()).or_default() += 1;
+            }
+        }
+        if let Some(skipped) = &batch.skipped {
+            self.skipped.clone_from(skipped);
+        }
+    }
+
+    /// Says what the source says, and only that where it says anything.
+    fn unread(&self, otherwise: &str) -> ClusterCheckError {
+        let problems = self.controller.problems();
+        let problem = problems.iter().find(|problem| problem.severity == Severity::Error);
+        let told = problem.map(|problem| format!("{}; {}", problem.message, problem.remedy));
+        ClusterCheckError::Unread(told.unwrap_or_else(|| otherwise.to_owned()))
+    }
+
+    fn report(self) -> CheckReport {
+        let snapshot = self.controller.snapshot();
+        CheckReport {
+            problems: self.controller.problems(),
+            counts: Counts {
+                objects: self.objects,
+                skipped: self.skipped,
+                hosts: snapshot.hosts.len(),
+                rules: snapshot.hosts.values().map(|host| host.rules.len()).sum(),
+                closed: snapshot.hosts.values().map(|host| closed_rules(host)).sum(),
+                pools: snapshot.pools.len(),
+                endpoints: snapshot.endpoint_sets.values().map(|set| set.endpoints.len()).sum(),
+                certificates: snapshot.certificates.len(),
+            },
+        }
+    }
 }
 
 fn closed_rules(host: &Host) -> usize {
