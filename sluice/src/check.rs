@@ -1,19 +1,18 @@
-//! `sluice check`: what is wrong in a folder of manifests, grouped by annotation, key or field, with what to do.
+//! `sluice check`: what is wrong in a folder of manifests or a cluster, grouped by annotation, key or field, with what to do.
 
 mod groups;
 mod markdown;
 mod text;
 
-use std::path::Path;
-
+use anyhow::Result;
 use sluice_config::{Problem, Severity};
-use sluice_controller::source::files::FileSourceError;
-use sluice_controller::{CheckReport, Options};
+use sluice_controller::CheckReport;
+use sluice_controller::source::kube::Access;
 
-use crate::flags::CheckOutput;
+use crate::flags::{Check, CheckOutput, ClusterFlags, ServeFlags};
 use groups::{Group, Total, groups};
 
-/// What a look at a folder came to.
+/// What a look at a folder or a cluster came to.
 #[derive(Debug)]
 pub(crate) struct Checked {
     /// For standard output.
@@ -22,23 +21,29 @@ pub(crate) struct Checked {
     pub(crate) failed: bool,
 }
 
-/// Looks at a folder.
+/// Looks at a folder, or at the cluster that the flags name.
 ///
 /// # Errors
-/// The folder cannot be read.
-pub(crate) fn check(
-    folder: &Path,
-    options: Options,
-    output: CheckOutput,
-    strict: bool,
-) -> Result<Checked, FileSourceError> {
-    let report = sluice_controller::check(folder, options)?;
+/// It cannot be read.
+pub(crate) fn check(Check { flags, output, strict }: Check) -> Result<Checked> {
+    let report = look(flags)?;
     let text = match output {
         CheckOutput::Text => text::render(&report),
         CheckOutput::Json => json(&report),
         CheckOutput::Markdown => markdown::render(&report),
     };
     Ok(Checked { text, failed: report.has_errors() || strict && !report.problems.is_empty() })
+}
+
+fn look(flags: ServeFlags) -> Result<CheckReport> {
+    if let Some(folder) = &flags.manifests {
+        return Ok(sluice_controller::check(folder, flags.controller)?);
+    }
+    let ClusterFlags { kubeconfig, apiserver_host, certificate_authority, .. } = &flags.cluster;
+    let access =
+        Access::choose(kubeconfig.as_deref(), apiserver_host.as_deref(), certificate_authority.as_deref())?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    Ok(runtime.block_on(sluice_controller::check_cluster(access, flags.controller))?)
 }
 
 /// For programs: the problems as the admin listener has them, their groups, and what there is.

@@ -11,10 +11,12 @@ mod rules;
 mod settings;
 mod table;
 mod value;
+mod webhook_cert;
 
 pub(crate) use command::{Check, CheckOutput, Command, Output, Request, Show, View};
 pub(crate) use parse::parse;
 pub(crate) use settings::{ClusterFlags, GatewayFlags, ServeFlags};
+pub(crate) use webhook_cert::{WebhookCert, WebhookCertAction};
 
 #[cfg(test)]
 mod reference;

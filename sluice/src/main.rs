@@ -12,6 +12,7 @@ mod show;
 mod source;
 mod vital;
 mod wait_shutdown;
+mod webhook_cert;
 
 use std::process::ExitCode;
 
@@ -46,6 +47,10 @@ fn main() -> ExitCode {
             Ok(text) => print(&text),
             Err(error) => fail(&error, 1),
         },
+        Command::WebhookCert(wanted) => match webhook_cert::run(&wanted) {
+            Ok(done) => print(&format!("{done}\n")),
+            Err(error) => fail(&format_args!("{error:#}"), 1),
+        },
         Command::Serve(flags) => serve(*flags),
         Command::Check(wanted) => check(*wanted),
     }
@@ -71,15 +76,14 @@ fn serve(flags: ServeFlags) -> ExitCode {
     }
 }
 
-/// Prints every problem of the manifests.
-fn check(Check { flags, output, strict }: Check) -> ExitCode {
-    let Some(folder) = flags.manifests else { return fail(&"check needs --manifests DIR", USAGE) };
-    match check::check(&folder, flags.controller, output, strict) {
+/// Prints every problem of a folder or a cluster.
+fn check(wanted: Check) -> ExitCode {
+    match check::check(wanted) {
         Ok(checked) => {
             let printed = print(&checked.text);
             if checked.failed { ExitCode::FAILURE } else { printed }
         }
-        Err(error) => fail(&error, USAGE),
+        Err(error) => fail(&format_args!("{error:#}"), USAGE),
     }
 }
 

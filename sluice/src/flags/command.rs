@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use super::settings::ServeFlags;
+use super::webhook_cert::WebhookCert;
 
 /// A subcommand with what it needs.
 #[derive(Debug)]
@@ -13,6 +14,8 @@ pub(crate) enum Command {
     Check(Box<Check>),
     /// Print what the running gateway has.
     Show(Show),
+    /// Make, renew or announce the certificate of the webhook.
+    WebhookCert(WebhookCert),
     /// Print the version.
     Version,
     /// Print this text.

@@ -11,6 +11,7 @@ use super::command::{Check, CheckOutput, Command, Output, Request, Show, View};
 use super::rules;
 use super::settings::ServeFlags;
 use super::table::{self, Flag};
+use super::webhook_cert;
 
 /// Why the words make no sense. Each message says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -51,11 +52,28 @@ pub(crate) enum FlagError {
     },
     /// Not a subcommand.
     #[error(
-        "unknown subcommand {word:?}; there are serve, check, routes, backends, certs, problems and version"
+        "unknown subcommand {word:?}; there are serve, check, routes, backends, certs, problems, webhook-cert, wait-shutdown \
+         and version"
     )]
     Subcommand {
         /// The word.
         word: String,
+    },
+    /// A subcommand that has subcommands of its own.
+    #[error("{command} needs {needs}; see `sluice {command} --help`")]
+    Incomplete {
+        /// The subcommand.
+        command: &'static str,
+        /// Which.
+        needs: &'static str,
+    },
+    /// A flag that has no default.
+    #[error("{command} needs --{flag}; see `sluice {command} --help`")]
+    Required {
+        /// The subcommand.
+        command: &'static str,
+        /// The flag.
+        flag: &'static str,
     },
     /// Two flags that contradict each other.
     #[error("--{one} and --{other} exclude each other; remove one of them")]
@@ -84,7 +102,7 @@ pub(crate) enum FlagError {
         other: &'static str,
     },
     /// `check` without a source.
-    #[error("check needs --manifests DIR, a folder of Kubernetes manifests")]
+    #[error("check needs --manifests DIR, a folder of Kubernetes manifests, or --kubeconfig FILE, a cluster")]
     NoSource,
     /// Words that are not Unicode.
     #[error("argument {word:?} is not valid UTF-8; write it in UTF-8")]
@@ -119,6 +137,7 @@ pub(crate) fn parse(
     let command: &'static str = match words[0].as_str() {
         "check" => "check",
         "serve" => "serve",
+        webhook_cert::NAME => webhook_cert::NAME,
         word => View::ALL.iter().map(|view| view.name()).find(|name| *name == word).unwrap_or(""),
     };
     let matches = match program().try_get_matches_from(&words) {
@@ -130,6 +149,7 @@ pub(crate) fn parse(
             let name = if name == "serve" { "serve" } else { "check" };
             serve(name, matches, environment)
         }
+        Some((webhook_cert::NAME, matches)) => webhook_cert::parse(matches, environment).map(plain),
         Some(("version", _)) => Ok(plain(Command::Version)),
         Some((name, matches)) => match View::ALL.into_iter().find(|view| view.name() == name) {
             Some(view) => show(view, matches).map(plain),
@@ -179,7 +199,8 @@ fn serve(
     }
     rules::check(&flags)?;
     // Without a folder, `serve` has a cluster: which one is seen when it starts.
-    if flags.manifests.is_none() && name == "check" {
+    let cluster = flags.cluster.kubeconfig.is_some() || flags.cluster.apiserver_host.is_some();
+    if flags.manifests.is_none() && !cluster && name == "check" {
         return Err(FlagError::NoSource);
     }
     flags.gateway.pod_name = environment("POD_NAME").unwrap_or_default();
@@ -280,8 +301,8 @@ fn program() -> clap::Command {
         .args(arguments(|_| true));
     let check = clap::Command::new("check")
         .about(
-            "Print every problem of a folder of manifests; exits with 1 when one is an error, with 0 otherwise, \
-             and with 2 when the folder or the flags cannot be read",
+            "Print every problem of a folder of manifests or of a cluster (--kubeconfig), of which nothing is changed; exits \
+             with 1 when one is an error, with 0 otherwise, and with 2 when the source or the flags cannot be read",
         )
         .args(arguments(|_| true))
         .arg(output_argument("text", "text, json or markdown"))
@@ -300,6 +321,7 @@ fn program() -> clap::Command {
         .disable_help_subcommand(true)
         .subcommands([serve, check])
         .subcommands(shows)
+        .subcommand(webhook_cert::grammar())
         .subcommand(clap::Command::new("version").about("Print the version"))
 }
 
@@ -374,6 +396,7 @@ fn refused(error: &clap::Error, command: &'static str) -> Result<Command, FlagEr
             FlagError::Unknown { name, similar: context(ContextKind::SuggestedArg), command }
         }
         (ErrorKind::UnknownArgument, Some(word)) => FlagError::Stray { word },
+        (ErrorKind::MissingSubcommand, _) => FlagError::Incomplete { command, needs: "create or patch" },
         (ErrorKind::InvalidSubcommand, _) => {
             FlagError::Subcommand { word: context(ContextKind::InvalidSubcommand).unwrap_or_default() }
         }

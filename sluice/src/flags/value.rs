@@ -257,7 +257,7 @@ fn driver(text: &str) -> Result<Driver, Expected> {
 }
 
 /// Go's `time.ParseDuration`, without negative values: numbers with units, or a bare `0`.
-fn duration(text: &str) -> Result<Duration, Expected> {
+pub(super) fn duration(text: &str) -> Result<Duration, Expected> {
     const EXPECTED: Expected = "a duration such as 30s, 5m or 1h30m, at most 596523h";
     const UNITS: [(&str, f64); 8] = [
         ("ns", 1e-9),
