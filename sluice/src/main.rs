@@ -7,6 +7,7 @@ mod flags;
 mod limits;
 mod logging;
 mod memory;
+mod plugin;
 mod serve;
 mod show;
 mod source;
@@ -32,6 +33,10 @@ fn main() -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => fail(&format_args!("{error:#}"), 1),
         };
+    }
+    if plugin::is_asked(std::env::args_os()) {
+        return plugin::run(std::env::args_os().skip(1))
+            .unwrap_or_else(|error| fail(&format_args!("{error:#}"), USAGE));
     }
     let parsed = match flags::parse(std::env::args_os().skip(1), |name| std::env::var(name).ok()) {
         Ok(parsed) => parsed,

@@ -5,7 +5,7 @@
 
 mod explanation;
 mod layout;
-mod table;
+pub(crate) mod table;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -6,7 +6,7 @@ use sluice_config::text::one_line;
 const CELL: usize = 2048;
 
 /// Columns as wide as their widest cell; the first line is the heading.
-pub(super) fn render(lines: &[Vec<String>]) -> String {
+pub(crate) fn render(lines: &[Vec<String>]) -> String {
     if lines.len() < 2 {
         return "none\n".to_owned();
     }

@@ -1,0 +1,115 @@
+//! The Pod that is asked.
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use super::kubectl::Kubectl;
+use super::words::Target;
+
+/// The labels that the chart gives a gateway's Pods.
+const LABELS: &str = "app.kubernetes.io/name=sluice,app.kubernetes.io/component=controller";
+
+/// A gateway's Pod.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct GatewayPod {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    ready: bool,
+    arguments: Vec<String>,
+}
+
+impl GatewayPod {
+    fn of(pod: &Value, container: Option<&str>) -> Self {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let containers = pod["spec"]["containers"].as_array().into_iter().flatten();
+        let mut containers = containers.filter(|one| container.is_none_or(|name| one["name"] == *name));
+        let arguments = containers.next().map(|one| {
+            let words =
+                |field: &str| one[field].as_array().into_iter().flatten().map(text).collect::<Vec<_>>();
+            [words("command"), words("args")].concat()
+        });
+        let ready = pod["status"]["conditions"].as_array().into_iter().flatten();
+        let ready = ready.clone().any(|one| one["type"] == "Ready" && one["status"] == "True");
+        Self {
+            namespace: text(&pod["metadata"]["namespace"]),
+            name: text(&pod["metadata"]["name"]),
+            ready,
+            arguments: arguments.unwrap_or_default(),
+        }
+    }
+
+    /// The flags that it runs with, as words of a command line.
+    pub(super) fn flags(&self) -> impl Iterator<Item = String> {
+        let flags = self.arguments.iter().skip_while(|word| !word.starts_with('-'));
+        flags.map(|word| word.replace("$(POD_NAMESPACE)", &self.namespace).replace("$(POD_NAME)", &self.name))
+    }
+}
+
+/// The Pod that `target` names: one that is ready, if there is any.
+///
+/// # Errors
+/// There is none, or there are some in several namespaces.
+pub(super) fn find(kubectl: &Kubectl, target: &Target) -> Result<GatewayPod> {
+    let container = target.container.as_deref();
+    let namespace = |namespace: &Option<String>| match namespace {
+        Some(name) => vec!["--namespace".to_owned(), name.clone()],
+        None => vec!["--all-namespaces".to_owned()],
+    };
+    let get = |arguments: &[&str]| {
+        let place = namespace(&target.namespace);
+        let place = place.iter().map(String::as_str);
+        let arguments: Vec<&str> = arguments.iter().copied().chain(place).collect();
+        let items = kubectl.json(&arguments)?;
+        Ok::<_, anyhow::Error>(items["items"].as_array().cloned().unwrap_or_default())
+    };
+    let (what, mut pods): (String, Vec<Value>) = if let Some(name) = &target.pod {
+        let field = format!("metadata.name={name}");
+        (format!("Pod {name}"), get(&["get", "pods", "--field-selector", &field])?)
+    } else if let Some(name) = &target.deployment {
+        let field = format!("metadata.name={name}");
+        let mut pods = Vec::new();
+        for deployment in get(&["get", "deployments", "--field-selector", &field])? {
+            let selector = selector(&deployment["spec"]["selector"]).with_context(|| {
+                format!("Deployment {name} has a selector that is none of labels; use --selector")
+            })?;
+            let of = deployment["metadata"]["namespace"].clone();
+            let found = get(&["get", "pods", "--selector", &selector])?;
+            pods.extend(found.into_iter().filter(|pod| pod["metadata"]["namespace"] == of));
+        }
+        (format!("Pod of a Deployment {name}"), pods)
+    } else {
+        let selector = target.selector.as_deref().unwrap_or(LABELS);
+        (format!("Pod with the labels {selector}"), get(&["get", "pods", "--selector", selector])?)
+    };
+    // What has ended, or is about to, knows nothing of now.
+    pods.retain(|pod| pod["metadata"]["deletionTimestamp"].is_null() && pod["status"]["phase"] == "Running");
+    choose(pods.iter().map(|pod| GatewayPod::of(pod, container)).collect(), &what, target)
+}
+
+fn choose(mut pods: Vec<GatewayPod>, what: &str, target: &Target) -> Result<GatewayPod> {
+    pods.sort_by(|a, b| (!a.ready, &a.namespace, &a.name).cmp(&(!b.ready, &b.namespace, &b.name)));
+    let mut namespaces: Vec<&str> = pods.iter().map(|pod| pod.namespace.as_str()).collect();
+    namespaces.sort_unstable();
+    namespaces.dedup();
+    if namespaces.len() > 1 {
+        bail!(
+            "there is more than one gateway, in the namespaces {}; name one with -n",
+            namespaces.join(", ")
+        );
+    }
+    match pods.into_iter().next() {
+        Some(pod) => Ok(pod),
+        None => {
+            let place =
+                target.namespace.as_ref().map(|name| format!(" in namespace {name}")).unwrap_or_default();
+            bail!("there is no running {what}{place}; name one with -n and --deployment, --pod or --selector")
+        }
+    }
+}
+
+/// `matchLabels` as kubectl takes them.
+fn selector(selector: &Value) -> Option<String> {
+    let labels = selector["matchLabels"].as_object().filter(|_| selector["matchExpressions"].is_null())?;
+    let labels = labels.iter().map(|(name, value)| Some(format!("{name}={}", value.as_str()?)));
+    Some(labels.collect::<Option<Vec<_>>>()?.join(","))
+}

@@ -1,0 +1,123 @@
+//! The plugin with a kubectl that plays a cluster: what it is asked, and what it gets back.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use super::words::Target;
+use super::*;
+
+fn read(line: &str) -> Words {
+    Words::read(line.split_whitespace().map(str::to_owned)).unwrap()
+}
+
+#[test]
+fn it_is_known_by_the_name_of_the_program() {
+    for (name, asked) in [
+        ("/usr/local/bin/kubectl-sluice", true),
+        ("kubectl-sluice.exe", true),
+        ("/sluice", false),
+        ("kubectl-sluiceway", false),
+    ] {
+        assert_eq!(is_asked([name].iter()), asked, "{name}");
+    }
+}
+
+#[test]
+fn flags_of_the_gateway_may_stand_anywhere_and_all_others_are_the_subcommands() {
+    let words = read("-n edge routes --host shop.example -o json --pod=p-1 --context c --path /cart");
+    assert_eq!(words.command, "routes");
+    assert_eq!(words.rest, ["--host", "shop.example", "-o", "json", "--path", "/cart"]);
+    let expected = Target {
+        namespace: Some("edge".into()),
+        pod: Some("p-1".into()),
+        context: Some("c".into()),
+        ..Target::default()
+    };
+    assert_eq!(words.target, expected);
+    assert_eq!(read("--help").command, "");
+    assert_eq!(read("check --help").rest, ["--help"]);
+    for (line, part) in [
+        ("routes -n", "-n needs a value"),
+        ("routes --pod a --deployment b", "exclude each other"),
+        ("--nonsense routes", "unknown flag --nonsense"),
+    ] {
+        let error = Words::read(line.split_whitespace().map(str::to_owned)).unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+}
+
+#[test]
+fn the_help_names_every_subcommand() {
+    for command in words::COMMANDS {
+        assert!(HELP.contains(&format!("\n  {command} ")), "{command}");
+    }
+}
+
+/// What is called in place of kubectl: it writes down what it was asked, and gives one answer.
+fn kubectl(folder: &Path, answer: &serde_json::Value, target: &Target) -> Kubectl {
+    fs::write(folder.join("answer"), answer.to_string()).unwrap();
+    let script = format!("echo \"$*\" >> {0}/asked; cat {0}/answer", folder.display());
+    Kubectl::by("sh", vec!["-c".into(), script, "kubectl".into()], target)
+}
+
+fn asked(folder: &Path) -> String {
+    fs::read_to_string(folder.join("asked")).unwrap()
+}
+
+fn pod(namespace: &str, name: &str, ready: &str) -> serde_json::Value {
+    serde_json::json!({
+        "metadata": {"namespace": namespace, "name": name},
+        "spec": {"containers": [{"name": "controller", "args": ["/nginx-ingress-controller",
+            "--configmap=$(POD_NAMESPACE)/settings", "--ingress-class", "nginx"]}]},
+        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]}})
+}
+
+fn found(pods: &[serde_json::Value], target: &Target) -> (Result<pods::GatewayPod>, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let kubectl = kubectl(folder.path(), &serde_json::json!({"items": pods}), target);
+    (pods::find(&kubectl, target), asked(folder.path()))
+}
+
+#[test]
+fn a_pod_that_is_ready_is_asked_and_its_flags_are_known() {
+    let target = Target { namespace: Some("edge".into()), ..Target::default() };
+    let ended =
+        serde_json::json!({"metadata": {"namespace": "edge", "name": "a"}, "status": {"phase": "Succeeded"}});
+    let (pod, asked) = found(&[pod("edge", "b", "False"), pod("edge", "c", "True"), ended], &target);
+    let pod = pod.unwrap();
+    assert_eq!(pod.name, "c");
+    let flags: Vec<String> = pod.flags().collect();
+    assert_eq!(flags, ["--configmap=edge/settings", "--ingress-class", "nginx"]);
+    assert!(asked.starts_with("get pods --selector app.kubernetes.io/name=sluice,"), "{asked}");
+    assert!(asked.contains("--namespace edge --output json"), "{asked}");
+}
+
+#[test]
+fn none_and_too_many_are_said_with_what_to_do() {
+    let (none, asked) = found(&[], &Target::default());
+    let none = none.unwrap_err().to_string();
+    assert!(none.contains("there is no running Pod with the labels") && none.contains("-n"), "{none}");
+    assert!(asked.contains("--all-namespaces"), "{asked}");
+    let (two, _) = found(&[pod("one", "a", "True"), pod("two", "b", "True")], &Target::default());
+    let two = two.unwrap_err().to_string();
+    assert!(two.contains("one, two") && two.contains("name one with -n"), "{two}");
+}
+
+#[test]
+fn the_cluster_that_is_named_is_the_one_that_is_asked() {
+    let target = Target {
+        pod: Some("p".into()),
+        context: Some("staging".into()),
+        kubeconfig: Some("/k".into()),
+        ..Target::default()
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let kubectl = kubectl(folder.path(), &serde_json::json!({}), &target);
+    pods::find(&kubectl, &target).unwrap_err();
+    let asked = asked(folder.path());
+    let expected = "--kubeconfig /k --context staging get pods --field-selector metadata.name=p";
+    assert!(asked.starts_with(expected), "{asked}");
+    let config = kubectl.kubeconfig().unwrap();
+    let mode = fs::metadata(config.path()).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode, 0o600, "it may hold a password");
+}

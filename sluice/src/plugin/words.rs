@@ -1,0 +1,122 @@
+//! The words of `kubectl sluice`. Flags that say which gateway is meant have the names of the plugin of ingress-nginx and of
+//! kubectl, and may stand anywhere; all others belong to the subcommand.
+
+use anyhow::{Context, Result, bail, ensure};
+
+/// The subcommands, in the order of the help.
+pub(super) const COMMANDS: [&str; 8] =
+    ["backends", "certs", "check", "ingresses", "logs", "problems", "routes", "version"];
+
+/// What `kubectl sluice --help` prints.
+pub(super) const HELP: &str = "\
+Look into a running gateway of Sluice.
+
+Usage: kubectl sluice COMMAND [flags]
+
+Commands:
+  backends    Pools with the health of their endpoints
+  certs       Certificates
+  check       What would not be served as it asks, in the whole cluster, with the flags of the gateway named below;
+              that may be one of ingress-nginx
+  ingresses   Ingresses with their hosts, addresses and endpoints (--all-namespaces, --host, --service)
+  logs        The access log and the program log; takes the flags of kubectl logs
+  problems    What is wrong with the objects that the gateway was given, and how to fix it
+  routes      Hosts and rules; with --host NAME --path PATH what one request gets, and why
+  version     The version of this plugin
+
+Which gateway:
+  -n, --namespace NAME    its namespace; without it, all are searched. For ingresses: theirs
+      --deployment NAME   a Pod of this Deployment
+      --pod NAME          this Pod
+  -l, --selector LABELS   a Pod with these labels
+                          [default: app.kubernetes.io/name=sluice,app.kubernetes.io/component=controller]
+  -c, --container NAME    its container, where a Pod has several
+
+Which cluster:
+      --context NAME      a context of the kubeconfig
+      --kubeconfig PATH   the kubeconfig
+
+backends, certs, problems and routes print tables, or JSON with -o json. kubectl has to be on the path.
+";
+
+/// Which gateway, in which cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Target {
+    /// `-n`, `--namespace`.
+    pub(super) namespace: Option<String>,
+    /// `--deployment`.
+    pub(super) deployment: Option<String>,
+    /// `--pod`.
+    pub(super) pod: Option<String>,
+    /// `-l`, `--selector`.
+    pub(super) selector: Option<String>,
+    /// `-c`, `--container`.
+    pub(super) container: Option<String>,
+    /// `--context`.
+    pub(super) context: Option<String>,
+    /// `--kubeconfig`.
+    pub(super) kubeconfig: Option<String>,
+}
+
+/// A command line that was read.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Words {
+    /// The subcommand; empty where help is wanted.
+    pub(super) command: String,
+    /// Which gateway.
+    pub(super) target: Target,
+    /// What belongs to the subcommand, in its order.
+    pub(super) rest: Vec<String>,
+}
+
+impl Words {
+    /// Reads the words after the program's name.
+    ///
+    /// # Errors
+    /// A flag has no value, or two of them contradict each other.
+    pub(super) fn read(words: impl IntoIterator<Item = String>) -> Result<Self> {
+        let mut read = Self::default();
+        let mut words = words.into_iter();
+        while let Some(word) = words.next() {
+            let (name, value) = match word.split_once('=') {
+                Some((name, value)) => (name, Some(value.to_owned())),
+                None => (word.as_str(), None),
+            };
+            if let Some(place) = read.target.place(name) {
+                let value = value.or_else(|| words.next());
+                *place = Some(
+                    value
+                        .filter(|value| !value.is_empty())
+                        .with_context(|| format!("{name} needs a value"))?,
+                );
+            } else if read.command.is_empty() && matches!(word.as_str(), "-h" | "--help") {
+                return Ok(Self::default());
+            } else if read.command.is_empty() && !word.starts_with('-') {
+                read.command = word;
+            } else if read.command.is_empty() {
+                bail!("unknown flag {word}; `kubectl sluice --help` lists all");
+            } else {
+                read.rest.push(word);
+            }
+        }
+        let Target { deployment, pod, selector, .. } = &read.target;
+        let given = [deployment, pod, selector].into_iter().flatten().count();
+        ensure!(given < 2, "--deployment, --pod and --selector exclude each other; remove all but one");
+        Ok(read)
+    }
+}
+
+impl Target {
+    fn place(&mut self, flag: &str) -> Option<&mut Option<String>> {
+        Some(match flag {
+            "-n" | "--namespace" => &mut self.namespace,
+            "--deployment" => &mut self.deployment,
+            "--pod" => &mut self.pod,
+            "-l" | "--selector" => &mut self.selector,
+            "-c" | "--container" => &mut self.container,
+            "--context" => &mut self.context,
+            "--kubeconfig" => &mut self.kubeconfig,
+            _ => return None,
+        })
+    }
+}
