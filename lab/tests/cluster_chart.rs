@@ -6,18 +6,24 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, ensure};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Pod, Secret, Service};
 use k8s_openapi::api::networking::v1::Ingress;
-use kube::ResourceExt;
-use kube::api::ListParams;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, ResourceExt};
 use sluice_lab::allocator::load_balancer_address;
 use sluice_lab::harness::load::{Load, Target};
 use sluice_lab::harness::{Cluster, TestClass, shared};
+use sluice_testing::certificate::TestCertificate;
 
 const HOST: &str = "web.example";
+const WEBHOOK_SECRET: &str = "gateway-sluice-admission";
 
 fn chart() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/sluice")
@@ -64,15 +70,18 @@ fn uninstall(cluster: &Cluster) -> Result<String> {
     run(cluster, "helm", &arguments, "")
 }
 
-/// Values for a class of the test's own. The grace is short: a lab's load balancer hears of an end at once.
-fn values(class: &TestClass, more: &str) -> String {
+/// Values for a class of the test's own. The grace is short: a lab's load balancer hears of an end at once. Other tests
+/// of this lab make Ingresses too, which are not reviewed; `/usr` is the machine's in a lab, and nothing can be mounted there.
+fn values(cluster: &Cluster, class: &TestClass, more: &str) -> String {
     format!(
         "controller:
   image: {{repository: registry.example/sluice}}
   ingressClassResource: {{name: {}, controllerValue: {}}}
   shutdownGracePeriod: 3
+  admissionWebhooks: {{certificate: /certificates/cert, key: /certificates/key, namespaceSelector: {{matchLabels: \
+         {{kubernetes.io/metadata.name: {}}}}}}}
 {more}",
-        class.name, class.controller
+        class.name, class.controller, cluster.namespace
     )
 }
 
@@ -181,7 +190,7 @@ fn helm_installs_upgrades_under_load_and_leaves_nothing() {
         cluster.available("web", 2).await?;
         // With the hook that values of ingress-nginx have. In the image it is called /wait-shutdown.
         let hook = "  lifecycle: {preStop: {exec: {command: [/sluice, wait-shutdown]}}}\n";
-        helm(cluster, "install", &values(&class, &format!("  replicaCount: 2\n{hook}")))?;
+        helm(cluster, "install", &values(cluster, &class, &format!("  replicaCount: 2\n{hook}")))?;
         cluster.apply(&class.ingress("web", HOST, "web")).await?;
         let address = address(cluster).await?;
         cluster.served(address, HOST, 200).await?;
@@ -204,7 +213,8 @@ fn helm_installs_upgrades_under_load_and_leaves_nothing() {
         // New Pods with another template, one more of them, while clients ask.
         let before = names(cluster).await?;
         let load = Load::new(cluster, address, [Target::new(HOST, "web")]).start().await?;
-        let changed = values(&class, "  replicaCount: 3\n  podAnnotations: {example.com/changed: once}\n");
+        let changed =
+            values(cluster, &class, "  replicaCount: 3\n  podAnnotations: {example.com/changed: once}\n");
         helm(cluster, "upgrade", &changed)?;
         let gone = async || {
             let pods = cluster.pods("app.kubernetes.io/component=controller").await?;
@@ -236,6 +246,13 @@ fn helm_installs_upgrades_under_load_and_leaves_nothing() {
                 Ok(Some(()))
             })
             .await?;
+        // The certificate of the webhook was made by a Job, and goes with the webhook.
+        let secrets = cluster.api::<Secret>();
+        cluster
+            .until("the webhook's Secret to have gone", async || {
+                Ok(secrets.get_opt(WEBHOOK_SECRET).await?.is_none().then_some(()))
+            })
+            .await?;
         let deployments = cluster.api::<Deployment>().list(&ListParams::default()).await?;
         ensure!(deployments.items.len() == 1, "only the backend is left");
         Ok(())
@@ -249,17 +266,12 @@ fn chart_label() -> Result<String> {
     Ok(format!("sluice-{version}"))
 }
 
-/// Helm makes the certificate, and an upgrade keeps it: a review works before and after.
+/// A Job makes the certificate, and an upgrade keeps it: a review works before and after. One that is too old is renewed
+/// by an upgrade, and from then on every change is reviewed or refused, never let through.
 #[test]
 fn an_ingress_that_would_be_rejected_is_refused_with_the_reason() {
     shared(async |cluster| {
         let class = TestClass::of(cluster);
-        // Other tests of this lab make Ingresses too. `/usr` is the machine's in a lab, and nothing can be mounted there.
-        let more = format!(
-            "  admissionWebhooks: {{enabled: true, certificate: /certificates/cert, key: /certificates/key, \
-             namespaceSelector: {{matchLabels: {{kubernetes.io/metadata.name: {}}}}}}}\n",
-            cluster.namespace
-        );
         let good = class.ingress("web", HOST, "web");
         let bad = good.replace(
             "metadata: {",
@@ -269,31 +281,68 @@ fn an_ingress_that_would_be_rejected_is_refused_with_the_reason() {
         let apply = |manifest: &str| {
             run(cluster, "kubectl", &["apply", "--namespace", &cluster.namespace, "-f", "-"], manifest)
         };
-        let certificate = async || {
-            let secret = cluster.api::<Secret>().get("gateway-sluice-admission").await?;
-            secret.data.and_then(|data| data.get("tls.crt").cloned()).context("a certificate")
-        };
-        helm(cluster, "install", &values(&class, &more))?;
-        let before = certificate().await?;
-        for _ in 0..2 {
+        let reviewed = || -> Result<()> {
             let refused = format!("{:#}", apply(&bad).err().context("this was not refused")?);
             ensure!(
                 refused.contains("denied the request") && refused.contains("proxy-body-size"),
                 "{refused}"
             );
-            apply(&good)?;
-            helm(
-                cluster,
-                "upgrade",
-                &values(&class, &format!("{more}  podAnnotations: {{example.com/changed: once}}\n")),
-            )?;
-            ensure!(certificate().await? == before, "the upgrade has made another certificate");
-        }
+            apply(&good).map(drop)
+        };
+        let changed = |mark: &str| {
+            values(cluster, &class, &format!("  podAnnotations: {{example.com/changed: {mark}}}\n"))
+        };
+        let secret = async || cluster.api::<Secret>().get(WEBHOOK_SECRET).await;
+        let certificate = async || -> Result<_> {
+            secret().await?.data.and_then(|data| data.get("tls.crt").cloned()).context("a certificate")
+        };
+        helm(cluster, "install", &values(cluster, &class, ""))?;
+        let before = certificate().await?;
+        reviewed()?;
+        helm(cluster, "upgrade", &changed("once"))?;
+        reviewed()?;
+        ensure!(certificate().await? == before, "the upgrade has made another certificate");
+        let owners = secret().await?.metadata.owner_references.unwrap_or_default();
+        ensure!(owners.len() == 1 && owners[0].kind == "ValidatingWebhookConfiguration", "{owners:?}");
+
+        // One of the same program, for a year of which nine months are over.
+        age(cluster).await?;
+        let aged = certificate().await?;
+        cluster.until("the Pods to show the old certificate", async || reviewed().map(Some)).await?;
+        helm(cluster, "upgrade", &changed("twice"))?;
+        ensure!(certificate().await? != aged, "the upgrade has kept an old certificate");
+        // Pods that show the old one, and those that show the new one, are believed at any time.
+        reviewed()?;
         uninstall(cluster)?;
         // Nobody is asked any more.
         apply(&bad)?;
         Ok(())
     });
+}
+
+/// Puts a certificate into the webhook's Secret of which less than a third of its life is left, and has the API server
+/// trust it.
+async fn age(cluster: &Cluster) -> Result<()> {
+    let service = "gateway-sluice-controller-admission";
+    let namespace = &cluster.namespace;
+    let hosts = [service.to_owned(), format!("{service}.{namespace}"), format!("{service}.{namespace}.svc")];
+    let month = Duration::from_secs(30 * 24 * 60 * 60);
+    let now = SystemTime::now();
+    let old =
+        TestCertificate::with_life(&hosts.each_ref().map(String::as_str), now - 9 * month, now + 3 * month);
+    let data = serde_json::json!({"data": {
+        "tls.crt": STANDARD.encode(&old.pem),
+        "tls.key": STANDARD.encode(&old.key_pem),
+        "ca.crt": STANDARD.encode(&old.pem),
+    }});
+    cluster.merge::<Secret>(WEBHOOK_SECRET, data).await?;
+    let trusted = serde_json::json!({"webhooks": [
+        {"name": "validate.ingresses.sluice.dev", "clientConfig": {"caBundle": STANDARD.encode(&old.pem)}}
+    ]});
+    let webhooks: Api<ValidatingWebhookConfiguration> = Api::all(cluster.client.clone());
+    let name = format!("{namespace}-gateway-sluice-admission");
+    webhooks.patch(&name, &PatchParams::default(), &Patch::Strategic(trusted)).await?;
+    Ok(())
 }
 
 /// Roles alone: one namespace is served, and the certificate of another is read, that one and no other.
@@ -316,7 +365,7 @@ fn a_gateway_without_rights_to_the_cluster_serves_its_namespace() {
              {}/wildcard}}\nrbac: {{scope: true}}\n",
             cluster.namespace
         );
-        helm(cluster, "install", &values(&class, &more))?;
+        helm(cluster, "install", &values(cluster, &class, &more))?;
         let address = address(cluster).await?;
         cluster.served(address, HOST, 200).await?;
         cluster.served(address, "elsewhere.example", 404).await?;

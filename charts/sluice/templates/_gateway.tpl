@@ -226,8 +226,10 @@ spec:
   {{- end }}
   {{- if $controller.admissionWebhooks.enabled }}
   - name: webhook-certificate
+    # Requests are served without it, whatever becomes of the webhook.
     secret:
       secretName: {{ include "sluice.webhook" . }}
+      optional: true
       items:
       - {key: tls.crt, path: {{ base $controller.admissionWebhooks.certificate }}}
       - {key: tls.key, path: {{ base $controller.admissionWebhooks.key }}}

@@ -77,6 +77,31 @@ app.kubernetes.io/component: {{ .component }}
 {{- printf "%s-%s" (include "sluice.fullname" .) .Values.controller.admissionWebhooks.name | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
+{{- define "sluice.webhook.service" -}}
+{{- printf "%s-admission" (include "sluice.controller" .) -}}
+{{- end -}}
+
+{{- define "sluice.webhook.configuration" -}}
+{{- printf "%s-%s" (include "sluice.clusterName" .) .Values.controller.admissionWebhooks.name -}}
+{{- end -}}
+
+{{/* What the API server may call the webhook, with commas. */}}
+{{- define "sluice.webhook.hosts" -}}
+{{- $service := include "sluice.webhook.service" . -}}
+{{- $namespace := include "sluice.namespace" . -}}
+{{- printf "%s,%s.%s,%s.%s.svc" $service $service $namespace $service $namespace -}}
+{{- end -}}
+
+{{- define "sluice.webhook.account" -}}
+{{- with .Values.controller.admissionWebhooks.patch.serviceAccount -}}
+{{- if .create -}}
+{{- default (include "sluice.webhook" $) .name -}}
+{{- else -}}
+{{- default "default" .name -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "sluice.class" -}}
 {{- default (ternary "nginx" "sluice" .Values.compatibility.ingressNginx) .Values.controller.ingressClassResource.name -}}
 {{- end -}}

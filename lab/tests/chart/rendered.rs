@@ -64,7 +64,9 @@ fn what_is_rendered_fits_together() {
                 _ => continue,
             };
             let selected = pods.iter().filter(|pod| contains(&pod["metadata"]["labels"], selector)).count();
-            assert_eq!(selected, 1, "{what} selects {selected} kinds of Pods");
+            // The two Jobs of the webhook have one policy.
+            let jobs = selector["app.kubernetes.io/component"] == "admission-webhook";
+            assert_eq!(selected, if jobs { 2 } else { 1 }, "{what} selects {selected} kinds of Pods");
         }
         for service in all.iter().filter(|object| object["kind"] == "Service") {
             let pod =
@@ -201,10 +203,17 @@ fn a_flag_is_given_once() {
     assert!(all.iter().any(|object| object["kind"] == "Role" && object["metadata"]["namespace"] == "a"));
 }
 
-/// The rights of a role as `verb group/resource`, with the only name in brackets.
+/// The rights of the gateway.
 fn rights(all: &[Value], kind: &str, namespace: Option<&str>) -> BTreeSet<String> {
+    rights_of(all, "controller", kind, namespace)
+}
+
+/// The rights of a component's roles as `verb group/resource`, with the only name in brackets.
+fn rights_of(all: &[Value], component: &str, kind: &str, namespace: Option<&str>) -> BTreeSet<String> {
     let roles = all.iter().filter(|object| {
-        object["kind"] == kind && namespace.is_none_or(|name| object["metadata"]["namespace"] == name)
+        object["kind"] == kind
+            && object["metadata"]["labels"]["app.kubernetes.io/component"] == component
+            && namespace.is_none_or(|name| object["metadata"]["namespace"] == name)
     });
     let mut rights = BTreeSet::new();
     for rule in roles.flat_map(|role| role["rules"].as_array().expect("rules")) {
@@ -245,7 +254,9 @@ fn a_gateway_of_one_namespace_reads_no_secret_of_another() {
 fn without_rights_to_the_cluster_there_are_roles_alone() {
     let all = case("no-cluster-rights");
     assert!(rights(&all, "ClusterRole", None).is_empty());
-    assert!(!all.iter().any(|object| object["kind"] == "ClusterRoleBinding"));
+    let of_the_gateway =
+        |object: &Value| object["metadata"]["labels"]["app.kubernetes.io/component"] == "controller";
+    assert!(!all.iter().any(|object| object["kind"] == "ClusterRoleBinding" && of_the_gateway(object)));
     assert!(rights(&all, "Role", Some("edge")).contains("watch networking.k8s.io/ingresses"));
     assert!(arguments(&all).contains(&"--ingress-class-by-name=true"));
 }
@@ -293,20 +304,31 @@ fn monitoring_objects_point_at_the_metrics() {
 
 #[test]
 fn the_webhook_is_reached_with_a_certificate_for_its_name() {
-    for (case_name, bundled) in [("webhook", true), ("cert-manager", false)] {
+    for (case_name, by_jobs) in [("default", true), ("webhook", true), ("cert-manager", false)] {
         let all = case(case_name);
-        let webhooks = object(&all, "ValidatingWebhookConfiguration", "edge-gateway-sluice-admission");
+        let name = "edge-gateway-sluice-admission";
+        let webhooks = object(&all, "ValidatingWebhookConfiguration", name);
         let config = &webhooks["webhooks"][0]["clientConfig"];
-        assert_eq!(config["caBundle"].is_string(), bundled, "{config}");
+        assert!(config["caBundle"].is_null(), "an upgrade would take away what was written there: {config}");
         let service = object(&all, "Service", config["service"]["name"].as_str().expect("a name"));
         assert_eq!(service["spec"]["ports"][0]["port"], config["service"]["port"]);
         let pod = &workload(&all)["spec"]["template"]["spec"];
         let volumes = pod["volumes"].as_array().expect("volumes");
         let volume = volumes.iter().find(|volume| volume["name"] == "webhook-certificate").expect("a volume");
         let secret = volume["secret"]["secretName"].as_str().expect("a name");
+        assert_eq!(volume["secret"]["optional"], true, "a gateway without a webhook serves as well");
         let host = "gateway-sluice-controller-admission.edge.svc";
-        if bundled {
-            assert_eq!(object(&all, "Secret", secret)["data"]["ca.crt"], config["caBundle"]);
+        let jobs = all.iter().filter(|object| object["kind"] == "Job").count();
+        assert_eq!(jobs, if by_jobs { 2 } else { 0 }, "{case_name}");
+        if by_jobs {
+            let create = job(&all, "gateway-sluice-admission-create");
+            assert!(create.contains(&format!("--secret-name={secret}")), "{create:?}");
+            let hosts = create.iter().find_map(|argument| argument.strip_prefix("--host=")).expect("hosts");
+            assert!(hosts.split(',').any(|name| name == host), "{hosts}");
+            let patch = job(&all, "gateway-sluice-admission-patch");
+            assert!(patch.contains(&format!("--webhook-name={name}")), "{patch:?}");
+            let policy = webhooks["webhooks"][0]["failurePolicy"].as_str().expect("a policy");
+            assert!(patch.contains(&format!("--patch-failure-policy={policy}")), "{patch:?}");
         } else {
             let certificate = object(&all, "Certificate", secret);
             assert!(certificate["spec"]["dnsNames"].as_array().expect("names").contains(&host.into()));
@@ -318,8 +340,79 @@ fn the_webhook_is_reached_with_a_certificate_for_its_name() {
     }
 }
 
+/// The arguments of a Job.
+fn job(all: &[Value], name: &str) -> Vec<String> {
+    let arguments = &object(all, "Job", name)["spec"]["template"]["spec"]["containers"][0]["args"];
+    let arguments = arguments.as_array().expect("arguments").iter().filter_map(Value::as_str);
+    arguments.map(|argument| argument.replace("$(POD_NAMESPACE)", "edge")).collect()
+}
+
+/// One Secret and one webhook, of which they read and change nothing else; and all that they have goes when they have ended.
+#[test]
+fn the_jobs_of_the_webhook_may_do_what_they_are_for_and_leave_nothing() {
+    let all = case("default");
+    let names =
+        |names: &[&str]| -> BTreeSet<String> { names.iter().map(|name| (*name).to_owned()).collect() };
+    let component = "admission-webhook";
+    assert_eq!(
+        rights_of(&all, component, "Role", Some("edge")),
+        names(&[
+            "create /secrets",
+            "get /secrets [gateway-sluice-admission]",
+            "patch /secrets [gateway-sluice-admission]"
+        ])
+    );
+    let webhook =
+        "admissionregistration.k8s.io/validatingwebhookconfigurations [edge-gateway-sluice-admission]";
+    assert_eq!(
+        rights_of(&all, component, "ClusterRole", None),
+        names(&[&format!("get {webhook}"), &format!("patch {webhook}")])
+    );
+    let own: Vec<&Value> = all
+        .iter()
+        .filter(|object| object["metadata"]["labels"]["app.kubernetes.io/component"] == component)
+        .collect();
+    assert_eq!(own.len(), 7, "two Jobs, an account, two roles and their bindings");
+    for object in own {
+        let annotations = &object["metadata"]["annotations"];
+        let policy = annotations["helm.sh/hook-delete-policy"].as_str();
+        assert_eq!(policy, Some("before-hook-creation,hook-succeeded"), "{object}");
+        let weight = annotations["helm.sh/hook-weight"].as_str();
+        assert_eq!(
+            weight.is_none(),
+            object["kind"] == "Job",
+            "rights come before those who need them: {object}"
+        );
+    }
+}
+
+/// The program itself reads them. It ends with 1 for want of a cluster, and with 2 for a flag that it does not know.
+#[test]
+fn the_program_takes_the_arguments_of_the_jobs() {
+    let sluice = program::find("sluice").expect("sluice");
+    for (name, path) in cases() {
+        for object in rendered(path.to_str().expect("a path")) {
+            if object["kind"] != "Job" {
+                continue;
+            }
+            let arguments =
+                job(std::slice::from_ref(&object), object["metadata"]["name"].as_str().expect("a name"));
+            let output = Command::new(&sluice)
+                .args(arguments)
+                .arg("--kubeconfig=/nonexistent/kubeconfig")
+                .output()
+                .expect("sluice runs");
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(
+                output.status.code() == Some(1) && said.contains("cannot use the kubeconfig"),
+                "{name}: {said}"
+            );
+        }
+    }
+}
+
 /// What a value is tried in: most have an effect where much is switched on, some only in the company of others.
-const SETTINGS: [&str; 10] = [
+const SETTINGS: [&str; 11] = [
     "{controller: {image: {repository: r/sluice}, autoscaling: {enabled: true, minReplicas: 2}, networkPolicy: {enabled: true},
       metrics: {enabled: true, serviceMonitor: {enabled: true}, prometheusRule: {enabled: true}, dashboards: {enabled: true}},
       service: {internal: {enabled: true}}, hostPort: {enabled: true}, updateStrategy: {type: Recreate}},
@@ -333,8 +426,9 @@ const SETTINGS: [&str; 10] = [
     "{global: {image: {registry: r}}, defaultBackend: {enabled: true, image: {registry: \"\"}}}",
     "{controller: {image: {repository: r/sluice}, service: {type: NodePort, internal: {enabled: true}},
       metrics: {enabled: true, service: {type: NodePort}}}}",
-    "{controller: {image: {repository: r/sluice}, admissionWebhooks: {enabled: true}}}",
-    "{controller: {image: {repository: r/sluice}, admissionWebhooks: {enabled: true, certManager: {enabled: true}}}}",
+    "{controller: {image: {repository: r/sluice}, admissionWebhooks: {patch: {networkPolicy: {enabled: true}}}}}",
+    "{controller: {image: {repository: r/sluice}, admissionWebhooks: {patch: {serviceAccount: {create: false}}}}}",
+    "{controller: {image: {repository: r/sluice}, admissionWebhooks: {certManager: {enabled: true}}}}",
 ];
 
 /// Other values than the default, which can be found in the text.
@@ -382,13 +476,7 @@ fn every_value_has_an_effect() {
         .filter(|(_, samples)| !samples.is_empty())
         .collect();
     for setting in &settings {
-        // A certificate that Helm makes is another one each time.
-        let stable = |line: &&str| {
-            !["ca.crt: ", "tls.crt: ", "tls.key: ", "caBundle: "].iter().any(|key| line.contains(key))
-        };
-        let text = |values: &Value| -> Result<String, String> {
-            Ok(template_values(&values.to_string())?.lines().filter(stable).collect::<Vec<_>>().join("\n"))
-        };
+        let text = |values: &Value| template_values(&values.to_string());
         let before = text(setting).unwrap_or_else(|message| panic!("{setting}: {message}"));
         let given = |path: &str| path.split('.').fold(setting, |at, key| &at[key]).clone();
         // All that leave a mark, at once.
