@@ -17,6 +17,8 @@ mod options;
 pub(crate) mod orphans;
 mod own;
 mod process;
+#[cfg(test)]
+mod reference;
 mod request;
 mod source;
 

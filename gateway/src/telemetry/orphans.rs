@@ -14,9 +14,9 @@ use crate::state::Configuration;
 /// An Ingress and what one of its backends lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Orphan<'a> {
-    namespace: &'a str,
-    ingress: &'a str,
-    lack: &'static str,
+    pub(super) namespace: &'a str,
+    pub(super) ingress: &'a str,
+    pub(super) lack: &'static str,
 }
 
 /// Those in force, each once for each thing that is missing.
