@@ -1,7 +1,9 @@
-//! The metrics that alerts and dashboards ask for, which have to exist.
+//! The alerts: the metrics that they and the dashboards ask for exist, and each is raised when it should be.
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 
 use crate::helm::{chart, root};
 
@@ -33,6 +35,30 @@ fn the_metrics_of_alerts_and_dashboards_are_those_that_the_gateway_has() {
         let name = name.trim_end_matches("_bucket").trim_end_matches("_sum").trim_end_matches("_count");
         assert!(sources.contains(&format!("\"{name}\"")), "there is no metric {metric}");
     }
+}
+
+/// promtool is no part of the build, so only where a machine has it.
+#[test]
+fn each_alert_is_raised_when_it_should_be() {
+    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/chart/rules_test.yaml");
+    let text = fs::read_to_string(&cases).expect("the cases");
+    let rules = fs::read_to_string(chart().join("files/rules.yaml")).expect("the rules");
+    let alerts: Vec<&str> = rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
+    assert!(alerts.len() > 5, "{alerts:?}");
+    for alert in alerts {
+        assert!(text.contains(&format!("alertname: {alert}\n    exp_alerts:")), "no case has {alert} raised");
+        assert!(text.contains(&format!("alertname: {alert}}}")), "no case has {alert} not raised");
+    }
+    let output = match Command::new("promtool").args(["test", "rules"]).arg(&cases).output() {
+        Ok(output) => output,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            println!("promtool is not on the path: the cases of the alerts were NOT run");
+            return;
+        }
+        Err(error) => panic!("promtool: {error}"),
+    };
+    let said = [output.stdout, output.stderr].concat();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&said));
 }
 
 fn metrics(text: &str) -> BTreeSet<String> {
