@@ -6,7 +6,7 @@ OUT := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
 .PHONY: help build run test fmt fmt-check lint docs deny loadtest k6 tools tools-go tools-test bench bench-short bench-guard \
-  bench-docs bench-build build-pgo chart-test image-root image-lint
+  bench-docs bench-build build-pgo chart-test image-root image-lint check sbom
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,11 +45,18 @@ build-pgo: tools ## the release binary, optimised with a profile of itself: targ
 
 # Of another program, say that of build-pgo: make image-root IMAGE_PROGRAM=target/pgo/sluice
 IMAGE_PROGRAM ?= $(OUT)/release/sluice
+# Of what is in the lock file, so it is made anew with that alone.
+SBOM = $(OUT)/sbom/sluice.cdx.json
 
 $(OUT)/release/sluice: build
 
-image-root: $(IMAGE_PROGRAM) ## what is in the image, in a folder: target/image
-	image/root $(IMAGE_PROGRAM) $(OUT)/image
+image-root: $(IMAGE_PROGRAM) $(SBOM) ## what is in the image, in a folder: target/image
+	image/root $(IMAGE_PROGRAM) $(OUT)/image $(SBOM)
+
+$(SBOM): Cargo.lock
+	.ci/sbom $@
+
+sbom: $(SBOM) ## the software bill of materials, CycloneDX in JSON: target/sbom/sluice.cdx.json
 
 image-lint: ## the Containerfile, by hadolint
 	.ci/image-lint
@@ -72,6 +79,13 @@ test: tools-test ## every suite: unit, property, end to end, cluster, and short 
 	SLUICE_DRIVER=proxy $(CARGO) test --locked --workspace --test e2e
 	$(OUT)/debug/churn --short --sluice $(OUT)/debug/sluice
 	$(OUT)/debug/k6-suite --short --sluice $(OUT)/debug/sluice --k6 "$(K6)"
+
+# What needs neither root nor Go. Tests of programs that this machine has not got say so and pass.
+check: tools fmt-check lint ## formatting, lints, and every test that needs neither root nor Go
+	$(CARGO) build --locked --workspace --bins
+	$(CARGO) test --locked --workspace --lib --bins
+	$(CARGO) test --locked --workspace --test documentation --test translation --test kubernetes --test e2e
+	SLUICE_DRIVER=proxy $(CARGO) test --locked --workspace --test e2e
 
 # The binary takes the arguments that the chart gives it, so it is built too.
 chart-test: tools-go ## the Helm chart, by Helm and without a cluster
