@@ -3,6 +3,8 @@
 
 mod cgroup;
 mod check;
+#[cfg(test)]
+mod documents;
 mod flags;
 mod limits;
 mod logging;

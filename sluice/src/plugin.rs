@@ -7,7 +7,7 @@
 mod ingresses;
 mod kubectl;
 mod pods;
-mod words;
+pub(crate) mod words;
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;

@@ -88,5 +88,7 @@ fn said(output: Output) -> Result<Vec<u8>> {
     if output.status.success() {
         return Ok(output.stdout);
     }
-    bail!("kubectl: {}", String::from_utf8_lossy(&output.stderr).trim())
+    // What comes before the last line are its attempts.
+    let said = String::from_utf8_lossy(&output.stderr);
+    bail!("kubectl: {}", said.trim().lines().last().unwrap_or("it failed and said nothing"))
 }

@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, bail, ensure};
 
 /// The subcommands, in the order of the help.
-pub(super) const COMMANDS: [&str; 8] =
+pub(crate) const COMMANDS: [&str; 8] =
     ["backends", "certs", "check", "ingresses", "logs", "problems", "routes", "version"];
 
 /// What `kubectl sluice --help` prints.
@@ -60,13 +60,13 @@ pub(crate) struct Target {
 
 /// A command line that was read.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Words {
+pub(crate) struct Words {
     /// The subcommand; empty where help is wanted.
-    pub(super) command: String,
+    pub(crate) command: String,
     /// Which gateway.
-    pub(super) target: Target,
+    pub(crate) target: Target,
     /// What belongs to the subcommand, in its order.
-    pub(super) rest: Vec<String>,
+    pub(crate) rest: Vec<String>,
 }
 
 impl Words {
@@ -74,7 +74,7 @@ impl Words {
     ///
     /// # Errors
     /// A flag has no value, or two of them contradict each other.
-    pub(super) fn read(words: impl IntoIterator<Item = String>) -> Result<Self> {
+    pub(crate) fn read(words: impl IntoIterator<Item = String>) -> Result<Self> {
         let mut read = Self::default();
         let mut words = words.into_iter();
         while let Some(word) = words.next() {

@@ -1,0 +1,220 @@
+//! The commands of the documents, held against what there is: flags of the program and of its plugin, targets of make,
+//! values of the chart, tests. A command that a reader types and that does not exist is worse than none.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::flags;
+use crate::plugin::words::{COMMANDS, Words};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// Every document for people, by its path.
+fn documents() -> Vec<String> {
+    let mut all: Vec<String> = ["README.md", "CONTRIBUTING.md", "SECURITY.md"].map(str::to_owned).into();
+    for entry in fs::read_dir(root().join("docs")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if name.ends_with(".md") {
+            all.push(format!("docs/{name}"));
+        }
+    }
+    all.sort();
+    all
+}
+
+/// The commands of a document: lines of blocks, with those that go on in the next one joined, without comments.
+fn commands(text: &str) -> Vec<String> {
+    let (mut all, mut fenced, mut before) = (Vec::new(), None, String::new());
+    for line in text.lines() {
+        if let Some(language) = line.trim_start().strip_prefix("```") {
+            fenced = match fenced {
+                None => Some(language.to_owned()),
+                Some(_) => None,
+            };
+            continue;
+        }
+        let line = match &fenced {
+            Some(language) if language == "sh" => line,
+            Some(_) => continue,
+            None => match line.strip_prefix("    ") {
+                Some(line) => line,
+                None => continue,
+            },
+        };
+        let line = line.trim();
+        let line = line.split_once(" #").map_or(line, |(line, _)| line).trim_end();
+        match line.strip_suffix('\\') {
+            Some(part) => before += part,
+            None => {
+                let whole = std::mem::take(&mut before) + line;
+                all.extend(
+                    whole.split(" && ").flat_map(|one| one.split(" | ")).map(|one| one.trim().to_owned()),
+                );
+            }
+        }
+    }
+    all
+}
+
+/// Words as a shell splits them, as far as documents use that.
+fn words(command: &str) -> Vec<String> {
+    let (mut all, mut word, mut quote) = (Vec::new(), String::new(), None);
+    for c in command.chars() {
+        match (quote, c) {
+            (None, '\'' | '"') => quote = Some(c),
+            (Some(open), c) if open == c => quote = None,
+            (None, c) if c.is_whitespace() => {
+                all.extend(Some(std::mem::take(&mut word)).filter(|word| !word.is_empty()));
+            }
+            _ => word.push(c),
+        }
+    }
+    all.extend(Some(word).filter(|word| !word.is_empty()));
+    let variable = |word: &String| {
+        word.split_once('=')
+            .is_some_and(|(name, _)| name.bytes().all(|b| b.is_ascii_uppercase() || b == b'_'))
+    };
+    let redirected = all.iter().position(|word| word == ">" || word == "&").unwrap_or(all.len());
+    all.truncate(redirected);
+    all.into_iter().skip_while(variable).collect()
+}
+
+/// What is wrong with a command, if it is one of those that are known here.
+fn fault(command: &str) -> Option<String> {
+    let words = words(command);
+    let program = words.first()?.as_str();
+    let rest = &words[1..];
+    match program {
+        "sluice" | "target/release/sluice" => asked(rest),
+        "kubectl" if rest.first().is_some_and(|word| word == "sluice") => plugin(&rest[1..]),
+        "kubectl" => {
+            let inside = rest.iter().position(|word| word == "/sluice")?;
+            asked(&rest[inside + 1..])
+        }
+        "make" => {
+            let makefiles = read("Makefile") + &read("lab/lab.mk");
+            let target = |name: &&String| !name.contains('=') && !name.starts_with('-');
+            let missing =
+                |name: &&String| !makefiles.lines().any(|line| line.starts_with(&format!("{name}:")));
+            rest.iter().filter(target).find(missing).map(|name| format!("make has no target {name}"))
+        }
+        "helm" if rest.iter().any(|word| word == "charts/sluice") => values(rest),
+        "cargo" => {
+            let tests = rest.windows(2).filter(|two| two[0] == "--test").map(|two| &two[1]);
+            let places = ["lab/tests", "controller/tests", "sluice/tests"];
+            let there = |name: &str| {
+                places.iter().any(|place| {
+                    let place = root().join(place);
+                    place.join(format!("{name}.rs")).exists() || place.join(name).join("main.rs").exists()
+                })
+            };
+            let mut tests = tests.filter(|name| !name.contains('*'));
+            tests.find(|name| !there(name)).map(|name| format!("there is no test {name}"))
+        }
+        _ => None,
+    }
+}
+
+/// Whether the program takes these words.
+fn asked(words: &[String]) -> Option<String> {
+    let pod = |name: &str| (name == "POD_NAMESPACE").then(|| "edge".to_owned());
+    match flags::parse(words.iter().map(OsString::from), pod) {
+        Err(error) => Some(error.to_string()),
+        Ok(parsed) => parsed.warnings.into_iter().next(),
+    }
+}
+
+/// Whether the plugin does.
+fn plugin(words: &[String]) -> Option<String> {
+    let read = match Words::read(words.iter().cloned()) {
+        Ok(read) => read,
+        Err(error) => return Some(error.to_string()),
+    };
+    let command = read.command.as_str();
+    match command {
+        "" | "logs" | "ingresses" | "version" => None,
+        "check" => asked(&[&["check".to_owned(), "--kubeconfig=k".to_owned()], &*read.rest].concat()),
+        _ if !COMMANDS.contains(&command) => Some(format!("the plugin has no {command}")),
+        _ => asked(&[&[command.to_owned()], &*read.rest].concat()),
+    }
+}
+
+/// Whether the chart has the values that a command sets.
+fn values(words: &[String]) -> Option<String> {
+    let schema: Value = serde_json::from_str(&read("charts/sluice/values.schema.json")).unwrap();
+    let set = words.windows(2).filter(|two| two[0] == "--set").map(|two| &two[1]);
+    let mut paths = set.flat_map(|all| all.split(',')).filter_map(|one| Some(one.split_once('=')?.0));
+    let known = |path: &str| {
+        path.split('.').try_fold(&schema, |at, key| match &at["propertyNames"]["enum"] {
+            Value::Array(names) => names.iter().any(|name| name == key).then_some(&Value::Null),
+            _ => at["properties"].get(key),
+        })
+    };
+    paths.find(|path| known(path).is_none()).map(|path| format!("the chart has no value {path}"))
+}
+
+#[test]
+fn every_command_of_the_documents_exists() {
+    let (mut faults, mut known) = (Vec::new(), 0);
+    for document in documents() {
+        for command in commands(&read(&document)) {
+            let first = command.split_whitespace().next().unwrap_or_default();
+            known += usize::from(["sluice", "make", "helm", "cargo", "kubectl"].contains(&first));
+            faults.extend(fault(&command).map(|fault| format!("{document}: {command}: {fault}")));
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert!(known > 40, "only {known} commands were found");
+}
+
+/// A link to a file that is not there.
+#[test]
+fn every_link_of_the_documents_leads_somewhere() {
+    let mut broken = Vec::new();
+    for document in documents() {
+        let text = read(&document);
+        let folder = root().join(&document).parent().unwrap().to_owned();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let path = link.split('#').next().unwrap_or_default();
+            if !path.is_empty() && !path.contains("://") && !folder.join(path).exists() {
+                broken.push(format!("{document}: {link}"));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{broken:?}");
+}
+
+#[test]
+fn what_does_not_exist_is_noticed() {
+    for command in [
+        "sluice serve --manifest DIR",
+        "make bencj",
+        "kubectl sluice rootes",
+        "kubectl sluice routes --hots a",
+        "kubectl -n a exec deploy/b -- /sluice problem",
+        "helm install sluice charts/sluice --set controller.replicaCuont=2",
+        "helm install sluice charts/sluice --set controller.extraArgs.update-statsu=false",
+        "cargo test --test cluster_dutys",
+        "sluice serve --manifests m --enable-ssl-chain-completion",
+    ] {
+        assert!(fault(command).is_some(), "{command}");
+    }
+    assert_eq!(
+        fault("helm install sluice charts/sluice --set controller.extraArgs.update-status=false"),
+        None
+    );
+    assert_eq!(fault("sluice routes --header 'x: y' --host a"), None);
+    let commands = commands(
+        "```sh\nmake build   # a comment\nsluice check \\\n  --manifests m && make run\n```\n```rust\nmake x\n```\n",
+    );
+    assert_eq!(commands, ["make build", "sluice check --manifests m", "make run"]);
+}
