@@ -11,6 +11,7 @@
 //! how what others wrote is shown to people ([`text`]).
 
 pub mod access;
+pub mod backend_headers;
 pub mod by_key;
 pub mod canary;
 pub mod certificate;
@@ -27,6 +28,7 @@ pub mod own_fields;
 pub mod policy;
 pub mod pool;
 pub mod problem;
+pub mod replacement;
 pub mod report;
 pub mod resource;
 pub mod rewrite;
@@ -38,6 +40,7 @@ pub mod tuning;
 pub mod uid;
 
 pub use access::{Blocked, Blocks, Limits, Network, Sources};
+pub use backend_headers::{BackendHeaders, ConnectionHeader};
 pub use by_key::{ByKey, Keyed};
 pub use canary::{Canary, CanaryHeader, CanaryValue};
 pub use certificate::{Certificate, CertificateId, PrivateKey};
@@ -57,6 +60,7 @@ pub use policy::{
 };
 pub use pool::{Balance, Pool, PoolKey, UpstreamProtocol};
 pub use problem::{Class, Code, Problem, Severity};
+pub use replacement::{Override, Pattern, Replacement, Replacements};
 pub use report::{BindError, BindResult, Refusal, Report, Subject};
 pub use resource::{CaBundle, Credentials, HeaderSet, PasswordHash, Resource, ResourceKey, ResourceKind};
 pub use rewrite::{Rewrite, RewritePart, RewriteQuery, RewriteTemplate};

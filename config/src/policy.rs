@@ -8,11 +8,13 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::access::{Limits, Sources};
+use crate::backend_headers::BackendHeaders;
 use crate::canary::Canary;
 use crate::cors::Cors;
 use crate::error_pages::ErrorPages;
 use crate::external_auth::Authorisation;
 use crate::mirror::Mirror;
+use crate::replacement::Replacements;
 use crate::resource::ResourceKey;
 use crate::rewrite::Rewrite;
 
@@ -51,6 +53,10 @@ pub struct Policies {
     pub limits: Option<Arc<Limits>>,
     /// Which pages of other origins may read the responses.
     pub cors: Option<Arc<Cors>>,
+    /// Fields of heads for the endpoint and the client.
+    pub headers: Option<Arc<BackendHeaders>>,
+    /// What is replaced in cookies and redirects of endpoints.
+    pub replacements: Option<Arc<Replacements>>,
 }
 
 /// Why every request of a rule is refused (rule of the house: fail closed).

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::name::NamespacedName;
+use crate::template::Template;
 
 /// Identity of a resource: what is made of an object, and that object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -24,8 +25,13 @@ pub enum ResourceKind {
     PasswordFile,
     /// [`Credentials`] from a Secret with one key for each user.
     PasswordMap,
-    /// A [`HeaderSet`] from a ConfigMap with one key for each field.
+    /// A [`HeaderSet`] from a ConfigMap with one key for each field of a request, for one rule: all of it or nothing.
     Headers,
+    /// The same for all rules, without the fields that cannot be used.
+    GlobalHeaders,
+    /// A [`HeaderSet`] from a ConfigMap with one key for each field of the responses of one rule: all of it or nothing,
+    /// and only fields that the operator allows.
+    ResponseHeaders,
     /// A [`CaBundle`] from the key `ca.crt` of a Secret.
     CertificateAuthorities,
 }
@@ -35,7 +41,7 @@ impl ResourceKind {
     pub fn object(self) -> &'static str {
         match self {
             Self::PasswordFile | Self::PasswordMap | Self::CertificateAuthorities => "Secret",
-            Self::Headers => "ConfigMap",
+            Self::Headers | Self::GlobalHeaders | Self::ResponseHeaders => "ConfigMap",
         }
     }
 }
@@ -46,6 +52,8 @@ impl fmt::Display for ResourceKey {
             ResourceKind::PasswordFile => "password file",
             ResourceKind::PasswordMap => "password map",
             ResourceKind::Headers => "headers",
+            ResourceKind::GlobalHeaders => "headers for all rules",
+            ResourceKind::ResponseHeaders => "response headers",
             ResourceKind::CertificateAuthorities => "certificate authorities",
         };
         write!(f, "{what} of {} {}", self.kind.object(), self.name)
@@ -120,8 +128,9 @@ impl fmt::Debug for PasswordHash {
 /// Header fields.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeaderSet {
-    /// Names and values, in the order of their names. Both are well formed.
-    pub fields: Vec<(Arc<str>, Arc<str>)>,
+    /// Names and values, in the order of their names. Both are well formed, and no name is the gateway's own. A field
+    /// whose value is empty, as it stands or once its variables are filled in, is taken out of the head.
+    pub fields: Vec<(Arc<str>, Template)>,
 }
 
 /// Values are not shown: some of them let their bearer in.
@@ -148,7 +157,8 @@ mod tests {
         let credentials = Resource::Credentials(Credentials {
             users: vec![("ann".into(), PasswordHash::Plain("guess me".into()))],
         });
-        let headers = Resource::Headers(HeaderSet { fields: vec![("x-token".into(), "guess me".into())] });
+        let headers =
+            Resource::Headers(HeaderSet { fields: vec![("x-token".into(), Template::plain("guess me"))] });
         for resource in [credentials, headers] {
             let text = format!("{resource:?}");
             assert!(!text.contains("guess"), "{text}");

@@ -11,6 +11,14 @@ pub struct Template {
     pub pieces: Vec<Piece>,
 }
 
+impl Template {
+    /// A text without variables.
+    pub fn plain(text: &str) -> Self {
+        let pieces = if text.is_empty() { Vec::new() } else { vec![Piece::Text(text.into())] };
+        Self { pieces }
+    }
+}
+
 /// A piece of a template.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Piece {
@@ -45,6 +53,12 @@ pub enum Variable {
     Method,
     /// `$server_protocol`.
     Protocol,
+    /// `$https`: `on` where the connection has TLS, else empty.
+    Https,
+    /// `$msec`: the time in seconds since 1970, with milliseconds.
+    Seconds,
+    /// `$proxy_add_x_forwarded_for`: the client's `X-Forwarded-For` with the client's address behind it.
+    ForwardedFor,
     /// `$remote_addr`, `$the_real_ip`: the client's address.
     ClientAddress,
     /// `$server_port`, `$pass_server_port`: the port that the client asked for.
@@ -67,4 +81,6 @@ pub enum Variable {
     Cookie(Arc<str>),
     /// `$arg_NAME`: a parameter of the query.
     Argument(Arc<str>),
+    /// `$1` to `$9` and `$NAME`: a group of the expression that is replaced, where one is.
+    Group(Arc<str>),
 }

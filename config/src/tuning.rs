@@ -12,6 +12,8 @@ use crate::external_auth::ExternalAuth;
 use crate::name::ServiceRef;
 use crate::policy::NextUpstream;
 use crate::pool::PoolKey;
+use crate::replacement::Replacements;
+use crate::resource::ResourceKey;
 
 /// All global settings, resolved. [`Tuning::default`] is ingress-nginx's default of each key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,6 +110,15 @@ pub struct Tuning {
     pub compute_full_forwarded_for: bool,
     /// Make an X-Request-ID where the client sent none (`generate-request-id`).
     pub generate_request_id: bool,
+    /// Fields of all requests to endpoints, a resource of kind `GlobalHeaders` (`proxy-set-headers`).
+    pub request_headers: Option<ResourceKey>,
+    /// Fields of all responses, a resource of kind `GlobalHeaders` (`add-headers`).
+    pub response_headers: Option<ResourceKey>,
+    /// Fields that no response of an endpoint keeps (`hide-headers`).
+    pub hidden_headers: Arc<[Arc<str>]>,
+    /// What is replaced in cookies and redirects of endpoints (`proxy-cookie-domain`, `proxy-cookie-path`,
+    /// `proxy-redirect-from`, `proxy-redirect-to`); a rule replaces each.
+    pub replacements: Replacements,
     /// Whether requests are logged (`disable-access-log` negated).
     pub access_log: bool,
 
@@ -238,6 +249,10 @@ impl Default for Tuning {
             use_forwarded_headers: false,
             compute_full_forwarded_for: false,
             generate_request_id: true,
+            request_headers: None,
+            response_headers: None,
+            hidden_headers: Arc::default(),
+            replacements: Replacements::default(),
             access_log: true,
             blocks: Blocks::default(),
             sources: Sources::default(),

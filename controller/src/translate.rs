@@ -31,6 +31,7 @@ mod host;
 mod ledger;
 mod mirror;
 mod remote;
+mod replacement;
 mod resource;
 mod review;
 pub mod selector;

@@ -105,7 +105,7 @@ fn globals(state: &State, tuning: Arc<Tuning>) -> Arc<Globals> {
             }
         },
     };
-    Arc::new(Globals::new(tuning, target, auth))
+    Arc::new(Globals::new(tuning, target, auth, &state.resources))
 }
 
 fn apply_hosts(

@@ -24,6 +24,7 @@ mod checks;
 mod end;
 mod error_page;
 pub mod exchange;
+mod header_sets;
 mod mirror;
 pub mod outcome;
 mod page;

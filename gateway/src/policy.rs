@@ -6,6 +6,7 @@
 //! the moment when a request needs them.
 
 pub mod affinity;
+pub mod backend_headers;
 pub mod basic_auth;
 pub(crate) mod blocks;
 pub mod canary;
@@ -16,6 +17,7 @@ pub mod error_pages;
 pub mod external_auth;
 pub mod filters;
 pub mod forwarded;
+pub mod header_set;
 pub mod hops;
 pub mod hsts;
 pub mod https_redirect;
@@ -23,6 +25,7 @@ pub mod limits;
 pub mod mirror;
 pub mod networks;
 pub mod redirect;
+pub mod replacements;
 pub mod retry;
 pub mod rewrite;
 pub mod sources;
@@ -30,6 +33,7 @@ pub mod template;
 pub mod timeouts;
 
 pub use affinity::Affinity;
+pub use backend_headers::BackendHeaders;
 pub use basic_auth::BasicAuth;
 pub use cors::Cors;
 pub use error::PolicyError;

@@ -9,21 +9,17 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::{ArcSwapOption, Guard};
-use http::{HeaderName, HeaderValue};
 use sluice_config::{
-    CaBundle, Change, Code, Credentials, Delta, HeaderSet, Refusal, Resource, ResourceKey, ResourceKind,
-    Subject,
+    CaBundle, Change, Code, Credentials, Delta, Refusal, Resource, ResourceKey, ResourceKind, Subject,
 };
 
 use crate::policy::PolicyError;
+use crate::policy::header_set::HeaderSet;
 
 /// The place of one resource.
 pub struct Slot<T> {
     content: ArcSwapOption<T>,
 }
-
-/// The fields of a header set, checked.
-pub type Headers = Box<[(HeaderName, HeaderValue)]>;
 
 /// All resources that a delta has brought or a route names. Changed by [`apply`](crate::apply::apply) alone; requests
 /// look at slots and never here.
@@ -35,7 +31,7 @@ pub struct Resources {
 #[derive(Clone, Debug)]
 enum AnySlot {
     Credentials(Arc<Slot<Credentials>>),
-    Headers(Arc<Slot<Headers>>),
+    Headers(Arc<Slot<HeaderSet>>),
     Authorities(Arc<Slot<CaBundle>>),
 }
 
@@ -79,7 +75,7 @@ impl Resources {
     ///
     /// # Errors
     /// The key is not one of a header set.
-    pub fn headers(&self, key: &ResourceKey) -> Result<Arc<Slot<Headers>>, PolicyError> {
+    pub fn headers(&self, key: &ResourceKey) -> Result<Arc<Slot<HeaderSet>>, PolicyError> {
         match self.slot(key) {
             AnySlot::Headers(slot) => Ok(slot),
             _ => Err(PolicyError::Resource(key.to_string())),
@@ -145,7 +141,9 @@ impl AnySlot {
     fn of(kind: ResourceKind) -> Self {
         match kind {
             ResourceKind::PasswordFile | ResourceKind::PasswordMap => Self::Credentials(Arc::default()),
-            ResourceKind::Headers => Self::Headers(Arc::default()),
+            ResourceKind::Headers | ResourceKind::GlobalHeaders | ResourceKind::ResponseHeaders => {
+                Self::Headers(Arc::default())
+            }
             ResourceKind::CertificateAuthorities => Self::Authorities(Arc::default()),
         }
     }
@@ -153,7 +151,7 @@ impl AnySlot {
     fn put(&self, key: &ResourceKey, resource: &Resource) -> Result<(), PolicyError> {
         match (self, resource) {
             (Self::Credentials(slot), Resource::Credentials(users)) => slot.put(users.clone()),
-            (Self::Headers(slot), Resource::Headers(set)) => match fields(set) {
+            (Self::Headers(slot), Resource::Headers(set)) => match HeaderSet::compile(set) {
                 Ok(fields) => slot.put(fields),
                 Err(error) => {
                     self.clear();
@@ -187,19 +185,9 @@ impl AnySlot {
     }
 }
 
-fn fields(set: &HeaderSet) -> Result<Headers, PolicyError> {
-    let field = |(name, value): &(Arc<str>, Arc<str>)| {
-        let bad_name = |_| PolicyError::HeaderName(name.to_string());
-        let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(bad_name)?;
-        let value = HeaderValue::from_str(value).map_err(|_| PolicyError::HeaderValue(name.to_string()))?;
-        Ok((parsed, value))
-    };
-    set.fields.iter().map(field).collect()
-}
-
 #[cfg(test)]
 mod tests {
-    use sluice_config::{NamespacedName, PasswordHash};
+    use sluice_config::{NamespacedName, PasswordHash, Template};
 
     use super::*;
 
@@ -235,7 +223,10 @@ mod tests {
     fn a_content_that_cannot_be_used_empties_its_slot() {
         let resources = Resources::default();
         let key = key(ResourceKind::Headers);
-        let set = |value: &str| Resource::Headers(HeaderSet { fields: vec![("x-a".into(), value.into())] });
+        let set = |value: &str| {
+            let fields = vec![("x-a".into(), Template::plain(value))];
+            Resource::Headers(sluice_config::HeaderSet { fields })
+        };
         let slot = resources.headers(&key).unwrap();
         assert_eq!(resources.apply(&put(key.clone(), set("good"))), []);
         assert!(slot.load().is_some());
@@ -251,7 +242,7 @@ mod tests {
         let resources = Resources::default();
         let kept = resources.credentials(&key(ResourceKind::PasswordMap)).unwrap();
         drop(resources.credentials(&key(ResourceKind::PasswordFile)));
-        resources.remove(&put(key(ResourceKind::Headers), Resource::Headers(HeaderSet::default())));
+        resources.remove(&put(key(ResourceKind::Headers), Resource::Headers(Default::default())));
         assert_eq!(resources.slots().len(), 1);
         drop(kept);
     }

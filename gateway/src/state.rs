@@ -9,7 +9,8 @@ use arc_swap::ArcSwap;
 use http::HeaderValue;
 use imbl::{OrdMap, OrdSet};
 use sluice_config::{
-    Certificate, CertificateId, Generation, GroupId, Host, HostKey, ListenerGroup, Problem, Tuning,
+    Certificate, CertificateId, Generation, GroupId, Host, HostKey, ListenerGroup, Problem, ResourceKey,
+    Tuning,
 };
 use tokio::sync::watch;
 
@@ -17,12 +18,15 @@ use crate::body::compression::CompressionRules;
 use crate::body::disk::Disk;
 use crate::io::budget::Budget;
 use crate::listen::Listeners;
+use crate::message::edit::EditableName;
 use crate::policy::basic_auth::Verified;
 use crate::policy::blocks::Blocks;
+use crate::policy::header_set::HeaderSet;
 use crate::policy::limits::Limiter;
+use crate::policy::replacements::Replacements;
 use crate::policy::{ExternalAuth, Sources, hsts};
 use crate::registry::{OwnEndpoint, OwnListener, Registry, Reporter};
-use crate::resources::Resources;
+use crate::resources::{Resources, Slot};
 use crate::route::Target;
 use crate::snapshot::Published;
 use crate::telemetry::{MemoryUse, Telemetry};
@@ -85,6 +89,21 @@ pub(crate) struct Globals {
     pub(crate) auth: GlobalAuth,
     pub(crate) blocks: Blocking,
     pub(crate) sources: Option<Sources>,
+    /// Fields of heads; most installations want none.
+    pub(crate) headers: Option<Box<GlobalHeaders>>,
+}
+
+/// Fields of the heads of all rules.
+#[derive(Debug, Default)]
+pub(crate) struct GlobalHeaders {
+    /// Of requests to endpoints (`proxy-set-headers`).
+    pub(crate) request: Option<Arc<Slot<HeaderSet>>>,
+    /// Of responses (`add-headers`).
+    pub(crate) response: Option<Arc<Slot<HeaderSet>>>,
+    /// What is taken out of responses of endpoints (`hide-headers`).
+    pub(crate) hidden: Box<[EditableName]>,
+    /// What is replaced in cookies and redirects of endpoints.
+    pub(crate) replacements: Option<Replacements>,
 }
 
 /// Who is kept out everywhere.
@@ -141,7 +160,12 @@ impl GlobalAuth {
 }
 
 impl Globals {
-    pub(crate) fn new(tuning: Arc<Tuning>, default_backend: Option<Target>, auth: GlobalAuth) -> Self {
+    pub(crate) fn new(
+        tuning: Arc<Tuning>,
+        default_backend: Option<Target>,
+        auth: GlobalAuth,
+        resources: &Resources,
+    ) -> Self {
         let compression = CompressionRules::compile(&tuning).map(Arc::new);
         let blocks = match Blocks::compile(&tuning.blocks) {
             Ok(None) => Blocking::None,
@@ -155,6 +179,7 @@ impl Globals {
             hsts: tuning.hsts.as_ref().map(hsts::value),
             compression,
             sources: Sources::compile(&tuning.sources),
+            headers: GlobalHeaders::compile(&tuning, resources).map(Box::new),
             blocks,
             tuning,
             default_backend,
@@ -163,9 +188,31 @@ impl Globals {
     }
 }
 
+impl GlobalHeaders {
+    /// `None` where nobody wants any. A name that cannot be hidden and a key of another kind, which the control plane
+    /// sends of neither, are left out.
+    fn compile(tuning: &Tuning, resources: &Resources) -> Option<Self> {
+        let slot = |key: &Option<ResourceKey>| key.as_ref().and_then(|key| resources.headers(key).ok());
+        let hidden = tuning.hidden_headers.iter().filter_map(|name| EditableName::new(name).ok()).collect();
+        let replacements = Replacements::compile(&tuning.replacements).unwrap_or_else(|error| {
+            tracing::error!(%error, "cookies and redirects of endpoints stay as they are");
+            None
+        });
+        let headers = Self {
+            request: slot(&tuning.request_headers),
+            response: slot(&tuning.response_headers),
+            hidden,
+            replacements,
+        };
+        let Self { request, response, hidden, replacements } = &headers;
+        let is_used = request.is_some() || response.is_some() || !hidden.is_empty() || replacements.is_some();
+        is_used.then_some(headers)
+    }
+}
+
 impl Default for Globals {
     fn default() -> Self {
-        Self::new(Arc::default(), None, GlobalAuth::None)
+        Self::new(Arc::default(), None, GlobalAuth::None, &Resources::default())
     }
 }
 

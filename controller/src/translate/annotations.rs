@@ -18,6 +18,7 @@ mod endpoints;
 pub(crate) mod errors;
 mod external_auth;
 mod gates;
+mod headers;
 mod hosts;
 mod https_redirect;
 mod limits;
@@ -25,6 +26,7 @@ mod logging;
 mod mirror;
 mod reader;
 mod redirect;
+mod replacements;
 mod retry;
 mod rewrite;
 mod settings;
@@ -44,6 +46,7 @@ pub use canary::Canary;
 pub use cors::Sharing;
 pub use errors::Errors;
 pub use gates::Gates;
+pub use headers::Heads;
 pub use limits::Limiting;
 pub use reader::{Parsed, Treatment, parse};
 pub(crate) use reader::{REJECTED, UNABLE, field};
@@ -68,12 +71,14 @@ pub static TABLE: LazyLock<Table<Settings>> = LazyLock::new(|| {
         endpoints::settings(),
         errors::settings(),
         external_auth::settings(),
+        headers::settings(),
         hosts::settings(),
         https_redirect::settings(),
         limits::settings(),
         logging::settings(),
         mirror::settings(),
         redirect::settings(),
+        replacements::settings(),
         retry::settings(),
         rewrite::settings(),
         snippets::settings(),

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use sluice_config::{
     Authorisation, Balance, Code, Deny, ErrorPages, HostKey, HostName, HostPattern, HttpsRedirect, Keyed,
-    NamespacedName, ObjectRef, Policies, Problem, Redirect, ResourceKey, Rewrite, UpstreamProtocol,
+    NamespacedName, ObjectRef, Policies, Problem, Redirect, Replacements, ResourceKey, Rewrite,
+    UpstreamProtocol,
 };
 
 pub(crate) use names::alias;
@@ -122,6 +123,9 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> Output {
         sources: settings.sources,
         limits: settings.limiting.policy(name),
         cors: settings.cors.policy(),
+        headers: settings.heads.policy(),
+        replacements: (settings.replacements != Replacements::default())
+            .then(|| Arc::new(settings.replacements)),
         timeouts: settings.timeouts,
         retry: settings.retry,
         affinity: settings.affinity.for_path("/"),

@@ -53,6 +53,16 @@ pub(crate) fn compute(view: &View<'_>, global: &Global) -> Output {
         default_backend(view, name, &mut tuning, &mut uses, &mut problems);
     }
     tuning.global_auth = global.global_auth.policy(view, &mut uses, None).map(Arc::new);
+    for (key, resource) in global.resources() {
+        let Some(fault) = view.resource(&resource).fault(&resource, view.options) else {
+            uses.resource(&resource);
+            continue;
+        };
+        let name = view.options.configmap.clone().unwrap_or_else(|| NamespacedName::new("", ""));
+        let object = ObjectRef { kind: "ConfigMap".into(), name };
+        let message = format!("{}; heads are as they would be without it", fault.reason);
+        problems.push(error(fault.code, &object, format!("data[{key}]"), message, fault.remedy));
+    }
     let group = Arc::new(group(view.options, &global.addresses));
     Output { tuning: Arc::new(tuning), group, uses, problems }
 }

@@ -61,7 +61,16 @@ pub(crate) fn compute(view: &View<'_>, key: &ResourceKey) -> (ResourceState, Vec
         }
         ResourceKind::Headers => {
             let config_map = view.config_map(&key.name, Fields::All);
-            config_map.map(|config_map| headers::read(config_map).map(Resource::Headers))
+            config_map.map(|config_map| headers::strict(config_map).map(Resource::Headers))
+        }
+        ResourceKind::GlobalHeaders => {
+            let config_map = view.config_map(&key.name, Fields::All);
+            config_map.map(|config_map| Ok(Resource::Headers(headers::lenient(config_map, &mut problems))))
+        }
+        ResourceKind::ResponseHeaders => {
+            let config_map = view.config_map(&key.name, Fields::All);
+            let allowed = &view.gates().response_headers;
+            config_map.map(|config_map| headers::response(config_map, allowed).map(Resource::Headers))
         }
         ResourceKind::CertificateAuthorities => {
             let secret = view.secret(&key.name, Fields::named(&[authorities::KEY]));
@@ -94,8 +103,12 @@ impl ResourceState {
     pub(crate) fn fault(&self, key: &ResourceKey, options: &Options) -> Option<Unusable> {
         let (object, name) = (key.kind.object(), &key.name);
         let (missing, invalid) = match key.kind {
-            ResourceKind::Headers => (Code::ConfigMapNotFound, Code::ConfigMapInvalid),
-            _ => (Code::SecretNotFound, Code::SecretInvalid),
+            ResourceKind::Headers | ResourceKind::GlobalHeaders | ResourceKind::ResponseHeaders => {
+                (Code::ConfigMapNotFound, Code::ConfigMapInvalid)
+            }
+            ResourceKind::PasswordFile | ResourceKind::PasswordMap | ResourceKind::CertificateAuthorities => {
+                (Code::SecretNotFound, Code::SecretInvalid)
+            }
         };
         match self {
             Self::Good(_) => None,
@@ -123,7 +136,9 @@ impl ResourceState {
                     ResourceKind::PasswordMap => {
                         "create it with a key for each user and a password hash as its value".to_owned()
                     }
-                    ResourceKind::Headers => "create it with a key for each header field".to_owned(),
+                    ResourceKind::Headers | ResourceKind::GlobalHeaders | ResourceKind::ResponseHeaders => {
+                        "create it with a key for each header field".to_owned()
+                    }
                     ResourceKind::CertificateAuthorities => {
                         "create it with the certificates in PEM in its key ca.crt".to_owned()
                     }

@@ -129,6 +129,9 @@ impl Review<'_> {
         let old = &self.base.values.global;
         let (gates, closed) = (old.gates != new.gates, old.closed != new.closed);
         self.dirty.flags |= *old != new;
+        let resources = &self.base.values.resources;
+        let named = new.resources().map(|(_, key)| key).filter(|key| !resources.contains_key(key));
+        self.dirty.resources.extend(named);
         self.supposed.global = Some(new);
         if gates {
             self.stale(&Key::Gates);

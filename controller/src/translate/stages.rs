@@ -31,6 +31,9 @@ impl Translation {
             return;
         }
         self.dirty.flags = true;
+        let named: Vec<ResourceKey> = self.values.global.resources().map(|(_, key)| key).collect();
+        named.iter().for_each(|key| self.name_resource(key));
+        old.resources().for_each(|(_, key)| self.unname_resource(&key));
         if old.gates != self.values.global.gates {
             self.stale(&Key::Gates);
         }

@@ -1,11 +1,18 @@
 //! Reads texts with nginx's variables in them, once, at the edge.
 
+use std::sync::Arc;
+
 use sluice_config::{Piece, Template, Variable};
 
 use super::value::{self, Type};
 
 /// Reads a template. The error completes "the value ...".
 pub(crate) fn parse(text: &str) -> Result<Template, String> {
+    parse_with_groups(text, |_| false)
+}
+
+/// The same for a text that may also name groups of an expression, if there are such: `$1`, `$name`.
+pub(crate) fn parse_with_groups(text: &str, is_group: impl Fn(&str) -> bool) -> Result<Template, String> {
     let mut pieces = Vec::new();
     let mut rest = text;
     while let Some(at) = rest.find('$') {
@@ -15,6 +22,8 @@ pub(crate) fn parse(text: &str) -> Result<Template, String> {
         let after = &rest[at + 1..];
         let (name, left) = match after.strip_prefix('{') {
             Some(braced) => braced.split_once('}').ok_or("has a ${ without its }")?,
+            // Behind a number of one digit the text goes on, as in nginx.
+            None if after.starts_with(|c: char| c.is_ascii_digit()) => after.split_at(1),
             None => {
                 let end = after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(after.len());
                 after.split_at(end)
@@ -23,7 +32,8 @@ pub(crate) fn parse(text: &str) -> Result<Template, String> {
         if name.is_empty() {
             return Err("has a $ without the name of a variable behind it".to_owned());
         }
-        let variable = variable(name);
+        let group = is_group(name).then(|| Variable::Group(name.into()));
+        let variable = group.or_else(|| variable(name));
         pieces.push(Piece::Variable(variable.ok_or_else(|| format!("has ${name}, which is not served"))?));
         rest = left;
     }
@@ -36,6 +46,37 @@ pub(crate) fn parse(text: &str) -> Result<Template, String> {
 /// A template for a header field.
 pub(crate) fn field() -> Type<Template> {
     value::field().called("text with variables").and_then(|text| parse(&text))
+}
+
+/// A template for a `Host` field. Variables that a client can choose freely are refused: some endpoints believe what
+/// that field says.
+pub(crate) fn host() -> Type<Template> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
+    let read = move |text: Arc<str>| {
+        let template = parse(&text)?;
+        for piece in &template.pieces {
+            match piece {
+                Piece::Text(text) if !text.bytes().all(fits) => {
+                    return Err("has a character that no host can have".to_owned());
+                }
+                Piece::Text(_)
+                | Piece::Variable(
+                    Variable::Host
+                    | Variable::HttpHost
+                    | Variable::ServerPort
+                    | Variable::Namespace
+                    | Variable::IngressName
+                    | Variable::ServiceName
+                    | Variable::ServicePort,
+                ) => {}
+                Piece::Variable(_) => {
+                    return Err("has a variable that is no part of a host".to_owned());
+                }
+            }
+        }
+        Ok(template)
+    };
+    value::field().called("host, with variables").and_then(read)
 }
 
 fn variable(name: &str) -> Option<Variable> {
@@ -52,6 +93,9 @@ fn variable(name: &str) -> Option<Variable> {
         "is_args" => Variable::IsArgs,
         "request_method" => Variable::Method,
         "server_protocol" => Variable::Protocol,
+        "https" => Variable::Https,
+        "msec" => Variable::Seconds,
+        "proxy_add_x_forwarded_for" => Variable::ForwardedFor,
         "remote_addr" | "the_real_ip" => Variable::ClientAddress,
         "server_port" | "pass_server_port" | "pass_port" => Variable::ServerPort,
         "req_id" | "request_id" => Variable::RequestId,

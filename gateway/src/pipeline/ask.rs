@@ -55,7 +55,11 @@ impl Exchange {
     }
 
     /// What templates of the rule are filled in from.
-    pub(super) fn facts<'f, F: Fields>(&'f self, route: &'f Route, looks: &'f Looks<'f, F>) -> Facts<'f, F> {
+    pub(super) fn facts<'f, F: Fields>(
+        &'f self,
+        route: Option<&'f Route>,
+        looks: &'f Looks<'f, F>,
+    ) -> Facts<'f, F> {
         let tuning = &looks.globals.tuning;
         Facts {
             connection: &self.connection,
@@ -64,8 +68,8 @@ impl Exchange {
             path: looks.path,
             access_scheme: forwarded::access_scheme(&self.connection, looks.head.headers, tuning),
             request_id: self.request_id.as_ref().map_or(b"", |id| id.as_bytes()),
-            origin: &route.origin,
-            service: self.service(route),
+            origin: route.map(|route| &*route.origin),
+            service: route.and_then(|route| self.service(route)),
         }
     }
 

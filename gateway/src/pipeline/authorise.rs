@@ -14,7 +14,7 @@ use super::exchange::{Exchange, Verdict};
 use super::outcome::KeepAlive;
 use super::question::{Question, Reply};
 use super::stages::{Looks, Step};
-use crate::message::edit::EditableName;
+use crate::message::edit::{Edit, EditableName};
 use crate::message::fields::{Fields, FieldsMut};
 use crate::policy::external_auth::{CacheKey, Word, keep, kept};
 use crate::policy::{ExternalAuth, forwarded};
@@ -96,7 +96,7 @@ impl Exchange {
         if word.status == StatusCode::UNAUTHORIZED
             && let Some(sign_in) = &auth.sign_in
         {
-            let location = HeaderValue::try_from(sign_in.fill(&self.facts(route, looks)));
+            let location = HeaderValue::try_from(sign_in.fill(&self.facts(Some(route), looks)));
             let Ok(location) = location else {
                 return Step::Break(self.refused(StatusCode::INTERNAL_SERVER_ERROR));
             };
@@ -118,7 +118,7 @@ impl Exchange {
         looks: &Looks<'_, F>,
     ) -> Option<Subrequest> {
         let Looks { head, globals, .. } = looks;
-        let facts = self.facts(route, looks);
+        let facts = self.facts(Some(route), looks);
         let target = target(auth.target.fill(&facts))?;
         let mut fields = self.fields_of_question(head, &auth.host);
         let url = [self.connection.scheme(), "://", head.authority, head.target].concat();
@@ -139,9 +139,7 @@ impl Exchange {
         if let Some(slot) = &auth.set_headers {
             // While its ConfigMap cannot be used, the service would be asked something else than was meant.
             let headers = slot.load();
-            for (name, value) in headers.as_ref()?.iter() {
-                fields.set(name, value);
-            }
+            headers.as_ref()?.fill(&facts).apply(&mut Edit::new(&mut fields));
         }
         Some(Subrequest {
             pool: auth.pool.clone(),
@@ -171,7 +169,7 @@ impl Exchange {
         looks: &Looks<'_, F>,
     ) -> Option<CacheKey> {
         let cache = auth.cache.as_ref()?;
-        let own = cache.key.fill(&self.facts(route, looks));
+        let own = cache.key.fill(&self.facts(Some(route), looks));
         let origin = &route.origin;
         Some(CacheKey::of(&[
             &auth.identity.to_le_bytes(),

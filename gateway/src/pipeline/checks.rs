@@ -29,7 +29,11 @@ impl Exchange {
     }
 
     pub(super) fn check_denied(&self, route: &Route) -> Step {
-        route.deny.map_or(Step::Continue(()), |status| Step::Break(self.refused(status)))
+        match route.deny {
+            Some(status) => Step::Break(self.refused(status)),
+            None if self.lacks_headers(route) => Step::Break(self.refused(StatusCode::SERVICE_UNAVAILABLE)),
+            None => Step::Continue(()),
+        }
     }
 
     pub(super) fn check_origin<F: Fields>(&mut self, route: &Route, looks: &Looks<'_, F>) -> Step {
@@ -236,7 +240,7 @@ impl Exchange {
 }
 
 /// The host of an authority as it stands, without its port: what a Location names.
-fn host_of_url(authority: &str) -> &str {
+pub(super) fn host_of_url(authority: &str) -> &str {
     match authority.rfind(':') {
         Some(colon) if !authority[colon..].contains(']') => &authority[..colon],
         _ => authority,

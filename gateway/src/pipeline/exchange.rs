@@ -13,6 +13,7 @@ use sluice_config::Tuning;
 
 use super::answer::Answer;
 use super::attempts::Attempts;
+use super::header_sets::FilledSets;
 use super::question::Question;
 use super::session::BoundSession;
 use crate::connection_info::ConnectionInfo;
@@ -71,6 +72,8 @@ pub struct Exchange {
 pub(super) struct Rare {
     /// What `Access-Control-Allow-Origin` says, where the origin of the request is accepted.
     pub(super) origin: Option<HeaderValue>,
+    /// Fields of heads whose values depend on the request.
+    pub(super) headers: Option<Box<FilledSets>>,
     /// The place of the request among those that its client has under way, where that is limited.
     pub(super) permit: Option<Permit>,
 }
@@ -112,8 +115,9 @@ impl Exchange {
         self.dressed(Answer::page(status, self.hsts()))
     }
 
-    /// An answer of our own with the header changes of the rule, which hold for every response.
+    /// An answer of our own with the header changes of the operator and the rule, which hold for every response.
     pub(super) fn dressed(&self, mut answer: Answer) -> Answer {
+        self.set_response_headers(&mut Edit::new(&mut answer.fields));
         let cookies = self.authorised_cookies(answer.status);
         answer.fields.extend(cookies.iter().map(|cookie| (SET_COOKIE, cookie.clone())));
         let mut head = Edit::new(&mut answer.fields);

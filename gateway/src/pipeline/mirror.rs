@@ -78,7 +78,7 @@ impl Exchange {
         let path = head.target.split_once('?').map_or(head.target, |(path, _)| path);
         let path = normalise(path).ok()?;
         let looks = Looks { head, path: &path, globals };
-        let facts = self.facts(route, &looks);
+        let facts = self.facts(Some(route), &looks);
         let target = target(mirror.target.fill(&facts))?;
         let host = HeaderValue::try_from(mirror.host.fill(&facts)).ok()?;
         let mut copied = Head { method: head.method.clone(), fields: Vec::with_capacity(32) };

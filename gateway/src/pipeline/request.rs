@@ -122,7 +122,9 @@ impl Exchange {
             exchange.line = Some(LogLine::refused(client, request_line));
         }
         let answer = match status {
-            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => Answer::head_too_large(exchange.hsts()),
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => {
+                exchange.dressed(Answer::head_too_large(exchange.hsts()))
+            }
             status => exchange.answer(status),
         };
         exchange.state().telemetry.request_refused(answer.status);
@@ -143,18 +145,22 @@ impl Exchange {
                 self.log(head);
                 self.route = Some(route.clone());
                 let snapshot = self.snapshot.clone();
-                self.run(&route, &Looks { head, path: &path, globals: &snapshot.globals })
+                let looks = Looks { head, path: &path, globals: &snapshot.globals };
+                self.fill_headers(Some(&route), &looks);
+                self.run(&route, &looks)
             }
             Found::NoRule => {
                 self.log(head);
+                self.fill_without_rule(head, &path);
                 self.forward_without_rule(head)
             }
             Found::UnknownHost => {
                 if let Some(meters) = self.state().telemetry.requests() {
                     self.undefined_host = meters.undefined_host(&host);
                 }
+                self.fill_without_rule(head, &path);
                 if path == HEALTH_PATH {
-                    let health = Answer::empty(StatusCode::OK, self.hsts());
+                    let health = self.dressed(Answer::empty(StatusCode::OK, self.hsts()));
                     let blocked = self.check_blocked(head, self.globals()).break_value();
                     return blocked.unwrap_or(Verdict::Answer(health));
                 }
@@ -183,6 +189,11 @@ impl Exchange {
             }
         });
         found.map_or_else(|nothing| nothing, Found::Route)
+    }
+
+    fn fill_without_rule<F: Fields>(&mut self, head: &RequestHead<'_, F>, path: &str) {
+        let snapshot = self.snapshot.clone();
+        self.fill_headers(None, &Looks { head, path, globals: &snapshot.globals });
     }
 
     fn forward_without_rule<F: Fields>(&mut self, head: &RequestHead<'_, F>) -> Verdict {

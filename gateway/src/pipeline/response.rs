@@ -14,18 +14,22 @@ static HSTS: EditableName = EditableName::from_static("strict-transport-security
 static SET_COOKIE: EditableName = EditableName::from_static("set-cookie");
 
 impl Exchange {
-    /// Changes the response head for the client: hop-by-hop fields out, HSTS, session cookie, `Server`, then
-    /// the rule's changes.
+    /// Changes the response head for the client: hop-by-hop fields and what is hidden out, cookies
+    /// and redirects of the endpoint replaced, `Server`, HSTS, what the
+    /// operator adds, cookies of our own, then the rule's changes.
     pub fn response(&mut self, head: &mut impl ResponseMut) {
         let status = head.status();
         hop_by_hop::response(head.fields(), status);
         let mut head = Edit::new(head);
+        self.hide_headers(&mut head);
+        self.replace(&mut head);
         if !head.fields().has(&SERVER) {
             head.set(&PRODUCT_FIELD, &PRODUCT);
         }
         if let Some(hsts) = self.hsts() {
             head.set(&HSTS, hsts);
         }
+        self.set_response_headers(&mut head);
         if let Some(cookie) = self.set_cookie.take() {
             head.append(&SET_COOKIE, &cookie);
         }

@@ -6,21 +6,23 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use http::StatusCode;
-use sluice_config::UpstreamProtocol;
+use sluice_config::{Tuning, UpstreamProtocol};
 
 use super::answer::Answer;
 use super::attempts::{DEFAULT_RETRY, DEFAULT_TIMEOUTS, Rules, pick};
 use super::exchange::Exchange;
+use super::header_sets::backend_headers;
 use super::outcome::{Failure, FailureKind, KeepAlive, Next, Upstream};
 use super::session::{self, Choice};
 use crate::message::edit::{Edit, EditableName, RequestMut};
 use crate::message::fields::FieldsMut;
 use crate::message::hop_by_hop;
+use crate::policy::BackendHeaders;
 use crate::policy::Forwarding;
 use crate::policy::RetryPolicy;
 use crate::policy::hops;
 use crate::registry::{Admission, Endpoint, PickError, Pool};
-use crate::route::Target;
+use crate::route::{Route, Target};
 
 static AUTHORIZATION: EditableName = EditableName::from_static("authorization");
 
@@ -50,10 +52,16 @@ impl Exchange {
             policy: RetryPolicy::new(retry, tuning, &self.method),
             timeouts: route.map_or(&DEFAULT_TIMEOUTS, |route| &route.policies.timeouts),
             tuning,
-            keep_alive: KeepAlive::of(tuning),
+            keep_alive: self.keep_alive(route, tuning),
             server_name: None,
         };
         Ok(self.attempts.begin(pool, &endpoint, again, &rules))
+    }
+
+    fn keep_alive(&self, route: Option<&Route>, tuning: &Tuning) -> KeepAlive {
+        let closes = route.and_then(backend_headers).is_some_and(BackendHeaders::closes);
+        let usual = KeepAlive::of(tuning);
+        if closes && self.fallback.is_none() { KeepAlive { requests: 1, ..usual } } else { usual }
     }
 
     /// Asks the endpoint of this attempt for room for a connection.
@@ -78,23 +86,25 @@ impl Exchange {
         for (name, value) in self.fallback.iter().flatten() {
             fields.set(name, value);
         }
-        let mut head = Edit::new(head);
+        let mut edit = Edit::new(head);
         if let Some(outgoing) = self.outgoing.as_ref().filter(|_| self.fallback.is_none()) {
-            outgoing.apply(&mut head);
+            outgoing.apply(&mut edit);
         }
+        self.set_request_headers(&mut edit);
         if self.route.as_ref().is_some_and(|route| route.basic_auth().is_some()) {
             // The password is ours, as in ingress-nginx; what an authorisation or a rule sets stays.
-            head.remove(&AUTHORIZATION);
+            edit.remove(&AUTHORIZATION);
         }
         for (name, value) in self.authorised_fields() {
             match value {
-                Some(value) => head.set(name, value),
-                None => head.remove(name),
+                Some(value) => edit.set(name, value),
+                None => edit.remove(name),
             }
         }
         for edits in self.edits() {
-            edits.request(&mut head);
+            edits.request(&mut edit);
         }
+        self.set_backend_headers(head);
     }
 
     /// Forwarding fields and the count of gateways: what every endpoint is told, also in questions of our own.

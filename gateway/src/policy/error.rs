@@ -33,6 +33,9 @@ pub enum PolicyError {
     /// The contract is broken: a resource is of another kind than its key says.
     #[error("{0} is of another kind; this is a defect of Sluice, please report it")]
     Resource(String),
+    /// A regular expression cannot be compiled.
+    #[error("expression {0:?} cannot be read or is too large; correct it")]
+    Expression(String),
     /// A filter that this version does not know.
     #[error("a filter of this rule is not known to this version; remove it or upgrade")]
     UnknownFilter,

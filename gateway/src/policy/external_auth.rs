@@ -11,11 +11,12 @@ use http::{HeaderMap, Method, StatusCode};
 use sluice_config::{AuthKeepAlive, PoolKey};
 
 use super::error::PolicyError;
+use super::header_set::HeaderSet;
 use super::template::Template;
 use crate::message::edit::{EditableName, NameError};
 use crate::message::fields::Fields;
 use crate::registry::{Pool, Registry};
-use crate::resources::{Headers, Resources, Slot};
+use crate::resources::{Resources, Slot};
 
 mod cache;
 
@@ -43,7 +44,7 @@ pub struct ExternalAuth {
     /// `X-Auth-Request-Redirect`.
     pub request_redirect: Option<Template>,
     /// Fields of the question.
-    pub set_headers: Option<Arc<Slot<Headers>>>,
+    pub set_headers: Option<Arc<Slot<HeaderSet>>>,
     /// Its cookies go to the client with every response.
     pub always_set_cookie: bool,
     /// How long its word is kept.

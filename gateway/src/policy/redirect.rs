@@ -95,7 +95,7 @@ impl RedirectTo {
 }
 
 /// What nginx makes of a path: an absolute URL without a port, unless its settings say otherwise.
-fn as_nginx(source: &Source<'_>, rest: &[&str]) -> String {
+pub(crate) fn as_nginx(source: &Source<'_>, rest: &[&str]) -> String {
     if source.relative {
         return rest.concat();
     }

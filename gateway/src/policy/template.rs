@@ -1,6 +1,7 @@
 //! Templates with variables of the request, compiled, and what a request makes of one.
 
 use std::net::IpAddr;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use http::HeaderName;
 use sluice_config::{Origin, Piece, ServiceRef, Variable};
@@ -11,11 +12,13 @@ use crate::message::fields::Fields;
 use crate::message::request_head::RequestHead;
 use crate::router::host_of;
 
+static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
 /// A compiled template.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Template(Box<[Part]>);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Part {
     Text(Box<[u8]>),
     Variable(Variable),
@@ -36,8 +39,8 @@ pub struct Facts<'f, F> {
     pub access_scheme: &'f [u8],
     /// The request's id, if it has one.
     pub request_id: &'f [u8],
-    /// Where the rule came from.
-    pub origin: &'f Origin,
+    /// Where the rule came from, if there is one.
+    pub origin: Option<&'f Origin>,
     /// The Service of the rule, if there is one.
     pub service: Option<&'f ServiceRef>,
 }
@@ -56,6 +59,51 @@ impl Template {
             Piece::Variable(variable) => Ok(Part::Variable(variable.clone())),
         };
         template.pieces.iter().map(part).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Whether it is the same for all requests.
+    pub fn is_plain(&self) -> bool {
+        self.0.iter().all(|part| matches!(part, Part::Text(_)))
+    }
+
+    /// Whether it has variables of a request, groups of an expression aside.
+    pub fn has_variables(&self) -> bool {
+        let is_variable = |part: &Part| match part {
+            Part::Text(_) | Part::Variable(Variable::Group(_)) => false,
+            Part::Variable(_) | Part::Field(_) => true,
+        };
+        self.0.iter().any(is_variable)
+    }
+
+    /// The same with all variables filled in but groups.
+    pub fn resolve<F: Fields>(&self, facts: &Facts<'_, F>) -> Self {
+        let resolve = |part: &Part| match part {
+            Part::Text(_) | Part::Variable(Variable::Group(_)) => part.clone(),
+            Part::Variable(_) | Part::Field(_) => Part::Text(Self([part.clone()].into()).fill(facts).into()),
+        };
+        Self(self.0.iter().map(resolve).collect())
+    }
+
+    /// What is the same for all requests, with these groups in it.
+    pub fn with_groups<'g>(&self, group_of: impl Fn(&str) -> &'g [u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        for part in &self.0 {
+            match part {
+                Part::Text(text) => out.extend_from_slice(text),
+                Part::Variable(Variable::Group(name)) => out.extend_from_slice(group_of(name)),
+                Part::Variable(_) | Part::Field(_) => {}
+            }
+        }
+        out
+    }
+
+    /// What is the same for all requests.
+    pub fn text(&self) -> Vec<u8> {
+        let texts = self.0.iter().filter_map(|part| match part {
+            Part::Text(text) => Some(&**text),
+            Part::Variable(_) | Part::Field(_) => None,
+        });
+        texts.flatten().copied().collect()
     }
 
     /// What a request makes of it.
@@ -81,7 +129,7 @@ impl Template {
 
 impl<F: Fields> Facts<'_, F> {
     fn fill(&self, variable: &Variable, out: &mut Vec<u8>) {
-        let head = self.head;
+        let (head, origin) = (self.head, self.origin);
         let query = head.target.split_once('?').map(|(_, query)| query);
         let mut put = |bytes: &[u8]| out.extend_from_slice(bytes);
         match variable {
@@ -99,13 +147,25 @@ impl<F: Fields> Facts<'_, F> {
             Variable::ClientAddress => put(self.client.to_string().as_bytes()),
             Variable::ServerPort => put(self.connection.declared_port.to_string().as_bytes()),
             Variable::RequestId => put(self.request_id),
-            Variable::Namespace => put(self.origin.object.name.namespace.as_bytes()),
-            Variable::IngressName => put(self.origin.object.name.name.as_bytes()),
+            Variable::Https => put(if self.connection.is_https() { b"on" } else { b"" }),
+            Variable::Seconds => {
+                let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                put(format!("{}.{:03}", since.as_secs(), since.subsec_millis()).as_bytes());
+            }
+            Variable::ForwardedFor => {
+                for line in head.headers.lines(&X_FORWARDED_FOR) {
+                    put(line);
+                    put(b", ");
+                }
+                put(self.connection.texts.client.as_bytes());
+            }
+            Variable::Namespace => put(origin.map_or("", |of| &of.object.name.namespace).as_bytes()),
+            Variable::IngressName => put(origin.map_or("", |of| &of.object.name.name).as_bytes()),
             Variable::ServiceName => put(self.service.map_or("", |service| &service.name).as_bytes()),
             Variable::ServicePort => put(self.service.map_or("", |service| &service.port).as_bytes()),
-            Variable::LocationPath => put(self.origin.path.as_bytes()),
-            // Compiled to a name.
-            Variable::Field(_) => {}
+            Variable::LocationPath => put(origin.map_or("", |of| &of.path).as_bytes()),
+            // Compiled to a name; known to whoever searches.
+            Variable::Field(_) | Variable::Group(_) => {}
             Variable::Cookie(name) => {
                 put(cookie(head.headers, name).unwrap_or_default());
             }
@@ -141,18 +201,19 @@ fn escape(text: &[u8], out: &mut Vec<u8>) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use http::{HeaderMap, HeaderValue, Method, Version};
     use sluice_config::ObjectRef;
 
     use super::*;
     use crate::pipeline::tests::fixture::connection;
 
-    #[test]
-    fn variables_are_filled_in_from_the_request() {
+    /// What is known of a request.
+    pub(in crate::policy) fn with_facts(use_them: impl FnOnce(&Facts<'_, HeaderMap>)) {
         let mut headers = HeaderMap::new();
         headers.insert("cookie", HeaderValue::from_static("a=1; session=x=y; session2=no"));
         headers.insert("x-tenant", HeaderValue::from_static("blue"));
+        headers.insert("x-forwarded-for", HeaderValue::from_static("203.0.113.9"));
         let head = RequestHead {
             method: &Method::POST,
             target: "/a%20b/c?x=1&y=é",
@@ -176,9 +237,14 @@ mod tests {
             path: "/a b/c",
             access_scheme: b"https",
             request_id: b"r1",
-            origin: &origin,
+            origin: Some(&origin),
             service: None,
         };
+        use_them(&facts);
+    }
+
+    #[test]
+    fn variables_are_filled_in_from_the_request() {
         for (variable, text) in [
             (Variable::Host, "shop.example"),
             (Variable::HttpHost, "Shop.example:8443"),
@@ -190,6 +256,8 @@ mod tests {
             (Variable::IsArgs, "?"),
             (Variable::Method, "POST"),
             (Variable::Protocol, "HTTP/1.1"),
+            (Variable::Https, "on"),
+            (Variable::ForwardedFor, "203.0.113.9, 192.0.2.1"),
             (Variable::ClientAddress, "192.0.2.7"),
             (Variable::ServerPort, "443"),
             (Variable::RequestId, "r1"),
@@ -206,11 +274,10 @@ mod tests {
             let pieces =
                 vec![Piece::Text("<".into()), Piece::Variable(variable.clone()), Piece::Text(">".into())];
             let template = Template::compile(&sluice_config::Template { pieces }).unwrap();
-            assert_eq!(
-                String::from_utf8(template.fill(&facts)).unwrap(),
-                format!("<{text}>"),
-                "{variable:?}"
-            );
+            with_facts(|facts| {
+                let filled = String::from_utf8(template.fill(facts)).unwrap();
+                assert_eq!(filled, format!("<{text}>"), "{variable:?}");
+            });
         }
     }
 }

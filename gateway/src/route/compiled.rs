@@ -5,9 +5,10 @@ use std::sync::Arc;
 use sluice_config::{Authorisation, Policies, Rule};
 
 use super::{Compiler, Target, edits};
+use crate::policy::replacements::Replacements;
 use crate::policy::{
-    Affinity, BasicAuth, Cors, ErrorPages, ExternalAuth, HeaderEdits, Limits, Mirror, PolicyError, Rewrite,
-    Sources, external_auth,
+    Affinity, BackendHeaders, BasicAuth, Cors, ErrorPages, ExternalAuth, HeaderEdits, Limits, Mirror,
+    PolicyError, Rewrite, Sources, external_auth,
 };
 
 /// What a rule asks for besides forwarding. A plain rule has no such value, and its requests look at one `None`.
@@ -36,6 +37,10 @@ pub struct CompiledPolicies {
     pub sources: Option<Sources>,
     /// How much one client may ask for.
     pub limits: Option<Limits>,
+    /// Fields of heads for the endpoint and the client.
+    pub headers: Option<BackendHeaders>,
+    /// What is replaced in cookies and redirects of endpoints.
+    pub replacements: Option<Replacements>,
 }
 
 impl CompiledPolicies {
@@ -63,6 +68,8 @@ impl CompiledPolicies {
             sources,
             limits,
             cors,
+            headers,
+            replacements,
         } = &*rule.policies;
         let compiled = Self {
             affinity: affinity.as_ref().map(Affinity::compile).transpose()?,
@@ -86,6 +93,14 @@ impl CompiledPolicies {
             cors: cors.as_deref().map(Cors::compile).transpose()?,
             sources: Sources::compile(sources),
             limits: limits.as_deref().and_then(|limits| Limits::compile(limits, compiler.limiter)),
+            headers: headers
+                .as_deref()
+                .map(|headers| BackendHeaders::compile(headers, compiler.resources))
+                .transpose()?,
+            replacements: match replacements {
+                Some(replacements) => Replacements::compile(replacements)?,
+                None => None,
+            },
         };
         Ok((!compiled.is_empty()).then(|| Box::new(compiled)))
     }
@@ -102,6 +117,8 @@ impl CompiledPolicies {
             cors,
             sources,
             limits,
+            headers,
+            replacements,
         } = self;
         affinity.is_none()
             && basic_auth.is_none()
@@ -113,6 +130,8 @@ impl CompiledPolicies {
             && cors.is_none()
             && sources.is_none()
             && limits.is_none()
+            && headers.is_none()
+            && replacements.is_none()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Annotation;
-use crate::translate::setting::{NotYet, Risk};
+use crate::translate::setting::Risk;
 use crate::translate::value::{self, Type};
 
 /// What the annotations of this family say.
@@ -49,14 +49,6 @@ pub(super) fn settings() -> Vec<Annotation> {
             |settings, value| settings.errors.backend = Some(value),
         )
         .location(Risk::Low),
-        Annotation::not_yet(
-            "custom-headers",
-            value::config_map(),
-            "",
-            NotYet::ChangesAnswers,
-            "ConfigMap whose pairs are set on client responses.",
-        )
-        .location(Risk::Medium),
     ]
 }
 

@@ -15,10 +15,18 @@ pub struct Gates {
     pub cross_namespace: bool,
     /// `strict-validate-path-type`: report Exact and Prefix paths with unusual characters.
     pub strict_paths: bool,
+    /// `global-allowed-response-headers`: fields that `custom-headers` may set.
+    pub response_headers: Vec<Arc<str>>,
 }
 
 impl Default for Gates {
     fn default() -> Self {
-        Self { risk: Risk::High, blocked_words: Vec::new(), cross_namespace: false, strict_paths: true }
+        Self {
+            risk: Risk::High,
+            blocked_words: Vec::new(),
+            cross_namespace: false,
+            strict_paths: true,
+            response_headers: Vec::new(),
+        }
     }
 }

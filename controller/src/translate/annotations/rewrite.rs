@@ -9,7 +9,7 @@ use sluice_config::Rewrite;
 
 use super::Annotation;
 use crate::translate::expression::Expressions;
-use crate::translate::setting::{NotYet, Risk};
+use crate::translate::setting::Risk;
 use crate::translate::value;
 
 pub use template::RewriteError;
@@ -102,55 +102,6 @@ pub(super) fn settings() -> Vec<Annotation> {
         )
         .location(Risk::Medium)
         .invalid_means_default(),
-        Annotation::not_yet(
-            "upstream-vhost",
-            value::text(),
-            "$host",
-            NotYet::ChangesAnswers,
-            "Host header sent upstream.",
-        )
-        .location(Risk::Low),
-        Annotation::not_yet(
-            "connection-proxy-header",
-            value::choice(&["keep-alive", "close"]),
-            "",
-            NotYet::Harmless,
-            "Value of the Connection header sent upstream.",
-        )
-        .location(Risk::Low),
-        Annotation::not_yet(
-            "proxy-cookie-domain",
-            value::text(),
-            "off",
-            NotYet::ChangesAnswers,
-            "Rewrites Domain of upstream Set-Cookie.",
-        )
-        .location(Risk::Medium),
-        Annotation::not_yet(
-            "proxy-cookie-path",
-            value::text(),
-            "off",
-            NotYet::ChangesAnswers,
-            "Rewrites Path of upstream Set-Cookie.",
-        )
-        .location(Risk::Medium),
-        Annotation::not_yet(
-            "proxy-redirect-from",
-            value::text(),
-            "off",
-            NotYet::ChangesAnswers,
-            "Text in Location/Refresh to replace.",
-        )
-        .location(Risk::Medium)
-        .idle_at(&["default"]),
-        Annotation::not_yet(
-            "proxy-redirect-to",
-            value::text(),
-            "off",
-            NotYet::Harmless,
-            "Text that replaces proxy-redirect-from.",
-        )
-        .location(Risk::Medium),
     ]
 }
 

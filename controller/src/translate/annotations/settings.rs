@@ -1,10 +1,13 @@
 //! What the annotations of one Ingress say, typed.
 
 use sluice_config::{
-    Bodies, HostPattern, HttpsRedirect, Locations, ResourceKey, Retry, Sources, Timeouts, UpstreamProtocol,
+    Bodies, HostPattern, HttpsRedirect, Locations, Replacements, ResourceKey, Retry, Sources, Timeouts,
+    UpstreamProtocol,
 };
 
-use super::{Affinity, Auth, Canary, Errors, Limiting, Redirection, Rewriting, Sharing, external_auth};
+use super::{
+    Affinity, Auth, Canary, Errors, Heads, Limiting, Redirection, Rewriting, Sharing, external_auth,
+};
 use crate::translate::external_auth::AuthSettings;
 use crate::translate::mirror::MirrorSettings;
 use crate::translate::setting::Lack;
@@ -50,13 +53,17 @@ pub struct Settings {
     pub errors: Errors,
     /// Where requests are copied to.
     pub mirror: MirrorSettings,
+    /// Fields of heads for its endpoints and its clients.
+    pub heads: Heads,
+    /// What is replaced in cookies and redirects of its endpoints.
+    pub replacements: Replacements,
 }
 
 impl Settings {
     /// The resources without which the routes cannot be served, each with the annotation that names it.
     pub fn needs(&self) -> impl Iterator<Item = (ResourceKey, &'static str)> {
         let fields = self.external_auth.resource().map(|key| (key, external_auth::SET_HEADERS));
-        self.auth.needs().into_iter().chain(fields)
+        self.auth.needs().into_iter().chain(fields).chain(self.heads.needs())
     }
 
     /// Annotations of which parts are left out, each with what is wrong with them.
@@ -92,6 +99,8 @@ impl Default for Settings {
             global_auth: true,
             errors: Errors::default(),
             mirror: MirrorSettings::default(),
+            heads: Heads::default(),
+            replacements: Replacements::default(),
         }
     }
 }

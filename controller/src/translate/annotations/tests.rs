@@ -178,7 +178,7 @@ fn known_annotations_that_are_not_implemented_fail_closed() {
         ("auth-tls-match-cn", "CN=x"),
         ("enable-modsecurity", "true"),
         ("auth-tls-secret", "default/ca"),
-        ("upstream-vhost", "b.example"),
+        ("proxy-http-version", "1.0"),
         ("backend-protocol", "FCGI"),
     ] {
         let parsed = read(&[(name, value)]);

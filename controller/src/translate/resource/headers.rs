@@ -1,55 +1,158 @@
 //! A ConfigMap with one key for each header field.
 
-use sluice_config::HeaderSet;
+use std::sync::Arc;
+
+use sluice_config::{Code, HeaderSet, ObjectRef, Problem, Template, is_own_field};
 
 use super::Bad;
+use crate::problem::error;
 use crate::store::ConfigMap;
+use crate::translate::template;
 
-/// Reads it. One bad field makes the whole unusable: the others may mean nothing without it.
-pub(super) fn read(config_map: &ConfigMap) -> Result<HeaderSet, Bad> {
+/// Fields for one rule, whose values may have variables. One bad field makes the whole unusable: the others may mean
+/// nothing without it.
+pub(super) fn strict(config_map: &ConfigMap) -> Result<HeaderSet, Bad> {
+    let fields = config_map.data.iter().map(|(name, text)| field(name, text, Dollars::AreVariables));
+    Ok(HeaderSet { fields: fields.collect::<Result<_, _>>()? })
+}
+
+/// Fields for all rules. A bad one is told and left out: the operator's other fields are as good without it, and all
+/// rules of all Ingresses would have to be closed otherwise.
+pub(super) fn lenient(config_map: &ConfigMap, problems: &mut Vec<Problem>) -> HeaderSet {
     let mut fields = Vec::with_capacity(config_map.data.len());
-    for (name, value) in &config_map.data {
-        let value = value.trim();
-        if http::HeaderName::from_bytes(name.as_bytes()).is_err() {
+    for (name, text) in &config_map.data {
+        match field(name, text, Dollars::AreVariables) {
+            Ok(field) => fields.push(field),
+            Err(Bad { reason, remedy }) => {
+                let object = ObjectRef { kind: "ConfigMap".into(), name: config_map.name.clone() };
+                let message = format!("{reason}; the field is left out");
+                problems.push(error(
+                    Code::ConfigMapInvalid,
+                    &object,
+                    format!("data[{name}]"),
+                    message,
+                    remedy,
+                ));
+            }
+        }
+    }
+    HeaderSet { fields }
+}
+
+/// Fields of the responses of one rule, of which the operator has to allow each. Their values are as they stand.
+pub(super) fn response(config_map: &ConfigMap, allowed: &[Arc<str>]) -> Result<HeaderSet, Bad> {
+    let mut fields = Vec::with_capacity(config_map.data.len());
+    for (name, text) in &config_map.data {
+        if !allowed.iter().any(|allowed| allowed.eq_ignore_ascii_case(name)) {
             return Err(Bad {
-                reason: format!("has the key {name:?}, which is no name of a header field"),
-                remedy: "write letters, digits and hyphens",
+                reason: format!(
+                    "has the field {name:?}, which global-allowed-response-headers does not name"
+                ),
+                remedy: "add the name to that key of the program's ConfigMap, or take the field out",
             });
         }
-        if http::HeaderValue::from_str(value).is_err() {
-            return Err(Bad {
-                reason: format!("has a value in its key {name:?} that no header field can have"),
-                remedy: "write one line without control characters",
-            });
-        }
-        fields.push((name.as_ref().into(), value.into()));
+        fields.push(field(name, text, Dollars::AreText)?);
     }
     Ok(HeaderSet { fields })
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Dollars {
+    AreVariables,
+    AreText,
+}
+
+fn field(name: &str, text: &str, dollars: Dollars) -> Result<(Arc<str>, Template), Bad> {
+    let text = text.trim();
+    if http::HeaderName::from_bytes(name.as_bytes()).is_err() {
+        return Err(Bad {
+            reason: format!("has the key {name:?}, which is no name of a header field"),
+            remedy: "write letters, digits and hyphens",
+        });
+    }
+    if is_own_field(name) {
+        return Err(Bad {
+            reason: format!(
+                "has the field {name:?}, which is about the connection, the length of a message or where it goes, and \
+                 belongs to the gateway"
+            ),
+            remedy: "take the field out; for Host there is the annotation upstream-vhost, for Connection \
+                     connection-proxy-header",
+        });
+    }
+    if http::HeaderValue::from_str(text).is_err() {
+        return Err(Bad {
+            reason: format!("has a value in its key {name:?} that no header field can have"),
+            remedy: "write one line without control characters",
+        });
+    }
+    let template = match dollars {
+        Dollars::AreText => Template::plain(text),
+        Dollars::AreVariables => template::parse(text).map_err(|reason| Bad {
+            reason: format!("has a value in its key {name:?} that {reason}"),
+            remedy: "use a variable that is served ($host, $remote_addr, $scheme, $request_uri, $req_id, $msec, $http_NAME, \
+                     $cookie_NAME and the like), or write the value without one",
+        })?,
+    };
+    Ok((name.into(), template))
+}
+
 #[cfg(test)]
 mod tests {
-    use sluice_config::NamespacedName;
+    use sluice_config::{NamespacedName, Piece, Variable};
 
     use super::*;
     use crate::store::Fields;
 
-    fn read_of(data: &[(&str, &str)]) -> Result<HeaderSet, Bad> {
+    fn map(data: &[(&str, &str)]) -> ConfigMap {
         let data = data.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
-        read(&ConfigMap {
+        ConfigMap {
             name: NamespacedName::new("n", "headers"),
             identity: Default::default(),
             fields: Fields::All,
             data,
-        })
+        }
+    }
+
+    fn fault(data: &[(&str, &str)]) -> String {
+        strict(&map(data)).unwrap_err().reason
     }
 
     #[test]
     fn fields_are_checked_and_bad_ones_named_without_their_value() {
-        let set = read_of(&[("X-A", " 1\n"), ("X-Empty", "")]).unwrap();
-        assert_eq!(set.fields, [("X-A".into(), "1".into()), ("X-Empty".into(), "".into())]);
-        assert!(read_of(&[("X A", "1")]).unwrap_err().reason.contains("\"X A\""));
-        let bad = read_of(&[("X-A", "secret\nX-B: 1")]).unwrap_err();
-        assert!(bad.reason.contains("\"X-A\"") && !bad.reason.contains("secret"), "{bad:?}");
+        let set = strict(&map(&[("X-A", " 1\n"), ("X-Empty", ""), ("X-Host", "$host")])).unwrap();
+        let host = Template { pieces: vec![Piece::Variable(Variable::Host)] };
+        assert_eq!(
+            set.fields,
+            [
+                ("X-A".into(), Template::plain("1")),
+                ("X-Empty".into(), Template::default()),
+                ("X-Host".into(), host)
+            ]
+        );
+        assert!(fault(&[("X A", "1")]).contains("\"X A\""));
+        let bad = fault(&[("X-A", "secret\nX-B: 1")]);
+        assert!(bad.contains("\"X-A\"") && !bad.contains("secret"), "{bad}");
+        assert!(fault(&[("content-Length", "1")]).contains("belongs to the gateway"));
+        assert!(fault(&[("X-Geo", "$geoip_city")]).contains("$geoip_city"));
+    }
+
+    #[test]
+    fn of_the_operators_fields_the_good_ones_stay() {
+        let mut problems = Vec::new();
+        let set = lenient(&map(&[("Host", "a"), ("X-A", "1"), ("X-Geo", "$geoip_city")]), &mut problems);
+        assert_eq!(set.fields, [("X-A".into(), Template::plain("1"))]);
+        let fields: Vec<_> = problems.iter().map(|problem| &*problem.field).collect();
+        assert_eq!(fields, ["data[Host]", "data[X-Geo]"]);
+    }
+
+    #[test]
+    fn fields_of_responses_must_be_allowed_and_a_dollar_is_a_dollar() {
+        let allowed = ["x-a".into()];
+        let set = response(&map(&[("X-A", "$5")]), &allowed).unwrap();
+        assert_eq!(set.fields, [("X-A".into(), Template::plain("$5"))]);
+        let bad = response(&map(&[("X-A", "1"), ("X-B", "2")]), &allowed).unwrap_err();
+        assert!(bad.reason.contains("\"X-B\"") && bad.reason.contains("global-allowed"), "{}", bad.reason);
+        assert!(response(&map(&[("Connection", "x")]), &["connection".into()]).is_err());
     }
 }

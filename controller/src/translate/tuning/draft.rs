@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use sluice_config::{Code, Hsts, Tuning};
+use sluice_config::{Code, Hsts, ResourceKey, Tuning};
 
 use crate::translate::annotations::Gates;
 use crate::translate::external_auth::AuthSettings;
@@ -57,6 +57,15 @@ pub struct Global {
     pub global_auth: Box<AuthSettings>,
     /// Why every route is closed: a key that protects all of them is not implemented yet.
     pub closed: Option<Arc<str>>,
+}
+
+impl Global {
+    /// The resources that keys name, each with its key.
+    pub(crate) fn resources(&self) -> impl Iterator<Item = (&'static str, ResourceKey)> {
+        let Tuning { request_headers, response_headers, .. } = &self.tuning;
+        let named = [("proxy-set-headers", request_headers), ("add-headers", response_headers)];
+        named.into_iter().filter_map(|(key, resource)| Some((key, resource.clone()?)))
+    }
 }
 
 impl Draft {

@@ -1,8 +1,12 @@
 //! What is believed of, added to and taken from heads.
 
+use std::sync::Arc;
+
+use sluice_config::{NamespacedName, ResourceKey, ResourceKind, is_own_field};
+
 use super::Key;
 use crate::translate::setting::NotYet;
-use crate::translate::value;
+use crate::translate::{replacement, value};
 
 pub(super) fn settings() -> Vec<Key> {
     vec![
@@ -79,26 +83,28 @@ pub(super) fn settings() -> Vec<Key> {
             "Make an X-Request-ID where the client sent none.",
             |settings, value| settings.tuning.generate_request_id = value,
         ),
-        Key::not_yet(
+        Key::served(
             "proxy-set-headers",
             value::config_map(),
             "",
-            NotYet::ChangesAnswers,
-            "ConfigMap of fields that are added to requests.",
+            "ConfigMap with fields that every request to an endpoint gets, in place of the client's; an empty value \
+             takes the field out. Values may have variables. A field that cannot be used is left out, and so are all \
+             while the ConfigMap is missing.",
+            |settings, value| settings.tuning.request_headers = Some(global_headers(value)),
         ),
-        Key::not_yet(
+        Key::served(
             "add-headers",
             value::config_map(),
             "",
-            NotYet::ChangesAnswers,
-            "ConfigMap of fields that are added to responses.",
+            "The same for every response, also those of errors and redirects.",
+            |settings, value| settings.tuning.response_headers = Some(global_headers(value)),
         ),
-        Key::not_yet(
+        Key::served(
             "hide-headers",
-            value::list(),
+            value::list_of("comma-separated list of header names", hidden),
             "",
-            NotYet::ChangesAnswers,
-            "Response fields of backends that are dropped.",
+            "Fields that are taken out of responses of endpoints.",
+            |settings, value| settings.tuning.hidden_headers = value.into(),
         ),
         Key::no_effect(
             "allow-backend-server-header",
@@ -114,12 +120,12 @@ pub(super) fn settings() -> Vec<Key> {
             "answers carry the Server field of the backend, or sluice",
             "Send nginx Server header (default removes it).",
         ),
-        Key::not_yet(
+        Key::served(
             "global-allowed-response-headers",
-            value::text(),
+            value::list(),
             "",
-            NotYet::Harmless,
-            "Names allowed in custom-headers ConfigMaps.",
+            "Fields that ConfigMaps of the annotation custom-headers may have.",
+            |settings, value| settings.gates.response_headers = value,
         ),
         Key::served(
             "enable-underscores-in-headers",
@@ -135,34 +141,33 @@ pub(super) fn settings() -> Vec<Key> {
             "Drop request fields whose names have other characters than letters, digits and -.",
             |settings, value| settings.tuning.ignore_invalid_headers = value,
         ),
-        Key::not_yet(
+        Key::served(
             "proxy-cookie-path",
-            value::text(),
+            replacement::cookie_path(),
             "off",
-            NotYet::ChangesAnswers,
-            "Rewrite the Path of cookies.",
+            "The beginning of the path of cookies of endpoints that is replaced, and by what.",
+            |settings, value| settings.tuning.replacements.cookie_path = value,
         ),
-        Key::not_yet(
+        Key::served(
             "proxy-cookie-domain",
-            value::text(),
+            replacement::cookie_domain(),
             "off",
-            NotYet::ChangesAnswers,
-            "Rewrite the Domain of cookies.",
+            "The domain of cookies of endpoints that is replaced, and by what.",
+            |settings, value| settings.tuning.replacements.cookie_domain = value,
         ),
-        Key::not_yet(
+        Key::served(
             "proxy-redirect-from",
-            value::text(),
+            replacement::redirect_from(),
             "off",
-            NotYet::ChangesAnswers,
-            "Text in Location to replace.",
-        )
-        .idle_at(&["default"]),
-        Key::not_yet(
+            "The beginning of Location and Refresh of endpoints that is replaced.",
+            |settings, value| settings.tuning.replacements.redirect_from = value,
+        ),
+        Key::served(
             "proxy-redirect-to",
-            value::text(),
+            replacement::redirect_to(),
             "off",
-            NotYet::Harmless,
-            "Text that replaces proxy-redirect-from.",
+            "What replaces it.",
+            |settings, value| settings.tuning.replacements.redirect_to = value,
         ),
         Key::served(
             "relative-redirects",
@@ -213,4 +218,18 @@ pub(super) fn settings() -> Vec<Key> {
             "Tuning of nginx itself.",
         ),
     ]
+}
+
+fn global_headers(name: NamespacedName) -> ResourceKey {
+    ResourceKey { kind: ResourceKind::GlobalHeaders, name }
+}
+
+fn hidden(name: &str) -> Result<Arc<str>, String> {
+    if http::HeaderName::from_bytes(name.as_bytes()).is_err() {
+        return Err(format!("has {name:?}, which is no name of a header field"));
+    }
+    match is_own_field(name) {
+        true => Err(format!("has {name:?}, which belongs to the gateway and cannot be hidden")),
+        false => Ok(name.into()),
+    }
 }

@@ -290,7 +290,7 @@ fn fields_of_a_resource_go_along_and_without_it_nobody_is_asked() {
     let mut plane = plane(own(ExternalAuth { set_headers: Some(key.clone()), ..auth() }));
     let request = Request::get("a.example", "/").with("x-tenant", "forged");
     assert_eq!(plane.answer(&request).status, StatusCode::INTERNAL_SERVER_ERROR);
-    let set = HeaderSet { fields: vec![("x-tenant".into(), "blue".into())] };
+    let set = HeaderSet { fields: vec![("x-tenant".into(), Template::plain("blue"))] };
     let put = Change::Put(key, Arc::new(Resource::Headers(set)));
     plane.apply(Delta { resources: vec![put], ..Delta::default() });
     assert_eq!(of(&asks(plane.begin(&request).1), "x-tenant"), Some("blue"));

@@ -1,0 +1,79 @@
+//! Fields of heads that an Ingress wants for its endpoints and its clients.
+
+use std::sync::Arc;
+
+use sluice_config::{BackendHeaders, ConnectionHeader, NamespacedName, ResourceKey, ResourceKind, Template};
+
+use super::Annotation;
+use crate::translate::setting::Risk;
+use crate::translate::{template, value};
+
+const CUSTOM: &str = "custom-headers";
+
+const CONNECTIONS: &[(&str, ConnectionHeader)] =
+    &[("keep-alive", ConnectionHeader::KeepAlive), ("close", ConnectionHeader::Close)];
+
+/// What the annotations of this family say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Heads {
+    host: Option<Template>,
+    connection: Option<ConnectionHeader>,
+    /// A ConfigMap.
+    response: Option<NamespacedName>,
+}
+
+impl Heads {
+    /// The policy, if there is one.
+    pub(crate) fn policy(&self) -> Option<Arc<BackendHeaders>> {
+        let headers = BackendHeaders {
+            host: self.host.clone(),
+            connection: self.connection,
+            response: self.response_headers(),
+        };
+        (headers != BackendHeaders::default()).then(|| Arc::new(headers))
+    }
+
+    /// The ConfigMap without which the routes cannot be served, with the annotation that names it.
+    pub(super) fn needs(&self) -> Option<(ResourceKey, &'static str)> {
+        Some((self.response_headers()?, CUSTOM))
+    }
+
+    fn response_headers(&self) -> Option<ResourceKey> {
+        let name = self.response.clone()?;
+        Some(ResourceKey { kind: ResourceKind::ResponseHeaders, name })
+    }
+}
+
+pub(super) fn settings() -> Vec<Annotation> {
+    vec![
+        Annotation::served(
+            CUSTOM,
+            value::config_map(),
+            "",
+            "ConfigMap with fields that every response gets, also those of errors and redirects; an empty value takes \
+             the field out, and a $ stands for itself. The names have to be in global-allowed-response-headers. While \
+             it is missing or cannot be used, the routes answer 503.",
+            |settings, value| settings.heads.response = Some(value),
+        )
+        .location(Risk::Medium),
+        Annotation::served(
+            "upstream-vhost",
+            template::host(),
+            "$host",
+            "Host for the endpoint, in place of the client's; of variables it may have $host, $http_host, $server_port \
+             and those of the Ingress and its Service.",
+            |settings, value| settings.heads.host = Some(value),
+        )
+        .location(Risk::Low),
+        Annotation::served(
+            "connection-proxy-header",
+            value::one_of(CONNECTIONS),
+            "",
+            "Connection for the endpoint. With it no upgrade (WebSocket) reaches the endpoint, as with nginx; with \
+             close each request has a connection of its own.",
+            |settings, value| settings.heads.connection = Some(value),
+        )
+        .location(Risk::Low)
+        .invalid_means_default(),
+    ]
+}

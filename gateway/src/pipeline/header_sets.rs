@@ -1,0 +1,174 @@
+//! Fields that the operator or a rule wants on heads: `proxy-set-headers`, `add-headers`, `custom-headers`,
+//! `upstream-vhost`, `connection-proxy-header` and `hide-headers`; and what is replaced in cookies and redirects.
+//!
+//! Values with variables are filled in once, when the request is known, because what they are filled in from is gone when
+//! a response comes. All others are looked up when a head is changed.
+
+use http::header::HeaderValue;
+
+use super::checks::host_of_url;
+use super::exchange::Exchange;
+use super::stages::Looks;
+use crate::message::edit::{Edit, HeadMut};
+use crate::message::fields::Fields;
+use crate::policy::BackendHeaders;
+use crate::policy::header_set::{FilledHeaders, HeaderSet};
+use crate::policy::redirect::{self, Source};
+use crate::policy::replacements::{InForce, Replacements};
+use crate::policy::template::Template;
+use crate::resources::Slot;
+use crate::route::Route;
+
+/// What depends on the request.
+#[derive(Debug, Default)]
+pub(super) struct FilledSets {
+    /// Of all requests to endpoints.
+    request: Option<FilledHeaders>,
+    /// Of all responses.
+    response: Option<FilledHeaders>,
+    /// Of responses of the rule.
+    own: Option<FilledHeaders>,
+    /// `Host` for the endpoint.
+    host: Option<HeaderValue>,
+    /// What is replaced in responses of endpoints, for the rule and for all rules.
+    replacements: [Option<Replacements>; 2],
+}
+
+impl FilledSets {
+    fn is_needed(&self) -> bool {
+        let Self { request, response, own, host, replacements } = self;
+        request.is_some()
+            || response.is_some()
+            || own.is_some()
+            || host.is_some()
+            || replacements.iter().any(Option::is_some)
+    }
+}
+
+impl Exchange {
+    /// Fills in what depends on the request. To be called before the first stage.
+    pub(super) fn fill_headers<F: Fields>(&mut self, route: Option<&Route>, looks: &Looks<'_, F>) {
+        let global = looks.globals.headers.as_deref();
+        let own = route.and_then(backend_headers);
+        let replaced = [route.and_then(replacements), global.and_then(|global| global.replacements.as_ref())];
+        if global.is_none() && own.is_none() && replaced[0].is_none() {
+            return;
+        }
+        let facts = self.facts(route, looks);
+        let fill = |slot: &Slot<HeaderSet>| {
+            let set = slot.load();
+            set.as_ref().filter(|set| set.has_variables()).map(|set| set.fill(&facts))
+        };
+        let host = |template: &Template| {
+            HeaderValue::try_from(template.fill(&facts)).ok().filter(|host| !host.is_empty())
+        };
+        let filled = FilledSets {
+            request: global.and_then(|global| global.request.as_deref()).and_then(fill),
+            response: global.and_then(|global| global.response.as_deref()).and_then(fill),
+            own: own.and_then(|own| own.response.as_deref()).and_then(fill),
+            host: own.and_then(BackendHeaders::host_template).and_then(host),
+            replacements: replaced.map(|one| Some(one.filter(|one| one.has_variables())?.fill(&facts))),
+        };
+        if filled.is_needed() {
+            self.rare.get_or_insert_default().headers = Some(Box::new(filled));
+        }
+    }
+
+    /// Whether the fields that the rule wants on its responses are there. Until they are it is closed.
+    pub(super) fn lacks_headers(&self, route: &Route) -> bool {
+        let own = backend_headers(route).and_then(|own| own.response.as_deref());
+        own.is_some_and(|slot| slot.load().is_none())
+    }
+
+    /// Fields of requests to endpoints that the operator wants.
+    pub(super) fn set_request_headers(&self, head: &mut Edit<'_, impl HeadMut>) {
+        let Some(global) = self.globals().headers.as_deref() else { return };
+        let filled = self.filled_sets().and_then(|filled| filled.request.as_ref());
+        apply(global.request.as_deref(), filled, head);
+    }
+
+    /// Fields of the rule alone. To be called last: `Host` and `Connection` are nobody else's.
+    pub(super) fn set_backend_headers(&self, head: &mut impl HeadMut) {
+        // What stands in for the rule's backend is not its backend.
+        let route = self.route.as_deref().filter(|_| self.fallback.is_none());
+        let Some(own) = route.and_then(backend_headers) else { return };
+        own.request(head.fields(), self.filled_sets().and_then(|filled| filled.host.as_ref()));
+    }
+
+    /// Takes out of an endpoint's response what no client is to see.
+    pub(super) fn hide_headers(&self, head: &mut Edit<'_, impl HeadMut>) {
+        let Some(global) = self.globals().headers.as_deref() else { return };
+        for name in &global.hidden {
+            head.remove(name);
+        }
+    }
+
+    /// Fields of responses, of endpoints and of our own, that the operator and the rule want.
+    pub(super) fn set_response_headers(&self, head: &mut Edit<'_, impl HeadMut>) {
+        let filled = self.filled_sets();
+        if let Some(global) = self.globals().headers.as_deref() {
+            apply(global.response.as_deref(), filled.and_then(|filled| filled.response.as_ref()), head);
+        }
+        if let Some(own) = self.route.as_deref().and_then(backend_headers) {
+            apply(own.response.as_deref(), filled.and_then(|filled| filled.own.as_ref()), head);
+        }
+    }
+
+    /// Replaces what is to be replaced in cookies and redirects of an endpoint's response.
+    pub(super) fn replace(&self, head: &mut Edit<'_, impl HeadMut>) {
+        let own = self.route.as_deref().and_then(replacements);
+        let of_all = self.globals().headers.as_deref().and_then(|global| global.replacements.as_ref());
+        if own.is_none() && of_all.is_none() {
+            return;
+        }
+        let filled = self.filled_sets().map(|filled| &filled.replacements);
+        let [own, of_all] = [(own, 0), (of_all, 1)].map(|(compiled, at)| {
+            let filled = filled.and_then(|filled| filled[at].as_ref());
+            filled.or(compiled).unwrap_or(&Replacements::NONE)
+        });
+        InForce::new(own, of_all).response(head, |path| self.absolute(path));
+    }
+
+    /// A path of this host as a URL, where nginx would make it one.
+    fn absolute(&self, path: &str) -> Option<String> {
+        let authority = self.authority.to_str().ok().filter(|authority| !authority.is_empty())?;
+        let tuning = self.tuning();
+        let own = self.route.as_deref().map(|route| &route.policies.locations);
+        let source = Source {
+            scheme: self.connection.scheme(),
+            host: host_of_url(authority),
+            authority,
+            declared_port: self.connection.declared_port,
+            port: self.connection.port,
+            target: path,
+            relative: own.and_then(|own| own.relative).unwrap_or(tuning.relative_redirects),
+            names_port: own.and_then(|own| own.port).unwrap_or(tuning.port_in_redirects),
+        };
+        Some(redirect::as_nginx(&source, &[path]))
+    }
+
+    fn filled_sets(&self) -> Option<&FilledSets> {
+        self.rare.as_ref()?.headers.as_deref()
+    }
+}
+
+fn replacements(route: &Route) -> Option<&Replacements> {
+    route.compiled.as_deref()?.replacements.as_ref()
+}
+
+/// What the rule wants of heads.
+pub(super) fn backend_headers(route: &Route) -> Option<&BackendHeaders> {
+    route.compiled.as_deref()?.headers.as_ref()
+}
+
+fn apply(slot: Option<&Slot<HeaderSet>>, filled: Option<&FilledHeaders>, head: &mut Edit<'_, impl HeadMut>) {
+    match filled {
+        Some(filled) => filled.apply(head),
+        None => {
+            let Some(slot) = slot else { return };
+            if let Some(set) = slot.load().as_ref() {
+                set.fixed().apply(head);
+            }
+        }
+    }
+}

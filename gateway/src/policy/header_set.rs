@@ -1,0 +1,134 @@
+//! A set of fields from a ConfigMap (`proxy-set-headers`, `add-headers`, `custom-headers`, `auth-proxy-set-headers`),
+//! compiled. Each replaces whatever the head has of its name; one without a value takes it out, as nginx does.
+
+use http::HeaderValue;
+
+use super::error::PolicyError;
+use super::filters::name;
+use super::template::{Facts, Template};
+use crate::message::edit::{Edit, EditableName, HeadMut};
+use crate::message::fields::Fields;
+
+/// The fields.
+#[derive(Debug, Default)]
+pub struct HeaderSet {
+    fixed: FilledHeaders,
+    /// Those whose values depend on the request.
+    templates: Box<[(EditableName, Template)]>,
+}
+
+/// Fields with the values that they have for one request; without one, the field is taken out.
+#[derive(Clone, Debug, Default)]
+pub struct FilledHeaders(Box<[(EditableName, Option<HeaderValue>)]>);
+
+impl HeaderSet {
+    /// Compiles a set.
+    ///
+    /// # Errors
+    /// A field cannot be set.
+    pub fn compile(set: &sluice_config::HeaderSet) -> Result<Self, PolicyError> {
+        let (mut fixed, mut templates) = (Vec::new(), Vec::new());
+        for (text, template) in &set.fields {
+            let name = name(text)?;
+            match Template::compile(template)? {
+                template if template.is_plain() => {
+                    let value = HeaderValue::from_bytes(&template.text());
+                    let value = value.map_err(|_| PolicyError::HeaderValue(text.to_string()))?;
+                    fixed.push((name, (!value.is_empty()).then_some(value)));
+                }
+                template => templates.push((name, template)),
+            }
+        }
+        Ok(Self { fixed: FilledHeaders(fixed.into()), templates: templates.into() })
+    }
+
+    /// Whether a value depends on the request, so that the set must be [filled](Self::fill) for it.
+    pub fn has_variables(&self) -> bool {
+        !self.templates.is_empty()
+    }
+
+    /// The fields whose values are the same for all requests.
+    pub fn fixed(&self) -> &FilledHeaders {
+        &self.fixed
+    }
+
+    /// All fields, with the values that they have for a request. What no field can have counts as no value: a path may
+    /// have a line break in it once it is decoded.
+    pub fn fill<F: Fields>(&self, facts: &Facts<'_, F>) -> FilledHeaders {
+        let filled = self.templates.iter().map(|(name, template)| {
+            let value = HeaderValue::try_from(template.fill(facts)).ok();
+            (name.clone(), value.filter(|value| !value.is_empty()))
+        });
+        FilledHeaders(self.fixed.0.iter().cloned().chain(filled).collect())
+    }
+}
+
+impl FilledHeaders {
+    /// Changes a head.
+    pub fn apply(&self, head: &mut Edit<'_, impl HeadMut>) {
+        for (name, value) in &self.0 {
+            match value {
+                Some(value) => head.set(name, value),
+                None => head.remove(name),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderMap;
+    use sluice_config::{Piece, Variable};
+
+    use super::*;
+    use crate::policy::template::tests::with_facts;
+
+    fn set(fields: &[(&str, sluice_config::Template)]) -> Result<HeaderSet, PolicyError> {
+        let fields = fields.iter().map(|(name, value)| ((*name).into(), value.clone())).collect();
+        HeaderSet::compile(&sluice_config::HeaderSet { fields })
+    }
+
+    fn variable(variable: Variable) -> sluice_config::Template {
+        sluice_config::Template { pieces: vec![Piece::Variable(variable)] }
+    }
+
+    #[test]
+    fn fields_replace_those_of_the_head_and_an_empty_one_takes_them_out() {
+        let plain = sluice_config::Template::plain;
+        let set = set(&[
+            ("X-A", plain("1")),
+            ("X-B", plain("")),
+            ("X-Host", variable(Variable::Host)),
+            ("X-C", variable(Variable::Argument("none".into()))),
+        ])
+        .unwrap();
+        assert!(set.has_variables());
+        let mut head = HeaderMap::new();
+        for name in ["x-a", "x-a", "x-b", "x-c", "x-host", "x-d"] {
+            head.append(name, HeaderValue::from_static("client"));
+        }
+        with_facts(|facts| set.fill(facts).apply(&mut Edit::new(&mut head)));
+        let mut fields: Vec<_> = head.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+        fields.sort_unstable();
+        assert_eq!(fields, [("x-a", &b"1"[..]), ("x-d", b"client"), ("x-host", b"shop.example")]);
+    }
+
+    #[test]
+    fn a_value_that_no_field_can_have_is_none() {
+        let set = set(&[("X-Path", variable(Variable::Field("x-path".into())))]).unwrap();
+        let mut head = HeaderMap::new();
+        head.insert("x-path", HeaderValue::from_static("client"));
+        with_facts(|facts| set.fill(facts).apply(&mut Edit::new(&mut head)));
+        assert!(head.is_empty());
+    }
+
+    #[test]
+    fn fields_of_the_gateway_are_refused() {
+        let plain = sluice_config::Template::plain("1");
+        let error = set(&[("Content-Length", plain.clone())]).unwrap_err();
+        assert_eq!(error, PolicyError::OwnHeader("Content-Length".into()));
+        assert_eq!(set(&[("a b", plain)]).unwrap_err(), PolicyError::HeaderName("a b".into()));
+        let error = set(&[("x-a", sluice_config::Template::plain("b\n"))]).unwrap_err();
+        assert_eq!(error, PolicyError::HeaderValue("x-a".into()));
+    }
+}

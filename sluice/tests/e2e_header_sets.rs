@@ -1,0 +1,159 @@
+//! Fields of heads that the operator or an Ingress wants: sets from ConfigMaps, hidden fields, `Host`, `Connection`.
+
+use crate::harness::{
+    Backend, Connection, Folder, Gateway, Ingress, Reply, await_until, config_map, get, manifest, site,
+};
+
+const HOST: &str = "shop.example";
+const OPERATOR: &str = "ingress-nginx/controller";
+
+/// A shop with these annotations, whose backend does as the handler says.
+fn shop(backend: &Backend, annotations: &[(&str, &str)]) -> Folder {
+    let ingress = Ingress::new("shop").path(HOST, "/", "shop");
+    let ingress = annotations.iter().fold(ingress, |ingress, (name, value)| ingress.annotation(name, value));
+    Folder::with(ingress.text() + &manifest::service_with("shop", &[backend]))
+}
+
+fn operator(folder: &Folder, keys: &[(&str, &str)]) {
+    folder.write("operator.yaml", config_map(OPERATOR, keys));
+}
+
+fn fields(folder: &Folder, name: &str, data: &[(&str, &str)]) {
+    folder.write(&format!("{}.yaml", name.replace('/', "-")), config_map(name, data));
+}
+
+#[test]
+fn every_request_gets_the_operators_fields_and_an_edit_counts_at_once() {
+    let backend = Backend::echo("shop");
+    let folder = Folder::with(site("shop", HOST, &[&backend]));
+    operator(&folder, &[("proxy-set-headers", "ingress-nginx/to-backends")]);
+    fields(
+        &folder,
+        "ingress-nginx/to-backends",
+        &[
+            ("X-Plain", "true"),
+            ("X-Request-Start", "t=${msec}"),
+            ("X-From", "$remote_addr asks $host for $request_uri"),
+            ("X-Internal", ""),
+            ("Connection", "close"),
+            ("X-Geo", "$geoip_city"),
+        ],
+    );
+    let gateway = Gateway::with(&folder, &["--configmap", OPERATOR]);
+    let client = [("X-Plain", "forged"), ("X-Internal", "forged")];
+    let response = Connection::plain(gateway.http).request("GET", HOST, "/a?b=c", &client, "");
+    assert_eq!(response.received("x-plain"), ["true"]);
+    assert_eq!(response.received("x-internal"), Vec::<String>::new());
+    assert_eq!(response.received("x-from"), ["127.0.0.1 asks shop.example for /a?b=c"]);
+    let start = response.received("x-request-start").concat();
+    let seconds: f64 = start.strip_prefix("t=").unwrap().parse().unwrap();
+    assert!(seconds > 1.7e9, "{start}");
+    assert_eq!(response.received("x-geo"), Vec::<String>::new());
+    assert_eq!(response.received("connection"), Vec::<String>::new());
+    let problems = gateway.problems();
+    for part in ["ConfigMap ingress-nginx/to-backends", "data[Connection]", "data[X-Geo]", "$geoip_city"] {
+        assert!(problems.contains(part), "{part}: {problems}");
+    }
+    fields(&folder, "ingress-nginx/to-backends", &[("X-Plain", "edited")]);
+    await_until("the edit", || get(gateway.http, HOST, "/").received("x-plain") == ["edited"]);
+    await_until("no problem", || gateway.problems().is_empty());
+    folder.remove("ingress-nginx-to-backends.yaml");
+    await_until("the fields to go", || get(gateway.http, HOST, "/").received("x-plain").is_empty());
+    let problems = gateway.problems();
+    assert!(
+        problems.contains("data[proxy-set-headers]") && problems.contains("does not exist"),
+        "{problems}"
+    );
+}
+
+#[test]
+fn every_response_gets_the_operators_fields_our_own_answers_too() {
+    let backend = Backend::with("shop", |_| {
+        let fields = [("X-Powered-By", "PHP"), ("X-Frame-Options", "ALLOWALL"), ("X-Kept", "yes")];
+        let fields = fields.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        Reply::Answer(200, fields.into(), "ok".to_owned())
+    });
+    let folder = Folder::with(site("shop", HOST, &[&backend]));
+    operator(
+        &folder,
+        &[("add-headers", "ingress-nginx/to-clients"), ("hide-headers", "x-powered-by, Server")],
+    );
+    let set = [("X-Frame-Options", "DENY"), ("X-Asked", "$host"), ("Server", "")];
+    fields(&folder, "ingress-nginx/to-clients", &set);
+    let gateway = Gateway::with(&folder, &["--configmap", OPERATOR]);
+    let response = get(gateway.http, HOST, "/");
+    assert_eq!(response.all("x-frame-options"), ["DENY"]);
+    assert_eq!(response.header("x-asked"), Some(HOST));
+    assert_eq!(response.header("x-kept"), Some("yes"));
+    assert_eq!(response.header("x-powered-by"), None);
+    assert_eq!(response.header("server"), None);
+    let unknown = get(gateway.http, "nobody.example", "/");
+    assert_eq!(unknown.status, 404);
+    assert_eq!(unknown.header("x-frame-options"), Some("DENY"));
+    assert_eq!(unknown.header("x-asked"), Some("nobody.example"));
+    operator(&folder, &[("hide-headers", "X-Kept")]);
+    await_until("the keys to change", || get(gateway.http, HOST, "/").header("x-kept").is_none());
+    let response = get(gateway.http, HOST, "/");
+    assert_eq!(response.all("x-frame-options"), ["ALLOWALL"]);
+    assert_eq!(response.header("x-powered-by"), Some("PHP"));
+}
+
+#[test]
+fn fields_of_an_ingress_must_be_allowed_and_it_is_closed_until_they_are() {
+    let backend = Backend::echo("shop");
+    let folder = shop(&backend, &[("custom-headers", "default/own"), ("permanent-redirect-code", "301")]);
+    operator(&folder, &[("global-allowed-response-headers", "X-Own")]);
+    let gateway = Gateway::with(&folder, &["--configmap", OPERATOR]);
+    assert_eq!(get(gateway.http, HOST, "/").status, 503);
+    assert!(gateway.problems().contains("ConfigMap default/own does not exist"), "{}", gateway.problems());
+    fields(&folder, "default/own", &[("X-Own", "costs $5")]);
+    await_until("the route to open", || get(gateway.http, HOST, "/").status == 200);
+    assert_eq!(get(gateway.http, HOST, "/").all("x-own"), ["costs $5"]);
+    fields(&folder, "default/own", &[("X-Own", "costs $6"), ("X-Other", "1")]);
+    await_until("the route to close", || get(gateway.http, HOST, "/").status == 503);
+    assert!(gateway.problems().contains("\"X-Other\""), "{}", gateway.problems());
+    operator(&folder, &[("global-allowed-response-headers", "x-own,X-Other")]);
+    await_until("the route to open", || get(gateway.http, HOST, "/").status == 200);
+    assert_eq!(get(gateway.http, HOST, "/").all("x-own"), ["costs $6"]);
+    assert_eq!(get(gateway.http, HOST, "/").all("x-other"), ["1"]);
+    fields(&folder, "default/own", &[("X-Own", "last")]);
+    await_until("the edit", || get(gateway.http, HOST, "/").all("x-own") == ["last"]);
+}
+
+#[test]
+fn the_endpoint_is_asked_for_another_host() {
+    let backend = Backend::echo("shop");
+    let folder = shop(&backend, &[("upstream-vhost", "$service_name.$namespace.svc:$service_port")]);
+    let gateway = Gateway::start(&folder);
+    let response = get(gateway.http, HOST, "/");
+    assert_eq!(response.received("host"), ["shop.default.svc:80"]);
+    assert_eq!(response.received("x-forwarded-host"), [HOST]);
+    let other = Ingress::new("shop").path(HOST, "/", "shop").annotation("upstream-vhost", "inner.example");
+    folder.write("objects.yaml", other.text() + &manifest::service_with("shop", &[&backend]));
+    await_until("the other host", || get(gateway.http, HOST, "/").received("host") == ["inner.example"]);
+    let bad = Ingress::new("shop").path(HOST, "/", "shop").annotation("upstream-vhost", "$http_x_host");
+    folder.write("objects.yaml", bad.text() + &manifest::service_with("shop", &[&backend]));
+    await_until("it to be refused", || get(gateway.http, HOST, "/").status == 404);
+    assert!(gateway.problems().contains("no part of a host"), "{}", gateway.problems());
+}
+
+#[test]
+fn a_connection_field_of_ones_own_goes_to_the_endpoint() {
+    let backend = Backend::echo("shop");
+    let folder = shop(&backend, &[("connection-proxy-header", "keep-alive")]);
+    let gateway = Gateway::start(&folder);
+    let upgrade = [("Connection", "upgrade"), ("Upgrade", "websocket")];
+    for _ in 0..3 {
+        let response = Connection::plain(gateway.http).request("GET", HOST, "/", &upgrade, "");
+        assert_eq!(response.received("connection"), ["keep-alive"]);
+        assert_eq!(response.received("upgrade"), Vec::<String>::new());
+    }
+    let close = Ingress::new("shop").path(HOST, "/", "shop").annotation("connection-proxy-header", "close");
+    folder.write("objects.yaml", close.text() + &manifest::service_with("shop", &[&backend]));
+    await_until("close", || get(gateway.http, HOST, "/").received("connection") == ["close"]);
+    let before = backend.connections();
+    for _ in 0..3 {
+        assert_eq!(get(gateway.http, HOST, "/").received("connection"), ["close"]);
+    }
+    assert!(backend.connections() >= before + 2, "each has a connection of its own");
+}
