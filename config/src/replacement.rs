@@ -23,7 +23,7 @@ pub struct Replacements {
 /// A setting of a rule that replaces the one for all rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Override<T> {
-    /// That one holds. There, it is nothing.
+    /// That one holds.
     #[default]
     Inherit,
     /// Nothing.
@@ -48,6 +48,16 @@ pub enum Pattern {
     Text(Template),
     /// Whatever this linear-time regular expression is found in, as a whole; flags are part of the text.
     Regex(Arc<str>),
+}
+
+impl Replacements {
+    /// Nothing is replaced.
+    pub const OFF: Self = Self {
+        cookie_domain: Override::Off,
+        cookie_path: Override::Off,
+        redirect_from: Override::Off,
+        redirect_to: Override::Off,
+    };
 }
 
 impl<T> Override<T> {

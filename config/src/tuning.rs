@@ -252,7 +252,7 @@ impl Default for Tuning {
             request_headers: None,
             response_headers: None,
             hidden_headers: Arc::default(),
-            replacements: Replacements::default(),
+            replacements: Replacements::OFF,
             access_log: true,
             blocks: Blocks::default(),
             sources: Sources::default(),

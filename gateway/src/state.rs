@@ -194,10 +194,13 @@ impl GlobalHeaders {
     fn compile(tuning: &Tuning, resources: &Resources) -> Option<Self> {
         let slot = |key: &Option<ResourceKey>| key.as_ref().and_then(|key| resources.headers(key).ok());
         let hidden = tuning.hidden_headers.iter().filter_map(|name| EditableName::new(name).ok()).collect();
-        let replacements = Replacements::compile(&tuning.replacements).unwrap_or_else(|error| {
-            tracing::error!(%error, "cookies and redirects of endpoints stay as they are");
-            None
-        });
+        let replacements = match tuning.replacements == sluice_config::Replacements::OFF {
+            true => None,
+            false => Replacements::compile(&tuning.replacements).unwrap_or_else(|error| {
+                tracing::error!(%error, "cookies and redirects of endpoints stay as they are");
+                None
+            }),
+        };
         let headers = Self {
             request: slot(&tuning.request_headers),
             response: slot(&tuning.response_headers),
