@@ -257,7 +257,7 @@ pub(super) mod tests {
             (Variable::Method, "POST"),
             (Variable::Protocol, "HTTP/1.1"),
             (Variable::Https, "on"),
-            (Variable::ForwardedFor, "203.0.113.9, 192.0.2.1"),
+            (Variable::ForwardedFor, "203.0.113.9, 192.0.2.7"),
             (Variable::ClientAddress, "192.0.2.7"),
             (Variable::ServerPort, "443"),
             (Variable::RequestId, "r1"),
