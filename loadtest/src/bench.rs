@@ -15,6 +15,7 @@ pub mod feature;
 pub mod guard;
 pub mod idle;
 pub mod load;
+pub mod losses;
 pub mod machine;
 pub mod origin;
 pub mod peer;

@@ -11,13 +11,13 @@ use super::picture::{self, display};
 use super::quoted::{FIGURES, SOURCE};
 use super::sample::Sample;
 use super::scenario::{Entrants, Scenario, Traffic};
-use super::summary::{Ratio, Summary};
-use super::table;
+use super::summary::{BUSY, Ratio, Summary, busy_rate, median};
+use super::{losses, table};
 
 const BEGIN: &str = "<!-- figures: written by `bench --write-docs` -->\n";
 const END: &str = "<!-- end of figures -->";
 /// The order of columns.
-const PEERS: [&str; 6] = ["haproxy", "envoy", "nghttpx", "vanilla", "tuned", "nginx"];
+pub(super) const PEERS: [&str; 6] = ["haproxy", "envoy", "nghttpx", "vanilla", "tuned", "nginx"];
 
 /// What a document is made of.
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +83,7 @@ impl Document<'_> {
         self.memory(&mut text)?;
         self.own_costs(&mut text)?;
         self.quoted(&mut text)?;
-        self.losses(&mut text)?;
+        text.push_str(&losses::list(self.summary, self.scenarios, self.own));
         Ok(text)
     }
 
@@ -122,7 +122,21 @@ impl Document<'_> {
             let nginx = self.summary.median(scenario.name, "nginx", Sample::cpu).unwrap_or(0.0);
             writeln!(text, "| {} | {} | {nginx:.1} |", scenario.title, cells.join(" | "))?;
         }
-        Ok(())
+        match self.noise() {
+            Some(noise) => writeln!(
+                text,
+                "\nNoise: half of Sluice's ranges are wider than ±{:.0} % of their median. Take smaller differences for \
+                 none.",
+                noise * 100.0
+            ),
+            None => Ok(()),
+        }
+    }
+
+    /// Half the width of the range of a ratio, as a share of it: the median over the scenarios.
+    fn noise(&self) -> Option<f64> {
+        let ratios = self.main_scenarios().filter_map(|scenario| self.over_nginx(scenario.name, self.own));
+        median(ratios.map(|ratio| (ratio.most - ratio.least) / 2.0 / ratio.median).collect())
     }
 
     fn rates(&self, text: &mut String) -> std::fmt::Result {
@@ -132,14 +146,21 @@ impl Document<'_> {
         for scenario in
             self.main_scenarios().filter(|scenario| !matches!(scenario.traffic, Traffic::Paced { .. }))
         {
-            let cell = |peer: &&str| self.summary.median(scenario.name, peer, Sample::rate);
+            let cell = |peer: &&str| busy_rate(self.summary, scenario.name, peer);
             let cells: Vec<String> = columns
                 .iter()
                 .map(|peer| cell(peer).map_or_else(String::new, |rate| format!("{rate:.0}")))
                 .collect();
-            writeln!(text, "| {} | {} |", scenario.title, cells.join(" | "))?;
+            if cells.iter().any(|cell| !cell.is_empty()) {
+                writeln!(text, "| {} | {} |", scenario.title, cells.join(" | "))?;
+            }
         }
-        Ok(())
+        writeln!(
+            text,
+            "\nOnly where the proxy kept its core busy for at least {:.0} % of the time: elsewhere the load generator was \
+             the limit.",
+            BUSY * 100.0
+        )
     }
 
     fn latencies(&self, text: &mut String) -> std::fmt::Result {
@@ -196,6 +217,7 @@ impl Document<'_> {
             ("access log", "h1", "h1-no-log"),
             ("metrics", "h1", "h1-no-metrics"),
             ("access log and metrics together", "h1", "h1-bare"),
+            ("rewrite, CORS, headers, 1,000 networks, rate limit", "dressed", "h1"),
             ("10,000 routes over 1, 1 asked", "routes-10000-1", "routes-1"),
             ("10,000 routes over 1, 1,000 asked in turn", "routes-10000", "routes-1"),
             ("50 changes a second, at 5,000 requests/s", "changes-50", "fixed-5000"),
@@ -234,29 +256,6 @@ impl Document<'_> {
         }
         Ok(())
     }
-
-    fn losses(&self, text: &mut String) -> std::fmt::Result {
-        writeln!(text, "\n### What Sluice loses at\n\nWhere another took less CPU time per request:\n")?;
-        let mut lost = false;
-        for scenario in self.main_scenarios() {
-            let ahead: Vec<String> = PEERS
-                .into_iter()
-                .filter_map(|peer| {
-                    let ratio =
-                        self.summary.ratio((scenario.name, self.own), (scenario.name, peer), Sample::cpu)?;
-                    (ratio.median > 1.0).then(|| format!("{} ({:.2})", display(peer), ratio.median))
-                })
-                .collect();
-            if !ahead.is_empty() {
-                lost = true;
-                writeln!(text, "- {}: {}", scenario.title, ahead.join(", "))?;
-            }
-        }
-        if !lost {
-            writeln!(text, "- nowhere")?;
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]
@@ -292,7 +291,7 @@ mod tests {
             text.contains("| HTTP/1.1, 0.1 KiB | 1.50 (1.50 to 1.50) | 3.00 (3.00 to 3.00) | 20.0 |"),
             "{text}"
         );
-        assert!(text.contains("- HTTP/1.1, 0.1 KiB: nginx (1.50)"), "{text}");
+        assert!(text.contains("- CPU time, HTTP/1.1, 0.1 KiB: nginx (1.50)"), "{text}");
         assert!(!text.contains("profiled"), "{text}");
         // A second writing replaces the first.
         document.write(folder.path()).unwrap();

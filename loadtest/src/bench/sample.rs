@@ -53,6 +53,11 @@ impl Sample {
         self.work.served as f64 / self.work.elapsed.as_secs_f64().max(1e-9)
     }
 
+    /// The share of the time for which the proxy kept its core busy. Only then requests a second are what it can do.
+    pub fn busy(&self) -> f64 {
+        self.usage.total().as_secs_f64() / self.work.elapsed.as_secs_f64().max(1e-9)
+    }
+
     /// The share of requests that failed.
     pub fn failures(&self) -> f64 {
         self.work.failed as f64 / (self.work.failed + self.work.served).max(1) as f64
@@ -81,6 +86,7 @@ impl Sample {
             "user_us": self.user(),
             "system_us": self.cpu() - self.user(),
             "requests_per_second": self.rate(),
+            "busy": self.busy(),
             "p50_ms": self.work.latency.map(|latency| latency.p50),
             "p99_ms": self.work.latency.map(|latency| latency.p99),
             "p999_ms": self.work.latency.map(|latency| latency.p999),

@@ -1,6 +1,6 @@
 //! The scenarios: kinds of traffic, from the smallest request on.
 
-use super::feature::Feature;
+use super::feature::{Feature, TextSize};
 use super::load::h2load::H2load;
 use super::load::wrk::Wrk;
 use super::origin::grpc::{STREAM, UNARY};
@@ -120,7 +120,11 @@ pub fn all() -> Vec<Scenario> {
         ..scenario(
             name,
             title,
-            Traffic::Wrk(Wrk { fields: feature.fields(), ..Wrk::get(feature.path(), 64) }),
+            Traffic::Wrk(Wrk {
+                fields: feature.fields(),
+                body: feature.body(),
+                ..Wrk::get(feature.path(), 64)
+            }),
         )
     };
     let h2 = |streams| Traffic::H2load(H2load { connections: 10, streams, grpc: None });
@@ -164,11 +168,17 @@ pub fn all() -> Vec<Scenario> {
             entrants: Entrants::Sluice,
             ..scenario("changes-50", "the same, 50 changes/s", Traffic::Paced { rate: 5000, changes: 50 })
         },
+        feature("dressed", "rewrite, CORS, headers, 1,000 networks, rate limit", Feature::Dressed),
         feature("rewrite", "rewritten path", Feature::Rewrite),
-        feature("gzip", "10 KiB of text, gzip", Feature::Gzip),
+        feature("gzip", "10 KiB of text, gzip", Feature::Gzip(TextSize::Medium)),
+        feature("gzip-100k", "100 KiB of text, gzip", Feature::Gzip(TextSize::Large)),
+        feature("brotli", "10 KiB of text, brotli", Feature::Brotli(TextSize::Medium)),
+        feature("brotli-100k", "100 KiB of text, brotli", Feature::Brotli(TextSize::Large)),
         feature("basic-auth", "basic authentication", Feature::BasicAuth),
         feature("external-auth", "external authentication", Feature::ExternalAuth),
+        feature("canary", "canary of 10 %", Feature::Canary),
         feature("mirror", "mirrored request", Feature::Mirror),
+        feature("post-64k-buffered", "POST of 64 KiB, buffered", Feature::Buffered),
         grpc("grpc-unary", "gRPC, one message each way", UNARY),
         grpc("grpc-stream", "gRPC, a stream of 100 messages", STREAM),
         scenario("idle", "idle connection", Traffic::Idle { tls: false }),

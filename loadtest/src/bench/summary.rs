@@ -78,7 +78,17 @@ impl Summary {
     }
 }
 
-fn median(mut values: Vec<f64>) -> Option<f64> {
+/// A proxy that used its core for less of the time has not shown what it can do.
+pub(super) const BUSY: f64 = 0.9;
+
+/// Requests a second, where the proxy was what limited them.
+pub(super) fn busy_rate(summary: &Summary, scenario: &str, peer: &str) -> Option<f64> {
+    summary.median(scenario, peer, Sample::busy).filter(|&busy| busy >= BUSY)?;
+    summary.median(scenario, peer, Sample::rate)
+}
+
+/// The median of some values; `None` when there are none.
+pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
     match values.len() {

@@ -1,9 +1,9 @@
 //! The origin: answers as cheaply as one thread can, because it shares a core with the load generator and must
 //! not be what a proxy waits for.
 //!
-//! `/10k` and `/1m` answer with bodies of that size, `/text` with 10 KiB that can be compressed, every other path with
-//! 0.1 KiB. Bodies of requests are read
-//! and dropped. An upgraded connection gets its bytes back. A connection of HTTP/2 is one of gRPC.
+//! `/10k` and `/1m` answer with bodies of that size, `/text` and `/text-100k` with 10 and 100 KiB that can be compressed,
+//! every other path with 0.1 KiB. Bodies of requests are read and dropped. An upgraded connection gets its bytes back. A
+//! connection of HTTP/2 is one of gRPC.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,6 +20,7 @@ struct Answers {
     medium: Vec<u8>,
     large: Vec<u8>,
     text: Vec<u8>,
+    large_text: Vec<u8>,
 }
 
 impl Answers {
@@ -37,6 +38,7 @@ impl Answers {
             medium: filler(10 * 1024),
             large: filler(1024 * 1024),
             text: answer("text/plain", &text(10 * 1024)),
+            large_text: answer("text/plain", &text(100 * 1024)),
         }
     }
 
@@ -46,6 +48,7 @@ impl Answers {
             b"/10k" => &self.medium,
             b"/1m" => &self.large,
             b"/text" => &self.text,
+            b"/text-100k" => &self.large_text,
             _ => &self.small,
         }
     }

@@ -1,14 +1,18 @@
 //! HAProxy: one thread, connections to the origin shared by all clients, the fields of ingress-nginx's log.
 //!
-//! HAProxy writes its log a line per system call, here to a file as to a syslog socket in production; it has no
-//! buffered way.
+//! In HAProxy's favour: its log goes through a ring in memory and from there over one TCP connection, many lines at a
+//! time. To a file or a syslog socket it writes a line per system call.
 
+use std::fs::File;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::Command;
+use std::thread;
 
 use anyhow::Context;
 
 use crate::bench::feature::Feature;
-use crate::bench::setup::{Setup, hosts};
+use crate::bench::setup::{ACCESS_LOG, Setup, hosts};
 use crate::bench::tool;
 
 const LOG_FORMAT: &str = r#""%ci - - [%t] \"%r\" %ST %B \"%[capture.req.hdr(0)]\" \"%[capture.req.hdr(1)]\" %U %Ta [%b] [] %si:%sp %Tr %ID""#;
@@ -16,7 +20,8 @@ const LOG_FORMAT: &str = r#""%ci - - [%t] \"%r\" %ST %B \"%[capture.req.hdr(0)]\
 /// The command that runs it.
 pub(super) fn command(setup: &Setup) -> anyhow::Result<Command> {
     let program = tool::find("haproxy", "haproxy")?;
-    setup.folder.try_write("haproxy.cfg", configuration(setup))?;
+    let log = if setup.setting.access_log { Some(collect_log(setup)?) } else { None };
+    setup.folder.try_write("haproxy.cfg", configuration(setup, log))?;
     let map: String = hosts(setup.setting.routes).iter().map(|host| format!("{host} origin\n")).collect();
     setup.folder.try_write("hosts.map", map)?;
     let mut command = Command::new(program);
@@ -32,10 +37,29 @@ pub(super) fn version() -> anyhow::Result<String> {
     Ok(version.split('-').next().unwrap_or_default().to_owned())
 }
 
-fn configuration(setup: &Setup) -> String {
-    let (global, log) = match setup.setting.access_log {
-        true => ("log stdout format raw local0 info", format!("log global\n  log-format {LOG_FORMAT}")),
-        false => ("", "no log".to_owned()),
+/// Takes the lines that come over one connection into the file of the access log, until it closes.
+fn collect_log(setup: &Setup) -> anyhow::Result<SocketAddr> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("cannot listen for HAProxy's log")?;
+    let address = listener.local_addr()?;
+    let path = setup.file(ACCESS_LOG);
+    let mut file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+    thread::spawn(move || {
+        // Lines that are lost are missing when they are counted.
+        listener.accept().and_then(|(mut stream, _)| io::copy(&mut stream, &mut file))
+    });
+    Ok(address)
+}
+
+fn configuration(setup: &Setup, log: Option<SocketAddr>) -> String {
+    let (ring, log) = match log {
+        Some(address) => (
+            format!(
+                "ring access\n  format raw\n  maxlen 1024\n  size 16777216\n  timeout connect 5s\n  \
+                 timeout server 3600s\n  server file {address}\n"
+            ),
+            format!("log ring@access format raw local0\n  log-format {LOG_FORMAT}"),
+        ),
+        None => (String::new(), "no log".to_owned()),
     };
     let status = match setup.setting.metrics {
         true => "http-request use-service prometheus-exporter if { path /metrics }\n  stats enable",
@@ -45,11 +69,10 @@ fn configuration(setup: &Setup) -> String {
         "global
   nbthread 1
   maxconn 9900
-  {global}
   ssl-default-bind-options no-tls-tickets
   tune.ssl.cachesize 0
   tune.h2.max-concurrent-streams 128
-defaults
+{ring}defaults
   mode http
   {log}
   timeout connect 5s

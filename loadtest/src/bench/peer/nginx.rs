@@ -1,14 +1,15 @@
 //! nginx: one worker, upstream keep-alive, the log format and forwarded fields of ingress-nginx.
 //!
 //! In nginx's favour: the log is buffered (it writes a line per system call otherwise), request bodies are
-//! streamed as all others do (they go to a file first otherwise), and responses are buffered, which is its default.
+//! streamed as all others do (they go to a file first otherwise), and responses are buffered, which is its default, in
+//! buffers that suit a response of 1 MiB.
 
 use std::fmt::Write;
 use std::process::Command;
 
 use anyhow::Context;
 
-use crate::bench::feature::HTPASSWD;
+use crate::bench::feature::{Feature, HTPASSWD};
 use crate::bench::setup::{ACCESS_LOG, Setup, hosts};
 use crate::bench::tool;
 
@@ -17,6 +18,9 @@ const LOG_FORMAT: &str = r#"$remote_addr - $remote_user [$time_local] "$request"
 /// The command that runs it.
 pub(super) fn command(setup: &Setup) -> anyhow::Result<Command> {
     let program = tool::find("nginx", "nginx")?;
+    if let Some(feature) = setup.setting.feature {
+        feature.possible_with_nginx()?;
+    }
     setup.folder.try_write("htpasswd", HTPASSWD)?;
     setup.folder.try_write("nginx.conf", configuration(setup)?)?;
     let mut command = Command::new(program);
@@ -37,8 +41,9 @@ fn configuration(setup: &Setup) -> anyhow::Result<String> {
         true => format!("access_log {} line buffer=64k flush=1s;", setup.path(ACCESS_LOG)),
         false => "access_log off;".to_owned(),
     };
+    let feature = setup.setting.feature;
     let mut text = format!(
-        r#"{user}worker_processes 1;
+        r#"{modules}{user}worker_processes 1;
 daemon off;
 pid nginx.pid;
 worker_rlimit_nofile 20000;
@@ -73,14 +78,22 @@ http {{
   ssl_protocols TLSv1.2 TLSv1.3;
   ssl_session_tickets off;
   ssl_session_cache off;
+  # A response of 1 MiB passes in few steps and without a file.
+  proxy_buffer_size 16k;
+  proxy_buffers 16 64k;
+  proxy_busy_buffers_size 256k;
+  proxy_max_temp_file_size 0;
   upstream origin {{ server {origin}; keepalive 320; keepalive_requests 100000000; }}
-"#,
+  upstream canary {{ server {origin}; keepalive 320; keepalive_requests 100000000; }}
+{shared}"#,
+        modules = feature.map(Feature::modules).unwrap_or_default(),
         user = if rustix::process::geteuid().is_root() { "user root;\n" } else { "" },
         certificate = setup.path("tls.crt"),
         key = setup.path("tls.key"),
         origin = setup.origin,
+        shared = feature.map(Feature::shared_directives).unwrap_or_default(),
     );
-    let locations = match setup.setting.feature {
+    let locations = match feature {
         Some(feature) => feature.locations(&setup.path("htpasswd")),
         None => "location / { proxy_pass http://origin; }".to_owned(),
     };

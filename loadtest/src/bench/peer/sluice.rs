@@ -10,7 +10,7 @@ use sluice_testing::gateway::{Addresses, Source};
 use sluice_testing::manifest::{nginx_class, opaque_secret, service};
 
 use crate::bench::feature::{Feature, HTPASSWD};
-use crate::bench::setup::{Setup, hosts};
+use crate::bench::setup::{HOST, Setup, hosts};
 use crate::bench::tool;
 use crate::manifest::{config_map, ingress_of, slice};
 use crate::process::serve_command;
@@ -74,7 +74,9 @@ pub(super) fn command(build: &Build, setup: &Setup) -> anyhow::Result<Command> {
     folder.try_write("service.yaml", service("origin"))?;
     folder.try_write(ENDPOINTS, slice("origin", &[setup.origin.ip()], setup.origin.port()))?;
     folder.try_write("secret.yaml", setup.certificate.secret("tls"))?;
-    let annotations = feature.map(|feature| feature.annotations(&setup.origin.to_string()));
+    let objects = feature.map(|feature| feature.objects(HOST, setup.origin));
+    folder.try_write("objects.yaml", objects.unwrap_or_default())?;
+    let annotations = feature.map(|feature| feature.annotations(setup.origin));
     let route = feature.map_or(("/", "Prefix"), Feature::route);
     let mut text = String::new();
     for (number, host) in hosts(setup.setting.routes).iter().enumerate() {

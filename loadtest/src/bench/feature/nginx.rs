@@ -1,0 +1,101 @@
+//! Features as nginx's directives.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use super::{ADDED, Feature, PAGE_ORIGIN, REQUESTS_PER_SECOND, allowed_networks};
+
+/// The module that compresses with brotli, where Debian's package has put it.
+const BROTLI: &str = "/usr/lib/nginx/modules/ngx_http_brotli_filter_module.so";
+const PASS: &str = "proxy_pass http://origin;";
+const REWRITE: &str = "rewrite \"(?i)/api(/|$)(.*)\" /$2 break;";
+
+impl Feature {
+    /// Whether this machine's nginx can do it.
+    ///
+    /// # Errors
+    /// A module is missing; the message says how to install it.
+    pub fn possible_with_nginx(self) -> anyhow::Result<()> {
+        let missing = matches!(self, Self::Brotli(_)) && !Path::new(BROTLI).is_file();
+        anyhow::ensure!(!missing, "nginx has no brotli; apt-get install libnginx-mod-http-brotli-filter");
+        Ok(())
+    }
+
+    /// What is loaded at the top of the configuration.
+    pub fn modules(self) -> String {
+        match self {
+            Self::Brotli(_) => format!("load_module {BROTLI};\n"),
+            _ => String::new(),
+        }
+    }
+
+    /// What is said for all servers.
+    pub fn shared_directives(self) -> String {
+        match self {
+            Self::Dressed => format!(
+                "  limit_req_zone $binary_remote_addr zone=clients:5m rate={REQUESTS_PER_SECOND}r/s;\n"
+            ),
+            Self::Canary => "  split_clients $request_id $side { 10% canary; * origin; }\n".to_owned(),
+            _ => String::new(),
+        }
+    }
+
+    /// The locations of a server. `users` is the htpasswd file.
+    pub fn locations(self, users: &str) -> String {
+        match self {
+            Self::Dressed => dressed(),
+            Self::Rewrite => format!("location ~* \"^/api(/|$)(.*)\" {{ {REWRITE} {PASS} }}"),
+            Self::Gzip(_) => format!(
+                "location / {{ gzip on; gzip_comp_level 1; gzip_types text/plain; gzip_min_length 256; \
+                 gzip_proxied any; gzip_vary on; {PASS} }}"
+            ),
+            Self::Brotli(_) => format!(
+                "location / {{ brotli on; brotli_comp_level 4; brotli_types text/plain; \
+                 brotli_min_length 20; {PASS} }}"
+            ),
+            Self::BasicAuth => {
+                format!("location / {{ auth_basic bench; auth_basic_user_file {users}; {PASS} }}")
+            }
+            Self::ExternalAuth => format!(
+                "location = /_auth {{ internal; proxy_pass_request_body off; \
+                 proxy_set_header Content-Length \"\"; proxy_set_header Host $proxy_host; \
+                 proxy_set_header X-Original-URL $scheme://$http_host$request_uri; \
+                 proxy_set_header X-Original-Method $request_method; \
+                 proxy_pass http://origin/auth; }}\n    location / {{ auth_request /_auth; {PASS} }}"
+            ),
+            Self::Canary => "location / { proxy_pass http://$side; }".to_owned(),
+            Self::Mirror => format!(
+                "location = /_mirror {{ internal; proxy_pass http://origin$request_uri; }}\n    \
+                 location / {{ mirror /_mirror; {PASS} }}"
+            ),
+            // 8 KiB in memory and the rest in a file, as ingress-nginx has it; the file is in memory too here.
+            Self::Buffered => {
+                format!("location / {{ proxy_request_buffering on; client_body_buffer_size 8k; {PASS} }}")
+            }
+            Self::Grpc => "location / { grpc_pass grpc://origin; }".to_owned(),
+        }
+    }
+}
+
+fn dressed() -> String {
+    let mut text = String::from("location ~* \"^/api(/|$)(.*)\" {\n");
+    for network in allowed_networks() {
+        writeln!(text, "      allow {network};").expect("a String takes any text");
+    }
+    text.push_str("      deny all;\n");
+    for (name, value) in ADDED {
+        writeln!(text, "      add_header {name} {value} always;").expect("a String takes any text");
+    }
+    write!(
+        text,
+        "      limit_req zone=clients burst={} nodelay;\n      \
+         if ($http_origin = \"{PAGE_ORIGIN}\") {{ set $cors true; }}\n      \
+         if ($request_method = OPTIONS) {{ set $cors ${{cors}}options; }}\n      \
+         if ($cors = \"trueoptions\") {{ return 204; }}\n      \
+         add_header Access-Control-Allow-Origin $http_origin always;\n      \
+         add_header Access-Control-Allow-Credentials true always;\n      {REWRITE}\n      {PASS}\n    }}",
+        REQUESTS_PER_SECOND * 5
+    )
+    .expect("a String takes any text");
+    text
+}

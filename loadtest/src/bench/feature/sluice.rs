@@ -1,0 +1,72 @@
+//! Features as annotations, keys and objects.
+
+use std::net::SocketAddr;
+
+use sluice_testing::manifest::{self, service};
+
+use super::{ADDED, Feature, PAGE_ORIGIN, Pairs, REQUESTS_PER_SECOND, allowed_networks};
+use crate::manifest::{ingress_of, slice};
+
+/// The ConfigMap with the response headers of the dressed route.
+const HEADERS: &str = "default/bench-headers";
+/// The Service of the canary.
+const CANARY: &str = "canary";
+
+impl Feature {
+    /// The annotations of the Ingress, without their prefix.
+    pub fn annotations(self, origin: SocketAddr) -> Vec<(&'static str, String)> {
+        match self {
+            Self::Dressed => vec![
+                ("use-regex", "true".into()),
+                ("rewrite-target", "/$2".into()),
+                ("enable-cors", "true".into()),
+                ("cors-allow-origin", PAGE_ORIGIN.into()),
+                ("custom-headers", HEADERS.into()),
+                ("allowlist-source-range", allowed_networks().join(",")),
+                ("limit-rps", REQUESTS_PER_SECOND.to_string()),
+            ],
+            Self::Rewrite => vec![("use-regex", "true".into()), ("rewrite-target", "/$2".into())],
+            Self::BasicAuth => vec![("auth-type", "basic".into()), ("auth-secret", "users".into())],
+            Self::ExternalAuth => vec![("auth-url", format!("http://{origin}/auth"))],
+            Self::Mirror => vec![("mirror-target", format!("http://{origin}$request_uri"))],
+            Self::Buffered => vec![("proxy-request-buffering", "on".into())],
+            Self::Grpc => vec![("backend-protocol", "GRPC".into())],
+            Self::Gzip(_) | Self::Brotli(_) | Self::Canary => Vec::new(),
+        }
+    }
+
+    /// The path of the Ingress and its type.
+    pub const fn route(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Dressed | Self::Rewrite => ("/api(/|$)(.*)", "ImplementationSpecific"),
+            _ => ("/", "Prefix"),
+        }
+    }
+
+    /// The keys of the ConfigMap.
+    pub const fn keys(self) -> Pairs {
+        match self {
+            Self::Dressed => &[("global-allowed-response-headers", "X-Frame-Options,X-Team")],
+            Self::Gzip(_) => &[("use-gzip", "true"), ("gzip-level", "1"), ("gzip-types", "text/plain")],
+            Self::Brotli(_) => {
+                &[("enable-brotli", "true"), ("brotli-level", "4"), ("brotli-types", "text/plain")]
+            }
+            _ => &[],
+        }
+    }
+
+    /// Other objects, as one text.
+    pub fn objects(self, host: &str, origin: SocketAddr) -> String {
+        match self {
+            Self::Dressed => manifest::config_map(HEADERS, ADDED),
+            Self::Canary => {
+                let canary = ingress_of("canary", self.route(), &[host], CANARY, None)
+                    .annotation("ssl-redirect", "false")
+                    .annotation("canary", "true")
+                    .annotation("canary-weight", "10");
+                format!("{}{}{canary}", service(CANARY), slice(CANARY, &[origin.ip()], origin.port()))
+            }
+            _ => String::new(),
+        }
+    }
+}
