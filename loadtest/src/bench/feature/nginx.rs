@@ -1,12 +1,14 @@
 //! Features as nginx's directives.
 
 use std::fmt::Write;
-use std::path::Path;
+use std::path::PathBuf;
 
 use super::{ADDED, Feature, PAGE_ORIGIN, REQUESTS_PER_SECOND, allowed_networks};
 
-/// The module that compresses with brotli, where Debian's package has put it.
-const BROTLI: &str = "/usr/lib/nginx/modules/ngx_http_brotli_filter_module.so";
+/// Where Debian's packages put modules.
+const MODULES: &str = "/usr/lib/nginx/modules";
+/// What names another folder, for another nginx.
+const MODULES_VARIABLE: &str = "NGINX_MODULES";
 const PASS: &str = "proxy_pass http://origin;";
 const REWRITE: &str = "rewrite \"(?i)/api(/|$)(.*)\" /$2 break;";
 
@@ -16,15 +18,20 @@ impl Feature {
     /// # Errors
     /// A module is missing; the message says how to install it.
     pub fn possible_with_nginx(self) -> anyhow::Result<()> {
-        let missing = matches!(self, Self::Brotli(_)) && !Path::new(BROTLI).is_file();
-        anyhow::ensure!(!missing, "nginx has no brotli; apt-get install libnginx-mod-http-brotli-filter");
+        let missing = matches!(self, Self::Brotli(_)) && !brotli().is_file();
+        anyhow::ensure!(
+            !missing,
+            "{} is missing; install it with: apt-get install libnginx-mod-http-brotli-filter; or name the folder of \
+             nginx's modules with {MODULES_VARIABLE}",
+            brotli().display()
+        );
         Ok(())
     }
 
     /// What is loaded at the top of the configuration.
     pub fn modules(self) -> String {
         match self {
-            Self::Brotli(_) => format!("load_module {BROTLI};\n"),
+            Self::Brotli(_) => format!("load_module {};\n", brotli().display()),
             _ => String::new(),
         }
     }
@@ -75,6 +82,12 @@ impl Feature {
             Self::Grpc => "location / { grpc_pass grpc://origin; }".to_owned(),
         }
     }
+}
+
+/// The module that compresses with brotli.
+fn brotli() -> PathBuf {
+    let folder = std::env::var_os(MODULES_VARIABLE).map_or_else(|| PathBuf::from(MODULES), PathBuf::from);
+    folder.join("ngx_http_brotli_filter_module.so")
 }
 
 fn dressed() -> String {
