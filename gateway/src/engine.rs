@@ -6,8 +6,8 @@
 //!
 //! | engine | what |
 //! |---|---|
-//! | `direct` | endpoints of HTTP/1.1. Parses a head where it was read and passes bodies through one buffer of the worker |
-//! | `proxy` | Pingora's `ProxyHttp` |
+//! | `direct` | ours: HTTP/1.1 and HTTP/2 |
+//! | `proxy` | Pingora's `ProxyHttp`: with `--driver proxy` |
 //!
 //! No policy knows which engine runs, and where the two differ, one of them has a bug. `tunnel` relays both directions
 //! after a switch to another protocol.
@@ -19,6 +19,7 @@ pub(crate) mod downstream;
 mod grpc;
 mod jobs;
 mod mirror;
+pub(crate) mod pieces;
 pub(crate) mod proxy;
 mod questions;
 pub(crate) mod tunnel;
@@ -28,10 +29,12 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Instant;
 
+use h2::Reason;
 use http::{Method, StatusCode};
 
 use crate::body::staged::Staged;
 use crate::connection_info::ConnectionInfo;
+use crate::driver::Driver;
 use crate::io::alarm::Alarm;
 use crate::io::budget::{self, Share};
 use crate::message::head::Head;
@@ -82,6 +85,8 @@ struct Counts {
     received: u64,
     /// Bytes of the response body that the endpoint of the last attempt has sent, free of their coding.
     upstream_received: u64,
+    /// With what the endpoint of the last attempt has reset its stream.
+    reset: Option<Reason>,
 }
 
 /// Serves one request from its head to its log line, and gives its client side back. That is in a box, like the
@@ -155,7 +160,7 @@ pub(crate) async fn serve<D: Downstream + Send + Sync + 'static>(
             // What the log and the metrics say. A client of gRPC is told in its own way, and reads no page.
             let mut status = answer.status;
             if grpc::asks(&head) {
-                grpc::convert(&mut answer);
+                grpc::convert(&mut answer, counts.reset);
             } else {
                 let Some(page) = page(worker, answer, &exchange, &head, &mut *downstream).await else {
                     exchange.end(outcome.left(downstream.sent()));
@@ -194,7 +199,7 @@ async fn forward<D: Downstream + Send + Sync + 'static>(
     head: &mut Head,
     counts: &mut Counts,
 ) -> (Box<D>, Box<Exchange>, Forwarded) {
-    if worker.driver.is_direct(exchange.protocol()) {
+    if worker.driver == Driver::Direct {
         let forwarded = direct::forward(worker, &mut *downstream, alarm, &mut exchange, head, counts).await;
         return (downstream, exchange, forwarded);
     }
@@ -225,9 +230,7 @@ async fn forward_staged<D: Downstream + Send + Sync + 'static>(
             staged.finish_copy();
         }
         Err(kind) => {
-            let failure =
-                Failure { kind, stale: false, sent: false, replayable: false, response_started: false };
-            forwarded = match exchange.failed(failure) {
+            forwarded = match exchange.failed(Failure::before_connecting(kind, false)) {
                 Next::Answer(answer) => Forwarded::Answer(answer),
                 Next::Relay | Next::Retry | Next::Abort => Forwarded::Left,
             };

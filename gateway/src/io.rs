@@ -5,6 +5,7 @@ pub(crate) mod alarm;
 pub(crate) mod backlog;
 pub(crate) mod budget;
 pub(crate) mod counted;
+pub(crate) mod joined;
 pub(crate) mod limits;
 pub(crate) mod scratch;
 pub(crate) mod transport;

@@ -11,6 +11,7 @@ pub mod fields;
 pub(crate) mod framing;
 pub(crate) mod head;
 pub mod hop_by_hop;
+pub(crate) mod http2;
 pub(crate) mod request;
 pub mod request_head;
 pub(crate) mod response;

@@ -1,6 +1,6 @@
 //! gRPC: `backend-protocol: GRPC` and `GRPCS`, from clients of gRPC and of HTTP.
 
-use crate::harness::grpc::{GrpcBackend, GrpcClient, message};
+use crate::harness::grpc::{BURST, GrpcBackend, GrpcClient, message};
 use crate::harness::h2::run;
 use crate::harness::{Connection, Folder, Gateway, Ingress, TestCertificate, get, until};
 
@@ -275,4 +275,217 @@ fn the_protocol_changes_without_a_restart() {
             crate::harness::grpc::breathe().await;
         }
     });
+}
+
+/// Through Pingora, responses wait for requests beyond a window, trailers of requests and interim responses do not pass,
+/// resets lose their meaning, and nobody counts what an endpoint allows.
+fn through_proxy() -> bool {
+    std::env::var("SLUICE_DRIVER").is_ok_and(|driver| driver == "proxy")
+}
+
+#[test]
+fn neither_direction_waits_for_the_other() {
+    if through_proxy() {
+        return;
+    }
+    let backend = GrpcBackend::plain();
+    let gateway = Gateway::start(&folder(&backend, "GRPC"));
+    run(async {
+        let client = GrpcClient::plain(gateway.http, HOST).await;
+        let (mut up, mut down) = (client.call("/echo/Burst").await, 0);
+        let sending = async {
+            // The endpoint reads none of it before its own is gone.
+            let (_, mut body, mut stream) = {
+                up.send(message(&[b'x'; 30_000])).await.unwrap();
+                up.head().await.unwrap()
+            };
+            let upload = async {
+                let mut rest = message(&vec![b'x'; BURST]);
+                while !rest.is_empty() {
+                    stream.reserve_capacity(rest.len());
+                    let room = std::future::poll_fn(|cx| stream.poll_capacity(cx)).await.unwrap().unwrap();
+                    stream.send_data(rest.split_to(room.min(rest.len())), false).unwrap();
+                }
+                stream.send_data(Default::default(), true).unwrap();
+            };
+            let download = async {
+                let mut last = Vec::new();
+                while let Some(piece) = body.data().await {
+                    let piece = piece.unwrap();
+                    down += piece.len();
+                    body.flow_control().release_capacity(piece.len()).unwrap();
+                    last = piece.to_vec();
+                }
+                last
+            };
+            let ((), last) = futures::join!(upload, download);
+            let sum = message((30_005 + BURST + 5).to_string().as_bytes());
+            assert!(last.ends_with(&sum), "{:?}", last.escape_ascii().to_string());
+            assert_eq!(body.trailers().await.unwrap().unwrap()["grpc-status"], "0");
+            sum.len()
+        };
+        let sum = sending.await;
+        assert_eq!(down, BURST + sum);
+    });
+}
+
+#[test]
+fn trailers_of_requests_and_interim_responses_pass() {
+    if through_proxy() {
+        return;
+    }
+    let backend = GrpcBackend::plain();
+    let gateway = Gateway::start(&folder(&backend, "GRPC"));
+    run(async {
+        let client = GrpcClient::plain(gateway.http, HOST).await;
+        let mut call = client.call("/echo/Trailers").await;
+        call.send(message(b"one")).await.unwrap();
+        let mut trailers = http::HeaderMap::new();
+        trailers.insert("x-sum", "3".parse().unwrap());
+        trailers.insert("x-forwarded-for", "1.2.3.4".parse().unwrap());
+        call.finish_with(trailers).unwrap();
+        let reply = call.reply().await.unwrap();
+        let trailers = reply.trailers.unwrap();
+        assert_eq!(
+            (&trailers["x-sum"], &trailers["grpc-status"]),
+            (&"3".parse().unwrap(), &"0".parse().unwrap())
+        );
+        assert!(!trailers.contains_key("x-forwarded-for"), "what an endpoint would believe");
+        let mut call = client.call("/echo/Hints").await;
+        call.send(message(b"one")).await.unwrap();
+        call.finish().unwrap();
+        let hints = call.interim().await.unwrap().unwrap();
+        assert_eq!((hints.status().as_u16(), &hints.headers()["link"]), (103, &"</a>".parse().unwrap()));
+        assert!(call.interim().await.unwrap().is_none());
+        assert_eq!(call.reply().await.unwrap().body, message(b"one"));
+    });
+    // The same from HTTP/1.1.
+    let mut client = Connection::plain(gateway.http);
+    client.send(format!(
+        "POST /echo/Trailers HTTP/1.1\r\nHost: {HOST}\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-Sum: 4\r\n\r\n"
+    ));
+    let end = "\r\n0\r\ngrpc-status: 0\r\nx-served-by: echo\r\nx-sum: 4\r\n\r\n";
+    let mut got = Vec::new();
+    while !got.ends_with(end.as_bytes()) {
+        got.extend(client.bytes(1));
+    }
+    client.send(format!(
+        "POST /echo/Hints HTTP/1.1\r\nHost: {HOST}\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
+    ));
+    assert!(client.bytes(24).starts_with(b"HTTP/1.1 103 Early Hints"));
+    assert_eq!(client.bytes(15), b"\r\nlink: </a>\r\n\r".as_slice());
+    assert_eq!(client.bytes(1), b"\n");
+    assert_eq!(client.response().text(), "abc");
+}
+
+#[test]
+fn resets_of_an_endpoint_keep_their_meaning() {
+    if through_proxy() {
+        return;
+    }
+    let backend = GrpcBackend::plain();
+    let gateway = Gateway::start(&folder(&backend, "GRPC"));
+    run(async {
+        let client = GrpcClient::plain(gateway.http, HOST).await;
+        // Before a response: CANCEL, ENHANCE_YOUR_CALM, INADEQUATE_SECURITY, and what says no more than that it failed.
+        for (code, status) in [(8, "1"), (11, "8"), (12, "7"), (2, "14"), (1, "14")] {
+            let reply = client.unary(&format!("/echo/Code/{code}"), b"hello").await.unwrap();
+            assert_eq!((reply.http, reply.status()), (200, Some(status)), "{code}");
+        }
+        // Behind its beginning. A client would send again what it takes for refused.
+        for (code, expected) in [(8, 8), (11, 11), (2, 2), (7, 2)] {
+            let mut call = client.call(&format!("/echo/Late/{code}")).await;
+            call.send(message(b"a")).await.unwrap();
+            let (_, mut body, mut stream) = call.head().await.unwrap();
+            assert_eq!(body.data().await.unwrap().unwrap(), message(b"first"));
+            let _ = stream.send_data(message(b"b"), false);
+            let error = body.data().await.unwrap().unwrap_err();
+            assert_eq!(error.reason().map(u32::from), Some(expected), "{code}");
+        }
+        // A whole response and NO_ERROR behind it: nothing has failed.
+        let mut call = client.call("/echo/Early").await;
+        call.send(message(b"one of many")).await.unwrap();
+        let reply = call.reply().await.unwrap();
+        assert_eq!((reply.status(), &reply.body[..]), (Some("0"), &message(b"early")[..]));
+    });
+    assert!(gateway.await_access("/echo/Code/8").contains(" 502 "));
+}
+
+#[test]
+fn an_endpoint_gets_as_many_calls_on_a_connection_as_it_allows() {
+    if through_proxy() {
+        return;
+    }
+    let backend = GrpcBackend::narrow(3);
+    let gateway = Gateway::start(&folder(&backend, "GRPC"));
+    run(async {
+        let client = GrpcClient::plain(gateway.http, HOST).await;
+        let mut calls = Vec::new();
+        for _ in 0..12 {
+            let mut call = client.call("/echo/Hang").await;
+            call.send(message(b"wait")).await.unwrap();
+            calls.push(call);
+        }
+        until("all calls at the backend", || backend.calls() == 12).await;
+        assert!((4..=8).contains(&backend.connections()), "{}", backend.connections());
+        calls.into_iter().for_each(|call| call.cancel());
+        until("all calls taken back", || backend.resets().len() == 12).await;
+        let before = backend.connections();
+        assert_eq!(client.unary("/echo/Unary", b"hello").await.unwrap().status(), Some("0"));
+        assert_eq!(backend.connections(), before, "what is idle is used again");
+    });
+}
+
+#[test]
+fn calls_share_the_connection_that_is_being_made() {
+    if through_proxy() {
+        return;
+    }
+    let backend = GrpcBackend::plain();
+    let gateway = Gateway::start(&folder(&backend, "GRPC"));
+    run(async {
+        let client = GrpcClient::plain(gateway.http, HOST).await;
+        let mut calls = Vec::new();
+        for _ in 0..50 {
+            let mut call = client.call("/echo/Hang").await;
+            call.send(message(b"wait")).await.unwrap();
+            calls.push(call);
+        }
+        until("all calls at the backend", || backend.calls() == 50).await;
+        assert_eq!(backend.connections(), 1);
+    });
+}
+
+#[test]
+fn an_endpoint_that_does_not_speak_http2_is_a_bad_gateway() {
+    let config = TestCertificate::new(&["pod"]).server_config();
+    let other = GrpcBackend::tls_with(&config, &[b"http/1.1"]);
+    let silent = GrpcBackend::tls_with(&config, &[]);
+    let http1 = crate::harness::Backend::echo("one");
+    let plain =
+        Ingress::new("plain").path("plain.example", "/", "one").annotation("backend-protocol", "GRPC");
+    let silence =
+        Ingress::new("silent").path("silent.example", "/", "silent").annotation("backend-protocol", "GRPCS");
+    let folder = folder(&other, "GRPCS");
+    folder.write(
+        "more.yaml",
+        plain.text()
+            + &crate::harness::manifest::service_with("one", &[&http1])
+            + &silence.text()
+            + &silent.service("silent"),
+    );
+    let gateway = Gateway::start(&folder);
+    run(async {
+        for host in [HOST, "plain.example"] {
+            let client = GrpcClient::plain(gateway.http, host).await;
+            let reply = client.unary("/echo/Unary", b"hello").await.unwrap();
+            assert_eq!((reply.http, reply.status()), (200, Some("14")), "{host}");
+        }
+        // As with nginx, one that does not negotiate is spoken to as the rule says.
+        if !through_proxy() {
+            let client = GrpcClient::plain(gateway.http, "silent.example").await;
+            assert_eq!(client.unary("/echo/Unary", b"hello").await.unwrap().status(), Some("0"));
+        }
+    });
+    assert_eq!(get(gateway.http, "plain.example", "/").status, 502);
 }

@@ -42,6 +42,9 @@ pub async fn breathe() {
     tokio::time::sleep(std::time::Duration::from_millis(10)).await;
 }
 
+/// Bytes of a burst.
+pub const BURST: usize = 4 * 1024 * 1024;
+
 /// A backend. What it does with a request is in its path:
 ///
 /// | path | what |
@@ -55,6 +58,13 @@ pub async fn breathe() {
 /// | `/echo/Hang` | nothing, until the client takes the call back |
 /// | `/echo/Refuse` | a refused stream the first time |
 /// | `/echo/Leave` | a reply, and a GOAWAY for the connection |
+/// | `/echo/Burst` | 4 MiB before anything of the request is read, then all of it |
+/// | `/echo/Trailers` | the trailers of the request among those of the response |
+/// | `/echo/Hints` | an interim response, then as `Unary` |
+/// | `/echo/Early` | a whole response and RST_STREAM(NO_ERROR), before the request is read |
+/// | `/echo/Code/8` | a reset with this code in place of a response |
+/// | `/echo/Late/8` | the first message, then a reset with this code |
+/// | `/echo/Long` | a message of 100 KB |
 pub struct GrpcBackend {
     /// Where it listens.
     pub address: SocketAddr,
@@ -66,6 +76,8 @@ struct State {
     seen: Mutex<Vec<Parts>>,
     resets: Mutex<Vec<Reason>>,
     connections: AtomicUsize,
+    /// Calls under way.
+    calls: AtomicUsize,
 }
 
 impl GrpcBackend {
@@ -74,7 +86,15 @@ impl GrpcBackend {
     /// # Panics
     /// It cannot listen.
     pub fn plain() -> Self {
-        Self::start(None)
+        Self::start(None, None)
+    }
+
+    /// One that allows so many calls on a connection.
+    ///
+    /// # Panics
+    /// It cannot listen.
+    pub fn narrow(calls: u32) -> Self {
+        Self::start(None, Some(calls))
     }
 
     /// One that is spoken to over TLS.
@@ -82,12 +102,20 @@ impl GrpcBackend {
     /// # Panics
     /// It cannot listen.
     pub fn tls(config: &ServerConfig) -> Self {
-        let mut config = config.clone();
-        config.alpn_protocols = vec![b"h2".to_vec()];
-        Self::start(Some(TlsAcceptor::from(Arc::new(config))))
+        Self::tls_with(config, &[b"h2"])
     }
 
-    fn start(tls: Option<TlsAcceptor>) -> Self {
+    /// One over TLS that knows these protocols by ALPN; without any, it has none.
+    ///
+    /// # Panics
+    /// It cannot listen.
+    pub fn tls_with(config: &ServerConfig, protocols: &[&[u8]]) -> Self {
+        let mut config = config.clone();
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+        Self::start(Some(TlsAcceptor::from(Arc::new(config))), None)
+    }
+
+    fn start(tls: Option<TlsAcceptor>, most: Option<u32>) -> Self {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
@@ -103,9 +131,9 @@ impl GrpcBackend {
                     let (tls, served) = (tls.clone(), served.clone());
                     tokio::spawn(async move {
                         match tls {
-                            None => serve(stream, served).await,
+                            None => serve(stream, served, most).await,
                             Some(tls) => match tls.accept(stream).await {
-                                Ok(stream) => serve(stream, served).await,
+                                Ok(stream) => serve(stream, served, most).await,
                                 Err(_) => Ok(()),
                             },
                         }
@@ -138,6 +166,11 @@ impl GrpcBackend {
         self.state.resets.lock().unwrap().clone()
     }
 
+    /// Calls under way.
+    pub fn calls(&self) -> usize {
+        self.state.calls.load(Relaxed)
+    }
+
     /// Connections so far.
     pub fn connections(&self) -> usize {
         self.state.connections.load(Relaxed)
@@ -147,8 +180,13 @@ impl GrpcBackend {
 async fn serve<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
     stream: S,
     state: Arc<State>,
+    most: Option<u32>,
 ) -> Result<(), h2::Error> {
-    let mut connection = h2::server::handshake(stream).await?;
+    let mut options = h2::server::Builder::new();
+    if let Some(most) = most {
+        options.max_concurrent_streams(most);
+    }
+    let mut connection = options.handshake(stream).await?;
     while let Some(accepted) = connection.accept().await {
         let (request, reply) = accepted?;
         let (head, body) = request.into_parts();
@@ -158,8 +196,10 @@ async fn serve<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
         state.seen.lock().unwrap().push(head.clone());
         let state = state.clone();
         tokio::spawn(async move {
+            state.calls.fetch_add(1, Relaxed);
             // A call that is broken off is seen by its client.
             let _ = respond(head.uri.path(), body, reply, &state).await;
+            state.calls.fetch_sub(1, Relaxed);
         });
     }
     Ok(())
@@ -183,6 +223,47 @@ async fn respond(
         }
         "/echo/Reset" => reply.send_reset(Reason::INTERNAL_ERROR),
         "/echo/Refuse" if state.seen.lock().unwrap().len() == 1 => reply.send_reset(Reason::REFUSED_STREAM),
+        "/echo/Early" => {
+            let mut stream = reply.send_response(head.body(()).unwrap(), false)?;
+            send(&mut stream, message(b"early")).await?;
+            stream.send_trailers(trailers("0"))?;
+            // Dropped here, the stream ends with NO_ERROR.
+        }
+        "/echo/Burst" => {
+            let mut stream = reply.send_response(head.body(()).unwrap(), false)?;
+            send(&mut stream, vec![b'x'; BURST].into()).await?;
+            let mut length = 0;
+            while let Some(piece) = body.data().await {
+                let piece = piece?.len();
+                length += piece;
+                body.flow_control().release_capacity(piece)?;
+            }
+            send(&mut stream, message(length.to_string().as_bytes())).await?;
+            stream.send_trailers(trailers("0"))?;
+        }
+        "/echo/Trailers" => {
+            while let Some(piece) = body.data().await {
+                body.flow_control().release_capacity(piece?.len())?;
+            }
+            let mut all = trailers("0");
+            all.extend(body.trailers().await?.unwrap_or_default());
+            let mut stream = reply.send_response(head.body(()).unwrap(), false)?;
+            stream.send_trailers(all)?;
+        }
+        "/echo/Long" => {
+            let mut stream = reply.send_response(head.body(()).unwrap(), false)?;
+            send(&mut stream, message(&[b'y'; 100_000])).await?;
+            stream.send_trailers(trailers("0"))?;
+        }
+        _ if path.starts_with("/echo/Code/") => reply.send_reset(code(path)),
+        _ if path.starts_with("/echo/Late/") => {
+            let _ = body.data().await;
+            let mut stream = reply.send_response(head.body(()).unwrap(), false)?;
+            send(&mut stream, message(b"first")).await?;
+            // It has gone out when the client says more.
+            let _ = body.data().await;
+            stream.send_reset(code(path));
+        }
         "/echo/Hang" => {
             let reason = std::future::poll_fn(|cx| reply.poll_reset(cx)).await?;
             state.resets.lock().unwrap().push(reason);
@@ -206,6 +287,10 @@ async fn respond(
             stream.send_trailers(trailers("0"))?;
         }
         _ => {
+            if path == "/echo/Hints" {
+                let hints = Response::builder().status(103).header("link", "</a>").body(()).unwrap();
+                reply.send_informational(hints)?;
+            }
             let mut stream = reply.send_response(head.body(()).unwrap(), false)?;
             let mut pieces = 0;
             while let Some(piece) = body.data().await {
@@ -222,6 +307,12 @@ async fn respond(
         }
     }
     Ok(())
+}
+
+/// The code at the end of a path.
+fn code(path: &str) -> Reason {
+    let code = path.rsplit('/').next().and_then(|code| code.parse::<u32>().ok());
+    code.unwrap_or_default().into()
 }
 
 fn trailers(status: &'static str) -> HeaderMap {
@@ -354,6 +445,22 @@ impl GrpcCall {
     /// The call has ended.
     pub fn finish(&mut self) -> Result<(), h2::Error> {
         self.stream.send_data(Bytes::new(), true)
+    }
+
+    /// Ends the request with trailers.
+    ///
+    /// # Errors
+    /// The call has ended.
+    pub fn finish_with(&mut self, trailers: HeaderMap) -> Result<(), h2::Error> {
+        self.stream.send_trailers(trailers)
+    }
+
+    /// Interim responses up to the final one.
+    ///
+    /// # Errors
+    /// There is none.
+    pub async fn interim(&mut self) -> Result<Option<Response<()>>, h2::Error> {
+        std::future::poll_fn(|cx| self.response.poll_informational(cx)).await.transpose()
     }
 
     /// Takes the call back.

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
+use bytes::Bytes;
+use h2::Reason;
 use http::HeaderMap;
 use http::header::{CONTENT_LENGTH, EXPECT, HeaderValue, TRAILER, TRANSFER_ENCODING};
 
@@ -18,6 +20,7 @@ use super::plan::Plan;
 use super::rate::Rate;
 use super::tee::Tee;
 use crate::engine::downstream::{Downstream, Passed};
+use crate::engine::pieces::{Decoder, Piece};
 use crate::io::alarm::Alarm;
 use crate::io::limits::Limits;
 use crate::message::fields::FieldsMut;
@@ -176,6 +179,22 @@ impl<D: Downstream> Downstream for Staged<D> {
         read
     }
 
+    /// Without a coding in between where no stage looks at it.
+    fn poll_piece(
+        &mut self,
+        cx: &mut Context<'_>,
+        decoder: &mut Decoder,
+    ) -> Poll<Result<Piece, FailureKind>> {
+        if self.buffer.is_some() || self.tee.is_some() {
+            return decoder.poll(cx, self);
+        }
+        let piece = ready!(self.inner.poll_piece(cx, decoder))?;
+        if let (Some(left), Piece::Data { content, .. }) = (&mut self.left, &piece) {
+            *left = left.checked_sub(content.len() as u64).ok_or(FailureKind::BodyTooLarge)?;
+        }
+        Poll::Ready(Ok(piece))
+    }
+
     fn rewind(&mut self) -> bool {
         let rewinds = match &mut self.buffer {
             Some(buffer) => {
@@ -235,6 +254,20 @@ impl<D: Downstream> Downstream for Staged<D> {
         passed
     }
 
+    fn pass_piece(
+        &mut self,
+        cx: &mut Context<'_>,
+        response: &mut Response,
+        content: Bytes,
+    ) -> Result<Passed, FailureKind> {
+        if self.compressor.as_ref().is_some_and(Compressor::is_running) {
+            return self.pass(cx, response, &content);
+        }
+        let passed = self.inner.pass_piece(cx, response, content);
+        self.end_rate(response);
+        passed
+    }
+
     fn portion(&self, most: usize) -> usize {
         match &self.rate {
             Some(rate) => rate.portion(self.inner.sent().0, most),
@@ -270,6 +303,10 @@ impl<D: Downstream> Downstream for Staged<D> {
         // What comes now is of another protocol.
         self.tee = None;
         self.inner.switched();
+    }
+
+    fn taken_back(&mut self, reason: Reason) {
+        self.inner.taken_back(reason);
     }
 
     fn set_stalled(&mut self, stalled: bool) {

@@ -39,6 +39,7 @@ use crate::connection_info::ConnectionInfo;
 use crate::drain::Phase;
 use crate::engine::{self, Ended, Refusal};
 use crate::io::alarm::Alarm;
+use crate::io::joined::WRITE_TIMEOUT;
 use crate::io::transport::on_its_way;
 use crate::io::wire::Wire;
 use crate::message::field_names::FieldNames;
@@ -53,7 +54,7 @@ use crate::worker::Worker;
 use client::Client;
 use rate::Rate;
 use serving::Serving;
-use stream::{Home, Stream, WRITE_TIMEOUT};
+use stream::{Home, Stream};
 use streams::{MADE_UP_FOR_ONE, OpenStream, Streams};
 use turn::{Turn, Wakers, Woken};
 

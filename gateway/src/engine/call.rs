@@ -1,6 +1,8 @@
 //! Carries a call of the gateway's own out: over a connection of the same pools, with the same strict reading of what
 //! comes back. There is no client beside it, so it is a plain sequence of writes and reads, each with its limit.
 
+mod http2;
+
 use std::future::Future;
 use std::io;
 use std::time::{Duration, Instant};
@@ -59,6 +61,18 @@ pub(crate) async fn call_with(
     let mut waited_since = None;
     loop {
         let Some(upstream) = call.pick() else { return Err(CallFailure::NoEndpoint) };
+        if upstream.protocol.is_http2() {
+            // In a box: rare and large.
+            let feed = feed.as_mut();
+            let attempt = http2::attempt(ground, &mut call, feed, &upstream, size, &mut waited_since);
+            match Box::pin(attempt).await {
+                Ok(Some(response)) => return Ok(response),
+                Ok(None) => {}
+                Err(failure) => go_on(&mut call, &failure)?,
+            }
+            yield_now().await;
+            continue;
+        }
         let _in_use = InUse::new();
         let connection = match pool::take(&upstream) {
             Some(connection) => Ok(connection),
@@ -80,10 +94,6 @@ pub(crate) async fn call_with(
                         }
                         return Ok(attempt.into_response());
                     }
-                    // The rest of the body never comes.
-                    Err(kind @ (FailureKind::Client | FailureKind::Memory)) => {
-                        return Err(CallFailure::Attempt(kind));
-                    }
                     Err(kind) => {
                         let replayable = feed.as_ref().is_none_or(Feed::is_replayable);
                         Some(Failure { replayable, ..attempt.failure(kind, &connection) })
@@ -92,16 +102,27 @@ pub(crate) async fn call_with(
             }
             Err(kind) => {
                 let replayable = feed.as_ref().is_none_or(Feed::is_replayable);
-                Some(Failure { kind, stale: false, sent: false, replayable, response_started: false })
+                Some(Failure::before_connecting(kind, replayable))
             }
         };
-        if let Some(failure) = failure
-            && !call.failed(&failure)
-        {
-            return Err(CallFailure::Attempt(failure.kind));
+        if let Some(failure) = failure {
+            go_on(&mut call, &failure)?;
         }
         // A refusal may come without a wait. Others have their turn, and the end of the program its.
         yield_now().await;
+    }
+}
+
+/// Whether an attempt that failed is followed by another.
+///
+/// # Errors
+/// It is not.
+fn go_on(call: &mut Call, failure: &Failure) -> Result<(), CallFailure> {
+    // The rest of the body never comes.
+    let is_cut = matches!(failure.kind, FailureKind::Client | FailureKind::Memory);
+    match !is_cut && call.failed(failure) {
+        true => Ok(()),
+        false => Err(CallFailure::Attempt(failure.kind)),
     }
 }
 
@@ -365,11 +386,8 @@ fn written(subrequest: &Subrequest, streams: Option<Framing>, last: bool) -> Vec
     }
     if let Some(Framing::Chunked(_)) = streams {
         line(&mut out, b"Transfer-Encoding", b"chunked");
-    } else if let Some(length) = streams.as_ref().and_then(Framing::left) {
+    } else if let Some(length) = content_length(subrequest, streams) {
         line(&mut out, b"Content-Length", length.to_string().as_bytes());
-    // RFC 9110 §8.6: a method that gives content a meaning says that there is none.
-    } else if !body.is_empty() || matches!(*method, Method::POST | Method::PUT | Method::PATCH) {
-        line(&mut out, b"Content-Length", body.len().to_string().as_bytes());
     }
     if last {
         line(&mut out, b"Connection", b"close");
@@ -377,6 +395,17 @@ fn written(subrequest: &Subrequest, streams: Option<Framing>, last: bool) -> Vec
     out.extend_from_slice(b"\r\n");
     out.extend_from_slice(body);
     out
+}
+
+/// The length of the request body, where it is known and to be told.
+fn content_length(subrequest: &Subrequest, streams: Option<Framing>) -> Option<u64> {
+    let Subrequest { method, body, .. } = subrequest;
+    // RFC 9110 §8.6: a method that gives content a meaning says that there is none.
+    let tells = !body.is_empty() || matches!(*method, Method::POST | Method::PUT | Method::PATCH);
+    match streams {
+        Some(framing) => framing.left(),
+        None => tells.then_some(body.len() as u64),
+    }
 }
 
 async fn within<T>(

@@ -1,18 +1,39 @@
-//! The direct engine: endpoints of HTTP/1.1, without Pingora's `HttpProxy`.
+//! The direct engine: endpoints without Pingora's `HttpProxy`.
 //!
-//! That is what nearly all requests go to, and for them `HttpProxy` does much that is not needed: two tasks with a
-//! channel between them, clones of every head, buffers that are cold whenever they are used. This engine writes a head
-//! on where it was read; bodies pass through one buffer of the worker.
+//! `HttpProxy` does much that a request does not need: two tasks with a channel between them, clones of every head,
+//! buffers that are cold whenever they are used. With HTTP/1.1 this engine writes a head on where it was read, and bodies
+//! pass through one buffer of the worker; with HTTP/2 on both sides they pass as pieces that nobody copies.
 //!
 //! | file | what |
 //! |---|---|
-//! | `attempts`, `relay` | attempts, and one attempt, both directions; `upload` and `download` are one each |
+//! | `attempts` | attempts, endpoint after endpoint |
+//! | `sides`, `download`, `replay` | what they have in common, whatever the endpoint speaks |
+//! | `http1`, `http2` | one attempt each, both directions; with an `upload` each |
 //! | `connecting` | an eye on the client while a connection is made |
 
 mod attempts;
 mod connecting;
 mod download;
-mod relay;
-mod upload;
+mod http1;
+mod http2;
+mod replay;
+mod sides;
 
 pub(super) use attempts::forward;
+
+use crate::pipeline::{Answer, Failure};
+
+/// How an attempt ended.
+#[derive(Debug)]
+enum End {
+    /// The client has the whole response.
+    Whole,
+    /// The endpoint has switched protocols, and the client is being told.
+    Switched,
+    /// The response gives way to this answer.
+    Replaced(Answer),
+    /// The response is not relayed; there is another attempt.
+    Retry,
+    /// It failed.
+    Failed(Failure),
+}

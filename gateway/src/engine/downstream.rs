@@ -13,6 +13,9 @@
 //! [`Response::framing`]; a body of [`Framing::Opaque`](crate::message::framing::Framing::Opaque) is plain content
 //! that ends with [`end`](Downstream::end). Whoever needs content reads it with a `Framing` of its own.
 //!
+//! HTTP/2 has no such codings: between two sides that speak it, bodies pass as pieces of content
+//! ([`poll_piece`](Downstream::poll_piece), [`pass_piece`](Downstream::pass_piece)), without a copy.
+//!
 //! # Waiting
 //!
 //! Everything is a poll, because the directions of a request wait for one another in ways that no sequence of awaits
@@ -21,8 +24,11 @@
 
 use std::task::{Context, Poll};
 
+use bytes::Bytes;
+use h2::Reason;
 use http::HeaderMap;
 
+use super::pieces::{Decoder, Piece};
 use crate::io::limits::Limits;
 use crate::message::response::Response;
 use crate::pipeline::{Answer, FailureKind};
@@ -43,6 +49,15 @@ pub(crate) trait Downstream {
         cx: &mut Context<'_>,
         pass: impl FnOnce(&mut Context<'_>, &[u8], usize),
     ) -> Poll<Result<(), FailureKind>>;
+
+    /// [`poll_body`](Self::poll_body) free of any coding: content, then its end, which comes once. `decoder` is for a
+    /// client side that has nothing but its coding to give.
+    fn poll_piece(&mut self, cx: &mut Context<'_>, decoder: &mut Decoder) -> Poll<Result<Piece, FailureKind>>
+    where
+        Self: Sized,
+    {
+        decoder.poll(cx, self)
+    }
 
     /// Whether the rest of the request body is here, so that nobody has to wait for it.
     fn has_whole_body(&self) -> bool {
@@ -82,6 +97,16 @@ pub(crate) trait Downstream {
         bytes: &[u8],
     ) -> Result<Passed, FailureKind>;
 
+    /// [`pass`](Self::pass) for content that need not be copied.
+    fn pass_piece(
+        &mut self,
+        cx: &mut Context<'_>,
+        response: &mut Response,
+        content: Bytes,
+    ) -> Result<Passed, FailureKind> {
+        self.pass(cx, response, &content)
+    }
+
     /// Of so many bytes of a response, how many are to be read or passed on at a time.
     fn portion(&self, most: usize) -> usize {
         most
@@ -104,6 +129,9 @@ pub(crate) trait Downstream {
     /// The response was a switch to another protocol: from now on what comes is no request body, and its end is that of
     /// the connection.
     fn switched(&mut self) {}
+
+    /// The endpoint has taken its response back for this reason: a client whose protocol has such a thing is told.
+    fn taken_back(&mut self, _: Reason) {}
 
     /// The endpoint takes nothing of the request body, or takes some again.
     fn set_stalled(&mut self, _: bool) {}

@@ -5,6 +5,7 @@
 //! Redirects stay: there is no status for them.
 
 use bytes::Bytes;
+use h2::Reason;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{StatusCode, Version};
 
@@ -23,19 +24,30 @@ pub(super) fn asks(head: &Head) -> bool {
     head.version == Version::HTTP_2 && is_grpc && matches!(content.get(GRPC.len()), None | Some(b'+' | b';'))
 }
 
-/// Makes an error one of gRPC.
-pub(super) fn convert(answer: &mut Answer) {
+/// Makes an error one of gRPC. `reset` is with what the endpoint has reset its stream, if it has.
+pub(super) fn convert(answer: &mut Answer, reset: Option<Reason>) {
     if !(answer.status.is_client_error() || answer.status.is_server_error()) {
         return;
     }
+    let status = reset.and_then(code_of_reset).unwrap_or_else(|| code(answer.status));
     answer.fields.retain(|(name, _)| *name != CONTENT_TYPE);
     answer.fields.push((CONTENT_TYPE, HeaderValue::from_static("application/grpc")));
-    answer.fields.push((STATUS.clone(), HeaderValue::from_static(code(answer.status))));
+    answer.fields.push((STATUS.clone(), HeaderValue::from_static(status)));
     // In percent-encoding, which these phrases need none of.
     let phrase = answer.status.canonical_reason().unwrap_or("HTTP error");
     answer.fields.push((MESSAGE.clone(), HeaderValue::from_static(phrase)));
     answer.status = StatusCode::OK;
     answer.body = Bytes::new();
+}
+
+/// What gRPC has for resets that say more than that the request failed (`PROTOCOL-HTTP2.md`, "Errors").
+fn code_of_reset(reason: Reason) -> Option<&'static str> {
+    match reason {
+        Reason::CANCEL => Some("1"),
+        Reason::ENHANCE_YOUR_CALM => Some("8"),
+        Reason::INADEQUATE_SECURITY => Some("7"),
+        _ => None,
+    }
 }
 
 /// gRPC's own table (`http-grpc-status-mapping.md`).
@@ -86,7 +98,7 @@ mod tests {
         };
         for (status, code) in [(503, "14"), (404, "12"), (401, "16"), (403, "7"), (413, "2")] {
             let mut answer = answer(StatusCode::from_u16(status).unwrap());
-            convert(&mut answer);
+            convert(&mut answer, None);
             let field = |name: &HeaderName| {
                 let mut found = answer.fields.iter().filter(|(other, _)| other == name);
                 let value = found.next().unwrap().1.to_str().unwrap().to_owned();
@@ -96,8 +108,15 @@ mod tests {
             assert_eq!((answer.status, answer.body.len()), (StatusCode::OK, 0));
             assert_eq!((field(&STATUS).as_str(), field(&CONTENT_TYPE).as_str()), (code, "application/grpc"));
         }
+        for (reason, code) in
+            [(Reason::CANCEL, "1"), (Reason::ENHANCE_YOUR_CALM, "8"), (Reason::INTERNAL_ERROR, "14")]
+        {
+            let mut answer = answer(StatusCode::BAD_GATEWAY);
+            convert(&mut answer, Some(reason));
+            assert!(answer.fields.contains(&(STATUS.clone(), HeaderValue::from_static(code))), "{reason}");
+        }
         let mut redirect = answer(StatusCode::PERMANENT_REDIRECT);
-        convert(&mut redirect);
+        convert(&mut redirect, Some(Reason::CANCEL));
         assert_eq!(redirect.status, StatusCode::PERMANENT_REDIRECT);
     }
 }

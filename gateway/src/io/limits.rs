@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::io::alarm::Alarm;
+use crate::io::budget::{self, Ticket};
 use crate::pipeline::FailureKind;
 
 /// How long the client may let a part of the response wait (nginx's `send_timeout`).
@@ -59,6 +60,20 @@ impl Limit {
 }
 
 impl Limits {
+    /// Ready when there is memory for what is read next. Its limit runs meanwhile.
+    pub(crate) fn poll_room(&mut self, cx: &mut Context<'_>, ticket: &mut Ticket) -> Poll<()> {
+        if budget::has_room() {
+            self.room.end();
+            return Poll::Ready(());
+        }
+        self.room.begin(Some(budget::PATIENCE));
+        let room = budget::poll_room(cx, ticket);
+        if room.is_ready() {
+            self.room.end();
+        }
+        room
+    }
+
     /// Ready when one is over.
     pub(crate) fn poll(&self, cx: &mut Context<'_>, alarm: &mut Alarm) -> Poll<FailureKind> {
         let all = [

@@ -22,7 +22,7 @@ use crate::message::head::ends_lines_strictly;
 use crate::message::hop_by_hop;
 
 /// Bytes of a response head.
-const MAX_HEAD: usize = 128 * 1024;
+pub(crate) const MAX_HEAD: usize = 128 * 1024;
 
 /// A response head.
 #[derive(Debug, Default)]

@@ -67,6 +67,13 @@ pub struct Failure {
     pub response_started: bool,
 }
 
+impl Failure {
+    /// No connection came about.
+    pub fn before_connecting(kind: FailureKind, replayable: bool) -> Self {
+        Self { kind, stale: false, sent: false, replayable, response_started: false }
+    }
+}
+
 /// How a try failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {

@@ -1,6 +1,7 @@
 //! A new connection for an attempt, where there is room for it, or one that comes back to the pool meanwhile.
 
 use std::io;
+use std::time::Duration;
 
 use rustls::pki_types::ServerName;
 use sluice_config::UpstreamProtocol;
@@ -8,8 +9,8 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 
-use super::connection::{Connection, UNVERIFIED};
-use super::pool;
+use super::connection::{Connection, HTTP2, UNVERIFIED, UNVERIFIED_HTTP2};
+use super::{http2, pool};
 use crate::descriptors::{DescriptorPermit, Lack, Wait};
 use crate::io::transport::Transport;
 use crate::pipeline::{FailureKind, Upstream};
@@ -38,12 +39,35 @@ pub(crate) trait Room {
     fn go(&mut self);
 }
 
-/// A connection to the endpoint. `waited_since` is when the request first had to wait for room, in any attempt.
+/// How a request comes to its connection.
+#[derive(Debug)]
+pub(crate) enum Obtained<P> {
+    /// From the pool, while it waited for room.
+    Pooled(P),
+    /// It was made.
+    New(Connection),
+}
+
+/// A connection of HTTP/1.1 to the endpoint. `waited_since` is when the request first had to wait for room, in any
+/// attempt.
 pub(crate) async fn obtain(
     upstream: &Upstream,
     room: &mut impl Room,
     waited_since: &mut Option<Instant>,
 ) -> Result<Connection, FailureKind> {
+    match obtain_or(upstream, upstream.connect_timeout, room, waited_since, pool::take).await? {
+        Obtained::Pooled(connection) | Obtained::New(connection) => Ok(connection),
+    }
+}
+
+/// A new connection to the endpoint within `limit`, or what `take` finds in a pool while there is no room for one.
+pub(super) async fn obtain_or<P>(
+    upstream: &Upstream,
+    limit: Option<Duration>,
+    room: &mut impl Room,
+    waited_since: &mut Option<Instant>,
+    take: impl Fn(&Upstream) -> Option<P>,
+) -> Result<Obtained<P>, FailureKind> {
     let mut wait = Wait::new(waited_since);
     loop {
         let admission = room.ask();
@@ -52,16 +76,16 @@ pub(crate) async fn obtain(
             Admission::Waits => None,
             // What is idle gives way to what is needed.
             Admission::Given => DescriptorPermit::take(room.clients()).or_else(|| {
-                pool::let_go();
+                let_go();
                 DescriptorPermit::take(room.clients())
             }),
         };
         if let Some(place) = place {
-            match connect(upstream, place).await {
-                Err(Trouble::Lack(Lack::Passing)) => pool::let_go(),
+            match connect(upstream, limit, place).await {
+                Err(Trouble::Lack(Lack::Passing)) => let_go(),
                 Err(Trouble::Lack(Lack::Ports)) => return Err(FailureKind::Shortage),
                 Err(Trouble::Failed(kind)) => return Err(kind),
-                Ok(connection) => return Ok(connection),
+                Ok(connection) => return Ok(Obtained::New(connection)),
             }
         }
         if !room.may_wait() {
@@ -74,11 +98,17 @@ pub(crate) async fn obtain(
         if !goes_on {
             return Err(FailureKind::Shortage);
         }
-        if let Some(connection) = pool::take(upstream) {
+        if let Some(pooled) = take(upstream) {
             room.go();
-            return Ok(connection);
+            return Ok(Obtained::Pooled(pooled));
         }
     }
+}
+
+/// Ends connections that nobody uses: there is no room for one that is needed.
+fn let_go() {
+    pool::let_go();
+    http2::let_go();
 }
 
 /// Why there is no new connection.
@@ -87,10 +117,14 @@ enum Trouble {
     Failed(FailureKind),
 }
 
-async fn connect(upstream: &Upstream, place: DescriptorPermit) -> Result<Connection, Trouble> {
+async fn connect(
+    upstream: &Upstream,
+    limit: Option<Duration>,
+    place: DescriptorPermit,
+) -> Result<Connection, Trouble> {
     let mut stage = Stage::Tcp;
     let open = open(upstream, &mut stage);
-    let opened = match upstream.connect_timeout {
+    let opened = match limit {
         Some(limit) => tokio::time::timeout(limit, open).await.ok(),
         None => Some(open.await),
     };
@@ -114,17 +148,21 @@ async fn open(upstream: &Upstream, stage: &mut Stage) -> io::Result<Transport> {
     let stream = TcpStream::connect(upstream.address).await?;
     *stage = Stage::Tls;
     stream.set_nodelay(true)?;
-    match upstream.protocol {
-        UpstreamProtocol::Http => Ok(Transport::Plain(stream)),
-        UpstreamProtocol::HttpsUnverified => {
-            // An address is never sent as SNI (RFC 6066 §3), as with ingress-nginx.
-            let name = upstream.server_name.as_deref();
-            let name = name.and_then(|name| ServerName::try_from(name.to_owned()).ok());
-            let name = name.unwrap_or_else(|| ServerName::IpAddress(upstream.address.ip().into()));
-            let stream = TlsConnector::from(UNVERIFIED.clone()).connect(name, stream).await?;
-            Ok(Transport::Tls(Box::new(stream.into())))
-        }
-        // Where somebody asks a pool of gRPC what only HTTP/1.1 can be asked.
-        UpstreamProtocol::Grpc | UpstreamProtocol::GrpcsUnverified => Err(io::ErrorKind::Unsupported.into()),
+    let config = match upstream.protocol {
+        UpstreamProtocol::Http | UpstreamProtocol::Grpc => return Ok(Transport::Plain(stream)),
+        UpstreamProtocol::HttpsUnverified => &UNVERIFIED,
+        UpstreamProtocol::GrpcsUnverified => &UNVERIFIED_HTTP2,
+    };
+    // An address is never sent as SNI (RFC 6066 §3), as with ingress-nginx.
+    let name = upstream.server_name.as_deref();
+    let name = name.and_then(|name| ServerName::try_from(name.to_owned()).ok());
+    let name = name.unwrap_or_else(|| ServerName::IpAddress(upstream.address.ip().into()));
+    let stream = TlsConnector::from((*config).clone()).connect(name, stream).await?;
+    // An endpoint without ALPN is spoken to as the rule says, as with nginx.
+    if upstream.protocol.is_http2()
+        && stream.get_ref().1.alpn_protocol().is_some_and(|chosen| chosen != HTTP2)
+    {
+        return Err(io::Error::new(io::ErrorKind::Unsupported, "it has chosen another protocol than HTTP/2"));
     }
+    Ok(Transport::Tls(Box::new(stream.into())))
 }

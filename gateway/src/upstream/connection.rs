@@ -2,6 +2,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
+use std::os::fd::RawFd;
 use std::pin::Pin;
 use std::sync::{Arc, LazyLock};
 use std::task::{Context, Waker};
@@ -52,16 +53,29 @@ impl Connection {
     /// once the endpoint has ended the connection in order: its end carries an acknowledgement of all that had
     /// come before (RFC 9293 §3.10.7.4), so what that leaves out came too late to be read by anybody.
     pub(crate) fn has_delivered_none_of(&self, bytes: u64) -> bool {
-        let Ok(info) = get_tcp_info(self.stream.descriptor()) else { return false };
-        let sent = info.tcpi_bytes_sent.saturating_sub(info.tcpi_bytes_retrans);
-        // The kernel counts the acknowledgement of our SYN as one byte.
-        let acknowledged = info.tcpi_bytes_acked.saturating_sub(1);
-        sent.saturating_sub(acknowledged) >= bytes
+        undelivered(self.stream.descriptor()) >= bytes
     }
 }
 
+/// How many of the last bytes that were sent over a TCP connection the other side has not acknowledged.
+pub(super) fn undelivered(descriptor: RawFd) -> u64 {
+    let Ok(info) = get_tcp_info(descriptor) else { return 0 };
+    let sent = info.tcpi_bytes_sent.saturating_sub(info.tcpi_bytes_retrans);
+    // The kernel counts the acknowledgement of our SYN as one byte.
+    let acknowledged = info.tcpi_bytes_acked.saturating_sub(1);
+    sent.saturating_sub(acknowledged)
+}
+
 /// Takes any certificate. Sessions are not resumed, because they would be kept by address alone.
-pub(crate) static UNVERIFIED: LazyLock<Arc<ClientConfig>> = LazyLock::new(|| {
+pub(crate) static UNVERIFIED: LazyLock<Arc<ClientConfig>> = LazyLock::new(|| unverified(&[]));
+
+/// The same for HTTP/2, which is asked for (RFC 9113 §3.2).
+pub(super) static UNVERIFIED_HTTP2: LazyLock<Arc<ClientConfig>> = LazyLock::new(|| unverified(&[HTTP2]));
+
+/// The name of HTTP/2 in TLS (ALPN).
+pub(super) const HTTP2: &[u8] = b"h2";
+
+fn unverified(protocols: &[&[u8]]) -> Arc<ClientConfig> {
     let mut config = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(rustls::ALL_VERSIONS)
         // Our provider has suites for both versions.
@@ -70,8 +84,9 @@ pub(crate) static UNVERIFIED: LazyLock<Arc<ClientConfig>> = LazyLock::new(|| {
         .with_custom_certificate_verifier(Arc::new(Unverified))
         .with_no_client_auth();
     config.resumption = Resumption::disabled();
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
     Arc::new(config)
-});
+}
 
 /// `proxy-ssl-verify: off`, which is ingress-nginx's default: whoever answers at the address is the endpoint.
 #[derive(Debug)]

@@ -45,7 +45,7 @@ impl Hash for Key {
 
 /// One multiplication: enough for keys that nobody chooses.
 #[derive(Default)]
-struct OneWord(u64);
+pub(super) struct OneWord(u64);
 
 impl Hasher for OneWord {
     fn finish(&self) -> u64 {

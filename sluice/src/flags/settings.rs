@@ -118,7 +118,7 @@ impl ServeFlags {
                 healthz_host: None,
                 health_check_path: String::new(),
                 admin_address: (Ipv4Addr::UNSPECIFIED, 0).into(),
-                driver: Driver::Auto,
+                driver: Driver::Direct,
                 body_temp_path: None,
                 enable_metrics: false,
                 metrics_per_host: false,

@@ -249,9 +249,8 @@ fn listen(text: &str) -> Result<SocketAddr, Expected> {
 
 fn driver(text: &str) -> Result<Driver, Expected> {
     match text {
-        "auto" => Ok(Driver::Auto),
+        "auto" | "direct" => Ok(Driver::Direct),
         "proxy" => Ok(Driver::Proxy),
-        "direct" => Ok(Driver::Direct),
         _ => Err("auto, proxy or direct"),
     }
 }

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
 use http::StatusCode;
-use http::header::{CONTENT_LENGTH, DATE, HeaderMap, HeaderName, HeaderValue};
+use http::header::{CONTENT_LENGTH, DATE, HeaderMap, HeaderValue};
 use pingora_core::protocols::http::date::get_cached_date;
 use tokio::time::{sleep, timeout};
 
@@ -22,6 +22,7 @@ use super::OpenStream;
 use crate::downstream::{LINGER, MAX_SETTLED};
 use crate::drain::Phase;
 use crate::engine::downstream::{Downstream, Passed};
+use crate::engine::pieces::{Decoder, Piece, poll_joined};
 use crate::io::budget::{self, Share};
 use crate::io::counted::counted;
 use crate::io::limits::Limits;
@@ -34,9 +35,10 @@ use crate::message::framing::Taken;
 use crate::message::head::Head;
 use crate::message::head::http2::is_sound;
 use crate::message::hop_by_hop;
+use crate::message::http2::{map, trailers};
 use crate::message::response::Response;
 use crate::message::trailers::Section;
-use crate::message::trailers::{self};
+use crate::message::trailers::passes;
 use crate::pipeline::{Answer, FailureKind};
 use crate::worker::Worker;
 
@@ -62,6 +64,8 @@ pub(super) struct Client {
     /// Nothing comes behind the rest but these.
     trailers: Option<HeaderMap>,
     complete: bool,
+    /// What the client is told should the response break off.
+    reason: Reason,
     /// What has come of a trailer section.
     section: Section,
     head_sent: u64,
@@ -88,6 +92,7 @@ impl Client {
             rest: Bytes::new(),
             trailers: None,
             complete: false,
+            reason: Reason::INTERNAL_ERROR,
             section: Section::default(),
             head_sent: 0,
             body_sent: 0,
@@ -112,8 +117,8 @@ impl Client {
             return true;
         }
         match &mut self.stream {
-            Some(stream) => stream.send_reset(Reason::INTERNAL_ERROR),
-            None => self.reply.send_reset(Reason::INTERNAL_ERROR),
+            Some(stream) => stream.send_reset(self.reason),
+            None => self.reply.send_reset(self.reason),
         }
         false
     }
@@ -151,6 +156,14 @@ impl Client {
         };
         // In a box: rare. Late or not, there is nothing left to say.
         let _ = Box::pin(timeout(most, rest)).await;
+    }
+
+    /// The endpoint has what was given out: the client may send as much again.
+    fn release(&mut self) -> Result<(), FailureKind> {
+        match mem::take(&mut self.unreleased) {
+            0 => Ok(()),
+            taken => self.body.flow_control().release_capacity(taken).map_err(gone),
+        }
     }
 
     /// Sends a final head. `complete` says that there is no body.
@@ -231,10 +244,7 @@ impl Downstream for Client {
         cx: &mut Context<'_>,
         pass: impl FnOnce(&mut Context<'_>, &[u8], usize),
     ) -> Poll<Result<(), FailureKind>> {
-        let taken = mem::take(&mut self.unreleased);
-        if taken > 0 {
-            self.body.flow_control().release_capacity(taken).map_err(gone)?;
-        }
+        self.release()?;
         let data = ready!(self.body.poll_data(cx)).transpose().map_err(gone)?;
         self.unreleased = data.as_ref().map_or(0, Bytes::len);
         match (&mut self.framing, data) {
@@ -265,7 +275,7 @@ impl Downstream for Client {
                         if !is_sound(name, value, self.names) {
                             return Err(FailureKind::ClientMalformed);
                         }
-                        if trailers::passes(name.as_str().as_bytes(), self.names) {
+                        if passes(name.as_str().as_bytes(), self.names) {
                             line(out, name.as_str().as_bytes(), value.as_bytes());
                         }
                     }
@@ -277,6 +287,50 @@ impl Downstream for Client {
             }
         }
         Poll::Ready(Ok(()))
+    }
+
+    fn poll_piece(&mut self, cx: &mut Context<'_>, _: &mut Decoder) -> Poll<Result<Piece, FailureKind>> {
+        self.release()?;
+        loop {
+            match poll_joined(cx, &mut self.body) {
+                // Behind a body with a length there may be trailers. They are not waited for.
+                Poll::Pending if self.is_spent() => return Poll::Ready(Ok(Piece::End)),
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(None) => break,
+                Poll::Ready(Some(content)) => {
+                    let content = content.map_err(gone)?;
+                    if content.is_empty() {
+                        continue;
+                    }
+                    self.unreleased = content.len();
+                    if let Framing::Length(left) = &mut self.framing {
+                        *left = left.checked_sub(content.len() as u64).ok_or(FailureKind::Client)?;
+                    }
+                    let ends = self.body.is_end_stream() && !matches!(self.framing, Framing::Length(1..));
+                    if ends {
+                        self.framing = Framing::NONE;
+                    }
+                    return Poll::Ready(Ok(Piece::Data { content, ends }));
+                }
+            }
+        }
+        let fields = ready!(self.body.poll_trailers(cx)).map_err(gone)?;
+        if matches!(self.framing, Framing::Length(1..)) {
+            return Poll::Ready(Err(FailureKind::Client));
+        }
+        self.framing = Framing::NONE;
+        let Some(fields) = fields else { return Poll::Ready(Ok(Piece::End)) };
+        if !fields.iter().all(|(name, value)| is_sound(name, value, self.names)) {
+            return Poll::Ready(Err(FailureKind::ClientMalformed));
+        }
+        Poll::Ready(Ok(trailers(&fields, self.names).map_or(Piece::End, Piece::Trailers)))
+    }
+
+    fn taken_back(&mut self, reason: Reason) {
+        // The others are about the endpoint's connection, or would have the client send again what was answered.
+        if [Reason::CANCEL, Reason::ENHANCE_YOUR_CALM, Reason::INADEQUATE_SECURITY].contains(&reason) {
+            self.reason = reason;
+        }
     }
 
     fn set_stalled(&mut self, stalled: bool) {
@@ -340,16 +394,28 @@ impl Downstream for Client {
         Ok(passed)
     }
 
+    fn pass_piece(
+        &mut self,
+        cx: &mut Context<'_>,
+        response: &mut Response,
+        content: Bytes,
+    ) -> Result<Passed, FailureKind> {
+        if response.framing != Framing::Opaque {
+            return self.pass(cx, response, &content);
+        }
+        let length = content.len();
+        self.rest = content;
+        self.deliver()?;
+        Ok(Passed { taken: length, data: length })
+    }
+
     fn end(
         &mut self,
         _: &mut Context<'_>,
         _: &mut Response,
-        trailers: Option<&HeaderMap>,
+        section: Option<&HeaderMap>,
     ) -> Result<(), FailureKind> {
-        let passing = trailers.into_iter().flatten();
-        let passing = passing.map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
-        let trailers = map(passing.filter(|(name, _)| trailers::passes(name, FieldNames::ANY)), 0);
-        self.trailers = Some(trailers).filter(|trailers| !trailers.is_empty());
+        self.trailers = section.and_then(|section| trailers(section, FieldNames::ANY));
         self.complete = true;
         self.deliver()
     }
@@ -402,21 +468,6 @@ fn head(status: StatusCode, fields: HeaderMap) -> http::Response<()> {
     *head.status_mut() = status;
     *head.headers_mut() = fields;
     head
-}
-
-/// Fields in the form of the protocol, with room for some more. Those of a connection have no place there
-/// (RFC 9113 §8.2.2), whoever has set them.
-fn map<'f>(fields: impl Iterator<Item = (&'f [u8], &'f [u8])>, more: usize) -> HeaderMap {
-    let mut map = HeaderMap::with_capacity(fields.size_hint().0 + more);
-    for (name, value) in fields {
-        let parsed = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value));
-        // What was read as a head holds nothing that could not be a field.
-        let (Ok(name), Ok(value)) = parsed else { continue };
-        if !hop_by_hop::is_connection_field(&name) {
-            map.append(name, value);
-        }
-    }
-    map
 }
 
 /// Bytes of names and values.

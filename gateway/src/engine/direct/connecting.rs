@@ -5,23 +5,19 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
-use tokio::time::Instant;
-
 use crate::engine::downstream::Downstream;
 use crate::engine::watch::Watch;
-use crate::pipeline::{FailureKind, Upstream};
-use crate::upstream::connect::{self, Room};
-use crate::upstream::connection::Connection;
+use crate::pipeline::{Exchange, FailureKind};
+use crate::registry::Admission;
+use crate::upstream::connect;
+use crate::worker::Worker;
 
-/// A connection to the endpoint, unless the client leaves before there is one. `waited_since` is when the request first
-/// had to wait for room, in any attempt.
-pub(super) async fn connection(
-    upstream: &Upstream,
+/// What is obtained, unless the client leaves before that.
+pub(super) async fn unless_left<T>(
     downstream: &mut impl Downstream,
-    room: &mut impl Room,
-    waited_since: &mut Option<Instant>,
-) -> Result<Connection, FailureKind> {
-    let mut obtain = pin!(connect::obtain(upstream, room, waited_since));
+    obtain: impl Future<Output = Result<T, FailureKind>>,
+) -> Result<T, FailureKind> {
+    let mut obtain = pin!(obtain);
     let mut watch = Watch::default();
     poll_fn(|cx| {
         if let Poll::Ready(obtained) = obtain.as_mut().poll(cx) {
@@ -30,4 +26,24 @@ pub(super) async fn connection(
         watch.poll(cx, downstream).map(|()| Err(FailureKind::Client))
     })
     .await
+}
+
+/// Room for one more connection of an exchange.
+pub(super) struct Room<'r> {
+    pub(super) worker: &'r Worker,
+    pub(super) exchange: &'r mut Exchange,
+}
+
+impl connect::Room for Room<'_> {
+    fn clients(&self) -> usize {
+        self.worker.drain.shared().connections()
+    }
+
+    fn ask(&mut self) -> Admission {
+        self.exchange.ask_for_room()
+    }
+
+    fn go(&mut self) {
+        self.exchange.needs_no_room();
+    }
 }

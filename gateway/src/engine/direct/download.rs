@@ -48,6 +48,17 @@ impl Download {
         self.interims <= MOST_INTERIM
     }
 
+    /// Drops the body of a response that is not relayed. If all of it came with the head, the connection may go on; it
+    /// is not worth waiting for more.
+    pub(super) fn drop_body(&mut self, bytes: &[u8]) {
+        if let Ok(taken) = self.response.framing.take(bytes)
+            && self.response.framing.is_done()
+        {
+            self.state = Receiving::Done;
+            self.excess |= taken < bytes.len();
+        }
+    }
+
     /// Counts what was passed on of so many bytes. What does not belong to the body is dropped, and with it,
     /// later, the connection.
     pub(super) fn passed(&mut self, passed: Passed, of: usize) {

@@ -170,8 +170,7 @@ pub(super) fn through_proxy() -> bool {
 fn driver() -> Driver {
     match std::env::var("SLUICE_DRIVER").as_deref() {
         Ok("proxy") => Driver::Proxy,
-        Ok("direct") => Driver::Direct,
-        _ => Driver::Auto,
+        _ => Driver::Direct,
     }
 }
 

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use tokio::io::AsyncWrite;
 
+use crate::engine::direct::replay::Replay;
 use crate::engine::downstream::Downstream;
 use crate::engine::tunnel::Flow;
 use crate::io::backlog::Backlog;
-use crate::io::budget::{self, Share, Ticket};
+use crate::io::budget::Ticket;
 use crate::io::limits::Limits;
 use crate::io::scratch;
 use crate::io::transport::Transport;
@@ -18,19 +19,13 @@ use crate::message::head::Head;
 use crate::message::request;
 use crate::pipeline::FailureKind;
 
-/// Bytes of a request body that are kept for another attempt, as many as Pingora keeps.
-const REPLAY: usize = 64 * 1024;
-
 /// The request of one exchange, over all its attempts.
 #[derive(Debug)]
 pub(super) struct Upload {
     /// Bytes of the body that came, free of their coding.
     pub(super) received: u64,
-    /// All that came of the body, as it came, unless that was too much.
-    replay: Vec<u8>,
-    lost: bool,
-    /// Of the memory for that.
-    share: Share,
+    /// The body as it came.
+    replay: Replay,
     /// While it waits for memory.
     ticket: Ticket,
     /// The client side gives all of the body again.
@@ -71,9 +66,7 @@ impl Upload {
     pub(super) fn new() -> Self {
         Self {
             received: 0,
-            replay: Vec::new(),
-            lost: false,
-            share: Share::default(),
+            replay: Replay::default(),
             ticket: Ticket::default(),
             rewinds: false,
             backlog: Backlog::default(),
@@ -83,7 +76,7 @@ impl Upload {
 
     /// Whether all that came of the body can be sent again.
     pub(super) fn is_replayable(&self) -> bool {
-        !self.lost
+        self.replay.is_whole()
     }
 
     /// Whether there is something left to send.
@@ -122,16 +115,16 @@ impl Upload {
         to: &mut Transport,
     ) -> Result<(), FailureKind> {
         self.state = Sending::More;
-        let Self { received, replay, lost, share, rewinds, backlog, .. } = self;
+        let Self { received, replay, rewinds, backlog, .. } = self;
         // `Connection` names the upgrade then, and nothing besides.
         let last = outgoing.last && !outgoing.upgrade;
         scratch::write(|out| {
             request::write(outgoing.head, out, last);
-            out.extend_from_slice(replay);
+            out.extend_from_slice(replay.bytes());
             if !downstream.is_spent() {
                 let read = downstream.poll_body(cx, |_, bytes, data| {
                     if !*rewinds {
-                        keep(replay, lost, share, bytes);
+                        replay.keep(bytes);
                     }
                     *received += data as u64;
                     out.extend_from_slice(bytes);
@@ -186,7 +179,7 @@ impl Upload {
                 limits.send.end();
                 return Poll::Ready(Ok(()));
             }
-            let has_room = self.poll_room(cx, limits).is_ready();
+            let has_room = limits.poll_room(cx, &mut self.ticket).is_ready();
             let read = if has_room { self.poll_read(cx, downstream, to) } else { Poll::Pending };
             if read.is_pending() {
                 if has_room {
@@ -207,20 +200,6 @@ impl Upload {
         }
     }
 
-    /// Ready when there is memory for what the endpoint may not take.
-    fn poll_room(&mut self, cx: &mut Context<'_>, limits: &mut Limits) -> Poll<()> {
-        if budget::has_room() {
-            limits.room.end();
-            return Poll::Ready(());
-        }
-        limits.room.begin(Some(budget::PATIENCE));
-        let room = budget::poll_room(cx, &mut self.ticket);
-        if room.is_ready() {
-            limits.room.end();
-        }
-        room
-    }
-
     /// Reads a piece of the body and passes it on.
     fn poll_read(
         &mut self,
@@ -228,26 +207,14 @@ impl Upload {
         downstream: &mut impl Downstream,
         to: &mut Transport,
     ) -> Poll<Result<(), FailureKind>> {
-        let Self { received, replay, lost, share, rewinds, backlog, .. } = self;
+        let Self { received, replay, rewinds, backlog, .. } = self;
         downstream.poll_body(cx, |cx, bytes, data| {
             if !*rewinds {
-                keep(replay, lost, share, bytes);
+                replay.keep(bytes);
             }
             *received += data as u64;
             backlog.send(cx, to, bytes);
         })
-    }
-}
-
-/// Keeps a piece of the body for another attempt, if there is memory for it.
-fn keep(replay: &mut Vec<u8>, lost: &mut bool, share: &mut Share, bytes: &[u8]) {
-    let length = replay.len() + bytes.len();
-    if length > REPLAY || !*lost && !share.try_hold(length) {
-        *lost = true;
-        *replay = Vec::new();
-        share.hold(0);
-    } else if !*lost {
-        replay.extend_from_slice(bytes);
     }
 }
 

@@ -1,0 +1,222 @@
+//! An attempt of a call over HTTP/2.
+
+use std::future::poll_fn;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use h2::client::ResponseFuture;
+use h2::{RecvStream, SendStream};
+use http::header::{CONTENT_LENGTH, HeaderMap, HeaderValue};
+use tokio::time::{Instant, timeout};
+
+use super::{Ground, Room, content_length};
+use crate::body::tee::{self, Feed};
+use crate::message::field_names::FieldNames;
+use crate::message::hop_by_hop;
+use crate::message::http2::{Spoken, build, map};
+use crate::message::trailers::Section;
+use crate::pipeline::call::Response;
+use crate::pipeline::{Call, Failure, FailureKind, MOST_INTERIM, Subrequest, Upstream};
+use crate::upstream::http2::{self, Broke, Place, Progress};
+
+/// One attempt. `None` says that the response is dropped for another one.
+///
+/// # Errors
+/// It failed.
+pub(super) async fn attempt(
+    ground: Ground<'_>,
+    call: &mut Call,
+    mut feed: Option<&mut Feed>,
+    upstream: &Upstream,
+    size: usize,
+    waited_since: &mut Option<Instant>,
+) -> Result<Option<Response>, Failure> {
+    let mut replayable = feed.as_ref().is_none_or(|feed| feed.is_replayable());
+    let pooled = if size > 0 { http2::take(upstream) } else { None };
+    let place = match pooled {
+        Some(place) => place,
+        None => {
+            let mut room = Room { drain: ground.drain, call };
+            let obtained = http2::obtain(upstream, &mut room, waited_since, size, ground.idle).await;
+            obtained.map_err(|kind| Failure::before_connecting(kind, replayable))?
+        }
+    };
+    call.connected(upstream.address, place.reused);
+    let mut heard = false;
+    let done = converse(&call.subrequest, feed.as_deref_mut(), &place, upstream, &mut heard).await;
+    replayable &= feed.is_none_or(|feed| feed.is_replayable());
+    let progress = Progress { heard, response_started: false, replayable };
+    let response = done.map_err(|broke| broke.failure(&place, progress))?;
+    Ok((!call.responded(response.status)).then_some(response))
+}
+
+/// Sends the request and reads the response, as far as it is wanted.
+async fn converse(
+    subrequest: &Subrequest,
+    feed: Option<&mut Feed>,
+    place: &Place,
+    upstream: &Upstream,
+    heard: &mut bool,
+) -> Result<Response, Broke> {
+    let body = &subrequest.body;
+    let ends = feed.is_none() && body.is_empty();
+    let request = head(subrequest, feed.as_deref(), upstream);
+    let (response, mut stream) = place.send(request, ends).map_err(|error| Broke::of(&error))?;
+    let sending = Sending { stream: &mut stream, limit: upstream.send_timeout };
+    match feed {
+        Some(feed) => sending.feed(feed).await?,
+        None if !ends => sending.all(body.clone()).await?,
+        None => {}
+    }
+    let (parts, mut content) = read_head(response, upstream.read_timeout, heard).await?.into_parts();
+    let wanted = if subrequest.is_copy { 0 } else { subrequest.most_body };
+    let (mut body, mut length, mut whole) = (Vec::new(), 0_usize, false);
+    while !whole && length <= subrequest.most_body {
+        match within(upstream.read_timeout, FailureKind::ReadTimeout, next(&mut content)).await? {
+            None => whole = true,
+            Some(piece) => {
+                length = length.saturating_add(piece.len());
+                body.extend_from_slice(&piece[..piece.len().min(wanted - body.len())]);
+            }
+        }
+    }
+    Ok(Response { status: parts.status, fields: parts.headers, body: Bytes::from(body), whole })
+}
+
+/// The request as it goes out.
+fn head(subrequest: &Subrequest, feed: Option<&Feed>, upstream: &Upstream) -> http::Request<()> {
+    let Subrequest { method, target, fields, .. } = subrequest;
+    let mut all = HeaderMap::with_capacity(fields.len() + 1);
+    for (name, value) in fields {
+        if !hop_by_hop::is_connection_field(name) {
+            all.append(name, value.clone());
+        }
+    }
+    if let Some(length) = content_length(subrequest, feed.map(|feed| feed.framing)) {
+        all.insert(CONTENT_LENGTH, HeaderValue::from(length));
+    }
+    let tls = upstream.protocol == sluice_config::UpstreamProtocol::GrpcsUnverified;
+    build(method, target, all, Spoken { tls, address: upstream.address, trailers: false })
+}
+
+/// A request body on its way.
+struct Sending<'s> {
+    stream: &'s mut SendStream<Bytes>,
+    limit: Option<Duration>,
+}
+
+impl Sending<'_> {
+    /// Sends the whole body. An endpoint that takes no more of it may have answered.
+    async fn all(mut self, body: Bytes) -> Result<(), Broke> {
+        if self.piece(body).await? {
+            self.end(None);
+        }
+        Ok(())
+    }
+
+    /// Sends what comes, free of its coding.
+    async fn feed(mut self, feed: &mut Feed) -> Result<(), Broke> {
+        feed.rewind();
+        let (mut framing, mut section) = (feed.framing, Section::default());
+        loop {
+            let mut next = feed.next().await;
+            if let tee::Next::Piece(bytes) = &next {
+                let mut content = BytesMut::with_capacity(bytes.len());
+                let read = framing.read_all(
+                    bytes,
+                    |data| content.extend_from_slice(data),
+                    |trailer| section.push(trailer),
+                );
+                read.map_err(|_| Broke::given_up(FailureKind::Client))?;
+                tokio::select! {
+                    biased;
+                    taken = self.piece(content.freeze()) => match taken? {
+                        true => continue,
+                        false => return Ok(()),
+                    },
+                    why = feed.given_up() => next = why,
+                }
+            }
+            match next {
+                tee::Next::Piece(_) => {}
+                tee::Next::End => break,
+                tee::Next::Cut => return Err(Broke::given_up(FailureKind::Client)),
+                tee::Next::Lost => return Err(Broke::given_up(FailureKind::Memory)),
+            }
+        }
+        let trailers = map(section.fields(FieldNames::ANY), 0);
+        self.end(Some(trailers).filter(|trailers| !trailers.is_empty()));
+        Ok(())
+    }
+
+    /// Sends a piece as the endpoint's windows allow. False where it takes no more.
+    async fn piece(&mut self, mut piece: Bytes) -> Result<bool, Broke> {
+        while !piece.is_empty() {
+            self.stream.reserve_capacity(piece.len());
+            let mut room = self.stream.capacity();
+            if room == 0 {
+                let more = poll_fn(|cx| self.stream.poll_capacity(cx));
+                let more = async { Ok(more.await) };
+                match within(self.limit, FailureKind::SendTimeout, more).await? {
+                    Some(Ok(more)) => room = more,
+                    Some(Err(_)) | None => return Ok(false),
+                }
+            }
+            if self.stream.send_data(piece.split_to(room.min(piece.len())), false).is_err() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn end(&mut self, trailers: Option<HeaderMap>) {
+        // If it takes no end, it has said what it has to say about the request.
+        let _ = match trailers {
+            Some(trailers) => self.stream.send_trailers(trailers),
+            None => self.stream.send_data(Bytes::new(), true),
+        };
+    }
+}
+
+/// Reads interim heads and the final one.
+async fn read_head(
+    mut response: ResponseFuture,
+    limit: Option<Duration>,
+    heard: &mut bool,
+) -> Result<http::Response<RecvStream>, Broke> {
+    let mut interims = 0;
+    loop {
+        let interim = poll_fn(|cx| response.poll_informational(cx));
+        let interim = within(limit, FailureKind::ReadTimeout, async { interim.await.transpose() }).await?;
+        if interim.is_none() {
+            break;
+        }
+        *heard = true;
+        interims += 1;
+        if interims > MOST_INTERIM {
+            return Err(Broke::given_up(FailureKind::InvalidHead));
+        }
+    }
+    let head = within(limit, FailureKind::ReadTimeout, response).await?;
+    *heard = true;
+    Ok(head)
+}
+
+/// The next piece of the body.
+async fn next(content: &mut RecvStream) -> Result<Option<Bytes>, h2::Error> {
+    let Some(piece) = content.data().await.transpose()? else { return Ok(None) };
+    content.flow_control().release_capacity(piece.len())?;
+    Ok(Some(piece))
+}
+
+async fn within<T>(
+    limit: Option<Duration>,
+    late: FailureKind,
+    step: impl Future<Output = Result<T, h2::Error>>,
+) -> Result<T, Broke> {
+    let done = match limit {
+        Some(limit) => timeout(limit, step).await.map_err(|_| Broke::given_up(late))?,
+        None => step.await,
+    };
+    done.map_err(|error| Broke::of(&error))
+}

@@ -1,0 +1,112 @@
+//! Attempts over HTTP/1.1.
+
+mod relay;
+mod upload;
+
+use std::future::poll_fn;
+use std::time::Instant;
+
+use self::relay::Relay;
+use self::upload::{Outgoing, Upload};
+use super::End;
+use super::attempts::Run;
+use super::connecting::{Room, unless_left};
+use super::sides::Sides;
+use crate::engine::Forwarded;
+use crate::engine::downstream::Downstream;
+use crate::engine::tunnel::Endpoint;
+use crate::io::budget::Ticket;
+use crate::io::limits::Limits;
+use crate::message::head::Head;
+use crate::message::request;
+use crate::pipeline::Upstream;
+use crate::upstream::connect;
+use crate::upstream::pool::{self, InUse};
+
+/// What a request needs over all its attempts.
+pub(super) struct Http1 {
+    upload: Upload,
+    asks_for_upgrade: bool,
+}
+
+impl Http1 {
+    pub(super) fn new(head: &Head) -> Self {
+        Self { upload: Upload::new(), asks_for_upgrade: request::asks_for_upgrade(head) }
+    }
+
+    /// Bytes of the request body that came, free of their coding.
+    pub(super) fn received(&self) -> u64 {
+        self.upload.received
+    }
+
+    /// One attempt. `None` is another one.
+    pub(super) async fn attempt<D: Downstream>(
+        &mut self,
+        run: &mut Run<'_, D>,
+        upstream: &Upstream,
+    ) -> Option<Forwarded> {
+        let upload = &mut self.upload;
+        let size = run.pool_size();
+        let _in_use = InUse::new();
+        let pooled = pool::take(upstream);
+        // What the client sends meanwhile waits.
+        run.downstream.set_stalled(pooled.is_none() && !run.downstream.is_spent());
+        let mut connection = match pooled {
+            Some(connection) => connection,
+            None => {
+                let mut room = Room { worker: run.worker, exchange: run.exchange };
+                let obtain = connect::obtain(upstream, &mut room, &mut run.waited_since);
+                // In a box: rare and large.
+                match Box::pin(unless_left(run.downstream, obtain)).await {
+                    Ok(connection) => connection,
+                    Err(kind) => return run.not_connected(kind, upload.is_replayable()).await,
+                }
+            }
+        };
+        run.connected(upstream, connection.reused);
+        let outgoing = Outgoing {
+            head: run.head,
+            last: size == 0 || connection.served + 1 >= upstream.keep_alive.requests,
+            upgrade: self.asks_for_upgrade && request::asks_for_upgrade(run.head),
+            client: run.exchange.tuning().client_body_timeout,
+            endpoint: upstream.send_timeout,
+        };
+        upload.begin(run.downstream);
+        let mut relay = Relay {
+            sides: Sides {
+                downstream: &mut *run.downstream,
+                alarm: &mut *run.alarm,
+                exchange: &mut *run.exchange,
+                download: &mut *run.download,
+                upstream,
+                limits: Limits::default(),
+                ticket: Ticket::default(),
+            },
+            upload,
+            connection: &mut connection,
+            outgoing,
+            waited: false,
+            ended: false,
+        };
+        let end = poll_fn(|cx| relay.poll(cx)).await;
+        let ended = Instant::now();
+        if relay.is_reusable() && matches!(end, End::Whole | End::Replaced(_)) {
+            pool::put(connection, upstream, size, run.worker.idle, ended);
+            return Some(match end {
+                End::Replaced(answer) => Forwarded::Answer(answer),
+                _ => Forwarded::Relayed(ended),
+            });
+        }
+        match end {
+            End::Whole => Some(Forwarded::Relayed(ended)),
+            End::Replaced(answer) => Some(Forwarded::Answer(answer)),
+            End::Retry => None,
+            End::Failed(failure) => run.failed(failure),
+            End::Switched => {
+                let Upstream { read_timeout, send_timeout, .. } = *upstream;
+                let up = self.upload.take_flow();
+                Some(Forwarded::Switched(Endpoint { connection, read_timeout, send_timeout, up }))
+            }
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! One attempt: a request and its response over one connection to an endpoint, both directions at once.
+//!
+//! Written as polls, because the parts of an attempt wait for one another in ways that no sequence of awaits can
+//! say: a response may come before its request is complete, either side may go away at any time, and nobody may
+//! be read from faster than the other side takes it.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::time::Instant;
+
+use super::upload::{Outgoing, Sending, Upload};
+use crate::engine::direct::End;
+use crate::engine::direct::download::Receiving;
+use crate::engine::direct::sides::Sides;
+use crate::engine::downstream::Downstream;
+use crate::io::budget;
+use crate::io::scratch;
+use crate::message::framing::Framing;
+use crate::pipeline::{Failure, FailureKind};
+use crate::upstream::connection::Connection;
+
+/// One attempt.
+pub(super) struct Relay<'r, D> {
+    pub(super) sides: Sides<'r, D>,
+    pub(super) upload: &'r mut Upload,
+    pub(super) connection: &'r mut Connection,
+    pub(super) outgoing: Outgoing<'r>,
+    /// The endpoint has been waited for.
+    pub(super) waited: bool,
+    /// The endpoint has ended its connection in order.
+    pub(super) ended: bool,
+}
+
+impl<D: Downstream> Relay<'_, D> {
+    /// Goes on as far as it can.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+        if self.upload.is_sending() {
+            let Self { upload, sides, connection, outgoing, .. } = self;
+            let Sides { downstream, limits, .. } = sides;
+            let polled = upload.poll(cx, *downstream, &mut connection.stream, limits, outgoing);
+            downstream.set_stalled(upload.is_stalled());
+            if let Poll::Ready(Err(kind)) = polled {
+                return Poll::Ready(self.failed(kind));
+            }
+        }
+        if let Poll::Ready(end) = self.poll_response(cx) {
+            return Poll::Ready(end.unwrap_or_else(|kind| self.failed(kind)));
+        }
+        self.sides.poll_over(cx, self.upload.is_sending()).map(|kind| self.failed(kind))
+    }
+
+    fn poll_response(&mut self, cx: &mut Context<'_>) -> Poll<Result<End, FailureKind>> {
+        loop {
+            let Sides { downstream, limits, download, .. } = &mut self.sides;
+            ready!(downstream.poll_flush(cx, limits))?;
+            if download.state == Receiving::Done {
+                return Poll::Ready(Ok(End::Whole));
+            }
+            ready!(self.sides.poll_room(cx));
+            match scratch::read(|buffer| self.poll_read(cx, buffer))? {
+                Poll::Ready(Some(end)) => return Poll::Ready(Ok(end)),
+                Poll::Ready(None) => {}
+                Poll::Pending if self.sides.pause(cx)? => {}
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+
+    /// Reads from the endpoint and passes on what came.
+    fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<Result<Option<End>, FailureKind>> {
+        let most = self.sides.downstream.portion(budget::portion(buffer.len()));
+        let mut buf = ReadBuf::new(&mut buffer[..most]);
+        let polled = Pin::new(&mut self.connection.stream).poll_read(cx, &mut buf);
+        let Poll::Ready(read) = polled else {
+            if self.sides.waits_for_endpoint(self.upload.is_sending()) {
+                // The first wait of an attempt over a pooled connection begins with it.
+                let began = self.sides.upstream.began;
+                let first = self.connection.reused && !self.sides.download.heard && !self.waited;
+                self.waited = true;
+                let now = || if first { began.into() } else { Instant::now() };
+                self.sides.limits.read.begin_at(now, self.sides.upstream.read_timeout);
+            }
+            return Poll::Pending;
+        };
+        self.sides.limits.read.end();
+        Poll::Ready(match (read, buf.filled()) {
+            (Ok(()), []) => {
+                self.ended = true;
+                self.end(cx).map(|()| None)
+            }
+            (Ok(()), bytes) => {
+                self.sides.download.heard = true;
+                self.receive(cx, bytes)
+            }
+            (Err(error), _) => {
+                // TLS without a goodbye, but TCP with one.
+                self.ended = error.kind() == io::ErrorKind::UnexpectedEof;
+                Err(FailureKind::Broken)
+            }
+        })
+    }
+
+    /// The endpoint ended its connection, which may be the end of the response.
+    fn end(&mut self, cx: &mut Context<'_>) -> Result<(), FailureKind> {
+        let Sides { download, downstream, .. } = &mut self.sides;
+        if download.state != Receiving::Body || download.response.framing != Framing::Opaque {
+            return Err(FailureKind::Broken);
+        }
+        download.state = Receiving::Done;
+        downstream.end(cx, &mut download.response, None)
+    }
+
+    fn receive(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Result<Option<End>, FailureKind> {
+        if self.sides.download.state == Receiving::Body {
+            let passed = self.sides.downstream.pass(cx, &mut self.sides.download.response, bytes)?;
+            self.sides.download.passed(passed, bytes.len());
+            return Ok(None);
+        }
+        if self.sides.download.partial.is_empty() {
+            return self.receive_head(cx, bytes);
+        }
+        // Nothing becomes complete without the end of a line.
+        self.sides.download.partial.extend_from_slice(bytes);
+        if !bytes.contains(&b'\n') {
+            return Ok(None);
+        }
+        let bytes = std::mem::take(&mut self.sides.download.partial);
+        self.receive_head(cx, &bytes)
+    }
+
+    /// Interim heads, the final one, and what is there of its body.
+    fn receive_head(&mut self, cx: &mut Context<'_>, mut bytes: &[u8]) -> Result<Option<End>, FailureKind> {
+        loop {
+            let read = self.sides.download.response.read(bytes, &self.outgoing.head.method);
+            let Some(length) = read.map_err(|_| FailureKind::InvalidHead)? else {
+                self.sides.download.partial.extend_from_slice(bytes);
+                return Ok(None);
+            };
+            bytes = &bytes[length..];
+            if !self.sides.download.response.is_interim() {
+                break;
+            }
+            self.sides.interim(cx)?;
+        }
+        let switches = self.sides.download.response.switches();
+        if switches && !self.outgoing.upgrade {
+            // Nobody has asked for that.
+            return Err(FailureKind::InvalidHead);
+        }
+        let end = self.sides.begin_response(cx, self.upload.is_replayable(), bytes)?;
+        Ok(end.or(switches.then_some(End::Switched)))
+    }
+
+    fn failed(&self, kind: FailureKind) -> End {
+        let response_started = self.sides.download.started;
+        let stale = kind == FailureKind::Broken && self.connection.reused && !self.sides.download.heard;
+        let replayable = self.upload.is_replayable();
+        let sent = kind != FailureKind::Broken || self.sides.download.heard || !self.is_untouched();
+        End::Failed(Failure { kind, stale, sent, replayable, response_started })
+    }
+
+    /// Whether the endpoint had certainly ended its connection before anything of the request came to it.
+    fn is_untouched(&self) -> bool {
+        match self.upload.sent() {
+            0 => true,
+            sent => self.ended && self.connection.has_delivered_none_of(sent),
+        }
+    }
+
+    /// Whether the endpoint's connection may serve another request: both sides are at the end of a message and
+    /// agree about it.
+    pub(super) fn is_reusable(&self) -> bool {
+        self.sides.download.state == Receiving::Done
+            && self.upload.state == Sending::Done
+            && self.sides.download.response.keeps_alive
+            && !self.sides.download.excess
+            && self.sides.download.response.framing != Framing::Opaque
+    }
+}

@@ -1,0 +1,204 @@
+//! One attempt: a request and its response on one stream, both directions at once.
+//!
+//! Written as polls, for the same reasons as that of HTTP/1.1. Neither direction waits for the other, and each side is
+//! allowed as much more as the other one has taken.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use h2::client::ResponseFuture;
+use h2::{RecvStream, SendStream};
+use http::Method;
+
+use super::upload::{Patience, Upload};
+use crate::engine::direct::End;
+use crate::engine::direct::download::Receiving;
+use crate::engine::direct::sides::Sides;
+use crate::engine::downstream::Downstream;
+use crate::engine::pieces::poll_joined;
+use crate::io::budget;
+use crate::message::framing::Framing;
+use crate::message::http2;
+use crate::pipeline::FailureKind;
+use crate::upstream::http2::{Broke, Place, Progress};
+
+/// Bytes of a body that are passed on at a time.
+const PORTION: usize = 64 * 1024;
+/// Bytes of a body that are passed on together with the head.
+const WITH_HEAD: usize = 4 * 1024;
+
+/// One attempt.
+pub(super) struct Relay<'r, D> {
+    pub(super) sides: Sides<'r, D>,
+    pub(super) upload: &'r mut Upload,
+    pub(super) patience: Patience,
+    pub(super) stream: SendStream<Bytes>,
+    pub(super) incoming: Incoming,
+    pub(super) place: &'r Place,
+    pub(super) method: &'r Method,
+    /// The client learns from a length where the body ends.
+    pub(super) keeps_length: bool,
+    /// How the stream broke, if it has.
+    pub(super) broke: Option<Broke>,
+}
+
+/// The response as it comes.
+pub(super) struct Incoming {
+    source: Source,
+    /// What came and may not be passed on yet.
+    held: Bytes,
+    /// Bytes that were passed on and wait to be taken.
+    unreleased: usize,
+}
+
+enum Source {
+    Head(ResponseFuture),
+    Body(RecvStream),
+}
+
+impl Incoming {
+    pub(super) fn new(response: ResponseFuture) -> Self {
+        Self { source: Source::Head(response), held: Bytes::new(), unreleased: 0 }
+    }
+
+    /// The client has what was passed on: the endpoint may send as much again.
+    fn release(&mut self) {
+        if let (Source::Body(body), 1..) = (&mut self.source, self.unreleased) {
+            // It fails where more is released than came.
+            let _ = body.flow_control().release_capacity(std::mem::take(&mut self.unreleased));
+        }
+    }
+
+    /// The next part of what came, for so many bytes of which there is room.
+    fn take(&mut self, most: usize) -> Bytes {
+        let part = self.held.split_to(most.min(self.held.len()));
+        self.unreleased += part.len();
+        part
+    }
+}
+
+impl<D: Downstream> Relay<'_, D> {
+    /// Goes on as far as it can.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+        if self.upload.is_sending() {
+            let Self { upload, sides, stream, patience, .. } = self;
+            let Sides { downstream, limits, .. } = sides;
+            let polled = upload.poll(cx, *downstream, stream, limits, *patience);
+            downstream.set_stalled(upload.is_stalled());
+            if let Poll::Ready(Err(kind)) = polled {
+                return Poll::Ready(self.failed(kind));
+            }
+        }
+        if let Poll::Ready(end) = self.poll_response(cx) {
+            return Poll::Ready(end.unwrap_or_else(|kind| self.failed(kind)));
+        }
+        self.sides.poll_over(cx, self.upload.is_sending()).map(|kind| self.failed(kind))
+    }
+
+    fn poll_response(&mut self, cx: &mut Context<'_>) -> Poll<Result<End, FailureKind>> {
+        loop {
+            let Sides { downstream, limits, download, .. } = &mut self.sides;
+            ready!(downstream.poll_flush(cx, limits))?;
+            self.incoming.release();
+            if download.state == Receiving::Done {
+                return Poll::Ready(Ok(End::Whole));
+            }
+            ready!(self.sides.poll_room(cx));
+            let read = match &self.incoming.source {
+                Source::Head(_) => self.poll_head(cx)?,
+                Source::Body(_) => self.poll_body(cx)?.map(|()| None),
+            };
+            match read {
+                Poll::Ready(Some(end)) => return Poll::Ready(Ok(end)),
+                Poll::Ready(None) => {
+                    self.sides.download.heard = true;
+                    self.sides.limits.read.end();
+                }
+                Poll::Pending if self.sides.pause(cx)? => {}
+                Poll::Pending => {
+                    if self.sides.waits_for_endpoint(self.upload.is_sending()) {
+                        self.sides.limits.read.begin(self.sides.upstream.read_timeout);
+                    }
+                    return Poll::Pending;
+                }
+            }
+        }
+    }
+
+    /// The next interim head, or the final one.
+    fn poll_head(&mut self, cx: &mut Context<'_>) -> Result<Poll<Option<End>>, FailureKind> {
+        let Source::Head(response) = &mut self.incoming.source else { return Ok(Poll::Pending) };
+        if let Poll::Ready(Some(interim)) = response.poll_informational(cx) {
+            let interim = interim.map_err(|error| self.broke(&error))?;
+            self.sides.download.response = http2::interim(&interim).map_err(|_| FailureKind::InvalidHead)?;
+            self.sides.interim(cx)?;
+            return Ok(Poll::Ready(None));
+        }
+        let Poll::Ready(head) = Pin::new(response).poll(cx) else { return Ok(Poll::Pending) };
+        let (parts, mut body) = head.map_err(|error| self.broke(&error))?.into_parts();
+        let response = http2::response(&parts, self.method, self.keeps_length, body.is_end_stream());
+        self.sides.download.response = response.map_err(|_| FailureKind::InvalidHead)?;
+        self.sides.download.heard = true;
+        self.sides.limits.read.end();
+        // What is there of the body leaves with the head.
+        let bodiless = self.sides.download.response.framing.is_done();
+        if !bodiless && let Poll::Ready(Some(Ok(first))) = poll_joined(cx, &mut body) {
+            self.incoming.held = first;
+        }
+        self.incoming.source = Source::Body(body);
+        let most =
+            if self.incoming.held.len() <= WITH_HEAD { self.sides.downstream.portion(WITH_HEAD) } else { 0 };
+        let first = self.incoming.take(most);
+        let end = self.sides.begin_response(cx, self.upload.is_replayable(), &first)?;
+        Ok(Poll::Ready(end))
+    }
+
+    /// The next part of the body, or its end.
+    fn poll_body(&mut self, cx: &mut Context<'_>) -> Result<Poll<()>, FailureKind> {
+        let Source::Body(body) = &mut self.incoming.source else { return Ok(Poll::Pending) };
+        if self.incoming.held.is_empty() {
+            match poll_joined(cx, body) {
+                Poll::Pending => return Ok(Poll::Pending),
+                Poll::Ready(Some(Ok(piece))) => self.incoming.held = piece,
+                Poll::Ready(Some(Err(error))) => return Err(self.broke(&error)),
+                Poll::Ready(None) => return self.poll_end(cx),
+            }
+        }
+        let Sides { downstream, download, .. } = &mut self.sides;
+        let part = self.incoming.take(downstream.portion(budget::portion(PORTION)));
+        let length = part.len();
+        let passed = downstream.pass_piece(cx, &mut download.response, part)?;
+        download.passed(passed, length);
+        Ok(Poll::Ready(()))
+    }
+
+    /// Nothing of the body follows, but for trailers.
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Result<Poll<()>, FailureKind> {
+        let Source::Body(body) = &mut self.incoming.source else { return Ok(Poll::Pending) };
+        let Poll::Ready(trailers) = body.poll_trailers(cx) else { return Ok(Poll::Pending) };
+        let trailers = trailers.map_err(|error| self.broke(&error))?;
+        let Sides { downstream, download, .. } = &mut self.sides;
+        if download.response.framing != Framing::Opaque {
+            // It is shorter than it says.
+            return Err(FailureKind::Broken);
+        }
+        download.state = Receiving::Done;
+        downstream.end(cx, &mut download.response, trailers.as_ref())?;
+        Ok(Poll::Ready(()))
+    }
+
+    fn broke(&mut self, error: &h2::Error) -> FailureKind {
+        self.broke.insert(Broke::of(error)).kind
+    }
+
+    fn failed(&self, kind: FailureKind) -> End {
+        let progress = Progress {
+            heard: self.sides.download.heard,
+            response_started: self.sides.download.started,
+            replayable: self.upload.is_replayable(),
+        };
+        let broke = self.broke.unwrap_or_else(|| Broke::given_up(kind));
+        End::Failed(broke.failure(self.place, progress))
+    }
+}

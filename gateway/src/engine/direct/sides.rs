@@ -1,0 +1,91 @@
+//! What attempts have in common, whichever protocol the endpoint speaks: the client, the exchange, and how far the
+//! response has come.
+
+use std::task::{Context, Poll};
+
+use super::End;
+use super::download::{Download, Receiving};
+use crate::engine::downstream::Downstream;
+use crate::io::alarm::Alarm;
+use crate::io::budget::Ticket;
+use crate::io::limits::Limits;
+use crate::pipeline::{Exchange, FailureKind, Next, Upstream};
+
+/// Both sides of one attempt, without what is sent and read.
+pub(super) struct Sides<'r, D> {
+    pub(super) downstream: &'r mut D,
+    pub(super) alarm: &'r mut Alarm,
+    pub(super) exchange: &'r mut Exchange,
+    pub(super) download: &'r mut Download,
+    pub(super) upstream: &'r Upstream,
+    pub(super) limits: Limits,
+    /// While it waits for memory.
+    pub(super) ticket: Ticket,
+}
+
+impl<D: Downstream> Sides<'_, D> {
+    /// Ready when there is memory for what the client may not take.
+    pub(super) fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.limits.poll_room(cx, &mut self.ticket)
+    }
+
+    /// Passes on the interim head that was read.
+    pub(super) fn interim(&mut self, cx: &mut Context<'_>) -> Result<(), FailureKind> {
+        match self.download.count_interim() {
+            true => self.downstream.interim(cx, &mut self.download.response),
+            false => Err(FailureKind::InvalidHead),
+        }
+    }
+
+    /// Has the pipeline judge the final head that was read, and begins the response with it and with `bytes`, which came
+    /// behind it.
+    pub(super) fn begin_response(
+        &mut self,
+        cx: &mut Context<'_>,
+        replayable: bool,
+        bytes: &[u8],
+    ) -> Result<Option<End>, FailureKind> {
+        let status = self.download.response.status;
+        match self.exchange.upstream_response(status, replayable) {
+            Next::Relay => {}
+            _ => return Ok(Some(End::Retry)),
+        }
+        if let Some(answer) = self.exchange.intercept(status, &self.download.response.fields) {
+            self.download.drop_body(bytes);
+            return Ok(Some(End::Replaced(answer)));
+        }
+        let response = &mut self.download.response;
+        self.exchange.response(response);
+        self.limits.body.end();
+        let passed = self.downstream.respond(cx, response, bytes);
+        // Of what cannot be read nothing was passed on, so that there can still be an answer.
+        self.download.started = !matches!(passed, Err(FailureKind::InvalidHead));
+        let passed = passed?;
+        self.download.state = Receiving::Body;
+        self.download.passed(passed, bytes.len());
+        Ok(None)
+    }
+
+    /// Whether something that was held back goes out now, because the endpoint has nothing more for the moment.
+    pub(super) fn pause(&mut self, cx: &mut Context<'_>) -> Result<bool, FailureKind> {
+        let Download { state, response, .. } = &mut *self.download;
+        match *state {
+            Receiving::Body => self.downstream.pause(cx, response),
+            Receiving::Head | Receiving::Done => Ok(false),
+        }
+    }
+
+    /// Whether the endpoint's time runs while nothing comes from it: not while the client sends, unless the client waits
+    /// for it to speak. `sending` says that there is more of the request to come.
+    pub(super) fn waits_for_endpoint(&self, sending: bool) -> bool {
+        !sending || self.downstream.awaits_continue() || self.download.started
+    }
+
+    /// Ready when there is no use in going on: the client has gone, or somebody's time is over.
+    pub(super) fn poll_over(&mut self, cx: &mut Context<'_>, sending: bool) -> Poll<FailureKind> {
+        if self.downstream.poll_gone(cx, sending).is_ready() {
+            return Poll::Ready(FailureKind::Client);
+        }
+        self.limits.poll(cx, self.alarm)
+    }
+}

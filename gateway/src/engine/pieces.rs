@@ -1,0 +1,100 @@
+//! Bodies as pieces of content: what HTTP/2 carries, free of the coding of HTTP/1.
+
+use std::task::{Context, Poll, ready};
+
+use bytes::{Bytes, BytesMut};
+use h2::RecvStream;
+use http::HeaderMap;
+
+use super::downstream::Downstream;
+use crate::message::field_names::FieldNames;
+use crate::message::framing::Framing;
+use crate::message::head::Head;
+use crate::message::http2::map;
+use crate::message::trailers::Section;
+use crate::pipeline::FailureKind;
+
+/// Bytes that small pieces are joined up to.
+const JOIN: usize = 16 * 1024;
+
+/// What is next of a body.
+#[derive(Debug)]
+pub(crate) enum Piece {
+    /// Content, never empty, and whether nothing more comes.
+    Data { content: Bytes, ends: bool },
+    /// Nothing more, but for these.
+    Trailers(HeaderMap),
+    /// Nothing more.
+    End,
+}
+
+/// Takes the coding of HTTP/1 off a request body.
+#[derive(Debug)]
+pub(crate) struct Decoder {
+    framing: Framing,
+    names: FieldNames,
+    section: Section,
+}
+
+impl Decoder {
+    /// For the body of this request, from its start.
+    pub(crate) fn new(head: &Head) -> Self {
+        Self { framing: head.framing, names: head.names, section: Section::default() }
+    }
+
+    /// The next piece of what `from` gives in its coding.
+    pub(crate) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &mut impl Downstream,
+    ) -> Poll<Result<Piece, FailureKind>> {
+        loop {
+            if self.framing.is_done() || from.is_spent() {
+                let trailers = map(self.section.fields(self.names), 0);
+                return Poll::Ready(Ok(if trailers.is_empty() {
+                    Piece::End
+                } else {
+                    Piece::Trailers(trailers)
+                }));
+            }
+            let Self { framing, section, .. } = self;
+            let (mut content, mut read) = (BytesMut::new(), Ok(()));
+            ready!(from.poll_body(cx, |_, bytes, data| {
+                content.reserve(data);
+                let taken = framing.read_all(
+                    bytes,
+                    |piece| content.extend_from_slice(piece),
+                    |trailer| section.push(trailer),
+                );
+                read = taken.map(|_| ());
+            }))?;
+            read.map_err(|_| FailureKind::ClientMalformed)?;
+            if !content.is_empty() {
+                let ends = framing.is_done() && section.is_empty();
+                return Poll::Ready(Ok(Piece::Data { content: content.freeze(), ends }));
+            }
+        }
+    }
+}
+
+/// What is there of the content of a body of HTTP/2, in one piece: small ones are joined, because each costs more than
+/// the bytes in it. Nothing at its end.
+pub(crate) fn poll_joined(
+    cx: &mut Context<'_>,
+    body: &mut RecvStream,
+) -> Poll<Option<Result<Bytes, h2::Error>>> {
+    let first = match ready!(body.poll_data(cx)) {
+        Some(Ok(first)) if first.len() < JOIN => first,
+        other => return Poll::Ready(other),
+    };
+    let Poll::Ready(Some(Ok(second))) = body.poll_data(cx) else { return Poll::Ready(Some(Ok(first))) };
+    let mut joined = BytesMut::with_capacity(JOIN.max(first.len() + second.len()));
+    joined.extend_from_slice(&first);
+    joined.extend_from_slice(&second);
+    while joined.len() < JOIN
+        && let Poll::Ready(Some(Ok(next))) = body.poll_data(cx)
+    {
+        joined.extend_from_slice(&next);
+    }
+    Poll::Ready(Some(Ok(joined.freeze())))
+}

@@ -1,0 +1,71 @@
+//! A place on a connection where none has room: on one that is made, by this request or by another one.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+
+use super::super::connect::{Obtained, Room, obtain_or};
+use super::connection::{Connection, Place};
+use super::pool;
+use crate::pipeline::{FailureKind, Upstream};
+
+/// A place on a connection to the endpoint. So many of its connections may be idle (`size`), of which `share` while
+/// descriptors are short; with none, each request has a connection of its own. `waited_since` is when the request first
+/// had to wait for room, in any attempt.
+pub(crate) async fn obtain(
+    upstream: &Upstream,
+    room: &mut impl Room,
+    waited_since: &mut Option<Instant>,
+    size: usize,
+    share: usize,
+) -> Result<Place, FailureKind> {
+    let deadline = upstream.connect_timeout.and_then(|limit| Instant::now().checked_add(limit));
+    let group = pool::group(upstream);
+    let (failures, _) = group.failures();
+    let waiting = group.wait();
+    while size > 0 {
+        let changed = group.changed();
+        if let Some(place) = pool::take(upstream) {
+            return Ok(place);
+        }
+        if group.lacks_connections() {
+            break;
+        }
+        let in_time = match deadline {
+            Some(deadline) => timeout_at(deadline, changed).await.is_ok(),
+            None => {
+                changed.await;
+                true
+            }
+        };
+        if !in_time {
+            return Err(FailureKind::ConnectTimeout);
+        }
+        let (failed, kind) = group.failures();
+        if failed != failures {
+            return Err(kind);
+        }
+    }
+    let coming = group.coming();
+    drop(waiting);
+    let limit = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+    let limit = limit.map(|left| left.max(Duration::from_millis(1)));
+    let take = |upstream: &Upstream| (size > 0).then(|| pool::take(upstream)).flatten();
+    let made = match obtain_or(upstream, limit, room, waited_since, take).await {
+        Ok(Obtained::Pooled(place)) => return Ok(place),
+        Ok(Obtained::New(made)) => made,
+        Err(kind) => {
+            // The time of others is not over.
+            if !matches!(kind, FailureKind::ConnectTimeout | FailureKind::HandshakeTimeout) {
+                group.fail(kind);
+            }
+            return Err(kind);
+        }
+    };
+    let connection = Connection::begin(made, upstream, coming).await?;
+    let place = connection.take(upstream, false).ok_or(FailureKind::Broken)?;
+    if size > 0 {
+        pool::put(connection, upstream, size, share);
+    }
+    Ok(place)
+}

@@ -1,0 +1,236 @@
+//! Connections of HTTP/2 to endpoints on loopback.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use h2::RecvStream;
+use h2::server::SendResponse;
+use http::{Request, Response};
+use sluice_config::UpstreamProtocol;
+use tokio::net::TcpListener;
+
+use super::*;
+use crate::pipeline::{FailureKind, KeepAlive, Upstream};
+use crate::registry::Admission;
+use crate::upstream::connect::Room;
+
+/// Room without end.
+struct Free;
+
+impl Room for Free {
+    fn clients(&self) -> usize {
+        0
+    }
+
+    fn ask(&mut self) -> Admission {
+        Admission::Given
+    }
+
+    fn go(&mut self) {}
+}
+
+/// An endpoint that allows so many streams, with how many connections it has taken. `answer` gets each stream, and says
+/// whether the connection goes on.
+async fn endpoint(
+    streams: u32,
+    answer: impl Fn(Request<RecvStream>, SendResponse<Bytes>) -> bool + Send + Clone + 'static,
+) -> (SocketAddr, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (address, connections) = (listener.local_addr().unwrap(), Arc::<AtomicUsize>::default());
+    let counted = connections.clone();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            counted.fetch_add(1, Relaxed);
+            let answer = answer.clone();
+            tokio::spawn(async move {
+                let mut options = h2::server::Builder::new();
+                options.max_concurrent_streams(streams);
+                let mut connection = options.handshake(stream).await.unwrap();
+                while let Some(Ok((request, reply))) = connection.accept().await {
+                    if !answer(request, reply) {
+                        connection.graceful_shutdown();
+                    }
+                }
+            });
+        }
+    });
+    (address, connections)
+}
+
+/// Answers at once.
+fn ok(_: Request<RecvStream>, mut reply: SendResponse<Bytes>) -> bool {
+    reply.send_response(Response::new(()), true).is_ok()
+}
+
+fn upstream(address: SocketAddr) -> Upstream {
+    Upstream {
+        address,
+        protocol: UpstreamProtocol::Grpc,
+        server_name: None,
+        fresh: false,
+        repeatable: false,
+        connect_timeout: Some(Duration::from_secs(10)),
+        read_timeout: None,
+        send_timeout: None,
+        keep_alive: KeepAlive {
+            idle: Duration::from_secs(60),
+            age: Duration::from_secs(3600),
+            requests: 1000,
+        },
+        in_flight: 1,
+        began: Instant::now(),
+    }
+}
+
+async fn place(upstream: &Upstream) -> Place {
+    obtain(upstream, &mut Free, &mut None, 4, 4).await.unwrap()
+}
+
+/// A request from beginning to end.
+async fn exchange(place: &Place) -> Result<Response<RecvStream>, h2::Error> {
+    let request = Request::get("http://a.example/").body(()).unwrap();
+    place.send(request, true)?.0.await
+}
+
+#[tokio::test]
+async fn requests_share_connections_as_far_as_the_endpoint_allows() {
+    let (address, connections) = endpoint(2, ok).await;
+    let upstream = upstream(address);
+    let places = futures::future::join_all((0..5).map(|_| place(&upstream))).await;
+    let made = connections.load(Relaxed);
+    assert!((3..=5).contains(&made), "{made}");
+    for place in &places {
+        assert!(exchange(place).await.is_ok());
+    }
+    drop(places);
+    let again = take(&upstream).expect("those are idle");
+    assert!(again.reused && exchange(&again).await.is_ok());
+    assert_eq!(connections.load(Relaxed), made);
+    let other = Upstream { protocol: UpstreamProtocol::GrpcsUnverified, ..upstream };
+    assert!(take(&other).is_none(), "what is trusted in another way is not the same");
+}
+
+#[tokio::test]
+async fn a_connection_ends_after_its_requests_and_its_time() {
+    let (address, connections) = endpoint(100, ok).await;
+    let mut upstream = upstream(address);
+    upstream.keep_alive.requests = 2;
+    for _ in 0..4 {
+        assert!(exchange(&place(&upstream).await).await.is_ok());
+    }
+    assert_eq!(connections.load(Relaxed), 2);
+    drop(place(&upstream).await);
+    let aged = KeepAlive { age: Duration::ZERO, ..upstream.keep_alive };
+    assert!(take(&Upstream { keep_alive: aged, ..upstream.clone() }).is_none());
+    let _place = obtain(&upstream, &mut Free, &mut None, 0, 0).await.unwrap();
+    assert!(take(&upstream).is_none(), "with no room for idle ones, each request has its own");
+}
+
+#[tokio::test]
+async fn another_attempt_never_goes_over_a_connection_from_before() {
+    let (address, connections) = endpoint(100, ok).await;
+    let first = upstream(address);
+    drop(place(&first).await);
+    let again = Upstream { fresh: true, began: Instant::now(), ..first };
+    assert!(take(&again).is_none());
+    // Many that are left behind at a time share the new one.
+    let places = futures::future::join_all((0..10).map(|_| place(&again))).await;
+    assert_eq!((places.len(), connections.load(Relaxed)), (10, 2));
+}
+
+#[tokio::test]
+async fn what_a_goaway_leaves_behind_was_not_looked_at() {
+    let (address, connections) = endpoint(100, |request, reply| ok(request, reply) && false).await;
+    let upstream = upstream(address);
+    assert!(exchange(&place(&upstream).await).await.is_ok());
+    let began = Instant::now();
+    while let Some(place) = take(&upstream) {
+        // On its way while the endpoint said so.
+        match exchange(&place).await {
+            Ok(_) => {}
+            Err(error) => {
+                let progress = Progress { heard: false, response_started: false, replayable: true };
+                let failure = Broke::of(&error).failure(&place, progress);
+                assert!(failure.stale && !failure.sent, "{error:?} {failure:?}");
+            }
+        }
+        assert!(began.elapsed() < Duration::from_secs(30));
+    }
+    assert!(exchange(&place(&upstream).await).await.is_ok());
+    assert_eq!(connections.load(Relaxed), 2);
+}
+
+#[tokio::test]
+async fn resets_say_whether_the_request_was_looked_at() {
+    for (reason, unseen) in [(h2::Reason::REFUSED_STREAM, true), (h2::Reason::CANCEL, false)] {
+        let (address, _) = endpoint(100, move |_, mut reply| {
+            reply.send_reset(reason);
+            true
+        })
+        .await;
+        let place = place(&upstream(address)).await;
+        let broke = Broke::of(&exchange(&place).await.unwrap_err());
+        let failure =
+            broke.failure(&place, Progress { heard: false, response_started: false, replayable: true });
+        assert_eq!((failure.stale, failure.sent), (unseen, !unseen), "{reason}");
+        assert_eq!(broke.reset, (!unseen).then_some(reason));
+        assert_eq!(failure.kind, FailureKind::Broken);
+    }
+}
+
+#[tokio::test]
+async fn what_comes_to_a_closed_connection_was_read_by_nobody() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let upstream = upstream(listener.local_addr().unwrap());
+    let (place, accepted) = tokio::join!(place(&upstream), listener.accept());
+    let stream = accepted.unwrap().0.into_std().unwrap();
+    let request = Request::post("http://a.example/").body(()).unwrap();
+    let (response, _body) = place.send(request, false).unwrap();
+    // The head has not left when the endpoint goes.
+    drop(stream);
+    let broke = Broke::of(&response.await.unwrap_err());
+    let failure = broke.failure(&place, Progress { heard: false, response_started: false, replayable: true });
+    assert_eq!((failure.kind, failure.stale), (FailureKind::Broken, false), "it was new");
+}
+
+#[tokio::test]
+async fn an_endpoint_that_speaks_something_else_has_no_valid_response() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let upstream = upstream(listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let answer = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
+        tokio::io::AsyncWriteExt::write_all(&mut stream, answer).await.unwrap();
+        std::future::pending::<()>().await;
+    });
+    let place = place(&upstream).await;
+    let broke = Broke::of(&exchange(&place).await.unwrap_err());
+    assert_eq!(broke.kind, FailureKind::InvalidHead);
+}
+
+#[tokio::test]
+async fn nobody_waits_longer_for_the_connection_of_another_than_for_his_own() {
+    // It takes connections and says nothing, so that the first request has the only place for now.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut upstream = upstream(listener.local_addr().unwrap());
+    upstream.connect_timeout = Some(Duration::from_millis(50));
+    let first = place(&upstream).await;
+    let second = obtain(&upstream, &mut Free, &mut None, 4, 4).await;
+    assert_eq!(second.unwrap_err(), FailureKind::ConnectTimeout);
+    drop(first);
+    assert!(take(&upstream).is_some());
+}
+
+#[tokio::test]
+async fn a_refusal_is_told_to_all_who_wait() {
+    let address = {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        listener.local_addr().unwrap()
+    };
+    let upstream = upstream(address);
+    let all = (0..10).map(|_| async { obtain(&upstream, &mut Free, &mut None, 4, 4).await.unwrap_err() });
+    assert_eq!(futures::future::join_all(all).await, [FailureKind::Connect; 10]);
+}
