@@ -8,20 +8,20 @@ use bytes::Bytes;
 
 use crate::io::budget::Share;
 
-struct Counted {
-    bytes: Vec<u8>,
+struct Counted<B> {
+    bytes: B,
     _share: Share,
 }
 
-impl AsRef<[u8]> for Counted {
+impl<B: AsRef<[u8]>> AsRef<[u8]> for Counted<B> {
     fn as_ref(&self) -> &[u8] {
-        &self.bytes
+        self.bytes.as_ref()
     }
 }
 
 /// These bytes, for which `share` was taken. The last clone must be dropped on the thread that has taken it.
-pub(crate) fn counted(bytes: Vec<u8>, share: Share) -> Bytes {
-    match bytes.is_empty() {
+pub(crate) fn counted<B: AsRef<[u8]> + Send + 'static>(bytes: B, share: Share) -> Bytes {
+    match bytes.as_ref().is_empty() {
         true => Bytes::new(),
         false => Bytes::from_owner(Counted { bytes, _share: share }),
     }
@@ -50,7 +50,7 @@ mod tests {
             assert!(budget.taken() < 1 << 20);
             let mut share = Share::default();
             share.hold(5 << 20);
-            drop(counted(Vec::new(), share));
+            drop(counted(Vec::<u8>::new(), share));
             assert!(budget.taken() < 1 << 20, "nothing needs no memory");
         };
         thread::spawn(run).join().unwrap();

@@ -403,8 +403,9 @@ impl Downstream for Client {
         if response.framing != Framing::Opaque {
             return self.pass(cx, response, &content);
         }
-        let length = content.len();
-        self.rest = content;
+        let (length, mut share) = (content.len(), Share::default());
+        share.hold(length);
+        self.rest = counted(content, share);
         self.deliver()?;
         Ok(Passed { taken: length, data: length })
     }

@@ -11,6 +11,8 @@ use tokio::time::{Instant, timeout};
 
 use super::{Ground, Room, content_length};
 use crate::body::tee::{self, Feed};
+use crate::io::budget::Share;
+use crate::io::counted::counted;
 use crate::message::field_names::FieldNames;
 use crate::message::hop_by_hop;
 use crate::message::http2::{Spoken, build, map};
@@ -69,18 +71,24 @@ async fn converse(
         None => {}
     }
     let (parts, mut content) = read_head(response, upstream.read_timeout, heard).await?.into_parts();
-    let wanted = if subrequest.is_copy { 0 } else { subrequest.most_body };
+    let wanted = if subrequest.wants_body { subrequest.most_body } else { 0 };
     let (mut body, mut length, mut whole) = (Vec::new(), 0_usize, false);
+    let mut memory = Share::default();
+    let fields: usize = parts.headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
     while !whole && length <= subrequest.most_body {
         match within(upstream.read_timeout, FailureKind::ReadTimeout, next(&mut content)).await? {
             None => whole = true,
             Some(piece) => {
                 length = length.saturating_add(piece.len());
-                body.extend_from_slice(&piece[..piece.len().min(wanted - body.len())]);
+                let piece = &piece[..piece.len().min(wanted - body.len())];
+                if !memory.try_hold(fields + body.len() + piece.len()) {
+                    return Err(Broke::given_up(FailureKind::Memory));
+                }
+                body.extend_from_slice(piece);
             }
         }
     }
-    Ok(Response { status: parts.status, fields: parts.headers, body: Bytes::from(body), whole })
+    Ok(Response { status: parts.status, fields: parts.headers, body: counted(body, memory), whole })
 }
 
 /// The request as it goes out.

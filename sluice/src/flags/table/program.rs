@@ -34,8 +34,8 @@ pub(super) const FLAGS: &[Flag] = &[
         "driver",
         Driver(To(|f| &mut f.gateway.driver)),
         "auto",
-        "What carries requests to endpoints, for comparisons: proxy is Pingora's HttpProxy for all of them; auto and direct \
-         are Sluice's own engine for endpoints of HTTP/1.1, and Pingora's for those of gRPC",
+        "What carries requests to endpoints, for comparisons: auto and direct are Sluice's own engine, proxy is Pingora's \
+         HttpProxy",
     ),
     flag(
         "body-temp-path",

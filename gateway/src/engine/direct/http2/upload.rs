@@ -15,6 +15,7 @@ use crate::engine::direct::replay::Replay;
 use crate::engine::downstream::Downstream;
 use crate::engine::pieces::{Decoder, Piece};
 use crate::io::budget::{Share, Ticket};
+use crate::io::counted::counted;
 use crate::io::limits::Limits;
 use crate::message::head::Head;
 use crate::message::response::Response;
@@ -34,8 +35,6 @@ pub(super) struct Upload {
     rewinds: bool,
     /// What the endpoint's windows do not allow yet.
     rest: Bytes,
-    /// Of the memory for that.
-    share: Share,
     /// While it waits for memory.
     ticket: Ticket,
     sending: bool,
@@ -60,7 +59,6 @@ impl Upload {
             decoder: Decoder::new(head),
             rewinds: false,
             rest: Bytes::new(),
-            share: Share::default(),
             ticket: Ticket::default(),
             sending: true,
         }
@@ -128,7 +126,10 @@ impl Upload {
                         self.replay.keep(&content);
                     }
                     self.received += content.len() as u64;
-                    (self.rest, self.whole) = (content, ends);
+                    let mut share = Share::default();
+                    share.hold(content.len());
+                    // With its share, because `h2` keeps what the windows allow until the socket takes it.
+                    (self.rest, self.whole) = (counted(content, share), ends);
                 }
                 Piece::Trailers(trailers) => (self.trailers, self.whole) = (Some(trailers), true),
                 Piece::End => self.whole = true,
@@ -152,7 +153,6 @@ impl Upload {
                     Poll::Ready(Some(Ok(_))) => continue,
                     Poll::Ready(_) => return Poll::Ready(self.stop(limits)),
                     Poll::Pending => {
-                        self.share.hold(self.rest.len());
                         limits.send.begin(patience.endpoint);
                         return Poll::Pending;
                     }
@@ -167,7 +167,6 @@ impl Upload {
                 return Poll::Ready(self.stop(limits));
             }
         }
-        self.share.hold(0);
         if self.sending && self.whole {
             self.sending = false;
             // If it takes no end, it has said what it has to say about the request.
@@ -182,7 +181,6 @@ impl Upload {
     /// The endpoint takes no more. It may have answered before that.
     fn stop(&mut self, limits: &mut Limits) {
         (self.rest, self.sending) = (Bytes::new(), false);
-        self.share.hold(0);
         limits.send.end();
     }
 }
