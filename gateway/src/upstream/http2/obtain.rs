@@ -6,6 +6,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::super::connect::{Obtained, Room, obtain_or};
 use super::connection::{Connection, Place};
+use super::group::Group;
 use super::pool;
 use crate::pipeline::{FailureKind, Upstream};
 
@@ -21,30 +22,11 @@ pub(crate) async fn obtain(
 ) -> Result<Place, FailureKind> {
     let deadline = upstream.connect_timeout.and_then(|limit| Instant::now().checked_add(limit));
     let group = pool::group(upstream);
-    let (failures, _) = group.failures();
     let waiting = group.wait();
-    while size > 0 {
-        let changed = group.changed();
-        if let Some(place) = pool::take(upstream) {
-            return Ok(place);
-        }
-        if group.lacks_connections() {
-            break;
-        }
-        let in_time = match deadline {
-            Some(deadline) => timeout_at(deadline, changed).await.is_ok(),
-            None => {
-                changed.await;
-                true
-            }
-        };
-        if !in_time {
-            return Err(FailureKind::ConnectTimeout);
-        }
-        let (failed, kind) = group.failures();
-        if failed != failures {
-            return Err(kind);
-        }
+    if size > 0
+        && let Some(place) = wait(upstream, &group, deadline).await?
+    {
+        return Ok(place);
     }
     let coming = group.coming();
     drop(waiting);
@@ -68,4 +50,32 @@ pub(crate) async fn obtain(
         pool::put(connection, upstream, size, share);
     }
     Ok(place)
+}
+
+/// A place on a connection that others make. `None` where more are needed than are on their way.
+async fn wait(
+    upstream: &Upstream,
+    group: &Group,
+    deadline: Option<Instant>,
+) -> Result<Option<Place>, FailureKind> {
+    let (failures, _) = group.failures();
+    loop {
+        let changed = group.changed();
+        if let Some(place) = pool::take(upstream) {
+            return Ok(Some(place));
+        }
+        if group.lacks_connections() {
+            return Ok(None);
+        }
+        match deadline {
+            Some(deadline) => {
+                timeout_at(deadline, changed).await.map_err(|_| FailureKind::ConnectTimeout)?;
+            }
+            None => changed.await,
+        }
+        let (failed, kind) = group.failures();
+        if failed != failures {
+            return Err(kind);
+        }
+    }
 }

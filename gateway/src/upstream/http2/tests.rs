@@ -146,7 +146,11 @@ async fn another_attempt_never_goes_over_a_connection_from_before() {
 
 #[tokio::test]
 async fn what_a_goaway_leaves_behind_was_not_looked_at() {
-    let (address, connections) = endpoint(100, |request, reply| ok(request, reply) && false).await;
+    let last = |request, reply| {
+        ok(request, reply);
+        false
+    };
+    let (address, connections) = endpoint(100, last).await;
     let upstream = upstream(address);
     assert!(exchange(&place(&upstream).await).await.is_ok());
     let began = Instant::now();

@@ -151,7 +151,7 @@ impl Upload {
             if room == 0 {
                 match to.poll_capacity(cx) {
                     Poll::Ready(Some(Ok(_))) => continue,
-                    Poll::Ready(_) => return Poll::Ready(self.stop(limits)),
+                    Poll::Ready(_) => return self.stop(limits),
                     Poll::Pending => {
                         limits.send.begin(patience.endpoint);
                         return Poll::Pending;
@@ -164,7 +164,7 @@ impl Upload {
                 if room == self.rest.len() { mem::take(&mut self.rest) } else { self.rest.split_to(room) };
             self.sending = !ends;
             if to.send_data(piece, ends).is_err() {
-                return Poll::Ready(self.stop(limits));
+                return self.stop(limits);
             }
         }
         if self.sending && self.whole {
@@ -179,8 +179,9 @@ impl Upload {
     }
 
     /// The endpoint takes no more. It may have answered before that.
-    fn stop(&mut self, limits: &mut Limits) {
+    fn stop(&mut self, limits: &mut Limits) -> Poll<()> {
         (self.rest, self.sending) = (Bytes::new(), false);
         limits.send.end();
+        Poll::Ready(())
     }
 }
