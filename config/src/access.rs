@@ -25,6 +25,16 @@ pub struct Sources {
     pub deny: Option<Arc<[Network]>>,
 }
 
+/// Which of the checks of who gets in count: address lists, passwords, and the word of another service.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Satisfy {
+    /// All that a rule has.
+    #[default]
+    All,
+    /// Any one of them lets a request in. A rule that has none lets every request in.
+    Any,
+}
+
 /// Who gets 403 everywhere.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Blocks {

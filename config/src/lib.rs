@@ -17,6 +17,7 @@ pub mod canary;
 pub mod certificate;
 pub mod cors;
 pub mod delta;
+mod digest;
 pub mod endpoint;
 pub mod error_pages;
 pub mod external_auth;
@@ -39,13 +40,14 @@ pub mod text;
 pub mod tuning;
 pub mod uid;
 
-pub use access::{Blocked, Blocks, Limits, Network, Sources};
+pub use access::{Blocked, Blocks, Limits, Network, Satisfy, Sources};
 pub use backend_headers::{BackendHeaders, ConnectionHeader};
 pub use by_key::{ByKey, Keyed};
 pub use canary::{Canary, CanaryHeader, CanaryValue};
 pub use certificate::{Certificate, CertificateId, PrivateKey};
 pub use cors::{AllowedOrigin, AllowedOrigins, Cors};
 pub use delta::{Change, Delta, Generation};
+pub use digest::{DigestCredentials, DigestRealm};
 pub use endpoint::{Endpoint, EndpointSet, EndpointSetKey};
 pub use error_pages::ErrorPages;
 pub use external_auth::{AuthCache, AuthKeepAlive, Authorisation, ExternalAuth};
@@ -55,8 +57,8 @@ pub use mirror::Mirror;
 pub use name::{HostName, NamespacedName, ObjectRef, Origin, ServiceRef};
 pub use own_fields::{OWN_FIELDS, is_own_field};
 pub use policy::{
-    AffinityMode, BasicAuth, Bodies, CookieAffinity, Deny, HttpsRedirect, Locations, NextUpstream, Policies,
-    Retry, SameSite, Timeout, Timeouts,
+    AffinityMode, BasicAuth, Bodies, CookieAffinity, Deny, DigestAuth, HttpsRedirect, Locations,
+    NextUpstream, Policies, Retry, SameSite, Timeout, Timeouts,
 };
 pub use pool::{Balance, Pool, PoolKey, UpstreamProtocol};
 pub use problem::{Class, Code, Problem, Severity};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::access::{Limits, Sources};
+use crate::access::{Limits, Satisfy, Sources};
 use crate::backend_headers::BackendHeaders;
 use crate::canary::Canary;
 use crate::cors::Cors;
@@ -41,6 +41,8 @@ pub struct Policies {
     pub bodies: Bodies,
     /// Who gets in by name and password.
     pub basic_auth: Option<BasicAuth>,
+    /// Who gets in by a digest of name and password.
+    pub digest_auth: Option<DigestAuth>,
     /// Whether somebody else says who gets in.
     pub authorisation: Authorisation,
     /// What is answered in place of errors.
@@ -49,6 +51,8 @@ pub struct Policies {
     pub mirror: Option<Arc<Mirror>>,
     /// Which clients are served.
     pub sources: Sources,
+    /// Whether all checks of who gets in count, or any one of them.
+    pub satisfy: Satisfy,
     /// How much one client may ask for.
     pub limits: Option<Arc<Limits>>,
     /// Which pages of other origins may read the responses.
@@ -74,6 +78,15 @@ pub struct BasicAuth {
     /// The users, a resource of kind `PasswordFile` or `PasswordMap`. Nobody gets in while there is none of that key.
     pub credentials: ResourceKey,
     /// What the client is asked for (`auth-realm`): text without control characters.
+    pub realm: Arc<str>,
+}
+
+/// HTTP digest authentication (RFC 7616): ingress-nginx `auth-type: digest`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct DigestAuth {
+    /// The users, a resource of kind `DigestFile` or `DigestMap`. Nobody gets in while there is none of that key.
+    pub credentials: ResourceKey,
+    /// What the users' digests were made for (`auth-realm`): text without control characters.
     pub realm: Arc<str>,
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::digest::DigestCredentials;
 use crate::name::NamespacedName;
 use crate::template::Template;
 
@@ -25,6 +26,10 @@ pub enum ResourceKind {
     PasswordFile,
     /// [`Credentials`] from a Secret with one key for each user.
     PasswordMap,
+    /// [`DigestCredentials`] from an htdigest text in the key `auth` of a Secret.
+    DigestFile,
+    /// [`DigestCredentials`] from a Secret with one key for each user.
+    DigestMap,
     /// A [`HeaderSet`] from a ConfigMap with one key for each field of a request, for one rule: all of it or nothing.
     Headers,
     /// The same for all rules, without the fields that cannot be used.
@@ -40,7 +45,11 @@ impl ResourceKind {
     /// The kind of the object that it is made of.
     pub fn object(self) -> &'static str {
         match self {
-            Self::PasswordFile | Self::PasswordMap | Self::CertificateAuthorities => "Secret",
+            Self::PasswordFile
+            | Self::PasswordMap
+            | Self::DigestFile
+            | Self::DigestMap
+            | Self::CertificateAuthorities => "Secret",
             Self::Headers | Self::GlobalHeaders | Self::ResponseHeaders => "ConfigMap",
         }
     }
@@ -51,6 +60,8 @@ impl fmt::Display for ResourceKey {
         let what = match self.kind {
             ResourceKind::PasswordFile => "password file",
             ResourceKind::PasswordMap => "password map",
+            ResourceKind::DigestFile => "digest file",
+            ResourceKind::DigestMap => "digest map",
             ResourceKind::Headers => "headers",
             ResourceKind::GlobalHeaders => "headers for all rules",
             ResourceKind::ResponseHeaders => "response headers",
@@ -65,6 +76,8 @@ impl fmt::Display for ResourceKey {
 pub enum Resource {
     /// Users and their passwords.
     Credentials(Credentials),
+    /// Users and the digests of their passwords.
+    Digests(DigestCredentials),
     /// Header fields.
     Headers(HeaderSet),
     /// Certificate authorities.

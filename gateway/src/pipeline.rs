@@ -14,6 +14,7 @@
 //! Nothing here sees a socket, a body or a Pingora type, which is what makes two drivers possible and the
 //! order of checks testable.
 
+mod admission;
 pub mod answer;
 mod ask;
 mod attempts;

@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::{ArcSwapOption, Guard};
 use sluice_config::{
-    CaBundle, Change, Code, Credentials, Delta, Refusal, Resource, ResourceKey, ResourceKind, Subject,
+    CaBundle, Change, Code, Credentials, Delta, DigestCredentials, Refusal, Resource, ResourceKey,
+    ResourceKind, Subject,
 };
 
 use crate::policy::PolicyError;
@@ -31,6 +32,7 @@ pub struct Resources {
 #[derive(Clone, Debug)]
 enum AnySlot {
     Credentials(Arc<Slot<Credentials>>),
+    Digests(Arc<Slot<DigestCredentials>>),
     Headers(Arc<Slot<HeaderSet>>),
     Authorities(Arc<Slot<CaBundle>>),
 }
@@ -67,6 +69,17 @@ impl Resources {
     pub fn credentials(&self, key: &ResourceKey) -> Result<Arc<Slot<Credentials>>, PolicyError> {
         match self.slot(key) {
             AnySlot::Credentials(slot) => Ok(slot),
+            _ => Err(PolicyError::Resource(key.to_string())),
+        }
+    }
+
+    /// The users of this key, with digests of their passwords.
+    ///
+    /// # Errors
+    /// The key is not one of such users.
+    pub fn digests(&self, key: &ResourceKey) -> Result<Arc<Slot<DigestCredentials>>, PolicyError> {
+        match self.slot(key) {
+            AnySlot::Digests(slot) => Ok(slot),
             _ => Err(PolicyError::Resource(key.to_string())),
         }
     }
@@ -141,6 +154,7 @@ impl AnySlot {
     fn of(kind: ResourceKind) -> Self {
         match kind {
             ResourceKind::PasswordFile | ResourceKind::PasswordMap => Self::Credentials(Arc::default()),
+            ResourceKind::DigestFile | ResourceKind::DigestMap => Self::Digests(Arc::default()),
             ResourceKind::Headers | ResourceKind::GlobalHeaders | ResourceKind::ResponseHeaders => {
                 Self::Headers(Arc::default())
             }
@@ -151,6 +165,7 @@ impl AnySlot {
     fn put(&self, key: &ResourceKey, resource: &Resource) -> Result<(), PolicyError> {
         match (self, resource) {
             (Self::Credentials(slot), Resource::Credentials(users)) => slot.put(users.clone()),
+            (Self::Digests(slot), Resource::Digests(users)) => slot.put(users.clone()),
             (Self::Headers(slot), Resource::Headers(set)) => match HeaderSet::compile(set) {
                 Ok(fields) => slot.put(fields),
                 Err(error) => {
@@ -170,6 +185,7 @@ impl AnySlot {
     fn clear(&self) {
         match self {
             Self::Credentials(slot) => slot.content.store(None),
+            Self::Digests(slot) => slot.content.store(None),
             Self::Headers(slot) => slot.content.store(None),
             Self::Authorities(slot) => slot.content.store(None),
         }
@@ -179,6 +195,7 @@ impl AnySlot {
     fn is_needed(&self) -> bool {
         match self {
             Self::Credentials(slot) => slot.load().is_some() || Arc::strong_count(slot) > 1,
+            Self::Digests(slot) => slot.load().is_some() || Arc::strong_count(slot) > 1,
             Self::Headers(slot) => slot.load().is_some() || Arc::strong_count(slot) > 1,
             Self::Authorities(slot) => slot.load().is_some() || Arc::strong_count(slot) > 1,
         }

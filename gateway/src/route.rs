@@ -19,7 +19,7 @@ use crate::message::fields::Fields;
 use crate::policy::affinity::{self, Digits};
 use crate::policy::canary::Canary;
 use crate::policy::limits::Limiter;
-use crate::policy::{Affinity, BasicAuth, HeaderEdits, PolicyError, RedirectTo};
+use crate::policy::{Affinity, BasicAuth, DigestAuth, HeaderEdits, PolicyError, RedirectTo};
 use crate::registry::{Pool, Registry, Sessions};
 use crate::resources::Resources;
 use crate::router::{CompiledHost, RouterError};
@@ -302,6 +302,11 @@ impl Route {
     /// Who gets in by name and password.
     pub fn basic_auth(&self) -> Option<&BasicAuth> {
         self.compiled.as_ref()?.basic_auth.as_ref()
+    }
+
+    /// Who gets in by a digest of name and password.
+    pub fn digest_auth(&self) -> Option<&DigestAuth> {
+        self.compiled.as_ref()?.digest_auth.as_ref()
     }
 
     /// Header changes.

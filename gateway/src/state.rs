@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use http::HeaderValue;
@@ -21,6 +21,7 @@ use crate::listen::Listeners;
 use crate::message::edit::EditableName;
 use crate::policy::basic_auth::Verified;
 use crate::policy::blocks::Blocks;
+use crate::policy::digest_auth::Nonces;
 use crate::policy::header_set::HeaderSet;
 use crate::policy::limits::Limiter;
 use crate::policy::replacements::Replacements;
@@ -45,6 +46,8 @@ pub struct State {
     pub(crate) limiter: Limiter,
     /// What was found of passwords lately.
     pub(crate) verified: Arc<Verified>,
+    /// Nonces of digest authentication, once there has been a use for them.
+    pub(crate) nonces: LazyLock<Nonces>,
     /// Meters and logs.
     pub telemetry: Arc<Telemetry>,
     /// Memory for bodies and heads in flight.
@@ -241,6 +244,7 @@ impl State {
             resources: Resources::default(),
             limiter: Limiter::default(),
             verified: Arc::new(Verified::new()),
+            nonces: LazyLock::new(Nonces::new),
             reporter,
             telemetry,
             readiness: Readiness::default(),

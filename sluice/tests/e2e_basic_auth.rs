@@ -8,7 +8,7 @@ use crate::harness::gateway::run;
 use crate::harness::h2;
 use crate::harness::manifest::{opaque_secret, service_with};
 use crate::harness::{
-    Backend, Connection, Folder, Gateway, Ingress, TestCertificate, await_until, config_map, get, site,
+    Backend, Connection, Folder, Gateway, Ingress, TestCertificate, await_until, config_map, get,
 };
 
 const HOST: &str = "shop.example";
@@ -204,18 +204,4 @@ fn check_says_what_keeps_a_route_closed() {
     users(&folder, "ann:{PLAIN}x");
     let (good, text) = said(&folder);
     assert!(good, "{text}");
-}
-
-#[test]
-fn what_is_not_served_is_closed_and_others_are_open() {
-    let (backend, folder) = shop(&[("auth-secret", "users")]);
-    users(&folder, "ann:{PLAIN}x");
-    let digest = Ingress::new("digest").path("digest.example", "/", "shop").annotation("auth-type", "digest");
-    folder.write("digest.yaml", digest.annotation("auth-secret", "users").text());
-    folder.write("open.yaml", site("open", "open.example", &[&backend]));
-    let gateway = Gateway::start(&folder);
-    assert_eq!(get(gateway.http, "digest.example", "/").status, 503);
-    assert!(gateway.problems().contains("digest"), "{}", gateway.problems());
-    assert_eq!(get(gateway.http, "open.example", "/").status, 200);
-    assert_eq!(get(gateway.http, HOST, "/").status, 401);
 }

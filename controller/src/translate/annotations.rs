@@ -10,7 +10,6 @@ mod access;
 mod affinity;
 mod authentication;
 mod backend_protocol;
-mod basic_auth;
 mod buffering;
 mod canary;
 mod cors;
@@ -24,6 +23,7 @@ mod https_redirect;
 mod limits;
 mod logging;
 mod mirror;
+mod password_auth;
 mod reader;
 mod redirect;
 mod replacements;
@@ -41,13 +41,13 @@ use std::sync::LazyLock;
 use super::setting::{self, Setting, Table};
 
 pub use affinity::Affinity;
-pub use basic_auth::Auth;
 pub use canary::Canary;
 pub use cors::Sharing;
 pub use errors::Errors;
 pub use gates::Gates;
 pub use headers::Heads;
 pub use limits::Limiting;
+pub use password_auth::Auth;
 pub use reader::{Parsed, Treatment, parse};
 pub(crate) use reader::{REJECTED, UNABLE, field};
 pub use redirect::Redirection;
@@ -63,7 +63,7 @@ pub static TABLE: LazyLock<Table<Settings>> = LazyLock::new(|| {
         access::settings(),
         affinity::settings(),
         authentication::settings(),
-        basic_auth::settings(),
+        password_auth::settings(),
         backend_protocol::settings(),
         buffering::settings(),
         canary::settings(),

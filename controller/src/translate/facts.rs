@@ -121,6 +121,7 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> Output {
         https_redirect: settings.https_redirect,
         locations: settings.locations,
         sources: settings.sources,
+        satisfy: settings.satisfy,
         limits: settings.limiting.policy(name),
         cors: settings.cors.policy(),
         headers: settings.heads.policy(),
@@ -130,6 +131,7 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> Output {
         retry: settings.retry,
         affinity: settings.affinity.for_path("/"),
         basic_auth: settings.auth.basic(),
+        digest_auth: settings.auth.digest(),
         bodies: settings.bodies,
         authorisation: match settings.global_auth {
             true => Authorisation::Global,

@@ -4,9 +4,11 @@
 //! is an entry of its own in the delta, and one that becomes good or bad costs the hosts that name it.
 
 mod authorities;
+mod digests;
 mod headers;
 mod password_hash;
 mod passwords;
+mod users;
 
 use std::sync::Arc;
 
@@ -52,12 +54,20 @@ pub(crate) fn compute(view: &View<'_>, key: &ResourceKey) -> (ResourceState, Vec
     let mut problems = Vec::new();
     let found = match key.kind {
         ResourceKind::PasswordFile => {
-            let secret = view.secret(&key.name, Fields::named(&[passwords::FILE]));
+            let secret = view.secret(&key.name, Fields::named(&[users::FILE]));
             secret.map(|secret| passwords::file(secret, &mut problems).map(Resource::Credentials))
         }
         ResourceKind::PasswordMap => {
             let secret = view.secret(&key.name, Fields::All);
             secret.map(|secret| passwords::map(secret, &mut problems).map(Resource::Credentials))
+        }
+        ResourceKind::DigestFile => {
+            let secret = view.secret(&key.name, Fields::named(&[users::FILE]));
+            secret.map(|secret| digests::file(secret, &mut problems).map(Resource::Digests))
+        }
+        ResourceKind::DigestMap => {
+            let secret = view.secret(&key.name, Fields::All);
+            secret.map(|secret| digests::map(secret, &mut problems).map(Resource::Digests))
         }
         ResourceKind::Headers => {
             let config_map = view.config_map(&key.name, Fields::All);
@@ -96,7 +106,31 @@ impl ResourceState {
 
     /// Whether those who name it would say the same of either.
     pub(crate) fn is_told_as(&self, other: &Self) -> bool {
-        matches!((self, other), (Self::Good(_), Self::Good(_))) || self == other
+        match (self, other) {
+            (Self::Good(one), Self::Good(other)) => digests::have_same_realms(one, other),
+            _ => self == other,
+        }
+    }
+
+    /// Why nobody gets in by these users where they are asked for this realm.
+    pub(crate) fn lacks_realm(&self, key: &ResourceKey, realm: &str) -> Option<Unusable> {
+        let Resource::Digests(digests) = &**self.good()? else { return None };
+        if digests.realm(realm).is_some() {
+            return None;
+        }
+        let known: Vec<String> = digests.realms.iter().map(|known| format!("{:?}", known.name)).collect();
+        Some(Unusable {
+            code: Code::SecretInvalid,
+            reason: format!(
+                "{} {} has no user of realm {realm:?}, which auth-realm asks for: its digests are for {}",
+                key.kind.object(),
+                key.name,
+                known.join(", ")
+            ),
+            remedy: "set auth-realm to the realm that the digests were made for, or make them anew with htdigest; it \
+                     is picked up without a restart"
+                .to_owned(),
+        })
     }
 
     /// Why it cannot be used.
@@ -106,9 +140,11 @@ impl ResourceState {
             ResourceKind::Headers | ResourceKind::GlobalHeaders | ResourceKind::ResponseHeaders => {
                 (Code::ConfigMapNotFound, Code::ConfigMapInvalid)
             }
-            ResourceKind::PasswordFile | ResourceKind::PasswordMap | ResourceKind::CertificateAuthorities => {
-                (Code::SecretNotFound, Code::SecretInvalid)
-            }
+            ResourceKind::PasswordFile
+            | ResourceKind::PasswordMap
+            | ResourceKind::DigestFile
+            | ResourceKind::DigestMap
+            | ResourceKind::CertificateAuthorities => (Code::SecretNotFound, Code::SecretInvalid),
         };
         match self {
             Self::Good(_) => None,
@@ -135,6 +171,14 @@ impl ResourceState {
                     ),
                     ResourceKind::PasswordMap => {
                         "create it with a key for each user and a password hash as its value".to_owned()
+                    }
+                    ResourceKind::DigestFile => format!(
+                        "create it: htdigest -c auth REALM USER, with auth-realm as REALM, then kubectl -n {} create \
+                         secret generic {} --from-file=auth",
+                        name.namespace, name.name
+                    ),
+                    ResourceKind::DigestMap => {
+                        "create it with a key for each user and REALM:DIGEST as its value".to_owned()
                     }
                     ResourceKind::Headers | ResourceKind::GlobalHeaders | ResourceKind::ResponseHeaders => {
                         "create it with a key for each header field".to_owned()

@@ -7,16 +7,17 @@ use http::StatusCode;
 use http::header::{HeaderName, HeaderValue, SET_COOKIE, WWW_AUTHENTICATE};
 use sluice_config::Authorisation;
 
+use super::admission::{Refusal, Word};
 use super::answer::Answer;
 use super::ask::target;
 use super::call::Subrequest;
 use super::exchange::{Exchange, Verdict};
 use super::outcome::KeepAlive;
 use super::question::{Question, Reply};
-use super::stages::{Looks, Step};
+use super::stages::Looks;
 use crate::message::edit::{Edit, EditableName};
 use crate::message::fields::{Fields, FieldsMut};
-use crate::policy::external_auth::{CacheKey, Word, keep, kept};
+use crate::policy::external_auth::{self, CacheKey, keep, kept};
 use crate::policy::{ExternalAuth, forwarded};
 use crate::route::Route;
 use crate::state::{GlobalAuth, Globals};
@@ -36,22 +37,26 @@ const SENT_FROM: HeaderValue = HeaderValue::from_static("nginx-ingress-controlle
 const MOST_BODY: usize = 16 * 1024;
 
 impl Exchange {
-    /// Asks, unless the answer is known.
-    pub(super) fn authorise<F: Fields>(&mut self, route: &Route, looks: &Looks<'_, F>) -> Step {
+    /// Asks, unless the answer is known, or the client is in already.
+    pub(super) fn authorise<F: Fields>(&mut self, route: &Route, looks: &Looks<'_, F>) -> Word {
         let auth = match service(route, looks.globals) {
-            Service::None => return Step::Continue(()),
-            Service::Closed => return Step::Break(self.refused(StatusCode::SERVICE_UNAVAILABLE)),
+            Service::None => return Word::Nothing,
+            Service::Closed => return Word::Stop(self.refused(StatusCode::SERVICE_UNAVAILABLE)),
             Service::Asks(auth) => auth.clone(),
         };
+        if self.is_admitted() {
+            self.authorised = Some(auth.unasked.clone());
+            return Word::Nothing;
+        }
         if let Some(word) = self.cache_key(&auth, route, looks).and_then(kept) {
             return self.heed(&auth, word, route, looks);
         }
         if let Some(status) = self.goes_round() {
-            return Step::Break(self.refused(status));
+            return Word::Stop(self.refused(status));
         }
         match self.question(&auth, route, looks) {
-            Some(subrequest) => Step::Break(Verdict::Ask(Question::Call(Box::new(subrequest)))),
-            None => Step::Break(self.refused(StatusCode::INTERNAL_SERVER_ERROR)),
+            Some(subrequest) => Word::Stop(Verdict::Ask(Question::Call(Box::new(subrequest)))),
+            None => Word::Stop(self.refused(StatusCode::INTERNAL_SERVER_ERROR)),
         }
     }
 
@@ -61,10 +66,10 @@ impl Exchange {
         reply: Reply,
         route: &Route,
         looks: &Looks<'_, F>,
-    ) -> Step {
+    ) -> Word {
         let Service::Asks(auth) = service(route, looks.globals) else {
             // Nobody was to be asked: the snapshot is still the one that the request began with.
-            return Step::Break(self.refused(StatusCode::SERVICE_UNAVAILABLE));
+            return Word::Stop(self.refused(StatusCode::SERVICE_UNAVAILABLE));
         };
         let auth = auth.clone();
         let word = match reply {
@@ -73,7 +78,7 @@ impl Exchange {
         };
         let Some(word) = word.map(Arc::new) else {
             self.state().telemetry.authorisation_failed();
-            return Step::Break(self.refused(StatusCode::INTERNAL_SERVER_ERROR));
+            return Word::Stop(self.refused(StatusCode::INTERNAL_SERVER_ERROR));
         };
         if let Some(key) = self.cache_key(&auth, route, looks) {
             keep(key, &word);
@@ -85,30 +90,35 @@ impl Exchange {
     fn heed<F: Fields>(
         &mut self,
         auth: &ExternalAuth,
-        word: Arc<Word>,
+        word: Arc<external_auth::Word>,
         route: &Route,
         looks: &Looks<'_, F>,
-    ) -> Step {
+    ) -> Word {
         if word.status.is_success() {
             self.authorised = Some(word);
-            return Step::Continue(());
+            return Word::Yes;
         }
-        if word.status == StatusCode::UNAUTHORIZED
-            && let Some(sign_in) = &auth.sign_in
-        {
-            let location = HeaderValue::try_from(sign_in.fill(&self.facts(Some(route), looks)));
-            let Ok(location) = location else {
-                return Step::Break(self.refused(StatusCode::INTERNAL_SERVER_ERROR));
-            };
-            let mut answer = Answer::redirect(StatusCode::FOUND, location, self.hsts());
-            answer.fields.extend(word.cookies.iter().map(|cookie| (SET_COOKIE, cookie.clone())));
-            return Step::Break(Verdict::Answer(self.dressed(answer)));
-        }
-        let mut answer = Answer::page(word.status, self.hsts());
-        answer.fields.extend(word.challenges.iter().map(|challenge| (WWW_AUTHENTICATE, challenge.clone())));
-        let cookies = word.cookies(word.status);
-        answer.fields.extend(cookies.iter().map(|cookie| (SET_COOKIE, cookie.clone())));
-        Step::Break(Verdict::Answer(self.dressed(answer)))
+        let can_retry = word.status == StatusCode::UNAUTHORIZED;
+        let answer = match auth.sign_in.as_ref().filter(|_| can_retry) {
+            Some(sign_in) => {
+                let Ok(location) = HeaderValue::try_from(sign_in.fill(&self.facts(Some(route), looks)))
+                else {
+                    return Word::Stop(self.refused(StatusCode::INTERNAL_SERVER_ERROR));
+                };
+                let mut answer = Answer::redirect(StatusCode::FOUND, location, self.hsts());
+                answer.fields.extend(word.cookies.iter().map(|cookie| (SET_COOKIE, cookie.clone())));
+                answer
+            }
+            None => {
+                let mut answer = Answer::page(word.status, self.hsts());
+                let challenges = word.challenges.iter();
+                answer.fields.extend(challenges.map(|challenge| (WWW_AUTHENTICATE, challenge.clone())));
+                let cookies = word.cookies(word.status);
+                answer.fields.extend(cookies.iter().map(|cookie| (SET_COOKIE, cookie.clone())));
+                answer
+            }
+        };
+        Word::No(Refusal { can_retry, answer: self.dressed(answer) })
     }
 
     fn question<F: Fields>(

@@ -1,20 +1,18 @@
 //! What the stages look at: each check of a rule, in no order of its own ([`stages`](super::stages) has that).
 
-use http::header::{HeaderValue, WWW_AUTHENTICATE};
+use http::header::HeaderValue;
 use http::{Method, StatusCode};
 use sluice_config::HostName;
 
 use super::answer::Answer;
 use super::exchange::{Exchange, Verdict};
-use super::question::{Job, Question, Reply};
 use super::session::BoundSession;
 use super::stages::{Looks, Step};
 use crate::message::fields::Fields;
 use crate::message::request_head::RequestHead;
-use crate::policy::basic_auth::Access;
 use crate::policy::limits::Excess;
 use crate::policy::redirect::Source;
-use crate::policy::{RedirectTo, Rewritten, forwarded, hops, https_redirect, redirect, sources};
+use crate::policy::{RedirectTo, Rewritten, forwarded, hops, https_redirect, redirect};
 use crate::route::{Destination, Route, RouteAction};
 use crate::state::{Blocking, Globals};
 
@@ -156,36 +154,6 @@ impl Exchange {
         };
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
         Step::Break(self.refused(status))
-    }
-
-    pub(super) fn check_source<F: Fields>(&self, route: &Route, looks: &Looks<'_, F>) -> Step {
-        let own = route.compiled.as_ref().and_then(|compiled| compiled.sources.as_ref());
-        match sources::admits(own, looks.globals.sources.as_ref(), self.client) {
-            true => Step::Continue(()),
-            false => Step::Break(self.refused(StatusCode::FORBIDDEN)),
-        }
-    }
-
-    pub(super) fn check_credentials<F: Fields>(&self, route: &Route, looks: &Looks<'_, F>) -> Step {
-        let Some(policy) = route.basic_auth() else { return Step::Continue(()) };
-        match policy.access(looks.head.headers, &self.state().verified) {
-            Access::Granted => Step::Continue(()),
-            Access::Denied => Step::Break(self.challenged(route)),
-            Access::Closed => Step::Break(self.refused(StatusCode::SERVICE_UNAVAILABLE)),
-            Access::Unknown(verification) => {
-                let job = Job::new(move || Reply::Checked(verification.run()));
-                Step::Break(Verdict::Ask(Question::Compute(job)))
-            }
-        }
-    }
-
-    /// The client is asked for a name and a password.
-    pub(super) fn challenged(&self, route: &Route) -> Verdict {
-        let mut answer = Answer::page(StatusCode::UNAUTHORIZED, self.hsts());
-        if let Some(policy) = route.basic_auth() {
-            answer.fields.push((WWW_AUTHENTICATE, policy.challenge().clone()));
-        }
-        Verdict::Answer(self.dressed(answer))
     }
 
     /// Sent on, it would come back for ever, or until nobody has a connection left.

@@ -11,6 +11,7 @@ use http::header::{HeaderName, HeaderValue, SET_COOKIE};
 use http::{Method, StatusCode, Version};
 use sluice_config::Tuning;
 
+use super::admission::Standing;
 use super::answer::Answer;
 use super::attempts::Attempts;
 use super::header_sets::FilledSets;
@@ -76,6 +77,8 @@ pub(super) struct Rare {
     pub(super) headers: Option<Box<FilledSets>>,
     /// The place of the request among those that its client has under way, where that is limited.
     pub(super) permit: Option<Permit>,
+    /// What was said of the client so far, where any of several checks lets it in.
+    pub(super) standing: Standing,
 }
 
 /// What becomes of a request.

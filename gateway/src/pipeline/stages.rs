@@ -52,16 +52,18 @@ pub(super) enum Stage {
     Limits,
     /// Where the client may come from: 403.
     Sources,
-    /// Basic authentication: 401.
+    /// Basic or digest authentication: 401.
     Credentials,
     /// Authorisation by another service: 401, 403, a redirect to where one signs in, or 500.
     Authorisation,
+    /// Where any one of the last three is enough: the answer of those who have said no, if none has said yes.
+    Standing,
     /// A request that has come through so many gateways that it must be going round: 508.
     Loop,
 }
 
 /// The order.
-pub(super) const ORDER: [Stage; 12] = [
+pub(super) const ORDER: [Stage; 13] = [
     Stage::Blocked,
     Stage::Denied,
     Stage::Cors,
@@ -73,6 +75,7 @@ pub(super) const ORDER: [Stage; 12] = [
     Stage::Sources,
     Stage::Credentials,
     Stage::Authorisation,
+    Stage::Standing,
     Stage::Loop,
 ];
 
@@ -134,9 +137,14 @@ impl Exchange {
             Stage::HttpsRedirect => self.check_https(route, looks),
             Stage::Backend => self.draw_backend(route, looks),
             Stage::Limits => self.check_limits(route, looks),
-            Stage::Sources => self.check_source(route, looks),
-            Stage::Credentials => self.check_credentials(route, looks),
-            Stage::Authorisation => self.authorise(route, looks),
+            Stage::Sources => self.weigh(self.check_source(route, looks), route),
+            Stage::Credentials if self.is_admitted() => Step::Continue(()),
+            Stage::Credentials => self.weigh(self.check_credentials(route, looks), route),
+            Stage::Authorisation => {
+                let word = self.authorise(route, looks);
+                self.weigh(word, route)
+            }
+            Stage::Standing => self.check_standing(),
             Stage::Loop => self.check_loop(),
         }
     }
@@ -150,9 +158,13 @@ impl Exchange {
         looks: &Looks<'_, F>,
     ) -> Step {
         match (stage, reply) {
-            (Stage::Credentials, Reply::Checked(true)) => Step::Continue(()),
-            (Stage::Credentials, Reply::Checked(false)) => Step::Break(self.challenged(route)),
-            (Stage::Authorisation, reply) => self.authorised(reply, route, looks),
+            (Stage::Credentials, Reply::Checked(good)) => {
+                self.weigh(self.credentials_checked(good, route), route)
+            }
+            (Stage::Authorisation, reply) => {
+                let word = self.authorised(reply, route, looks);
+                self.weigh(word, route)
+            }
             (_, Reply::Overloaded) => Step::Break(self.refused(StatusCode::SERVICE_UNAVAILABLE)),
             _ => Step::Break(self.refused(StatusCode::INTERNAL_SERVER_ERROR)),
         }

@@ -1,5 +1,6 @@
 //! The pipeline without sockets: a state made from a delta, heads in, decisions out.
 
+mod admission;
 mod authorisation;
 mod credentials;
 mod error_pages;

@@ -91,7 +91,8 @@ impl Exchange {
             outgoing.apply(&mut edit);
         }
         self.set_request_headers(&mut edit);
-        if self.route.as_ref().is_some_and(|route| route.basic_auth().is_some()) {
+        let asks = |route: &Route| route.basic_auth().is_some() || route.digest_auth().is_some();
+        if self.route.as_ref().is_some_and(|route| asks(route)) {
             // The password is ours, as in ingress-nginx; what an authorisation or a rule sets stays.
             edit.remove(&AUTHORIZATION);
         }

@@ -51,6 +51,8 @@ pub struct ExternalAuth {
     pub cache: Option<Cache>,
     /// How long connections to it are kept.
     pub keep_alive: Option<AuthKeepAlive>,
+    /// The word that lets a client in who need not be asked about: what the service says to endpoints nobody says then.
+    pub unasked: Arc<Word>,
     /// Differs wherever anything of the policy does.
     pub identity: u64,
 }
@@ -105,7 +107,17 @@ impl ExternalAuth {
         };
         let template =
             |template: &Option<sluice_config::Template>| template.as_ref().map(Template::compile).transpose();
+        let response_headers: Box<[EditableName]> =
+            auth.response_headers.iter().map(name).collect::<Result<_, _>>()?;
         Ok(Self {
+            unasked: Arc::new(Word {
+                status: StatusCode::OK,
+                fields: response_headers.iter().map(|name| (name.clone(), None)).collect(),
+                cookies: Vec::new(),
+                challenges: Vec::new(),
+                holds: None,
+                always_set_cookie: false,
+            }),
             pool: pool(&auth.pool, registry)?,
             host: HeaderValue::from_str(&auth.host)
                 .map_err(|_| PolicyError::HeaderValue("Host".to_owned()))?,
@@ -114,7 +126,7 @@ impl ExternalAuth {
             method,
             has_method: auth.method.is_some(),
             sign_in: template(&auth.sign_in)?,
-            response_headers: auth.response_headers.iter().map(name).collect::<Result<_, _>>()?,
+            response_headers,
             request_redirect: template(&auth.request_redirect)?,
             set_headers: auth.set_headers.as_ref().map(|key| resources.headers(key)).transpose()?,
             always_set_cookie: auth.always_set_cookie,

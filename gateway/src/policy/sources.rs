@@ -21,13 +21,30 @@ impl Sources {
     }
 }
 
-/// Whether a client gets in where a rule and the global settings say this.
-pub fn admits(own: Option<&Sources>, global: Option<&Sources>, client: IpAddr) -> bool {
+/// How a client stands with the lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standpoint {
+    /// No list says anything of it.
+    Unlisted,
+    /// It is on the list of those who get in.
+    Allowed,
+    /// It is on the other list, or not on that of those who get in.
+    Denied,
+}
+
+/// How a client stands where a rule and the global settings say this.
+pub fn standpoint(own: Option<&Sources>, global: Option<&Sources>, client: IpAddr) -> Standpoint {
     let both = [own, global];
     let deny = both.iter().find_map(|sources| sources.as_ref()?.deny.as_ref());
     let allow = both.iter().find_map(|sources| sources.as_ref()?.allow.as_ref());
-    !deny.is_some_and(|networks| networks.contains(client))
-        && allow.is_none_or(|networks| networks.contains(client))
+    if deny.is_some_and(|networks| networks.contains(client)) {
+        return Standpoint::Denied;
+    }
+    match allow.map(|networks| networks.contains(client)) {
+        None => Standpoint::Unlisted,
+        Some(true) => Standpoint::Allowed,
+        Some(false) => Standpoint::Denied,
+    }
 }
 
 #[cfg(test)]
@@ -41,11 +58,22 @@ mod tests {
         Sources::compile(&sluice_config::Sources { allow: allow.map(networks), deny: deny.map(networks) })
     }
 
+    fn of(own: Option<&Sources>, global: Option<&Sources>, last: u8) -> Standpoint {
+        standpoint(own, global, IpAddr::from([10, 0, last, 1]))
+    }
+
+    #[test]
+    fn only_a_list_of_those_who_get_in_says_so_of_anybody() {
+        let (allow, deny) = (sources(Some("10.0.1.0"), None), sources(None, Some("10.0.1.0")));
+        assert_eq!(of(None, None, 1), Standpoint::Unlisted);
+        assert_eq!(of(deny.as_ref(), None, 2), Standpoint::Unlisted);
+        assert_eq!(of(allow.as_ref(), None, 1), Standpoint::Allowed);
+    }
+
     #[test]
     fn the_deny_list_wins_and_the_rule_replaces_each_list_by_itself() {
-        let client = |last: u8| IpAddr::from([10, 0, last, 1]);
         let admits = |own: &Option<Sources>, global: &Option<Sources>, last| {
-            admits(own.as_ref(), global.as_ref(), client(last))
+            of(own.as_ref(), global.as_ref(), last) != Standpoint::Denied
         };
         assert!(admits(&None, &None, 1));
         let own = sources(Some("10.0.1.0"), None);

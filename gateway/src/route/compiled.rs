@@ -7,8 +7,8 @@ use sluice_config::{Authorisation, Policies, Rule};
 use super::{Compiler, Target, edits};
 use crate::policy::replacements::Replacements;
 use crate::policy::{
-    Affinity, BackendHeaders, BasicAuth, Cors, ErrorPages, ExternalAuth, HeaderEdits, Limits, Mirror,
-    PolicyError, Rewrite, Sources, external_auth,
+    Affinity, BackendHeaders, BasicAuth, Cors, DigestAuth, ErrorPages, ExternalAuth, HeaderEdits, Limits,
+    Mirror, PolicyError, Rewrite, Sources, external_auth,
 };
 
 /// What a rule asks for besides forwarding. A plain rule has no such value, and its requests look at one `None`.
@@ -21,6 +21,8 @@ pub struct CompiledPolicies {
     pub affinity: Option<Affinity>,
     /// Who gets in by name and password.
     pub basic_auth: Option<BasicAuth>,
+    /// Who gets in by a digest of name and password.
+    pub digest_auth: Option<DigestAuth>,
     /// Another path for the endpoint.
     pub rewrite: Option<Rewrite>,
     /// Header changes of the rule.
@@ -62,6 +64,9 @@ impl CompiledPolicies {
             retry: _,
             bodies: _,
             basic_auth,
+            digest_auth,
+            // Looked at as it is.
+            satisfy: _,
             authorisation,
             error_pages,
             mirror,
@@ -76,6 +81,10 @@ impl CompiledPolicies {
             basic_auth: basic_auth
                 .as_ref()
                 .map(|policy| BasicAuth::compile(policy, compiler.resources))
+                .transpose()?,
+            digest_auth: digest_auth
+                .as_ref()
+                .map(|policy| DigestAuth::compile(policy, compiler.resources))
                 .transpose()?,
             rewrite: rewrite.as_ref().map(Rewrite::compile).transpose()?,
             edits: edits(&rule.filters)?,
@@ -109,6 +118,7 @@ impl CompiledPolicies {
         let Self {
             affinity,
             basic_auth,
+            digest_auth,
             rewrite,
             edits,
             external_auth,
@@ -122,6 +132,7 @@ impl CompiledPolicies {
         } = self;
         affinity.is_none()
             && basic_auth.is_none()
+            && digest_auth.is_none()
             && rewrite.is_none()
             && edits.is_none()
             && external_auth.is_none()

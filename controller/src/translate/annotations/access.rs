@@ -1,7 +1,9 @@
 //! Who may ask: allow and deny lists by client address.
 
+use sluice_config::Satisfy;
+
 use super::Annotation;
-use crate::translate::setting::{NotYet, Risk};
+use crate::translate::setting::Risk;
 use crate::translate::value;
 
 pub(super) fn settings() -> Vec<Annotation> {
@@ -25,12 +27,12 @@ pub(super) fn settings() -> Vec<Annotation> {
         )
         .location(Risk::Medium)
         .falls_back_to("denylist-source-range"),
-        Annotation::not_yet(
+        Annotation::served(
             "satisfy",
-            value::choice(&["all", "any"]),
+            value::one_of(&[("all", Satisfy::All), ("any", Satisfy::Any)]),
             "all",
-            NotYet::Harmless,
-            "Whether all access checks must pass, or any one.",
+            "Whether a request must pass all of address lists, auth-type and auth-url, or any one of them.",
+            |settings, value| settings.satisfy = value,
         )
         .location(Risk::Low),
     ]

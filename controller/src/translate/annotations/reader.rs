@@ -89,12 +89,11 @@ pub fn parse(ingress: &Ingress, prefix: &str, validate: bool, gates: &Gates) -> 
         let problem = error(Code::AnnotationInvalid, reader.object, field, reason, "correct the value");
         reader.parsed.problems.push(problem);
     }
-    // What is closed already has told why.
-    if reader.parsed.treatment == Treatment::Serve {
-        for lack in reader.parsed.settings.lacks().collect::<Vec<_>>() {
-            if let Some(entry) = TABLE.get(lack.name) {
-                reader.close(entry, lack.name, lack.code, UNABLE, lack.reason.to_owned(), lack.remedy);
-            }
+    for (lack, missing) in reader.parsed.settings.lacks().collect::<Vec<_>>() {
+        // One with a value that cannot be used has been told.
+        let is_given = given(ingress).any(|(name, _)| name == missing);
+        if let Some(entry) = TABLE.get(lack.name).filter(|_| !is_given) {
+            reader.close(entry, lack.name, lack.code, UNABLE, lack.reason.to_owned(), lack.remedy);
         }
     }
     reader.parsed

@@ -1,8 +1,8 @@
 //! What the annotations of one Ingress say, typed.
 
 use sluice_config::{
-    Bodies, HostPattern, HttpsRedirect, Locations, Replacements, ResourceKey, Retry, Sources, Timeouts,
-    UpstreamProtocol,
+    Bodies, HostPattern, HttpsRedirect, Locations, Replacements, ResourceKey, Retry, Satisfy, Sources,
+    Timeouts, UpstreamProtocol,
 };
 
 use super::{
@@ -25,6 +25,8 @@ pub struct Settings {
     pub aliases: Vec<HostPattern>,
     /// Which clients are served.
     pub sources: Sources,
+    /// Whether all checks of who gets in count, or any one.
+    pub satisfy: Satisfy,
     /// How much one client may ask for.
     pub limiting: Limiting,
     /// Which pages of other origins may read responses.
@@ -71,8 +73,8 @@ impl Settings {
         self.cors.left_out().into_iter()
     }
 
-    /// What annotations lack that mean something together only.
-    pub(super) fn lacks(&self) -> impl Iterator<Item = Lack> {
+    /// What annotations lack that mean something together only, and which one is missing.
+    pub(super) fn lacks(&self) -> impl Iterator<Item = (Lack, &'static str)> {
         self.auth.lacks().into_iter()
     }
 }
@@ -85,6 +87,7 @@ impl Default for Settings {
             redirection: Redirection::default(),
             aliases: Vec::new(),
             sources: Sources::default(),
+            satisfy: Satisfy::All,
             limiting: Limiting::default(),
             cors: Sharing::default(),
             timeouts: Timeouts::default(),

@@ -50,7 +50,11 @@ impl Builder<'_, '_> {
         let object = object_ref(facts);
         let mut deny = None;
         for (key, field) in facts.needs() {
-            let Some(fault) = self.view.resource(key).fault(key, self.view.options) else {
+            let digest = policies.digest_auth.as_ref().filter(|digest| digest.credentials == *key);
+            let resource = self.view.resource(key);
+            let fault = resource.fault(key, self.view.options);
+            let fault = fault.or_else(|| resource.lacks_realm(key, &digest?.realm));
+            let Some(fault) = fault else {
                 self.uses.resource(key);
                 continue;
             };

@@ -2,121 +2,59 @@
 //!
 //! A line that cannot be used is left out with a problem, and its user with it; the others get in as before.
 
-use sluice_config::{Code, Credentials, ObjectRef, PasswordHash, Problem};
+use sluice_config::{Credentials, Problem};
 
+use super::users::{Entries, Entry, FILE};
 use super::{Bad, password_hash};
-use crate::problem::warning;
 use crate::store::Secret;
 
-/// The key of the Secret that holds an htpasswd text.
-pub(super) const FILE: &str = "auth";
-
-/// Lines that are told one by one: each is a line of the log.
-const MOST_PROBLEMS: usize = 20;
+const REMEDY: &str = "write the line anew with htpasswd -B; it is picked up without a restart";
 
 /// Reads the text under [`FILE`].
 pub(super) fn file(secret: &Secret, problems: &mut Vec<Problem>) -> Result<Credentials, Bad> {
-    let Some(text) = secret.get(FILE) else {
-        return Err(Bad {
-            reason: format!("has no key {FILE}"),
-            remedy: "put an htpasswd file there, or set auth-secret-type to auth-map if each key is a user",
-        });
-    };
-    let mut users = Users::default();
-    let lines = text.split(|byte| *byte == b'\n');
-    for (number, line) in (1..).zip(lines) {
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
-        if !line.is_empty() && !line.starts_with(b"#") {
-            users.line(number, line);
-        }
-    }
-    users.finish(secret, FILE, problems)
+    let remedy = "put an htpasswd file there, or set auth-secret-type to auth-map if each key is a user";
+    credentials(Entries::of_file(secret, remedy)?, secret, FILE, problems)
 }
 
 /// Reads each key as a user.
 pub(super) fn map(secret: &Secret, problems: &mut Vec<Problem>) -> Result<Credentials, Bad> {
-    let mut users = Users::default();
-    for (user, password) in &secret.data {
-        let field = || user.to_string();
-        match std::str::from_utf8(password) {
-            Ok(password) => users.user(field, user, password.trim_end_matches(['\r', '\n'])),
-            Err(_) => users.bad.push((field(), format!("the password of user {user:?} is no text"))),
-        }
-    }
-    users.finish(secret, "", problems)
+    credentials(Entries::of_map(secret), secret, "", problems)
 }
 
-/// Users on their way.
-#[derive(Default)]
-struct Users {
-    good: Vec<(std::sync::Arc<str>, PasswordHash)>,
-    /// Field within the Secret and what is wrong.
-    bad: Vec<(String, String)>,
-}
-
-impl Users {
-    /// `user:password`, perhaps with a comment after a further colon.
-    fn line(&mut self, number: usize, line: &[u8]) {
-        let field = || format!("line {number}");
-        match std::str::from_utf8(line).map(|line| line.split_once(':')) {
-            Ok(Some((user, password))) => self.user(field, user, password),
-            Ok(None) => self.bad.push((field(), "a line without a colon is no user".into())),
-            Err(_) => self.bad.push((field(), "a line that is no text is no user".into())),
-        }
+fn credentials(
+    entries: Entries,
+    secret: &Secret,
+    key: &str,
+    problems: &mut Vec<Problem>,
+) -> Result<Credentials, Bad> {
+    let mut users = Vec::new();
+    entries.read(secret, key, REMEDY, problems, |Entry { user, rest }| {
+        // A comment may stand after a further colon.
+        let password = rest.split_once(':').map_or(&*rest, |(password, _)| password);
+        let hash = password_hash::parse(password)
+            .map_err(|reason| format!("the password of user {user:?} {reason}"))?;
+        users.push((user, hash));
+        Ok(())
+    });
+    // The first line of a user counts, as with nginx.
+    users.sort_by(|(a, _), (b, _)| a.cmp(b));
+    users.dedup_by(|(later, _), (first, _)| later == first);
+    if users.is_empty() {
+        return Err(Bad {
+            reason: "has no user whose password can be checked".into(),
+            remedy: "add users with htpasswd -B",
+        });
     }
-
-    fn user(&mut self, field: impl Fn() -> String, user: &str, password: &str) {
-        if user.is_empty() {
-            self.bad.push((field(), "a user has no name".into()));
-            return;
-        }
-        let password = password.split_once(':').map_or(password, |(password, _)| password);
-        match password_hash::parse(password) {
-            Ok(hash) => self.good.push((user.into(), hash)),
-            Err(reason) => self.bad.push((field(), format!("the password of user {user:?} {reason}"))),
-        }
-    }
-
-    fn finish(mut self, secret: &Secret, key: &str, problems: &mut Vec<Problem>) -> Result<Credentials, Bad> {
-        let object = ObjectRef { kind: "Secret".into(), name: secret.name.clone() };
-        let remedy = "write the line anew with htpasswd -B; it is picked up without a restart";
-        let more = self.bad.len().saturating_sub(MOST_PROBLEMS);
-        self.bad.truncate(MOST_PROBLEMS);
-        let mut tell = |place: &str, message: String| {
-            let field = match (key, place) {
-                ("", "") => "data".to_owned(),
-                ("", place) => format!("data[{place}]"),
-                (key, "") => format!("data[{key}]"),
-                (key, place) => format!("data[{key}] {place}"),
-            };
-            let message = format!("{message}; nobody gets in by it");
-            problems.push(warning(Code::SecretInvalid, &object, field, message, remedy));
-        };
-        for (place, message) in self.bad {
-            tell(&place, message);
-        }
-        if more > 0 {
-            tell("", format!("{more} more users cannot be used either"));
-        }
-        // The first line of a user counts, as with nginx.
-        self.good.sort_by(|(a, _), (b, _)| a.cmp(b));
-        self.good.dedup_by(|(later, _), (first, _)| later == first);
-        if self.good.is_empty() {
-            return Err(Bad {
-                reason: "has no user whose password can be checked".into(),
-                remedy: "add users with htpasswd -B",
-            });
-        }
-        Ok(Credentials { users: self.good })
-    }
+    Ok(Credentials { users })
 }
 
 #[cfg(test)]
 mod tests {
-    use sluice_config::NamespacedName;
+    use sluice_config::{NamespacedName, PasswordHash};
 
     use super::*;
     use crate::store::Fields;
+    use crate::translate::resource::users::MOST_PROBLEMS;
 
     fn secret(data: &[(&str, &[u8])]) -> Secret {
         let mut data: Vec<_> = data.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();

@@ -1,0 +1,103 @@
+//! Users in a Secret: the lines of one key, or one key for each. What follows a name is for others to read.
+
+use std::sync::Arc;
+
+use sluice_config::{Code, ObjectRef, Problem};
+
+use super::Bad;
+use crate::problem::warning;
+use crate::store::Secret;
+
+/// The key of the Secret that holds a file of users.
+pub(super) const FILE: &str = "auth";
+
+/// Lines that are told one by one: each is a line of the log.
+pub(super) const MOST_PROBLEMS: usize = 20;
+
+/// The entries of a Secret in their order, each with its place in it.
+#[derive(Default)]
+pub(super) struct Entries(Vec<(String, Result<Entry, String>)>);
+
+/// One user.
+pub(super) struct Entry {
+    /// The name.
+    pub(super) user: Arc<str>,
+    /// What follows the name and its colon.
+    pub(super) rest: String,
+}
+
+impl Entries {
+    /// The lines `user:rest` under [`FILE`].
+    pub(super) fn of_file(secret: &Secret, remedy: &'static str) -> Result<Self, Bad> {
+        let Some(text) = secret.get(FILE) else {
+            return Err(Bad { reason: format!("has no key {FILE}"), remedy });
+        };
+        let mut entries = Vec::new();
+        for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            if line.is_empty() || line.starts_with(b"#") {
+                continue;
+            }
+            let entry = match std::str::from_utf8(line).map(|line| line.split_once(':')) {
+                Ok(Some((user, rest))) => Entry::new(user, rest),
+                Ok(None) => Err("a line without a colon is no user".into()),
+                Err(_) => Err("a line that is no text is no user".into()),
+            };
+            entries.push((format!("line {number}"), entry));
+        }
+        Ok(Self(entries))
+    }
+
+    /// Each key as a user.
+    pub(super) fn of_map(secret: &Secret) -> Self {
+        let entry = |user: &str, rest: &[u8]| match std::str::from_utf8(rest) {
+            Ok(rest) => Entry::new(user, rest.trim_end_matches(['\r', '\n'])),
+            Err(_) => Err(format!("what user {user:?} has is no text")),
+        };
+        Self(secret.data.iter().map(|(user, rest)| (user.to_string(), entry(user, rest))).collect())
+    }
+
+    /// Takes each user in turn, and tells which entries are none that can be used. `key` is [`FILE`], or empty where
+    /// each key is a user.
+    pub(super) fn read(
+        self,
+        secret: &Secret,
+        key: &str,
+        remedy: &'static str,
+        problems: &mut Vec<Problem>,
+        mut take: impl FnMut(Entry) -> Result<(), String>,
+    ) {
+        let wrong = |(place, entry): (String, Result<Entry, String>)| {
+            entry.and_then(&mut take).err().map(|message| (place, message))
+        };
+        let mut bad: Vec<(String, String)> = self.0.into_iter().filter_map(wrong).collect();
+        let object = ObjectRef { kind: "Secret".into(), name: secret.name.clone() };
+        let more = bad.len().saturating_sub(MOST_PROBLEMS);
+        bad.truncate(MOST_PROBLEMS);
+        let mut tell = |place: &str, message: String| {
+            let field = match (key, place) {
+                ("", "") => "data".to_owned(),
+                ("", place) => format!("data[{place}]"),
+                (key, "") => format!("data[{key}]"),
+                (key, place) => format!("data[{key}] {place}"),
+            };
+            let message = format!("{message}; nobody gets in by it");
+            problems.push(warning(Code::SecretInvalid, &object, field, message, remedy));
+        };
+        for (place, message) in bad {
+            tell(&place, message);
+        }
+        if more > 0 {
+            tell("", format!("{more} more users cannot be used either"));
+        }
+    }
+}
+
+impl Entry {
+    fn new(user: &str, rest: &str) -> Result<Self, String> {
+        match user {
+            "" => Err("a user has no name".into()),
+            user => Ok(Self { user: user.into(), rest: rest.to_owned() }),
+        }
+    }
+}

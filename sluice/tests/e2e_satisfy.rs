@@ -1,0 +1,90 @@
+//! `satisfy`: whether all checks of who gets in count, or any one of them.
+
+use crate::harness::client::Response;
+use crate::harness::manifest::{opaque_secret, service_with};
+use crate::harness::{Backend, Connection, Folder, Gateway, Ingress, Reply, await_until, config_map};
+
+const HOST: &str = "shop.example";
+/// `ann` with the password `x`.
+const ANN: (&str, &str) = ("Authorization", "Basic YW5uOng=");
+const SESSION: (&str, &str) = ("Cookie", "session=ann");
+/// An address that the list has, as a proxy in front would say it.
+const OFFICE: (&str, &str) = ("X-Forwarded-For", "10.1.2.3");
+
+fn start(ingress: &Ingress) -> (Backend, Folder, Gateway) {
+    let backend = Backend::echo("shop");
+    let folder = Folder::with(
+        service_with("shop", &[&backend])
+            + &opaque_secret("users", &[("auth", "ann:{PLAIN}x")])
+            + &config_map("system/settings", &[("use-forwarded-headers", "true")]),
+    );
+    folder.write("shop.yaml", ingress.text());
+    let gateway = Gateway::with(&folder, &["--configmap", "system/settings"]);
+    (backend, folder, gateway)
+}
+
+fn shop(annotations: &[(&str, &str)]) -> Ingress {
+    let ingress = Ingress::new("shop")
+        .path(HOST, "/", "shop")
+        .annotation("allowlist-source-range", "10.0.0.0/8")
+        .annotation("auth-type", "basic")
+        .annotation("auth-secret", "users");
+    annotations.iter().fold(ingress, |ingress, (name, value)| ingress.annotation(name, value))
+}
+
+fn send(gateway: &Gateway, fields: &[(&str, &str)]) -> Response {
+    Connection::plain(gateway.http).request("GET", HOST, "/", fields, "")
+}
+
+#[test]
+fn an_address_or_a_password_is_enough_and_both_again_when_the_annotation_goes() {
+    let (_backend, folder, gateway) = start(&shop(&[]));
+    let statuses = || {
+        let cases: [&[(&str, &str)]; 4] = [&[], &[OFFICE], &[ANN], &[OFFICE, ANN]];
+        cases.map(|fields| send(&gateway, fields).status)
+    };
+    assert_eq!(statuses(), [403, 401, 403, 200]);
+    folder.write("shop.yaml", shop(&[("satisfy", "any")]).text());
+    await_until("any", || statuses() == [401, 200, 200, 200]);
+    assert!(send(&gateway, &[]).header("www-authenticate").unwrap().starts_with("Basic "));
+    assert_eq!(gateway.problems(), "");
+    folder.write("shop.yaml", shop(&[("satisfy", "all")]).text());
+    await_until("all", || statuses() == [403, 401, 403, 200]);
+    folder.write("shop.yaml", shop(&[("satisfy", "some")]).text());
+    await_until("rejected", || statuses() == [404; 4]);
+    assert!(gateway.problems().contains("satisfy"), "{}", gateway.problems());
+    // What protects and cannot be done closes, whatever else would let a client in.
+    folder.write("shop.yaml", shop(&[("satisfy", "any")]).text().replace("\"users\"", "\"nobody\""));
+    await_until("closed", || statuses() == [503; 4]);
+}
+
+#[test]
+fn a_service_is_asked_last_and_nobody_else_speaks_for_it() {
+    let auth = Backend::with("auth", |request| match request.header("cookie") {
+        Some("session=ann") => Reply::field("X-User", "ann"),
+        Some("session=mute") => Reply::Close,
+        _ => Reply::status(401),
+    });
+    let url = format!("http://{}/check", auth.address);
+    let service = [("satisfy", "any"), ("auth-url", &*url), ("auth-response-headers", "X-User")];
+    let (_backend, folder, gateway) = start(&shop(&service));
+    let lie = ("X-User", "root");
+    for (fields, status, user, asked) in [
+        (&[SESSION, lie][..], 200, vec!["ann"], 1),
+        (&[ANN, lie], 200, vec![], 1),
+        (&[OFFICE, lie], 200, vec![], 1),
+        (&[lie], 401, vec![], 2),
+        (&[("Cookie", "session=mute")], 500, vec![], 3),
+        (&[("Cookie", "session=mute"), ANN], 200, vec![], 3),
+    ] {
+        let response = send(&gateway, fields);
+        assert_eq!(response.status, status, "{fields:?}");
+        assert_eq!(response.received("x-user"), user, "{fields:?}");
+        // A call that brings nothing may be tried again.
+        assert!(auth.requests() >= asked && (asked >= 3 || auth.requests() == asked), "{fields:?}");
+    }
+    let sign_in = ("auth-signin", "https://login.example/");
+    folder.write("shop.yaml", shop(&[&service[..], &[sign_in]].concat()).text());
+    await_until("the way to sign in", || send(&gateway, &[]).status == 302);
+    assert_eq!(send(&gateway, &[ANN]).status, 200);
+}
