@@ -47,6 +47,7 @@ pub(crate) struct Facts {
     pub(crate) protocol: UpstreamProtocol,
     /// Whether the paths of a closed Ingress can be meant as regular expressions.
     pub(crate) regex: bool,
+    /// What it asks for, also where it is closed.
     rewriting: Option<Box<Rewriting>>,
     /// What all its paths answer with, in place of a backend.
     pub(crate) redirect: Option<Box<Redirect>>,
@@ -61,7 +62,8 @@ pub(crate) struct Facts {
     pub(crate) mirror: Option<Box<MirrorSettings>>,
     /// The Service that answers in place of errors.
     pub(crate) error_backend: Option<Box<str>>,
-    /// Resources without which its routes are closed, each with the field that names it.
+    /// Resources without which its routes are closed, each with the field that names it; also where they are closed in
+    /// any case, so that all that is wrong is told at once.
     needs: Box<[(ResourceKey, Box<str>)]>,
 }
 
@@ -115,7 +117,7 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> Output {
         (None, _) => names::further(settings.aliases, settings.redirection.www, &claims.hosts),
     };
     let canary = Some(settings.canary).filter(|_| takes_requests);
-    let rewriting = Some(settings.rewriting).filter(|rewriting| deny.is_none() && !rewriting.is_idle());
+    let rewriting = Some(settings.rewriting).filter(|rewriting| !rewriting.is_idle());
     let policies = Policies {
         deny,
         https_redirect: settings.https_redirect,
@@ -235,7 +237,9 @@ impl Facts {
 
     /// Whether it makes all paths of a host regular expressions.
     pub(crate) fn makes_expressions(&self, pattern: &HostPattern) -> bool {
-        let Some(rewriting) = &self.rewriting else { return false };
+        let Some(rewriting) = self.rewriting.as_ref().filter(|_| self.closed().is_none()) else {
+            return false;
+        };
         self.rules_of(pattern).iter().any(|rule| {
             let paths = self.ingress.rules[*rule as usize].paths.iter().flatten();
             paths.into_iter().any(|path| rewriting.makes_expressions(&path.path))
@@ -253,7 +257,7 @@ impl Facts {
 
     /// Where `/` of its hosts is redirected to.
     pub(crate) fn app_root(&self) -> Option<&Arc<str>> {
-        self.rewriting.as_ref()?.app_root.as_ref()
+        self.rewriting.as_ref().filter(|_| self.closed().is_none())?.app_root.as_ref()
     }
 
     /// No browser sends a cookie back whose path is an expression.
@@ -315,8 +319,7 @@ impl Facts {
 
     /// Resources without which its routes are closed, each with the field that names it.
     pub(crate) fn needs(&self) -> &[(ResourceKey, Box<str>)] {
-        // What is closed in any case asks for nothing.
-        if self.closed().is_some() { &[] } else { &self.needs }
+        &self.needs
     }
 
     /// The resources that it names.

@@ -16,7 +16,7 @@ use std::sync::{Arc, LazyLock};
 
 use sluice_config::{
     Action, Backend, Code, Deny, GroupId, Host, HostKey, HostPattern, ListenerId, Match, ObjectRef, Origin,
-    PathMatch, Policies, Problem, Redirect, RedirectPath, Rule, WeightedBackend,
+    PathMatch, Policies, Problem, Redirect, RedirectPath, Rule, Severity, WeightedBackend,
 };
 
 use super::annotations::{self, REJECTED};
@@ -178,7 +178,7 @@ impl<'a> Builder<'a, '_> {
                 ClaimKind::Rule => "has rules for it",
                 _ => "is older and wants it too",
             };
-            self.add(error(
+            let problem = error(
                 Code::AliasConflict,
                 &claim.object.object_ref(),
                 annotations::field(&self.view.options.annotations_prefix, name),
@@ -187,7 +187,10 @@ impl<'a> Builder<'a, '_> {
                     winner.object.name
                 ),
                 "take the name out of one of the two",
-            ));
+            );
+            // An alias is asked for by its name. A sibling is wanted as far as nobody has it, which is what happens.
+            let severity = if name == "server-alias" { Severity::Error } else { Severity::Warning };
+            self.add(Problem { severity, ..problem });
         }
     }
 
@@ -272,17 +275,16 @@ impl<'a> Builder<'a, '_> {
             };
             forward(reference.resolve(self.view, &mut self.uses, &mut self.problems))
         });
-        let policies = match closed {
-            Some(policies) => policies,
+        let closed = match closed {
             None if facts.is_misnamed(rule) => {
-                facts.policies_of_closed(&format!("spec.rules[{rule}].host"), MISNAMED, REJECTED)
+                Some(facts.policies_of_closed(&format!("spec.rules[{rule}].host"), MISNAMED, REJECTED))
             }
-            None if facts.closed().is_some() => facts.policies(&path.path),
-            None => {
-                let policies = self.open_path(&object, &field(), facts, &path.path, asks);
-                self.guarded(facts, policies)
-            }
+            None if facts.closed().is_some() => Some(facts.policies(&path.path)),
+            closed => closed,
         };
+        // What is closed is looked at all the same, to tell what else is wrong.
+        let open = self.open_path(&object, &field(), facts, &path.path, asks);
+        let policies = self.guarded(facts, closed.unwrap_or(open));
         let origin = origin(facts, rule, index, text);
         for (place, matches) in places {
             table.put(place, matches, action.clone(), policies.clone(), origin.clone());

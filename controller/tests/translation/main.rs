@@ -1,5 +1,6 @@
 //! Objects in, configuration and problems out: the translation from its outside.
 
+mod at_once;
 mod canaries;
 mod classes;
 mod closed;

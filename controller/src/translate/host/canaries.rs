@@ -7,7 +7,7 @@ use sluice_config::{Action, Backend, Balance, Canary, Code, HostPattern, PathMat
 use super::{Builder, object_ref};
 use crate::problem::{error, warning};
 use crate::store::{IngressBackend, PathType};
-use crate::translate::backend::BackendReference;
+use crate::translate::backend::{BackendReference, Uses};
 use crate::translate::facts::Facts;
 
 /// A path of a canary, or its default backend.
@@ -28,7 +28,7 @@ impl Builder<'_, '_> {
         claimants: &[&Arc<Facts>],
         rules: &mut [Rule],
     ) {
-        for canary in canaries.iter().filter(|canary| canary.canary.is_some()) {
+        for canary in canaries {
             for part in parts(canary, pattern) {
                 self.canary(pattern, canary, &part, claimants, rules);
             }
@@ -67,14 +67,19 @@ impl Builder<'_, '_> {
             // The rule says itself what is wrong with it.
             _ => return,
         };
-        let Some(settings) = &canary.canary else { return };
+        let legacy = canary.canary.as_ref().is_some_and(|settings| settings.legacy);
         let reference = BackendReference {
             object: &object,
             field: &|| format!("{}.backend", part.field).replace("defaultBackend.backend", "defaultBackend"),
             backend: part.backend,
             protocol: main.protocol,
-            balance: if settings.legacy { Balance::RoundRobin } else { main.balance() },
+            balance: if legacy { Balance::RoundRobin } else { main.balance() },
             otherwise: "its requests go to the main Ingress",
+        };
+        let Some(settings) = &canary.canary else {
+            // It is rejected, and has told why. What else is wrong with it is told too.
+            reference.resolve(self.view, &mut Uses::default(), &mut self.problems);
+            return;
         };
         let taken = rule.policies.canary.as_ref().map(|other| {
             format!("the canary of {what} of host {pattern} is already Service {}", other.service)

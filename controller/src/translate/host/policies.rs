@@ -11,7 +11,7 @@ use crate::translate::backend;
 use crate::translate::facts::Facts;
 
 impl Builder<'_, '_> {
-    /// The policies of a path that is not closed so far. One that cannot be read, or not be rewritten, is.
+    /// The policies of a path that is not closed otherwise. One that cannot be read, or not be rewritten, is.
     pub(super) fn open_path(
         &mut self,
         object: &ObjectRef,
@@ -23,7 +23,10 @@ impl Builder<'_, '_> {
         let field = format!("{field}.path");
         if let Some(reason) = asks.then(|| paths::unreadable(path, self.view.expressions())).flatten() {
             let reason = format!("{path:?} is a regular expression that cannot be read ({reason})");
-            let message = format!("{reason}; what it can mean answers {UNABLE} until it is corrected");
+            let message = match facts.closed() {
+                None => format!("{reason}; what it can mean answers {UNABLE} until it is corrected"),
+                Some(_) => format!("{reason}; what it can mean stays closed until it is corrected"),
+            };
             let remedy = "write an expression without look-around and back-references, or several paths";
             self.problems.push(error(Code::ExpressionInvalid, object, field.clone(), message, remedy));
             return facts.policies_of_closed(&field, &reason, UNABLE);
@@ -32,7 +35,10 @@ impl Builder<'_, '_> {
             Ok(None) => facts.policies(path),
             Ok(rewrite) => Arc::new(Policies { rewrite, ..(*facts.policies(path)).clone() }),
             Err(fault) => {
-                let message = format!("{fault}; it answers {UNABLE} until one of the two is corrected");
+                let message = match facts.closed() {
+                    None => format!("{fault}; it answers {UNABLE} until one of the two is corrected"),
+                    Some(_) => format!("{fault}; it stays closed until one of the two is corrected"),
+                };
                 let remedy =
                     "put the group into the path, such as /app(/|$)(.*) for $2, or take it out of the target";
                 self.problems.push(error(Code::RewriteInvalid, object, field.clone(), message, remedy));
@@ -42,11 +48,19 @@ impl Builder<'_, '_> {
     }
 
     /// The policies of a rule of an Ingress. Where a Secret or ConfigMap that they need cannot be used, the rule is
-    /// closed until it can.
+    /// closed until it can. For one that is closed already they are looked at too, so that all is told at once.
     pub(super) fn guarded(&mut self, facts: &Facts, policies: Arc<Policies>) -> Arc<Policies> {
-        if policies.deny.is_some() {
-            return policies;
+        if policies.deny.is_none() {
+            return self.resolved(facts, policies);
         }
+        // What is closed uses nothing.
+        let uses = self.uses.clone();
+        self.resolved(facts, policies.clone());
+        self.uses = uses;
+        policies
+    }
+
+    fn resolved(&mut self, facts: &Facts, policies: Arc<Policies>) -> Arc<Policies> {
         let object = object_ref(facts);
         let mut deny = None;
         for (key, field) in facts.needs() {
@@ -60,7 +74,7 @@ impl Builder<'_, '_> {
             };
             let reason = because(&object, field, &fault.reason);
             deny.get_or_insert(Deny { status: 503, reason });
-            let message = format!("{}; the routes of this Ingress answer 503", fault.reason);
+            let message = format!("{}; {}", fault.reason, fate(facts));
             let problem = error(fault.code, &object, &**field, message, fault.remedy);
             if !self.problems.contains(&problem) {
                 self.problems.push(problem);
@@ -102,7 +116,7 @@ impl Builder<'_, '_> {
             Code::AnnotationInvalid,
             &object,
             field.clone(),
-            format!("{reason}; the routes of this Ingress on that host answer 503"),
+            format!("{reason}; on that host {}", fate(facts)),
             "name the host of the authorisation service",
         ));
         Deny { status: 503, reason: because(&object, &field, &reason) }
@@ -143,6 +157,14 @@ impl Builder<'_, '_> {
             return None;
         };
         Some(backend::stand_in(service, port, &mut self.uses))
+    }
+}
+
+/// What a fault means for the routes, which another one may have closed.
+fn fate(facts: &Facts) -> &'static str {
+    match facts.closed() {
+        None => "the routes of this Ingress answer 503",
+        Some(_) => "this alone would close the routes of this Ingress with 503",
     }
 }
 

@@ -1,0 +1,138 @@
+//! Everything that is wrong with an object is told at once, also when one of its faults closes it: nobody should have
+//! to correct an Ingress five times.
+
+use serde_json::{Value, json};
+use sluice_config::{Code, Severity};
+use sluice_controller::Options;
+
+use crate::support::*;
+
+const PREFIX: &str = "nginx.ingress.kubernetes.io";
+
+fn with(annotations: &[(&str, &str)], spec: Value) -> Value {
+    let annotations = annotations.iter().map(|(name, value)| (format!("{PREFIX}/{name}"), json!(value)));
+    annotated("shop", Value::Object(annotations.collect()), spec)
+}
+
+/// Code and field of each problem, annotations by their names.
+fn told(world: &World) -> Vec<(Code, String)> {
+    let short = |field: &str| field.replace("metadata.annotations[nginx.ingress.kubernetes.io/", "[");
+    let mut told: Vec<_> =
+        world.problems().iter().map(|problem| (problem.code, short(&problem.field))).collect();
+    told.sort();
+    told
+}
+
+fn sorted(expected: &[(Code, &str)]) -> Vec<(Code, String)> {
+    let mut expected: Vec<_> = expected.iter().map(|(code, field)| (*code, (*field).to_owned())).collect();
+    expected.sort();
+    expected
+}
+
+#[test]
+fn what_rejects_an_ingress_hides_nothing_else_that_is_wrong_with_it() {
+    let mut spec = paths("shop.example", &["/a(?!b)", "/c", "/"]);
+    spec["rules"][0]["http"]["paths"][1]["backend"] = backend("gone", json!({"number": 80}));
+    spec["tls"] = json!([{"hosts": ["shop.example"], "secretName": "no-tls"}]);
+    let faults = [
+        ("use-regex", "true"),
+        ("rewrite-target", "/$1"),
+        ("auth-type", "digest"),
+        ("auth-secret", "nobody"),
+        ("auth-url", "http://auth.example/"),
+        ("auth-proxy-set-headers", "no-fields"),
+        ("proxy-read-timeout", "long"),
+        ("default-backend", "no-pages"),
+    ];
+    let mut expected = vec![
+        (Code::PathUnusual, "spec.rules[0].http.paths[0].path"),
+        (Code::ExpressionInvalid, "spec.rules[0].http.paths[0].path"),
+        (Code::RewriteInvalid, "spec.rules[0].http.paths[1].path"),
+        (Code::RewriteInvalid, "spec.rules[0].http.paths[2].path"),
+        (Code::ServiceNotFound, "spec.rules[0].http.paths[1].backend.service"),
+        (Code::SecretNotFound, "spec.tls[0].secretName"),
+        (Code::SecretNotFound, "[auth-secret]"),
+        (Code::ConfigMapNotFound, "[auth-proxy-set-headers]"),
+        (Code::AnnotationInvalid, "[proxy-read-timeout]"),
+        (Code::ServiceNotFound, "[default-backend]"),
+    ];
+    let mut world = World::ready(Options::default());
+    // One more that closes, one less, in any order: the others are told in any case.
+    world.put([with(&faults, spec.clone())]);
+    let read: Vec<_> = told(&world).into_iter().map(|(code, field)| (code, bare(&field))).collect();
+    assert_eq!(read, sorted(&expected));
+    assert_eq!(world.rules("shop.example").len(), 3);
+    world.put([with(&[&faults[..], &[("ssl-redirect", "maybe")]].concat(), spec)]);
+    expected.push((Code::AnnotationInvalid, "[ssl-redirect]"));
+    let read: Vec<_> = told(&world).into_iter().map(|(code, field)| (code, bare(&field))).collect();
+    assert_eq!(read, sorted(&expected));
+    let closed = world.texts().into_iter().filter(|text| text.contains("answer 404")).count();
+    assert_eq!(closed, 2, "those that reject it: {:?}", world.texts());
+}
+
+/// A field as an operator looks for it.
+fn bare(field: &str) -> String {
+    field.strip_suffix(".name").unwrap_or(field).to_owned()
+}
+
+#[test]
+fn a_closed_ingress_names_its_secret_and_opens_when_all_is_well() {
+    let mut world = World::ready(Options::default());
+    let auth = [("auth-type", "basic"), ("auth-secret", "users")];
+    let spec = || paths("shop.example", &["/"]);
+    world.put([with(&[&auth[..], &[("ssl-redirect", "maybe")]].concat(), spec())]);
+    assert_eq!(
+        told(&world),
+        sorted(&[(Code::AnnotationInvalid, "[ssl-redirect]"), (Code::SecretNotFound, "[auth-secret]")])
+    );
+    assert!(world.mirror.resources.is_empty(), "what is closed uses nothing");
+    world.put([json!({"kind": "Secret", "metadata": {"name": "users", "namespace": "default"},
+                      "stringData": {"auth": "ann:{PLAIN}x"}})]);
+    assert_eq!(told(&world), sorted(&[(Code::AnnotationInvalid, "[ssl-redirect]")]));
+    assert!(world.mirror.resources.is_empty());
+    world.put([with(&auth, spec())]);
+    assert_eq!(told(&world), []);
+    assert_eq!(world.mirror.resources.len(), 1);
+}
+
+#[test]
+fn what_is_missing_beside_an_annotation_is_told_once() {
+    let mut world = World::ready(Options::default());
+    let spec = || paths("shop.example", &["/"]);
+    world.put([with(&[("ssl-redirect", "maybe"), ("auth-type", "basic")], spec())]);
+    assert_eq!(
+        told(&world),
+        sorted(&[(Code::AnnotationInvalid, "[auth-type]"), (Code::AnnotationInvalid, "[ssl-redirect]")])
+    );
+    world.put([with(&[("auth-type", "Negotiate"), ("auth-secret", "users")], spec())]);
+    assert_eq!(told(&world), sorted(&[(Code::AnnotationInvalid, "[auth-type]")]), "its type is there");
+}
+
+#[test]
+fn a_rejected_canary_has_its_paths_and_backends_looked_at() {
+    let mut world = World::ready(Options::default());
+    let mut spec = paths("shop.example", &["/", "/nowhere"]);
+    spec["rules"][0]["http"]["paths"][0]["backend"] = backend("gone", json!({"number": 80}));
+    world.put([
+        ingress("main", paths("shop.example", &["/"])),
+        with(&[("canary", "maybe"), ("canary-weight", "10")], spec),
+    ]);
+    let codes: Vec<Code> = told(&world).into_iter().map(|(code, _)| code).collect();
+    let mut expected = vec![Code::AnnotationInvalid, Code::ServiceNotFound, Code::CanaryWithoutMain];
+    expected.sort();
+    assert_eq!(codes, expected, "{:?}", world.texts());
+}
+
+#[test]
+fn a_sibling_that_somebody_has_is_no_error() {
+    let mut world = World::ready(Options::default());
+    world.put([
+        created(ingress("www", paths("www.shop.example", &["/"])), 1),
+        with(&[("from-to-www-redirect", "true")], paths("shop.example", &["/"])),
+    ]);
+    let problems = world.problems();
+    let [problem] = &problems[..] else { panic!("{:?}", world.texts()) };
+    assert_eq!((problem.code, problem.severity), (Code::AliasConflict, Severity::Warning));
+    world.put([with(&[("server-alias", "www.shop.example")], paths("shop.example", &["/"]))]);
+    assert_eq!(world.problems()[0].severity, Severity::Error);
+}
