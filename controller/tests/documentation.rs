@@ -1,5 +1,5 @@
-//! `docs/annotations.md`, `docs/configmap.md` and `docs/problems.md` are made from tables. These tests hold the files
-//! against them; with `WRITE_DOCS=1` they write the files instead.
+//! `docs/annotations.md`, `docs/configmap.md`, `docs/support.md` and `docs/problems.md` are made from tables. These tests
+//! hold the files against them; with `WRITE_DOCS=1` they write the files instead.
 
 use std::fs;
 use std::path::Path;
@@ -31,6 +31,21 @@ fn the_list_of_configmap_keys_is_that_of_the_table() {
         "# ConfigMap keys\n\nMade from the tables in `controller/src/translate/tuning/`. The ConfigMap is the one that \
          `--configmap namespace/name`\nnames; changes apply live, and a bad value keeps the last good one.\n\n",
         &tuning::markdown_table(),
+    );
+}
+
+#[test]
+fn what_is_served_is_counted_from_the_tables() {
+    let table = format!(
+        "## Annotations\n\n{}\n## ConfigMap keys\n\n{}",
+        annotations::markdown_support("annotations.md"),
+        tuning::markdown_support("configmap.md")
+    );
+    compare(
+        "support.md",
+        "# What is served of ingress-nginx's settings\n\nCounted from the tables that the program itself reads them \
+         with. `sluice check` says what that means for a given cluster.\n\n",
+        &table,
     );
 }
 

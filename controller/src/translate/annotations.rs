@@ -38,7 +38,7 @@ mod upstream_tls;
 
 use std::sync::LazyLock;
 
-use super::setting::{self, Setting, Table};
+use super::setting::{self, Family, Setting, Table};
 
 pub use affinity::Affinity;
 pub use canary::Canary;
@@ -60,34 +60,39 @@ type Annotation = Setting<Settings>;
 /// The table, family by family.
 pub static TABLE: LazyLock<Table<Settings>> = LazyLock::new(|| {
     Table::new([
-        access::settings(),
-        affinity::settings(),
-        authentication::settings(),
-        password_auth::settings(),
-        backend_protocol::settings(),
-        buffering::settings(),
-        canary::settings(),
-        cors::settings(),
-        endpoints::settings(),
-        errors::settings(),
-        external_auth::settings(),
-        headers::settings(),
-        hosts::settings(),
-        https_redirect::settings(),
-        limits::settings(),
-        logging::settings(),
-        mirror::settings(),
-        redirect::settings(),
-        replacements::settings(),
-        retry::settings(),
-        rewrite::settings(),
-        snippets::settings(),
-        timeouts::settings(),
-        upstream_tls::settings(),
+        Family { title: "Who gets in by address", settings: access::settings() },
+        Family { title: "Sticky sessions", settings: affinity::settings() },
+        Family { title: "Client certificates", settings: authentication::settings() },
+        Family { title: "Names and passwords", settings: password_auth::settings() },
+        Family { title: "Protocol of endpoints", settings: backend_protocol::settings() },
+        Family { title: "Bodies", settings: buffering::settings() },
+        Family { title: "Canaries", settings: canary::settings() },
+        Family { title: "Other origins (CORS)", settings: cors::settings() },
+        Family { title: "Choice of endpoints", settings: endpoints::settings() },
+        Family { title: "Error pages", settings: errors::settings() },
+        Family { title: "Authorisation by another service", settings: external_auth::settings() },
+        Family { title: "Fields for endpoints and clients", settings: headers::settings() },
+        Family { title: "Hosts", settings: hosts::settings() },
+        Family { title: "Redirect to https", settings: https_redirect::settings() },
+        Family { title: "Limits of clients", settings: limits::settings() },
+        Family { title: "Logs and traces", settings: logging::settings() },
+        Family { title: "Mirrors", settings: mirror::settings() },
+        Family { title: "Redirects", settings: redirect::settings() },
+        Family { title: "Cookies and redirects of endpoints", settings: replacements::settings() },
+        Family { title: "Retries", settings: retry::settings() },
+        Family { title: "Paths and header fields", settings: rewrite::settings() },
+        Family { title: "Snippets", settings: snippets::settings() },
+        Family { title: "Timeouts", settings: timeouts::settings() },
+        Family { title: "TLS to endpoints", settings: upstream_tls::settings() },
     ])
 });
 
 /// The table as Markdown, for the reference documentation.
 pub fn markdown_table() -> String {
     setting::markdown(&TABLE)
+}
+
+/// How much of the table is served, as Markdown.
+pub fn markdown_support(file: &str) -> String {
+    setting::support(&TABLE, file)
 }

@@ -19,7 +19,7 @@ use sluice_config::Code;
 use super::value::{Author, Type, Wrong};
 use crate::store::Kind;
 
-pub use markdown::markdown;
+pub use markdown::{markdown, support};
 
 /// A setting that changes `S` when it is given.
 pub struct Setting<S> {
@@ -49,6 +49,8 @@ pub struct Setting<S> {
     pub risk: Risk,
     /// What Sluice makes of it.
     pub support: Support,
+    /// Some of its values are known and not served yet.
+    pub is_partial: bool,
     /// What an invalid value does.
     pub on_invalid: OnInvalid,
     /// One line for people.
@@ -159,6 +161,7 @@ impl<S> Setting<S> {
             aliases: &[],
             words: value.words().to_owned(),
             refers: value.refers(),
+            is_partial: value.is_partial(),
             default,
             idle: &[],
             fallback: None,
@@ -299,24 +302,48 @@ impl<S> Setting<S> {
     }
 }
 
+/// Settings that belong together.
+pub struct Family<S> {
+    /// What they are about, for people.
+    pub title: &'static str,
+    /// The settings.
+    pub settings: Vec<Setting<S>>,
+}
+
 /// All settings of a kind, family by family.
 pub struct Table<S> {
     entries: Vec<Setting<S>>,
+    /// The title of each family, and how many entries it has.
+    families: Vec<(&'static str, usize)>,
     by_name: HashMap<&'static str, usize>,
 }
 
 impl<S> Table<S> {
     /// A table of these families.
-    pub fn new(families: impl IntoIterator<Item = Vec<Setting<S>>>) -> Self {
-        let entries: Vec<Setting<S>> = families.into_iter().flatten().collect();
+    pub fn new(all: impl IntoIterator<Item = Family<S>>) -> Self {
+        let (mut entries, mut families) = (Vec::new(), Vec::new());
+        for Family { title, settings } in all {
+            families.push((title, settings.len()));
+            entries.extend(settings);
+        }
         let names = entries.iter().enumerate();
         let by_name = names.flat_map(|(at, entry)| entry.names().map(move |name| (name, at))).collect();
-        Self { entries, by_name }
+        Self { entries, families, by_name }
     }
 
     /// All entries.
     pub fn entries(&self) -> impl Iterator<Item = &Setting<S>> {
         self.entries.iter()
+    }
+
+    /// Each family's title and entries.
+    pub fn families(&self) -> impl Iterator<Item = (&'static str, &[Setting<S>])> {
+        let mut rest = &self.entries[..];
+        self.families.iter().map(move |(title, count)| {
+            let (family, others) = rest.split_at(*count);
+            rest = others;
+            (*title, family)
+        })
     }
 
     /// The entry of this name, or of this older name.

@@ -27,7 +27,7 @@ mod upstream;
 
 use std::sync::LazyLock;
 
-use super::setting::{self, Setting, Table};
+use super::setting::{self, Family, Setting, Table};
 
 pub use draft::{Draft, Global};
 pub use reader::Keys;
@@ -38,25 +38,30 @@ type Key = Setting<Draft>;
 /// The table, family by family.
 pub static TABLE: LazyLock<Table<Draft>> = LazyLock::new(|| {
     Table::new([
-        authentication::settings(),
-        blocking::settings(),
-        compression::settings(),
-        errors::settings(),
-        headers::settings(),
-        leftovers::settings(),
-        limits::settings(),
-        logging::settings(),
-        process::settings(),
-        safety::settings(),
-        snippets::settings(),
-        telemetry::settings(),
-        timeouts::settings(),
-        tls::settings(),
-        upstream::settings(),
+        Family { title: "Authorisation by another service", settings: authentication::settings() },
+        Family { title: "Who is kept out", settings: blocking::settings() },
+        Family { title: "Compression", settings: compression::settings() },
+        Family { title: "Error pages", settings: errors::settings() },
+        Family { title: "Header fields", settings: headers::settings() },
+        Family { title: "What ingress-nginx no longer has", settings: leftovers::settings() },
+        Family { title: "Limits", settings: limits::settings() },
+        Family { title: "Logs", settings: logging::settings() },
+        Family { title: "The process and its listeners", settings: process::settings() },
+        Family { title: "What annotations may do", settings: safety::settings() },
+        Family { title: "Snippets and modules", settings: snippets::settings() },
+        Family { title: "Traces and status", settings: telemetry::settings() },
+        Family { title: "Timeouts", settings: timeouts::settings() },
+        Family { title: "TLS", settings: tls::settings() },
+        Family { title: "Endpoints", settings: upstream::settings() },
     ])
 });
 
 /// The table as Markdown, for the reference documentation.
 pub fn markdown_table() -> String {
     setting::markdown(&TABLE)
+}
+
+/// How much of the table is served, as Markdown.
+pub fn markdown_support(file: &str) -> String {
+    setting::support(&TABLE, file)
 }

@@ -38,6 +38,8 @@ pub struct Type<T> {
     is_allowed: Option<fn(&str) -> bool>,
     /// The kind of the object that it names.
     refers: Option<Kind>,
+    /// Some of its values are not served yet.
+    is_partial: bool,
 }
 
 type Parser<T> = dyn Fn(&str, &Author<'_>) -> Result<T, Wrong> + Send + Sync;
@@ -99,7 +101,13 @@ impl<T: 'static> Type<T> {
         words: impl Into<Cow<'static, str>>,
         parse: impl Fn(&str, &Author<'_>) -> Result<T, Wrong> + Send + Sync + 'static,
     ) -> Self {
-        Self { words: words.into(), parser: Box::new(parse), is_allowed: None, refers: None }
+        Self {
+            words: words.into(),
+            parser: Box::new(parse),
+            is_allowed: None,
+            refers: None,
+            is_partial: false,
+        }
     }
 
     /// The same, of which something else is made.
@@ -112,10 +120,10 @@ impl<T: 'static> Type<T> {
         self,
         make: impl Fn(T) -> Result<U, E> + Send + Sync + 'static,
     ) -> Type<U> {
-        let Self { words, parser, is_allowed, refers } = self;
+        let Self { words, parser, is_allowed, refers, is_partial } = self;
         let parser =
             Box::new(move |text: &str, author: &Author<'_>| make(parser(text, author)?).map_err(Into::into));
-        Type { words, parser, is_allowed, refers }
+        Type { words, parser, is_allowed, refers, is_partial }
     }
 
     /// The same, with other words for it.
@@ -133,6 +141,17 @@ impl<T: 'static> Type<T> {
     /// Completes "must be ...".
     pub fn words(&self) -> &str {
         &self.words
+    }
+
+    /// The same, of which some values are [not served](Wrong::NotServed) yet.
+    pub fn in_part(mut self) -> Self {
+        self.is_partial = true;
+        self
+    }
+
+    /// Whether some of its values are not served yet.
+    pub fn is_partial(&self) -> bool {
+        self.is_partial
     }
 
     /// The kind of the object that it names.

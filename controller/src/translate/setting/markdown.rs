@@ -1,54 +1,146 @@
-//! The reference documentation of a table.
+//! The reference documentation of a table: what is served of it, then each family.
 
-use super::{NotYet, OnInvalid, Scope, Support, Table};
+use std::fmt::Write;
 
-/// A table as Markdown, for the reference documentation.
+use super::{NotYet, OnInvalid, Scope, Setting, Support, Table};
+
+/// How far a setting is served. What is served comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Standing {
+    Full,
+    Partial,
+    Ignored,
+    Refused,
+    NoEffect,
+}
+
+impl Standing {
+    const ALL: [Self; 5] = [Self::Full, Self::Partial, Self::Ignored, Self::Refused, Self::NoEffect];
+
+    fn of<S>(entry: &Setting<S>) -> Self {
+        match entry.support {
+            Support::Served if entry.is_partial => Self::Partial,
+            Support::Served => Self::Full,
+            Support::NotYet(NotYet::Harmless) => Self::Ignored,
+            Support::NotYet(NotYet::Protects | NotYet::ChangesAnswers) => Self::Refused,
+            Support::NoEffect(_) => Self::NoEffect,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Partial => "partial",
+            Self::Ignored => "ignored",
+            Self::Refused => "refused",
+            Self::NoEffect => "no effect",
+        }
+    }
+
+    fn meaning(self) -> &'static str {
+        match self {
+            Self::Full => "served, with all values",
+            Self::Partial => "served, and some values are refused",
+            Self::Ignored => {
+                "not served: ignored with a warning, because requests are answered alike without it"
+            }
+            Self::Refused => "not served: an annotation closes its routes, a key is refused with a problem",
+            Self::NoEffect => "accepted with a warning, and there is nothing that it could change",
+        }
+    }
+}
+
+/// A table as Markdown: counts, then the settings of each family, those that are served first.
 pub fn markdown<S>(table: &Table<S>) -> String {
-    let mut text = String::from("| name | type | default | scope | risk | support | meaning |\n");
-    text.push_str("|---|---|---|---|---|---|---|\n");
-    for entry in table.entries() {
-        let support = match entry.support {
-            Support::Served if entry.on_invalid == OnInvalid::Default => {
-                "served; an invalid value is ignored".to_owned()
-            }
-            Support::Served => "served".to_owned(),
-            Support::NotYet(NotYet::Harmless) => "not yet; ignored with a warning".to_owned(),
-            Support::NotYet(NotYet::Protects) if entry.whole_host => {
-                "not yet; all routes of its hosts answer 503".to_owned()
-            }
-            Support::NotYet(NotYet::Protects) => "not yet; routes answer 503".to_owned(),
-            Support::NotYet(NotYet::ChangesAnswers) if entry.scope == Scope::Global => {
-                "not yet; refused".to_owned()
-            }
-            Support::NotYet(NotYet::ChangesAnswers) => "not yet; routes answer 503".to_owned(),
-            Support::NoEffect(reason) => format!("no effect: {reason}"),
-        };
-        let scope = match entry.scope {
-            Scope::Ingress => "Ingress",
-            Scope::Location => "path",
-            Scope::Global => "all",
-        };
-        let default = match (entry.fallback, entry.default) {
-            (Some(key), "") => format!("ConfigMap `{key}`"),
-            (Some(key), default) => format!("ConfigMap `{key}` (`{default}`)"),
-            (None, "") => String::new(),
-            (None, default) => format!("`{default}`"),
-        };
-        let names: Vec<String> = entry.names().map(|name| format!("`{name}`")).collect();
-        let row = [
-            names.join(", "),
-            match entry.refers {
-                Some(kind) => format!("{} of a {}", entry.words, kind.as_str()),
-                None => entry.words.to_string(),
-            },
-            default,
-            scope.to_owned(),
-            entry.risk.as_str().to_owned(),
-            support,
-            entry.doc.to_owned(),
-        ];
-        let cells: Vec<String> = row.iter().map(|cell| cell.replace('|', "\\|")).collect();
-        text.push_str(&format!("| {} |\n", cells.join(" | ")));
+    let mut text = counts(table);
+    for (title, entries) in table.families() {
+        line(&mut text, format_args!("\n## {title}\n"));
+        text.push_str("| name | type | default | scope | risk | support | meaning |\n");
+        text.push_str("|---|---|---|---|---|---|---|\n");
+        let mut entries: Vec<_> = entries.iter().collect();
+        entries.sort_by_key(|entry| Standing::of(entry));
+        for entry in entries {
+            row(&mut text, entry);
+        }
     }
     text
+}
+
+/// How much of a table is served, and what is not, with links into its documentation.
+pub fn support<S>(table: &Table<S>, file: &str) -> String {
+    let mut text = counts(table);
+    for standing in &Standing::ALL[1..] {
+        let entries = table.entries().filter(|entry| Standing::of(entry) == *standing);
+        let links: Vec<String> =
+            entries.map(|entry| format!("[{name}]({file}#{name})", name = entry.name)).collect();
+        if !links.is_empty() {
+            line(&mut text, format_args!("\n{}: {}", upper_first(standing.name()), links.join(", ")));
+        }
+    }
+    text
+}
+
+fn counts<S>(table: &Table<S>) -> String {
+    let mut text = String::from("| support | number | which means |\n|---|---|---|\n");
+    for standing in Standing::ALL {
+        let count = table.entries().filter(|entry| Standing::of(entry) == standing).count();
+        line(&mut text, format_args!("| {} | {count} | {} |", standing.name(), standing.meaning()));
+    }
+    line(&mut text, format_args!("| all | {} | |", table.entries().count()));
+    text
+}
+
+fn row<S>(text: &mut String, entry: &Setting<S>) {
+    let support = match entry.support {
+        Support::Served if entry.is_partial => "in part: other values close the routes with 503".to_owned(),
+        Support::Served if entry.on_invalid == OnInvalid::Default => {
+            "served; an invalid value is ignored".to_owned()
+        }
+        Support::Served => "served".to_owned(),
+        Support::NotYet(NotYet::Harmless) => "not yet; ignored with a warning".to_owned(),
+        Support::NotYet(NotYet::Protects) if entry.whole_host => {
+            "not yet; all routes of its hosts answer 503".to_owned()
+        }
+        Support::NotYet(NotYet::Protects) => "not yet; routes answer 503".to_owned(),
+        Support::NotYet(NotYet::ChangesAnswers) if entry.scope == Scope::Global => {
+            "not yet; refused".to_owned()
+        }
+        Support::NotYet(NotYet::ChangesAnswers) => "not yet; routes answer 503".to_owned(),
+        Support::NoEffect(reason) => format!("no effect: {reason}"),
+    };
+    let scope = match entry.scope {
+        Scope::Ingress => "Ingress",
+        Scope::Location => "path",
+        Scope::Global => "all",
+    };
+    let default = match (entry.fallback, entry.default) {
+        (Some(key), "") => format!("ConfigMap `{key}`"),
+        (Some(key), default) => format!("ConfigMap `{key}` (`{default}`)"),
+        (None, "") => String::new(),
+        (None, default) => format!("`{default}`"),
+    };
+    let names: Vec<String> = entry.names().map(|name| format!("<a id=\"{name}\"></a>`{name}`")).collect();
+    let row = [
+        names.join(", "),
+        match entry.refers {
+            Some(kind) => format!("{} of a {}", entry.words, kind.as_str()),
+            None => entry.words.to_string(),
+        },
+        default,
+        scope.to_owned(),
+        entry.risk.as_str().to_owned(),
+        support,
+        entry.doc.to_owned(),
+    ];
+    let cells: Vec<String> = row.iter().map(|cell| cell.replace('|', "\\|")).collect();
+    line(text, format_args!("| {} |", cells.join(" | ")));
+}
+
+fn upper_first(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
+fn line(text: &mut String, line: std::fmt::Arguments<'_>) {
+    writeln!(text, "{line}").expect("a String takes any text");
 }

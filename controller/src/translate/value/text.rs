@@ -90,7 +90,7 @@ pub fn one_of<T: Clone + Send + Sync + 'static>(options: &'static [(&'static str
 
 /// One of these words, in any case; those without a meaning are not served yet.
 pub fn partly<T: Clone + Send + Sync + 'static>(options: &'static [(&'static str, Option<T>)]) -> Type<T> {
-    one_of(options).and_then(|meaning| meaning.ok_or(Wrong::NotServed))
+    one_of(options).and_then(|meaning| meaning.ok_or(Wrong::NotServed)).in_part()
 }
 
 /// One of these words, in any case, as it is spelled here.
