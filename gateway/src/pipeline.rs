@@ -39,9 +39,11 @@ pub(crate) mod tests;
 mod upstream;
 
 pub use answer::Answer;
+pub(crate) use authorise::{Service, service};
 pub(crate) use bodies::RequestBody;
 pub use call::{Call, CallFailure, Subrequest};
 pub use exchange::{Exchange, Verdict};
 pub use mirror::MirroredRequest;
 pub use outcome::{Failure, FailureKind, KeepAlive, MOST_INTERIM, Next, Outcome, Upstream};
 pub use question::{Job, Question, Reply};
+pub(crate) use stages::{ORDER, Stage};

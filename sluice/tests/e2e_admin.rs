@@ -116,6 +116,82 @@ fn what_one_request_gets_is_explained_and_what_every_other_rule_says_to_it() {
 }
 
 #[test]
+fn each_check_says_what_it_makes_of_a_request() {
+    let backend = Backend::echo("shop");
+    let secret = manifest::opaque_secret("users", &[("auth", "ann:{PLAIN}x")]);
+    let guarded = Ingress::new("guarded")
+        .path(HOST, "/app(/|$)(.*)", "shop")
+        .annotation("use-regex", "true")
+        .annotation("rewrite-target", "/$2")
+        .annotation("enable-cors", "true")
+        .annotation("limit-rps", "5")
+        .annotation("limit-allowlist", "10.9.0.0/16")
+        .annotation("allowlist-source-range", "10.0.0.0/8")
+        .annotation("auth-type", "basic")
+        .annotation("auth-secret", "users");
+    let canary = Ingress::new("canary")
+        .path(HOST, "/app(/|$)(.*)", "canary")
+        .annotation("canary", "true")
+        .annotation("canary-by-header", "x-beta")
+        .annotation("canary-weight", "10");
+    let services =
+        manifest::service_with("shop", &[&backend]) + &manifest::service_with("canary", &[&backend]);
+    let folder = Folder::with(canary.text() + &services + &secret);
+    folder.write("guarded.yaml", guarded.text());
+    let gateway = Gateway::start(&folder);
+    let admin = gateway.admin.to_string();
+    let explain = |words: &[&str]| {
+        let fixed = ["routes", "--admin-address", &admin, "--host", HOST, "--path", "/app/cart?x=1"];
+        let output = run(&[&fixed, words].concat());
+        String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap()
+    };
+    // The line of a check: its outcome and why.
+    let check = |text: &str, name: &str| -> String {
+        let checks = text.lines().skip_while(|line| !line.starts_with("checks, "));
+        let line = checks.into_iter().find_map(|line| line.strip_prefix(name));
+        line.unwrap_or_else(|| panic!("{name}: {text}")).trim().to_owned()
+    };
+    let text = explain(&[]);
+    for (name, said) in [
+        ("block lists", "-"),
+        ("rewrite", "passes       the endpoint gets /cart?x=1"),
+        ("limits", "depends      5 requests a second from one address"),
+        ("address lists", "depends      on the client's address: say --client"),
+        (
+            "password",
+            "stops here   401 without a name and password (basic, password file of Secret default/users)",
+        ),
+        ("loop", "not reached"),
+    ] {
+        assert_eq!(check(&text, name), said, "{text}");
+    }
+    assert!(check(&text, "backend").ends_with("takes 10 of 100 requests"), "{text}");
+    let allowed = explain(&["--client", "10.9.1.2", "--header", "Authorization: Basic x"]);
+    assert!(check(&allowed, "limits").contains("limit-allowlist"), "{allowed}");
+    assert!(check(&allowed, "address lists").starts_with("passes"), "{allowed}");
+    assert!(check(&allowed, "password").starts_with("depends"), "{allowed}");
+    let denied = explain(&["--client", "192.0.2.1", "--header", "x-beta: always"]);
+    assert!(check(&denied, "address lists").starts_with("stops here   403"), "{denied}");
+    assert!(check(&denied, "password").starts_with("not reached"), "{denied}");
+    assert!(check(&denied, "backend").contains("takes it, by its header"), "{denied}");
+    let question =
+        explain(&["--method", "OPTIONS", "--header", "Origin: https://page.example", "--client", "10.0.0.1"]);
+    assert!(check(&question, "origin").starts_with("stops here   204"), "{question}");
+    assert!(explain(&["--client", "nobody"]).contains("is no address"), "said so");
+
+    // Any one is enough now: an address that is not listed leaves the password.
+    folder.write("guarded.yaml", guarded.annotation("satisfy", "any").text());
+    await_until("the other rule", || {
+        check(&explain(&["--client", "10.0.0.1"]), "satisfy").starts_with("passes")
+    });
+    let listed = explain(&["--client", "10.0.0.1"]);
+    assert!(check(&listed, "password").contains("let in already"), "{listed}");
+    let other = explain(&["--client", "192.0.2.1"]);
+    assert!(check(&other, "address lists").starts_with("refuses"), "{other}");
+    assert!(check(&other, "satisfy").starts_with("stops here"), "{other}");
+}
+
+#[test]
 fn a_gateway_that_does_not_run_is_said_to_be_so() {
     let output = run(&["routes", "--admin-address", "127.0.0.1:1"]);
     assert_eq!(output.status.code(), Some(1));

@@ -1,19 +1,25 @@
-//! What a request would get, and why: `/explain?host=shop.example&path=/cart&method=GET&header=x-beta:1&https`.
+//! What a request would get, and why:
+//! `/explain?host=shop.example&path=/cart&method=GET&header=x-beta:1&client=192.0.2.1&https`.
 //!
 //! The look-up is that of a client's request. Then each rule says why it is not the one, and the one that takes the
-//! request comes with its policies, its pools and their endpoints. Nothing is counted, logged or sent.
+//! request comes with what each check says, its policies, its pools and their endpoints. Nothing is counted, logged or
+//! sent.
 
+mod checks;
+
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Map, Value, json};
-use sluice_config::{Action, Backend, GroupId, Host, Policies, Rule};
+use sluice_config::{Action, Backend, GroupId, Host, Policies, PoolKey, Rule};
 
 use super::view;
 use crate::policy::https_redirect;
+use crate::registry::PoolDescription;
 use crate::route::Route;
 use crate::router::{CompiledHost, Reason, RequestView, RouteTable, host_of, normalise, query_values};
-use crate::state::{Configuration, State};
+use crate::state::{Configuration, Globals, State};
 
 /// The request in question.
 struct Asked {
@@ -22,6 +28,19 @@ struct Asked {
     method: String,
     headers: HeaderMap,
     https: bool,
+    /// The address that it comes from, where one was given.
+    client: Option<IpAddr>,
+}
+
+/// The rule that takes the request, and what is looked at with it.
+struct Taken<'t> {
+    globals: &'t Globals,
+    route: &'t Route,
+    rule: &'t Rule,
+    /// Normalised.
+    path: &'t str,
+    redirects_to_https: bool,
+    pools: &'t [PoolDescription],
 }
 
 /// The answer; why not, where what was asked makes no sense.
@@ -45,7 +64,7 @@ pub(super) fn explain(state: &State, query: &str) -> Result<Value, String> {
         hosts.push(json!({ "host": host.key.pattern.to_string(), "rules": rules }));
         let Some(place) = reasons.iter().position(|reason| *reason == Reason::Taken) else { continue };
         if let (Some(route), Some(rule)) = (compiled.routes().nth(place), host.rules.get(place)) {
-            taken = outcome(state, &asked, &path, route, rule);
+            taken = outcome(state, &published.globals, &asked, &path, route, rule);
         }
         break;
     }
@@ -74,8 +93,8 @@ fn configured<'c>(
 }
 
 /// What becomes of a request that a rule takes.
-fn outcome(state: &State, asked: &Asked, path: &str, route: &Route, rule: &Rule) -> Value {
-    let tuning = state.tuning();
+fn outcome(state: &State, globals: &Globals, asked: &Asked, path: &str, route: &Route, rule: &Rule) -> Value {
+    let tuning = &globals.tuning;
     let facts = https_redirect::Facts {
         https: asked.https,
         access_scheme: if asked.https { b"https" } else { b"http" },
@@ -98,11 +117,14 @@ fn outcome(state: &State, asked: &Asked, path: &str, route: &Route, rule: &Rule)
         .filter(|pool| wanted.iter().any(|name| *name == *pool.pool))
         .map(view::pool)
         .collect();
+    let redirects_to_https = https_redirect::applies(&route.policies.https_redirect, tuning, &facts);
+    let taken = Taken { globals, route, rule, path, redirects_to_https, pools: &described };
     json!({
         "host": route.host(),
+        "checks": checks::checks(asked, &taken),
         "rule": view::rule(rule),
         "closed": route.deny.map(|status| status.as_u16()),
-        "redirectedToHttps": https_redirect::applies(&route.policies.https_redirect, &tuning, &facts),
+        "redirectedToHttps": redirects_to_https,
         "policies": policies(&rule.policies),
         "pools": pools,
     })
@@ -114,6 +136,15 @@ fn policies(policies: &Policies) -> Map<String, Value> {
     let Value::Object(mut own) = own else { return Map::new() };
     own.retain(|name, value| plain[name.as_str()] != *value);
     own
+}
+
+impl Taken<'_> {
+    /// How many endpoints a pool has.
+    fn endpoints_of(&self, pool: &PoolKey) -> usize {
+        let name = pool.to_string();
+        let pool = self.pools.iter().find(|described| *described.pool == *name);
+        pool.map_or(0, |described| described.endpoints.len())
+    }
 }
 
 impl Asked {
@@ -137,6 +168,10 @@ impl Asked {
             return Err("say for which host: /explain?host=shop.example&path=/cart".to_owned());
         }
         let https = query_values(query, "https").next().is_some_and(|value| *value != *b"false");
-        Ok(Self { host, target: one("path", "/"), method: one("method", "GET"), headers, https })
+        let client = match one("client", "") {
+            text if text.is_empty() => None,
+            text => Some(text.parse().map_err(|_| format!("{text:?} is no address of a client"))?),
+        };
+        Ok(Self { host, target: one("path", "/"), method: one("method", "GET"), headers, https, client })
     }
 }

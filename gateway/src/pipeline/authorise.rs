@@ -203,14 +203,17 @@ impl Exchange {
 }
 
 /// Who says whether a request gets in.
-enum Service<'r> {
+pub(crate) enum Service<'r> {
+    /// Nobody.
     None,
     /// It cannot be asked.
     Closed,
+    /// This service.
     Asks(&'r Arc<ExternalAuth>),
 }
 
-fn service<'r>(route: &'r Route, globals: &'r Globals) -> Service<'r> {
+/// Whom the requests of a rule are asked about.
+pub(crate) fn service<'r>(route: &'r Route, globals: &'r Globals) -> Service<'r> {
     let compiled = route.compiled.as_deref();
     if let Some(own) = compiled.and_then(|compiled| compiled.external_auth.as_ref()) {
         return Service::Asks(own);

@@ -26,7 +26,7 @@ use crate::state::Globals;
 
 /// A stage of the pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(crate) enum Stage {
     /// Who is blocked everywhere gets 403, also where no rule takes the request.
     Blocked,
     /// A closed rule answers with its status (503), before redirects: a policy that protects it could not be built,
@@ -63,7 +63,7 @@ pub(super) enum Stage {
 }
 
 /// The order.
-pub(super) const ORDER: [Stage; 13] = [
+pub(crate) const ORDER: [Stage; 13] = [
     Stage::Blocked,
     Stage::Denied,
     Stage::Cors,

@@ -43,9 +43,13 @@ impl Canary {
 
     /// Whether a request without a session goes to the canary.
     pub fn takes(&self, headers: &impl Fields) -> bool {
+        self.decides(headers).unwrap_or_else(|| self.draws())
+    }
+
+    /// What its header or cookie says; nothing where it is left to a draw.
+    pub(crate) fn decides(&self, headers: &impl Fields) -> Option<bool> {
         let by_header = self.header.as_ref().and_then(|(name, value)| value.decides(headers, name));
-        let decided = by_header.or_else(|| always_or_never(cookie(headers, self.cookie.as_deref()?)?));
-        decided.unwrap_or_else(|| self.draws())
+        by_header.or_else(|| always_or_never(cookie(headers, self.cookie.as_deref()?)?))
     }
 
     fn draws(&self) -> bool {

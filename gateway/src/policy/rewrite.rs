@@ -43,6 +43,11 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
+    /// Path and query as the endpoint gets them.
+    pub(crate) fn target(&self) -> &str {
+        self.target.as_str()
+    }
+
     /// Changes the head of an attempt.
     pub fn apply(&self, head: &mut Edit<'_, impl RequestMut>) {
         head.set_target(&self.target);

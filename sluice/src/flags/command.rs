@@ -70,6 +70,8 @@ pub(crate) struct Request {
     pub(crate) headers: Vec<String>,
     /// Over https.
     pub(crate) https: bool,
+    /// The client's address; empty where none was given.
+    pub(crate) client: String,
 }
 
 /// A part of the running configuration.

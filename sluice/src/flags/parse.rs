@@ -274,6 +274,7 @@ fn request(matches: &ArgMatches) -> Option<Request> {
         method: one(METHOD).unwrap_or_default(),
         headers: matches.get_many::<String>(HEADER).into_iter().flatten().cloned().collect(),
         https: matches.get_flag(HTTPS),
+        client: one(CLIENT).unwrap_or_default(),
     })
 }
 
@@ -293,6 +294,7 @@ const PATH: &str = "path";
 const METHOD: &str = "method";
 const HEADER: &str = "header";
 const HTTPS: &str = "https";
+const CLIENT: &str = "client";
 
 /// The program's grammar.
 fn program() -> clap::Command {
@@ -339,6 +341,7 @@ fn request_arguments() -> Vec<Arg> {
         about_a_request(argument(HEADER, "'NAME: VALUE'", "a header field; may be given several times"))
             .action(ArgAction::Append),
         about_a_request(Arg::new(HTTPS).long(HTTPS).help("over https")).action(ArgAction::SetTrue),
+        about_a_request(argument(CLIENT, "ADDRESS", "the client's address, for address lists and limits")),
     ]
 }
 

@@ -254,12 +254,14 @@ fn the_running_gateway_is_asked_in_two_forms() {
     assert_eq!(show("certs --output=json").output, Output::Json);
     assert!(error("problems -o yaml").contains("json or table"));
     assert_eq!(show("routes").request, None);
-    let request =
-        show("routes --host a.example --path /x?y --header x:1 --header y:2 --https").request.unwrap();
+    let request = show("routes --host a.example --path /x?y --header x:1 --header y:2 --https --client ::1")
+        .request
+        .unwrap();
     assert_eq!(
         (request.host.as_str(), request.path.as_str(), request.method.as_str()),
         ("a.example", "/x?y", "GET")
     );
+    assert_eq!(request.client, "::1");
     assert_eq!((request.headers, request.https), (vec!["x:1".to_owned(), "y:2".to_owned()], true));
     assert!(error("backends --host a.example").contains("unknown flag --host"));
 }

@@ -14,7 +14,7 @@ const MOST: usize = 2048;
 
 /// Where the admin listener says it.
 pub(super) fn page(request: &Request) -> String {
-    let Request { host, path, method, headers, https } = request;
+    let Request { host, path, method, headers, https, client } = request;
     let mut page =
         format!("explain?host={}&path={}&method={}", encoded(host), encoded(path), encoded(method));
     for header in headers {
@@ -22,6 +22,9 @@ pub(super) fn page(request: &Request) -> String {
     }
     if *https {
         page += "&https";
+    }
+    if !client.is_empty() {
+        page += &format!("&client={}", encoded(client));
     }
     page
 }
@@ -57,6 +60,7 @@ pub(super) fn render(answer: &Value) -> String {
             ),
         );
         outcome(&mut said, taken);
+        checks(&mut said, taken);
     }
     for host in answer["hosts"].as_array().into_iter().flatten() {
         line(&mut said, &format!("\nrules of {}, in their order:", text(&host["host"])));
@@ -74,6 +78,18 @@ pub(super) fn render(answer: &Value) -> String {
         said += &table::render(&lines);
     }
     said
+}
+
+/// What each check says of it, in the order in which a request passes them.
+fn checks(said: &mut String, taken: &Value) {
+    let mut lines = vec![["CHECK", "OUTCOME", "WHY"].map(str::to_owned).to_vec()];
+    for check in taken["checks"].as_array().into_iter().flatten() {
+        lines.push(["check", "outcome", "says"].map(|part| text(&check[part])).to_vec());
+    }
+    if lines.len() > 1 {
+        line(said, "\nchecks, in their order:");
+        *said += &table::render(&lines);
+    }
 }
 
 fn nowhere(answer: &Value) -> &'static str {
@@ -128,10 +144,11 @@ mod tests {
             method: "GET".to_owned(),
             headers: vec!["x-beta: 1".to_owned()],
             https: true,
+            client: "2001:db8::1".to_owned(),
         };
         assert_eq!(
             page(&request),
-            "explain?host=shop.example&path=/a%20b%3Fx%3D1%26y&method=GET&header=x-beta%3A%201&https"
+            "explain?host=shop.example&path=/a%20b%3Fx%3D1%26y&method=GET&header=x-beta%3A%201&https&client=2001%3Adb8%3A%3A1"
         );
     }
 }

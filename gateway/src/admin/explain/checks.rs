@@ -1,0 +1,298 @@
+//! What each check says of a request that a rule takes, in the order in which a request passes them.
+//!
+//! Nothing is counted, asked or checked against a password: where the answer hangs on such, the check says on what. A
+//! new stage of the pipeline does not compile before it is explained here.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use http::header::AUTHORIZATION;
+use serde_json::{Value, json};
+use sluice_config::{Action, Backend, Limits, Policies, ResourceKey, Satisfy};
+
+use super::{Asked, Taken};
+use crate::message::fields::Fields;
+use crate::pipeline::{ORDER, Service, Stage, service};
+use crate::policy::canary::Canary;
+use crate::policy::sources::{Standpoint, standpoint};
+use crate::policy::{Rewritten, hops, https_redirect};
+use crate::state::Blocking;
+
+/// What a check comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// There is nothing to check.
+    Nothing,
+    /// The request goes on.
+    Passes,
+    /// It hangs on what is not looked at here.
+    Depends,
+    /// This check is not the one that lets the client in; another one may be.
+    Refuses,
+    /// It is answered here.
+    Stops,
+    /// It never comes here.
+    NotReached,
+}
+
+impl Outcome {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "-",
+            Self::Passes => "passes",
+            Self::Depends => "depends",
+            Self::Refuses => "refuses",
+            Self::Stops => "stops here",
+            Self::NotReached => "not reached",
+        }
+    }
+}
+
+type Said = (Outcome, String);
+
+/// All checks, in order.
+pub(super) fn checks(asked: &Asked, taken: &Taken<'_>) -> Vec<Value> {
+    let any = taken.rule.policies.satisfy == Satisfy::Any;
+    let (mut stopped, mut admission) = (false, Vec::new());
+    let check = |stage: &Stage| {
+        let (mut outcome, mut words) = match stage {
+            _ if stopped => (Outcome::NotReached, String::new()),
+            Stage::Standing => standing(any, &admission),
+            Stage::Credentials | Stage::Authorisation if any && admission.contains(&Outcome::Passes) => {
+                (Outcome::NotReached, "the client is let in already".to_owned())
+            }
+            stage => said(*stage, asked, taken),
+        };
+        if matches!(stage, Stage::Sources | Stage::Credentials | Stage::Authorisation) {
+            if any && outcome == Outcome::Stops && !words.starts_with("503") {
+                outcome = Outcome::Refuses;
+            }
+            admission.push(outcome);
+        }
+        stopped |= outcome == Outcome::Stops;
+        words.truncate(words.floor_char_boundary(MOST));
+        json!({ "check": name(*stage), "outcome": outcome.name(), "says": words })
+    };
+    ORDER.iter().map(check).collect()
+}
+
+/// Bytes of what a check says.
+const MOST: usize = 1024;
+
+fn name(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Blocked => "block lists",
+        Stage::Denied => "closed rule",
+        Stage::Cors => "origin",
+        Stage::Redirect => "redirect",
+        Stage::Rewrite => "rewrite",
+        Stage::HttpsRedirect => "https",
+        Stage::Backend => "backend",
+        Stage::Limits => "limits",
+        Stage::Sources => "address lists",
+        Stage::Credentials => "password",
+        Stage::Authorisation => "authorisation",
+        Stage::Standing => "satisfy",
+        Stage::Loop => "loop",
+    }
+}
+
+fn said(stage: Stage, asked: &Asked, taken: &Taken<'_>) -> Said {
+    let nothing = || (Outcome::Nothing, String::new());
+    match stage {
+        Stage::Blocked => blocked(asked, taken),
+        Stage::Denied => match (taken.route.deny, &taken.rule.policies.deny) {
+            (Some(status), deny) => {
+                let reason = deny.as_ref().map_or("", |deny| &*deny.reason);
+                (Outcome::Stops, format!("{}: {reason}", status.as_u16()))
+            }
+            (None, _) => nothing(),
+        },
+        Stage::Cors => origin(asked, taken),
+        Stage::Redirect => match &taken.rule.action {
+            Action::Redirect(redirect) => (Outcome::Stops, format!("redirected with {}", redirect.status)),
+            Action::RedirectToHost(host) => (Outcome::Stops, format!("redirected to host {host}")),
+            Action::Forward(_) | Action::Answer(_) => nothing(),
+        },
+        Stage::Rewrite => rewrite(asked, taken),
+        Stage::HttpsRedirect => https(asked, taken),
+        Stage::Backend => backend(asked, taken),
+        Stage::Limits => match taken.rule.policies.limits.as_deref() {
+            Some(limits) => limited(limits, asked.client),
+            None => nothing(),
+        },
+        Stage::Sources => sources(asked, taken),
+        Stage::Credentials => password(asked, &taken.rule.policies),
+        Stage::Authorisation => match service(taken.route, taken.globals) {
+            Service::None => nothing(),
+            Service::Closed => (Outcome::Stops, "503: global-auth-url cannot be used".to_owned()),
+            Service::Asks(auth) => {
+                let host = String::from_utf8_lossy(auth.host.as_bytes()).into_owned();
+                let sign_in = match auth.sign_in {
+                    Some(_) => "401 leads to auth-signin",
+                    None => "401 and 403 are passed on",
+                };
+                (Outcome::Depends, format!("{host} is asked: 2xx lets it pass, {sign_in}"))
+            }
+        },
+        // It comes from what the others have said.
+        Stage::Standing => nothing(),
+        Stage::Loop => match hops::count(&asked.headers) >= hops::MAX {
+            true => (Outcome::Stops, "508: it has come through too many gateways".to_owned()),
+            false => nothing(),
+        },
+    }
+}
+
+fn blocked(asked: &Asked, taken: &Taken<'_>) -> Said {
+    let client = asked.client.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+    match &taken.globals.blocks {
+        Blocking::None => (Outcome::Nothing, String::new()),
+        Blocking::Closed => (Outcome::Stops, "503: a key that blocks clients cannot be used".to_owned()),
+        Blocking::These(blocks) if blocks.blocks(client, &asked.headers) => {
+            (Outcome::Stops, "403: block-cidrs, block-user-agents or block-referers".to_owned())
+        }
+        Blocking::These(_) => match asked.client {
+            Some(_) => (Outcome::Passes, "not blocked".to_owned()),
+            None => (Outcome::Depends, "say --client for block-cidrs".to_owned()),
+        },
+    }
+}
+
+fn origin(asked: &Asked, taken: &Taken<'_>) -> Said {
+    let Some(cors) = taken.route.compiled.as_ref().and_then(|compiled| compiled.cors.as_ref()) else {
+        return (Outcome::Nothing, String::new());
+    };
+    match (cors.accepts(&asked.headers), &*asked.method) {
+        (None, _) => (Outcome::Passes, "without an Origin that is accepted nothing is shared".to_owned()),
+        (Some(_), "OPTIONS") => (Outcome::Stops, "204: the answer to a page's question".to_owned()),
+        (Some(_), _) => (Outcome::Passes, "the page may read the response".to_owned()),
+    }
+}
+
+fn rewrite(asked: &Asked, taken: &Taken<'_>) -> Said {
+    let Some(rewrite) = taken.route.compiled.as_ref().and_then(|compiled| compiled.rewrite.as_ref()) else {
+        return (Outcome::Nothing, String::new());
+    };
+    match rewrite.apply(&asked.target, taken.path) {
+        Ok(None) => (Outcome::Passes, "the path stays as it is".to_owned()),
+        Ok(Some(Rewritten::Outgoing(outgoing))) => {
+            (Outcome::Passes, format!("the endpoint gets {}", outgoing.target()))
+        }
+        Ok(Some(Rewritten::Location(location))) => (Outcome::Stops, format!("302 to {location}")),
+        Err(_) => (Outcome::Stops, "400: the rewritten path is none".to_owned()),
+    }
+}
+
+fn https(asked: &Asked, taken: &Taken<'_>) -> Said {
+    let tuning = &taken.globals.tuning;
+    if !taken.redirects_to_https {
+        return match asked.https {
+            true => (Outcome::Passes, "it is https".to_owned()),
+            false => (Outcome::Passes, "http is served".to_owned()),
+        };
+    }
+    let host = asked.host.rsplit_once(':').map_or(&*asked.host, |(host, _)| host);
+    let own = &taken.rule.policies.locations;
+    let location = https_redirect::location(own, tuning, host, &asked.target);
+    (Outcome::Stops, format!("{} to {location}; ask with --https", https_redirect::status(tuning).as_u16()))
+}
+
+fn backend(asked: &Asked, taken: &Taken<'_>) -> Said {
+    let backends = match &taken.rule.action {
+        Action::Forward(backends) => backends,
+        Action::Answer(status) => return (Outcome::Stops, format!("{status}: the rule's answer")),
+        Action::Redirect(_) | Action::RedirectToHost(_) => return (Outcome::Nothing, String::new()),
+    };
+    let mut words = Vec::new();
+    let mut outcome = Outcome::Stops;
+    for weighted in backends {
+        let said = match &weighted.backend {
+            Backend::Pool { pool, service } => match taken.endpoints_of(pool) {
+                0 => format!("503: Service {service} has no endpoints"),
+                endpoints => {
+                    outcome = Outcome::Passes;
+                    format!("Service {service}, one of {endpoints}")
+                }
+            },
+            Backend::Default => {
+                outcome = Outcome::Passes;
+                "the program's default backend".to_owned()
+            }
+            Backend::Invalid { status, reason, .. } => format!("{status}: {reason}"),
+        };
+        words.push(said);
+    }
+    if let Some(canary) = &taken.rule.policies.canary {
+        let share = format!("{} of {} requests", canary.weight, canary.total.max(1));
+        let decided = Canary::compile(canary).ok().and_then(|canary| canary.decides(&asked.headers));
+        let chance = match (taken.endpoints_of(&canary.pool), decided) {
+            (0, _) => "has no endpoints and takes nothing".to_owned(),
+            (_, Some(true)) => "takes it, by its header or cookie".to_owned(),
+            (_, Some(false)) => "does not take it, by its header or cookie".to_owned(),
+            (_, None) => format!("takes {share}"),
+        };
+        words.push(format!("canary {} {chance}", canary.service));
+    }
+    (outcome, words.join("; "))
+}
+
+fn limited(limits: &Limits, client: Option<IpAddr>) -> Said {
+    let exempt = |client: IpAddr| {
+        limits.exempt.iter().any(|network| {
+            crate::policy::networks::Networks::compile(std::slice::from_ref(network)).contains(client)
+        })
+    };
+    if client.is_some_and(exempt) {
+        return (Outcome::Passes, "the client is on limit-allowlist".to_owned());
+    }
+    let parts = [
+        (limits.connections, "requests at a time"),
+        (limits.per_second, "requests a second"),
+        (limits.per_minute, "requests a minute"),
+    ];
+    let parts = parts.iter().filter(|(limit, _)| *limit > 0);
+    let words: Vec<String> = parts.map(|(limit, what)| format!("{limit} {what}")).collect();
+    (Outcome::Depends, format!("{} from one address", words.join(", ")))
+}
+
+fn sources(asked: &Asked, taken: &Taken<'_>) -> Said {
+    let own = taken.route.compiled.as_ref().and_then(|compiled| compiled.sources.as_ref());
+    let global = taken.globals.sources.as_ref();
+    if own.is_none() && global.is_none() {
+        return (Outcome::Nothing, String::new());
+    }
+    let Some(client) = asked.client else {
+        return (Outcome::Depends, "on the client's address: say --client".to_owned());
+    };
+    match standpoint(own, global, client) {
+        Standpoint::Unlisted => (Outcome::Nothing, format!("{client} is on no list")),
+        Standpoint::Allowed => (Outcome::Passes, format!("{client} is on the allow list")),
+        Standpoint::Denied => (Outcome::Stops, format!("403: {client} is denied, or not on the allow list")),
+    }
+}
+
+fn password(asked: &Asked, policies: &Policies) -> Said {
+    let (scheme, users): (_, &ResourceKey) = match (&policies.basic_auth, &policies.digest_auth) {
+        (Some(basic), _) => ("basic", &basic.credentials),
+        (None, Some(digest)) => ("digest", &digest.credentials),
+        (None, None) => return (Outcome::Nothing, String::new()),
+    };
+    match asked.headers.first(&AUTHORIZATION) {
+        None => (Outcome::Stops, format!("401 without a name and password ({scheme}, {users})")),
+        Some(_) => (Outcome::Depends, format!("on the name and password ({scheme}, {users})")),
+    }
+}
+
+/// What counts of several checks of which any one is enough.
+fn standing(any: bool, admission: &[Outcome]) -> Said {
+    let has = |outcome| admission.contains(&outcome);
+    if !any {
+        return (Outcome::Nothing, String::new());
+    }
+    match () {
+        () if has(Outcome::Passes) => (Outcome::Passes, "one check is enough".to_owned()),
+        () if has(Outcome::Depends) => (Outcome::Depends, "on any one of the checks before".to_owned()),
+        () if has(Outcome::Refuses) => (Outcome::Stops, "none of the checks before lets it in".to_owned()),
+        () => (Outcome::Nothing, String::new()),
+    }
+}
