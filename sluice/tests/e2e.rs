@@ -37,6 +37,7 @@ mod e2e_listeners;
 mod e2e_malformed;
 mod e2e_metrics;
 mod e2e_mirror;
+mod e2e_oauth2_proxy;
 mod e2e_overload;
 mod e2e_paths;
 mod e2e_redirect_rules;

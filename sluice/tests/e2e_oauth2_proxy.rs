@@ -1,0 +1,275 @@
+//! Signing in through oauth2-proxy, with objects as its documentation has them: an application whose requests are
+//! authorised, and beside it, on the same host, the pages of the proxy that nobody need be signed in for.
+//!
+//! The proxy is a stand-in that keeps its sessions in memory and lets everybody sign in as ann. The client keeps cookies
+//! and follows redirects as a browser does.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use crate::harness::client::Response;
+use crate::harness::manifest::service_with;
+use crate::harness::wire::Message;
+use crate::harness::{Backend, Connection, Folder, Gateway, Ingress, Reply, await_until, config_map};
+
+const HOST: &str = "shop.example";
+const CONFIG: &str = "ingress-nginx/controller";
+const COOKIE: &str = "_oauth2_proxy";
+const AUTH: &str = "http://oauth2-proxy.default.svc.cluster.local/oauth2/auth";
+const SIGN_IN: &str = "http://$host/oauth2/start?rd=$escaped_request_uri";
+const USER: &str = "X-Auth-Request-User";
+
+/// What stands in for oauth2-proxy.
+#[derive(Clone, Default)]
+struct Sessions(Arc<Mutex<Known>>);
+
+#[derive(Default)]
+struct Known {
+    issued: u32,
+    /// Values of the cookie, and whether they are due to be made anew.
+    sessions: BTreeMap<String, bool>,
+}
+
+impl Sessions {
+    fn backend(&self) -> Backend {
+        let sessions = self.clone();
+        Backend::with("oauth2-proxy", move |request| sessions.answer(request))
+    }
+
+    fn answer(&self, request: &Message) -> Reply {
+        let target = request.start.split(' ').nth(1).unwrap_or_default();
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        match path {
+            "/oauth2/auth" => self.check(request),
+            // Where the identity provider would come in, the client is sent back at once.
+            "/oauth2/start" => redirect(
+                &format!("/oauth2/callback?code=x&state={}", query.trim_start_matches("rd=")),
+                &["_oauth2_proxy_csrf=token; Path=/; HttpOnly"],
+            ),
+            "/oauth2/callback" if cookie(request, "_oauth2_proxy_csrf").as_deref() != Some("token") => {
+                Reply::status(403)
+            }
+            "/oauth2/callback" => {
+                let state = query.split("state=").nth(1).unwrap_or_default();
+                let back = state.replace("%2F", "/").replace("%3F", "?").replace("%3D", "=");
+                let session = self.issue();
+                redirect(
+                    &back,
+                    &[
+                        &format!("{COOKIE}={session}; Path=/; HttpOnly; SameSite=Lax"),
+                        "_oauth2_proxy_csrf=; Path=/; Max-Age=0",
+                    ],
+                )
+            }
+            "/oauth2/sign_out" => {
+                self.0.lock().unwrap().sessions.remove(&cookie(request, COOKIE).unwrap_or_default());
+                redirect("/", &[&format!("{COOKIE}=; Path=/; Max-Age=0")])
+            }
+            _ => Reply::status(404),
+        }
+    }
+
+    fn check(&self, request: &Message) -> Reply {
+        let value = cookie(request, COOKIE).unwrap_or_default();
+        let due = self.0.lock().unwrap().sessions.get(&value).copied();
+        let mut fields = vec![(USER.to_owned(), "ann".to_owned())];
+        match due {
+            None => return Reply::status(401),
+            Some(false) => {}
+            Some(true) => {
+                self.0.lock().unwrap().sessions.remove(&value);
+                let session = self.issue();
+                // One that is too large for a cookie comes in two.
+                fields.push(("Set-Cookie".to_owned(), format!("{COOKIE}={session}; Path=/")));
+                fields.push(("Set-Cookie".to_owned(), format!("{COOKIE}_1=more; Path=/")));
+            }
+        }
+        Reply::Answer(202, fields, String::new())
+    }
+
+    fn issue(&self) -> String {
+        let mut known = self.0.lock().unwrap();
+        known.issued += 1;
+        let session = format!("session-{}", known.issued);
+        known.sessions.insert(session.clone(), false);
+        session
+    }
+
+    /// All sessions are old.
+    fn age(&self) {
+        self.0.lock().unwrap().sessions.values_mut().for_each(|due| *due = true);
+    }
+}
+
+fn redirect(location: &str, cookies: &[&str]) -> Reply {
+    let mut fields = vec![("Location".to_owned(), location.to_owned())];
+    fields.extend(cookies.iter().map(|cookie| ("Set-Cookie".to_owned(), (*cookie).to_owned())));
+    Reply::Answer(302, fields, String::new())
+}
+
+fn cookie(request: &Message, name: &str) -> Option<String> {
+    let pairs = request.header("cookie")?.split("; ");
+    pairs.filter_map(|pair| pair.split_once('=')).find(|(n, _)| *n == name).map(|(_, v)| v.to_owned())
+}
+
+/// A client that keeps cookies and follows redirects.
+struct Browser<'g> {
+    gateway: &'g Gateway,
+    cookies: BTreeMap<String, String>,
+    /// Where it has been, with the status of each answer.
+    history: Vec<(String, u16)>,
+}
+
+impl<'g> Browser<'g> {
+    fn new(gateway: &'g Gateway) -> Self {
+        Self { gateway, cookies: BTreeMap::new(), history: Vec::new() }
+    }
+
+    /// One request, without following.
+    fn send(&mut self, method: &str, target: &str, body: &str) -> Response {
+        let cookies: Vec<String> =
+            self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let cookies = cookies.join("; ");
+        // What the authorisation says of a user only the authorisation may say.
+        let mut fields = vec![(USER, "root")];
+        if !cookies.is_empty() {
+            fields.push(("Cookie", &cookies));
+        }
+        let response = Connection::plain(self.gateway.http).request(method, HOST, target, &fields, body);
+        for cookie in response.all("set-cookie") {
+            let (name, value) = cookie.split(';').next().unwrap().split_once('=').unwrap();
+            match cookie.contains("Max-Age=0") {
+                true => drop(self.cookies.remove(name)),
+                false => drop(self.cookies.insert(name.to_owned(), value.to_owned())),
+            }
+        }
+        self.history.push((target.to_owned(), response.status));
+        response
+    }
+
+    /// What is at a place in the end.
+    fn open(&mut self, target: &str) -> Response {
+        let mut response = self.send("GET", target, "");
+        for _ in 0..10 {
+            let Some(location) = response.header("location").filter(|_| response.status == 302) else {
+                return response;
+            };
+            let own = format!("http://{HOST}");
+            let next = location.strip_prefix(&own).unwrap_or(location).to_owned();
+            assert!(next.starts_with('/'), "redirected elsewhere: {next}");
+            response = self.send("GET", &next, "");
+        }
+        panic!("redirected for ever: {:?}", self.history);
+    }
+
+    fn history(&mut self) -> Vec<(String, u16)> {
+        std::mem::take(&mut self.history)
+    }
+}
+
+fn objects(proxy: &Backend, shop: &Backend) -> String {
+    let pages = Ingress::new("oauth2-proxy").path(HOST, "/oauth2", "oauth2-proxy");
+    pages.annotation("enable-global-auth", "false").text()
+        + &service_with("oauth2-proxy", &[proxy])
+        + &service_with("shop", &[shop])
+}
+
+fn guarded() -> Ingress {
+    Ingress::new("shop")
+        .path(HOST, "/", "shop")
+        .annotation("auth-url", AUTH)
+        .annotation("auth-signin", SIGN_IN)
+        .annotation("auth-response-headers", USER)
+}
+
+/// From the first request to the last, as a person does it.
+fn use_the_shop(gateway: &Gateway, sessions: &Sessions) {
+    let mut browser = Browser::new(gateway);
+    let response = browser.open("/cart?item=1");
+    assert_eq!((response.status, response.received(USER)), (200, vec!["ann".to_owned()]));
+    let steps = browser.history();
+    let places: Vec<(&str, u16)> = steps.iter().map(|(place, status)| (place.as_str(), *status)).collect();
+    assert_eq!(
+        places,
+        [
+            ("/cart?item=1", 302),
+            ("/oauth2/start?rd=%2Fcart%3Fitem%3D1", 302),
+            ("/oauth2/callback?code=x&state=%2Fcart%3Fitem%3D1", 302),
+            ("/cart?item=1", 200),
+        ]
+    );
+    assert!(!browser.cookies.contains_key("_oauth2_proxy_csrf"), "{:?}", browser.cookies);
+    let response = browser.send("POST", "/order", "one apple");
+    assert_eq!((response.status, response.json()["body"].as_str()), (200, Some("one apple")));
+
+    let old = browser.cookies[COOKIE].clone();
+    sessions.age();
+    let response = browser.send("GET", "/", "");
+    assert_eq!(
+        (response.status, response.all("set-cookie").len()),
+        (200, 2),
+        "the fresh cookie reaches the client"
+    );
+    assert_ne!(browser.cookies[COOKIE], old);
+    assert_eq!(browser.cookies[&format!("{COOKIE}_1")], "more");
+    assert_eq!(browser.send("GET", "/", "").status, 200);
+    let mut stranger = Browser::new(gateway);
+    stranger.cookies.insert(COOKIE.to_owned(), old);
+    assert_eq!(stranger.send("GET", "/", "").status, 302, "the old cookie counts no more");
+
+    browser.history();
+    let response = browser.open("/oauth2/sign_out");
+    assert_eq!(response.status, 200, "back through the way in");
+    let steps = browser.history();
+    assert_eq!(steps[1], ("/".to_owned(), 302), "signed out: {steps:?}");
+}
+
+#[test]
+fn a_person_signs_in_stays_in_and_signs_out() {
+    let (sessions, shop) = (Sessions::default(), Backend::echo("shop"));
+    let proxy = sessions.backend();
+    let folder = Folder::with(objects(&proxy, &shop));
+    folder.write("shop.yaml", guarded().text());
+    let gateway = Gateway::with(&folder, &["--configmap", CONFIG]);
+    assert_eq!(gateway.problems(), "");
+    use_the_shop(&gateway, &sessions);
+    // What is asked for lives: no way to sign in, then no question.
+    folder.write("shop.yaml", guarded().text().replace("auth-signin", "auth-signin-redirect-param"));
+    await_until("rejected: that is no name of a parameter", || {
+        Browser::new(&gateway).send("GET", "/", "").status == 404
+    });
+    folder.write("shop.yaml", Ingress::new("shop").path(HOST, "/", "shop").text());
+    await_until("open", || Browser::new(&gateway).send("GET", "/", "").status == 200);
+}
+
+#[test]
+fn one_config_map_guards_every_host_but_the_pages_to_sign_in() {
+    let (sessions, shop) = (Sessions::default(), Backend::echo("shop"));
+    let proxy = sessions.backend();
+    let folder = Folder::with(objects(&proxy, &shop));
+    folder.write("shop.yaml", Ingress::new("shop").path(HOST, "/", "shop").text());
+    let gateway = Gateway::with(&folder, &["--configmap", CONFIG]);
+    let keys = |more: &[(&str, &str)]| {
+        let mut all = vec![
+            ("global-auth-url", AUTH),
+            ("global-auth-signin", SIGN_IN),
+            ("global-auth-response-headers", USER),
+        ];
+        all.extend(more);
+        config_map(CONFIG, &all)
+    };
+    folder.write("config.yaml", keys(&[]));
+    await_until("guarded", || Browser::new(&gateway).send("GET", "/", "").status == 302);
+    use_the_shop(&gateway, &sessions);
+    let challenge = Ingress::new("challenge").path(HOST, "/.well-known/acme-challenge/x", "shop");
+    folder.write("challenge.yaml", challenge.text());
+    await_until("a challenge of a certificate authority is exempt", || {
+        Browser::new(&gateway).send("GET", "/.well-known/acme-challenge/x", "").status == 200
+    });
+    // A snippet cannot be carried out, and what it was to guard is closed.
+    folder.write("config.yaml", keys(&[("global-auth-snippet", "deny all;")]));
+    await_until("closed", || Browser::new(&gateway).send("GET", "/", "").status == 503);
+    assert!(gateway.problems().contains("global-auth-snippet"), "{}", gateway.problems());
+    folder.remove("config.yaml");
+    await_until("open", || Browser::new(&gateway).send("GET", "/", "").status == 200);
+}
