@@ -31,6 +31,7 @@ mod e2e_header_sets;
 mod e2e_headers;
 mod e2e_hosts;
 mod e2e_http2;
+mod e2e_installations;
 mod e2e_limit_rate;
 mod e2e_limits;
 mod e2e_listeners;

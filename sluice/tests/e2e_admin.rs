@@ -153,7 +153,7 @@ fn each_check_says_what_it_makes_of_a_request() {
     };
     let text = explain(&[]);
     for (name, said) in [
-        ("block lists", "-"),
+        ("block lists", "-            -"),
         ("rewrite", "passes       the endpoint gets /cart?x=1"),
         ("limits", "depends      5 requests a second from one address"),
         ("address lists", "depends      on the client's address: say --client"),
@@ -161,7 +161,7 @@ fn each_check_says_what_it_makes_of_a_request() {
             "password",
             "stops here   401 without a name and password (basic, password file of Secret default/users)",
         ),
-        ("loop", "not reached"),
+        ("loop", "not reached  -"),
     ] {
         assert_eq!(check(&text, name), said, "{text}");
     }

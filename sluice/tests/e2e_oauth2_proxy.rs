@@ -230,7 +230,7 @@ fn a_person_signs_in_stays_in_and_signs_out() {
     let proxy = sessions.backend();
     let folder = Folder::with(objects(&proxy, &shop));
     folder.write("shop.yaml", guarded().text());
-    let gateway = Gateway::with(&folder, &["--configmap", CONFIG]);
+    let gateway = Gateway::start(&folder);
     assert_eq!(gateway.problems(), "");
     use_the_shop(&gateway, &sessions);
     // What is asked for lives: no way to sign in, then no question.

@@ -51,6 +51,8 @@ pub struct Setting<S> {
     pub support: Support,
     /// Some of its values are known and not served yet.
     pub is_partial: bool,
+    /// It will never be served, and what to do instead.
+    pub never: Option<&'static str>,
     /// What an invalid value does.
     pub on_invalid: OnInvalid,
     /// One line for people.
@@ -162,6 +164,7 @@ impl<S> Setting<S> {
             words: value.words().to_owned(),
             refers: value.refers(),
             is_partial: value.is_partial(),
+            never: None,
             default,
             idle: &[],
             fallback: None,
@@ -252,6 +255,12 @@ impl<S> Setting<S> {
     /// Falls back to this ConfigMap key.
     pub fn falls_back_to(mut self, key: &'static str) -> Self {
         self.fallback = Some(key);
+        self
+    }
+
+    /// Will never be served; what to do instead.
+    pub fn never(mut self, instead: &'static str) -> Self {
+        self.never = Some(instead);
         self
     }
 

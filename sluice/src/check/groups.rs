@@ -22,13 +22,20 @@ pub(super) struct Group<'p> {
     pub(super) causes: Vec<Cause<'p>>,
 }
 
-/// The same words.
+/// The same words, and words that differ from them by a name or two.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Cause<'p> {
     pub(super) message: &'p str,
     pub(super) remedy: &'p str,
     pub(super) objects: BTreeSet<&'p ObjectRef>,
+    /// Objects of which nearly the same is said.
+    pub(super) alike: BTreeSet<&'p ObjectRef>,
 }
+
+/// Causes that are alike and still told one by one.
+const APART: usize = 3;
+/// Kinds of causes that others are compared with.
+const KINDS: usize = 50;
 
 /// How many problems there are of a severity, in how many objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,10 +79,48 @@ fn causes<'p>(problems: &[&'p Problem]) -> Vec<Cause<'p>> {
         let words = (problem.message.as_str(), problem.remedy.as_str());
         by_words.entry(words).or_default().insert(&problem.object);
     }
-    let cause = |((message, remedy), objects)| Cause { message, remedy, objects };
+    let cause = |((message, remedy), objects)| Cause { message, remedy, objects, alike: BTreeSet::new() };
     let mut causes: Vec<_> = by_words.into_iter().map(cause).collect();
     causes.sort_by_key(|cause| std::cmp::Reverse(cause.objects.len()));
-    causes
+    let mut kinds: Vec<Vec<Cause<'_>>> = Vec::new();
+    for cause in causes {
+        match kinds
+            .iter_mut()
+            .take(KINDS)
+            .find(|kind| kind.first().is_some_and(|first| first.is_like(&cause)))
+        {
+            Some(kind) => kind.push(cause),
+            None => kinds.push(vec![cause]),
+        }
+    }
+    kinds.into_iter().flat_map(merged).collect()
+}
+
+/// One cause for many that are alike.
+fn merged(kind: Vec<Cause<'_>>) -> Vec<Cause<'_>> {
+    if kind.len() <= APART {
+        return kind;
+    }
+    let mut kind = kind.into_iter();
+    let Some(mut first) = kind.next() else { return Vec::new() };
+    first.alike = kind.flat_map(|cause| cause.objects).collect();
+    vec![first]
+}
+
+impl Cause<'_> {
+    /// Whether another one says the same but for a few words, such as the names of hosts and Secrets.
+    fn is_like(&self, other: &Self) -> bool {
+        let words = |cause: &Self| [cause.message, cause.remedy].map(|text| text.split(' ').count());
+        if words(self) != words(other) {
+            return false;
+        }
+        let pairs = [(self.message, other.message), (self.remedy, other.remedy)];
+        let pairs = pairs.iter().flat_map(|(one, other)| one.split(' ').zip(other.split(' ')));
+        let (count, different) = pairs.fold((0, 0), |(count, different), (one, other)| {
+            (count + 1, different + usize::from(one != other))
+        });
+        different * 4 <= count
+    }
 }
 
 /// What a field is about: the name of an annotation or a key, or the field whatever its indices are.
@@ -155,5 +200,29 @@ mod tests {
             groups[0].causes.iter().map(|cause| (cause.message, cause.objects.len())).collect();
         assert_eq!(causes, [("no number: y", 2), ("no number: x", 1)]);
         assert_eq!(Total::of(&problems, Severity::Error), Total { problems: 4, objects: 3 });
+    }
+
+    #[test]
+    fn what_differs_by_a_name_is_said_once_from_the_fourth_on() {
+        let words =
+            |number: usize| format!("Secret team-{number}/users does not exist; the routes answer 503");
+        let problems = |count: usize| -> Vec<Problem> {
+            let one = |number: usize| problem(Severity::Error, &format!("i{number}"), "a", &words(number));
+            let mut all: Vec<Problem> = (0..count).map(one).collect();
+            all.push(problem(
+                Severity::Error,
+                "other",
+                "a",
+                "something quite different is wrong with this one",
+            ));
+            all
+        };
+        let counted = |problems: &[Problem]| -> Vec<(usize, usize)> {
+            let groups = groups(problems);
+            groups[0].causes.iter().map(|cause| (cause.objects.len(), cause.alike.len())).collect()
+        };
+        assert_eq!(counted(&problems(3)), [(1, 0); 4]);
+        let many = counted(&problems(30));
+        assert!(many.len() == 2 && many.contains(&(1, 29)) && many.contains(&(1, 0)), "{many:?}");
     }
 }

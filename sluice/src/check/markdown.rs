@@ -1,7 +1,9 @@
 //! The report as Markdown, for a ticket or a pull request: a table of groups, then each with its objects.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use sluice_config::ObjectRef;
 use sluice_controller::CheckReport;
 
 use super::groups::{Group, groups};
@@ -38,12 +40,20 @@ fn section(page: &mut String, group: &Group<'_>) {
     line_of(page, format_args!("\n## {severity}: {} [{code}]\n", code_of(subject)));
     for cause in causes {
         line_of(page, format_args!("- {}; {}", plain(cause.message), plain(cause.remedy)));
-        for object in cause.objects.iter().take(OBJECTS) {
-            line_of(page, format_args!("  - {}", plain(&object.to_string())));
+        list(page, "  ", &cause.objects);
+        if !cause.alike.is_empty() {
+            line_of(page, format_args!("  - the same with other names:"));
+            list(page, "    ", &cause.alike);
         }
-        if let more @ 1.. = cause.objects.len().saturating_sub(OBJECTS) {
-            line_of(page, format_args!("  - and {more} more; `-o json` has all"));
-        }
+    }
+}
+
+fn list(page: &mut String, indent: &str, objects: &BTreeSet<&ObjectRef>) {
+    for object in objects.iter().take(OBJECTS) {
+        line_of(page, format_args!("{indent}- {}", plain(&object.to_string())));
+    }
+    if let more @ 1.. = objects.len().saturating_sub(OBJECTS) {
+        line_of(page, format_args!("{indent}- and {more} more; `-o json` has all"));
     }
 }
 

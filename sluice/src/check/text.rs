@@ -1,11 +1,12 @@
 //! The report for a terminal: groups of problems with the objects that have them, then what there is.
 
+use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter, Write};
 
-use sluice_config::Severity;
+use sluice_config::{ObjectRef, Severity};
 use sluice_controller::CheckReport;
 
-use super::groups::{Cause, Group, Total, groups};
+use super::groups::{Group, Total, groups};
 
 /// Causes of a group that are shown.
 const CAUSES: usize = 10;
@@ -35,7 +36,10 @@ impl Display for Shown<'_, '_> {
         }
         for cause in causes.iter().take(CAUSES) {
             writeln!(f, "  {}; {}", cause.message, cause.remedy)?;
-            writeln!(f, "    {}", named(cause))?;
+            writeln!(f, "    {}", named(&cause.objects))?;
+            if !cause.alike.is_empty() {
+                writeln!(f, "    the same with other names: {}", named(&cause.alike))?;
+            }
         }
         match causes.len().saturating_sub(CAUSES) {
             0 => Ok(()),
@@ -44,11 +48,11 @@ impl Display for Shown<'_, '_> {
     }
 }
 
-/// The objects of a cause, with each kind said once.
-fn named(cause: &Cause<'_>) -> String {
+/// Objects, with each kind said once.
+fn named(objects: &BTreeSet<&ObjectRef>) -> String {
     let mut text = String::new();
     let mut last = None;
-    for (number, object) in cause.objects.iter().take(OBJECTS).enumerate() {
+    for (number, object) in objects.iter().take(OBJECTS).enumerate() {
         let separator = if number == 0 { "" } else { ", " };
         match last.replace(&object.kind) == Some(&object.kind) {
             true => write!(text, "{separator}{}", object.name),
@@ -56,7 +60,7 @@ fn named(cause: &Cause<'_>) -> String {
         }
         .expect("a String takes any text");
     }
-    match cause.objects.len().saturating_sub(OBJECTS) {
+    match objects.len().saturating_sub(OBJECTS) {
         0 => text,
         more => text + &format!(", and {more} more"),
     }
@@ -103,18 +107,17 @@ fn plural(count: usize, noun: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
-    use sluice_config::{Code, ObjectRef};
+    use sluice_config::Code;
 
     use super::*;
+    use crate::check::groups::Cause;
 
     #[test]
     fn a_large_group_names_some_and_says_how_many_more() {
         let objects: Vec<_> =
             (0..25).map(|number| ObjectRef::new("Ingress", "shop", &format!("i{number:02}"))).collect();
         let all: BTreeSet<_> = objects.iter().collect();
-        let cause = |objects| Cause { message: "odd", remedy: "mend it", objects };
+        let cause = |objects| Cause { message: "odd", remedy: "mend it", objects, alike: BTreeSet::new() };
         let (subject, code) = ("proxy-read-timeout".to_owned(), Code::AnnotationInvalid);
         let mut group = Group {
             severity: Severity::Warning,

@@ -99,6 +99,19 @@ pub fn parse(ingress: &Ingress, prefix: &str, validate: bool, gates: &Gates) -> 
     reader.parsed
 }
 
+/// Names that ingress-nginx had once, or that people take for its own, and what to write now.
+const FORMER: [(&str, &str); 9] = [
+    ("secure-backends", "set backend-protocol to HTTPS: without it endpoints are spoken to by HTTP"),
+    ("secure-verify-ca-secret", "set proxy-ssl-secret and proxy-ssl-verify"),
+    ("grpc-backend", "set backend-protocol to GRPC: without it endpoints are spoken to by HTTP"),
+    ("add-base-url", "remove it, and let the application know its base path; see x-forwarded-prefix"),
+    ("base-url-scheme", "remove it, and let the application know its base path; see x-forwarded-prefix"),
+    ("client-max-body-size", "write proxy-body-size"),
+    ("session-cookie-hash", "remove it: cookies need no hash any more"),
+    ("upstream-fail-timeout", "remove it: ingress-nginx ignores it too"),
+    ("upstream-max-fails", "remove it: ingress-nginx ignores it too"),
+];
+
 /// The annotations that say something: an empty one is as good as none, as in ingress-nginx.
 fn given(ingress: &Ingress) -> impl Iterator<Item = (&str, &str)> {
     let trimmed = ingress.annotations.iter().map(|(name, text)| (&**name, text.trim()));
@@ -161,7 +174,10 @@ impl AnnotationReader<'_> {
             );
             self.parsed.problems.retain(|known| known.field != problem.field);
             self.parsed.problems.push(problem);
-        } else if self.parsed.settings.canary.is_idle() {
+        } else if self.parsed.settings.canary.is_idle()
+            && !given(ingress).any(|(name, _)| name == "canary-weight")
+        {
+            // With a weight of 0 it waits for its release; one that cannot be read has been told.
             let message =
                 "is set, and no header, cookie or weight says which requests the canary takes: it gets none";
             self.warn(
@@ -257,8 +273,13 @@ impl AnnotationReader<'_> {
                 self.warn(Code::AnnotationNotServed, name, message, remedy);
             }
             Support::NotYet(NotYet::Protects | NotYet::ChangesAnswers) => {
-                let reason = "the annotation is not implemented yet".to_owned();
-                self.close(entry, name, Code::AnnotationNotServed, UNABLE, reason, without(entry.support));
+                let (reason, remedy) = match entry.never {
+                    Some(instead) => {
+                        ("the annotation is text or rules for nginx, which is never carried out", instead)
+                    }
+                    None => ("the annotation is not implemented yet", without(entry.support)),
+                };
+                self.close(entry, name, Code::AnnotationNotServed, UNABLE, reason.to_owned(), remedy);
             }
             Support::NoEffect(reason) => {
                 let message = format!("{text:?} has no effect: {reason}");
@@ -279,9 +300,11 @@ impl AnnotationReader<'_> {
     }
 
     fn unknown(&mut self, name: &str) {
-        let remedy = match TABLE.nearest(name) {
-            Some(near) => format!("did you mean {}/{near}?", self.prefix),
-            None => "remove it, or look its name up in the table of annotations".to_owned(),
+        let former = FORMER.iter().find(|(former, _)| *former == name);
+        let remedy = match (former, TABLE.nearest(name)) {
+            (Some((_, instead)), _) => (*instead).to_owned(),
+            (None, Some(near)) => format!("did you mean {}/{near}?", self.prefix),
+            (None, None) => "remove it, or look its name up in docs/annotations.md".to_owned(),
         };
         self.warn(
             Code::AnnotationUnknown,

@@ -5,6 +5,12 @@ use super::Annotation;
 use crate::translate::setting::{NotYet, Risk};
 use crate::translate::value;
 
+const TEXT: &str = "say the same by annotations where there are some for it (docs/annotations.md), or do it in the \
+                    application; remove the snippet when the routes may be served without it, and if it protects \
+                    them, only when something else does";
+const FIREWALL: &str = "put a firewall in front of the gateway or into the application, then remove the annotation: \
+                        without it requests reach the application as they come";
+
 pub(super) fn settings() -> Vec<Annotation> {
     vec![
         Annotation::not_yet(
@@ -14,7 +20,8 @@ pub(super) fn settings() -> Vec<Annotation> {
             NotYet::ChangesAnswers,
             "Text pasted into each location.",
         )
-        .location(Risk::Critical),
+        .location(Risk::Critical)
+        .never(TEXT),
         Annotation::not_yet(
             "server-snippet",
             value::any(),
@@ -22,7 +29,8 @@ pub(super) fn settings() -> Vec<Annotation> {
             NotYet::ChangesAnswers,
             "Text in the server block.",
         )
-        .ingress(Risk::Critical),
+        .ingress(Risk::Critical)
+        .never(TEXT),
         Annotation::not_yet(
             "stream-snippet",
             value::any(),
@@ -30,9 +38,11 @@ pub(super) fn settings() -> Vec<Annotation> {
             NotYet::ChangesAnswers,
             "Text in the stream block.",
         )
-        .ingress(Risk::Critical),
+        .ingress(Risk::Critical)
+        .never(TEXT),
         Annotation::not_yet("auth-snippet", value::any(), "", NotYet::Protects, "Text in the auth location.")
-            .location(Risk::Critical),
+            .location(Risk::Critical)
+            .never(TEXT),
         Annotation::not_yet(
             "enable-modsecurity",
             value::bool(),
@@ -40,7 +50,8 @@ pub(super) fn settings() -> Vec<Annotation> {
             NotYet::Protects,
             "Web application firewall.",
         )
-        .ingress(Risk::Low),
+        .ingress(Risk::Low)
+        .never(FIREWALL),
         Annotation::not_yet(
             "enable-owasp-core-rules",
             value::bool(),
@@ -48,7 +59,8 @@ pub(super) fn settings() -> Vec<Annotation> {
             NotYet::Protects,
             "OWASP core rule set of the firewall.",
         )
-        .ingress(Risk::Low),
+        .ingress(Risk::Low)
+        .never(FIREWALL),
         Annotation::not_yet(
             "modsecurity-snippet",
             value::any(),
@@ -56,7 +68,8 @@ pub(super) fn settings() -> Vec<Annotation> {
             NotYet::Protects,
             "Rules of the firewall.",
         )
-        .ingress(Risk::Critical),
+        .ingress(Risk::Critical)
+        .never(FIREWALL),
         Annotation::not_yet(
             "modsecurity-transaction-id",
             value::any(),

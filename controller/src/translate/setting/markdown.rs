@@ -97,6 +97,9 @@ fn row<S>(text: &mut String, entry: &Setting<S>) {
             "served; an invalid value is ignored".to_owned()
         }
         Support::Served => "served".to_owned(),
+        Support::NotYet(NotYet::Protects | NotYet::ChangesAnswers) if entry.never.is_some() => {
+            "never; routes answer 503".to_owned()
+        }
         Support::NotYet(NotYet::Harmless) => "not yet; ignored with a warning".to_owned(),
         Support::NotYet(NotYet::Protects) if entry.whole_host => {
             "not yet; all routes of its hosts answer 503".to_owned()
