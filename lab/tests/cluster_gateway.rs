@@ -1,10 +1,12 @@
-//! The gateway beside a cluster: what `sluice serve --manifests` needs is what kubectl prints.
+//! The gateway beside a cluster: what `sluice serve --manifests` needs is what kubectl prints, and `kubectl sluice` looks into
+//! a cluster with the rights of whoever calls it.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 
 use anyhow::ensure;
 use serde_json::Value;
-use sluice_lab::harness::{GatewayProcess, deployment, shared};
+use sluice_lab::harness::{GatewayProcess, TestClass, deployment, shared};
 use sluice_testing::program;
 
 #[test]
@@ -59,4 +61,86 @@ spec:
         assert_eq!(cluster.get(gateway.http, "other.example", "/").await?.status(), 404);
         Ok(())
     });
+}
+
+/// The old controller is a Pod with flags of ingress-nginx that only sleeps: a check takes its class and settings from there.
+#[test]
+fn a_check_of_the_cluster_takes_the_flags_of_the_controller_that_runs() {
+    shared(async |cluster| {
+        let class = TestClass::of(cluster);
+        cluster.apply(&class.manifest()).await?;
+        let web = class.ingress("web", "web.example", "web");
+        let bad = web.replace(
+            "metadata: {",
+            "metadata: {annotations: {nginx.ingress.kubernetes.io/proxy-body-size: many}, ",
+        );
+        ensure!(bad != web, "no place for an annotation in {web}");
+        cluster.apply(&bad).await?;
+        let [controller_class, ingress_class] = class.flags();
+        cluster
+            .apply(&format!(
+                r#"
+apiVersion: v1
+kind: ConfigMap
+metadata: {{name: settings}}
+data: {{proxy-read-timeout: soon}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {{name: ingress-nginx-controller}}
+spec:
+  selector: {{matchLabels: {{app.kubernetes.io/name: ingress-nginx}}}}
+  template:
+    metadata: {{labels: {{app.kubernetes.io/name: ingress-nginx}}}}
+    spec:
+      containers:
+      - name: controller
+        image: shell
+        command: [/bin/sh, -c, exec sleep 600]
+        args: [/nginx-ingress-controller, {controller_class}, {ingress_class},
+          --configmap=$(POD_NAMESPACE)/settings, --enable-ssl-chain-completion, "--v=2"]
+        env: [{{name: POD_NAMESPACE, valueFrom: {{fieldRef: {{fieldPath: metadata.namespace}}}}}}]
+"#
+            ))
+            .await?;
+        cluster.available("ingress-nginx-controller", 1).await?;
+
+        let folder = tempfile::tempdir()?;
+        let plugin = folder.path().join("kubectl-sluice");
+        symlink(program::find("sluice")?, &plugin)?;
+        let run = |arguments: &[&str]| -> anyhow::Result<(Option<i32>, String, String)> {
+            let output =
+                cluster.lab.command(&plugin).args(["-n", &cluster.namespace]).args(arguments).output()?;
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            Ok((output.status.code(), text(&output.stdout), text(&output.stderr)))
+        };
+        let old = ["--deployment", "ingress-nginx-controller"];
+        let (status, report, said) = run(&["check", old[0], old[1], "-o", "json"])?;
+        ensure!(status == Some(1), "{status:?} {said} {report}");
+        ensure!(said.contains("--enable-ssl-chain-completion has no effect"), "{said}");
+        let report: Value = serde_json::from_str(&report)?;
+        let problems = report["problems"].as_array().cloned().unwrap_or_default();
+        for (code, word) in [("AnnotationInvalid", "proxy-body-size"), ("KeyInvalid", "proxy-read-timeout")] {
+            let found =
+                problems.iter().any(|problem| problem["code"] == code && problem.to_string().contains(word));
+            ensure!(found, "no {code} of {word}: {report:#}");
+        }
+        // The annotation goes with what applied it.
+        cluster.apply(&web).await?;
+        let (_, report, said) = run(&["check", "--pod", &pod_name(cluster).await?, "-o", "json"])?;
+        ensure!(!report.contains("AnnotationInvalid"), "{said} {report}");
+
+        let (status, table, said) = run(&["ingresses"])?;
+        ensure!(status == Some(0), "{said}");
+        let line = table.lines().find(|line| line.contains("web.example/")).unwrap_or_default();
+        ensure!(line.contains(&cluster.namespace) && line.ends_with(" 0"), "{table}");
+        let (status, _, said) = run(&["routes"])?;
+        ensure!(status == Some(2) && said.contains("there is no running Pod with the labels"), "{said}");
+        Ok(())
+    });
+}
+
+async fn pod_name(cluster: &sluice_lab::harness::Cluster) -> anyhow::Result<String> {
+    let pods = cluster.pods("app.kubernetes.io/name=ingress-nginx").await?;
+    Ok(pods.first().and_then(|pod| pod.metadata.name.clone()).unwrap_or_default())
 }

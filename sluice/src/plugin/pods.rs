@@ -26,7 +26,10 @@ impl GatewayPod {
         let arguments = containers.next().map(|one| {
             let words =
                 |field: &str| one[field].as_array().into_iter().flatten().map(text).collect::<Vec<_>>();
-            [words("command"), words("args")].concat()
+            match words("args") {
+                arguments if arguments.is_empty() => words("command"),
+                arguments => arguments,
+            }
         });
         let ready = pod["status"]["conditions"].as_array().into_iter().flatten();
         let ready = ready.clone().any(|one| one["type"] == "Ready" && one["status"] == "True");
@@ -40,7 +43,8 @@ impl GatewayPod {
 
     /// The flags that it runs with, as words of a command line.
     pub(super) fn flags(&self) -> impl Iterator<Item = String> {
-        let flags = self.arguments.iter().skip_while(|word| !word.starts_with('-'));
+        // What comes before them is the program, or one that starts it.
+        let flags = self.arguments.iter().skip_while(|word| !(word.starts_with("--") && word.len() > 2));
         flags.map(|word| word.replace("$(POD_NAMESPACE)", &self.namespace).replace("$(POD_NAME)", &self.name))
     }
 }

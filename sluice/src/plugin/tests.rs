@@ -92,6 +92,16 @@ fn a_pod_that_is_ready_is_asked_and_its_flags_are_known() {
     assert!(asked.contains("--namespace edge --output json"), "{asked}");
 }
 
+/// Whoever names a command has the flags there.
+#[test]
+fn flags_are_found_behind_a_program_that_starts_the_gateway() {
+    let mut other = pod("edge", "c", "True");
+    let command = ["/usr/bin/dumb-init", "--", "/nginx-ingress-controller", "--ingress-class=edge", "-v=2"];
+    other["spec"]["containers"] = serde_json::json!([{"name": "controller", "command": command}]);
+    let flags: Vec<String> = found(&[other], &Target::default()).0.unwrap().flags().collect();
+    assert_eq!(flags, ["--ingress-class=edge", "-v=2"]);
+}
+
 #[test]
 fn none_and_too_many_are_said_with_what_to_do() {
     let (none, asked) = found(&[], &Target::default());
