@@ -21,10 +21,12 @@ fn read(path: &str) -> String {
 /// Every document for people, by its path.
 fn documents() -> Vec<String> {
     let mut all: Vec<String> = ["README.md", "CONTRIBUTING.md", "SECURITY.md"].map(str::to_owned).into();
-    for entry in fs::read_dir(root().join("docs")).unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        if name.ends_with(".md") {
-            all.push(format!("docs/{name}"));
+    for folder in ["docs", "docs/decisions"] {
+        for entry in fs::read_dir(root().join(folder)).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            if name.ends_with(".md") {
+                all.push(format!("{folder}/{name}"));
+            }
         }
     }
     all.sort();
@@ -191,6 +193,23 @@ fn every_link_of_the_documents_leads_somewhere() {
         }
     }
     assert!(broken.is_empty(), "{broken:?}");
+}
+
+/// A record that is not in the index is found by nobody.
+#[test]
+fn every_decision_is_in_the_index_by_its_title() {
+    let index = read("docs/decisions/README.md");
+    for document in documents() {
+        let Some(name) = document.strip_prefix("docs/decisions/").filter(|name| *name != "README.md") else {
+            continue;
+        };
+        let text = read(&document);
+        let title = text.lines().next().and_then(|line| line.strip_prefix("# ")).unwrap_or_default();
+        assert!(
+            index.contains(&format!("- [{title}]({name})\n")),
+            "{document} is not in docs/decisions/README.md"
+        );
+    }
 }
 
 #[test]
