@@ -11,6 +11,7 @@
 //! how what others wrote is shown to people ([`text`]).
 
 pub mod access;
+pub mod access_log;
 pub mod backend_headers;
 pub mod by_key;
 pub mod canary;
@@ -21,8 +22,10 @@ mod digest;
 pub mod endpoint;
 pub mod error_pages;
 pub mod external_auth;
+pub mod forwarded;
 pub mod host;
 pub mod listener;
+pub mod log_format;
 pub mod mirror;
 pub mod name;
 pub mod own_fields;
@@ -41,6 +44,7 @@ pub mod tuning;
 pub mod uid;
 
 pub use access::{Blocked, Blocks, Limits, Network, Satisfy, Sources};
+pub use access_log::{AccessLog, ErrorLog, LogLevel, LogOutput};
 pub use backend_headers::{BackendHeaders, ConnectionHeader};
 pub use by_key::{ByKey, Keyed};
 pub use canary::{Canary, CanaryHeader, CanaryValue};
@@ -51,8 +55,10 @@ pub use digest::{DigestCredentials, DigestRealm};
 pub use endpoint::{Endpoint, EndpointSet, EndpointSetKey};
 pub use error_pages::ErrorPages;
 pub use external_auth::{AuthCache, AuthKeepAlive, Authorisation, ExternalAuth};
+pub use forwarded::{Forwarded, TrustedPeers};
 pub use host::{Host, HostKey, HostPattern, HostTls};
 pub use listener::{Bind, BindProtocol, GroupId, Listener, ListenerGroup, ListenerId};
+pub use log_format::{LogEscape, LogFormat, LogPiece, LogVariable};
 pub use mirror::Mirror;
 pub use name::{HostName, NamespacedName, ObjectRef, Origin, ServiceRef};
 pub use own_fields::{OWN_FIELDS, is_own_field};

@@ -23,6 +23,8 @@ use crate::rewrite::Rewrite;
 pub struct Policies {
     /// The rule is closed: a policy that protects it could not be built.
     pub deny: Option<Deny>,
+    /// Its requests get no line in the access log (`enable-access-log` negated).
+    pub unlogged: bool,
     /// Redirect from http to https.
     pub https_redirect: HttpsRedirect,
     /// How redirects are written.

@@ -7,8 +7,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::access::{Blocks, Sources};
+use crate::access_log::{AccessLog, ErrorLog};
 use crate::certificate::CertificateId;
 use crate::external_auth::ExternalAuth;
+use crate::forwarded::Forwarded;
 use crate::name::ServiceRef;
 use crate::policy::NextUpstream;
 use crate::pool::PoolKey;
@@ -104,10 +106,8 @@ pub struct Tuning {
     /// `hsts*`; `None` when `hsts` is false.
     pub hsts: Option<Hsts>,
 
-    /// Trust the client's X-Forwarded-* (`use-forwarded-headers`).
-    pub use_forwarded_headers: bool,
-    /// Append to X-Forwarded-For in place of replacing it (`compute-full-forwarded-for`).
-    pub compute_full_forwarded_for: bool,
+    /// What is believed of what others say about a client.
+    pub forwarded: Forwarded,
     /// Make an X-Request-ID where the client sent none (`generate-request-id`).
     pub generate_request_id: bool,
     /// Fields of all requests to endpoints, a resource of kind `GlobalHeaders` (`proxy-set-headers`).
@@ -119,8 +119,10 @@ pub struct Tuning {
     /// What is replaced in cookies and redirects of endpoints (`proxy-cookie-domain`, `proxy-cookie-path`,
     /// `proxy-redirect-from`, `proxy-redirect-to`); a rule replaces each.
     pub replacements: Replacements,
-    /// Whether requests are logged (`disable-access-log` negated).
-    pub access_log: bool,
+    /// What is written down about requests.
+    pub access_log: AccessLog,
+    /// What is written down about the program itself.
+    pub error_log: ErrorLog,
 
     /// Who is kept out everywhere.
     pub blocks: Blocks,
@@ -246,14 +248,14 @@ impl Default for Tuning {
             https_port: 443,
             no_tls_redirect_locations: vec!["/.well-known/acme-challenge".into()],
             hsts: Some(Hsts { max_age: 31_536_000, include_subdomains: true, preload: false }),
-            use_forwarded_headers: false,
-            compute_full_forwarded_for: false,
+            forwarded: Forwarded::default(),
             generate_request_id: true,
             request_headers: None,
             response_headers: None,
             hidden_headers: Arc::default(),
             replacements: Replacements::OFF,
-            access_log: true,
+            access_log: AccessLog::default(),
+            error_log: ErrorLog::default(),
             blocks: Blocks::default(),
             sources: Sources::default(),
             limit_rate_status: 503,

@@ -1,5 +1,5 @@
-//! `docs/annotations.md`, `docs/configmap.md`, `docs/support.md` and `docs/problems.md` are made from tables. These tests
-//! hold the files against them; with `WRITE_DOCS=1` they write the files instead.
+//! `docs/annotations.md`, `docs/configmap.md`, `docs/log-format.md`, `docs/support.md` and `docs/problems.md` are made from
+//! tables. These tests hold the files against them; with `WRITE_DOCS=1` they write the files instead.
 
 use std::fs;
 use std::path::Path;
@@ -47,6 +47,23 @@ fn what_is_served_is_counted_from_the_tables() {
          with. `sluice check` says what that means for a given cluster.\n\n",
         &table,
     );
+}
+
+#[test]
+fn the_list_of_log_variables_is_that_of_the_table() {
+    let head = format!(
+        "# Format of the access log\n\nThe ConfigMap key `log-format-upstream` says what a line has: text with \
+         variables, written `$name` or `${{name}}`. It is what\nstands between the quotes of nginx's `log_format`, so \
+         that `\\\"`, `\\'`, `\\\\`, `\\t`, `\\r` and `\\n` mean what they mean there.\nA name that is not in the list \
+         is refused, and the format before it stays in force.\n\nThe default is that of ingress-nginx, byte for \
+         byte:\n\n    {}\n\nFor lines of JSON, set `log-format-escape-json` to `true` and write the braces and quotes \
+         yourself:\n\n    {{\"time\": \"$time_iso8601\", \"status\": $status, \"path\": \"$uri\", \"took\": \
+         $request_time}}\n\nWhere there is no value, a line has `-`; with `log-format-escape-json` or \
+         `log-format-escape-none` it has nothing. Values of\nseveral attempts are separated by `, `.\n\n## \
+         Variables\n\nMade from the table in `config/src/log_format.rs`.\n\n",
+        sluice_config::LogFormat::DEFAULT
+    );
+    compare("log-format.md", &head, &sluice_config::log_format::markdown_table());
 }
 
 #[test]

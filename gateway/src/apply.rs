@@ -68,6 +68,10 @@ fn apply_tuning(state: &State, delta: &Delta, published: &mut Published, configu
     if let Some(tuning) = &delta.tuning {
         configuration.tuning_hash = digest(&"tuning", &**tuning);
         state.set_room(tuning);
+        let before = &published.globals.tuning.access_log.output;
+        if *before != tuning.access_log.output {
+            state.telemetry.access_log.turn_to(tuning.access_log.output.clone());
+        }
     }
     let put = |change: &Change<PoolKey, _>| matches!(change, Change::Put(..));
     let tuning = delta.tuning.as_ref().map(bounded);

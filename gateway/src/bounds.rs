@@ -25,6 +25,7 @@ pub(crate) fn bounded(tuning: &Arc<Tuning>) -> Arc<Tuning> {
         &mut bounded.upstream_keepalive_timeout,
         &mut bounded.upstream_keepalive_time,
         &mut bounded.worker_shutdown_timeout,
+        &mut bounded.forwarded.proxy_protocol_timeout,
     ]
     .into_iter()
     .chain(&mut bounded.next_upstream_timeout)

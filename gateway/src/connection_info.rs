@@ -2,15 +2,22 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::time::Instant;
 
 use http::HeaderValue;
 use sluice_config::{BindProtocol, GroupId};
 
+/// The port of https, as clients know it.
+const HTTPS: u16 = 443;
+
 /// Facts about a connection. Made once when it is ready for its first request and shared by all of them.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct ConnectionInfo {
-    /// The client's address (the PROXY protocol's, where one is spoken).
+    /// Who has opened the connection.
     pub peer: SocketAddr,
+    /// For whom it was opened, as a header of the PROXY protocol says.
+    pub proxied: Option<Box<ProxiedAddresses>>,
     /// The listener group the socket belongs to: where hosts are looked up.
     pub group: GroupId,
     /// The port clients know, for `X-Forwarded-Port` and redirects.
@@ -23,21 +30,36 @@ pub struct ConnectionInfo {
     pub tls: Option<TlsInfo>,
     /// What endpoints get to know about it.
     pub texts: Texts,
+    /// Tells it from others in the log.
+    pub number: u64,
+    /// When it was opened.
+    pub opened: Instant,
+    /// Requests that have come on it.
+    pub requests: AtomicU32,
+}
+
+/// The ends of the connection that a proxy in front of us has taken, as it says in a header of the PROXY protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProxiedAddresses {
+    /// Who has opened it.
+    pub source: SocketAddr,
+    /// Where the proxy has taken it.
+    pub destination: SocketAddr,
 }
 
 /// Field values that are the same for every request of a connection.
 #[derive(Clone, Debug)]
 pub struct Texts {
-    /// The client's address.
-    pub client: HeaderValue,
-    /// The declared port.
+    /// Who is nearest on the way to the client ([`ConnectionInfo::nearest`]).
+    pub nearest: HeaderValue,
+    /// The port that clients have connected to.
     pub port: HeaderValue,
 }
 
 impl Texts {
-    /// Of a client, on a port as clients know it.
-    pub fn new(peer: SocketAddr, declared_port: u16) -> Self {
-        Self { client: address(peer.ip().to_canonical()), port: HeaderValue::from(declared_port) }
+    /// Of a connection from this address, on a port as clients know it.
+    pub fn new(nearest: IpAddr, port: u16) -> Self {
+        Self { nearest: address(nearest.to_canonical()), port: HeaderValue::from(port) }
     }
 }
 
@@ -54,11 +76,20 @@ pub struct TlsInfo {
     pub server_name: Option<Arc<str>>,
     /// `TLSv1.3` or `TLSv1.2`.
     pub version: &'static str,
-    /// Name of the cipher suite.
+    /// The cipher suite, by OpenSSL's name.
     pub cipher: &'static str,
+    /// The protocol that was agreed on (RFC 7301); empty where none was.
+    pub alpn: &'static str,
 }
 
 impl ConnectionInfo {
+    /// Who is nearest on the way to the client and speaks HTTP: the peer, or whoever a proxy that only passes bytes on has
+    /// taken the connection from. In its canonical form.
+    pub fn nearest(&self) -> IpAddr {
+        let source = self.proxied.as_ref().map_or(self.peer, |proxied| proxied.source);
+        source.ip().to_canonical()
+    }
+
     /// Whether the client speaks https.
     pub fn is_https(&self) -> bool {
         self.tls.is_some()
@@ -67,5 +98,10 @@ impl ConnectionInfo {
     /// `http` or `https`.
     pub fn scheme(&self) -> &'static str {
         if self.is_https() { "https" } else { "http" }
+    }
+
+    /// Whether a proxy in front has taken the connection on the port of https: then it has ended TLS, if we have not.
+    pub fn was_https(&self) -> bool {
+        self.proxied.as_ref().is_some_and(|proxied| proxied.destination.port() == HTTPS)
     }
 }

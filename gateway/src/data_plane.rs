@@ -57,6 +57,12 @@ impl DataPlane {
         });
         let certificates = CertificateStore::new()?;
         let state = State::new(telemetry, report);
+        let told = Arc::downgrade(&state);
+        state.telemetry.access_log.on_fault(move |fault| {
+            if let Some(state) = told.upgrade() {
+                state.set_log_fault("access", fault);
+            }
+        });
         let (listeners, drain) = (Listeners::new(), Drain::new());
         let workers = Workers::start(&state, &certificates, &listeners, &drain, driver, workers)?;
         let (tended, told) = (listeners.clone(), state.clone());

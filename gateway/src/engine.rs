@@ -170,6 +170,7 @@ pub(crate) async fn serve<D: Downstream + Send + Sync + 'static>(
                 answer = page;
             }
             let bare = head.method == Method::HEAD || answer.status == StatusCode::NO_CONTENT;
+            exchange.log_answer(&answer);
             match answer::send(&answer, bare, &mut *downstream, alarm).await {
                 Ok(()) => {
                     outcome.status = Some(status);
@@ -287,6 +288,7 @@ pub(crate) async fn refuse(
     let Refusal { request_line, length, status } = refusal;
     let (mut exchange, answer) =
         Exchange::refuse(Snapshot::take(&worker.state), info, request_line, length, status);
+    exchange.log_answer(&answer);
     let sent = answer::send(&answer, false, downstream, &mut Alarm::default()).await;
     let (bytes_sent, body_sent) = downstream.sent();
     exchange.end(Outcome {

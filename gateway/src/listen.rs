@@ -1,7 +1,8 @@
 //! Where connections come in.
 //!
 //! [`Listeners`] bind the sockets; every worker accepts from all of them (`accept`), and what it accepts begins in an
-//! order that holds beyond its capacity too (`arrivals`). A connection does its TLS handshake (`handshake`), shows
+//! order that holds beyond its capacity too (`arrivals`). A connection says for whom it is, where a proxy in front has taken it
+//! (`proxy_protocol`), does its TLS handshake (`handshake`), shows
 //! which protocol it speaks, and is served by the loop of that protocol (`downstream`) until it
 //! ends.
 
@@ -10,9 +11,13 @@ mod arrivals;
 mod bind;
 mod handshake;
 mod listeners;
+mod proxy_header;
+mod proxy_protocol;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::time::Instant;
 
 use sluice_config::BindProtocol;
 use tokio::net::TcpStream;
@@ -25,11 +30,37 @@ use crate::downstream::http1::Http1;
 use crate::downstream::http2::Http2;
 use crate::io::transport::Transport;
 use crate::io::wire::Wire;
+use crate::snapshot::Snapshot;
 use crate::worker::Worker;
 use listeners::Entry;
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub use proxy_header::trial as try_proxy_header;
+
+/// A connection that has begun.
+struct AcceptedStream {
+    stream: TcpStream,
+    peer: SocketAddr,
+    /// Tells it from others in the log.
+    number: u64,
+    opened: Instant,
+}
+
 /// Serves one connection until it ends.
-async fn serve(stream: TcpStream, peer: SocketAddr, entry: Entry, port: u16, worker: &Arc<Worker>) {
+async fn serve(accepted: AcceptedStream, entry: Entry, port: u16, worker: &Arc<Worker>) {
+    let AcceptedStream { mut stream, peer, number, opened } = accepted;
+    let globals = Snapshot::take(&worker.state).globals.clone();
+    let settings = &globals.tuning.forwarded;
+    let mut proxied = None;
+    if settings.proxy_protocol {
+        let (rules, patience) = (&globals.forwarded, settings.proxy_protocol_timeout);
+        // In a box, because few gateways have it.
+        match Box::pin(proxy_protocol::receive(&mut stream, peer, rules, patience, worker)).await {
+            Ok(addresses) => proxied = addresses,
+            Err(()) => return,
+        }
+    }
+    drop(globals);
     let (transport, tls, http2) = match entry.protocol {
         BindProtocol::Http => (Transport::Plain(stream), None, false),
         // In a box, because the future of a handshake is large and lives short.
@@ -43,8 +74,27 @@ async fn serve(stream: TcpStream, peer: SocketAddr, entry: Entry, port: u16, wor
         },
     };
     let Entry { group, declared_port, protocol } = entry;
-    let texts = Texts::new(peer, declared_port);
-    let info = Arc::new(ConnectionInfo { peer, group, declared_port, port, protocol, tls, texts });
+    let connected_to = match &proxied {
+        // Clients know our own port by another number.
+        Some(proxied) if proxied.destination.port() != port => proxied.destination.port(),
+        _ => declared_port,
+    };
+    let nearest = proxied.as_ref().map_or(peer, |proxied| proxied.source).ip();
+    let texts = Texts::new(nearest, connected_to);
+    let requests = AtomicU32::new(0);
+    let info = Arc::new(ConnectionInfo {
+        peer,
+        proxied,
+        group,
+        declared_port,
+        port,
+        protocol,
+        tls,
+        texts,
+        number,
+        opened,
+        requests,
+    });
     let wire = Wire::new(transport);
     match http2 {
         true => Box::pin(Http2::new(worker.clone(), info).serve(wire)).await,

@@ -5,6 +5,7 @@
 //! Settings with a global default stay as the rule has them and meet the [`Tuning`](sluice_config::Tuning) of
 //! the moment when a request needs them.
 
+pub(crate) mod access_log;
 pub mod affinity;
 pub mod backend_headers;
 pub mod basic_auth;

@@ -1,6 +1,7 @@
 //! What all workers share: the current configuration and the meters. Read on every request without a lock;
 //! changed by [`apply`](crate::apply::apply) alone.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
@@ -9,8 +10,8 @@ use arc_swap::ArcSwap;
 use http::HeaderValue;
 use imbl::{OrdMap, OrdSet};
 use sluice_config::{
-    Certificate, CertificateId, Generation, GroupId, Host, HostKey, ListenerGroup, Problem, ResourceKey,
-    Tuning,
+    Certificate, CertificateId, Code, Generation, GroupId, Host, HostKey, ListenerGroup, ObjectRef, Problem,
+    ResourceKey, Severity, Tuning,
 };
 use tokio::sync::watch;
 
@@ -19,9 +20,11 @@ use crate::body::disk::Disk;
 use crate::io::budget::Budget;
 use crate::listen::Listeners;
 use crate::message::edit::EditableName;
+use crate::policy::access_log::LogRules;
 use crate::policy::basic_auth::Verified;
 use crate::policy::blocks::Blocks;
 use crate::policy::digest_auth::Nonces;
+use crate::policy::forwarded::ForwardedRules;
 use crate::policy::header_set::HeaderSet;
 use crate::policy::limits::Limiter;
 use crate::policy::replacements::Replacements;
@@ -30,7 +33,7 @@ use crate::registry::{OwnEndpoint, OwnListener, Registry, Reporter};
 use crate::resources::{Resources, Slot};
 use crate::route::Target;
 use crate::snapshot::Published;
-use crate::telemetry::{MemoryUse, Telemetry};
+use crate::telemetry::{LogFault, MemoryUse, Telemetry};
 
 /// The data plane's shared state.
 pub struct State {
@@ -80,6 +83,8 @@ struct Told {
     traffic: Vec<OwnListener>,
     /// Health and introspection.
     admin: Vec<OwnListener>,
+    /// Logs that do not go where they should, by name.
+    logs: BTreeMap<&'static str, Vec<Arc<Problem>>>,
 }
 
 /// The tuning and what every request would otherwise make of it anew.
@@ -92,6 +97,8 @@ pub(crate) struct Globals {
     pub(crate) auth: GlobalAuth,
     pub(crate) blocks: Blocking,
     pub(crate) sources: Option<Sources>,
+    pub(crate) forwarded: ForwardedRules,
+    pub(crate) log: LogRules,
     /// Fields of heads; most installations want none.
     pub(crate) headers: Option<Box<GlobalHeaders>>,
 }
@@ -183,6 +190,8 @@ impl Globals {
             compression,
             sources: Sources::compile(&tuning.sources),
             headers: GlobalHeaders::compile(&tuning, resources).map(Box::new),
+            forwarded: ForwardedRules::compile(&tuning.forwarded),
+            log: LogRules::compile(&tuning.access_log),
             blocks,
             tuning,
             default_backend,
@@ -296,6 +305,30 @@ impl State {
         self.replace(&mut told.listeners, listeners.problems());
         self.readiness.set_bound(listeners.are_serving());
         self.set_own(&mut told, |told| &mut told.traffic, listeners.addresses());
+    }
+
+    /// Takes over whether a log goes where it should. Its name completes "the ... log".
+    pub fn set_log_fault(&self, name: &'static str, fault: Option<&LogFault>) {
+        let problem = fault.map(|LogFault { place, reason }| Problem {
+            object: ObjectRef::new("Log", "", name),
+            field: "path".into(),
+            uid: None,
+            severity: Severity::Error,
+            code: Code::LogNotOpened,
+            message: format!("{place} cannot be opened: {reason}; lines go to the standard stream"),
+            remedy:
+                "make the place writable for the gateway, or name another one; it is tried again by itself"
+                    .into(),
+        });
+        let mut told = self.told();
+        let known = told.logs.entry(name).or_default();
+        if known.iter().map(|problem| &**problem).eq(&problem) {
+            return;
+        }
+        if let Some(problem) = &problem {
+            tracing::error!(%problem, "a log cannot be opened");
+        }
+        self.replace(told.logs.entry(name).or_default(), problem.into_iter().collect());
     }
 
     /// Says where health and introspection are, so that nobody makes that an endpoint.

@@ -11,7 +11,8 @@ mod clock;
 mod connections;
 mod controller;
 mod error;
-mod line;
+mod escape;
+mod log_format;
 mod memory;
 mod options;
 pub(crate) mod orphans;
@@ -20,6 +21,7 @@ mod process;
 #[cfg(test)]
 mod reference;
 mod request;
+mod sink;
 mod source;
 
 use std::collections::BTreeSet;
@@ -36,10 +38,12 @@ pub use access_log::AccessLog;
 pub use admission::ReviewSample;
 pub use certificates::HostCertificate;
 pub use error::TelemetryError;
-pub use line::{LogLine, Tail, UpstreamAttempt, log_name};
+pub use escape::log_name;
+pub use log_format::{Facts, LogFormat, LogLine, LoggedHead, UpstreamAttempt};
 pub use memory::MemoryUse;
 pub use options::Options;
 pub use request::{RequestMeters, Sample, TargetLabels, TargetMeters};
+pub use sink::LogFault;
 pub use source::SourceContact;
 
 use crate::registry::HealthCounts;
@@ -64,6 +68,19 @@ pub(crate) enum MirrorOutcome {
     Failed,
     /// There was no room for it, or for all of its body.
     Dropped,
+}
+
+/// Why a connection was closed that has to begin with a header of the PROXY protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ProxyProtocolFault {
+    /// Its peer is not trusted.
+    Untrusted,
+    /// It begins with something else.
+    Missing,
+    /// The header cannot be read.
+    Malformed,
+    /// The header did not come in time.
+    Late,
 }
 
 /// All meters and logs of the data plane.
@@ -113,10 +130,10 @@ impl Telemetry {
         self.requests.as_ref()
     }
 
-    /// A client connection begins.
-    pub fn connection_opened(&self) {
-        self.connections.handled.fetch_add(1, Relaxed);
+    /// A client connection begins. Gives its number.
+    pub fn connection_opened(&self) -> u64 {
         self.connections.open.fetch_add(1, Relaxed);
+        self.connections.handled.fetch_add(1, Relaxed) + 1
     }
 
     /// A client connection ended.
@@ -133,6 +150,17 @@ impl Telemetry {
     /// A TLS handshake failed before a request could be read.
     pub fn handshake_failed(&self) {
         self.own.handshake_failures.inc();
+    }
+
+    /// A connection is closed because it does not begin with a good header of the PROXY protocol.
+    pub(crate) fn proxy_protocol_refused(&self, fault: ProxyProtocolFault) {
+        let reason = match fault {
+            ProxyProtocolFault::Untrusted => "untrusted",
+            ProxyProtocolFault::Missing => "missing",
+            ProxyProtocolFault::Malformed => "malformed",
+            ProxyProtocolFault::Late => "late",
+        };
+        self.own.proxy_protocol_refused.with_label_values(&[reason]).inc();
     }
 
     /// A request was read.

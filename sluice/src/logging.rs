@@ -1,13 +1,22 @@
-//! The program log: `tracing` to standard error. Standard output belongs to the access log.
+//! The program's own log: `tracing` to standard error, or to the file that the ConfigMap names. Standard output belongs to
+//! the access log.
+//!
+//! The level and the file change live; the file is opened again on SIGUSR1, as nginx does.
 
 use std::fmt;
-use std::io::IsTerminal;
+use std::fs::{File, OpenOptions};
+use std::io::{self, IsTerminal, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sluice_config::text::one_line;
+use sluice_config::{ErrorLog, LogLevel, LogOutput};
+use sluice_gateway::telemetry::LogFault;
+use tracing::Subscriber;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::field::MakeExt;
-use tracing_subscriber::fmt::FormatFields;
 use tracing_subscriber::fmt::format::{Writer, debug_fn};
+use tracing_subscriber::fmt::{FormatFields, MakeWriter};
+use tracing_subscriber::reload;
 
 /// Environment variable that replaces the level from `--v` by filters per module.
 const FILTER: &str = "RUST_LOG";
@@ -16,24 +25,143 @@ const FILTER: &str = "RUST_LOG";
 /// those may be Secrets. What goes wrong with the API is said by Sluice itself.
 const SILENT: [&str; 2] = ["kube_client=off", "kube_runtime=off"];
 
+/// The log of the process, to change it.
+#[derive(Clone)]
+pub(crate) struct ProgramLog {
+    filter: Arc<dyn Fn(EnvFilter) + Send + Sync>,
+    verbosity: i64,
+    /// The level is that of the environment.
+    is_fixed: bool,
+    output: LogFile,
+}
+
+/// Where lines go.
+#[derive(Clone, Default)]
+struct LogFile(Arc<Mutex<Opened>>);
+
+#[derive(Default)]
+struct Opened {
+    /// The file that was asked for.
+    path: Option<Arc<str>>,
+    /// `None` is standard error, also while the file cannot be opened.
+    file: Option<File>,
+}
+
 /// Installs the log for the whole process.
 ///
 /// # Errors
 /// `RUST_LOG` cannot be read, or a log is installed already.
-pub(crate) fn start(verbosity: i64) -> anyhow::Result<()> {
-    let filter = match std::env::var(FILTER) {
-        Ok(text) if !text.is_empty() => EnvFilter::try_new(&text).map_err(|error| {
+pub(crate) fn start(verbosity: i64) -> anyhow::Result<ProgramLog> {
+    let own = std::env::var(FILTER).ok().filter(|text| !text.is_empty());
+    let filter = match &own {
+        Some(text) => EnvFilter::try_new(text).map_err(|error| {
             anyhow::anyhow!("{FILTER}={text:?}: {error}; write it like info,sluice=debug")
         })?,
-        _ => EnvFilter::try_new(directives(verbosity))?,
+        None => EnvFilter::try_new(directives(verbosity))?,
     };
-    tracing_subscriber::fmt()
+    let output = LogFile::default();
+    let builder = tracing_subscriber::fmt()
         .with_env_filter(discreet(filter)?)
         .fmt_fields(fields())
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .try_init()
-        .map_err(|error| anyhow::anyhow!("cannot install the program log: {error}"))
+        .with_writer(output.clone())
+        .with_ansi(io::stderr().is_terminal())
+        .with_filter_reloading();
+    let filter = reloads(builder.reload_handle());
+    builder.try_init().map_err(|error| anyhow::anyhow!("cannot install the program log: {error}"))?;
+    Ok(ProgramLog { filter, verbosity, is_fixed: own.is_some(), output })
+}
+
+/// What puts another filter in place of the present one.
+fn reloads<S: Subscriber + 'static>(
+    handle: reload::Handle<EnvFilter, S>,
+) -> Arc<dyn Fn(EnvFilter) + Send + Sync> {
+    Arc::new(move |filter| {
+        // It fails only where the log is gone.
+        let _ = handle.reload(filter);
+    })
+}
+
+impl ProgramLog {
+    /// Takes over what the ConfigMap says.
+    ///
+    /// # Errors
+    /// The file cannot be opened; lines go to standard error.
+    pub(crate) fn change(&self, log: &ErrorLog) -> Result<(), LogFault> {
+        if !self.is_fixed {
+            let directives = log.level.map_or(directives(self.verbosity), directives_of);
+            // Both are good: a test reads them all.
+            if let Ok(filter) = EnvFilter::try_new(directives).map_err(Into::into).and_then(discreet) {
+                (self.filter)(filter);
+            }
+        }
+        let path = match &log.output {
+            LogOutput::File(path) => Some(path.clone()),
+            LogOutput::Standard | LogOutput::StandardError | LogOutput::Syslog { .. } => None,
+        };
+        self.output.turn_to(path)
+    }
+
+    /// Opens the file again, which somebody has renamed.
+    ///
+    /// # Errors
+    /// The file cannot be opened; lines go to standard error.
+    pub(crate) fn open_again(&self) -> Result<(), LogFault> {
+        let path = self.output.lock().path.clone();
+        self.output.turn_to(path)
+    }
+
+    /// Whether lines go to standard error because the file could not be opened.
+    pub(crate) fn is_astray(&self) -> bool {
+        let opened = self.output.lock();
+        opened.path.is_some() && opened.file.is_none()
+    }
+}
+
+impl LogFile {
+    fn turn_to(&self, path: Option<Arc<str>>) -> Result<(), LogFault> {
+        let opened = path.as_ref().map(|path| OpenOptions::new().append(true).create(true).open(&**path));
+        let (file, result) = match (opened, &path) {
+            (Some(Err(error)), Some(path)) => {
+                (None, Err(LogFault { place: path.to_string(), reason: error.to_string() }))
+            }
+            (Some(Ok(file)), _) => (Some(file), Ok(())),
+            _ => (None, Ok(())),
+        };
+        *self.lock() = Opened { path, file };
+        result
+    }
+
+    /// Whatever panicked with it, a file is a file.
+    fn lock(&self) -> MutexGuard<'_, Opened> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What is written at once is one line.
+impl Write for LogFile {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let written = match &mut self.lock().file {
+            Some(file) => file.write_all(line),
+            None => return io::stderr().write(line),
+        };
+        match written {
+            Ok(()) => Ok(line.len()),
+            // A full disk.
+            Err(_) => io::stderr().write(line),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for LogFile {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
 }
 
 /// The same filter without what must never be logged.
@@ -78,11 +206,18 @@ fn directives(verbosity: i64) -> &'static str {
     }
 }
 
+/// The same for the levels of `error-log-level`.
+fn directives_of(level: LogLevel) -> &'static str {
+    match level {
+        LogLevel::Debug => directives(3),
+        LogLevel::Info => directives(0),
+        LogLevel::Warn => "warn,pingora=off,h2=warn,rustls=warn,hyper=warn",
+        LogLevel::Error => "error,pingora=off,h2=error,rustls=error,hyper=error",
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::io;
-    use std::sync::{Arc, Mutex};
-
     use super::*;
 
     #[derive(Clone, Default)]
@@ -150,6 +285,30 @@ mod tests {
         assert_eq!(text.lines().count(), 3, "{text}");
         assert!(text.len() < 4 * FIELD && text.chars().all(|c| c == '\n' || !c.is_control()), "{text}");
         assert!(text.ends_with(" plain number=7\n"), "{text}");
+    }
+
+    #[test]
+    fn every_level_can_be_read() {
+        for level in [LogLevel::Debug, LogLevel::Info, LogLevel::Warn, LogLevel::Error] {
+            EnvFilter::try_new(directives_of(level)).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_renamed_is_made_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("error.log");
+        let mut log = LogFile::default();
+        log.turn_to(Some(path.to_str().unwrap().into())).unwrap();
+        log.write_all(b"one\n").unwrap();
+        std::fs::rename(&path, folder.path().join("old")).unwrap();
+        log.write_all(b"two\n").unwrap();
+        let again = log.lock().path.clone();
+        log.turn_to(again).unwrap();
+        log.write_all(b"three\n").unwrap();
+        assert_eq!(std::fs::read(folder.path().join("old")).unwrap(), b"one\ntwo\n");
+        assert_eq!(std::fs::read(&path).unwrap(), b"three\n");
+        assert!(log.turn_to(Some("/proc/none/x".into())).is_err());
     }
 
     #[test]

@@ -68,14 +68,15 @@ const DIED: u8 = 1;
 
 /// Runs the gateway until SIGTERM.
 fn serve(flags: ServeFlags) -> ExitCode {
-    if let Err(error) = logging::start(flags.verbosity) {
-        return fail(&error, USAGE);
-    }
+    let log = match logging::start(flags.verbosity) {
+        Ok(log) => log,
+        Err(error) => return fail(&error, USAGE),
+    };
     vital::log_panics();
     if let Err(error) = limits::raise_open_files() {
         tracing::warn!(%error, "cannot raise the limit of open files; raise it with ulimit -n");
     }
-    match serve::serve(flags) {
+    match serve::serve(flags, log) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.is::<vital::Died>() => fail(&error, DIED),
         // Any other error comes from the start, and its reader is the author of the command line.

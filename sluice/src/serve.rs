@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use sluice_config::{BindResult, Delta, Report, Snapshot};
+use sluice_config::{BindResult, Delta, ErrorLog, Report, Snapshot};
 use sluice_controller::admission::{self, Reviewed};
 use sluice_controller::duties::DutyNews;
 use sluice_controller::input::{self, Input};
@@ -20,17 +20,20 @@ use sluice_gateway::data_plane::DataPlane;
 use sluice_gateway::state::State;
 use sluice_gateway::telemetry::{self, AccessLog, ReviewSample, Telemetry};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::cgroup;
 use crate::flags::{GatewayFlags, ServeFlags};
 use crate::limits;
+use crate::logging::ProgramLog;
 use crate::memory;
 use crate::source::{Feedback, Source};
 use crate::vital::{self, Died, Vitals};
 
 /// How long the control plane may take to end: it writes the snapshot for the last time.
 const CONTROL: Duration = Duration::from_secs(10);
+/// Between two attempts to open the file of the program's own log.
+const LOG_AGAIN: Duration = Duration::from_secs(1);
 /// How long the last lines of the access log may take to be written.
 const FLUSH: Duration = Duration::from_secs(2);
 
@@ -38,12 +41,14 @@ const FLUSH: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 /// Something that is needed from the start cannot be had, or a part of the program has [died](Died).
-pub(crate) fn serve(flags: ServeFlags) -> Result<()> {
+pub(crate) fn serve(flags: ServeFlags, log: ProgramLog) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(run(&flags))
+    runtime.block_on(run(&flags, log))
 }
 
-async fn run(flags: &ServeFlags) -> Result<()> {
+async fn run(flags: &ServeFlags, program_log: ProgramLog) -> Result<()> {
+    // First of all: without somebody to hear it, this signal ends the program.
+    let rotate = signal(SignalKind::user_defined1())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let (vitals, mut ended) = Vitals::new();
@@ -65,6 +70,8 @@ async fn run(flags: &ServeFlags) -> Result<()> {
         plane.keep_bodies_in(folder.clone());
     }
     let plane = Arc::new(plane);
+    let log_changed = Arc::new(Notify::new());
+    tokio::spawn(keep_logs(rotate, log_changed.clone(), program_log.clone(), plane.state().clone()));
     admin::serve(plane.state().clone(), admin_options(&flags.gateway)).await?;
     let (fatal, mut failed) = mpsc::unbounded_channel();
     let controller = Controller::new(options);
@@ -96,10 +103,18 @@ async fn run(flags: &ServeFlags) -> Result<()> {
         let _over = over;
         let (plane, snapshot, fatal, mut observer) = (for_control, snapshot, fatal, observer);
         let mut start = true;
+        let mut error_log = ErrorLog::default();
         let apply = |delta: Delta| {
             // Not with the first one: nothing is ready before that.
             if delta.generation.0 > 2 {
                 vital::inject_fault("control");
+            }
+            if let Some(tuning) = &delta.tuning
+                && error_log != tuning.error_log
+            {
+                error_log = tuning.error_log.clone();
+                plane.state().set_log_fault("program", program_log.change(&error_log).err().as_ref());
+                log_changed.notify_one();
             }
             let report = apply(&plane, &delta, &mut start, &fatal);
             if let Some(snapshot) = &snapshot {
@@ -165,6 +180,25 @@ fn review_sample(reviewed: &Reviewed) -> ReviewSample<'_> {
         tested: *looked_at,
         verdict: *verdict,
         total: *total,
+    }
+}
+
+/// Opens the files of both logs again when somebody has renamed them and says so (SIGUSR1), and that of the program's own
+/// log while it could not be opened.
+async fn keep_logs(mut rotate: Signal, changed: Arc<Notify>, log: ProgramLog, state: Arc<State>) {
+    loop {
+        let again = async {
+            match log.is_astray() {
+                true => tokio::time::sleep(LOG_AGAIN).await,
+                false => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = rotate.recv() => state.telemetry.access_log.open_again(),
+            () = changed.notified() => continue,
+            () = again => {}
+        }
+        state.set_log_fault("program", log.open_again().err().as_ref());
     }
 }
 

@@ -41,6 +41,7 @@ mod e2e_mirror;
 mod e2e_oauth2_proxy;
 mod e2e_overload;
 mod e2e_paths;
+mod e2e_proxy_protocol;
 mod e2e_redirect_rules;
 mod e2e_redirects;
 mod e2e_replacements;

@@ -1,11 +1,19 @@
-//! The access log on standard output, byte for byte in the reference's default format.
+//! The access log: byte for byte in the reference's default format, in formats of the operator's own, and where it goes.
+
+use std::fs;
+use std::net::UdpSocket;
 
 use regex::Regex;
+use serde_json::Value;
 
 use crate::harness::manifest::service_with;
-use crate::harness::{Backend, Connection, Folder, Gateway, Ingress, await_until, config_map, get, site};
+use crate::harness::{
+    Backend, Connection, Folder, Gateway, Ingress, PATIENCE, Reply, TestCertificate, await_some, await_until,
+    config_map, get, site,
+};
 
 const HOST: &str = "shop.example";
+const NAME: &str = "ingress-nginx/controller";
 
 #[test]
 fn a_line_has_the_default_format() {
@@ -69,4 +77,191 @@ fn standard_output_holds_the_access_log_alone() {
     get(gateway.http, HOST, "/one");
     gateway.await_access("/one");
     assert_eq!(gateway.access_log().len(), 1, "{:?}", gateway.access_log());
+}
+
+/// Asks until there is a line, and gives it.
+fn line_like(gateway: &Gateway, target: &str, is_meant: impl Fn(&str) -> bool) -> String {
+    await_some("a line of the new format", || {
+        get(gateway.http, HOST, target);
+        gateway.access_log().into_iter().find(|line| is_meant(line))
+    })
+}
+
+#[test]
+fn the_format_is_the_operators_and_changes_live() {
+    let backend = Backend::with("shop", |_| Reply::field("X-Version", "7"));
+    let certificate = TestCertificate::new(&[HOST]);
+    let ingress = Ingress::new("shop").annotation("ssl-redirect", "false").path(HOST, "/", "shop");
+    let objects =
+        ingress.tls(&[HOST], "tls").text() + &service_with("shop", &[&backend]) + &certificate.secret("tls");
+    let folder = Folder::with(objects);
+    let gateway = Gateway::with(&folder, &["--configmap", NAME]);
+    let json = r#"{"uri": "$uri", "args": "$args", "agent": "$http_user_agent", "status": $status, "ingress": "$namespace/$ingress_name", "to": "$service_name:$service_port", "version": "$upstream_http_x_version", "sent": "$sent_http_x_version", "tls": "$ssl_protocol", "sni": "$ssl_server_name", "user": "$remote_user", "n": $connection_requests, "took": $request_time}"#;
+    let keys = [("log-format-upstream", json), ("log-format-escape-json", "true")];
+    folder.write("config.yaml", config_map(NAME, &keys));
+    line_like(&gateway, "/json", |line| line.starts_with('{'));
+    let mut connection = Connection::tls(gateway.https, HOST);
+    for _ in 0..2 {
+        let fields = [("User-Agent", "a \"quoted\" \\ agent")];
+        assert_eq!(connection.request("GET", HOST, "/a%20b?x=1", &fields, "").status, 200);
+    }
+    let line = gateway.await_access("\"n\": 2");
+    let line: Value = serde_json::from_str(&line).expect("a line of JSON");
+    for (name, value) in [
+        ("uri", "/a b"),
+        ("args", "x=1"),
+        ("agent", "a \"quoted\" \\ agent"),
+        ("ingress", "default/shop"),
+        ("to", "shop:80"),
+        ("version", "7"),
+        ("sent", "7"),
+        ("tls", "TLSv1.3"),
+        ("sni", HOST),
+        ("user", ""),
+    ] {
+        assert_eq!(line[name], value, "{name}: {line}");
+    }
+    assert_eq!((&line["status"], line["took"].is_f64()), (&Value::from(200), true), "{line}");
+    // Answers of our own, and what cannot be read.
+    let mut connection = Connection::plain(gateway.http);
+    connection.send("GET /\u{1} HTTP/1.1\r\n\r\n");
+    assert_eq!(connection.response().status, 400);
+    let refused: Value = serde_json::from_str(&gateway.await_access("\"status\": 400")).unwrap();
+    assert_eq!(refused["uri"], "");
+    // A name that there is not is refused, and the format stays.
+    let keys = [("log-format-upstream", "$status $no_such_thing"), ("log-format-escape-json", "true")];
+    folder.write("config.yaml", config_map(NAME, &keys));
+    await_until("the problem", || gateway.problems().contains("$no_such_thing"));
+    assert!(gateway.problems().contains("log-format.md#variables"));
+    line_like(&gateway, "/stays", |line| line.contains("\"/stays\""));
+    folder.write("config.yaml", config_map(NAME, &[("log-format-upstream", "plain $request_uri")]));
+    line_like(&gateway, "/plain", |line| line == "plain /plain");
+}
+
+#[test]
+fn lines_are_left_out_where_that_is_asked_for() {
+    let backend = Backend::echo("shop");
+    let quiet = Ingress::new("quiet").annotation("enable-access-log", "false").path(HOST, "/quiet", "shop");
+    let folder = Folder::with(site("shop", HOST, &[&backend]) + &quiet.text());
+    folder.write("config.yaml", config_map(NAME, &[("skip-access-log-urls", "/Skipped, ~^/probe/[0-9]+$")]));
+    let gateway = Gateway::with(&folder, &["--configmap", NAME]);
+    for target in ["/quiet", "/skipped", "/probe/17", "/skipped?x", "/probe/x"] {
+        assert_eq!(get(gateway.http, HOST, target).status, 200);
+    }
+    get(gateway.http, "nobody.example", "/unknown");
+    get(gateway.http, HOST, "/last");
+    gateway.await_access("/last");
+    let lines = gateway.access_log().join("\n");
+    for (target, logged) in [
+        ("/quiet ", false),
+        ("/skipped ", false),
+        ("/probe/17 ", false),
+        ("/unknown ", false),
+        ("/skipped?x ", true),
+        ("/probe/x ", true),
+    ] {
+        assert_eq!(lines.contains(target), logged, "{target}\n{lines}");
+    }
+    // All of it live.
+    folder.write("config.yaml", config_map(NAME, &[("enable-access-log-for-default-backend", "true")]));
+    folder.write("quiet.yaml", quiet.annotation("enable-access-log", "true").text());
+    folder.write("objects.yaml", site("shop", HOST, &[&backend]));
+    await_until("all lines", || {
+        for (host, target) in [(HOST, "/quiet"), (HOST, "/skipped"), ("nobody.example", "/unknown")] {
+            get(gateway.http, host, target);
+        }
+        let lines = gateway.access_log().join("\n");
+        ["/quiet ", "/skipped ", "/unknown "].iter().all(|target| lines.contains(target))
+    });
+}
+
+#[test]
+fn a_file_is_rotated_and_a_bad_one_loses_no_line() {
+    let backend = Backend::echo("shop");
+    let folder = Folder::with(site("shop", HOST, &[&backend]));
+    let logs = Folder::empty();
+    let (file, moved) = (logs.file("access.log"), logs.file("access.log.1"));
+    let has =
+        |file: &std::path::Path, text: &str| fs::read_to_string(file).is_ok_and(|lines| lines.contains(text));
+    folder.write("config.yaml", config_map(NAME, &[("access-log-path", file.to_str().unwrap())]));
+    let mut gateway = Gateway::with(&folder, &["--configmap", NAME]);
+    get(gateway.http, HOST, "/one");
+    await_until("the line", || has(&file, "/one"));
+    assert!(gateway.access_log().is_empty());
+    fs::rename(&file, &moved).unwrap();
+    get(gateway.http, HOST, "/two");
+    await_until("the line in the old file", || has(&moved, "/two"));
+    gateway.rotate_logs();
+    await_until("the new file", || {
+        get(gateway.http, HOST, "/three");
+        has(&file, "/three")
+    });
+    assert!(gateway.is_running(), "the signal ends nothing");
+    // A place where there can be no file: standard output has the lines, a problem the reason, and it is tried again.
+    let nowhere = logs.file("none/access.log");
+    folder.write("config.yaml", config_map(NAME, &[("http-access-log-path", nowhere.to_str().unwrap())]));
+    await_until("the problem", || gateway.problems().contains("none/access.log"));
+    get(gateway.http, HOST, "/four");
+    gateway.await_access("/four");
+    fs::create_dir(logs.file("none")).unwrap();
+    await_until("the problem to vanish", || gateway.problems().is_empty());
+    get(gateway.http, HOST, "/five");
+    await_until("the line", || has(&nowhere, "/five"));
+    folder.write("config.yaml", config_map(NAME, &[]));
+    line_like(&gateway, "/six", |line| line.contains("/six"));
+}
+
+#[test]
+fn a_syslog_server_gets_the_lines() {
+    let backend = Backend::echo("shop");
+    let folder = Folder::with(site("shop", HOST, &[&backend]));
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    server.set_read_timeout(Some(PATIENCE)).unwrap();
+    let port = server.local_addr().unwrap().port().to_string();
+    let keys = [("enable-syslog", "true"), ("syslog-host", "127.0.0.1"), ("syslog-port", &*port)];
+    folder.write("config.yaml", config_map(NAME, &keys));
+    let gateway = Gateway::with(&folder, &["--configmap", NAME]);
+    get(gateway.http, HOST, "/sent");
+    let mut message = [0; 4096];
+    let length = server.recv(&mut message).expect("a message");
+    let message = String::from_utf8_lossy(&message[..length]);
+    assert!(message.starts_with("<190>") && message.contains(" nginx: 127.0.0.1 - - ["), "{message}");
+    assert!(message.contains("\"GET /sent HTTP/1.1\" 200 "), "{message}");
+    folder.write("config.yaml", config_map(NAME, &[("enable-syslog", "true")]));
+    await_until("the problem", || gateway.problems().contains("syslog-host"));
+    line_like(&gateway, "/back", |line| line.contains("/back"));
+}
+
+#[test]
+fn the_programs_own_log_has_a_level_and_a_file_of_its_own_live() {
+    let backend = Backend::echo("shop");
+    let folder = Folder::with(site("shop", HOST, &[&backend]));
+    let logs = Folder::empty();
+    let (file, moved) = (logs.file("error.log"), logs.file("error.log.1"));
+    let gateway = Gateway::with(&folder, &["--configmap", NAME]);
+    let malformed = |gateway: &Gateway| {
+        let mut connection = Connection::plain(gateway.http);
+        connection.send("GET /\u{1} HTTP/1.1\r\n\r\n");
+        connection.response().status
+    };
+    let debug = ("error-log-level", "debug");
+    folder.write("config.yaml", config_map(NAME, &[debug]));
+    await_until("a line of debug", || {
+        malformed(&gateway);
+        gateway.program_log().iter().any(|line| line.contains("refused a request"))
+    });
+    folder.write("config.yaml", config_map(NAME, &[debug, ("error-log-path", file.to_str().unwrap())]));
+    let has = |file: &std::path::Path| {
+        fs::read_to_string(file).is_ok_and(|text| text.contains("refused a request"))
+    };
+    await_until("a line in the file", || {
+        malformed(&gateway);
+        has(&file)
+    });
+    fs::rename(&file, &moved).unwrap();
+    gateway.rotate_logs();
+    await_until("a line in the new file", || {
+        malformed(&gateway);
+        has(&file)
+    });
 }

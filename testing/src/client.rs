@@ -109,6 +109,14 @@ impl Connection {
         Self::try_plain(address).unwrap()
     }
 
+    /// In the clear, after these bytes.
+    #[track_caller]
+    pub fn plain_after(address: SocketAddr, preamble: &[u8]) -> Self {
+        let mut connection = Self::plain(address);
+        connection.send(preamble);
+        connection
+    }
+
     /// In the clear; an error when it is refused.
     pub fn try_plain(address: SocketAddr) -> io::Result<Self> {
         let socket = connect(address)?;
@@ -129,7 +137,13 @@ impl Connection {
 
     /// Over TLS; an error when the handshake fails. An IP address as name sends no SNI.
     pub fn try_tls(address: SocketAddr, sni: &str) -> io::Result<Self> {
-        let socket = connect(address)?;
+        Self::try_tls_after(address, sni, b"")
+    }
+
+    /// The same after these bytes in the clear, such as a header of the PROXY protocol.
+    pub fn try_tls_after(address: SocketAddr, sni: &str, preamble: &[u8]) -> io::Result<Self> {
+        let mut socket = connect(address)?;
+        socket.write_all(preamble)?;
         let name = ServerName::try_from(sni.to_owned()).map_err(io::Error::other)?;
         let mut session = ClientConnection::new(trusting(&[b"http/1.1"]), name).map_err(io::Error::other)?;
         let mut copy = socket.try_clone()?;

@@ -314,6 +314,11 @@ impl Gateway {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
     }
 
+    /// Tells it that its log files have been renamed (SIGUSR1).
+    pub fn rotate_logs(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::USR1).unwrap();
+    }
+
     /// Whether the process still runs.
     pub fn is_running(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()

@@ -124,6 +124,7 @@ codes! {
     ResourceRefused: DataPlane = "The data plane cannot use a resource; routes that need it answer 503.";
     PartRefused: DataPlane = "The data plane cannot use a part of the configuration; what it had before stays in force.";
     ListenerNotBound: DataPlane = "A socket cannot be bound.";
+    LogNotOpened: DataPlane = "A log cannot be written where it should be; its lines go to the standard stream.";
     EndpointIsGateway: DataPlane = "An endpoint is a listener of the gateway itself.";
     FileUnreadable: Source = "A file or folder of manifests cannot be read.";
     FileIgnored: Source = "A file or folder of manifests is left out.";

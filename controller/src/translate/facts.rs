@@ -120,6 +120,7 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> Output {
     let rewriting = Some(settings.rewriting).filter(|rewriting| !rewriting.is_idle());
     let policies = Policies {
         deny,
+        unlogged: settings.unlogged,
         https_redirect: settings.https_redirect,
         locations: settings.locations,
         sources: settings.sources,

@@ -57,12 +57,17 @@ pub struct Setting<S> {
     pub on_invalid: OnInvalid,
     /// One line for people.
     pub doc: &'static str,
+    /// What a value that cannot be used means, in words and in settings, where the default would be less safe.
+    pub instead: Option<Instead<S>>,
     apply: Box<Apply<S>>,
     is_same: Box<IsSame>,
 }
 
 /// Whether two texts mean the same.
 type IsSame = dyn Fn(&str, &str) -> bool + Send + Sync;
+
+/// What a value that cannot be used means: in words, and what it puts into the settings.
+pub type Instead<S> = (&'static str, fn(&mut S));
 
 /// Reads a text and, where the setting is served, puts what it says into the settings.
 type Apply<S> = dyn Fn(&str, &Author<'_>, &mut S) -> Result<(), Wrong> + Send + Sync;
@@ -176,6 +181,7 @@ impl<S> Setting<S> {
             support,
             on_invalid: OnInvalid::Reject,
             doc,
+            instead: None,
             apply: Box::new(move |text, author, settings| {
                 set(settings, value.parse(text, author)?);
                 Ok(())
@@ -279,6 +285,12 @@ impl<S> Setting<S> {
     /// An invalid value means the default.
     pub fn invalid_means_default(mut self) -> Self {
         self.on_invalid = OnInvalid::Default;
+        self
+    }
+
+    /// A value that cannot be used means this, and not the default.
+    pub fn instead(mut self, words: &'static str, put: fn(&mut S)) -> Self {
+        self.instead = Some((words, put));
         self
     }
 

@@ -13,6 +13,7 @@ mod errors;
 mod headers;
 mod leftovers;
 mod limits;
+mod log_format;
 mod logging;
 mod process;
 mod reader;

@@ -18,15 +18,16 @@ use std::borrow::Cow;
 
 use crate::store::Kind;
 
-pub use network::{addresses, networks};
+pub use network::{addresses, networks, trusted_peers};
 pub use number::{
-    buffers, count, int, kibibytes, positive, ratio, seconds, seconds_or_zero, size, time, time_of, within,
+    buffers, count, int, kibibytes, positive, ratio, seconds, seconds_or_zero, size, some_time, time,
+    time_of, within,
 };
 pub use reference::{config_map, secret, service};
 pub use retry::next_upstream;
 pub use text::{
-    any, bool, capture_path, choice, field, items, list, list_of, one_of, partly, switch, text, token, truth,
-    words,
+    any, bool, capture_path, choice, field, field_name, items, list, list_of, one_of, partly, switch, text,
+    token, truth, words,
 };
 
 /// What a setting accepts, read as `T`.

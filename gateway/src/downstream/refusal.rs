@@ -34,6 +34,7 @@ pub(super) async fn refuse(
 ) -> io::Result<()> {
     let (mut exchange, answer) =
         Exchange::refuse(Snapshot::take(state), info, refusal.request_line, refusal.length, refusal.status);
+    exchange.log_answer(&answer);
     let mut whole = Vec::with_capacity(512 + answer.body.len());
     write_head(&answer, false, &mut whole);
     whole.extend_from_slice(&answer.body);

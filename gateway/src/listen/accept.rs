@@ -19,7 +19,7 @@ use tokio::task::{coop::unconstrained, yield_now};
 use super::arrivals::{Arrivals, Turn};
 use super::bind::BACKLOG;
 use super::listeners::{Entry, Listening};
-use super::serve;
+use super::{AcceptedStream, serve};
 use crate::descriptors::Shares;
 use crate::drain::OpenConnection;
 use crate::worker::Worker;
@@ -188,10 +188,11 @@ impl Acceptor {
 
     fn begin(&self, arrival: Arrival) {
         let Arrival { stream, peer, open } = arrival;
-        self.worker.state.telemetry.connection_opened();
+        let number = self.worker.state.telemetry.connection_opened();
+        let accepted = AcceptedStream { stream, peer, number, opened: Instant::now() };
         let counted = Counted { worker: self.worker.clone(), _open: open };
         let (entry, port) = (self.entry.clone(), self.port);
-        tokio::spawn(async move { serve(stream, peer, entry, port, &counted.worker).await });
+        tokio::spawn(async move { serve(accepted, entry, port, &counted.worker).await });
     }
 
     /// Tells the kernel how many connections to keep, when that has changed. One worker speaks for all: where one is

@@ -34,8 +34,13 @@ async fn handshake(stream: TcpStream, group: &GroupId, worker: &Worker) -> io::R
     let config = worker.certificates.config(group, server_name.as_deref());
     let stream = start.into_stream(config).await?;
     let (_, connection) = stream.get_ref();
-    let info = TlsInfo { server_name, version: version(connection), cipher: cipher(connection) };
-    let http2 = connection.alpn_protocol() == Some(b"h2");
+    let alpn = match connection.alpn_protocol() {
+        Some(b"h2") => "h2",
+        Some(b"http/1.1") => "http/1.1",
+        _ => "",
+    };
+    let info = TlsInfo { server_name, version: version(connection), cipher: cipher(connection), alpn };
+    let http2 = alpn == "h2";
     Ok(Secured { stream: Box::new(stream.into()), info, http2 })
 }
 
@@ -51,6 +56,20 @@ fn version(connection: &ServerConnection) -> &'static str {
     }
 }
 
+/// OpenSSL's name of the cipher suite, which is what logs of nginx have.
 fn cipher(connection: &ServerConnection) -> &'static str {
-    connection.negotiated_cipher_suite().and_then(|suite| suite.suite().as_str()).unwrap_or_default()
+    use rustls::CipherSuite as Suite;
+    let Some(suite) = connection.negotiated_cipher_suite() else { return "" };
+    match suite.suite() {
+        Suite::TLS13_AES_128_GCM_SHA256 => "TLS_AES_128_GCM_SHA256",
+        Suite::TLS13_AES_256_GCM_SHA384 => "TLS_AES_256_GCM_SHA384",
+        Suite::TLS13_CHACHA20_POLY1305_SHA256 => "TLS_CHACHA20_POLY1305_SHA256",
+        Suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 => "ECDHE-ECDSA-AES128-GCM-SHA256",
+        Suite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384 => "ECDHE-ECDSA-AES256-GCM-SHA384",
+        Suite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256 => "ECDHE-ECDSA-CHACHA20-POLY1305",
+        Suite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 => "ECDHE-RSA-AES128-GCM-SHA256",
+        Suite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 => "ECDHE-RSA-AES256-GCM-SHA384",
+        Suite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256 => "ECDHE-RSA-CHACHA20-POLY1305",
+        other => other.as_str().unwrap_or_default(),
+    }
 }

@@ -94,7 +94,7 @@ impl Exchange {
 
     pub(super) fn check_source<F: Fields>(&self, route: &Route, looks: &Looks<'_, F>) -> Word {
         let own = route.compiled.as_ref().and_then(|compiled| compiled.sources.as_ref());
-        match sources::standpoint(own, looks.globals.sources.as_ref(), self.client) {
+        match sources::standpoint(own, looks.globals.sources.as_ref(), self.client.address) {
             Standpoint::Unlisted => Word::Nothing,
             Standpoint::Allowed => Word::Yes,
             Standpoint::Denied => {

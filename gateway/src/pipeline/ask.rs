@@ -60,13 +60,12 @@ impl Exchange {
         route: Option<&'f Route>,
         looks: &'f Looks<'f, F>,
     ) -> Facts<'f, F> {
-        let tuning = &looks.globals.tuning;
         Facts {
             connection: &self.connection,
-            client: self.client,
+            client: self.client.address,
             head: looks.head,
             path: looks.path,
-            access_scheme: forwarded::access_scheme(&self.connection, looks.head.headers, tuning),
+            access_scheme: forwarded::access_scheme(&self.connection, looks.head.headers, self.client),
             request_id: self.request_id.as_ref().map_or(b"", |id| id.as_bytes()),
             origin: route.map(|route| &*route.origin),
             service: route.and_then(|route| self.service(route)),

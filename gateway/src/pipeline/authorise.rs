@@ -143,7 +143,7 @@ impl Exchange {
         fields.set(&X_AUTH_REQUEST_REDIRECT, &HeaderValue::try_from(redirect).ok()?);
         if auth.has_method {
             fields.set(&X_ORIGINAL_URI, &HeaderValue::from_str(head.target).ok()?);
-            let scheme = forwarded::access_scheme(&self.connection, head.headers, &globals.tuning);
+            let scheme = forwarded::access_scheme(&self.connection, head.headers, self.client);
             fields.set(&X_SCHEME, &HeaderValue::from_bytes(scheme).ok()?);
         }
         if let Some(slot) = &auth.set_headers {

@@ -20,7 +20,9 @@ impl Exchange {
     pub(super) fn check_blocked<F: Fields>(&self, head: &RequestHead<'_, F>, globals: &Globals) -> Step {
         match &globals.blocks {
             Blocking::None => Step::Continue(()),
-            Blocking::These(blocks) if !blocks.blocks(self.client, head.headers) => Step::Continue(()),
+            Blocking::These(blocks) if !blocks.blocks(self.client.address, head.headers) => {
+                Step::Continue(())
+            }
             Blocking::These(_) => Step::Break(self.refused(StatusCode::FORBIDDEN)),
             Blocking::Closed => Step::Break(self.refused(StatusCode::SERVICE_UNAVAILABLE)),
         }
@@ -79,14 +81,14 @@ impl Exchange {
         let tuning = &globals.tuning;
         let facts = https_redirect::Facts {
             https: self.connection.is_https(),
-            access_scheme: forwarded::access_scheme(&self.connection, head.headers, tuning),
+            access_scheme: forwarded::access_scheme(&self.connection, head.headers, self.client),
             host_has_tls: route.host_has_tls,
             path,
         };
         if !https_redirect::applies(&route.policies.https_redirect, tuning, &facts) {
             return Step::Continue(());
         }
-        let host = host_of_url(forwarded::access_host(head.authority, head.headers, tuning));
+        let host = host_of_url(forwarded::access_host(head.authority, head.headers, self.client));
         let status = https_redirect::status(tuning);
         let location = https_redirect::location(&route.policies.locations, tuning, host, head.target);
         Step::Break(self.redirect_to(status, host, location))
@@ -142,7 +144,7 @@ impl Exchange {
         let limits = route.compiled.as_ref().and_then(|compiled| compiled.limits.as_ref());
         let Some(limits) = limits else { return Step::Continue(()) };
         let tuning = &looks.globals.tuning;
-        let status = match limits.admit(self.client, self.began) {
+        let status = match limits.admit(self.client.address, self.began) {
             Ok(permit) => {
                 if permit.is_some() {
                     self.rare.get_or_insert_default().permit = permit;
@@ -183,7 +185,7 @@ impl Exchange {
 
     fn redirect_to_host<F: Fields>(&self, host: &HostName, looks: &Looks<'_, F>) -> Verdict {
         let Looks { head, globals, .. } = looks;
-        let scheme = match forwarded::access_scheme(&self.connection, head.headers, &globals.tuning) {
+        let scheme = match forwarded::access_scheme(&self.connection, head.headers, self.client) {
             b"https" => "https",
             b"http" => "http",
             _ => self.connection.scheme(),

@@ -5,9 +5,12 @@ use std::time::{Duration, Instant};
 use http::StatusCode;
 use smallvec::SmallVec;
 
+use super::answer::Answer;
 use super::exchange::Exchange;
 use super::outcome::Outcome;
-use crate::telemetry::{Sample, Tail, TargetMeters, UpstreamAttempt};
+use crate::message::fields::Fields;
+use crate::route::Route;
+use crate::telemetry::{Facts, LogFormat, LogLine, Sample, TargetMeters, UpstreamAttempt};
 
 /// nginx's status for a client that went away before there was an answer.
 const CLIENT_CLOSED_REQUEST: u16 = 499;
@@ -57,6 +60,7 @@ impl Exchange {
 
     fn write_line(&mut self, outcome: &Outcome, status: u16, time: Duration) {
         let Some(line) = self.line.take() else { return };
+        let Some(format) = self.log_format() else { return };
         let all = &self.attempts.all;
         let attempts: SmallVec<[UpstreamAttempt; 2]> = all
             .iter()
@@ -66,18 +70,56 @@ impl Exchange {
                 status: attempt.status.as_ref().map(StatusCode::as_u16),
                 length: if index + 1 == all.len() { outcome.upstream_received } else { 0 },
                 time: attempt.ended.unwrap_or_default(),
+                connect: attempt.connected,
+                header: attempt.header,
             })
             .collect();
-        let line = line.finish(&Tail {
+        let route = self.route.as_deref();
+        let facts = Facts {
+            connection: &self.connection,
+            client: self.client.address,
+            requests: self.ordinal,
+            method: self.head_was_read.then_some(&self.method),
+            version: self.version,
+            authority: self.authority.to_str().unwrap_or_default(),
             status,
             body_sent: outcome.body_sent,
+            bytes_sent: outcome.bytes_sent,
             request_length: self.head_length as u64 + outcome.body_received,
             request_time: time,
+            is_whole: !outcome.aborted,
             upstream: self.target.as_ref().map_or("", |target| &target.name),
             alternative: self.target.as_ref().map_or("", |target| &target.alternative),
             attempts: &attempts,
             request_id: self.request_id.as_ref().map_or(b"", |id| id.as_bytes()),
-        });
-        self.state().telemetry.access_log.send(&line);
+            origin: route.map(|route| &*route.origin),
+            server_name: route.map_or("_", Route::host),
+            service: route.and_then(|route| self.service(route)),
+        };
+        self.state().telemetry.access_log.send(|out| format.write(&line, &facts, out));
+    }
+
+    /// Puts away what the log wants of a response as its endpoint has sent it.
+    pub(super) fn log_upstream(&mut self, fields: &impl Fields) {
+        self.log_response(|format, line| format.upstream(line, fields));
+    }
+
+    /// Puts away what the log wants of a response as the client gets it.
+    pub(super) fn log_sent(&mut self, fields: &impl Fields) {
+        self.log_response(|format, line| format.sent(line, fields));
+    }
+
+    /// The same of an answer of ours, right before it is sent.
+    pub(crate) fn log_answer(&mut self, answer: &Answer) {
+        self.log_sent(&answer.fields);
+    }
+
+    fn log_response(&mut self, put: impl FnOnce(&LogFormat, &mut LogLine)) {
+        let format = self.snapshot.globals.log.format.as_ref();
+        if let Some(format) = format.filter(|format| format.wants_response())
+            && let Some(line) = &mut self.line
+        {
+            put(format, line);
+        }
     }
 }

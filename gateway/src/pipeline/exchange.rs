@@ -20,6 +20,7 @@ use super::session::BoundSession;
 use crate::connection_info::ConnectionInfo;
 use crate::message::edit::Edit;
 use crate::policy::external_auth::Word;
+use crate::policy::forwarded::Client;
 use crate::policy::limits::Permit;
 use crate::policy::rewrite::Outgoing;
 use crate::route::{Route, Target};
@@ -34,11 +35,15 @@ pub struct Exchange {
     pub(super) snapshot: Snapshot,
     pub(super) connection: Arc<ConnectionInfo>,
     pub(super) began: Instant,
+    /// Whether there is a head; without one, the method and the version mean nothing.
+    pub(super) head_was_read: bool,
     pub(super) method: Method,
     pub(super) version: Version,
     /// Bytes of the request head.
     pub(super) head_length: usize,
-    pub(super) client: IpAddr,
+    pub(super) client: Client,
+    /// Requests on the connection so far, this one included.
+    pub(super) ordinal: u32,
     /// Gateways that the request has come through before this one.
     pub(super) hops: u8,
     pub(super) authority: HeaderValue,
@@ -105,7 +110,7 @@ impl Exchange {
 
     /// The client, as far as it is known behind proxies.
     pub(crate) fn client(&self) -> IpAddr {
-        self.client
+        self.client.address
     }
 
     /// Global settings.

@@ -1,6 +1,7 @@
 //! The first step: what becomes of a request, from nothing but its head.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use http::header::HeaderValue;
@@ -15,11 +16,12 @@ use super::stages::Looks;
 use crate::connection_info::ConnectionInfo;
 use crate::message::fields::Fields;
 use crate::message::request_head::RequestHead;
-use crate::policy::{forwarded, hops};
+use crate::policy::forwarded::{self, Client};
+use crate::policy::hops;
 use crate::route::{Route, Target};
 use crate::router::{RequestView, host_of, normalise};
 use crate::snapshot::{Held, Snapshot};
-use crate::telemetry::LogLine;
+use crate::telemetry::{LogFormat, LoggedHead};
 
 /// Answered by every gateway for hosts it does not know, because load balancers in front of it ask for it.
 const HEALTH_PATH: &str = "/healthz";
@@ -42,16 +44,18 @@ impl Exchange {
     ) -> (Box<Self>, Verdict) {
         snapshot.state().telemetry.request_began();
         let tuning = &snapshot.globals.tuning;
-        let client = forwarded::client_address(connection, head.headers, tuning);
+        let client = snapshot.globals.forwarded.client(connection, head.headers);
         let request_id = forwarded::request_id(head.headers, tuning);
         let mut exchange = Box::new(Self {
             snapshot,
             connection: connection.clone(),
             began: Instant::now(),
+            head_was_read: true,
             method: head.method.clone(),
             version: head.version,
             head_length: head.length,
             client,
+            ordinal: ordinal(connection),
             hops: hops::count(head.headers),
             authority: authority(head),
             request_id,
@@ -92,15 +96,17 @@ impl Exchange {
         status: StatusCode,
     ) -> (Self, Answer) {
         snapshot.state().telemetry.request_began();
-        let client = connection.peer.ip().to_canonical();
+        let client = Client { address: connection.nearest(), believed: false };
         let mut exchange = Self {
             snapshot,
             connection: connection.clone(),
             began: Instant::now(),
+            head_was_read: false,
             method: Method::GET,
             version: Version::HTTP_11,
             head_length: length,
             client,
+            ordinal: ordinal(connection),
             hops: 0,
             authority: HeaderValue::from_static(""),
             request_id: None,
@@ -118,9 +124,8 @@ impl Exchange {
             attempts: Attempts::default(),
             ended: false,
         };
-        if exchange.logs() {
-            exchange.line = Some(LogLine::refused(client, request_line));
-        }
+        let format = exchange.log_format();
+        exchange.line = format.map(|format| format.refused(request_line));
         let answer = match status {
             StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => {
                 exchange.dressed(Answer::head_too_large(exchange.hsts()))
@@ -134,7 +139,7 @@ impl Exchange {
     fn decide<F: Fields>(&mut self, head: &RequestHead<'_, F>) -> Verdict {
         let query = head.target.split_once('?').map(|(_, query)| query);
         let Ok(path) = normalise(path_of(head.target)) else {
-            self.log(head);
+            self.log(head, None);
             self.state().telemetry.request_refused(StatusCode::BAD_REQUEST);
             return self.refused(StatusCode::BAD_REQUEST);
         };
@@ -142,7 +147,9 @@ impl Exchange {
         let view = RequestView { path: &path, method: head.method.as_str(), headers: head.headers, query };
         match self.find(&host, &view) {
             Found::Route(route) => {
-                self.log(head);
+                if !route.policies.unlogged {
+                    self.log(head, Some(&path));
+                }
                 self.route = Some(route.clone());
                 let snapshot = self.snapshot.clone();
                 let looks = Looks { head, path: &path, globals: &snapshot.globals };
@@ -150,7 +157,7 @@ impl Exchange {
                 self.run(&route, &looks)
             }
             Found::NoRule => {
-                self.log(head);
+                self.log(head, Some(&path));
                 self.fill_without_rule(head, &path);
                 self.forward_without_rule(head)
             }
@@ -163,6 +170,9 @@ impl Exchange {
                     let health = self.dressed(Answer::empty(StatusCode::OK, self.hsts()));
                     let blocked = self.check_blocked(head, self.globals()).break_value();
                     return blocked.unwrap_or(Verdict::Answer(health));
+                }
+                if self.globals().log.default_backend {
+                    self.log(head, Some(&path));
                 }
                 self.forward_without_rule(head)
             }
@@ -220,16 +230,26 @@ impl Exchange {
         Verdict::Answer(self.answer(status))
     }
 
-    fn logs(&self) -> bool {
-        self.globals().tuning.access_log && self.state().telemetry.access_log.is_on()
+    /// What the line of this request says; `None` where there is no log.
+    pub(super) fn log_format(&self) -> Option<&LogFormat> {
+        let format = self.snapshot.globals.log.format.as_ref();
+        format.filter(|_| self.state().telemetry.access_log.is_on())
     }
 
-    fn log<F: Fields>(&mut self, head: &RequestHead<'_, F>) {
-        if self.logs() {
-            let (method, target) = (head.method, head.target);
-            self.line = Some(LogLine::request(self.client, method, target, head.version, head.headers));
+    /// Begins the line of this request, unless it gets none.
+    fn log<F: Fields>(&mut self, head: &RequestHead<'_, F>, path: Option<&str>) {
+        if self.globals().log.skips(head.target) {
+            return;
         }
+        let access_scheme = forwarded::access_scheme(&self.connection, head.headers, self.client);
+        let logged = LoggedHead { head, path, access_scheme };
+        self.line = self.log_format().map(|format| format.request(&logged));
     }
+}
+
+/// The number of a request on its connection.
+fn ordinal(connection: &ConnectionInfo) -> u32 {
+    connection.requests.fetch_add(1, Relaxed).wrapping_add(1)
 }
 
 /// The authority as a field value.

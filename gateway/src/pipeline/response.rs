@@ -19,6 +19,7 @@ impl Exchange {
     /// operator adds, cookies of our own, then the rule's changes.
     pub fn response(&mut self, head: &mut impl ResponseMut) {
         let status = head.status();
+        self.log_upstream(head.fields());
         hop_by_hop::response(head.fields(), status);
         let mut head = Edit::new(head);
         self.hide_headers(&mut head);
@@ -40,6 +41,7 @@ impl Exchange {
         for edits in self.edits() {
             edits.response(&mut head);
         }
+        self.log_sent(head.fields());
     }
 
     /// Says whether a page of another origin may read the response.

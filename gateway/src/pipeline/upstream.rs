@@ -115,7 +115,7 @@ impl Exchange {
             client: self.client,
             authority: &self.authority,
             request_id: self.request_id.as_ref(),
-            tuning: &self.globals().tuning,
+            rules: &self.globals().forwarded,
         };
         forwarding.apply(fields);
         hops::apply(fields, self.hops);

@@ -18,9 +18,9 @@ pub(crate) struct Blocks {
     referers: Values,
 }
 
-/// Values of a field.
+/// Values of a field, or of whatever else nginx has a `map` of.
 #[derive(Debug)]
-struct Values {
+pub(crate) struct Values {
     texts: Box<[Box<[u8]>]>,
     expressions: Option<RegexSet>,
 }
@@ -45,13 +45,15 @@ impl Blocks {
     /// Whether this request is.
     pub(crate) fn blocks(&self, client: IpAddr, fields: &impl Fields) -> bool {
         self.networks.contains(client)
-            || self.user_agents.have(&USER_AGENT, fields)
-            || self.referers.have(&REFERER, fields)
+            || self.user_agents.have_field(&USER_AGENT, fields)
+            || self.referers.have_field(&REFERER, fields)
     }
 }
 
 impl Values {
-    fn compile(values: &[Blocked]) -> Result<Self, regex::Error> {
+    /// # Errors
+    /// An expression cannot be compiled.
+    pub(crate) fn compile(values: &[Blocked]) -> Result<Self, regex::Error> {
         let texts = values.iter().filter_map(|value| match value {
             Blocked::Text(text) => Some(text.as_bytes().into()),
             Blocked::Regex(_) => None,
@@ -74,11 +76,16 @@ impl Values {
     }
 
     /// A field that is not there is empty, as in nginx: `~^$` blocks clients without a User-Agent.
-    fn have(&self, name: &HeaderName, fields: &impl Fields) -> bool {
-        if self.texts.is_empty() && self.expressions.is_none() {
-            return false;
-        }
-        let value = fields.first(name).unwrap_or_default();
+    fn have_field(&self, name: &HeaderName, fields: &impl Fields) -> bool {
+        !self.is_empty() && self.have(fields.first(name).unwrap_or_default())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.texts.is_empty() && self.expressions.is_none()
+    }
+
+    /// Whether this is one of them.
+    pub(crate) fn have(&self, value: &[u8]) -> bool {
         self.texts.iter().any(|text| text.eq_ignore_ascii_case(value))
             || self.expressions.as_ref().is_some_and(|set| set.is_match(value))
     }

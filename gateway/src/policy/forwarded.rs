@@ -1,15 +1,27 @@
-//! What an endpoint is told about the client: `X-Real-IP`, `X-Forwarded-*` and their relatives.
+//! Who a client is, and what an endpoint is told about it: `X-Real-IP`, `X-Forwarded-*` and their relatives.
 //!
-//! By default nothing that a client says about itself is passed on as fact: our own values replace the
-//! incoming ones, which stay readable as `X-Original-Forwarded-*`. With `use-forwarded-headers` there is a
-//! trusted proxy in front of us and its values are kept; then the client's address is the leftmost of
-//! `X-Forwarded-For`, as nginx finds it with `real_ip_recursive` and every peer trusted.
+//! One function, [`ForwardedRules::client`], decides the client's address, for the log, limits, lists of networks,
+//! hashing and fields alike. It walks from who is nearest to us towards the client, as far as each is trusted to
+//! name the next (nginx's `real_ip_recursive`):
+//!
+//! | | nearest | fields |
+//! |---|---|---|
+//! | nothing set | the peer | mean nothing |
+//! | `use-forwarded-headers`, `enable-real-ip` | the peer | `forwarded-for-header`, from its end |
+//! | `use-proxy-protocol` | what the header of the connection says; its peer is trusted, or the connection would have been closed | mean nothing |
+//! | `use-proxy-protocol`, `use-forwarded-headers` | the same | `forwarded-for-header`, from its end |
+//!
+//! By default nothing that a client says about itself is passed on as fact: our own values replace the incoming ones,
+//! which stay readable as `X-Original-Forwarded-*`. With `use-forwarded-headers` the fields of whoever is nearest are
+//! kept, where that is a trusted peer. ingress-nginx believes anybody's `X-Forwarded-Proto`, `-Host` and `-Port` then;
+//! so a client that comes past the proxies could skip the redirect to https.
 
 use std::net::{IpAddr, SocketAddr};
 
 use http::header::{HOST, HeaderName, HeaderValue};
-use sluice_config::Tuning;
+use sluice_config::{Forwarded, TrustedPeers, Tuning};
 
+use super::networks::Networks;
 use crate::connection_info::ConnectionInfo;
 use crate::connection_info::address;
 use crate::message::authority::is_authority;
@@ -28,31 +40,105 @@ static X_REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 static X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 static X_SCHEME: HeaderName = HeaderName::from_static("x-scheme");
 
+/// What is believed, compiled. Made once for each change of the settings.
+#[derive(Debug)]
+pub struct ForwardedRules {
+    /// `use-forwarded-headers`.
+    uses_headers: bool,
+    /// `enable-real-ip`.
+    real_ip: bool,
+    /// `compute-full-forwarded-for`.
+    full: bool,
+    peers: Peers,
+    for_header: HeaderName,
+    for_proxy_protocol_header: HeaderName,
+    host_header: HeaderName,
+}
+
+#[derive(Debug)]
+enum Peers {
+    Everybody,
+    These(Networks),
+}
+
+/// Who has sent a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Client {
+    /// Its address, in its canonical form.
+    pub address: IpAddr,
+    /// Whether the `X-Forwarded-*` fields of the request are believed.
+    pub believed: bool,
+}
+
 /// What the fields of one request are made from.
 #[derive(Clone, Copy, Debug)]
 pub struct Forwarding<'a> {
     /// The connection the request came on.
     pub connection: &'a ConnectionInfo,
-    /// The client ([`client_address`]).
-    pub client: IpAddr,
+    /// Who has sent it.
+    pub client: Client,
     /// Host and port the request is for.
     pub authority: &'a HeaderValue,
     /// The request's id, if it has one.
     pub request_id: Option<&'a HeaderValue>,
-    /// Global settings.
-    pub tuning: &'a Tuning,
+    /// What is believed.
+    pub rules: &'a ForwardedRules,
 }
 
-/// The client's address: the peer's, or what a trusted proxy in front of us says.
-pub fn client_address(connection: &ConnectionInfo, headers: &impl Fields, tuning: &Tuning) -> IpAddr {
-    let peer = connection.peer.ip().to_canonical();
-    if !tuning.use_forwarded_headers {
-        return peer;
+impl ForwardedRules {
+    /// Compiles the settings.
+    pub fn compile(settings: &Forwarded) -> Self {
+        // Translation passes on names of fields only.
+        let name = |text: &str, otherwise: &HeaderName| text.parse().unwrap_or_else(|_| otherwise.clone());
+        Self {
+            uses_headers: settings.use_headers,
+            real_ip: settings.real_ip,
+            full: settings.compute_full,
+            peers: match &settings.peers {
+                TrustedPeers::Everybody => Peers::Everybody,
+                TrustedPeers::These(networks) => Peers::These(Networks::compile(networks)),
+            },
+            for_header: name(&settings.for_header, &X_FORWARDED_FOR),
+            for_proxy_protocol_header: name(
+                &settings.for_proxy_protocol_header,
+                &HeaderName::from_static("x-forwarded-for-proxy-protocol"),
+            ),
+            host_header: name(&settings.host_header, &X_FORWARDED_HOST),
+        }
     }
-    // From the nearest proxy to the farthest, as far as there are addresses.
-    let lines = headers.lines(&X_FORWARDED_FOR).rev();
-    let entries = lines.flat_map(|line| line.rsplit(|byte| *byte == b','));
-    entries.map_while(entry_address).last().unwrap_or(peer)
+
+    /// Whether this address, in its canonical form, may say for whom it speaks.
+    pub fn trusts(&self, address: IpAddr) -> bool {
+        match &self.peers {
+            Peers::Everybody => true,
+            Peers::These(networks) => networks.contains(address),
+        }
+    }
+
+    /// Who has sent a request with these fields.
+    pub fn client(&self, connection: &ConnectionInfo, headers: &impl Fields) -> Client {
+        let mut client = connection.nearest();
+        let reads_address = self.uses_headers || (self.real_ip && connection.proxied.is_none());
+        if !reads_address || !self.trusts(client) {
+            return Client { address: client, believed: false };
+        }
+        // From the nearest proxy to the farthest, as far as there are addresses.
+        let lines = headers.lines(&self.for_header).rev();
+        let entries = lines.flat_map(|line| line.rsplit(|byte| *byte == b','));
+        for address in entries.map_while(entry_address) {
+            client = address;
+            if !self.trusts(address) {
+                break;
+            }
+        }
+        Client { address: client, believed: self.uses_headers }
+    }
+}
+
+impl Default for ForwardedRules {
+    fn default() -> Self {
+        Self::compile(&Forwarded::default())
+    }
 }
 
 fn entry_address(entry: &[u8]) -> Option<IpAddr> {
@@ -63,13 +149,16 @@ fn entry_address(entry: &[u8]) -> Option<IpAddr> {
 }
 
 /// The scheme that the client used, as far as we may believe it.
-pub fn access_scheme<'h>(connection: &ConnectionInfo, headers: &'h impl Fields, tuning: &Tuning) -> &'h [u8] {
-    trusted(headers, &X_FORWARDED_PROTO, tuning).unwrap_or(connection.scheme().as_bytes())
+pub fn access_scheme<'h>(connection: &ConnectionInfo, headers: &'h impl Fields, client: Client) -> &'h [u8] {
+    if connection.was_https() {
+        return b"https";
+    }
+    believed(headers, &X_FORWARDED_PROTO, client).unwrap_or(connection.scheme().as_bytes())
 }
 
 /// The host that the client used, for redirects: a trusted `X-Forwarded-Host` that is one, else the authority.
-pub fn access_host<'h>(authority: &'h str, headers: &'h impl Fields, tuning: &Tuning) -> &'h str {
-    trusted(headers, &X_FORWARDED_HOST, tuning)
+pub fn access_host<'h>(authority: &'h str, headers: &'h impl Fields, client: Client) -> &'h str {
+    believed_host(headers, client)
         .filter(|value| is_authority(value))
         .and_then(|value| str::from_utf8(value).ok())
         .unwrap_or(authority)
@@ -89,42 +178,48 @@ pub fn request_id(headers: &impl Fields, tuning: &Tuning) -> Option<HeaderValue>
 }
 
 /// A non-empty field of the request, if there is a trusted proxy to have set it.
-fn trusted<'h>(headers: &'h impl Fields, name: &HeaderName, tuning: &Tuning) -> Option<&'h [u8]> {
-    if !tuning.use_forwarded_headers {
+fn believed<'h>(headers: &'h impl Fields, name: &HeaderName, client: Client) -> Option<&'h [u8]> {
+    if !client.believed {
         return None;
     }
     headers.first(name).filter(|value| !value.is_empty())
 }
 
+/// Of several hosts, the one that the client named.
+fn believed_host(headers: &impl Fields, client: Client) -> Option<&[u8]> {
+    let value = believed(headers, &X_FORWARDED_HOST, client)?;
+    let first = value.split(|byte| *byte == b',').next()?.trim_ascii();
+    (!first.is_empty()).then_some(first)
+}
+
 impl Forwarding<'_> {
     /// Sets all fields on the head as the client sent it.
     pub fn apply(&self, head: &mut impl FieldsMut) {
-        let Self { connection, client, authority, request_id, tuning } = self;
+        let Self { connection, client, authority, request_id, rules } = self;
         let map = &*head;
-        let known = |name: &HeaderName| {
-            trusted(map, name, tuning).and_then(|value| HeaderValue::from_bytes(value).ok())
-        };
-        let host = known(&X_FORWARDED_HOST);
+        let value = |bytes: &[u8]| HeaderValue::from_bytes(bytes).ok();
+        let host = believed_host(map, *client).and_then(value);
         let host = host.as_ref().unwrap_or(authority);
-        let port = known(&X_FORWARDED_PORT);
+        let port = believed(map, &X_FORWARDED_PORT, *client).and_then(value);
         let port = port.as_ref().unwrap_or(&connection.texts.port);
-        let proto =
-            known(&X_FORWARDED_PROTO).unwrap_or_else(|| HeaderValue::from_static(connection.scheme()));
-        let incoming_for = join(map, &X_FORWARDED_FOR);
-        let incoming_host = join(map, &X_FORWARDED_HOST);
+        let proto = match access_scheme(connection, map, *client) {
+            b"https" => HeaderValue::from_static("https"),
+            b"http" => HeaderValue::from_static("http"),
+            other => value(other).unwrap_or_else(|| HeaderValue::from_static(connection.scheme())),
+        };
+        let incoming_for = join(map, &rules.for_header);
+        let incoming_host = join(map, &rules.host_header);
         let told;
-        let client = match *client == connection.peer.ip().to_canonical() {
-            true => &connection.texts.client,
+        let address = match client.address == connection.nearest() {
+            true => &connection.texts.nearest,
             false => {
-                told = address(*client);
+                told = address(client.address);
                 &told
             }
         };
-        let full = match &incoming_for {
-            Some(before) if tuning.use_forwarded_headers && tuning.compute_full_forwarded_for => {
-                Some(appended(before, &connection.texts.client))
-            }
-            _ => None,
+        let full = match client.believed && rules.full {
+            true => join(map, &X_FORWARDED_FOR).map(|before| appended(&before, &connection.texts.nearest)),
+            false => None,
         };
 
         head.remove(&PROXY);
@@ -133,13 +228,18 @@ impl Forwarding<'_> {
             Some(id) => head.set(&X_REQUEST_ID, id),
             None => head.remove(&X_REQUEST_ID),
         }
-        head.set(&X_REAL_IP, client);
-        head.set(&X_FORWARDED_FOR, full.as_ref().unwrap_or(client));
+        head.set(&X_REAL_IP, address);
+        head.set(&X_FORWARDED_FOR, full.as_ref().unwrap_or(address));
         head.set(&X_FORWARDED_HOST, host);
         head.set(&X_FORWARDED_PORT, port);
         head.set(&X_FORWARDED_PROTO, &proto);
         head.set(&X_FORWARDED_SCHEME, &proto);
         head.set(&X_SCHEME, &proto);
+        if rules.uses_headers && connection.proxied.is_some() {
+            let taken_from = incoming_for.as_ref().filter(|_| client.believed);
+            let taken_from = taken_from.unwrap_or(&connection.texts.nearest);
+            head.set(&rules.for_proxy_protocol_header, taken_from);
+        }
         keep(head, &X_ORIGINAL_FORWARDED_FOR, incoming_for);
         keep(head, &X_ORIGINAL_FORWARDED_HOST, incoming_host);
     }
@@ -172,142 +272,4 @@ fn appended(before: &HeaderValue, address: &HeaderValue) -> HeaderValue {
 }
 
 #[cfg(test)]
-mod tests {
-    use http::HeaderMap;
-    use sluice_config::{BindProtocol, GroupId};
-
-    use super::*;
-    use crate::connection_info::Texts;
-    use crate::connection_info::TlsInfo;
-
-    fn connection(https: bool) -> ConnectionInfo {
-        let peer = "[::ffff:192.0.2.7]:5000".parse().unwrap();
-        ConnectionInfo {
-            peer,
-            texts: Texts::new(peer, if https { 443 } else { 80 }),
-            group: GroupId::ingress(),
-            declared_port: if https { 443 } else { 80 },
-            port: if https { 8443 } else { 8080 },
-            protocol: if https { BindProtocol::Https } else { BindProtocol::Http },
-            tls: https.then_some(TlsInfo { server_name: None, version: "TLSv1.3", cipher: "x" }),
-        }
-    }
-
-    fn sent(fields: &[(&'static str, &'static str)], https: bool, tuning: &Tuning) -> HeaderMap {
-        let mut head = HeaderMap::new();
-        for (name, value) in fields {
-            HeaderMap::append(&mut head, *name, HeaderValue::from_static(value));
-        }
-        let connection = connection(https);
-        let id = request_id(&head, tuning);
-        let client = client_address(&connection, &head, tuning);
-        let authority = HeaderValue::from_static("a.example:8080");
-        let forwarding = Forwarding {
-            connection: &connection,
-            client,
-            authority: &authority,
-            request_id: id.as_ref(),
-            tuning,
-        };
-        forwarding.apply(&mut head);
-        head
-    }
-
-    const CLAIMS: [(&str, &str); 8] = [
-        ("x-forwarded-for", "203.0.113.9, 198.51.100.1"),
-        ("x-forwarded-host", "www.example"),
-        ("x-forwarded-port", "8443"),
-        ("x-forwarded-proto", "https"),
-        ("x-original-forwarded-for", "1.1.1.1"),
-        ("x-real-ip", "1.1.1.1"),
-        ("proxy", "http://evil"),
-        ("x-request-id", "mine"),
-    ];
-
-    #[test]
-    fn claims_of_a_client_are_replaced() {
-        let head = sent(&CLAIMS, false, &Tuning::default());
-        for (name, value) in [
-            ("host", "a.example:8080"),
-            ("x-request-id", "mine"),
-            ("x-real-ip", "192.0.2.7"),
-            ("x-forwarded-for", "192.0.2.7"),
-            ("x-forwarded-host", "a.example:8080"),
-            ("x-forwarded-port", "80"),
-            ("x-forwarded-proto", "http"),
-            ("x-forwarded-scheme", "http"),
-            ("x-scheme", "http"),
-            ("x-original-forwarded-for", "203.0.113.9, 198.51.100.1"),
-            ("x-original-forwarded-host", "www.example"),
-        ] {
-            assert_eq!(head.get_all(name).iter().collect::<Vec<_>>(), [value], "{name}");
-        }
-        assert!(!head.contains_key("proxy"));
-    }
-
-    #[test]
-    fn a_trusted_proxy_is_believed() {
-        let tuning = Tuning { use_forwarded_headers: true, ..Tuning::default() };
-        let head = sent(&CLAIMS, false, &tuning);
-        for (name, value) in [
-            ("x-real-ip", "203.0.113.9"),
-            ("x-forwarded-for", "203.0.113.9"),
-            ("x-forwarded-host", "www.example"),
-            ("x-forwarded-port", "8443"),
-            ("x-forwarded-proto", "https"),
-            ("x-forwarded-scheme", "https"),
-            ("x-scheme", "https"),
-        ] {
-            assert_eq!(head[name], value, "{name}");
-        }
-        let full = Tuning { compute_full_forwarded_for: true, ..tuning };
-        let head = sent(&CLAIMS, false, &full);
-        assert_eq!(head["x-forwarded-for"], "203.0.113.9, 198.51.100.1, 192.0.2.7");
-        let head = sent(&[], false, &full);
-        assert_eq!(head["x-forwarded-for"], "192.0.2.7");
-    }
-
-    #[test]
-    fn appending_needs_trust() {
-        let tuning = Tuning { compute_full_forwarded_for: true, ..Tuning::default() };
-        assert_eq!(sent(&CLAIMS, false, &tuning)["x-forwarded-for"], "192.0.2.7");
-    }
-
-    #[test]
-    fn https_is_told_with_the_declared_port() {
-        let head = sent(&[], true, &Tuning::default());
-        assert_eq!(head["x-forwarded-port"], "443");
-        assert_eq!(head["x-forwarded-proto"], "https");
-        assert!(!head.contains_key("x-original-forwarded-for"));
-        assert!(!head.contains_key("x-original-forwarded-host"));
-    }
-
-    #[test]
-    fn a_request_id_is_made_unless_that_is_off() {
-        let made = sent(&[("x-request-id", "")], false, &Tuning::default());
-        let made = made["x-request-id"].to_str().unwrap();
-        assert_eq!(made.len(), 32);
-        assert!(made.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f')), "{made}");
-        let off = Tuning { generate_request_id: false, ..Tuning::default() };
-        assert!(!sent(&[], false, &off).contains_key("x-request-id"));
-        assert_eq!(sent(&CLAIMS, false, &off)["x-request-id"], "mine");
-    }
-
-    #[test]
-    fn the_client_is_the_farthest_address_in_an_unbroken_row() {
-        let tuning = Tuning { use_forwarded_headers: true, ..Tuning::default() };
-        for (lines, expected) in [
-            (&["2001:db8::1, 10.0.0.1"][..], "2001:db8::1"),
-            (&["1.1.1.1, unknown, 10.0.0.1:77"], "10.0.0.1"),
-            (&["1.1.1.1", "10.0.0.1"], "1.1.1.1"),
-            (&["[2001:db8::2]:99"], "2001:db8::2"),
-            (&["nobody"], "192.0.2.7"),
-            (&[], "192.0.2.7"),
-        ] {
-            let headers: HeaderMap =
-                lines.iter().map(|line| (X_FORWARDED_FOR.clone(), line.parse().unwrap())).collect();
-            let client = client_address(&connection(false), &headers, &tuning);
-            assert_eq!(client.to_string(), expected, "{lines:?}");
-        }
-    }
-}
+mod tests;

@@ -157,7 +157,7 @@ impl<F: Fields> Facts<'_, F> {
                     put(line);
                     put(b", ");
                 }
-                put(self.connection.texts.client.as_bytes());
+                put(self.client.to_string().as_bytes());
             }
             Variable::Namespace => put(origin.map_or("", |of| &of.object.name.namespace).as_bytes()),
             Variable::IngressName => put(origin.map_or("", |of| &of.object.name.name).as_bytes()),
@@ -170,16 +170,23 @@ impl<F: Fields> Facts<'_, F> {
                 put(cookie(head.headers, name).unwrap_or_default());
             }
             Variable::Argument(name) => {
-                let pairs = query.unwrap_or_default().split('&');
-                let found = pairs.filter_map(|pair| pair.split_once('=')).find(|(key, _)| **key == **name);
-                put(found.map_or("", |(_, value)| value).as_bytes());
+                put(query.and_then(|query| argument(query, name)).unwrap_or_default().as_bytes());
             }
         }
     }
 }
 
+/// The value of a parameter of the query.
+pub(crate) fn argument<'q>(query: &'q str, name: &str) -> Option<&'q str> {
+    query
+        .split('&')
+        .filter_map(|pair| pair.split_once('='))
+        .find(|(key, _)| *key == name)
+        .map(|(_, value)| value)
+}
+
 /// The value of a cookie.
-fn cookie<'h>(headers: &'h impl Fields, name: &str) -> Option<&'h [u8]> {
+pub(crate) fn cookie<'h>(headers: &'h impl Fields, name: &str) -> Option<&'h [u8]> {
     let crumbs = headers.lines(&http::header::COOKIE).flat_map(|line| line.split(|byte| *byte == b';'));
     crumbs.map(|crumb| crumb.trim_ascii()).find_map(|crumb| {
         let rest = crumb.strip_prefix(name.as_bytes())?;

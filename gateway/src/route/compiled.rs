@@ -58,6 +58,7 @@ impl CompiledPolicies {
             canary: _,
             rewrite,
             deny: _,
+            unlogged: _,
             https_redirect: _,
             locations: _,
             timeouts: _,

@@ -1,6 +1,7 @@
 //! The access log: each worker has a queue of lines, and one thread writes what is in them.
 //!
-//! A request never waits for the reader of the log. When a queue is full lines are dropped and counted.
+//! A request never waits for the reader of the log. When a queue is full lines are dropped and counted, and so are lines
+//! that cannot be written.
 //! A thread that serves requests gathers the lines of one turn of its event loop in a buffer of its own, and puts
 //! them into its queue before it waits for events: a line is not late for that, and a busy thread pays for the queue once
 //! per turn. Nobody but the writer looks into a worker's queue, so workers do not wait for each other.
@@ -17,6 +18,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
+use sluice_config::LogOutput;
+
+use super::sink::{LogFault, Sink};
 use crate::per_worker::{Padded, PerWorker};
 
 /// Bytes that may wait, in all queues together.
@@ -48,6 +52,20 @@ struct Shared {
     dropped: AtomicU64,
     passes: Mutex<Passes>,
     passed: Condvar,
+    /// There is something new in the next field.
+    is_told: AtomicBool,
+    told: Mutex<Told>,
+    on_fault: OnceLock<Box<OnFault>>,
+}
+
+/// Hears why lines do not go where they should, and that they do again.
+type OnFault = dyn Fn(Option<&LogFault>) + Send + Sync;
+
+/// What the writer is told to do with its output.
+#[derive(Default)]
+struct Told {
+    output: Option<LogOutput>,
+    opens_again: bool,
 }
 
 /// How often the writer has written what was in all queues.
@@ -98,7 +116,7 @@ impl AccessLog {
         let shared = Arc::<Shared>::default();
         let writing = shared.clone();
         thread::Builder::new().name("access-log".to_owned()).spawn(move || {
-            writing.write(output);
+            writing.write(Sink::new(output));
             drop(token);
         })?;
         Ok(Self(Some(Arc::new(Senders(shared)))))
@@ -120,10 +138,34 @@ impl AccessLog {
         GATHERED_HERE.with_borrow_mut(|gathered| gathered.passes_on = true);
     }
 
-    /// Sends a line, its newline included. Never waits.
-    pub fn send(&self, line: &[u8]) {
+    /// From now on lines go there.
+    pub fn turn_to(&self, output: LogOutput) {
+        self.tell(|told| told.output = Some(output));
+    }
+
+    /// Opens its file again, which somebody has renamed.
+    pub fn open_again(&self) {
+        self.tell(|told| told.opens_again = true);
+    }
+
+    /// Has this called whenever lines cannot go where they should, and when they can again. Only the first call counts.
+    pub fn on_fault(&self, hear: impl Fn(Option<&LogFault>) + Send + Sync + 'static) {
+        if let Some(senders) = &self.0 {
+            let _ = senders.0.on_fault.set(Box::new(hear));
+        }
+    }
+
+    fn tell(&self, say: impl FnOnce(&mut Told)) {
+        let Some(senders) = &self.0 else { return };
+        say(&mut lock(&senders.0.told));
+        senders.0.is_told.store(true, SeqCst);
+        senders.0.wake();
+    }
+
+    /// Sends a line, its newline included, that is written straight into the buffer of this thread. Never waits.
+    pub fn send(&self, write: impl FnOnce(&mut Vec<u8>)) {
         GATHERED_HERE.with_borrow_mut(|Gathered { lines, passes_on }| {
-            lines.bytes.extend_from_slice(line);
+            write(&mut lines.bytes);
             lines.count += 1;
             if !*passes_on || lines.bytes.len() >= GATHERED {
                 self.queue(lines);
@@ -210,21 +252,39 @@ impl Shared {
     }
 
     /// The writer: ends when the last sender is gone.
-    fn write(&self, mut output: impl Write) {
+    fn write(&self, mut output: Sink) {
         let _ = self.writer.set(thread::current());
         let mut batch = Lines::default();
         loop {
             let closes = self.closed.load(SeqCst);
+            self.listen(&mut output);
             match self.pass(&mut batch, &mut output) {
                 true => pause(),
                 false if closes => return,
-                false => self.sleep(),
+                false => self.sleep(output.due()),
             }
         }
     }
 
+    /// Does what it was told to do, and what is due.
+    fn listen(&self, output: &mut Sink) {
+        let told = match self.is_told.swap(false, SeqCst) {
+            true => mem::take(&mut *lock(&self.told)),
+            false => Told::default(),
+        };
+        let is_due = output.due().is_some_and(|wait| wait.is_zero());
+        let opened = match told.output {
+            Some(place) => output.turn_to(place),
+            None if told.opens_again || is_due => output.open(),
+            None => return,
+        };
+        if let Some(hear) = self.on_fault.get() {
+            hear(opened.err().as_ref());
+        }
+    }
+
     /// Writes what is in all queues. Whether there was any.
-    fn pass(&self, batch: &mut Lines, output: &mut impl Write) -> bool {
+    fn pass(&self, batch: &mut Lines, output: &mut Sink) -> bool {
         self.passes().begun += 1;
         let mut any = false;
         for queue in self.queues.all() {
@@ -244,16 +304,19 @@ impl Shared {
         any
     }
 
-    /// Waits until there is something to do.
-    fn sleep(&self) {
+    /// Waits until there is something to do, at most so long.
+    fn sleep(&self, limit: Option<Duration>) {
         self.asleep.store(true, SeqCst);
         fence(SeqCst);
         let passes = self.passes();
         let wanted = passes.wanted > passes.ended;
         drop(passes);
-        if !wanted && !self.closed.load(SeqCst) && self.queues.all().all(|queue| lock(queue).lines.count == 0)
-        {
-            thread::park();
+        let is_idle = || self.queues.all().all(|queue| lock(queue).lines.count == 0);
+        if !wanted && !self.closed.load(SeqCst) && !self.is_told.load(SeqCst) && is_idle() {
+            match limit {
+                Some(limit) => thread::park_timeout(limit),
+                None => thread::park(),
+            }
         }
         self.asleep.store(false, SeqCst);
     }
@@ -286,7 +349,7 @@ impl Queue {
 
 impl Lines {
     /// Adds others, for one write with these if that is not too much.
-    fn add(&mut self, others: &Self, output: &mut impl Write, dropped: &AtomicU64) {
+    fn add(&mut self, others: &Self, output: &mut Sink, dropped: &AtomicU64) {
         if self.bytes.len() + others.bytes.len() > CHUNK {
             self.write(output, dropped);
         }
@@ -294,9 +357,9 @@ impl Lines {
         self.count += others.count;
     }
 
-    fn write(&mut self, output: &mut impl Write, dropped: &AtomicU64) {
-        if self.count > 0 && output.write_all(&self.bytes).and_then(|()| output.flush()).is_err() {
-            dropped.fetch_add(self.count, Relaxed);
+    fn write(&mut self, output: &mut Sink, dropped: &AtomicU64) {
+        if self.count > 0 {
+            dropped.fetch_add(output.write(&self.bytes, self.count), Relaxed);
         }
         self.clear();
     }
@@ -327,12 +390,16 @@ mod tests {
         }
     }
 
+    fn send(log: &AccessLog, line: &[u8]) {
+        log.send(|out| out.extend_from_slice(line));
+    }
+
     #[test]
     fn lines_arrive_in_order_and_a_flush_waits_for_them() {
         let output = Output::default();
         let log = AccessLog::to(output.clone()).unwrap();
         for number in 0..1000 {
-            log.send(format!("{number}\n").as_bytes());
+            send(&log, format!("{number}\n").as_bytes());
         }
         assert!(log.flush(Duration::from_secs(30)));
         let expected: String = (0..1000).map(|number| format!("{number}\n")).collect();
@@ -348,7 +415,7 @@ mod tests {
         let line = [b'x'; 1024];
         let sent = 2 * (WAITING / line.len()) as u64;
         for _ in 0..sent {
-            log.send(&line);
+            send(&log, &line);
         }
         let dropped = log.dropped();
         assert!(dropped > 0, "nothing was dropped");
@@ -367,12 +434,12 @@ mod tests {
             output.0.lock().unwrap().len()
         };
         AccessLog::gather();
-        log.send(b"line\n");
+        send(&log, b"line\n");
         assert_eq!(written(), 0);
         log.pass_on();
         assert_eq!(written(), 5);
         for _ in 0..GATHERED / 5 + 1 {
-            log.send(b"line\n");
+            send(&log, b"line\n");
         }
         assert_eq!(written(), 5 + (GATHERED / 5 + 1) * 5);
         log.pass_on();
@@ -391,7 +458,7 @@ mod tests {
                     let _place = (name > 0).then(crate::per_worker::enter);
                     AccessLog::gather();
                     for number in 0..2000 {
-                        log.send(format!("{name} {number}\n").as_bytes());
+                        send(log, format!("{name} {number}\n").as_bytes());
                         if number % 7 == 0 {
                             log.pass_on();
                         }
@@ -416,7 +483,7 @@ mod tests {
         let output = Output::default();
         let (token, told) = std::sync::mpsc::channel::<()>();
         let log = AccessLog::watched(output.clone(), token).unwrap();
-        log.send(b"line\n");
+        send(&log, b"line\n");
         drop(log);
         assert!(told.recv_timeout(Duration::from_secs(30)).is_err(), "the writer has ended");
         assert_eq!(output.0.lock().unwrap().len(), 5);
@@ -435,7 +502,7 @@ mod tests {
         }
         let (token, told) = std::sync::mpsc::channel::<()>();
         let log = AccessLog::watched(Panics, token).unwrap();
-        log.send(b"line\n");
+        send(&log, b"line\n");
         let told = told.recv_timeout(Duration::from_secs(30));
         assert_eq!(told, Err(std::sync::mpsc::RecvTimeoutError::Disconnected));
     }
@@ -452,7 +519,7 @@ mod tests {
             }
         }
         let log = AccessLog::to(Broken).unwrap();
-        log.send(b"line\n");
+        send(&log, b"line\n");
         assert!(log.flush(Duration::from_secs(30)));
         assert_eq!(log.dropped(), 1);
     }

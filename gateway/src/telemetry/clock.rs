@@ -1,33 +1,55 @@
 //! The time as access log lines have it, formatted once a second and thread.
 
 use std::cell::RefCell;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jiff::{Timestamp, tz::TimeZone};
 
-/// Length of `21/Nov/2026:06:26:37 +0000`.
-pub(super) const LENGTH: usize = 26;
-
-thread_local! {
-    static CACHE: RefCell<(i64, [u8; LENGTH])> = const { RefCell::new((i64::MIN, [b' '; LENGTH])) };
+/// The present, to the second, in local time.
+#[derive(Clone, Copy)]
+pub(super) struct Now {
+    /// As nginx's `$time_local`: `21/Nov/2026:06:26:37 +0000`.
+    pub(super) local: [u8; 26],
+    /// As its `$time_iso8601`: `2026-11-21T06:26:37+00:00`.
+    pub(super) iso8601: [u8; 25],
+    /// As a line for syslog begins (RFC 3164 §4.1.2): `Nov 21 06:26:37`.
+    pub(super) syslog: [u8; 15],
 }
 
-/// The present in local time, as nginx's `$time_local`.
-pub(super) fn now() -> [u8; LENGTH] {
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
-    CACHE.with_borrow_mut(|(second, text)| {
+thread_local! {
+    static CACHE: RefCell<(i64, Now)> = const {
+        RefCell::new((i64::MIN, Now { local: [b' '; 26], iso8601: [b' '; 25], syslog: [b' '; 15] }))
+    };
+}
+
+/// Time since the beginning of 1970.
+pub(super) fn since_1970() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// The present.
+pub(super) fn now() -> Now {
+    let seconds = i64::try_from(since_1970().as_secs()).unwrap_or(i64::MAX);
+    CACHE.with_borrow_mut(|(second, now)| {
         if *second != seconds {
-            *text = format(seconds, TimeZone::system());
+            *now = format(seconds, TimeZone::system());
             *second = seconds;
         }
-        *text
+        *now
     })
 }
 
-fn format(seconds: i64, zone: TimeZone) -> [u8; LENGTH] {
+fn format(seconds: i64, zone: TimeZone) -> Now {
     let time = Timestamp::from_second(seconds).unwrap_or(Timestamp::UNIX_EPOCH).to_zoned(zone);
-    let mut text = [b' '; LENGTH];
-    let written = time.strftime("%d/%b/%Y:%H:%M:%S %z").to_string();
+    Now {
+        local: text(&time.strftime("%d/%b/%Y:%H:%M:%S %z").to_string()),
+        iso8601: text(&time.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()),
+        syslog: text(&time.strftime("%b %e %H:%M:%S").to_string()),
+    }
+}
+
+fn text<const N: usize>(written: &str) -> [u8; N] {
+    let mut text = [b' '; N];
     for (to, from) in text.iter_mut().zip(written.bytes()) {
         *to = from;
     }
@@ -39,9 +61,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_has_nginx_form() {
-        assert_eq!(&format(1_795_242_397, TimeZone::UTC), b"21/Nov/2026:06:26:37 +0000");
-        let zone = TimeZone::fixed(jiff::tz::offset(-3));
-        assert_eq!(&format(1_795_242_397, zone), b"21/Nov/2026:03:26:37 -0300");
+    fn the_time_has_nginx_forms() {
+        let now = format(1_795_242_397, TimeZone::UTC);
+        assert_eq!(&now.local, b"21/Nov/2026:06:26:37 +0000");
+        assert_eq!(&now.iso8601, b"2026-11-21T06:26:37+00:00");
+        assert_eq!(&now.syslog, b"Nov 21 06:26:37");
+        let now = format(1_795_242_397, TimeZone::fixed(jiff::tz::offset(-3)));
+        assert_eq!(&now.local, b"21/Nov/2026:03:26:37 -0300");
+        assert_eq!(&now.iso8601, b"2026-11-21T03:26:37-03:00");
     }
 }

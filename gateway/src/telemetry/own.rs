@@ -28,6 +28,7 @@ pub(super) struct Own {
     pub(super) mirrored: Mirrored,
     pub(super) refused_requests: IntCounterVec,
     pub(super) handshake_failures: IntCounter,
+    pub(super) proxy_protocol_refused: IntCounterVec,
     pub(super) log_dropped: IntCounter,
     pub(super) problems: IntGaugeVec,
     pub(super) problem_codes: IntGaugeVec,
@@ -76,6 +77,11 @@ impl Own {
                 "sluice_tls_handshake_failures_total",
                 "Connections whose TLS handshake failed.",
             )?,
+            proxy_protocol_refused: counters(
+                "sluice_proxy_protocol_refused_total",
+                "Connections closed because they do not begin with a good header of the PROXY protocol.",
+                "reason",
+            )?,
             log_dropped: IntCounter::new(
                 "sluice_access_log_dropped_lines_total",
                 "Access log lines dropped because nobody took them in time.",
@@ -96,6 +102,7 @@ impl Own {
         registry.register(Box::new(mirrored))?;
         registry.register(Box::new(this.refused_requests.clone()))?;
         registry.register(Box::new(this.handshake_failures.clone()))?;
+        registry.register(Box::new(this.proxy_protocol_refused.clone()))?;
         registry.register(Box::new(this.log_dropped.clone()))?;
         registry.register(Box::new(this.problems.clone()))?;
         registry.register(Box::new(this.problem_codes.clone()))?;

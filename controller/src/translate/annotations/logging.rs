@@ -6,12 +6,12 @@ use crate::translate::value;
 
 pub(super) fn settings() -> Vec<Annotation> {
     vec![
-        Annotation::not_yet(
+        Annotation::served(
             "enable-access-log",
             value::bool(),
             "true",
-            NotYet::Harmless,
-            "Per-location access log.",
+            "Write a line for each request into the access log.",
+            |settings, value| settings.unlogged = !value,
         )
         .location(Risk::Low),
         Annotation::no_effect(

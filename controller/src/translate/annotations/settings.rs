@@ -17,6 +17,8 @@ use crate::translate::setting::Lack;
 pub struct Settings {
     /// Redirects from http to https.
     pub https_redirect: HttpsRedirect,
+    /// Whether requests get no line in the access log.
+    pub unlogged: bool,
     /// How redirects are written.
     pub locations: Locations,
     /// Redirects of all paths, and of another host.
@@ -83,6 +85,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             https_redirect: HttpsRedirect::default(),
+            unlogged: false,
             locations: Locations::default(),
             redirection: Redirection::default(),
             aliases: Vec::new(),

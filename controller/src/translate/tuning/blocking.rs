@@ -82,7 +82,7 @@ fn status(code: u32) -> u16 {
 }
 
 /// Values of a field, as nginx's `map` has them.
-fn blocked() -> Type<Arc<[Blocked]>> {
+pub(super) fn blocked() -> Type<Arc<[Blocked]>> {
     value::list()
         .and_then(|items| items.iter().map(|item| read_blocked(item)).collect::<Result<Arc<[_]>, Wrong>>())
 }

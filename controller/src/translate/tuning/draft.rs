@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use sluice_config::{Code, Hsts, ResourceKey, Tuning};
 
+use super::logging::Logs;
 use crate::translate::annotations::Gates;
 use crate::translate::external_auth::AuthSettings;
 use crate::translate::setting::Lack;
@@ -16,7 +17,7 @@ pub struct Draft {
     pub(super) hsts_enabled: bool,
     pub(super) hsts: Hsts,
     pub(super) retry_non_idempotent: bool,
-    pub(super) trusted_peers_named: bool,
+    pub(super) logs: Logs,
     pub(super) bind_addresses: Vec<IpAddr>,
     pub(super) disable_ipv6: bool,
     pub(super) gates: Gates,
@@ -35,7 +36,7 @@ impl Default for Draft {
             }),
             tuning,
             retry_non_idempotent: false,
-            trusted_peers_named: false,
+            logs: Logs::default(),
             bind_addresses: Vec::new(),
             disable_ipv6: false,
             gates: Gates::default(),
@@ -71,18 +72,19 @@ impl Global {
 impl Draft {
     /// What keys lack that mean something together only, and what no value of a single key tells.
     pub(super) fn lacks(&self) -> Option<Lack> {
-        self.trusted_peers_named.then_some(Lack {
-            name: "proxy-real-ip-cidr",
-            code: Code::KeyNotServed,
-            reason: "is not implemented yet, so X-Forwarded-* fields are trusted of nobody",
-            remedy: "remove the key",
+        self.logs.lacks_host().then_some(Lack {
+            name: "enable-syslog",
+            code: Code::KeyInvalid,
+            reason: "has no syslog-host to send lines to; the access log stays where it is",
+            remedy: "set syslog-host to the name or address of the syslog server",
         })
     }
 
     pub(super) fn resolved(mut self, closed: Option<Arc<str>>) -> Global {
         self.tuning.hsts = self.hsts_enabled.then_some(self.hsts);
         self.tuning.next_upstream.non_idempotent |= self.retry_non_idempotent;
-        self.tuning.use_forwarded_headers &= !self.trusted_peers_named;
+        self.tuning.access_log.enabled = self.logs.is_enabled();
+        self.tuning.access_log.output = self.logs.output();
         let mut addresses = self.bind_addresses;
         if addresses.is_empty() {
             addresses = vec![Ipv6Addr::UNSPECIFIED.into(), Ipv4Addr::UNSPECIFIED.into()];

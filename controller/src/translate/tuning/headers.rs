@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sluice_config::{NamespacedName, ResourceKey, ResourceKind, is_own_field};
+use sluice_config::{NamespacedName, ResourceKey, ResourceKind, TrustedPeers, is_own_field};
 
 use super::Key;
 use crate::translate::setting::NotYet;
@@ -14,60 +14,63 @@ pub(super) fn settings() -> Vec<Key> {
             "use-forwarded-headers",
             value::bool(),
             "false",
-            "Trust the X-Forwarded-* fields of clients.",
-            |settings, value| settings.tuning.use_forwarded_headers = value,
+            "Believe the X-Forwarded-* fields of peers in proxy-real-ip-cidr.",
+            |draft, value| draft.tuning.forwarded.use_headers = value,
         ),
-        Key::not_yet(
+        Key::served(
             "enable-real-ip",
             value::bool(),
             "false",
-            NotYet::ChangesAnswers,
-            "Take the client address from a header.",
+            "Believe peers in proxy-real-ip-cidr about the client's address, and about nothing else.",
+            |draft, value| draft.tuning.forwarded.real_ip = value,
         ),
-        Key::not_yet(
+        Key::served(
             "forwarded-for-header",
-            value::text(),
+            value::field_name(),
             "X-Forwarded-For",
-            NotYet::ChangesAnswers,
-            "Header holding the client address.",
+            "The field that holds the client's address.",
+            |draft, value| draft.tuning.forwarded.for_header = value,
         ),
-        Key::not_yet(
+        Key::served(
             "forwarded-for-proxy-protocol-header",
-            value::text(),
+            value::field_name(),
             "X-Forwarded-For-Proxy-Protocol",
-            NotYet::Harmless,
-            "Header that holds the client address with the PROXY protocol.",
+            "The field in which endpoints get the value that the client's address was taken from, where \
+             use-proxy-protocol and use-forwarded-headers are both on.",
+            |draft, value| draft.tuning.forwarded.for_proxy_protocol_header = value,
         ),
-        Key::not_yet(
+        Key::served(
             "forwarded-host-header",
-            value::text(),
+            value::field_name(),
             "X-Forwarded-Host",
-            NotYet::ChangesAnswers,
-            "Header that holds the host a client asked for.",
+            "The field whose value endpoints get as X-Original-Forwarded-Host.",
+            |draft, value| draft.tuning.forwarded.host_header = value,
         ),
         Key::served(
             "compute-full-forwarded-for",
             value::bool(),
             "false",
-            "Append to X-Forwarded-For in place of replacing it.",
-            |settings, value| settings.tuning.compute_full_forwarded_for = value,
+            "With use-forwarded-headers, append the peer's address to X-Forwarded-For in place of replacing it.",
+            |draft, value| draft.tuning.forwarded.compute_full = value,
         ),
         Key::served(
             "proxy-real-ip-cidr",
-            value::list(),
+            value::trusted_peers(),
             "0.0.0.0/0",
-            "Peers whose X-Forwarded-* fields are trusted; not implemented yet, so a list trusts nobody.",
-            |settings, value| {
-                settings.trusted_peers_named =
-                    !value.iter().all(|network| matches!(&**network, "0.0.0.0/0" | "::/0"));
-            },
-        ),
-        Key::not_yet(
+            "Peers that are believed: their X-Forwarded-* fields and their headers of the PROXY protocol. \
+             0.0.0.0/0 is everybody, of either version; while the value cannot be read, nobody is.",
+            |draft, value| draft.tuning.forwarded.peers = value,
+        )
+        .instead("nobody is trusted", |draft| {
+            draft.tuning.forwarded.peers = TrustedPeers::These(Arc::default());
+        }),
+        Key::served(
             "use-proxy-protocol",
             value::bool(),
             "false",
-            NotYet::ChangesAnswers,
-            "The PROXY protocol on both listeners.",
+            "Connections to the http and https ports begin with a header of the PROXY protocol, version 1 or 2; \
+             one without it, or from a peer outside of proxy-real-ip-cidr, is closed. Holds for new connections.",
+            |draft, value| draft.tuning.forwarded.proxy_protocol = value,
         ),
         Key::not_yet(
             "proxy-add-original-uri-header",

@@ -1,66 +1,55 @@
 //! What is written down.
 
+use sluice_config::{LogEscape, LogLevel, LogOutput};
+
 use super::Key;
+use super::blocking::blocked;
+use super::log_format;
 use crate::translate::setting::NotYet;
 use crate::translate::value;
 
+/// Why nothing is gathered longer than by itself.
+const GATHERED: &str =
+    "lines are gathered and written a few milliseconds later by themselves, and never compressed";
+
 pub(super) fn settings() -> Vec<Key> {
-    vec![
+    let mut all = vec![
         Key::served(
             "disable-access-log",
             value::bool(),
             "false",
             "Switch the access log off.",
-            |settings, value| settings.tuning.access_log = !value,
+            |draft, value| draft.logs.disabled |= value,
         ),
-        Key::not_yet(
+        Key::served(
             "disable-http-access-log",
             value::bool(),
             "false",
-            NotYet::Harmless,
-            "Switch the HTTP access log off.",
+            "Switch the access log of HTTP off, which is all there is without streams.",
+            |draft, value| draft.logs.disabled |= value,
         ),
-        Key::not_yet(
-            "disable-stream-access-log",
-            value::bool(),
-            "false",
-            NotYet::Harmless,
-            "Switch the stream access log off.",
-        ),
-        Key::no_effect(
+        Key::served(
             "access-log-path",
-            value::text(),
+            log_format::path(["/var/log/nginx/access.log", "/dev/stdout"], "/dev/stderr"),
             "/var/log/nginx/access.log",
-            "the access log goes to standard output",
-            "File of the access log.",
+            "File of the access log; the default and /dev/stdout are standard output, as in ingress-nginx's image. \
+             Opened again on SIGUSR1. While it cannot be opened, lines go to standard output.",
+            |draft, value| draft.logs.path = Some(value),
         ),
-        Key::no_effect(
+        Key::served(
             "http-access-log-path",
-            value::text(),
+            log_format::path(["/var/log/nginx/access.log", "/dev/stdout"], "/dev/stderr"),
             "",
-            "the access log goes to standard output",
-            "File of the HTTP access log.",
+            "The same for HTTP alone; it comes first.",
+            |draft, value| draft.logs.http_path = Some(value),
         ),
-        Key::no_effect(
-            "stream-access-log-path",
-            value::text(),
-            "",
-            "the access log goes to standard output",
-            "File of the stream access log.",
-        ),
-        Key::no_effect(
-            "access-log-params",
-            value::text(),
-            "",
-            "the access log goes to standard output",
-            "Buffering of the access log.",
-        ),
-        Key::not_yet(
+        Key::no_effect("access-log-params", value::text(), "", GATHERED, "Buffering of the access log."),
+        Key::served(
             "enable-access-log-for-default-backend",
             value::bool(),
             "false",
-            NotYet::Harmless,
-            "Log default backend requests.",
+            "Log requests for hosts that no Ingress names.",
+            |draft, value| draft.tuning.access_log.default_backend = value,
         ),
         Key::not_yet(
             "enable-auth-access-log",
@@ -69,52 +58,89 @@ pub(super) fn settings() -> Vec<Key> {
             NotYet::Harmless,
             "Log requests to the authorisation service.",
         ),
-        Key::not_yet(
+        Key::served(
             "skip-access-log-urls",
-            value::list(),
+            blocked(),
             "",
-            NotYet::Harmless,
-            "URLs that are not logged.",
+            "Paths with queries that are not logged: whole texts in any case, or regular expressions after ~, or ~* for \
+             any case.",
+            |draft, value| draft.tuning.access_log.skip = value,
         ),
-        Key::not_yet("log-format-upstream", value::text(), "", NotYet::Harmless, "Format of the access log."),
-        Key::not_yet(
-            "log-format-stream",
-            value::text(),
-            "",
-            NotYet::Harmless,
-            "Format of the stream access log.",
+        Key::served(
+            "log-format-upstream",
+            log_format::format(),
+            sluice_config::LogFormat::DEFAULT,
+            "What a line of the access log says: text and variables (log-format.md has them all).",
+            |draft, value| draft.tuning.access_log.format.pieces = value,
         ),
-        Key::not_yet(
+        Key::served(
             "log-format-escape-json",
             value::bool(),
             "false",
-            NotYet::Harmless,
-            "Escape variables as JSON.",
+            "Write values as in strings of JSON.",
+            |draft, value| {
+                let escape = &mut draft.tuning.access_log.format.escape;
+                if value && *escape == LogEscape::Hex {
+                    *escape = LogEscape::Json;
+                }
+            },
         ),
-        Key::not_yet(
+        Key::served(
             "log-format-escape-none",
             value::bool(),
             "false",
-            NotYet::Harmless,
-            "Write variables without escaping.",
+            "Write values as they came; it comes before log-format-escape-json. A client can forge lines then.",
+            |draft, value| {
+                if value {
+                    draft.tuning.access_log.format.escape = LogEscape::None;
+                }
+            },
         ),
-        Key::no_effect(
+        Key::served(
             "error-log-path",
-            value::text(),
+            log_format::path(["/var/log/nginx/error.log", "/dev/stderr"], "/dev/null/none"),
             "/var/log/nginx/error.log",
-            "the program log goes to standard error",
-            "File of the program log.",
+            "File of the program's own log; the default and /dev/stderr are standard error. Opened again on SIGUSR1. \
+             While it cannot be written, lines go to standard error.",
+            |draft, value| draft.tuning.error_log.output = value,
         ),
-        Key::not_yet(
+        Key::served(
             "error-log-level",
             value::choice(&["debug", "info", "notice", "warn", "error", "crit", "alert", "emerg"]),
             "notice",
-            NotYet::Harmless,
-            "Level of the program log.",
+            "What the program's own log has: from error on only what fails, debug what --v=3 has; notice is what --v \
+             says. The environment variable RUST_LOG comes first.",
+            |draft, value| {
+                draft.tuning.error_log.level = match value {
+                    "debug" => Some(LogLevel::Debug),
+                    "info" => Some(LogLevel::Info),
+                    "warn" => Some(LogLevel::Warn),
+                    "error" | "crit" | "alert" | "emerg" => Some(LogLevel::Error),
+                    _ => None,
+                };
+            },
         ),
-        Key::not_yet("enable-syslog", value::bool(), "false", NotYet::Harmless, "Log to syslog."),
-        Key::not_yet("syslog-host", value::text(), "", NotYet::Harmless, "Target of syslog."),
-        Key::not_yet("syslog-port", value::within(1, 65535), "514", NotYet::Harmless, "Its port."),
+        Key::served(
+            "enable-syslog",
+            value::bool(),
+            "false",
+            "Send the access log to the syslog server syslog-host (RFC 3164 over UDP, as nginx does), and not to a file. \
+             The program's own log stays where it is.",
+            |draft, value| draft.logs.syslog = value,
+        ),
+        Key::served(
+            "syslog-host",
+            value::text(),
+            "",
+            "Name or address of the syslog server.",
+            |draft, value| {
+                draft.logs.syslog_host = value;
+            },
+        ),
+        Key::served("syslog-port", value::within(1, 65535), "514", "Its port.", |draft, value| {
+            // It is in its range.
+            draft.logs.syslog_port = u16::try_from(value).unwrap_or(514);
+        }),
         Key::no_effect(
             "debug-connections",
             value::list(),
@@ -122,5 +148,75 @@ pub(super) fn settings() -> Vec<Key> {
             "there is no nginx underneath",
             "Networks whose connections are logged in detail.",
         ),
+    ];
+    all.extend(of_streams());
+    all
+}
+
+/// TCP and UDP services are not served yet, so nothing is logged about them.
+fn of_streams() -> [Key; 3] {
+    [
+        Key::not_yet(
+            "disable-stream-access-log",
+            value::bool(),
+            "false",
+            NotYet::Harmless,
+            "Switch the access log of TCP and UDP services off, which are not served yet.",
+        ),
+        Key::not_yet(
+            "stream-access-log-path",
+            value::text(),
+            "",
+            NotYet::Harmless,
+            "File of the access log of TCP and UDP services, which are not served yet.",
+        ),
+        Key::not_yet(
+            "log-format-stream",
+            value::text(),
+            "",
+            NotYet::Harmless,
+            "Format of the access log of TCP and UDP services, which are not served yet.",
+        ),
     ]
+}
+
+/// What the keys say that mean something together only.
+#[derive(Clone, Debug)]
+pub(super) struct Logs {
+    disabled: bool,
+    path: Option<LogOutput>,
+    http_path: Option<LogOutput>,
+    syslog: bool,
+    syslog_host: std::sync::Arc<str>,
+    syslog_port: u16,
+}
+
+impl Default for Logs {
+    fn default() -> Self {
+        Self {
+            disabled: false,
+            path: None,
+            http_path: None,
+            syslog: false,
+            syslog_host: "".into(),
+            syslog_port: 514,
+        }
+    }
+}
+
+impl Logs {
+    pub(super) fn lacks_host(&self) -> bool {
+        self.syslog && self.syslog_host.is_empty()
+    }
+
+    pub(super) fn is_enabled(&self) -> bool {
+        !self.disabled
+    }
+
+    pub(super) fn output(&self) -> LogOutput {
+        if self.syslog && !self.lacks_host() {
+            return LogOutput::Syslog { host: self.syslog_host.clone(), port: self.syslog_port };
+        }
+        self.http_path.clone().or_else(|| self.path.clone()).unwrap_or_default()
+    }
 }

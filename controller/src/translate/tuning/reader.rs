@@ -125,8 +125,13 @@ impl KeyReader {
         let kept = before.filter(|before| {
             entry.support == Support::Served && entry.apply(before, &author, &mut self.draft).is_ok()
         });
+        let instead = entry.instead.filter(|_| kept.is_none());
+        if let Some((_, put)) = instead {
+            put(&mut self.draft);
+        }
         let stays = match kept {
             Some(kept) => format!("{kept:?} stays in force"),
+            None if let Some((words, _)) = instead => words.to_owned(),
             None if entry.default.is_empty() => "the default stays in force".to_owned(),
             None => format!("the default {:?} stays in force", entry.default),
         };

@@ -2,10 +2,11 @@
 
 use std::collections::HashSet;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use sluice_config::{HeaderBuffers, NamespacedName, Problem, Severity, Tuning};
+use sluice_config::{HeaderBuffers, NamespacedName, Network, Problem, Severity, TrustedPeers, Tuning};
 
 use super::*;
 use crate::store::{ConfigMap, Fields};
@@ -69,7 +70,7 @@ fn served_keys_are_typed() {
     assert_eq!(tuning.large_client_header_buffers, HeaderBuffers { count: 2, size: 16 << 10 });
     assert!(tuning.underscores_in_headers && !tuning.ignore_invalid_headers);
     assert!(tuning.next_upstream.non_idempotent && tuning.next_upstream.error);
-    assert!(!tuning.access_log);
+    assert!(!tuning.access_log.enabled);
     assert_eq!(tuning.http_redirect_code, 301);
     assert_eq!(tuning.no_tls_redirect_locations.len(), 2);
     assert_eq!(global.addresses, [IpAddr::from([127, 0, 0, 1])]);
@@ -116,9 +117,26 @@ fn a_key_that_protects_everything_closes_everything() {
     let (global, problems) = read(&[("whitelist-source-range", "10.0.0.0/8")]);
     assert_eq!((global.closed, problems.len()), (None, 0));
     assert_eq!(read(&[("use-gzip", "true")]).0.closed, None);
-    let (global, problems) = read(&[("use-forwarded-headers", "true"), ("proxy-real-ip-cidr", "10.0.0.0/8")]);
-    assert!(!global.tuning.use_forwarded_headers, "nobody is trusted rather than everybody");
-    assert_eq!(problems.len(), 1);
+}
+
+#[test]
+fn peers_that_cannot_be_read_are_not_everybody() {
+    let peers = |text: &str| {
+        let (global, problems) = read(&[("use-forwarded-headers", "true"), ("proxy-real-ip-cidr", text)]);
+        (global.tuning.forwarded.peers, problems)
+    };
+    let lan = Network { address: "10.0.0.0".parse().unwrap(), prefix: 8 };
+    assert_eq!(peers("10.0.0.0/8").0, TrustedPeers::These([lan].into()));
+    assert_eq!(peers("10.0.0.0/8, 0.0.0.0/0").0, TrustedPeers::Everybody);
+    for bad in ["10.0.0.0/8, lb.example", "unix:", ","] {
+        let (peers, problems) = peers(bad);
+        assert_eq!(peers, TrustedPeers::These(Arc::default()), "{bad}");
+        assert!(problems[0].message.contains("nobody is trusted"), "{}", problems[0]);
+    }
+    let mut keys = Keys::default();
+    keys.read(Some(&map(&[("proxy-real-ip-cidr", "10.0.0.0/8")])));
+    let (global, _) = keys.read(Some(&map(&[("proxy-real-ip-cidr", "10.0.0.0/x")])));
+    assert_eq!(global.tuning.forwarded.peers, TrustedPeers::These([lan].into()), "the last good one stays");
 }
 
 #[test]

@@ -48,12 +48,12 @@ pub(super) fn settings() -> Vec<Key> {
             "Seconds between two writes to an endpoint.",
             |settings, value| settings.tuning.proxy_send_timeout = value,
         ),
-        Key::not_yet(
+        Key::served(
             "proxy-protocol-header-timeout",
-            value::time(),
+            value::some_time(),
             "5s",
-            NotYet::Harmless,
-            "Waiting for the PROXY header.",
+            "Time for the header of the PROXY protocol; then the connection is closed.",
+            |settings, value| settings.tuning.forwarded.proxy_protocol_timeout = value,
         ),
         Key::not_yet(
             "proxy-stream-timeout",

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use sluice_config::Network;
+use sluice_config::{Network, TrustedPeers};
 
 use super::text::list_of;
 use super::{Type, Wrong};
@@ -24,6 +24,18 @@ pub fn networks() -> Type<Arc<[Network]>> {
     .and_then(|networks| match networks.is_empty() {
         true => Err(Wrong::Invalid("names no network".to_owned())),
         false => Ok(Arc::from(networks)),
+    })
+}
+
+/// A comma-separated list of networks that are trusted. `0.0.0.0/0`, ingress-nginx's default, stands for everybody, also
+/// for peers of version 6.
+pub fn trusted_peers() -> Type<TrustedPeers> {
+    networks().map(|networks| {
+        let everybody = |network: &Network| network.address.is_ipv4() && network.prefix == 0;
+        match networks.iter().any(everybody) {
+            true => TrustedPeers::Everybody,
+            false => TrustedPeers::These(networks),
+        }
     })
 }
 

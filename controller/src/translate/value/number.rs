@@ -99,6 +99,14 @@ pub fn time() -> Type<Duration> {
     Type::new(time_words(), time_of)
 }
 
+/// A time as nginx writes it, longer than none.
+pub fn some_time() -> Type<Duration> {
+    time().and_then(|time| match time.is_zero() {
+        true => Err("must be longer than 0s"),
+        false => Ok(time),
+    })
+}
+
 fn time_words() -> String {
     format!("a time such as 240s or 1h30m, from 0 to {LARGEST}s")
 }

@@ -53,6 +53,14 @@ pub fn token(words: &'static str) -> Type<Arc<str>> {
     Type::of(words, move |text| text.bytes().all(fits).then(|| text.into()))
 }
 
+/// The name of a header field (RFC 9110 §5.1).
+pub fn field_name() -> Type<Arc<str>> {
+    token("the name of a header field").and_then(|name| match name.is_empty() {
+        true => Err("must be the name of a header field"),
+        false => Ok(name),
+    })
+}
+
 /// A path, or a URL, with captures.
 pub fn capture_path() -> Type<Arc<str>> {
     text()

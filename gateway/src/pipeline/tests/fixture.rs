@@ -1,6 +1,7 @@
 //! A data plane in memory and the heads that go through it.
 
 use std::io::Write;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -220,15 +221,19 @@ impl Request {
 }
 
 pub(crate) fn connection(https: bool) -> Arc<ConnectionInfo> {
-    let peer = "192.0.2.7:5000".parse().unwrap();
+    let peer: SocketAddr = "192.0.2.7:5000".parse().unwrap();
     Arc::new(ConnectionInfo {
         peer,
-        texts: Texts::new(peer, if https { 443 } else { 80 }),
+        proxied: None,
+        texts: Texts::new(peer.ip(), if https { 443 } else { 80 }),
+        number: 1,
+        opened: std::time::Instant::now(),
+        requests: Default::default(),
         group: GroupId::ingress(),
         declared_port: if https { 443 } else { 80 },
         port: if https { 8443 } else { 8080 },
         protocol: if https { BindProtocol::Https } else { BindProtocol::Http },
-        tls: https.then_some(TlsInfo { server_name: None, version: "TLSv1.3", cipher: "x" }),
+        tls: https.then_some(TlsInfo { server_name: None, version: "TLSv1.3", cipher: "x", alpn: "" }),
     })
 }
 

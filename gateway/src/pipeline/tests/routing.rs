@@ -182,7 +182,7 @@ fn a_host_with_tls_redirects_http() {
     let claimed = Request::get("a.example", "/").with("x-forwarded-proto", "https");
     assert_eq!(plane.answer(&claimed).status, StatusCode::PERMANENT_REDIRECT, "an untrusted claim");
     plane.tune(|tuning| {
-        tuning.use_forwarded_headers = true;
+        tuning.forwarded.use_headers = true;
         tuning.http_redirect_code = 301;
     });
     plane.forward(&claimed);
@@ -212,7 +212,7 @@ fn a_request_without_host_was_redirected_to_a_url_without_host() {
         assert!(field(&plane.answer(&Request::get("b.example", target)), "location").is_some(), "{target}");
     }
     // A trusted proxy may say what is no host.
-    plane.tune(|tuning| tuning.use_forwarded_headers = true);
+    plane.tune(|tuning| tuning.forwarded.use_headers = true);
     for (named, location) in [("c.example", "https://c.example/secure"), ("c/d", "https://b.example/secure")]
     {
         let request = Request::get("b.example", "/secure").with("x-forwarded-host", named);

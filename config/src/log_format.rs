@@ -1,0 +1,202 @@
+//! What a line of the access log says: text and variables, by nginx's names.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// The format of the access log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogFormat {
+    /// In order.
+    pub pieces: Arc<[LogPiece]>,
+    /// How values are written.
+    pub escape: LogEscape,
+}
+
+/// A piece of a line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LogPiece {
+    /// Stands as it is.
+    Text(Arc<str>),
+    /// Is filled in.
+    Variable(LogVariable),
+}
+
+/// How values are written, so that none of them can look like something else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LogEscape {
+    /// nginx's default: quotes, backslashes and what is not printable ASCII as `\xXX`; `-` where there is nothing.
+    #[default]
+    Hex,
+    /// As in strings of JSON; nothing where there is nothing.
+    Json,
+    /// As they came.
+    None,
+}
+
+/// A variable with the name of a field, cookie or parameter in its own name.
+pub const FAMILIES: &[(&str, &str)] = &[
+    ("arg_", "A parameter of the query."),
+    ("cookie_", "A cookie of the request."),
+    ("http_", "A field of the request, in lower case and with `_` for `-`."),
+    ("sent_http_", "A field of the response, as the client gets it."),
+    ("upstream_http_", "A field of the response, as the endpoint has sent it."),
+];
+
+macro_rules! variables {
+    ($($name:ident: $($text:literal)|+ = $doc:literal;)*) => {
+        /// A variable of the access log.
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        pub enum LogVariable {
+            $(#[doc = $doc] $name,)*
+            /// `$arg_NAME`.
+            Argument(Arc<str>),
+            /// `$cookie_NAME`.
+            Cookie(Arc<str>),
+            /// `$http_NAME`, by the name of the field.
+            Field(Arc<str>),
+            /// `$sent_http_NAME`, by the name of the field.
+            SentField(Arc<str>),
+            /// `$upstream_http_NAME`, by the name of the field.
+            UpstreamField(Arc<str>),
+        }
+
+        impl LogVariable {
+            /// All that have names of their own, with what they say.
+            pub const NAMED: &'static [(&'static [&'static str], &'static str)] =
+                &[$((&[$($text),+], $doc),)*];
+
+            /// The variable of this name, without its `$`. Names of fields have `-` for `_` then.
+            pub fn named(name: &str) -> Option<Self> {
+                match name {
+                    $($($text)|+ => return Some(Self::$name),)*
+                    _ => {}
+                }
+                let rest = |prefix: &str| name.strip_prefix(prefix).filter(|rest| !rest.is_empty());
+                let field = |rest: &str| rest.to_ascii_lowercase().replace('_', "-").into();
+                rest("arg_")
+                    .map(|rest| Self::Argument(rest.into()))
+                    .or_else(|| rest("cookie_").map(|rest| Self::Cookie(rest.into())))
+                    .or_else(|| rest("http_").map(|rest| Self::Field(field(rest))))
+                    .or_else(|| rest("sent_http_").map(|rest| Self::SentField(field(rest))))
+                    .or_else(|| rest("upstream_http_").map(|rest| Self::UpstreamField(field(rest))))
+            }
+        }
+    };
+}
+
+variables! {
+    Args: "args" | "query_string" = "The query.";
+    BodyBytesSent: "body_bytes_sent" = "Bytes of the response body that the client was sent.";
+    BytesSent: "bytes_sent" = "Bytes of the whole response that the client was sent.";
+    Connection: "connection" = "A number of the connection.";
+    ConnectionRequests: "connection_requests" = "Requests on the connection so far, this one included.";
+    ConnectionTime: "connection_time" = "Seconds since the connection was opened.";
+    Host: "host" = "The host in lower case, without its port.";
+    Hostname: "hostname" = "The name of the machine, in Kubernetes of the Pod.";
+    Http2: "http2" = "`h2` over TLS, `h2c` without it, nothing for other versions of HTTP.";
+    Https: "https" = "`on` for connections with TLS, else nothing.";
+    IngressName: "ingress_name" = "The Ingress.";
+    IsArgs: "is_args" = "A question mark where there is a query, else nothing.";
+    LocationPath: "location_path" = "The path of the rule.";
+    Msec: "msec" = "The time in seconds since 1970, with milliseconds.";
+    Namespace: "namespace" = "The namespace of the Ingress.";
+    Nothing: "upstream_cache_status" | "ssl_session_id" | "ssl_early_data" | "ssl_client_cert"
+        | "ssl_client_escaped_cert" | "ssl_client_fingerprint" | "ssl_client_i_dn" | "ssl_client_s_dn"
+        | "ssl_client_serial" | "ssl_client_v_start" | "ssl_client_v_end" | "ssl_client_v_remain"
+        = "There is none: no cache, no session that goes on, no certificate of a client.";
+    PassAccessScheme: "pass_access_scheme" = "The scheme that the client used, as far as that is believed (X-Forwarded-Proto).";
+    Pid: "pid" = "Number of the process.";
+    Pipe: "pipe" = "Always `.`: pipelined requests are not told from others.";
+    ProxyAlternativeUpstreamName: "proxy_alternative_upstream_name" = "The canary, where the request went to one.";
+    ProxyProtocolAddr: "proxy_protocol_addr" = "The client's address in the header of the PROXY protocol.";
+    ProxyProtocolPort: "proxy_protocol_port" = "Its port there.";
+    ProxyProtocolServerAddr: "proxy_protocol_server_addr" = "The address there that it connected to.";
+    ProxyProtocolServerPort: "proxy_protocol_server_port" = "The port there that it connected to.";
+    ProxyUpstreamName: "proxy_upstream_name" | "proxy_host" = "`namespace-service-port`.";
+    RealIpRemoteAddr: "realip_remote_addr" = "The address that has opened the connection.";
+    RealIpRemotePort: "realip_remote_port" | "remote_port" = "Its port.";
+    RemoteAddr: "remote_addr" | "the_real_ip" = "The client's address.";
+    RemoteUser: "remote_user" = "The name in basic credentials, whether they were checked or not.";
+    RequestId: "req_id" | "request_id" = "The request's id (X-Request-ID).";
+    Request: "request" = "The request line.";
+    RequestCompletion: "request_completion" = "`OK` where the client got a whole response, else nothing.";
+    RequestLength: "request_length" = "Bytes of the request, its line and head included.";
+    RequestMethod: "request_method" = "The method.";
+    RequestTime: "request_time" = "Seconds from the request's head to the end of the response.";
+    RequestUri: "request_uri" = "Path and query as the client sent them.";
+    Scheme: "scheme" = "`http` or `https`, of the connection.";
+    ServerName: "server_name" = "The host of the rule as its Ingress has it.";
+    ServerPort: "server_port" | "pass_server_port" | "pass_port" = "The port that the client connected to, as it knows it.";
+    ServerProtocol: "server_protocol" = "`HTTP/1.1` and its like.";
+    ServiceName: "service_name" = "The Service.";
+    ServicePort: "service_port" = "Its port.";
+    SslAlpnProtocol: "ssl_alpn_protocol" = "The protocol that was agreed on in TLS.";
+    SslCipher: "ssl_cipher" = "The cipher suite, by OpenSSL's name.";
+    SslClientVerify: "ssl_client_verify" = "`NONE`: no client is asked for a certificate.";
+    SslProtocol: "ssl_protocol" = "`TLSv1.3` or `TLSv1.2`.";
+    SslServerName: "ssl_server_name" = "The name that the client asked for in TLS.";
+    SslSessionReused: "ssl_session_reused" = "Always `.`: no session goes on.";
+    Status: "status" = "The status of the response; 499 where the client left before.";
+    TimeIso8601: "time_iso8601" = "The time as in `2026-11-22T06:26:37+00:00`.";
+    TimeLocal: "time_local" = "The time as in `22/Nov/2026:06:26:37 +0000`.";
+    UpstreamAddr: "upstream_addr" = "The endpoints, one for each attempt.";
+    UpstreamConnectTime: "upstream_connect_time" = "Seconds until each was connected.";
+    UpstreamHeaderTime: "upstream_header_time" = "Seconds until the head of each response.";
+    UpstreamResponseLength: "upstream_response_length" = "Bytes of each response body.";
+    UpstreamResponseTime: "upstream_response_time" = "Seconds until the end of each response.";
+    UpstreamStatus: "upstream_status" = "The status of each response.";
+    Uri: "uri" | "document_uri" = "The path, normalised.";
+}
+
+impl LogFormat {
+    /// ingress-nginx's, byte for byte.
+    pub const DEFAULT: &str = "$remote_addr - $remote_user [$time_local] \"$request\" $status $body_bytes_sent \
+        \"$http_referer\" \"$http_user_agent\" $request_length $request_time [$proxy_upstream_name] \
+        [$proxy_alternative_upstream_name] $upstream_addr $upstream_response_length $upstream_response_time \
+        $upstream_status $req_id";
+}
+
+impl Default for LogFormat {
+    fn default() -> Self {
+        use LogVariable as V;
+        let (text, field) = (|text: &str| LogPiece::Text(text.into()), |name: &str| V::Field(name.into()));
+        let pieces = [
+            ("", V::RemoteAddr),
+            (" - ", V::RemoteUser),
+            (" [", V::TimeLocal),
+            ("] \"", V::Request),
+            ("\" ", V::Status),
+            (" ", V::BodyBytesSent),
+            (" \"", field("referer")),
+            ("\" \"", field("user-agent")),
+            ("\" ", V::RequestLength),
+            (" ", V::RequestTime),
+            (" [", V::ProxyUpstreamName),
+            ("] [", V::ProxyAlternativeUpstreamName),
+            ("] ", V::UpstreamAddr),
+            (" ", V::UpstreamResponseLength),
+            (" ", V::UpstreamResponseTime),
+            (" ", V::UpstreamStatus),
+            (" ", V::RequestId),
+        ];
+        let pieces = pieces.into_iter().flat_map(|(before, variable)| {
+            let before = (!before.is_empty()).then(|| text(before));
+            before.into_iter().chain([LogPiece::Variable(variable)])
+        });
+        Self { pieces: pieces.collect(), escape: LogEscape::Hex }
+    }
+}
+
+/// The variables as Markdown, for the reference documentation.
+pub fn markdown_table() -> String {
+    let mut text = String::from("| variable | says |\n|---|---|\n");
+    for (names, doc) in LogVariable::NAMED {
+        let names: Vec<String> = names.iter().map(|name| format!("`${name}`")).collect();
+        text.push_str(&format!("| {} | {doc} |\n", names.join(", ")));
+    }
+    for (prefix, doc) in FAMILIES {
+        text.push_str(&format!("| `${prefix}NAME` | {doc} |\n"));
+    }
+    text
+}

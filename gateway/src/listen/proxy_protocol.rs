@@ -1,0 +1,135 @@
+//! Connections that a proxy in front of us has taken and passes on byte by byte: each begins with a header that says for
+//! whom (`use-proxy-protocol`). It is read before TLS and before the first byte of HTTP.
+//!
+//! Whoever may write such a header says who the client is. So one from a peer that is not trusted, one that is missing
+//! or malformed, and one that does not come in time close the connection, without an answer. A load balancer that only
+//! looks whether the port is open closes before it has sent anything, which is no fault.
+
+use std::cell::Cell;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout};
+
+use super::proxy_header::{self, LOOKED_AT, NoHeader, ProxyHeader};
+use crate::connection_info::ProxiedAddresses;
+use crate::drain::Phase;
+use crate::policy::forwarded::ForwardedRules;
+use crate::telemetry::ProxyProtocolFault;
+use crate::worker::Worker;
+
+/// How long a connection may still send its header when the program ends.
+const LAST_CALL: Duration = Duration::from_secs(1);
+/// How often a worker logs that it has refused connections, at most.
+const COMPLAINT: Duration = Duration::from_secs(10);
+
+thread_local! {
+    /// When this worker last logged that it has refused connections, and how many it has since.
+    static COMPLAINED: Cell<(Option<Instant>, u64)> = const { Cell::new((None, 0)) };
+}
+
+/// Why a connection is closed before anything is served on it.
+#[derive(Debug, thiserror::Error)]
+enum Refused {
+    #[error(
+        "the peer is not trusted; if it is a proxy in front of the gateway, add it to proxy-real-ip-cidr"
+    )]
+    Untrusted,
+    #[error(
+        "{0}; check that the proxy in front of the gateway sends the header, or set use-proxy-protocol to false"
+    )]
+    NoHeader(#[from] NoHeader),
+    #[error("it did not arrive within proxy-protocol-header-timeout")]
+    Late,
+    #[error("the connection broke off: {0}")]
+    Broken(#[from] io::Error),
+    /// The peer has closed without a byte.
+    #[error("the connection was closed at once")]
+    Silent,
+}
+
+/// Whom a connection is for, from the header that it must begin with: `Ok(None)` is the peer itself. `Err` when the
+/// connection is to be closed, which has been counted and logged.
+pub(super) async fn receive(
+    stream: &mut TcpStream,
+    peer: SocketAddr,
+    rules: &ForwardedRules,
+    patience: Duration,
+    worker: &Worker,
+) -> Result<Option<Box<ProxiedAddresses>>, ()> {
+    let read = async {
+        if !rules.trusts(peer.ip().to_canonical()) {
+            return Err(Refused::Untrusted);
+        }
+        tokio::select! {
+            biased;
+            read = timeout(patience, read(stream)) => read.unwrap_or(Err(Refused::Late)),
+            // What has arrived by now is read above first; for the rest there is one more second.
+            () = after_last_call(worker) => Err(Refused::Silent),
+        }
+    };
+    match read.await {
+        Ok(header) => Ok(header.addresses.map(Box::new)),
+        Err(refused) => {
+            refuse(&refused, peer, worker);
+            Err(())
+        }
+    }
+}
+
+async fn after_last_call(worker: &Worker) {
+    worker.drain.reached(Phase::Closing).await;
+    tokio::time::sleep(LAST_CALL).await;
+}
+
+/// Takes a header off the stream and not a byte more: what follows is for others.
+async fn read(stream: &mut TcpStream) -> Result<ProxyHeader, Refused> {
+    let mut seen = [0; LOOKED_AT];
+    let mut taken = 0;
+    loop {
+        let peeked = stream.peek(&mut seen[taken..]).await?;
+        if peeked == 0 {
+            return Err(match taken {
+                0 => Refused::Silent,
+                _ => NoHeader::Malformed("it was cut short").into(),
+            });
+        }
+        let known = proxy_header::belonging(&seen[..taken + peeked]);
+        stream.read_exact(&mut seen[taken..known]).await?;
+        taken = known;
+        if let Some(header) = proxy_header::parse(&seen[..taken])? {
+            // Extensions, which mean nothing to us.
+            let mut rest = header.length - taken;
+            while rest > 0 {
+                let part = rest.min(LOOKED_AT);
+                stream.read_exact(&mut seen[..part]).await?;
+                rest -= part;
+            }
+            return Ok(header);
+        }
+    }
+}
+
+fn refuse(refused: &Refused, peer: SocketAddr, worker: &Worker) {
+    let fault = match refused {
+        Refused::Silent => return,
+        Refused::Untrusted => ProxyProtocolFault::Untrusted,
+        Refused::NoHeader(NoHeader::Missing) => ProxyProtocolFault::Missing,
+        Refused::NoHeader(NoHeader::Malformed(_)) | Refused::Broken(_) => ProxyProtocolFault::Malformed,
+        Refused::Late => ProxyProtocolFault::Late,
+    };
+    worker.state.telemetry.proxy_protocol_refused(fault);
+    let (last, unsaid) = COMPLAINED.get();
+    if last.is_some_and(|last| last.elapsed() < COMPLAINT) {
+        return COMPLAINED.set((last, unsaid + 1));
+    }
+    COMPLAINED.set((Some(Instant::now()), 0));
+    tracing::warn!(
+        %peer,
+        refused_since_the_last_line = unsaid,
+        "closed a connection without a good header of the PROXY protocol: {refused}"
+    );
+}
