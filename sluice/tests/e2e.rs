@@ -35,6 +35,7 @@ mod e2e_installations;
 mod e2e_limit_rate;
 mod e2e_limits;
 mod e2e_listeners;
+mod e2e_live_keys;
 mod e2e_malformed;
 mod e2e_metrics;
 mod e2e_mirror;
