@@ -42,6 +42,7 @@ pub mod template;
 pub mod text;
 pub mod tuning;
 pub mod uid;
+pub mod upstream_tls;
 
 pub use access::{Blocked, Blocks, Limits, Network, Satisfy, Sources};
 pub use access_log::{AccessLog, ErrorLog, LogLevel, LogOutput};
@@ -80,3 +81,4 @@ pub use snapshot::Snapshot;
 pub use template::{Piece, Template, Variable};
 pub use tuning::{Compression, HeaderBuffers, Hsts, Tuning};
 pub use uid::Uid;
+pub use upstream_tls::{EndpointIdentity, TlsVersions, UpstreamTls};

@@ -17,6 +17,7 @@ use crate::mirror::Mirror;
 use crate::replacement::Replacements;
 use crate::resource::ResourceKey;
 use crate::rewrite::Rewrite;
+use crate::upstream_tls::UpstreamTls;
 
 /// All policies of one rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -63,6 +64,10 @@ pub struct Policies {
     pub headers: Option<Arc<BackendHeaders>>,
     /// What is replaced in cookies and redirects of endpoints.
     pub replacements: Option<Arc<Replacements>>,
+    /// TLS towards endpoints; `None` trusts whoever answers.
+    pub upstream_tls: Option<Arc<UpstreamTls>>,
+    /// Endpoints of HTTPS get plain HTTP for clients that speak it (`backend-protocol: AUTO_HTTP`).
+    pub follows_scheme: bool,
 }
 
 /// Why every request of a rule is refused (rule of the house: fail closed).

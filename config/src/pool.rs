@@ -40,7 +40,7 @@ pub enum UpstreamProtocol {
     /// HTTP/1.1 without TLS.
     Http,
     /// HTTP/1.1 over TLS; the endpoint's certificate is not verified, as in ingress-nginx without
-    /// `proxy-ssl-verify`.
+    /// `proxy-ssl-verify`, unless the rule says otherwise ([`UpstreamTls`](crate::UpstreamTls)).
     HttpsUnverified,
     /// HTTP/2 without TLS, from its first byte on, as gRPC has it.
     Grpc,
@@ -49,6 +49,11 @@ pub enum UpstreamProtocol {
 }
 
 impl UpstreamProtocol {
+    /// Whether it is over TLS.
+    pub const fn has_tls(self) -> bool {
+        matches!(self, Self::HttpsUnverified | Self::GrpcsUnverified)
+    }
+
     /// Whether it is HTTP/2.
     pub const fn is_http2(self) -> bool {
         matches!(self, Self::Grpc | Self::GrpcsUnverified)

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::digest::DigestCredentials;
 use crate::name::NamespacedName;
 use crate::template::Template;
+use crate::upstream_tls::EndpointIdentity;
 
 /// Identity of a resource: what is made of an object, and that object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -39,6 +40,11 @@ pub enum ResourceKind {
     ResponseHeaders,
     /// A [`CaBundle`] from the key `ca.crt` of a Secret.
     CertificateAuthorities,
+    /// An [`EndpointIdentity`] from the keys `ca.crt`, `tls.crt` and `tls.key` of a Secret, which has the first or the
+    /// other two.
+    EndpointIdentity,
+    /// The same from one that has `ca.crt`.
+    EndpointTrust,
 }
 
 impl ResourceKind {
@@ -49,7 +55,9 @@ impl ResourceKind {
             | Self::PasswordMap
             | Self::DigestFile
             | Self::DigestMap
-            | Self::CertificateAuthorities => "Secret",
+            | Self::CertificateAuthorities
+            | Self::EndpointIdentity
+            | Self::EndpointTrust => "Secret",
             Self::Headers | Self::GlobalHeaders | Self::ResponseHeaders => "ConfigMap",
         }
     }
@@ -66,6 +74,8 @@ impl fmt::Display for ResourceKey {
             ResourceKind::GlobalHeaders => "headers for all rules",
             ResourceKind::ResponseHeaders => "response headers",
             ResourceKind::CertificateAuthorities => "certificate authorities",
+            ResourceKind::EndpointIdentity => "identity towards endpoints",
+            ResourceKind::EndpointTrust => "authorities of endpoints",
         };
         write!(f, "{what} of {} {}", self.kind.object(), self.name)
     }
@@ -82,6 +92,8 @@ pub enum Resource {
     Headers(HeaderSet),
     /// Certificate authorities.
     CertificateAuthorities(CaBundle),
+    /// What endpoints are trusted by, and what they are shown.
+    EndpointIdentity(EndpointIdentity),
 }
 
 /// Users and their passwords.

@@ -16,6 +16,7 @@ use sluice_config::{
 
 use crate::policy::PolicyError;
 use crate::policy::header_set::HeaderSet;
+use crate::upstream::tls::Identity;
 
 /// The place of one resource.
 pub struct Slot<T> {
@@ -35,12 +36,18 @@ enum AnySlot {
     Digests(Arc<Slot<DigestCredentials>>),
     Headers(Arc<Slot<HeaderSet>>),
     Authorities(Arc<Slot<CaBundle>>),
+    Identity(Arc<Slot<Identity>>),
 }
 
 impl<T> Slot<T> {
     /// The content as it is now, without a lock.
     pub fn load(&self) -> Guard<Option<Arc<T>>> {
         self.content.load()
+    }
+
+    /// The same, to keep.
+    pub fn load_full(&self) -> Option<Arc<T>> {
+        self.content.load_full()
     }
 
     fn put(&self, content: T) {
@@ -106,6 +113,17 @@ impl Resources {
         }
     }
 
+    /// What endpoints are trusted by and shown, of this key.
+    ///
+    /// # Errors
+    /// The key is not one of that.
+    pub fn endpoint_identity(&self, key: &ResourceKey) -> Result<Arc<Slot<Identity>>, PolicyError> {
+        match self.slot(key) {
+            AnySlot::Identity(slot) => Ok(slot),
+            _ => Err(PolicyError::Resource(key.to_string())),
+        }
+    }
+
     /// Takes new contents in. One that cannot be used leaves its slot empty: the content before it may be what was
     /// taken back.
     pub(crate) fn apply(&self, delta: &Delta) -> Vec<Refusal> {
@@ -159,6 +177,7 @@ impl AnySlot {
                 Self::Headers(Arc::default())
             }
             ResourceKind::CertificateAuthorities => Self::Authorities(Arc::default()),
+            ResourceKind::EndpointIdentity | ResourceKind::EndpointTrust => Self::Identity(Arc::default()),
         }
     }
 
@@ -168,6 +187,14 @@ impl AnySlot {
             (Self::Digests(slot), Resource::Digests(users)) => slot.put(users.clone()),
             (Self::Headers(slot), Resource::Headers(set)) => match HeaderSet::compile(set) {
                 Ok(fields) => slot.put(fields),
+                Err(error) => {
+                    self.clear();
+                    return Err(error);
+                }
+            },
+            (Self::Identity(slot), Resource::EndpointIdentity(identity)) => match Identity::compile(identity)
+            {
+                Ok(identity) => slot.put(identity),
                 Err(error) => {
                     self.clear();
                     return Err(error);
@@ -188,6 +215,7 @@ impl AnySlot {
             Self::Digests(slot) => slot.content.store(None),
             Self::Headers(slot) => slot.content.store(None),
             Self::Authorities(slot) => slot.content.store(None),
+            Self::Identity(slot) => slot.content.store(None),
         }
     }
 
@@ -198,6 +226,7 @@ impl AnySlot {
             Self::Digests(slot) => slot.load().is_some() || Arc::strong_count(slot) > 1,
             Self::Headers(slot) => slot.load().is_some() || Arc::strong_count(slot) > 1,
             Self::Authorities(slot) => slot.load().is_some() || Arc::strong_count(slot) > 1,
+            Self::Identity(slot) => slot.load().is_some() || Arc::strong_count(slot) > 1,
         }
     }
 }

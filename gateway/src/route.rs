@@ -24,6 +24,7 @@ use crate::registry::{Pool, Registry, Sessions};
 use crate::resources::Resources;
 use crate::router::{CompiledHost, RouterError};
 use crate::telemetry::{RequestMeters, TargetLabels, TargetMeters};
+use crate::upstream::tls::EndpointTls;
 
 /// What is done with the requests of one rule.
 #[derive(Debug)]
@@ -94,6 +95,8 @@ pub struct Target {
     pub sessions: Option<Sessions>,
     /// Whether the rule's sessions hold here.
     pub is_sticky: bool,
+    /// TLS as the rule wants it.
+    pub tls: Option<Arc<EndpointTls>>,
 }
 
 /// Where a request goes.
@@ -210,6 +213,19 @@ impl Compiler<'_> {
         })
     }
 
+    fn tls(
+        &self,
+        rule: &Rule,
+        service: Option<&ServiceRef>,
+    ) -> Result<Option<Arc<EndpointTls>>, PolicyError> {
+        let Some(policy) = &rule.policies.upstream_tls else { return Ok(None) };
+        if service.is_none() && policy.name.is_none() {
+            // There is no endpoint either.
+            return Ok(None);
+        }
+        EndpointTls::compile(policy, service, self.resources).map(|tls| Some(Arc::new(tls)))
+    }
+
     fn target(&self, backend: &WeightedBackend, rule: &Rule, host: &Arc<str>) -> Result<Target, RouteError> {
         let origin = || rule.origin.clone();
         let failed = |error| RouteError::Policy { origin: origin(), error };
@@ -238,6 +254,7 @@ impl Compiler<'_> {
             meters: self.meters.map(|meters| meters.target(labels(&rule.origin, host, service))),
             sessions,
             is_sticky: true,
+            tls: self.tls(rule, service).map_err(failed)?,
         })
     }
 
@@ -268,6 +285,7 @@ impl Compiler<'_> {
             edits: None,
             meters: self.meters.map(|meters| meters.target(labels())),
             is_sticky: sticky,
+            tls: self.tls(rule, Some(&canary.service)).map_err(failed)?,
         };
         Ok(CanaryBackend { choice: Canary::compile(canary).map_err(failed)?, target })
     }
@@ -421,6 +439,7 @@ impl Target {
             digits: [b'0'; 32],
             sessions: None,
             is_sticky: true,
+            tls: None,
         }
     }
 }
@@ -446,6 +465,7 @@ mod tests {
             digits: affinity::backend_digits(&index.to_string()),
             sessions: None,
             is_sticky: true,
+            tls: None,
         };
         let targets = weights.iter().enumerate().map(|(index, weight)| (*weight, target(index)));
         Backends::new(targets.collect())

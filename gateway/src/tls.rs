@@ -12,6 +12,7 @@ mod store;
 mod table;
 
 pub use certificate::ServedCertificate;
+pub(crate) use certificate::certified_key;
 pub use error::TlsError;
 pub use provider::install_provider;
 pub(crate) use provider::provider;

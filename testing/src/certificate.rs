@@ -6,8 +6,10 @@ use std::time::SystemTime;
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, CertifiedKey, IsCa, KeyPair, KeyUsagePurpose,
 };
+use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{ClientConfig, RootCertStore, ServerConfig, SupportedProtocolVersion};
 
 use crate::manifest;
 
@@ -76,15 +78,44 @@ impl TestCertificate {
     /// # Panics
     /// The library refuses the key, which it has made.
     pub fn server_config(&self) -> Arc<ServerConfig> {
-        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(self.key_der.clone()));
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        self.server_config_of(rustls::ALL_VERSIONS)
+    }
+
+    /// The same for these versions of TLS alone.
+    ///
+    /// # Panics
+    /// The library refuses the key, which it has made.
+    pub fn server_config_of(&self, versions: &[&'static SupportedProtocolVersion]) -> Arc<ServerConfig> {
+        let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_protocol_versions(versions)
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![self.der.clone().into()], self.key())
+            .unwrap();
+        Arc::new(config)
+    }
+
+    /// For a server that shows it, and takes only clients that show a certificate of this authority.
+    ///
+    /// # Panics
+    /// The library refuses what it has made.
+    pub fn demanding_server_config(&self, authority: &Authority) -> Arc<ServerConfig> {
+        let provider = Arc::new(default_provider());
+        let mut roots = RootCertStore::empty();
+        roots.add(authority.issuer.der().clone()).unwrap();
+        let verifier =
+            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build().unwrap();
         let config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(vec![self.der.clone().into()], key)
+            .with_client_cert_verifier(verifier)
+            .with_single_cert(vec![self.der.clone().into()], self.key())
             .unwrap();
         Arc::new(config)
+    }
+
+    fn key(&self) -> PrivateKeyDer<'static> {
+        PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(self.key_der.clone()))
     }
 
     /// For a client that trusts this certificate and nothing else.
@@ -142,7 +173,7 @@ impl Authority {
 fn client_config(root: CertificateDer<'static>) -> ClientConfig {
     let mut roots = RootCertStore::empty();
     roots.add(root).unwrap();
-    ClientConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
+    ClientConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_root_certificates(roots)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use sluice_config::NamespacedName;
+use sluice_config::{NamespacedName, UpstreamProtocol};
 
 use super::identity::Identity;
 use super::names::Names;
@@ -31,6 +31,8 @@ pub struct ServicePort {
     pub number: i32,
     /// `targetPort`.
     pub target: TargetPort,
+    /// What `appProtocol` says is spoken there; HTTP where it says nothing that we know.
+    pub protocol: UpstreamProtocol,
 }
 
 /// `spec.ports[].targetPort`.
@@ -67,6 +69,7 @@ impl Service {
 impl ServicePort {
     fn pruned(port: core::ServicePort, names: &Names) -> Self {
         Self {
+            protocol: protocol(port.app_protocol.as_deref().unwrap_or_default()),
             name: names.share(&port.name.unwrap_or_default()),
             number: port.port,
             target: match port.target_port {
@@ -74,6 +77,39 @@ impl ServicePort {
                 Some(IntOrString::Int(number)) => TargetPort::Number(number),
                 Some(IntOrString::String(name)) => TargetPort::Name(name.into()),
             },
+        }
+    }
+}
+
+/// Names of Kubernetes (KEP-3726) and those that IANA has for services. What is unknown means nothing: the field is a
+/// hint, and others have names of their own in it.
+fn protocol(app_protocol: &str) -> UpstreamProtocol {
+    match app_protocol.to_ascii_lowercase().as_str() {
+        "https" | "kubernetes.io/wss" => UpstreamProtocol::HttpsUnverified,
+        "kubernetes.io/h2c" | "grpc" => UpstreamProtocol::Grpc,
+        "grpcs" => UpstreamProtocol::GrpcsUnverified,
+        _ => UpstreamProtocol::Http,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_says_what_is_spoken_there() {
+        for (said, protocol_of) in [
+            ("", UpstreamProtocol::Http),
+            ("http", UpstreamProtocol::Http),
+            ("kubernetes.io/ws", UpstreamProtocol::Http),
+            ("mongo", UpstreamProtocol::Http),
+            ("HTTPS", UpstreamProtocol::HttpsUnverified),
+            ("kubernetes.io/wss", UpstreamProtocol::HttpsUnverified),
+            ("kubernetes.io/h2c", UpstreamProtocol::Grpc),
+            ("grpc", UpstreamProtocol::Grpc),
+            ("grpcs", UpstreamProtocol::GrpcsUnverified),
+        ] {
+            assert_eq!(protocol(said), protocol_of, "{said}");
         }
     }
 }

@@ -41,6 +41,7 @@ use std::sync::LazyLock;
 use super::setting::{self, Family, Setting, Table};
 
 pub use affinity::Affinity;
+pub use backend_protocol::BackendProtocol;
 pub use canary::Canary;
 pub use cors::Sharing;
 pub use errors::Errors;
@@ -53,6 +54,7 @@ pub(crate) use reader::{REJECTED, UNABLE, field};
 pub use redirect::Redirection;
 pub use rewrite::{RewriteError, Rewriting};
 pub use settings::Settings;
+pub use upstream_tls::EndpointTls;
 
 /// An entry of the table.
 type Annotation = Setting<Settings>;

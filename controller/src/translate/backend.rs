@@ -93,8 +93,8 @@ pub(crate) struct BackendReference<'a> {
     pub(crate) field: &'a dyn Fn() -> String,
     /// What it says.
     pub(crate) backend: &'a IngressBackend,
-    /// What is spoken to the endpoints.
-    pub(crate) protocol: UpstreamProtocol,
+    /// What is spoken to the endpoints; `None` is what the Service port says.
+    pub(crate) protocol: Option<UpstreamProtocol>,
     /// How one is chosen.
     pub(crate) balance: Balance,
     /// What becomes of its requests where it cannot be used.
@@ -155,7 +155,7 @@ impl BackendReference<'_> {
                     service: names.name.clone(),
                     port: found.port.name.clone(),
                 };
-                let pool = uses.pool(pool(key, self.protocol, self.balance));
+                let pool = uses.pool(pool(key, self.protocol.unwrap_or(found.port.protocol), self.balance));
                 Backend::Pool { pool, service: shown }
             }
             Err(fault) => {

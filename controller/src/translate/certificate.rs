@@ -1,6 +1,6 @@
 //! A TLS Secret: text in, certificate out, or why not.
 
-mod pem;
+pub(super) mod pem;
 #[cfg(test)]
 mod tests;
 

@@ -14,7 +14,9 @@ use sluice_config::{
 
 pub(crate) use names::alias;
 
-use super::annotations::{self, Affinity, Canary, Gates, REJECTED, RewriteError, Rewriting, Treatment};
+use super::annotations::{
+    self, Affinity, BackendProtocol, Canary, Gates, REJECTED, RewriteError, Rewriting, Treatment,
+};
 use super::claim::ClaimKind;
 use super::class::{self, Selection};
 use super::expression::Expressions;
@@ -43,8 +45,8 @@ pub(crate) struct Facts {
     misnamed: Box<[u32]>,
     /// Why its hosts are closed for everybody, if they are.
     pub(crate) closes_hosts: Option<Arc<str>>,
-    /// What is spoken to its endpoints.
-    pub(crate) protocol: UpstreamProtocol,
+    /// What is spoken to its endpoints, where it does not leave that to the Service.
+    pub(crate) protocol: Option<UpstreamProtocol>,
     /// Whether the paths of a closed Ingress can be meant as regular expressions.
     pub(crate) regex: bool,
     /// What it asks for, also where it is closed.
@@ -128,6 +130,8 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> Output {
         limits: settings.limiting.policy(name),
         cors: settings.cors.policy(),
         headers: settings.heads.policy(),
+        upstream_tls: settings.upstream_tls.policy(),
+        follows_scheme: settings.protocol == BackendProtocol::OfClient,
         replacements: (settings.replacements != Replacements::default())
             .then(|| Arc::new(settings.replacements)),
         timeouts: settings.timeouts,
@@ -165,7 +169,7 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> Output {
         kind,
         misnamed: claims.misnamed.into(),
         closes_hosts: parsed.closes_hosts,
-        protocol: settings.protocol,
+        protocol: settings.protocol.given(),
         regex,
         rewriting: rewriting.map(Box::new),
         canary: canary.map(Box::new),

@@ -6,6 +6,7 @@
 mod authorities;
 mod digests;
 mod headers;
+mod identity;
 mod password_hash;
 mod passwords;
 mod users;
@@ -82,6 +83,11 @@ pub(crate) fn compute(view: &View<'_>, key: &ResourceKey) -> (ResourceState, Vec
             let allowed = &view.gates().response_headers;
             config_map.map(|config_map| headers::response(config_map, allowed).map(Resource::Headers))
         }
+        ResourceKind::EndpointIdentity | ResourceKind::EndpointTrust => {
+            let trusts = key.kind == ResourceKind::EndpointTrust;
+            let secret = view.secret(&key.name, Fields::named(&identity::FIELDS));
+            secret.map(|secret| identity::read(secret, trusts).map(Resource::EndpointIdentity))
+        }
         ResourceKind::CertificateAuthorities => {
             let secret = view.secret(&key.name, Fields::named(&[authorities::KEY]));
             secret.map(|secret| authorities::read(secret).map(Resource::CertificateAuthorities))
@@ -144,7 +150,9 @@ impl ResourceState {
             | ResourceKind::PasswordMap
             | ResourceKind::DigestFile
             | ResourceKind::DigestMap
-            | ResourceKind::CertificateAuthorities => (Code::SecretNotFound, Code::SecretInvalid),
+            | ResourceKind::CertificateAuthorities
+            | ResourceKind::EndpointIdentity
+            | ResourceKind::EndpointTrust => (Code::SecretNotFound, Code::SecretInvalid),
         };
         match self {
             Self::Good(_) => None,
@@ -183,7 +191,11 @@ impl ResourceState {
                     ResourceKind::Headers | ResourceKind::GlobalHeaders | ResourceKind::ResponseHeaders => {
                         "create it with a key for each header field".to_owned()
                     }
-                    ResourceKind::CertificateAuthorities => {
+                    ResourceKind::EndpointIdentity => {
+                        "create it with authorities in PEM in its key ca.crt, a certificate in tls.crt and its key in tls.key, \
+                         or either of the two".to_owned()
+                    }
+                    ResourceKind::CertificateAuthorities | ResourceKind::EndpointTrust => {
                         "create it with the certificates in PEM in its key ca.crt".to_owned()
                     }
                 };

@@ -13,6 +13,7 @@ mod number;
 mod reference;
 mod retry;
 mod text;
+mod tls;
 
 use std::borrow::Cow;
 
@@ -29,6 +30,7 @@ pub use text::{
     any, bool, capture_path, choice, field, field_name, items, list, list_of, one_of, partly, switch, text,
     token, truth, words,
 };
+pub use tls::{tls_ciphers, tls_versions};
 
 /// What a setting accepts, read as `T`.
 pub struct Type<T> {
@@ -63,6 +65,13 @@ pub enum Wrong {
     Invalid(String),
     /// It is a value that is known and not served yet.
     NotServed,
+    /// It is a value that cannot be carried out, for this reason (completes "the value ..."), and how to fix it.
+    Refused {
+        /// Why.
+        reason: String,
+        /// How to fix it.
+        remedy: &'static str,
+    },
     /// It names what its author may not name; completes "the annotation ...".
     Forbidden(String),
 }

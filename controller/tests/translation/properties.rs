@@ -45,6 +45,11 @@ fn annotations() -> impl Strategy<Value = Value> {
         ("session-cookie-path", "/x"),
         ("backend-protocol", "HTTPS"),
         ("backend-protocol", "GRPC"),
+        ("backend-protocol", "AUTO_HTTP"),
+        ("upstream-vhost", "$host"),
+        ("custom-headers", "default/h0"),
+        ("proxy-ssl-secret", "default/t0"),
+        ("proxy-cookie-path", "/a /b"),
         ("ssl-redirect", "false"),
         ("force-ssl-redirect", "banana"),
         ("proxy-read-timeout", "7"),
@@ -166,12 +171,18 @@ fn put() -> impl Strategy<Value = Value> {
         json!({"allow-cross-namespace-resources": "true"}),
         json!({"annotations-risk-level": "Low"}),
         json!({"whitelist-source-range": "10.0.0.0/8"}),
+        json!({"proxy-set-headers": "default/h0", "global-allowed-response-headers": "X-A"}),
         json!({"bind-address": "127.0.0.1", "use-gzip": "true"}),
     ];
     let labels = any::<bool>().prop_map(|edge| {
         json!({"kind": "Namespace", "metadata": {"name": "default", "labels": {"edge": edge.to_string()}}})
     });
+    let fields = vec![json!({"X-A": "1"}), json!({"X-A": "$host", "X-B": ""}), json!({"Host": "a"})];
+    let headers = select(fields).prop_map(
+        |data| json!({"kind": "ConfigMap", "metadata": {"namespace": "default", "name": "h0"}, "data": data}),
+    );
     let object = prop_oneof![
+        2 => headers,
         12 => some_ingress(),
         3 => some_service,
         4 => some_slice(),

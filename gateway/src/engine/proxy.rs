@@ -116,7 +116,7 @@ impl ProxyHttp for Proxy {
                     carried.http2 = http2;
                     carried.read_timeout = upstream.read_timeout.filter(|_| http2);
                 }
-                let connector = Connector::new(self.clients.clone());
+                let connector = Connector::new(self.clients.clone(), &upstream);
                 ctx.connector = Some(connector.clone());
                 return Ok(Box::new(peer::peer(&upstream, reuse, connector)));
             }

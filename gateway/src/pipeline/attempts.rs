@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
-use sluice_config::{Retry, Timeouts, Tuning};
+use sluice_config::{Retry, Timeouts, Tuning, UpstreamProtocol};
 use smallvec::SmallVec;
 
 use super::outcome::{Failure, FailureKind, KeepAlive, Upstream};
@@ -13,6 +13,7 @@ use crate::policy::RetryPolicy;
 use crate::policy::retry::Progress;
 use crate::policy::timeouts::resolve;
 use crate::registry::{Endpoint, InFlight, PickError, PickRequest, Pool};
+use crate::upstream::tls::Session;
 
 /// The attempts of a call.
 #[derive(Debug, Default)]
@@ -53,6 +54,10 @@ pub(super) struct Rules<'r> {
     pub(super) keep_alive: KeepAlive,
     /// The name that is asked for in TLS; without one, none is.
     pub(super) server_name: Option<&'r Arc<str>>,
+    /// What is spoken.
+    pub(super) protocol: UpstreamProtocol,
+    /// TLS as the rule wants it.
+    pub(super) tls: Option<Arc<Session>>,
 }
 
 pub(super) static DEFAULT_RETRY: Retry =
@@ -77,15 +82,9 @@ impl KeepAlive {
 impl Attempts {
     /// Begins an attempt at this endpoint. `again` says that the one before it went over a stale connection, which was
     /// no attempt: its place is taken.
-    pub(super) fn begin(
-        &mut self,
-        pool: &Pool,
-        endpoint: &Arc<Endpoint>,
-        again: bool,
-        rules: &Rules<'_>,
-    ) -> Upstream {
+    pub(super) fn begin(&mut self, endpoint: &Arc<Endpoint>, again: bool, rules: &Rules<'_>) -> Upstream {
         let now = Instant::now();
-        let Rules { policy, timeouts, tuning, keep_alive, server_name } = rules;
+        let Rules { policy, timeouts, tuning, keep_alive, server_name, protocol, tls } = rules;
         let first = *self.first.get_or_insert(now);
         let connect = resolve(timeouts.connect, tuning.proxy_connect_timeout);
         // The first attempt always has the whole time, also where the window is no longer: else no attempt would ever
@@ -96,8 +95,9 @@ impl Attempts {
         self.hurried = connect_timeout != connect;
         let upstream = Upstream {
             address: endpoint.address(),
-            protocol: pool.protocol(),
+            protocol: *protocol,
             server_name: server_name.cloned(),
+            tls: tls.clone(),
             fresh: again,
             // What goes nowhere a second time should not go over a connection that may be closed.
             repeatable: policy.may_repeat() && policy.after_stale(),

@@ -105,8 +105,10 @@ impl Call {
             tuning,
             keep_alive: keep_alive.unwrap_or_else(|| KeepAlive::of(tuning)),
             server_name: server_name.as_ref(),
+            protocol: pool.protocol(),
+            tls: None,
         };
-        Some(self.attempts.begin(pool, &endpoint, again, &rules))
+        Some(self.attempts.begin(&endpoint, again, &rules))
     }
 
     /// Asks the endpoint of this attempt for room for a connection.

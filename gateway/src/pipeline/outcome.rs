@@ -8,6 +8,7 @@ use http::StatusCode;
 use sluice_config::UpstreamProtocol;
 
 use super::answer::Answer;
+use crate::upstream::tls::Session;
 
 /// Interim responses before a final one, over all attempts of a request. An endpoint could send them for ever.
 pub const MOST_INTERIM: u32 = 32;
@@ -21,6 +22,8 @@ pub struct Upstream {
     pub protocol: UpstreamProtocol,
     /// The name that is asked for in TLS; without one, none is (an address is never sent, RFC 6066 §3).
     pub server_name: Option<Arc<str>>,
+    /// TLS as the rule wants it; without it no certificate is verified.
+    pub tls: Option<Arc<Session>>,
     /// No pooled connection will do: the one before was stale, and there may be more of them.
     pub fresh: bool,
     /// Whether the request may be sent a second time after the endpoint may have begun with it: its method is

@@ -33,6 +33,15 @@ impl Exchange {
         let Some(pool) = target.as_deref().and_then(Target::pool) else {
             return Err(self.answer(StatusCode::SERVICE_UNAVAILABLE));
         };
+        let tls = match target.as_deref().and_then(|target| target.tls.as_ref()) {
+            None => None,
+            // While its Secret cannot be used nobody can be trusted.
+            Some(tls) => match tls.session() {
+                Some(session) => Some(session),
+                None => return Err(self.answer(StatusCode::SERVICE_UNAVAILABLE)),
+            },
+        };
+        let protocol = self.spoken_to(pool);
         let afresh = self.attempts.afresh.take();
         let again = afresh.is_some();
         let endpoint = match afresh {
@@ -54,8 +63,10 @@ impl Exchange {
             tuning,
             keep_alive: self.keep_alive(route, tuning),
             server_name: None,
+            protocol,
+            tls: tls.filter(|_| protocol.has_tls()),
         };
-        Ok(self.attempts.begin(pool, &endpoint, again, &rules))
+        Ok(self.attempts.begin(&endpoint, again, &rules))
     }
 
     fn keep_alive(&self, route: Option<&Route>, tuning: &Tuning) -> KeepAlive {
@@ -158,6 +169,13 @@ impl Exchange {
                 next => next,
             };
         }
+        if failure.kind == FailureKind::Handshake
+            && let Some(tls) = self.target.as_deref().and_then(|target| target.tls.as_ref())
+        {
+            tls.tell(
+                &"an endpoint's certificate is not trusted, or the two have no version or cipher in common",
+            );
+        }
         let pool = self.target.as_deref().and_then(Target::pool);
         match self.attempts.failed(pool.map(|pool| &**pool), &failure, status) {
             true => Next::Retry,
@@ -177,7 +195,18 @@ impl Exchange {
 
     /// What the endpoints of this request speak, once it is to be forwarded.
     pub fn protocol(&self) -> Option<UpstreamProtocol> {
-        self.pool().map(|pool| pool.protocol())
+        self.pool().map(|pool| self.spoken_to(pool))
+    }
+
+    /// With `AUTO_HTTP` the endpoint is spoken to as the client speaks to us.
+    fn spoken_to(&self, pool: &Pool) -> UpstreamProtocol {
+        let follows = || self.route.as_ref().is_some_and(|route| route.policies.follows_scheme);
+        match pool.protocol() {
+            UpstreamProtocol::HttpsUnverified if !self.connection.is_https() && follows() => {
+                UpstreamProtocol::Http
+            }
+            protocol => protocol,
+        }
     }
 
     pub(super) fn pool(&self) -> Option<&Arc<Pool>> {

@@ -33,6 +33,9 @@ pub enum PolicyError {
     /// The contract is broken: a resource is of another kind than its key says.
     #[error("{0} is of another kind; this is a defect of Sluice, please report it")]
     Resource(String),
+    /// A certificate, or the name that it is to be for, cannot be used.
+    #[error("TLS towards endpoints: {0}; correct the Secret or the name")]
+    Certificate(String),
     /// A regular expression cannot be compiled.
     #[error("expression {0:?} cannot be read or is too large; correct it")]
     Expression(String),

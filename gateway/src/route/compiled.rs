@@ -76,6 +76,9 @@ impl CompiledPolicies {
             cors,
             headers,
             replacements,
+            // Compiled with the backends.
+            upstream_tls: _,
+            follows_scheme: _,
         } = &*rule.policies;
         let compiled = Self {
             affinity: affinity.as_ref().map(Affinity::compile).transpose()?,

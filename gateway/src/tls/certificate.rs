@@ -28,6 +28,27 @@ pub struct ServedCertificate {
     pub not_after: i64,
 }
 
+/// Checks a certificate and its key.
+///
+/// # Errors
+/// They cannot be used, or are no pair.
+pub(crate) fn certified_key(certificate: &Certificate) -> Result<CertifiedKey, TlsError> {
+    let id = || certificate.id.clone();
+    if certificate.chain.is_empty() {
+        return Err(TlsError::Empty(id()));
+    }
+    let chain = certificate.chain.iter().map(|der| CertificateDer::from(der.clone())).collect();
+    let key = match certificate.key.clone() {
+        PrivateKey::Pkcs8(der) => PrivateKeyDer::from(PrivatePkcs8KeyDer::from(der)),
+        PrivateKey::Pkcs1(der) => PrivateKeyDer::from(PrivatePkcs1KeyDer::from(der)),
+        PrivateKey::Sec1(der) => PrivateKeyDer::from(PrivateSec1KeyDer::from(der)),
+    };
+    CertifiedKey::from_der(chain, key, &provider()).map_err(|reason| match reason {
+        rustls::Error::InconsistentKeys(_) => TlsError::Mismatch(id()),
+        reason => TlsError::Unusable { id: id(), reason },
+    })
+}
+
 /// A certificate with everything that a handshake needs.
 #[derive(Debug)]
 pub(super) struct LoadedCertificate {
@@ -40,20 +61,7 @@ pub(super) struct LoadedCertificate {
 impl LoadedCertificate {
     /// Checks a certificate and its key.
     pub(super) fn new(certificate: &Certificate, base: &ServerConfig) -> Result<Self, TlsError> {
-        let id = || certificate.id.clone();
-        if certificate.chain.is_empty() {
-            return Err(TlsError::Empty(id()));
-        }
-        let chain = certificate.chain.iter().map(|der| CertificateDer::from(der.clone())).collect();
-        let key = match certificate.key.clone() {
-            PrivateKey::Pkcs8(der) => PrivateKeyDer::from(PrivatePkcs8KeyDer::from(der)),
-            PrivateKey::Pkcs1(der) => PrivateKeyDer::from(PrivatePkcs1KeyDer::from(der)),
-            PrivateKey::Sec1(der) => PrivateKeyDer::from(PrivateSec1KeyDer::from(der)),
-        };
-        let key = CertifiedKey::from_der(chain, key, &provider()).map_err(|reason| match reason {
-            rustls::Error::InconsistentKeys(_) => TlsError::Mismatch(id()),
-            reason => TlsError::Unusable { id: id(), reason },
-        })?;
+        let key = certified_key(certificate)?;
         let facts = &certificate.facts;
         Ok(Self::with_key(Arc::new(key), facts.names.clone(), facts.not_after, base))
     }

@@ -148,6 +148,10 @@ async fn open(upstream: &Upstream, stage: &mut Stage) -> io::Result<Transport> {
     let stream = TcpStream::connect(upstream.address).await?;
     *stage = Stage::Tls;
     stream.set_nodelay(true)?;
+    if let Some(tls) = &upstream.tls {
+        let stream = tls.connect(stream, upstream.protocol.is_http2()).await?;
+        return Ok(Transport::Tls(Box::new(stream.into())));
+    }
     let config = match upstream.protocol {
         UpstreamProtocol::Http | UpstreamProtocol::Grpc => return Ok(Transport::Plain(stream)),
         UpstreamProtocol::HttpsUnverified => &UNVERIFIED,

@@ -90,7 +90,7 @@ fn unverified(protocols: &[&[u8]]) -> Arc<ClientConfig> {
 
 /// `proxy-ssl-verify: off`, which is ingress-nginx's default: whoever answers at the address is the endpoint.
 #[derive(Debug)]
-struct Unverified;
+pub(super) struct Unverified;
 
 impl ServerCertVerifier for Unverified {
     fn verify_server_cert(

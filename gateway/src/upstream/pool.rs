@@ -262,7 +262,7 @@ mod tests {
     async fn after(requests: usize) -> (Pool, Vec<std::net::TcpStream>) {
         let key = Key {
             address: ([127, 0, 0, 1], 80).into(),
-            trust: TrustKey { protocol: UpstreamProtocol::Http, server_name: None },
+            trust: TrustKey { protocol: UpstreamProtocol::Http, server_name: None, session: None },
         };
         let (mut pool, mut endpoints) = (Pool { size: ROOM, share: SHARE, ..Pool::default() }, Vec::new());
         (0..requests).for_each(|_| pool.used.add());

@@ -15,10 +15,16 @@ pub(crate) struct TrustKey {
     pub(crate) protocol: UpstreamProtocol,
     /// The name that it is asked for, and that its certificate would have to be for.
     pub(crate) server_name: Option<Arc<str>>,
+    /// The number of what its rule says about TLS, and its Secret: both are others under another number.
+    pub(crate) session: Option<u64>,
 }
 
 impl TrustKey {
     pub(crate) fn of(upstream: &Upstream) -> Self {
-        Self { protocol: upstream.protocol, server_name: upstream.server_name.clone() }
+        Self {
+            protocol: upstream.protocol,
+            server_name: upstream.server_name.clone(),
+            session: upstream.tls.as_ref().map(|session| session.id),
+        }
     }
 }

@@ -1,29 +1,86 @@
 //! What is spoken to the endpoints. A value that is no protocol at all means HTTP, as in ingress-nginx; one
-//! that Sluice does not speak yet closes the routes, since HTTP would reach the wrong thing.
+//! that Sluice does not speak closes the routes, since HTTP would reach the wrong thing.
 
 use sluice_config::UpstreamProtocol;
 
 use super::Annotation;
-use crate::translate::setting::Risk;
-use crate::translate::value;
+use crate::translate::setting::{NotYet, Risk};
+use crate::translate::value::{self, Wrong};
 
-const PROTOCOLS: &[(&str, Option<UpstreamProtocol>)] = &[
-    ("HTTP", Some(UpstreamProtocol::Http)),
-    ("HTTPS", Some(UpstreamProtocol::HttpsUnverified)),
-    ("AUTO_HTTP", None),
-    ("GRPC", Some(UpstreamProtocol::Grpc)),
-    ("GRPCS", Some(UpstreamProtocol::GrpcsUnverified)),
+/// What is spoken to the endpoints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BackendProtocol {
+    /// What the port of the Service says (`appProtocol`), else HTTP.
+    #[default]
+    OfService,
+    /// This.
+    Is(UpstreamProtocol),
+    /// HTTPS to clients of https, else HTTP.
+    OfClient,
+}
+
+const PROTOCOLS: &[(&str, Option<BackendProtocol>)] = &[
+    ("HTTP", Some(BackendProtocol::Is(UpstreamProtocol::Http))),
+    ("HTTPS", Some(BackendProtocol::Is(UpstreamProtocol::HttpsUnverified))),
+    ("AUTO_HTTP", Some(BackendProtocol::OfClient)),
+    ("GRPC", Some(BackendProtocol::Is(UpstreamProtocol::Grpc))),
+    ("GRPCS", Some(BackendProtocol::Is(UpstreamProtocol::GrpcsUnverified))),
     ("FCGI", None),
 ];
 
+impl BackendProtocol {
+    /// What it says of endpoints, where it does not leave that to the Service.
+    pub fn given(self) -> Option<UpstreamProtocol> {
+        match self {
+            Self::OfService => None,
+            Self::Is(protocol) => Some(protocol),
+            Self::OfClient => Some(UpstreamProtocol::HttpsUnverified),
+        }
+    }
+}
+
 pub(super) fn settings() -> Vec<Annotation> {
-    vec![Annotation::served(
-    "backend-protocol",
-    value::partly(PROTOCOLS),
-    "HTTP",
-    "Protocol spoken to the endpoints; HTTP, HTTPS, GRPC and GRPCS are served, certificates not verified.",
-    |settings, value| settings.protocol = value,
-)
-.location(Risk::Low)
-.invalid_means_default()]
+    vec![
+        Annotation::served(
+            "backend-protocol",
+            value::one_of(PROTOCOLS).and_then(|protocol| {
+                protocol.ok_or_else(|| Wrong::Refused {
+                    reason: "is FastCGI, which is not spoken".to_owned(),
+                    remedy: "put a web server that speaks HTTP in front of the FastCGI server, for instance nginx as \
+                             another container of its Pods, and take the annotation away",
+                })
+            }),
+            "HTTP",
+            "Protocol spoken to the endpoints; AUTO_HTTP is HTTPS for clients of https and HTTP for others. Without it \
+             appProtocol of the Service port says (http, https, grpc, grpcs, kubernetes.io/h2c, -/ws, -/wss), else it \
+             is HTTP. Certificates are not verified unless proxy-ssl-verify says so. With FCGI the routes answer 503.",
+            |settings, value| settings.protocol = value,
+        )
+        .location(Risk::Low)
+        .invalid_means_default(),
+        Annotation::not_yet(
+            "proxy-http-version",
+            value::choice(&["1.0", "1.1"]),
+            "1.1",
+            NotYet::ChangesAnswers,
+            "HTTP version to endpoints.",
+        )
+        .location(Risk::Low),
+        Annotation::no_effect(
+            "fastcgi-index",
+            value::text(),
+            "",
+            "FastCGI is not spoken",
+            "Index for FastCGI backends.",
+        )
+        .location(Risk::Medium),
+        Annotation::no_effect(
+            "fastcgi-params-configmap",
+            value::config_map(),
+            "",
+            "FastCGI is not spoken",
+            "FastCGI parameters.",
+        )
+        .location(Risk::Medium),
+    ]
 }

@@ -258,6 +258,10 @@ impl AnnotationReader<'_> {
                 let remedy = "give it a value that is served, see docs/annotations.md";
                 self.close(entry, name, Code::AnnotationNotServed, UNABLE, reason, remedy);
             }
+            Err(Wrong::Refused { reason, remedy }) if !entry.is_harmless() => {
+                let reason = format!("the value {text:?} {reason}");
+                self.close(entry, name, Code::AnnotationNotServed, UNABLE, reason, remedy);
+            }
             Ok(()) | Err(_) => self.unserved(name, text, entry),
         }
     }

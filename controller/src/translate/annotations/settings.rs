@@ -2,11 +2,12 @@
 
 use sluice_config::{
     Bodies, HostPattern, HttpsRedirect, Locations, Replacements, ResourceKey, Retry, Satisfy, Sources,
-    Timeouts, UpstreamProtocol,
+    Timeouts,
 };
 
 use super::{
-    Affinity, Auth, Canary, Errors, Heads, Limiting, Redirection, Rewriting, Sharing, external_auth,
+    Affinity, Auth, BackendProtocol, Canary, EndpointTls, Errors, Heads, Limiting, Redirection, Rewriting,
+    Sharing, external_auth,
 };
 use crate::translate::external_auth::AuthSettings;
 use crate::translate::mirror::MirrorSettings;
@@ -38,7 +39,7 @@ pub struct Settings {
     /// When another endpoint is tried.
     pub retry: Retry,
     /// What is spoken to endpoints.
-    pub protocol: UpstreamProtocol,
+    pub protocol: BackendProtocol,
     /// Sticky sessions.
     pub affinity: Affinity,
     /// Which requests it takes of another Ingress.
@@ -61,13 +62,15 @@ pub struct Settings {
     pub heads: Heads,
     /// What is replaced in cookies and redirects of its endpoints.
     pub replacements: Replacements,
+    /// TLS towards its endpoints.
+    pub upstream_tls: EndpointTls,
 }
 
 impl Settings {
     /// The resources without which the routes cannot be served, each with the annotation that names it.
     pub fn needs(&self) -> impl Iterator<Item = (ResourceKey, &'static str)> {
         let fields = self.external_auth.resource().map(|key| (key, external_auth::SET_HEADERS));
-        self.auth.needs().into_iter().chain(fields).chain(self.heads.needs())
+        self.auth.needs().into_iter().chain(fields).chain(self.heads.needs()).chain(self.upstream_tls.needs())
     }
 
     /// Annotations of which parts are left out, each with what is wrong with them.
@@ -77,7 +80,7 @@ impl Settings {
 
     /// What annotations lack that mean something together only, and which one is missing.
     pub(super) fn lacks(&self) -> impl Iterator<Item = (Lack, &'static str)> {
-        self.auth.lacks().into_iter()
+        self.auth.lacks().into_iter().chain(self.upstream_tls.lacks())
     }
 }
 
@@ -95,7 +98,7 @@ impl Default for Settings {
             cors: Sharing::default(),
             timeouts: Timeouts::default(),
             retry: Retry::default(),
-            protocol: UpstreamProtocol::Http,
+            protocol: BackendProtocol::default(),
             affinity: Affinity::default(),
             auth: Auth::default(),
             canary: Canary::default(),
@@ -107,6 +110,7 @@ impl Default for Settings {
             mirror: MirrorSettings::default(),
             heads: Heads::default(),
             replacements: Replacements::default(),
+            upstream_tls: EndpointTls::default(),
         }
     }
 }

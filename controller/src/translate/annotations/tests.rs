@@ -84,7 +84,7 @@ fn served_annotations_are_typed() {
     assert_eq!(settings.timeouts.read, Timeout::After(std::time::Duration::from_secs(7)));
     assert_eq!(settings.retry.timeout, Timeout::Off);
     assert_eq!(settings.retry.on, Some(sluice_config::NextUpstream::default()));
-    assert_eq!(settings.protocol, UpstreamProtocol::HttpsUnverified);
+    assert_eq!(settings.protocol, BackendProtocol::Is(UpstreamProtocol::HttpsUnverified));
     assert_eq!(settings.https_redirect.ssl, Some(false));
 }
 
@@ -169,7 +169,7 @@ fn invalid_values_never_open() {
     assert_eq!(parsed.treatment, Treatment::Serve);
     assert_eq!(parsed.settings.timeouts.read, Timeout::Inherit);
     assert_eq!(parsed.problems[0].severity, Severity::Error);
-    assert_eq!(read(&[("backend-protocol", "gopher")]).settings.protocol, UpstreamProtocol::Http);
+    assert_eq!(read(&[("backend-protocol", "gopher")]).settings.protocol, BackendProtocol::default());
 }
 
 #[test]

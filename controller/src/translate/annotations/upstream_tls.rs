@@ -1,84 +1,141 @@
-//! What is spoken to the backend, and TLS towards it.
+//! TLS towards endpoints.
+
+use std::sync::Arc;
+
+use rustls_pki_types::ServerName;
+use sluice_config::{Code, NamespacedName, ResourceKey, ResourceKind, TlsVersions, UpstreamTls};
 
 use super::Annotation;
-use crate::translate::setting::{NotYet, Risk};
+use crate::translate::setting::{Lack, Risk};
 use crate::translate::value;
+
+const SECRET: &str = "proxy-ssl-secret";
+const VERIFY: &str = "proxy-ssl-verify";
+
+/// What the annotations of this family say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndpointTls {
+    secret: Option<NamespacedName>,
+    verifies: bool,
+    depth: u32,
+    name: Option<Arc<str>>,
+    sends_name: bool,
+    versions: TlsVersions,
+    ciphers: Option<Arc<[u16]>>,
+}
+
+impl Default for EndpointTls {
+    fn default() -> Self {
+        let UpstreamTls { identity: _, verify_depth: _, name, sends_name, versions, ciphers } =
+            UpstreamTls::default();
+        Self { secret: None, verifies: false, depth: 1, name, sends_name, versions, ciphers }
+    }
+}
+
+impl EndpointTls {
+    /// The policy, if there is one.
+    pub(crate) fn policy(&self) -> Option<Arc<UpstreamTls>> {
+        let policy = UpstreamTls {
+            identity: self.identity(),
+            verify_depth: self.verifies.then_some(self.depth),
+            name: self.name.clone(),
+            sends_name: self.sends_name,
+            versions: self.versions,
+            ciphers: self.ciphers.clone(),
+        };
+        (policy != UpstreamTls::default()).then(|| Arc::new(policy))
+    }
+
+    /// The Secret without which the routes cannot be served, with the annotation that names it.
+    pub(super) fn needs(&self) -> Option<(ResourceKey, &'static str)> {
+        Some((self.identity()?, SECRET))
+    }
+
+    /// What the annotations lack that mean something together only, and which one is missing.
+    pub(super) fn lacks(&self) -> Option<(Lack, &'static str)> {
+        let lack = Lack {
+            name: VERIFY,
+            code: Code::AnnotationInvalid,
+            reason: "is on, and there is no proxy-ssl-secret with the authorities that endpoints are verified by",
+            remedy: "name a Secret with them in ca.crt in proxy-ssl-secret; nothing would be verified without it",
+        };
+        (self.verifies && self.secret.is_none()).then_some((lack, SECRET))
+    }
+
+    fn identity(&self) -> Option<ResourceKey> {
+        let kind = if self.verifies { ResourceKind::EndpointTrust } else { ResourceKind::EndpointIdentity };
+        Some(ResourceKey { kind, name: self.secret.clone()? })
+    }
+}
 
 pub(super) fn settings() -> Vec<Annotation> {
     vec![
-        Annotation::not_yet(
-            "proxy-http-version",
-            value::choice(&["1.0", "1.1"]),
-            "1.1",
-            NotYet::ChangesAnswers,
-            "HTTP version to endpoints.",
-        )
-        .location(Risk::Low),
-        Annotation::not_yet(
-            "fastcgi-index",
-            value::text(),
-            "",
-            NotYet::Harmless,
-            "Index for FastCGI backends.",
-        )
-        .location(Risk::Medium),
-        Annotation::not_yet(
-            "fastcgi-params-configmap",
-            value::config_map(),
-            "",
-            NotYet::Harmless,
-            "FastCGI parameters.",
-        )
-        .location(Risk::Medium),
-        Annotation::not_yet(
-            "proxy-ssl-ciphers",
-            value::text(),
-            "DEFAULT",
-            NotYet::Harmless,
-            "Ciphers to HTTPS endpoints.",
-        )
-        .ingress(Risk::Medium),
-        Annotation::not_yet(
-            "proxy-ssl-name",
-            value::text(),
-            "",
-            NotYet::Harmless,
-            "Name for SNI and verification of the endpoint.",
-        )
-        .ingress(Risk::High),
-        Annotation::not_yet(
-            "proxy-ssl-protocols",
-            value::text(),
-            "TLSv1.2",
-            NotYet::Harmless,
-            "Protocols to endpoints.",
-        )
-        .ingress(Risk::Low),
-        Annotation::not_yet(
-            "proxy-ssl-secret",
+        Annotation::served(
+            SECRET,
             value::secret(),
             "",
-            NotYet::Protects,
-            "Client key pair and CA (tls.crt, tls.key, ca.crt).",
+            "Secret with the authorities that endpoints are verified by (ca.crt), and the certificate that they are \
+             shown (tls.crt, tls.key). While it is missing or cannot be used, the routes answer 503.",
+            |settings, value| settings.upstream_tls.secret = Some(value),
         )
-        .ingress(Risk::Medium),
-        Annotation::not_yet(
+        .ingress(Risk::Medium)
+        .protects(),
+        Annotation::served(
+            VERIFY,
+            value::switch(),
+            "off",
+            "Take only endpoints whose certificate one of the authorities has signed and that is for proxy-ssl-name; \
+             others are 502. Without authorities the routes answer 503.",
+            |settings, value| settings.upstream_tls.verifies = value,
+        )
+        .ingress(Risk::Low)
+        .protects(),
+        Annotation::served(
+            "proxy-ssl-verify-depth",
+            value::count(),
+            "1",
+            "Intermediate certificates that there may be between an endpoint's and an authority's.",
+            |settings, value| settings.upstream_tls.depth = value,
+        )
+        .ingress(Risk::Low),
+        Annotation::served(
+            "proxy-ssl-name",
+            value::text().called("a DNS name or an address").and_then(|text| {
+                match ServerName::try_from(&*text) {
+                    Ok(_) => Ok(text),
+                    Err(_) => Err("is neither a DNS name nor an address, which no certificate can be for"),
+                }
+            }),
+            "",
+            "Name that the certificate of an endpoint has to be for; that of the Service (service.namespace.svc) by \
+             default.",
+            |settings, value| settings.upstream_tls.name = Some(value),
+        )
+        .ingress(Risk::High),
+        Annotation::served(
             "proxy-ssl-server-name",
             value::switch(),
             "off",
-            NotYet::ChangesAnswers,
-            "Send SNI upstream.",
+            "Tell the endpoint which name is wanted (SNI).",
+            |settings, value| settings.upstream_tls.sends_name = value,
         )
         .ingress(Risk::Low),
-        Annotation::not_yet(
-            "proxy-ssl-verify",
-            value::switch(),
-            "off",
-            NotYet::Protects,
-            "Verify endpoint certificate against ca.crt.",
+        Annotation::served(
+            "proxy-ssl-protocols",
+            value::tls_versions(),
+            "TLSv1.2 TLSv1.3",
+            "Versions of TLS that endpoints are offered; those before TLSv1.2 are left out.",
+            |settings, value| settings.upstream_tls.versions = value,
         )
         .ingress(Risk::Low),
-        Annotation::not_yet("proxy-ssl-verify-depth", value::count(), "1", NotYet::Harmless, "Chain length.")
-            .ingress(Risk::Low),
+        Annotation::served(
+            "proxy-ssl-ciphers",
+            value::tls_ciphers(),
+            "DEFAULT",
+            "Cipher suites of TLS 1.2 that endpoints are offered: of the six with forward secrecy and authenticated \
+             encryption. Those of TLS 1.3 always are.",
+            |settings, value| settings.upstream_tls.ciphers = Some(value),
+        )
+        .ingress(Risk::Medium),
     ]
 }

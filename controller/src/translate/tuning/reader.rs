@@ -69,6 +69,11 @@ impl KeyReader {
             Err(Wrong::Invalid(reason) | Wrong::Forbidden(reason)) => {
                 return self.bad(text, &reason, entry, before);
             }
+            Err(Wrong::Refused { reason, remedy }) => {
+                let message = format!("the value {text:?} {reason}");
+                self.error(Code::KeyNotServed, entry.name, message, remedy);
+                return None;
+            }
             Err(Wrong::NotServed) => {
                 let message = format!("{text:?} is not implemented yet: {}", entry.doc);
                 self.error(Code::KeyNotServed, entry.name, message, "remove the key");

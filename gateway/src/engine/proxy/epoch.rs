@@ -42,8 +42,8 @@ impl Epochs {
     pub(super) fn next(&self, upstream: &Upstream) -> Reuse {
         let Upstream { address, fresh, repeatable, keep_alive, in_flight, .. } = *upstream;
         let trust = TrustKey::of(upstream);
-        // HTTP/2 tells.
-        if fresh || !repeatable && !trust.protocol.is_http2() {
+        // HTTP/2 tells. Pingora cannot keep connections that we have made TLS on.
+        if fresh || !repeatable && !trust.protocol.is_http2() || trust.session.is_some() {
             let number = self.fresh.fetch_add(1, Relaxed);
             return Reuse { group: group(&trust, true, 0, number), keep: false };
         }
@@ -88,6 +88,7 @@ mod tests {
             address: "10.0.0.1:80".parse().unwrap(),
             protocol,
             server_name: None,
+            tls: None,
             fresh,
             repeatable: true,
             connect_timeout: None,

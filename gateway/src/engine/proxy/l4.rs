@@ -1,21 +1,29 @@
 //! Connections to endpoints for Pingora: made by us, so that they are counted among the descriptors, and what we lack is
 //! told from what fails.
 
+use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::task::{Context, Poll};
 
 use async_trait::async_trait;
 use pingora_core::connectors::L4Connect;
 use pingora_core::protocols::l4::socket::SocketAddr;
 use pingora_core::protocols::l4::stream::Stream;
+use pingora_core::protocols::l4::virt::{VirtualSockOpt, VirtualSocket, VirtualSocketStream};
 use pingora_core::upstreams::peer::{Tracer, Tracing};
-use pingora_core::{Error, ErrorType};
+use pingora_core::{Error, ErrorType, OrErr};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
+use tokio_rustls::client::TlsStream;
 
 use super::Result;
 use crate::descriptors::{self, DescriptorPermit, Lack, Wait};
 use crate::drain::Drain;
+use crate::pipeline::Upstream;
+use crate::upstream::tls::Session;
 
 /// There is no room for a connection, or something else that we lack for it.
 pub(super) const NO_ROOM: ErrorType = ErrorType::Custom("no room for a connection");
@@ -25,6 +33,8 @@ pub(super) const NO_ROOM: ErrorType = ErrorType::Custom("no room for a connectio
 pub(super) struct Connector {
     clients: Arc<Clients>,
     stage: AtomicU8,
+    /// TLS as the rule wants it, and whether for HTTP/2.
+    tls: Option<(Arc<Session>, bool)>,
 }
 
 /// Where connections of clients are counted. In a handle of this worker, because every request counts a reference.
@@ -44,8 +54,9 @@ pub(super) enum Stage {
 }
 
 impl Connector {
-    pub(super) fn new(clients: Arc<Clients>) -> Arc<Self> {
-        Arc::new(Self { clients, stage: AtomicU8::new(Stage::Waiting as u8) })
+    pub(super) fn new(clients: Arc<Clients>, upstream: &Upstream) -> Arc<Self> {
+        let tls = upstream.tls.clone().map(|session| (session, upstream.protocol.is_http2()));
+        Arc::new(Self { clients, stage: AtomicU8::new(Stage::Waiting as u8), tls })
     }
 
     /// How far it came.
@@ -73,7 +84,14 @@ impl L4Connect for Connector {
                 match TcpStream::connect(*address).await {
                     Ok(stream) => {
                         self.stage.store(Stage::Tls as u8, Relaxed);
-                        return Ok(stream.into());
+                        let Some((session, http2)) = &self.tls else { return Ok(stream.into()) };
+                        stream.set_nodelay(true).or_err(ErrorType::ConnectError, "to set an option")?;
+                        return match session.connect(stream, *http2).await {
+                            Ok(stream) => Ok(VirtualSocketStream::new(Box::new(Encrypted(stream))).into()),
+                            Err(error) => {
+                                Error::e_because(ErrorType::TLSHandshakeFailure, "with an endpoint", error)
+                            }
+                        };
                     }
                     Err(error) => match Lack::of(&error) {
                         Some(Lack::Passing) => {}
@@ -87,6 +105,37 @@ impl L4Connect for Connector {
                 return Err(Error::new(NO_ROOM));
             }
         }
+    }
+}
+
+/// A connection with TLS of ours, which Pingora takes for a plain one.
+#[derive(Debug)]
+struct Encrypted(TlsStream<TcpStream>);
+
+impl VirtualSocket for Encrypted {
+    /// They are set.
+    fn set_socket_option(&self, _: VirtualSockOpt) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl AsyncRead for Encrypted {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().0).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Encrypted {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().0).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().0).poll_shutdown(cx)
     }
 }
 

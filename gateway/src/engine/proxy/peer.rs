@@ -23,6 +23,8 @@ const LEFT_BEHIND: Duration = Duration::from_secs(1);
 /// The peer for one attempt. From an address, never from a name: Pingora would resolve it, blocking.
 pub(super) fn peer(upstream: &Upstream, reuse: Reuse, connector: Arc<Connector>) -> HttpPeer {
     let mut peer = match upstream.protocol {
+        // The connector speaks TLS as the rule wants it, which Pingora cannot.
+        _ if upstream.tls.is_some() => HttpPeer::new(upstream.address, false, String::new()),
         UpstreamProtocol::Http | UpstreamProtocol::Grpc => {
             HttpPeer::new(upstream.address, false, String::new())
         }

@@ -70,6 +70,7 @@ fn upstream(address: SocketAddr) -> Upstream {
         address,
         protocol: UpstreamProtocol::Grpc,
         server_name: None,
+        tls: None,
         fresh: false,
         repeatable: false,
         connect_timeout: Some(Duration::from_secs(10)),

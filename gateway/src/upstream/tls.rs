@@ -1,0 +1,292 @@
+//! TLS towards endpoints as a rule wants it (`proxy-ssl-*`).
+//!
+//! What a rule says is compiled with the rule. What its Secret says is a resource that changes by itself; from both a
+//! configuration of rustls is made when the first request comes after a change, and has a number that no other has. Pools
+//! are keyed by it, so that a connection that was made before a change, or under what another rule says, is used no more.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use arc_swap::ArcSwapOption;
+use rustls::ClientConfig;
+use rustls::client::{Resumption, WantsClientCert};
+use rustls::crypto::CryptoProvider;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls_pki_types::{CertificateDer, ServerName, TrustAnchor};
+use sluice_config::{ServiceRef, UpstreamTls};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use super::connection::{HTTP2, Unverified};
+use super::verifier::Verifier;
+use crate::policy::PolicyError;
+use crate::resources::{Resources, Slot};
+use crate::tls::{certified_key, provider};
+
+/// Seconds between two lines in the log about handshakes that fail under one rule.
+const QUIET: u64 = 10;
+
+/// What the Secret of a rule holds, checked.
+#[derive(Debug, Default)]
+pub struct Identity {
+    anchors: Arc<[TrustAnchor<'static>]>,
+    certificate: Option<Arc<CertifiedKey>>,
+}
+
+/// TLS to the endpoints of one backend.
+#[derive(Debug)]
+pub struct EndpointTls {
+    policy: UpstreamTls,
+    name: ServerName<'static>,
+    identity: Option<Arc<Slot<Identity>>>,
+    current: ArcSwapOption<Session>,
+    /// When a failure was last told, in Unix seconds.
+    told: AtomicU64,
+}
+
+/// A configuration in force. The connections made by it trust the same, and are trusted for the same.
+#[derive(Debug)]
+pub struct Session {
+    /// Differs from that of every other.
+    pub(crate) id: u64,
+    name: ServerName<'static>,
+    http1: Arc<ClientConfig>,
+    http2: Arc<ClientConfig>,
+    /// What it was made of.
+    identity: Option<Arc<Identity>>,
+}
+
+impl Identity {
+    /// Checks what a Secret holds.
+    ///
+    /// # Errors
+    /// A certificate or key cannot be used.
+    pub fn compile(identity: &sluice_config::EndpointIdentity) -> Result<Self, PolicyError> {
+        let anchor = |der: &Vec<u8>| {
+            let der = CertificateDer::from(der.as_slice());
+            let anchor = webpki::anchor_from_trusted_cert(&der)
+                .map_err(|error| PolicyError::Certificate(format!("an authority cannot be used: {error}")))?;
+            Ok(anchor.to_owned())
+        };
+        let certificate = identity.certificate.as_ref().map(|certificate| {
+            certified_key(certificate).map_err(|error| PolicyError::Certificate(error.to_string()))
+        });
+        Ok(Self {
+            anchors: identity.authorities.certificates.iter().map(anchor).collect::<Result<_, _>>()?,
+            certificate: certificate.transpose()?.map(Arc::new),
+        })
+    }
+}
+
+impl EndpointTls {
+    /// Compiles what a rule says for one of its backends.
+    ///
+    /// # Errors
+    /// No certificate can be for that name, or the resource is of another kind.
+    pub fn compile(
+        policy: &UpstreamTls,
+        service: Option<&ServiceRef>,
+        resources: &Resources,
+    ) -> Result<Self, PolicyError> {
+        let name = match (&policy.name, service) {
+            (Some(name), _) => name.to_string(),
+            (None, Some(service)) => format!("{}.{}.svc", service.name, service.namespace),
+            (None, None) => return Err(PolicyError::Certificate("there is no name to verify".to_owned())),
+        };
+        let unusable = |_| PolicyError::Certificate(format!("no certificate can be for the name {name:?}"));
+        Ok(Self {
+            name: ServerName::try_from(name.clone()).map_err(unusable)?,
+            identity: policy.identity.as_ref().map(|key| resources.endpoint_identity(key)).transpose()?,
+            policy: policy.clone(),
+            current: ArcSwapOption::const_empty(),
+            told: AtomicU64::new(0),
+        })
+    }
+
+    /// What is in force now; `None` while the Secret cannot be used.
+    pub(crate) fn session(&self) -> Option<Arc<Session>> {
+        let identity = match &self.identity {
+            Some(slot) => Some(slot.load_full()?),
+            None => None,
+        };
+        let known = self.current.load();
+        if let Some(session) = known.as_ref() {
+            let same = match (&session.identity, &identity) {
+                (Some(known), Some(new)) => Arc::ptr_eq(known, new),
+                (known, new) => known.is_none() && new.is_none(),
+            };
+            if same {
+                return Some(session.clone());
+            }
+        }
+        let session = Session::new(&self.policy, self.name.clone(), identity);
+        match session {
+            Ok(session) => {
+                let session = Arc::new(session);
+                self.current.store(Some(session.clone()));
+                Some(session)
+            }
+            Err(error) => {
+                self.tell(&error);
+                None
+            }
+        }
+    }
+
+    /// Tells the operator now and then why there is no TLS with an endpoint: a client learns no more than 502.
+    pub(crate) fn tell(&self, error: &dyn std::fmt::Display) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let told = self.told.load(Relaxed);
+        if now >= told + QUIET && self.told.compare_exchange(told, now, Relaxed, Relaxed).is_ok() {
+            tracing::warn!(name = ?self.name, %error, "no TLS with an endpoint, see proxy-ssl-*");
+        }
+    }
+}
+
+impl Session {
+    fn new(
+        policy: &UpstreamTls,
+        name: ServerName<'static>,
+        identity: Option<Arc<Identity>>,
+    ) -> Result<Self, rustls::Error> {
+        static IDS: AtomicU64 = AtomicU64::new(1);
+        let mut versions = Vec::with_capacity(2);
+        if policy.versions.v1_2 {
+            versions.push(&rustls::version::TLS12);
+        }
+        if policy.versions.v1_3 {
+            versions.push(&rustls::version::TLS13);
+        }
+        let builder = ClientConfig::builder_with_provider(suites(policy))
+            .with_protocol_versions(&versions)?
+            .dangerous();
+        let builder = match policy.verify_depth {
+            Some(depth) => {
+                // Without an authority nobody is trusted.
+                let anchors = identity.as_ref().map(|identity| identity.anchors.clone()).unwrap_or_default();
+                builder.with_custom_certificate_verifier(Arc::new(Verifier::new(anchors, depth)))
+            }
+            None => builder.with_custom_certificate_verifier(Arc::new(Unverified)),
+        };
+        let mut http1 = with_certificate(builder, identity.as_deref());
+        http1.enable_sni = policy.sends_name;
+        // They would be kept by name alone.
+        http1.resumption = Resumption::disabled();
+        let mut http2 = http1.clone();
+        http2.alpn_protocols = vec![HTTP2.to_vec()];
+        let id = IDS.fetch_add(1, Relaxed);
+        Ok(Self { id, name, http1: Arc::new(http1), http2: Arc::new(http2), identity })
+    }
+
+    /// Speaks TLS with an endpoint.
+    ///
+    /// # Errors
+    /// It cannot, or is not to be trusted.
+    pub(crate) async fn connect(&self, stream: TcpStream, http2: bool) -> io::Result<TlsStream<TcpStream>> {
+        let config = if http2 { &self.http2 } else { &self.http1 };
+        let stream = TlsConnector::from(config.clone()).connect(self.name.clone(), stream).await?;
+        // An endpoint without ALPN is spoken to as the rule says, as with nginx.
+        if http2 && stream.get_ref().1.alpn_protocol().is_some_and(|chosen| chosen != HTTP2) {
+            return Err(io::Error::other("it has chosen another protocol than HTTP/2"));
+        }
+        Ok(stream)
+    }
+}
+
+fn with_certificate(
+    builder: rustls::ConfigBuilder<ClientConfig, WantsClientCert>,
+    identity: Option<&Identity>,
+) -> ClientConfig {
+    match identity.and_then(|identity| identity.certificate.as_ref()) {
+        Some(key) => builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(key.clone()))),
+        None => builder.with_no_client_auth(),
+    }
+}
+
+/// Our cryptography, less the suites of TLS 1.2 that the rule does not want.
+fn suites(policy: &UpstreamTls) -> Arc<CryptoProvider> {
+    let Some(wanted) = &policy.ciphers else { return provider() };
+    let mut own = CryptoProvider::clone(&provider());
+    own.cipher_suites.retain(|suite| suite.tls13().is_some() || wanted.contains(&u16::from(suite.suite())));
+    Arc::new(own)
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_config::{
+        CaBundle, Change, Delta, EndpointIdentity, NamespacedName, Resource, ResourceKey, ResourceKind,
+        TlsVersions,
+    };
+
+    use super::*;
+
+    fn key() -> ResourceKey {
+        ResourceKey { kind: ResourceKind::EndpointTrust, name: NamespacedName::new("shop", "ca") }
+    }
+
+    fn put(resources: &Resources, authority: &[u8]) {
+        let identity = EndpointIdentity {
+            authorities: CaBundle { certificates: vec![authority.to_vec()] },
+            certificate: None,
+        };
+        let put = Change::Put(key(), Arc::new(Resource::EndpointIdentity(identity)));
+        assert_eq!(resources.apply(&Delta { resources: vec![put], ..Delta::default() }), []);
+    }
+
+    fn authority() -> Vec<u8> {
+        rcgen::generate_simple_self_signed(["ca".to_owned()]).unwrap().cert.der().to_vec()
+    }
+
+    fn tls(policy: UpstreamTls, resources: &Resources) -> EndpointTls {
+        let service = ServiceRef { namespace: "shop".into(), name: "web".into(), port: "443".into() };
+        EndpointTls::compile(&policy, Some(&service), resources).unwrap()
+    }
+
+    #[test]
+    fn connections_of_one_policy_and_one_version_of_its_secret_are_exchangeable_and_no_others() {
+        let resources = Resources::default();
+        let policy = UpstreamTls { identity: Some(key()), verify_depth: Some(1), ..UpstreamTls::default() };
+        let (one, other) = (tls(policy.clone(), &resources), tls(policy, &resources));
+        assert!(one.session().is_none(), "closed while there is no Secret");
+        put(&resources, &authority());
+        let first = one.session().unwrap().id;
+        assert_eq!(one.session().unwrap().id, first);
+        assert_ne!(other.session().unwrap().id, first);
+        put(&resources, &authority());
+        assert_ne!(one.session().unwrap().id, first);
+        resources.remove(&Delta { resources: vec![Change::Remove(key())], ..Delta::default() });
+        assert!(one.session().is_none());
+    }
+
+    #[test]
+    fn the_name_is_that_of_the_service_where_none_is_given() {
+        let resources = Resources::default();
+        let name = |policy| tls(policy, &resources).name.to_str().into_owned();
+        assert_eq!(name(UpstreamTls::default()), "web.shop.svc");
+        let given = UpstreamTls { name: Some("inner.example".into()), ..UpstreamTls::default() };
+        assert_eq!(name(given), "inner.example");
+        for bad in ["", "a b", "-"] {
+            let policy = UpstreamTls { name: Some(bad.into()), ..UpstreamTls::default() };
+            assert!(EndpointTls::compile(&policy, None, &resources).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn versions_and_suites_are_those_of_the_policy() {
+        let policy = UpstreamTls {
+            versions: TlsVersions { v1_2: true, v1_3: false },
+            ciphers: Some([0xc02f].into()),
+            ..UpstreamTls::default()
+        };
+        let session = tls(policy, &Resources::default()).session().unwrap();
+        let suites = &session.http1.crypto_provider().cipher_suites;
+        let of_1_2: Vec<u16> =
+            suites.iter().filter(|suite| suite.tls13().is_none()).map(|suite| suite.suite().into()).collect();
+        assert_eq!(of_1_2, [0xc02f]);
+        assert!(!session.http1.enable_sni);
+        assert_eq!(session.http2.alpn_protocols, [HTTP2]);
+    }
+}

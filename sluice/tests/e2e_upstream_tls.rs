@@ -1,0 +1,203 @@
+//! What is spoken to endpoints, and how they are trusted: `backend-protocol`, `appProtocol`, `proxy-ssl-*`.
+
+use serde_json::json;
+
+use crate::harness::grpc::{GrpcBackend, GrpcClient, breathe};
+use crate::harness::manifest::{self, opaque_secret};
+use crate::harness::{
+    Authority, Backend, Folder, Gateway, Ingress, TestCertificate, await_until, endpoints, get, get_tls, h2,
+};
+
+const HOST: &str = "shop.example";
+
+fn shop(backend: &Backend, annotations: &[(&str, &str)]) -> String {
+    let ingress = Ingress::new("shop").path(HOST, "/", "shop").annotation("backend-protocol", "HTTPS");
+    let ingress = annotations.iter().fold(ingress, |ingress, (name, value)| ingress.annotation(name, value));
+    ingress.text() + &manifest::service_with("shop", &[backend])
+}
+
+fn status(gateway: &Gateway) -> u16 {
+    get(gateway.http, HOST, "/").status
+}
+
+#[test]
+fn only_endpoints_of_the_authority_are_taken_and_an_edited_secret_counts_at_once() {
+    let (ours, theirs) = (Authority::new(), Authority::new());
+    let backend = Backend::tls("shop", ours.issue(&["inner.example"]).server_config());
+    let annotations = [
+        ("proxy-ssl-secret", "default/upstream"),
+        ("proxy-ssl-verify", "on"),
+        ("proxy-ssl-name", "inner.example"),
+    ];
+    let folder = Folder::with(shop(&backend, &annotations));
+    let gateway = Gateway::start(&folder);
+    assert_eq!(status(&gateway), 503, "there is no Secret");
+    assert!(gateway.problems().contains("Secret default/upstream does not exist"), "{}", gateway.problems());
+    folder.write("upstream.yaml", opaque_secret("upstream", &[("ca.crt", &*ours.pem())]));
+    await_until("the route to open", || status(&gateway) == 200);
+    let made = backend.connections();
+    // No connection that was verified before is used after.
+    folder.write("upstream.yaml", opaque_secret("upstream", &[("ca.crt", &*theirs.pem())]));
+    await_until("the endpoint to be refused", || status(&gateway) == 502);
+    for _ in 0..4 {
+        assert_eq!(status(&gateway), 502);
+    }
+    assert!(backend.connections() > made);
+    folder.write("upstream.yaml", opaque_secret("upstream", &[("ca.crt", "nonsense")]));
+    await_until("the route to close", || status(&gateway) == 503);
+    folder.write("upstream.yaml", opaque_secret("upstream", &[("tls.crt", "x")]));
+    await_until("the key to be missed", || gateway.problems().contains("has no key ca.crt"));
+    folder.write("upstream.yaml", opaque_secret("upstream", &[("ca.crt", &*ours.pem())]));
+    await_until("the route to open", || status(&gateway) == 200);
+}
+
+#[test]
+fn the_name_is_verified_and_never_switched_off_by_leaving_it_out() {
+    let authority = Authority::new();
+    let backend = Backend::tls("shop", authority.issue(&["inner.example"]).server_config());
+    let verify = [("proxy-ssl-secret", "upstream"), ("proxy-ssl-verify", "on")];
+    let folder = Folder::with(shop(&backend, &verify));
+    folder.write("upstream.yaml", opaque_secret("upstream", &[("ca.crt", &*authority.pem())]));
+    let gateway = Gateway::start(&folder);
+    // It has to be for shop.default.svc then.
+    assert_eq!(status(&gateway), 502);
+    folder
+        .write("objects.yaml", shop(&backend, &[verify[0], verify[1], ("proxy-ssl-name", "inner.example")]));
+    await_until("the name", || status(&gateway) == 200);
+    folder
+        .write("objects.yaml", shop(&backend, &[verify[0], verify[1], ("proxy-ssl-name", "other.example")]));
+    await_until("the other name", || status(&gateway) == 502);
+    folder.write("objects.yaml", shop(&backend, &[("proxy-ssl-verify", "on")]));
+    await_until("it to be closed", || status(&gateway) == 503);
+    assert!(gateway.problems().contains("no proxy-ssl-secret"), "{}", gateway.problems());
+    let named = Backend::tls("named", authority.issue(&["shop.default.svc"]).server_config());
+    folder.write("objects.yaml", shop(&named, &verify));
+    await_until("the name of the Service", || status(&gateway) == 200);
+}
+
+#[test]
+fn endpoints_are_shown_a_certificate_of_ours() {
+    let authority = Authority::new();
+    let certificate = TestCertificate::new(&["inner.example"]);
+    let backend = Backend::tls("shop", certificate.demanding_server_config(&authority));
+    let folder = Folder::with(shop(&backend, &[]));
+    let gateway = Gateway::start(&folder);
+    assert_eq!(status(&gateway), 502, "it wants a certificate");
+    let pair = |authority: &Authority| {
+        let own = authority.issue(&["gateway"]);
+        opaque_secret("upstream", &[("tls.crt", &own.pem), ("tls.key", &own.key_pem)])
+    };
+    folder.write("upstream.yaml", pair(&authority));
+    folder.write("objects.yaml", shop(&backend, &[("proxy-ssl-secret", "upstream")]));
+    await_until("the certificate to be shown", || status(&gateway) == 200);
+    folder.write("upstream.yaml", pair(&Authority::new()));
+    await_until("another to be refused", || status(&gateway) == 502);
+    folder.write("upstream.yaml", pair(&authority));
+    await_until("the first again", || status(&gateway) == 200);
+}
+
+#[test]
+fn versions_and_suites_are_offered_as_the_rule_says() {
+    let certificate = TestCertificate::new(&["inner.example"]);
+    let backend = Backend::tls("shop", certificate.server_config_of(&[&rustls::version::TLS12]));
+    let folder = Folder::with(shop(&backend, &[("proxy-ssl-protocols", "TLSv1.3")]));
+    let gateway = Gateway::start(&folder);
+    assert_eq!(status(&gateway), 502);
+    for (protocols, ciphers, expected) in [
+        ("TLSv1.2 TLSv1.3", "DEFAULT", 200),
+        ("TLSv1.2", "ECDHE-RSA-AES256-GCM-SHA384", 502),
+        ("TLSv1 TLSv1.2", "HIGH:!aRSA", 200),
+        ("SSLv3", "DEFAULT", 503),
+        ("TLSv1.2", "RC4-MD5", 503),
+        ("TLSv1.4", "DEFAULT", 404),
+    ] {
+        let annotations = [("proxy-ssl-protocols", protocols), ("proxy-ssl-ciphers", ciphers)];
+        folder.write("objects.yaml", shop(&backend, &annotations));
+        await_until(&format!("{protocols} {ciphers}"), || status(&gateway) == expected);
+    }
+}
+
+#[test]
+fn a_port_says_what_is_spoken_unless_the_ingress_does() {
+    let backend = Backend::tls("shop", TestCertificate::new(&["inner.example"]).server_config());
+    let service = |protocol: &str| {
+        manifest::document(&json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": {"name": "shop", "namespace": "default"},
+            "spec": {"ports": [
+                {"name": "http", "port": 80, "targetPort": "http", "appProtocol": protocol},
+            ]},
+        })) + &endpoints("shop", &[&backend])
+    };
+    let ingress = Ingress::new("shop").path(HOST, "/", "shop");
+    let folder = Folder::with(ingress.clone().text() + &service("https"));
+    let gateway = Gateway::start(&folder);
+    assert_eq!(get(gateway.http, HOST, "/").backend(), "shop");
+    folder.write("objects.yaml", ingress.clone().text() + &service("http"));
+    await_until("plain HTTP", || status(&gateway) == 502);
+    folder.write("objects.yaml", ingress.annotation("backend-protocol", "HTTPS").text() + &service("http"));
+    await_until("the annotation", || status(&gateway) == 200);
+}
+
+#[test]
+fn endpoints_are_spoken_to_as_the_client_speaks() {
+    let (plain, secure) = (
+        Backend::echo("plain"),
+        Backend::tls("secure", TestCertificate::new(&["inner.example"]).server_config()),
+    );
+    let objects = |backend: &Backend| {
+        let ingress = Ingress::new("shop").path(HOST, "/", "shop");
+        ingress.annotation("backend-protocol", "AUTO_HTTP").text()
+            + &manifest::service_with("shop", &[backend])
+    };
+    let folder = Folder::with(objects(&plain));
+    let gateway = Gateway::start(&folder);
+    assert_eq!(get(gateway.http, HOST, "/").backend(), "plain");
+    folder.write("objects.yaml", objects(&secure));
+    await_until("the other endpoint", || get_tls(gateway.https, HOST, "/").backend() == "secure");
+    assert_eq!(status(&gateway), 502);
+}
+
+#[test]
+fn fastcgi_is_refused_with_the_way_to_fix_it() {
+    let backend = Backend::echo("shop");
+    let ingress = Ingress::new("shop").path(HOST, "/", "shop").annotation("backend-protocol", "FCGI");
+    let gateway =
+        Gateway::start(&Folder::with(ingress.text() + &manifest::service_with("shop", &[&backend])));
+    assert_eq!(status(&gateway), 503);
+    let problems = gateway.problems();
+    for part in ["FastCGI", "web server that speaks HTTP", "backend-protocol"] {
+        assert!(problems.contains(part), "{part}: {problems}");
+    }
+}
+
+#[test]
+fn endpoints_of_grpc_are_verified_too() {
+    let (ours, theirs) = (Authority::new(), Authority::new());
+    let backend = GrpcBackend::tls(&ours.issue(&["inner.example"]).server_config());
+    let ingress = Ingress::new("shop")
+        .path(HOST, "/", "grpc")
+        .annotation("backend-protocol", "GRPCS")
+        .annotation("proxy-ssl-secret", "upstream")
+        .annotation("proxy-ssl-verify", "on")
+        .annotation("proxy-ssl-name", "inner.example");
+    let folder = Folder::with(ingress.text() + &backend.service("grpc"));
+    folder.write("upstream.yaml", opaque_secret("upstream", &[("ca.crt", &*ours.pem())]));
+    let gateway = Gateway::start(&folder);
+    let await_status = |status: &str| {
+        h2::run(async {
+            loop {
+                let client = GrpcClient::plain(gateway.http, HOST).await;
+                let reply = client.unary("/echo/Unary", b"hello").await.unwrap();
+                if reply.status() == Some(status) {
+                    return;
+                }
+                breathe().await;
+            }
+        });
+    };
+    await_status("0");
+    folder.write("upstream.yaml", opaque_secret("upstream", &[("ca.crt", &*theirs.pem())]));
+    await_status("14");
+    folder.write("upstream.yaml", opaque_secret("upstream", &[("ca.crt", &*ours.pem())]));
+    await_status("0");
+}
