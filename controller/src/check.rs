@@ -88,7 +88,7 @@ pub fn check(folder: &Path, options: Options) -> Result<CheckReport, FileSourceE
 /// When the cluster cannot be read: something that is missing in part would show faults that are none.
 pub async fn check_cluster(access: Access, options: Options) -> Result<CheckReport, ClusterCheckError> {
     // The API server writes the default class into Ingresses that have none.
-    let options = Options { apply_default_class: false, ..options };
+    let options = Options { apply_default_class: false, refuse_local_names: true, ..options };
     let (sender, mut inputs) = input::channel();
     let source = KubeSource::start(access, &options, sender).await?;
     let references = source.references();

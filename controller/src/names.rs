@@ -1,10 +1,11 @@
-//! Looks names up that configuration asks for and the cluster does not know: hosts of authorisation services and of
-//! mirrors.
+//! Looks names up that configuration asks for and the cluster does not know: of Services of type ExternalName, and hosts
+//! of authorisation services and of mirrors.
 //!
 //! It does so beside the request path, on a thread of its own, with the system's resolver: that honours what the Pod says
 //! about DNS, as every other program in it does, which a resolver of our own would have to learn. It does not tell how
-//! long an answer holds, so that each name is looked up again every few seconds. A name that cannot be looked up for a
-//! while keeps the addresses that it had.
+//! long an answer holds, so that each name is looked up again every few seconds. A name that cannot be looked up
+//! keeps the addresses that it had for an hour: long enough for an outage of DNS, and not so long that an address that
+//! is somebody else's by now gets requests for ever.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -28,6 +29,8 @@ const REFRESH: u32 = 5;
 const LONGEST: Duration = Duration::from_secs(20);
 /// Look-ups at a time.
 const AT_A_TIME: usize = 8;
+/// How long addresses stay in use when the name cannot be looked up any more.
+const STALE: Duration = Duration::from_secs(3600);
 /// Addresses of one name.
 const MOST: usize = 64;
 
@@ -91,10 +94,31 @@ impl Names {
 #[derive(Debug, Default)]
 struct Kept {
     resolved: Option<Resolved>,
+    /// When a look-up was last good.
+    good: Option<Instant>,
     /// A look-up is under way.
     asked: bool,
     /// Ticks until the next one.
     left: u32,
+}
+
+impl Kept {
+    /// What a look-up means for what was known.
+    fn found(&mut self, found: Result<Vec<IpAddr>, String>, now: Instant) -> Resolved {
+        match found {
+            Ok(addresses) => {
+                (self.good, self.left) = (Some(now), REFRESH);
+                Resolved { addresses, fault: None }
+            }
+            Err(fault) => {
+                self.left = 1;
+                let known = self.resolved.clone().unwrap_or_default();
+                let holds = self.good.is_some_and(|good| now.duration_since(good) < STALE);
+                let addresses = if holds { known.addresses } else { Vec::new() };
+                Resolved { addresses, fault: Some(fault.into()) }
+            }
+        }
+    }
 }
 
 async fn run(mut wanting: watch::Receiver<BTreeSet<Arc<str>>>, inputs: mpsc::WeakSender<Input>) {
@@ -122,12 +146,7 @@ async fn run(mut wanting: watch::Receiver<BTreeSet<Arc<str>>>, inputs: mpsc::Wea
                 };
                 let Some(kept) = names.get_mut(&name) else { continue };
                 kept.asked = false;
-                let known = kept.resolved.clone().unwrap_or_default();
-                let (resolved, left) = match found {
-                    Ok(addresses) => (Resolved { addresses, fault: None }, REFRESH),
-                    Err(fault) => (Resolved { fault: Some(fault.into()), ..known }, 1),
-                };
-                kept.left = left;
+                let resolved = kept.found(found, Instant::now());
                 if kept.resolved.as_ref() != Some(&resolved) {
                     kept.resolved = Some(resolved.clone());
                     let Some(inputs) = inputs.upgrade() else { return };
@@ -166,6 +185,19 @@ async fn look_up(name: Arc<str>) -> Answered {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_outlive_an_outage_and_not_for_ever() {
+        let (mut kept, began) = (Kept::default(), Instant::now());
+        let address = IpAddr::from([203, 0, 113, 7]);
+        kept.resolved = Some(kept.found(Ok(vec![address]), began));
+        for (after, addresses) in [(Duration::from_secs(3599), vec![address]), (STALE, Vec::new())] {
+            let found = kept.found(Err("no answer".into()), began + after);
+            assert_eq!((found.addresses, found.fault.as_deref()), (addresses, Some("no answer")));
+        }
+        let again = kept.found(Ok(vec![address]), began + STALE);
+        assert_eq!(again, Resolved { addresses: vec![address], fault: None });
+    }
 
     #[tokio::test]
     async fn a_name_is_looked_up_when_it_is_wanted_and_one_that_is_none_is_told_so() {

@@ -19,6 +19,9 @@ pub struct Options {
     /// server writes the default into the object, so with a cluster this is off; a folder of manifests has
     /// nobody else to do it.
     pub apply_default_class: bool,
+    /// Whether names that resolve to this machine are refused as ExternalName. With a cluster they are; whoever writes
+    /// a folder of manifests owns the machine.
+    pub refuse_local_names: bool,
     /// `--watch-namespace`; `None` is all.
     pub watch_namespace: Option<String>,
     /// `--watch-namespace-selector`; `None` is all.
@@ -51,6 +54,7 @@ impl Default for Options {
             ingress_class_by_name: false,
             watch_ingress_without_class: false,
             apply_default_class: true,
+            refuse_local_names: false,
             watch_namespace: None,
             watch_namespace_selector: None,
             disable_catch_all: false,

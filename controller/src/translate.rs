@@ -24,6 +24,7 @@ mod class;
 mod endpoints;
 mod expression;
 mod external_auth;
+mod external_name;
 mod facts;
 mod flags;
 mod graph;
@@ -119,6 +120,8 @@ pub struct Translation {
     endpoints: ByKey<Arc<EndpointSet>>,
     /// How many endpoint sets need a name to be looked up.
     names: BTreeMap<Arc<str>, u32>,
+    /// Endpoint sets that do, and which.
+    named_sets: HashMap<EndpointSetKey, Arc<str>>,
     names_changed: bool,
     ledger: Ledger,
     book: Book,
@@ -214,6 +217,7 @@ impl Translation {
             hosts: ByKey::default(),
             endpoints: ByKey::default(),
             names: BTreeMap::new(),
+            named_sets: HashMap::new(),
             names_changed: false,
             ledger: Ledger::default(),
             book: Book::default(),

@@ -55,7 +55,7 @@ impl Source {
             certificate_authority.as_deref(),
         )?;
         // The API server writes the default class into Ingresses that have none.
-        let options = Options { apply_default_class: false, ..options };
+        let options = Options { apply_default_class: false, refuse_local_names: true, ..options };
         let source = KubeSource::start(access.clone(), &options, inputs).await?;
         Ok((Self::Cluster(source, access), options))
     }

@@ -8,6 +8,7 @@ use sluice_config::{
     ResourceKey, ServiceRef, UpstreamProtocol,
 };
 
+use super::external_name;
 use super::view::View;
 use crate::options::Options;
 use crate::problem::{error, warning};
@@ -153,9 +154,9 @@ impl BackendReference<'_> {
                 let key = EndpointSetKey {
                     namespace: names.namespace.clone(),
                     service: names.name.clone(),
-                    port: found.port.name.clone(),
+                    port: found.port.clone(),
                 };
-                let pool = uses.pool(pool(key, self.protocol.unwrap_or(found.port.protocol), self.balance));
+                let pool = uses.pool(pool(key, self.protocol.unwrap_or(found.protocol), self.balance));
                 Backend::Pool { pool, service: shown }
             }
             Err(fault) => {
@@ -169,8 +170,10 @@ impl BackendReference<'_> {
     }
 }
 
-struct Found<'a> {
-    port: &'a ServicePort,
+struct Found {
+    /// By which endpoints are known: the name of the port, or the number of one of a Service without endpoints.
+    port: Arc<str>,
+    protocol: UpstreamProtocol,
     warning: Option<String>,
 }
 
@@ -179,8 +182,8 @@ struct Found<'a> {
 enum Unresolved {
     #[error("Service {0} does not exist")]
     NoService(NamespacedName),
-    #[error("Service {0} is of type ExternalName, which is not served yet")]
-    External(NamespacedName),
+    #[error("Service {service} is of type ExternalName, and the name {name:?} {reason}")]
+    External { service: NamespacedName, name: Box<str>, reason: &'static str },
     #[error("Service {0} is of type ExternalName, which --disable-svc-external-name refuses")]
     ExternalRefused(NamespacedName),
     #[error("Service {service} has no TCP port {port}; it has {ports}")]
@@ -190,7 +193,7 @@ enum Unresolved {
 impl Unresolved {
     fn field(&self) -> &'static str {
         match self {
-            Self::NoService(_) | Self::External(_) | Self::ExternalRefused(_) => "name",
+            Self::NoService(_) | Self::External { .. } | Self::ExternalRefused(_) => "name",
             Self::NoPort { .. } => "port",
         }
     }
@@ -198,7 +201,7 @@ impl Unresolved {
     fn code(&self) -> Code {
         match self {
             Self::NoService(_) => Code::ServiceNotFound,
-            Self::External(_) | Self::ExternalRefused(_) => Code::ServiceExternal,
+            Self::External { .. } | Self::ExternalRefused(_) => Code::ServiceExternal,
             Self::NoPort { .. } => Code::ServicePortNotFound,
         }
     }
@@ -206,9 +209,8 @@ impl Unresolved {
     fn remedy(&self) -> &'static str {
         match self {
             Self::NoService(_) => "create the Service in the namespace of the Ingress, or name another one",
-            Self::External(_) | Self::ExternalRefused(_) => {
-                "make it a Service without selector and give it EndpointSlices"
-            }
+            Self::External { .. } => "name a host outside of the gateway's own machine",
+            Self::ExternalRefused(_) => "make it a Service without selector and give it EndpointSlices",
             Self::NoPort { .. } => "name one of its ports, by number or name",
         }
     }
@@ -216,18 +218,15 @@ impl Unresolved {
 
 /// By `port` or `name`, as Kubernetes has it; and by `targetPort`, as ingress-nginx does too, where nothing
 /// else fits.
-fn find<'a>(
-    service: Option<&'a Service>,
+fn find(
+    service: Option<&Service>,
     name: &NamespacedName,
     port: &PortRef,
     options: &Options,
-) -> Result<Found<'a>, Unresolved> {
+) -> Result<Found, Unresolved> {
     let service = service.ok_or_else(|| Unresolved::NoService(name.clone()))?;
-    if service.external_name.is_some() {
-        return Err(match options.disable_svc_external_name {
-            true => Unresolved::ExternalRefused(name.clone()),
-            false => Unresolved::External(name.clone()),
-        });
+    if let Some(external) = &service.external_name {
+        return find_external(service, external, name, port, options);
     }
     let ports = &service.ports;
     let (own, target, shown) = match port {
@@ -244,17 +243,54 @@ fn find<'a>(
         PortRef::Missing => (None, None, "(none is named)".to_owned()),
     };
     if let Some(port) = own {
-        return Ok(Found { port, warning: None });
+        return Ok(Found { port: port.name.clone(), protocol: port.protocol, warning: None });
     }
     if let Some(port) = target {
         let warning = format!(
             "{shown} is no port of Service {name}, but the targetPort of its port {}, which is used",
             port.number
         );
-        return Ok(Found { port, warning: Some(warning) });
+        return Ok(Found { port: port.name.clone(), protocol: port.protocol, warning: Some(warning) });
     }
+    Err(no_port(service, name, shown))
+}
+
+/// A Service of type ExternalName needs no ports: the number that is named is asked then. Of one that it has, the
+/// `targetPort` is, as in ingress-nginx.
+fn find_external(
+    service: &Service,
+    external: &str,
+    name: &NamespacedName,
+    port: &PortRef,
+    options: &Options,
+) -> Result<Found, Unresolved> {
+    if options.disable_svc_external_name {
+        return Err(Unresolved::ExternalRefused(name.clone()));
+    }
+    if let Err(reason) = external_name::read(external) {
+        return Err(Unresolved::External { service: name.clone(), name: external.into(), reason });
+    }
+    let known = service.ports.iter().find(|known| match port {
+        PortRef::Number(number) => known.number == *number,
+        PortRef::Name(name) => !known.name.is_empty() && *known.name == **name,
+        PortRef::Missing => false,
+    });
+    let (number, protocol) = match (known, port) {
+        (Some(known), _) => match known.target {
+            TargetPort::Number(number) => (number, known.protocol),
+            TargetPort::Same | TargetPort::Name(_) => (known.number, known.protocol),
+        },
+        (None, PortRef::Number(number)) if service.ports.is_empty() => (*number, UpstreamProtocol::Http),
+        (None, PortRef::Number(number)) => return Err(no_port(service, name, number.to_string())),
+        (None, PortRef::Name(port)) => return Err(no_port(service, name, port.to_string())),
+        (None, PortRef::Missing) => return Err(no_port(service, name, "(none is named)".to_owned())),
+    };
+    Ok(Found { port: number.to_string().into(), protocol, warning: None })
+}
+
+fn no_port(service: &Service, name: &NamespacedName, shown: String) -> Unresolved {
     let mut have = String::new();
-    for port in ports {
+    for port in &service.ports {
         let separator = if have.is_empty() { "" } else { ", " };
         // Writing to a String cannot fail.
         let _ = write!(have, "{separator}{}", port.number);
@@ -263,5 +299,5 @@ fn find<'a>(
         }
     }
     let ports = if have.is_empty() { "none".to_owned() } else { have };
-    Err(Unresolved::NoPort { service: name.clone(), port: shown, ports })
+    Unresolved::NoPort { service: name.clone(), port: shown, ports }
 }

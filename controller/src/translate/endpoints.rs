@@ -7,18 +7,29 @@ use std::sync::Arc;
 
 use sluice_config::{Code, Endpoint, EndpointSet, EndpointSetKey, NamespacedName, ObjectRef, Problem};
 
+use super::external_name::{self, External, is_local};
 use super::view::View;
 use crate::names::Resolved;
 use crate::problem::{error, warning};
-use crate::store::{AddressType, EndpointSlice, SliceEndpoint};
+use crate::store::{AddressType, EndpointSlice, Service, SliceEndpoint};
+
+/// What the node gives: the endpoints, what is wrong, and the name that has to be looked up for them.
+pub(crate) type Output = (Arc<EndpointSet>, Vec<Problem>, Option<Arc<str>>);
 
 /// Computes the node. Endpoints that are ready count; if there is none, those that are being ended but still
 /// serve (KEP-1669). An address that stands in several slices counts once.
-pub(crate) fn compute(view: &View<'_>, key: &EndpointSetKey) -> (Arc<EndpointSet>, Vec<Problem>) {
+pub(crate) fn compute(view: &View<'_>, key: &EndpointSetKey) -> Output {
     if key.namespace.is_empty() {
         return of_name(view, key);
     }
     let service = NamespacedName { namespace: key.namespace.clone(), name: key.service.clone() };
+    // Ports have names with a letter in them, or none: a number is one of a Service without endpoints.
+    if key.port.parse::<u16>().is_ok()
+        && let Some(service) = view.service(&service)
+        && let Some(name) = &service.external_name
+    {
+        return of_external(view, key, service, name);
+    }
     let slices = view.slices_of(&service);
     let mut endpoints = gather(&slices, key, |endpoint| endpoint.ready);
     if endpoints.is_empty() {
@@ -27,35 +38,75 @@ pub(crate) fn compute(view: &View<'_>, key: &EndpointSetKey) -> (Arc<EndpointSet
     let mut problems: Vec<Problem> = slices.iter().flat_map(|slice| refused(slice)).collect();
     problems.sort();
     let endpoints = endpoints.into_iter().map(|(address, zone)| Endpoint { address, zone }).collect();
-    (Arc::new(EndpointSet { key: key.clone(), endpoints }), problems)
+    (Arc::new(EndpointSet { key: key.clone(), endpoints }), problems, None)
 }
 
 /// The endpoints of what is no Service: an address, or the addresses of a name.
-fn of_name(view: &View<'_>, key: &EndpointSetKey) -> (Arc<EndpointSet>, Vec<Problem>) {
-    let (addresses, problems) = match key.service.parse() {
-        Ok(address) => (vec![address], Vec::new()),
-        Err(_) => match view.resolved(&key.service) {
-            Some(Resolved { addresses, fault: None }) => (addresses.clone(), Vec::new()),
-            Some(Resolved { addresses, fault: Some(fault) }) => {
-                let stays = match addresses.is_empty() {
-                    true => {
-                        "requests that are to be authorised by it are answered with 500, and none are copied to it"
-                    }
-                    false => "the addresses that it had stay in use",
-                };
-                let object = ObjectRef::new("Name", "", &key.service);
-                let message = format!("cannot be resolved: {fault}; {stays}");
-                let remedy = "correct the URL that has this host, or the DNS";
-                (addresses.clone(), vec![warning(Code::NameNotResolved, &object, "DNS", message, remedy)])
+fn of_name(view: &View<'_>, key: &EndpointSetKey) -> Output {
+    if let Ok(address) = key.service.parse() {
+        return (set(key, &[address]), Vec::new(), None);
+    }
+    let (addresses, fault) = resolved(view, &key.service);
+    let problem = fault.map(|fault| {
+        let stays = match addresses.is_empty() {
+            true => {
+                "requests that are to be authorised by it are answered with 500, and none are copied to it"
             }
-            // Nobody has looked it up yet.
-            None => (Vec::new(), Vec::new()),
-        },
+            false => STAYS,
+        };
+        let object = ObjectRef::new("Name", "", &key.service);
+        let message = format!("cannot be resolved: {fault}; {stays}");
+        let remedy = "correct the URL that has this host, or the DNS";
+        warning(Code::NameNotResolved, &object, "DNS", message, remedy)
+    });
+    (set(key, addresses), problem.into_iter().collect(), Some(key.service.clone()))
+}
+
+/// The endpoints of a Service of type ExternalName: an address, or the addresses of the name.
+fn of_external(view: &View<'_>, key: &EndpointSetKey, service: &Service, name: &str) -> Output {
+    let object = ObjectRef { kind: "Service".into(), name: service.name.clone() };
+    let name = match external_name::read(name) {
+        Ok(External::Name(name)) => name,
+        Ok(External::Address(address)) => return (set(key, &[address]), Vec::new(), None),
+        // Whoever refers to it has told why.
+        Err(_) => return (set(key, &[]), Vec::new(), None),
     };
+    let (addresses, fault) = resolved(view, &name);
+    let mut problems = Vec::new();
+    if let Some(fault) = fault {
+        let stays = if addresses.is_empty() { "its requests get 503" } else { STAYS };
+        let message = format!("{name} cannot be resolved: {fault}; {stays}");
+        let remedy = "correct the name, or the DNS";
+        problems.push(warning(Code::NameNotResolved, &object, EXTERNAL_NAME, message, remedy));
+    }
+    let refuses = view.options.refuse_local_names;
+    let (refused, used): (Vec<IpAddr>, Vec<IpAddr>) =
+        addresses.iter().partition(|address| refuses && is_local(**address));
+    if let Some(address) = refused.first() {
+        let message =
+            format!("{name} resolves to {address}, which means the machine that asks; it is not used");
+        let remedy = "name a host that is not the gateway's own machine or its metadata service";
+        problems.push(error(Code::ServiceExternal, &object, EXTERNAL_NAME, message, remedy));
+    }
+    (set(key, &used), problems, Some(name))
+}
+
+const EXTERNAL_NAME: &str = "spec.externalName";
+const STAYS: &str = "the addresses that it had stay in use for a while";
+
+/// What is known of a name: its addresses, and why the last look-up failed.
+fn resolved<'v>(view: &View<'v>, name: &Arc<str>) -> (&'v [IpAddr], Option<&'v Arc<str>>) {
+    match view.resolved(name) {
+        Some(Resolved { addresses, fault }) => (addresses, fault.as_ref()),
+        // Nobody has looked it up yet.
+        None => (&[], None),
+    }
+}
+
+fn set(key: &EndpointSetKey, addresses: &[IpAddr]) -> Arc<EndpointSet> {
     let port = key.port.parse().unwrap_or(0);
-    let endpoint = |address: IpAddr| Endpoint { address: SocketAddr::new(address, port), zone: None };
-    let endpoints = addresses.into_iter().map(endpoint).collect();
-    (Arc::new(EndpointSet { key: key.clone(), endpoints }), problems)
+    let endpoint = |address: &IpAddr| Endpoint { address: SocketAddr::new(*address, port), zone: None };
+    Arc::new(EndpointSet { key: key.clone(), endpoints: addresses.iter().map(endpoint).collect() })
 }
 
 fn gather(

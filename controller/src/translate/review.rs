@@ -233,7 +233,7 @@ impl Review<'_> {
 
     fn endpoints(&mut self) {
         for key in take(&mut self.dirty.endpoints) {
-            let (_, problems) = endpoints::compute(&self.view(), &key);
+            let (_, problems, _) = endpoints::compute(&self.view(), &key);
             self.stats.endpoints += 1;
             self.find(problems);
         }

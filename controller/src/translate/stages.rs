@@ -4,8 +4,6 @@ use std::collections::hash_map::Entry;
 use std::mem::take;
 use std::sync::Arc;
 
-use std::net::IpAddr;
-
 use sluice_config::{Change, Delta, EndpointSetKey, HostKey, NamespacedName, ResourceKey};
 
 use super::claim::Claim;
@@ -268,46 +266,46 @@ impl Translation {
             if let Some(old) = self.endpoints.remove(&key) {
                 self.ledger.set_changes(&key, Some(old));
                 self.forget(Node::Endpoints(key.clone()));
-                self.unname(&key);
+                self.name(&key, None);
             }
             self.dirty.endpoints.remove(&key);
         }
         for key in take(&mut self.dirty.endpoints) {
             let view = View::new(&self.store, &self.values, &self.options);
-            let (new, problems) = endpoints::compute(&view, &key);
+            let (new, problems, name) = endpoints::compute(&view, &key);
             let reads = view.into_reads();
             self.record(Node::Endpoints(key.clone()), reads, problems);
             stats.endpoints += 1;
             let old = self.endpoints.get(&key);
             if old.is_none_or(|old| **old != *new) {
-                let is_new = old.is_none();
                 self.ledger.set_changes(&key, old.cloned());
                 self.endpoints.insert(new);
-                if is_new {
-                    self.name(&key);
-                }
             }
+            self.name(&key, name);
         }
     }
 
-    /// What is of no Service and no address is of a name.
-    fn name(&mut self, key: &EndpointSetKey) {
-        if !key.namespace.is_empty() || key.service.parse::<IpAddr>().is_ok() {
+    /// An endpoint set needs this name to be looked up, and no other.
+    fn name(&mut self, key: &EndpointSetKey, name: Option<Arc<str>>) {
+        if self.named_sets.get(key) == name.as_ref() {
             return;
         }
-        let count = self.names.entry(key.service.clone()).or_default();
-        *count += 1;
-        self.names_changed |= *count == 1;
-    }
-
-    fn unname(&mut self, key: &EndpointSetKey) {
-        if key.namespace.is_empty()
-            && let Some(count) = self.names.get_mut(&key.service)
+        if let Some(name) = &name {
+            let count = self.names.entry(name.clone()).or_default();
+            *count += 1;
+            self.names_changed |= *count == 1;
+        }
+        let old = match name {
+            Some(name) => self.named_sets.insert(key.clone(), name),
+            None => self.named_sets.remove(key),
+        };
+        if let Some(old) = old
+            && let Some(count) = self.names.get_mut(&old)
         {
             *count -= 1;
             if *count == 0 {
-                self.names.remove(&key.service);
-                self.values.names.remove(&key.service);
+                self.names.remove(&old);
+                self.values.names.remove(&old);
                 self.names_changed = true;
             }
         }

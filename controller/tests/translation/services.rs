@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use sluice_config::NamespacedName;
 use sluice_controller::Options;
+use sluice_controller::names::Resolved;
 use sluice_controller::store::Kind;
 
 use crate::support::*;
@@ -58,8 +59,7 @@ fn what_cannot_be_found_answers_503_and_says_so() {
     assert!(world.mirror.endpoint_sets.is_empty());
     world.put([json!({"kind": "Service", "metadata": {"name": "api", "namespace": "default"},
         "spec": {"type": "ExternalName", "externalName": "example.com", "ports": [{"port": 80}]}})]);
-    assert_eq!(rule(&world), "/ -> 503");
-    assert!(world.texts()[0].contains("ExternalName, which is not served yet"));
+    assert_eq!(world.endpoints("api", "80"), Some(Vec::new()), "nobody has looked it up yet");
     world.put([service("api", json!([{"name": "main", "port": 80}]))]);
     assert_eq!(world.endpoints("api", "main"), Some(vec!["10.0.1.1:8080".to_owned()]));
     assert_eq!(world.problems(), []);
@@ -179,4 +179,53 @@ fn pools_are_shared_where_policies_agree_and_endpoint_sets_always() {
     assert_eq!((&*cookie(0), &*cookie(1)), ("/deep", "/"), "the cookie's path is the rule's");
     world.delete(Kind::Ingress, "c");
     assert_eq!(world.mirror.pools.len(), 2);
+}
+
+#[test]
+fn an_external_name_has_the_addresses_that_it_resolves_to() {
+    let external = |name: &str, ports: Value| {
+        json!({"kind": "Service", "metadata": {"name": "api", "namespace": "default"},
+            "spec": {"type": "ExternalName", "externalName": name, "ports": ports}})
+    };
+    let found = |addresses: &[&str], fault: Option<&str>| Resolved {
+        addresses: addresses.iter().map(|address| address.parse().unwrap()).collect(),
+        fault: fault.map(Into::into),
+    };
+    let spec = json!({"rules": [{"host": "shop.example", "http": {"paths": [
+        path_to("/", "api", json!({"number": 80}))]}}]});
+    for refuse_local_names in [false, true] {
+        let mut world = World::ready(Options { refuse_local_names, ..Options::default() });
+        let ports = json!([{"port": 80, "targetPort": 8443, "appProtocol": "https"}]);
+        world.put([ingress("shop", spec.clone())]);
+        let names = world.put([external("API.example.com", ports.clone())]).names.unwrap();
+        assert_eq!(names.into_iter().collect::<Vec<_>>(), ["api.example.com".into()]);
+        assert_eq!(world.endpoints("api", "8443"), Some(Vec::new()));
+        world.controller.take_name("api.example.com".into(), found(&["203.0.113.7", "127.0.0.1"], None));
+        world.put([]);
+        let mut expected = vec!["127.0.0.1:8443".to_owned(), "203.0.113.7:8443".to_owned()];
+        if refuse_local_names {
+            expected.remove(0);
+            assert!(world.texts()[0].contains("resolves to 127.0.0.1"), "{:?}", world.texts());
+        }
+        let mut endpoints = world.endpoints("api", "8443").unwrap();
+        endpoints.sort();
+        assert_eq!(endpoints, expected);
+        world.controller.take_name("api.example.com".into(), found(&["203.0.113.8"], Some("no answer")));
+        world.put([]);
+        assert_eq!(world.endpoints("api", "8443"), Some(vec!["203.0.113.8:8443".to_owned()]));
+        assert!(
+            world.texts()[0].contains("api.example.com cannot be resolved: no answer"),
+            "{:?}",
+            world.texts()
+        );
+        // Without ports of its own, the one that the Ingress names.
+        let names = world.put([external("203.0.113.9", json!([]))]).names.unwrap();
+        assert!(names.is_empty(), "an address needs no look-up");
+        assert_eq!(world.endpoints("api", "80"), Some(vec!["203.0.113.9:80".to_owned()]));
+        for refused in ["localhost", "127.0.0.1", "169.254.169.254"] {
+            world.put([external(refused, json!([]))]);
+            assert_eq!(rule(&world), "/ -> 503", "{refused}");
+            assert!(world.texts()[0].contains(refused), "{:?}", world.texts());
+        }
+    }
 }

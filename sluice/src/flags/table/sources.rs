@@ -71,6 +71,6 @@ pub(super) const FLAGS: &[Flag] = &[
         "disable-svc-external-name",
         Bool(To(|f| &mut f.controller.disable_svc_external_name)),
         "false",
-        "Refuse Services of type ExternalName; without it they are not served yet either",
+        "Refuse Services of type ExternalName",
     ),
 ];
