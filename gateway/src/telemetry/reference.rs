@@ -63,6 +63,7 @@ fn page(requests: bool) -> BTreeMap<String, Metric> {
     telemetry.connection_refused();
     telemetry.request_began();
     telemetry.request_refused(StatusCode::BAD_REQUEST);
+    telemetry.proxy_protocol_refused(ProxyProtocolFault::Late);
     telemetry.applied(Generation(1), Duration::ZERO, true, 1);
     let review = ReviewSample {
         namespace: "shop",

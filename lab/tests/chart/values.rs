@@ -101,13 +101,17 @@ fn flags() -> Vec<Documented> {
 
 /// The keys of docs/configmap.md. One that is not served yet is refused, unless it is harmless: the gateway warns then.
 fn keys() -> Vec<Documented> {
-    rows("configmap.md", "| `")
+    rows("configmap.md", "| <a id=")
         .into_iter()
         .map(|cells| {
-            let later = cells[5].starts_with("not yet") && !cells[5].contains("ignored with a warning");
-            let later = later.then(|| "this key is not served yet".to_owned());
-            let bare = |cell: &str| cell.trim_matches('`').to_owned();
-            Documented { name: bare(&cells[0]), default: bare(&cells[2]), refused: later }
+            let is_served = !["not yet", "never"].iter().any(|word| cells[5].starts_with(word));
+            let refused = match cells[5].contains("ignored with a warning") || is_served {
+                true => None,
+                false => Some("this key is not served yet".to_owned()),
+            };
+            // Behind the anchor.
+            let name = cells[0].split('`').nth(1).unwrap_or_default().to_owned();
+            Documented { name, default: cells[2].trim_matches('`').to_owned(), refused }
         })
         .collect()
 }
