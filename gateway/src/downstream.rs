@@ -6,7 +6,6 @@
 pub(crate) mod answer;
 pub(crate) mod http1;
 pub(crate) mod http2;
-pub(crate) mod refusal;
 
 use std::time::Duration;
 

@@ -17,6 +17,7 @@ pub(crate) mod call;
 mod direct;
 pub(crate) mod downstream;
 mod grpc;
+mod heads;
 mod jobs;
 mod mirror;
 pub(crate) mod pieces;
@@ -42,9 +43,7 @@ use crate::message::request;
 use crate::pipeline::{Answer, Exchange, Failure, Next, Outcome, Question, RequestBody, Verdict};
 use crate::snapshot::Snapshot;
 use crate::worker::Worker;
-use call::Ground;
 use downstream::Downstream;
-use questions::Decision;
 use tunnel::Switched;
 use watch::Watch;
 
@@ -70,10 +69,8 @@ enum Forwarded {
     Switched(tunnel::Endpoint),
     /// The client is to be told this.
     Answer(Answer),
-    /// There is nothing that could be told to the client.
-    Aborted,
-    /// The client has left before an endpoint was asked.
-    Left,
+    /// There is nothing that could be told to the client. `asked` says that an endpoint was busy with the request.
+    Aborted { asked: bool },
 }
 
 /// What an engine has counted.
@@ -92,7 +89,7 @@ struct Counts {
 /// Serves one request from its head to its log line, and gives its client side back. That is in a box, like the
 /// exchange, because both change hands several times.
 pub(crate) async fn serve<D: Downstream + Send + Sync + 'static>(
-    worker: &Worker,
+    worker: &Arc<Worker>,
     snapshot: Snapshot,
     info: &Arc<ConnectionInfo>,
     mut head: Head,
@@ -106,18 +103,17 @@ pub(crate) async fn serve<D: Downstream + Send + Sync + 'static>(
         false => Verdict::Answer(exchange.without_memory()),
     };
     let mut counts = Counts::default();
-    let decision = match verdict {
-        Verdict::Answer(answer) => Decision::Answer(answer),
-        Verdict::Forward => Decision::Forward,
+    let decided = match verdict {
+        Verdict::Answer(answer) => Some(Forwarded::Answer(answer)),
+        Verdict::Forward => None,
         // In a box: most requests ask nothing.
         Verdict::Ask(question) => {
             Box::pin(ask(worker, question, &mut exchange, &head, &mut *downstream)).await
         }
     };
-    let forwarded = match decision {
-        Decision::Answer(answer) => Forwarded::Answer(answer),
-        Decision::Left => Forwarded::Left,
-        Decision::Forward => {
+    let forwarded = match decided {
+        Some(forwarded) => forwarded,
+        None => {
             let is_whole = downstream.has_whole_body();
             let upgrades = !is_whole && request::asks_for_upgrade(&head);
             let body = RequestBody { framing: head.framing, is_whole, upgrades };
@@ -182,8 +178,7 @@ pub(crate) async fn serve<D: Downstream + Send + Sync + 'static>(
                 }
             }
         }
-        Forwarded::Aborted => Ended::Broken { asked: true },
-        Forwarded::Left => Ended::Broken { asked: false },
+        Forwarded::Aborted { asked } => Ended::Broken { asked },
     };
     outcome.aborted = matches!(ended, Ended::Broken { .. });
     (outcome.bytes_sent, outcome.body_sent) = downstream.sent();
@@ -211,7 +206,7 @@ async fn forward<D: Downstream + Send + Sync + 'static>(
 /// Carries a request whose bodies pass through stages. An endpoint is asked when the request body is as whole as they
 /// want it.
 async fn forward_staged<D: Downstream + Send + Sync + 'static>(
-    worker: &Worker,
+    worker: &Arc<Worker>,
     mut staged: Box<Staged<D>>,
     mirrors: bool,
     alarm: &mut Alarm,
@@ -233,7 +228,7 @@ async fn forward_staged<D: Downstream + Send + Sync + 'static>(
         Err(kind) => {
             forwarded = match exchange.failed(Failure::before_connecting(kind, false)) {
                 Next::Answer(answer) => Forwarded::Answer(answer),
-                Next::Relay | Next::Retry | Next::Abort => Forwarded::Left,
+                Next::Retry | Next::Abort => Forwarded::Aborted { asked: false },
             };
         }
     }
@@ -248,18 +243,18 @@ fn holds(memory: &mut Share, head: &Head) -> bool {
     (bytes <= LARGE_HEAD || budget::has_plenty()) && memory.try_hold(bytes)
 }
 
-/// What questions come to. What the client sends meanwhile waits.
+/// What questions come to; `None` is that the request is forwarded. What the client sends meanwhile waits.
 async fn ask(
     worker: &Worker,
     question: Question,
     exchange: &mut Exchange,
     head: &Head,
     downstream: &mut impl Downstream,
-) -> Decision {
+) -> Option<Forwarded> {
     downstream.set_stalled(!downstream.is_spent());
     let mut watch = Watch::default();
     let left = poll_fn(|cx| watch.poll(cx, downstream));
-    questions::decide(Ground::of(worker), question, exchange, &request::view(head), left).await
+    questions::decide(worker, question, exchange, &request::view(head), left).await
 }
 
 /// The answer as somebody else words it, where the rule asks for that; `None` when the client has left meanwhile.
@@ -275,16 +270,16 @@ async fn page(
     let mut watch = Watch::default();
     let left = poll_fn(|cx| watch.poll(cx, downstream));
     // In a box: rare and large.
-    Box::pin(questions::page(Ground::of(worker), question, answer, exchange, left)).await
+    Box::pin(questions::page(worker, question, answer, exchange, left)).await
 }
 
-/// Answers what could not be read as a request.
+/// Answers what could not be read as a request: our page, a log line and a metric. Says whether the client has got it.
 pub(crate) async fn refuse(
     worker: &Worker,
     info: &Arc<ConnectionInfo>,
     refusal: Refusal<'_>,
     downstream: &mut impl Downstream,
-) {
+) -> bool {
     let Refusal { request_line, length, status } = refusal;
     let (mut exchange, answer) =
         Exchange::refuse(Snapshot::take(&worker.state), info, request_line, length, status);
@@ -298,6 +293,7 @@ pub(crate) async fn refuse(
         aborted: sent.is_err(),
         ..Outcome::default()
     });
+    sent.is_ok()
 }
 
 /// A request that is refused because it cannot be read.

@@ -489,3 +489,27 @@ fn an_endpoint_that_does_not_speak_http2_is_a_bad_gateway() {
     });
     assert_eq!(get(gateway.http, "plain.example", "/").status, 502);
 }
+
+#[test]
+fn stages_of_bodies_hold_for_streams() {
+    let backend = GrpcBackend::plain();
+    let ingress = Ingress::new("grpc")
+        .path(HOST, "/", "grpc")
+        .annotation("backend-protocol", "GRPC")
+        .annotation("proxy-body-size", "1k")
+        .annotation("limit-rate", "1000");
+    let folder = Folder::with(ingress.text() + &backend.service("grpc"));
+    let gateway = Gateway::start(&folder);
+    run(async {
+        let client = GrpcClient::plain(gateway.http, HOST).await;
+        let reply = client.unary("/echo/Unary", b"little").await.unwrap();
+        assert_eq!((reply.status(), &reply.body[..]), (Some("0"), &message(b"little")[..]));
+        let reply = client.unary("/echo/Collect", &[b'x'; 2000]).await.unwrap();
+        assert_eq!((reply.http, reply.status()), (200, Some("2")), "413");
+    });
+    assert!(gateway.await_access("/echo/Collect").contains(" 413 "));
+    // A client of HTTP/1.1 is told so in its own way, as soon as it says how much it has.
+    let mut client = Connection::plain(gateway.http);
+    client.send(format!("POST /echo/Collect HTTP/1.1\r\nHost: {HOST}\r\nContent-Length: 2000\r\n\r\n"));
+    assert_eq!(client.response().status, 413);
+}

@@ -22,7 +22,6 @@ use super::LINGER;
 use super::MAX_DRAIN;
 use super::deliver;
 use super::http2::Http2;
-use super::refusal::{refuse, request_line};
 use crate::connection_info::ConnectionInfo;
 use crate::drain::{OpenRequest, Phase};
 use crate::engine::tunnel::Tunnel;
@@ -56,6 +55,11 @@ pub(crate) struct Http1 {
     alarm: Alarm,
     served: u32,
 }
+
+/// Bytes of a request line that are kept for the log.
+const LOGGED_LINE: usize = 1024;
+/// How long a client may take to take the answer to what is no request.
+const REFUSAL: Duration = Duration::from_secs(5);
 
 /// What the loop does next.
 enum AfterRequest {
@@ -254,14 +258,15 @@ impl Http1 {
     }
 
     /// Answers what cannot be served and ends the connection.
-    async fn refuse(&self, mut wire: Box<Wire>, fault: Fault) -> AfterRequest {
-        let request = request_line(&wire.ahead);
-        let length = wire.ahead.len();
-        let refusal = Refusal { request_line: &request, length, status: fault.status };
+    async fn refuse(&self, wire: Box<Wire>, fault: Fault) -> AfterRequest {
+        let line = request_line(&wire.ahead);
+        let refusal = Refusal { request_line: &line, length: wire.ahead.len(), status: fault.status };
         tracing::debug!(client = %self.info.peer, %fault, "refused a request");
-        match refuse(&self.worker.state, &self.info, &refusal, &mut wire.transport).await {
-            Ok(()) => AfterRequest::Linger(wire),
-            Err(_) => AfterRequest::Drop,
+        let mut client = Client::refused(wire, self.worker.clone());
+        let sent = timeout(REFUSAL, engine::refuse(&self.worker, &self.info, refusal, &mut client)).await;
+        match sent {
+            Ok(true) => AfterRequest::Linger(client.into_wire()),
+            Ok(false) | Err(_) => AfterRequest::Drop,
         }
     }
 }
@@ -270,6 +275,12 @@ impl From<Fault> for NoHead {
     fn from(fault: Fault) -> Self {
         Self::Fault(fault)
     }
+}
+
+/// The first line of what a client sent, cut to what a log line should hold.
+fn request_line(bytes: &[u8]) -> Vec<u8> {
+    let line = bytes.split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
+    line[..line.len().min(LOGGED_LINE)].to_vec()
 }
 
 /// Whether a client speaks HTTP/2 without having said so before (RFC 9113 §3.3). Reads as much as it takes to

@@ -330,7 +330,7 @@ impl Http2 {
 
 /// Serves one stream.
 async fn serve_stream(
-    worker: &Worker,
+    worker: &Arc<Worker>,
     snapshot: Snapshot,
     info: &Arc<ConnectionInfo>,
     head: Head,

@@ -14,14 +14,14 @@ use tokio::task::yield_now;
 use tokio::time::timeout;
 
 use crate::body::tee::{self, Feed};
-use crate::drain::Drain;
+use crate::engine::heads::Heads;
 use crate::io::budget::Share;
 use crate::io::counted::counted;
 use crate::message::field_list::line;
 use crate::message::framing::Framing;
 use crate::message::response::Response;
 use crate::pipeline::call;
-use crate::pipeline::{Call, CallFailure, Failure, FailureKind, MOST_INTERIM, Subrequest, Upstream};
+use crate::pipeline::{Call, CallFailure, Failure, FailureKind, Subrequest, Upstream};
 use crate::registry::Admission;
 use crate::upstream::connect;
 use crate::upstream::connection::Connection;
@@ -31,40 +31,26 @@ use crate::worker::Worker;
 /// Bytes that are read at a time.
 const PIECE: usize = 8 * 1024;
 
-/// What calls need of the worker on which they run.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ground<'w> {
-    pub(crate) drain: &'w Drain,
-    /// Idle connections to endpoints that the worker has room for.
-    pub(crate) idle: usize,
-}
-
-impl<'w> Ground<'w> {
-    pub(crate) fn of(worker: &'w Worker) -> Self {
-        Self { drain: worker.drain.shared(), idle: worker.idle }
-    }
-}
-
 /// Asks. To give up, drop it.
-pub(crate) async fn call(ground: Ground<'_>, subrequest: Subrequest) -> Result<call::Response, CallFailure> {
-    call_with(ground, subrequest, None).await
+pub(crate) async fn call(worker: &Worker, subrequest: Subrequest) -> Result<call::Response, CallFailure> {
+    call_with(worker, subrequest, None).await
 }
 
 /// Asks, with a body that comes while it is sent.
 pub(crate) async fn call_with(
-    ground: Ground<'_>,
+    worker: &Worker,
     subrequest: Subrequest,
     mut feed: Option<Feed>,
 ) -> Result<call::Response, CallFailure> {
     let mut call = Call::new(subrequest);
-    let size = call.subrequest.tuning.upstream_keepalive_connections.min(ground.idle);
+    let size = call.subrequest.tuning.upstream_keepalive_connections.min(worker.idle);
     let mut waited_since = None;
     loop {
         let Some(upstream) = call.pick() else { return Err(CallFailure::NoEndpoint) };
         if upstream.protocol.is_http2() {
             // In a box: rare and large.
             let feed = feed.as_mut();
-            let attempt = http2::attempt(ground, &mut call, feed, &upstream, size, &mut waited_since);
+            let attempt = http2::attempt(worker, &mut call, feed, &upstream, size, &mut waited_since);
             match Box::pin(attempt).await {
                 Ok(Some(response)) => return Ok(response),
                 Ok(None) => {}
@@ -77,7 +63,7 @@ pub(crate) async fn call_with(
         let connection = match pool::take(&upstream) {
             Some(connection) => Ok(connection),
             None => {
-                let mut room = Room { drain: ground.drain, call: &mut call };
+                let mut room = Room { worker, call: &mut call };
                 connect::obtain(&upstream, &mut room, &mut waited_since).await
             }
         };
@@ -90,7 +76,7 @@ pub(crate) async fn call_with(
                     Ok(()) if call.responded(attempt.response.status) => None,
                     Ok(()) => {
                         if attempt.is_reusable() {
-                            pool::put(connection, &upstream, size, ground.idle, Instant::now());
+                            pool::put(connection, &upstream, size, worker.idle, Instant::now());
                         }
                         return Ok(attempt.into_response());
                     }
@@ -128,13 +114,13 @@ fn go_on(call: &mut Call, failure: &Failure) -> Result<(), CallFailure> {
 
 /// Room for one more connection of a call.
 struct Room<'r> {
-    drain: &'r Drain,
+    worker: &'r Worker,
     call: &'r mut Call,
 }
 
 impl connect::Room for Room<'_> {
     fn clients(&self) -> usize {
-        self.drain.connections()
+        self.worker.drain.shared().connections()
     }
 
     fn ask(&mut self) -> Admission {
@@ -259,22 +245,15 @@ impl Attempt {
         connection: &mut Connection,
         upstream: &Upstream,
     ) -> Result<Vec<u8>, FailureKind> {
-        let (mut partial, mut interims) = (Vec::new(), 0);
+        let (mut partial, mut heads) = (Vec::new(), Heads::default());
         loop {
             match self.read(piece, connection, upstream).await? {
                 0 => return Err(FailureKind::Broken),
                 read => partial.extend_from_slice(&piece[..read]),
             }
             self.hold(partial.len())?;
-            while let Some(length) =
-                self.response.read(&partial, method).map_err(|_| FailureKind::InvalidHead)?
-            {
+            while let Some(length) = heads.read(&mut self.response, &partial, method, false)? {
                 partial.drain(..length);
-                interims += 1;
-                // Nobody has asked for another protocol.
-                if self.response.switches() || interims > MOST_INTERIM {
-                    return Err(FailureKind::InvalidHead);
-                }
                 if !self.response.is_interim() {
                     return Ok(partial);
                 }

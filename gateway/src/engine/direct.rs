@@ -20,20 +20,3 @@ mod replay;
 mod sides;
 
 pub(super) use attempts::forward;
-
-use crate::pipeline::{Answer, Failure};
-
-/// How an attempt ended.
-#[derive(Debug)]
-enum End {
-    /// The client has the whole response.
-    Whole,
-    /// The endpoint has switched protocols, and the client is being told.
-    Switched,
-    /// The response gives way to this answer.
-    Replaced(Answer),
-    /// The response is not relayed; there is another attempt.
-    Retry,
-    /// It failed.
-    Failed(Failure),
-}

@@ -6,8 +6,9 @@
 //! forgotten.
 
 use std::cell::Cell;
+use std::sync::Arc;
 
-use super::call::{Ground, call_with};
+use super::call::call_with;
 use crate::body::tee::{Tee, tee};
 use crate::message::head::Head;
 use crate::message::request;
@@ -44,7 +45,7 @@ impl Drop for Place {
 
 /// Begins to send the copy of a request that is about to be forwarded, with `head` as it was received. Gives what is to
 /// take a copy of the body, where the copy gets one.
-pub(super) fn begin(worker: &Worker, exchange: &Exchange, head: &Head) -> Option<Tee> {
+pub(super) fn begin(worker: &Arc<Worker>, exchange: &Exchange, head: &Head) -> Option<Tee> {
     let Some(place) = Place::take() else {
         worker.state.telemetry.mirrored(MirrorOutcome::Dropped);
         return None;
@@ -60,14 +61,14 @@ pub(super) fn begin(worker: &Worker, exchange: &Exchange, head: &Head) -> Option
         }
         false => (None, None),
     };
-    let (state, drain, idle) = (worker.state.clone(), worker.drain.shared().clone(), worker.idle);
+    let worker = worker.clone();
     tokio::spawn(async move {
-        let done = call_with(Ground { drain: &drain, idle }, subrequest, feed).await;
+        let done = call_with(&worker, subrequest, feed).await;
         drop(place);
         if let Err(failure) = &done {
             tracing::debug!(?failure, "the copy of a request was not answered");
         }
-        state.telemetry.mirrored(match done {
+        worker.state.telemetry.mirrored(match done {
             Ok(_) => MirrorOutcome::Answered,
             Err(CallFailure::Attempt(FailureKind::Memory | FailureKind::Shortage)) => MirrorOutcome::Dropped,
             Err(_) => MirrorOutcome::Failed,

@@ -226,21 +226,13 @@ impl ProxyHttp for Proxy {
         let next = {
             let mut carried = ctx.handle()?.get();
             let replayable = carried.replayable;
-            match carried.exchange.upstream_response(response.status, replayable) {
-                Next::Relay => match carried.exchange.intercept(response.status, response) {
-                    Some(answer) => Next::Answer(answer),
-                    None => Next::Relay,
-                },
-                next => next,
-            }
+            carried.exchange.upstream_response(response.status, response, replayable)
         };
-        match next {
-            Next::Relay => Ok(()),
-            next => {
-                ctx.pending = Some(next);
-                Err(Error::explain(ErrorType::HTTPStatus(response.status.as_u16()), "not relayed").into_up())
-            }
+        if next.is_none() {
+            return Ok(());
         }
+        ctx.pending = next;
+        Err(Error::explain(ErrorType::HTTPStatus(response.status.as_u16()), "not relayed").into_up())
     }
 
     async fn response_filter(

@@ -11,39 +11,30 @@ use std::sync::{Arc, LazyLock};
 use std::task::Poll;
 use std::thread::available_parallelism;
 
-use super::call::{Ground, call};
+use super::Forwarded;
+use super::call::call;
 use super::jobs::Jobs;
 use crate::message::fields::Fields;
 use crate::message::request_head::RequestHead;
 use crate::pipeline::{Answer, Exchange, Question, Reply, Verdict};
-
-/// What becomes of a request, once nothing is left to ask.
-#[derive(Debug)]
-pub(crate) enum Decision {
-    /// It is answered at once.
-    Answer(Answer),
-    /// It goes to an endpoint.
-    Forward,
-    /// Its client has left.
-    Left,
-}
+use crate::worker::Worker;
 
 /// What the question comes to. It and those behind it are carried out until one is the last, or `left` is ready: the
-/// client has gone.
-pub(crate) async fn decide<F: Fields>(
-    ground: Ground<'_>,
+/// client has gone. `None` is that the request goes to an endpoint.
+pub(super) async fn decide<F: Fields>(
+    worker: &Worker,
     mut question: Question,
     exchange: &mut Exchange,
     head: &RequestHead<'_, F>,
     left: impl Future<Output = ()>,
-) -> Decision {
+) -> Option<Forwarded> {
     let (mut left, client) = (pin!(left), exchange.client());
     loop {
-        let reply = unless(left.as_mut(), reply(ground, client, question)).await;
-        let Some(reply) = reply else { return Decision::Left };
+        let reply = unless(left.as_mut(), reply(worker, client, question)).await;
+        let Some(reply) = reply else { return Some(Forwarded::Aborted { asked: false }) };
         match exchange.resume(reply, head) {
-            Verdict::Answer(answer) => return Decision::Answer(answer),
-            Verdict::Forward => return Decision::Forward,
+            Verdict::Answer(answer) => return Some(Forwarded::Answer(answer)),
+            Verdict::Forward => return None,
             Verdict::Ask(next) => question = next,
         }
     }
@@ -51,14 +42,14 @@ pub(crate) async fn decide<F: Fields>(
 
 /// Asks for the page of an answer, which goes out as it is if none comes. `None` when the client has left.
 pub(crate) async fn page(
-    ground: Ground<'_>,
+    worker: &Worker,
     question: Question,
     answer: Answer,
     exchange: &Exchange,
     left: impl Future<Output = ()>,
 ) -> Option<Answer> {
     let mut left = pin!(left);
-    let reply = unless(left.as_mut(), reply(ground, exchange.client(), question)).await?;
+    let reply = unless(left.as_mut(), reply(worker, exchange.client(), question)).await?;
     Some(exchange.with_page(answer, reply))
 }
 
@@ -75,10 +66,10 @@ async fn unless(
     .await
 }
 
-async fn reply(ground: Ground<'_>, client: IpAddr, question: Question) -> Reply {
+async fn reply(worker: &Worker, client: IpAddr, question: Question) -> Reply {
     match question {
         Question::Compute(job) => JOBS.run(client, job).await,
-        Question::Call(subrequest) => match call(ground, *subrequest).await {
+        Question::Call(subrequest) => match call(worker, *subrequest).await {
             Ok(response) => Reply::Response(Box::new(response)),
             Err(failure) => Reply::NoResponse(failure),
         },

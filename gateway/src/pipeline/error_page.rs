@@ -33,7 +33,7 @@ const MOST_BODY: usize = 256 * 1024;
 impl Exchange {
     /// Whether the response of an endpoint gives way, and to which answer if nobody words it better. Its own challenge
     /// stays, or no client could ever meet it.
-    pub fn intercept(&mut self, status: StatusCode, fields: &impl Fields) -> Option<Answer> {
+    pub(super) fn intercept(&mut self, status: StatusCode, fields: &impl Fields) -> Option<Answer> {
         if status.as_u16() < 400 {
             return None;
         }

@@ -123,11 +123,9 @@ impl FailureKind {
     }
 }
 
-/// What the driver does after a failure or a response head.
+/// What the driver does in place of relaying a response.
 #[derive(Debug)]
 pub enum Next {
-    /// Relays the response (after [`Exchange::upstream_response`](super::Exchange::upstream_response) only).
-    Relay,
     /// Asks [`Exchange::pick`](super::Exchange::pick) again.
     Retry,
     /// Sends this answer.

@@ -15,7 +15,7 @@ use super::header_sets::backend_headers;
 use super::outcome::{Failure, FailureKind, KeepAlive, Next, Upstream};
 use super::session::{self, Choice};
 use crate::message::edit::{Edit, EditableName, RequestMut};
-use crate::message::fields::FieldsMut;
+use crate::message::fields::{Fields, FieldsMut};
 use crate::message::hop_by_hop;
 use crate::policy::BackendHeaders;
 use crate::policy::Forwarding;
@@ -183,14 +183,20 @@ impl Exchange {
         }
     }
 
-    /// The endpoint sent a response head (not an interim one): relay it, or try another endpoint because its
-    /// status is one of `proxy-next-upstream`. `replayable` as in [`Failure::replayable`].
-    pub fn upstream_response(&mut self, status: StatusCode, replayable: bool) -> Next {
+    /// The endpoint sent a response head (not an interim one). It is relayed, or there is another attempt because its
+    /// status is one of `proxy-next-upstream`, or an error page takes its place. `replayable` as in
+    /// [`Failure::replayable`].
+    pub fn upstream_response(
+        &mut self,
+        status: StatusCode,
+        fields: &impl Fields,
+        replayable: bool,
+    ) -> Option<Next> {
         let pool = self.target.as_deref().and_then(Target::pool);
-        match self.attempts.responded(pool.map(|pool| &**pool), status, replayable) {
-            true => Next::Retry,
-            false => Next::Relay,
+        if self.attempts.responded(pool.map(|pool| &**pool), status, replayable) {
+            return Some(Next::Retry);
         }
+        self.intercept(status, fields).map(Next::Answer)
     }
 
     /// What the endpoints of this request speak, once it is to be forwarded.

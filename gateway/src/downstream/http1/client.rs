@@ -65,13 +65,25 @@ pub(super) struct Client {
 impl Client {
     pub(super) fn new(wire: Box<Wire>, worker: Arc<Worker>, head: &Head, keep: bool) -> Self {
         Self {
-            wire,
-            worker,
             awaits_continue: head.expects_continue && !head.framing.is_done(),
             http_1_0: head.version == Version::HTTP_10,
             keep,
             framing: head.framing,
             names: head.names,
+            ..Self::refused(wire, worker)
+        }
+    }
+
+    /// The client of what is no request. Its connection ends.
+    pub(super) fn refused(wire: Box<Wire>, worker: Arc<Worker>) -> Self {
+        Self {
+            wire,
+            worker,
+            awaits_continue: false,
+            http_1_0: false,
+            keep: false,
+            framing: Framing::NONE,
+            names: FieldNames::ANY,
             request_trailers: Section::default(),
             trailers: Section::default(),
             sent: 0,

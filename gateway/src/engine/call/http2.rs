@@ -9,24 +9,26 @@ use h2::{RecvStream, SendStream};
 use http::header::{CONTENT_LENGTH, HeaderMap, HeaderValue};
 use tokio::time::{Instant, timeout};
 
-use super::{Ground, Room, content_length};
+use super::{Room, content_length};
 use crate::body::tee::{self, Feed};
+use crate::engine::heads::Heads;
 use crate::io::budget::Share;
 use crate::io::counted::counted;
 use crate::message::field_names::FieldNames;
 use crate::message::hop_by_hop;
-use crate::message::http2::{Spoken, build, map};
+use crate::message::http2::{Spoken, build, interim as interim_of, map};
 use crate::message::trailers::Section;
 use crate::pipeline::call::Response;
-use crate::pipeline::{Call, Failure, FailureKind, MOST_INTERIM, Subrequest, Upstream};
+use crate::pipeline::{Call, Failure, FailureKind, Subrequest, Upstream};
 use crate::upstream::http2::{self, Broke, Place, Progress};
+use crate::worker::Worker;
 
 /// One attempt. `None` says that the response is dropped for another one.
 ///
 /// # Errors
 /// It failed.
 pub(super) async fn attempt(
-    ground: Ground<'_>,
+    worker: &Worker,
     call: &mut Call,
     mut feed: Option<&mut Feed>,
     upstream: &Upstream,
@@ -38,8 +40,8 @@ pub(super) async fn attempt(
     let place = match pooled {
         Some(place) => place,
         None => {
-            let mut room = Room { drain: ground.drain, call };
-            let obtained = http2::obtain(upstream, &mut room, waited_since, size, ground.idle).await;
+            let mut room = Room { worker, call };
+            let obtained = http2::obtain(upstream, &mut room, waited_since, size, worker.idle).await;
             obtained.map_err(|kind| Failure::before_connecting(kind, replayable))?
         }
     };
@@ -192,18 +194,14 @@ async fn read_head(
     limit: Option<Duration>,
     heard: &mut bool,
 ) -> Result<http::Response<RecvStream>, Broke> {
-    let mut interims = 0;
+    let mut heads = Heads::default();
     loop {
         let interim = poll_fn(|cx| response.poll_informational(cx));
         let interim = within(limit, FailureKind::ReadTimeout, async { interim.await.transpose() }).await?;
-        if interim.is_none() {
-            break;
-        }
+        let Some(interim) = interim else { break };
         *heard = true;
-        interims += 1;
-        if interims > MOST_INTERIM {
-            return Err(Broke::given_up(FailureKind::InvalidHead));
-        }
+        let interim = interim_of(&interim).map_err(|_| FailureKind::InvalidHead);
+        interim.and_then(|interim| heads.take(&interim, false)).map_err(Broke::given_up)?;
     }
     let head = within(limit, FailureKind::ReadTimeout, response).await?;
     *heard = true;

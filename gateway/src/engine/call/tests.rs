@@ -5,14 +5,26 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::HOST;
-use sluice_config::{Balance, Change, Delta, Endpoint, EndpointSet};
+use sluice_config::{Balance, Change, Delta, Endpoint, EndpointSet, Pool, UpstreamProtocol};
 
 use super::*;
+use crate::drain::{Drain, LocalDrain};
+use crate::driver::Driver;
 use crate::pipeline::tests::fixture::{Plane, pool_key};
+use crate::tls::CertificateStore;
 
 /// A pool of these addresses.
 fn pool(plane: &mut Plane, addresses: &[SocketAddr]) -> Arc<crate::registry::Pool> {
-    plane.pool("auth", Balance::RoundRobin, &[]);
+    pool_of(plane, addresses, UpstreamProtocol::Http)
+}
+
+fn pool_of(
+    plane: &mut Plane,
+    addresses: &[SocketAddr],
+    protocol: UpstreamProtocol,
+) -> Arc<crate::registry::Pool> {
+    let pool = Pool { key: pool_key("auth"), protocol, balance: Balance::RoundRobin };
+    plane.apply(Delta { pools: vec![Change::Put(pool.key.clone(), Arc::new(pool))], ..Delta::default() });
     let key = pool_key("auth").endpoints;
     let endpoint = |address: &SocketAddr| Endpoint { address: *address, zone: None };
     let set = EndpointSet { key: key.clone(), endpoints: addresses.iter().map(endpoint).collect() };
@@ -63,10 +75,18 @@ fn head_of(stream: &mut TcpStream) -> String {
     String::from_utf8(head).unwrap()
 }
 
+fn worker(plane: &Plane) -> Worker {
+    Worker {
+        state: plane.state.clone(),
+        certificates: CertificateStore::new().unwrap(),
+        drain: LocalDrain::new(Drain::new()),
+        driver: Driver::Direct,
+        idle: 4,
+    }
+}
+
 async fn ask(plane: &Plane, subrequest: Subrequest) -> Result<call::Response, CallFailure> {
-    let _ = plane;
-    let drain = Drain::new();
-    call(Ground { drain: &drain, idle: 4 }, subrequest).await
+    call(&worker(plane), subrequest).await
 }
 
 #[tokio::test]
@@ -147,4 +167,54 @@ async fn silence_has_an_end() {
     let pool = pool(&mut plane, &[listener.local_addr().unwrap()]);
     let failed = ask(&plane, subrequest(&plane, &pool)).await;
     assert_eq!(failed, Err(CallFailure::Attempt(FailureKind::ReadTimeout)));
+}
+
+/// An endpoint of HTTP/2 that refuses the first request, hints at the second and answers with what it got.
+async fn serve_http2() -> SocketAddr {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        let mut refused = false;
+        while let Ok((stream, _)) = listener.accept().await {
+            let mut connection = h2::server::handshake(stream).await.unwrap();
+            while let Some(Ok((request, mut reply))) = connection.accept().await {
+                if !std::mem::replace(&mut refused, true) {
+                    reply.send_reset(h2::Reason::REFUSED_STREAM);
+                    break;
+                }
+                tokio::spawn(async move {
+                    let (head, mut body) = request.into_parts();
+                    let mut got = format!("{} {} ", head.method, head.uri).into_bytes();
+                    while let Some(piece) = body.data().await {
+                        got.extend_from_slice(&piece.unwrap());
+                    }
+                    let mut hints = http::Response::new(());
+                    *hints.status_mut() = StatusCode::EARLY_HINTS;
+                    reply.send_informational(hints).unwrap();
+                    let head =
+                        http::Response::builder().status(202).header("x-user", "ann").body(()).unwrap();
+                    let mut stream = reply.send_response(head, false).unwrap();
+                    stream.send_data(got.into(), true).unwrap();
+                });
+            }
+            // What it has written leaves before the connection ends.
+            tokio::spawn(async move { while connection.accept().await.is_some() {} });
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn a_pool_of_http2_is_asked_like_any_other() {
+    let mut plane = Plane::new();
+    let address = serve_http2().await;
+    let pool = pool_of(&mut plane, &[address], UpstreamProtocol::Grpc);
+    let asked = Subrequest { method: Method::POST, body: "hello".into(), ..subrequest(&plane, &pool) };
+    let response = ask(&plane, asked).await.unwrap();
+    assert_eq!((response.status, response.whole), (StatusCode::ACCEPTED, true));
+    assert_eq!(response.fields["x-user"], "ann");
+    assert_eq!(&response.body[..], b"POST http://auth.example/check?a=b hello");
+    let short = Subrequest { most_body: 4, ..subrequest(&plane, &pool) };
+    let response = ask(&plane, short).await.unwrap();
+    assert_eq!((&response.body[..], response.whole), (&b"GET "[..], false));
 }

@@ -122,12 +122,17 @@ impl<D: Downstream> Run<'_, D> {
         self.download.begin();
     }
 
-    /// What the pipeline says to a failed attempt; `None` is another one.
+    /// An attempt failed before anything was sent. `None` is another one.
     pub(super) fn failed(&mut self, failure: Failure) -> Option<Forwarded> {
-        match self.exchange.failed(failure) {
-            Next::Retry => None,
-            Next::Answer(answer) => Some(Forwarded::Answer(answer)),
-            Next::Relay | Next::Abort => Some(Forwarded::Aborted),
-        }
+        follow(self.exchange.failed(failure))
+    }
+}
+
+/// What the pipeline says to an attempt whose response is not relayed; `None` is another one.
+pub(super) fn follow(next: Next) -> Option<Forwarded> {
+    match next {
+        Next::Retry => None,
+        Next::Answer(answer) => Some(Forwarded::Answer(answer)),
+        Next::Abort => Some(Forwarded::Aborted { asked: true }),
     }
 }

@@ -1,8 +1,8 @@
 //! How far the response of an exchange has come.
 
 use crate::engine::downstream::Passed;
+use crate::engine::heads::Heads;
 use crate::message::response::Response;
-use crate::pipeline::MOST_INTERIM;
 
 /// The response of one exchange, over all its attempts.
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ pub(super) struct Download {
     pub(super) excess: bool,
     /// Something of the final response went out.
     pub(super) started: bool,
-    interims: u32,
+    pub(super) heads: Heads,
 }
 
 /// How far an attempt has come with its response.
@@ -40,12 +40,6 @@ impl Download {
         self.state = Receiving::Head;
         self.partial.clear();
         (self.received, self.heard, self.excess) = (0, false, false);
-    }
-
-    /// Counts an interim response; false when there are too many.
-    pub(super) fn count_interim(&mut self) -> bool {
-        self.interims += 1;
-        self.interims <= MOST_INTERIM
     }
 
     /// Drops the body of a response that is not relayed. If all of it came with the head, the connection may go on; it

@@ -8,8 +8,7 @@ use std::time::Instant;
 
 use self::relay::Relay;
 use self::upload::{Outgoing, Upload};
-use super::End;
-use super::attempts::Run;
+use super::attempts::{Run, follow};
 use super::connecting::{Room, unless_left};
 use super::sides::Sides;
 use crate::engine::Forwarded;
@@ -19,7 +18,7 @@ use crate::io::budget::Ticket;
 use crate::io::limits::Limits;
 use crate::message::head::Head;
 use crate::message::request;
-use crate::pipeline::Upstream;
+use crate::pipeline::{Next, Upstream};
 use crate::upstream::connect;
 use crate::upstream::pool::{self, InUse};
 
@@ -88,25 +87,24 @@ impl Http1 {
             waited: false,
             ended: false,
         };
-        let end = poll_fn(|cx| relay.poll(cx)).await;
+        let next = poll_fn(|cx| relay.poll(cx)).await;
         let ended = Instant::now();
-        if relay.is_reusable() && matches!(end, End::Whole | End::Replaced(_)) {
-            pool::put(connection, upstream, size, run.worker.idle, ended);
-            return Some(match end {
-                End::Replaced(answer) => Forwarded::Answer(answer),
-                _ => Forwarded::Relayed(ended),
-            });
-        }
-        match end {
-            End::Whole => Some(Forwarded::Relayed(ended)),
-            End::Replaced(answer) => Some(Forwarded::Answer(answer)),
-            End::Retry => None,
-            End::Failed(failure) => run.failed(failure),
-            End::Switched => {
+        let (is_reusable, has_switched) = (relay.is_reusable(), relay.has_switched());
+        match next {
+            None if has_switched => {
                 let Upstream { read_timeout, send_timeout, .. } = *upstream;
                 let up = self.upload.take_flow();
-                Some(Forwarded::Switched(Endpoint { connection, read_timeout, send_timeout, up }))
+                return Some(Forwarded::Switched(Endpoint { connection, read_timeout, send_timeout, up }));
             }
+            Some(Next::Retry) => return None,
+            None | Some(Next::Answer(_) | Next::Abort) => {}
+        }
+        if is_reusable {
+            pool::put(connection, upstream, size, run.worker.idle, ended);
+        }
+        match next {
+            None => Some(Forwarded::Relayed(ended)),
+            Some(next) => follow(next),
         }
     }
 }

@@ -11,8 +11,7 @@ use http::Version;
 
 use self::relay::{Incoming, Relay};
 use self::upload::{Patience, Upload};
-use super::End;
-use super::attempts::Run;
+use super::attempts::{Run, follow};
 use super::connecting::{Room, unless_left};
 use super::sides::Sides;
 use crate::engine::Forwarded;
@@ -104,20 +103,11 @@ impl Http2 {
             keeps_length: run.head.version != Version::HTTP_2,
             broke: None,
         };
-        let end = poll_fn(|cx| relay.poll(cx)).await;
+        let next = poll_fn(|cx| relay.poll(cx)).await;
         *reset = relay.broke.and_then(|broke| broke.reset);
-        drop(relay);
-        match end {
-            End::Whole => Some(Forwarded::Relayed(Instant::now())),
-            End::Replaced(answer) => Some(Forwarded::Answer(answer)),
-            End::Failed(failure) => {
-                if let Some(reason) = *reset {
-                    run.downstream.taken_back(reason);
-                }
-                run.failed(failure)
-            }
-            // No endpoint of HTTP/2 switches.
-            End::Retry | End::Switched => None,
+        match next {
+            None => Some(Forwarded::Relayed(Instant::now())),
+            Some(next) => follow(next),
         }
     }
 }

@@ -3,7 +3,6 @@
 
 use std::task::{Context, Poll};
 
-use super::End;
 use super::download::{Download, Receiving};
 use crate::engine::downstream::Downstream;
 use crate::io::alarm::Alarm;
@@ -31,28 +30,22 @@ impl<D: Downstream> Sides<'_, D> {
 
     /// Passes on the interim head that was read.
     pub(super) fn interim(&mut self, cx: &mut Context<'_>) -> Result<(), FailureKind> {
-        match self.download.count_interim() {
-            true => self.downstream.interim(cx, &mut self.download.response),
-            false => Err(FailureKind::InvalidHead),
-        }
+        self.downstream.interim(cx, &mut self.download.response)
     }
 
     /// Has the pipeline judge the final head that was read, and begins the response with it and with `bytes`, which came
-    /// behind it.
+    /// behind it, unless there is something else to do.
     pub(super) fn begin_response(
         &mut self,
         cx: &mut Context<'_>,
         replayable: bool,
         bytes: &[u8],
-    ) -> Result<Option<End>, FailureKind> {
+    ) -> Result<Option<Next>, FailureKind> {
         let status = self.download.response.status;
-        match self.exchange.upstream_response(status, replayable) {
-            Next::Relay => {}
-            _ => return Ok(Some(End::Retry)),
-        }
-        if let Some(answer) = self.exchange.intercept(status, &self.download.response.fields) {
+        let fields = &self.download.response.fields;
+        if let Some(next) = self.exchange.upstream_response(status, fields, replayable) {
             self.download.drop_body(bytes);
-            return Ok(Some(End::Replaced(answer)));
+            return Ok(Some(next));
         }
         let response = &mut self.download.response;
         self.exchange.response(response);

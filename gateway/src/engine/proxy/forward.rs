@@ -66,7 +66,7 @@ pub(in crate::engine) async fn forward<D: Downstream + Send + Sync + 'static>(
     let forwarded = match answer {
         _ if ended => Forwarded::Relayed(Instant::now()),
         Some(answer) if !started && failed != Some(FailureKind::Client) => Forwarded::Answer(answer),
-        _ => Forwarded::Aborted,
+        _ => Forwarded::Aborted { asked: true },
     };
     (downstream, exchange, forwarded)
 }

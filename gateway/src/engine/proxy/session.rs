@@ -5,17 +5,17 @@
 //! content; framing, connection fields, `Date` and byte counts are the client side's business.
 
 mod convert;
+mod request;
+mod response;
 
 use std::future::poll_fn;
-use std::mem;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures::Stream;
-use http::{HeaderMap, StatusCode, Version};
+use http::{HeaderMap, Version};
 use pingora_core::protocols::Digest;
 use pingora_core::protocols::http::HttpTask;
 use pingora_core::protocols::http::custom::CustomMessageWrite;
@@ -26,14 +26,12 @@ use pingora_http::{RequestHeader, ResponseHeader};
 
 use super::Result;
 use super::carried::{Handle, lock};
-use super::context::is_interim;
 use crate::engine::downstream::Downstream;
 use crate::io::alarm::Alarm;
-use crate::io::budget::{self, Ticket};
 use crate::io::limits::Limits;
 use crate::message::framing::Framing;
 use crate::message::head::Head;
-use crate::message::request;
+use crate::message::request::asks_for_upgrade;
 use crate::message::response::Response;
 use crate::pipeline::FailureKind;
 use crate::worker::Worker;
@@ -83,7 +81,7 @@ impl<D: Downstream> Session<D> {
             head: convert::request(head),
             digest,
             http2: head.version == Version::HTTP_2,
-            asks_for_upgrade: request::asks_for_upgrade(head),
+            asks_for_upgrade: asks_for_upgrade(head),
             framing: head.framing,
             whole: head.framing,
             rewinds: false,
@@ -103,262 +101,6 @@ impl<D: Downstream> Session<D> {
     fn fail(&self, kind: FailureKind) -> Box<Error> {
         self.handle.get().failed = Some(kind);
         Error::new_down(DOWNSTREAM)
-    }
-
-    /// The next piece of the request body; nothing at its end.
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>>> {
-        let Self {
-            downstream,
-            handle,
-            framing,
-            limits,
-            alarm,
-            replay,
-            rewinds,
-            upgraded,
-            patience,
-            gave_way,
-            ..
-        } = &mut *self;
-        let mut carried = handle.get();
-        carried.listening = true;
-        if carried.ended {
-            // The response came before the request was complete: nobody wants the rest.
-            return Poll::Ready(Err(Error::new_down(DOWNSTREAM)));
-        }
-        // While an endpoint of HTTP/2 does not take a piece, Pingora passes nothing on that it says. An endpoint that
-        // waits for just that would never take it; so responses come first, as long as there are some.
-        if carried.http2 && !mem::replace(gave_way, true) {
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
-        }
-        let mut downstream = lock(downstream);
-        if carried.http2 && downstream.awaits_continue() {
-            let go_on =
-                downstream.interim(cx, &mut Response::of(StatusCode::CONTINUE, "Continue", Framing::NONE));
-            if let Err(kind) = go_on {
-                drop((downstream, carried));
-                return Poll::Ready(Err(self.fail(kind)));
-            }
-        }
-        let read = loop {
-            if downstream.is_spent() {
-                return Poll::Ready(Ok(None));
-            }
-            let (mut piece, mut coding) = (BytesMut::new(), Ok(0));
-            let read = downstream.poll_body(cx, |_, bytes, data| {
-                carried.counts.received += data as u64;
-                piece.reserve(data);
-                coding = framing.read(bytes, |content| piece.extend_from_slice(content));
-            });
-            match read {
-                Poll::Ready(Ok(())) if coding.is_err() => break Poll::Ready(FailureKind::ClientMalformed),
-                Poll::Ready(Ok(())) if piece.is_empty() => {}
-                Poll::Ready(Ok(())) => {
-                    limits.body.end();
-                    *gave_way = false;
-                    if *rewinds {
-                        return Poll::Ready(Ok(Some(piece.freeze())));
-                    }
-                    if replay.len() + piece.len() > REPLAY {
-                        carried.replayable = false;
-                        *replay = Vec::new();
-                    } else if carried.replayable {
-                        replay.extend_from_slice(&piece);
-                    }
-                    return Poll::Ready(Ok(Some(piece.freeze())));
-                }
-                Poll::Ready(Err(kind)) => break Poll::Ready(kind),
-                Poll::Pending if *upgraded => return Poll::Pending,
-                Poll::Pending => {
-                    limits.body.begin(Some(*patience));
-                    // While the client sends, an endpoint may keep silent; unless the client waits for it to speak.
-                    if carried.started || downstream.awaits_continue() {
-                        limits.read.begin(carried.read_timeout);
-                    }
-                    break limits.poll(cx, alarm);
-                }
-            }
-        };
-        drop((downstream, carried));
-        read.map(|kind| Err(self.fail(kind)))
-    }
-
-    /// Ready when the client has gone, or nothing has come from the endpoint for too long.
-    fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<Box<Error>> {
-        let read_timeout = {
-            let mut carried = self.handle.get();
-            carried.listening = true;
-            carried.read_timeout
-        };
-        let gone = lock(&self.downstream).poll_gone(cx, false);
-        if gone.is_ready() {
-            return Poll::Ready(self.fail(FailureKind::Client));
-        }
-        self.limits.body.end();
-        self.limits.read.begin(read_timeout);
-        let over = ready!(self.limits.poll(cx, &mut self.alarm));
-        Poll::Ready(self.fail(over))
-    }
-
-    /// Passes on what came of a response. Says whether that was the end of it.
-    async fn write(&mut self, tasks: Vec<HttpTask>) -> Result<bool> {
-        self.limits.read.end();
-        self.gave_way = false;
-        self.room().await?;
-        let mut head = None;
-        let mut pieces: Vec<Bytes> = Vec::with_capacity(tasks.len());
-        let (mut end, mut trailers) = (false, None);
-        for task in tasks {
-            end |= task.is_end();
-            match task {
-                HttpTask::Header(interim, _) if is_interim(interim.status) => {
-                    self.interim(&interim).await?;
-                }
-                HttpTask::Header(last, _) => head = Some(last),
-                HttpTask::Body(data, _) | HttpTask::UpgradedBody(data, _) => {
-                    pieces.extend(data.filter(|data| !data.is_empty()));
-                }
-                HttpTask::Trailer(section) => trailers = section,
-                HttpTask::Done => {}
-                HttpTask::Failed(error) => {
-                    self.send(head, &pieces, None).await?;
-                    return Err(error);
-                }
-            }
-        }
-        self.send(head, &pieces, end.then_some(trailers)).await?;
-        Ok(end)
-    }
-
-    async fn interim(&mut self, head: &ResponseHeader) -> Result<()> {
-        let mut response = convert::interim(head);
-        poll_fn(|cx| Poll::Ready(lock(&self.downstream).interim(cx, &mut response)))
-            .await
-            .map_err(|kind| self.fail(kind))?;
-        self.flush().await
-    }
-
-    /// Sends a head, pieces of a body, and the end with its trailers, each as far as it is there.
-    async fn send(
-        &mut self,
-        head: Option<Box<ResponseHeader>>,
-        pieces: &[Bytes],
-        end: Option<Option<Box<HeaderMap>>>,
-    ) -> Result<()> {
-        let mut begins = head.is_some();
-        let is_first = begins;
-        if let Some(head) = head {
-            let ends = end.is_some() && pieces.is_empty() && !matches!(end, Some(Some(_)));
-            self.response = convert::response(&head, &self.head.method, self.http2, ends);
-            if self.response.switches() {
-                self.upgraded = true;
-                self.framing = Framing::Opaque;
-            }
-            self.written = Some(head);
-        }
-        let goes_on = end.is_none();
-        let chunked = matches!(self.response.framing, Framing::Chunked(_));
-        let data: usize = pieces.iter().map(Bytes::len).sum();
-        let mut coded = match pieces {
-            _ if chunked => convert::chunks(pieces, end.as_ref().map(|trailers| trailers.as_deref())),
-            [] => Bytes::new(),
-            [one] => one.clone(),
-            several => Bytes::from(several.concat()),
-        };
-        loop {
-            let now = lock(&self.downstream).portion(coded.len());
-            if now >= coded.len() || self.upgraded {
-                break;
-            }
-            let part = coded.split_to(now);
-            let (downstream, response) = (&self.downstream, &mut self.response);
-            let passed = poll_fn(|cx| {
-                let mut downstream = lock(downstream);
-                Poll::Ready(match std::mem::take(&mut begins) {
-                    true => downstream.respond(cx, response, &part),
-                    false => downstream.pass(cx, response, &part),
-                })
-            });
-            passed.await.map_err(|kind| self.fail(kind))?;
-            self.flush().await?;
-        }
-        let mut end = end.filter(|_| !chunked);
-        let (mut passed, mut ended) = (begins || !coded.is_empty(), end.is_some() || chunked);
-        let put = poll_fn(|cx| {
-            let mut downstream = lock(&self.downstream);
-            let response = &mut self.response;
-            if mem::take(&mut passed) {
-                match begins {
-                    true => downstream.respond(cx, response, &coded)?,
-                    false => downstream.pass(cx, response, &coded)?,
-                };
-                if response.switches() {
-                    downstream.switched();
-                }
-            }
-            if self.upgraded {
-                return Poll::Ready(Ok(()));
-            }
-            if let Some(trailers) = end.take()
-                && response.framing == Framing::Opaque
-            {
-                downstream.end(cx, response, trailers.as_deref())?;
-            }
-            if goes_on {
-                // Pingora does not tell whether more has come already.
-                downstream.pause(cx, response)?;
-            }
-            ended &= response.framing.is_done() || response.framing == Framing::Opaque;
-            Poll::Ready(Ok(()))
-        });
-        put.await.map_err(|kind| self.fail(kind))?;
-        {
-            let mut carried = self.handle.get();
-            carried.counts.upstream_received += data as u64;
-            if is_first {
-                carried.started = true;
-                carried.counts.status = Some(self.response.status);
-            }
-        }
-        self.flush().await?;
-        if ended {
-            self.handle.get().ended = true;
-        }
-        Ok(())
-    }
-
-    /// Waits until there is memory for what the client may not take, but not for ever.
-    async fn room(&mut self) -> Result<()> {
-        if budget::has_room() {
-            return Ok(());
-        }
-        let (mut limits, mut ticket) = (Limits::default(), Ticket::default());
-        limits.room.begin(Some(budget::PATIENCE));
-        let alarm = &mut self.alarm;
-        let room = poll_fn(|cx| match budget::poll_room(cx, &mut ticket) {
-            Poll::Ready(()) => Poll::Ready(Ok(())),
-            Poll::Pending => limits.poll(cx, alarm).map(Err),
-        });
-        room.await.map_err(|kind| self.fail(kind))
-    }
-
-    /// Waits until the client has taken what there is, but not for ever.
-    async fn flush(&mut self) -> Result<()> {
-        self.limits = Limits::default();
-        let Self { downstream, limits, alarm, .. } = self;
-        let flushed = poll_fn(|cx| {
-            let mut downstream = lock(downstream);
-            if let Poll::Ready(flushed) = downstream.poll_flush(cx, limits) {
-                return Poll::Ready(flushed);
-            }
-            let uploading = !downstream.is_spent();
-            match downstream.poll_gone(cx, uploading) {
-                Poll::Ready(()) => Poll::Ready(Err(FailureKind::Client)),
-                Poll::Pending => limits.poll(cx, alarm).map(Err),
-            }
-        });
-        flushed.await.map_err(|kind| self.fail(kind))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::{Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 use sluice_config::{Action, Change, Delta, HostName, HostPattern};
 
 use super::fixture::*;
@@ -33,7 +33,7 @@ fn a_relayed_request() {
     let mut exchange = plane.forward(&request);
     let upstream = exchange.pick().unwrap();
     exchange.connected(upstream.address, false);
-    exchange.upstream_response(StatusCode::OK, true);
+    exchange.upstream_response(StatusCode::OK, &HeaderMap::new(), true);
     exchange.end(outcome(200));
     exchange.end(outcome(500));
     drop(exchange);
@@ -53,7 +53,7 @@ fn a_retried_request_lists_its_tries() {
     let first = exchange.pick().unwrap();
     exchange.failed(failure(FailureKind::ConnectTimeout));
     let second = exchange.pick().unwrap();
-    exchange.upstream_response(StatusCode::CREATED, true);
+    exchange.upstream_response(StatusCode::CREATED, &HeaderMap::new(), true);
     exchange.end(outcome(201));
     let line = without_durations(&plane.lines()[0]);
     let tail = format!("[] {}, {} 0, 5 D D 504, 201 i", first.address, second.address);
@@ -128,7 +128,7 @@ fn samples_carry_the_labels_of_the_rule() {
     let mut exchange = plane.forward(&Request::get("x.w.example", "/app/deep").method(Method::POST));
     let upstream = exchange.pick().unwrap();
     exchange.connected(upstream.address, false);
-    exchange.upstream_response(StatusCode::OK, true);
+    exchange.upstream_response(StatusCode::OK, &HeaderMap::new(), true);
     exchange.end(outcome(200));
     let metrics = plane.metrics();
     let labels = "canary=\"\",controller_class=\"k8s.io/ingress-nginx\",controller_namespace=\"\",\

@@ -12,14 +12,13 @@ use tokio::io::{AsyncRead, ReadBuf};
 use tokio::time::Instant;
 
 use super::upload::{Outgoing, Sending, Upload};
-use crate::engine::direct::End;
-use crate::engine::direct::download::Receiving;
+use crate::engine::direct::download::{Download, Receiving};
 use crate::engine::direct::sides::Sides;
 use crate::engine::downstream::Downstream;
 use crate::io::budget;
 use crate::io::scratch;
 use crate::message::framing::Framing;
-use crate::pipeline::{Failure, FailureKind};
+use crate::pipeline::{Failure, FailureKind, Next};
 use crate::upstream::connection::Connection;
 
 /// One attempt.
@@ -35,33 +34,34 @@ pub(super) struct Relay<'r, D> {
 }
 
 impl<D: Downstream> Relay<'_, D> {
-    /// Goes on as far as it can.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+    /// Goes on as far as it can. Ready when the response is relayed, or when something else is to be done.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Next>> {
         if self.upload.is_sending() {
             let Self { upload, sides, connection, outgoing, .. } = self;
             let Sides { downstream, limits, .. } = sides;
             let polled = upload.poll(cx, *downstream, &mut connection.stream, limits, outgoing);
             downstream.set_stalled(upload.is_stalled());
             if let Poll::Ready(Err(kind)) = polled {
-                return Poll::Ready(self.failed(kind));
+                return Poll::Ready(Some(self.failed(kind)));
             }
         }
-        if let Poll::Ready(end) = self.poll_response(cx) {
-            return Poll::Ready(end.unwrap_or_else(|kind| self.failed(kind)));
+        if let Poll::Ready(done) = self.poll_response(cx) {
+            return Poll::Ready(done.unwrap_or_else(|kind| Some(self.failed(kind))));
         }
-        self.sides.poll_over(cx, self.upload.is_sending()).map(|kind| self.failed(kind))
+        self.sides.poll_over(cx, self.upload.is_sending()).map(|kind| Some(self.failed(kind)))
     }
 
-    fn poll_response(&mut self, cx: &mut Context<'_>) -> Poll<Result<End, FailureKind>> {
+    fn poll_response(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Next>, FailureKind>> {
         loop {
             let Sides { downstream, limits, download, .. } = &mut self.sides;
             ready!(downstream.poll_flush(cx, limits))?;
             if download.state == Receiving::Done {
-                return Poll::Ready(Ok(End::Whole));
+                return Poll::Ready(Ok(None));
             }
             ready!(self.sides.poll_room(cx));
             match scratch::read(|buffer| self.poll_read(cx, buffer))? {
-                Poll::Ready(Some(end)) => return Poll::Ready(Ok(end)),
+                Poll::Ready(Some(next)) => return Poll::Ready(Ok(Some(next))),
+                Poll::Ready(None) if self.has_switched() => return Poll::Ready(Ok(None)),
                 Poll::Ready(None) => {}
                 Poll::Pending if self.sides.pause(cx)? => {}
                 Poll::Pending => return Poll::Pending,
@@ -74,7 +74,7 @@ impl<D: Downstream> Relay<'_, D> {
         &mut self,
         cx: &mut Context<'_>,
         buffer: &mut [u8],
-    ) -> Poll<Result<Option<End>, FailureKind>> {
+    ) -> Poll<Result<Option<Next>, FailureKind>> {
         let most = self.sides.downstream.portion(budget::portion(buffer.len()));
         let mut buf = ReadBuf::new(&mut buffer[..most]);
         let polled = Pin::new(&mut self.connection.stream).poll_read(cx, &mut buf);
@@ -117,7 +117,7 @@ impl<D: Downstream> Relay<'_, D> {
         downstream.end(cx, &mut download.response, None)
     }
 
-    fn receive(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Result<Option<End>, FailureKind> {
+    fn receive(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Result<Option<Next>, FailureKind> {
         if self.sides.download.state == Receiving::Body {
             let passed = self.sides.downstream.pass(cx, &mut self.sides.download.response, bytes)?;
             self.sides.download.passed(passed, bytes.len());
@@ -136,11 +136,12 @@ impl<D: Downstream> Relay<'_, D> {
     }
 
     /// Interim heads, the final one, and what is there of its body.
-    fn receive_head(&mut self, cx: &mut Context<'_>, mut bytes: &[u8]) -> Result<Option<End>, FailureKind> {
+    fn receive_head(&mut self, cx: &mut Context<'_>, mut bytes: &[u8]) -> Result<Option<Next>, FailureKind> {
         loop {
-            let read = self.sides.download.response.read(bytes, &self.outgoing.head.method);
-            let Some(length) = read.map_err(|_| FailureKind::InvalidHead)? else {
-                self.sides.download.partial.extend_from_slice(bytes);
+            let Outgoing { head, upgrade, .. } = &self.outgoing;
+            let Download { response, heads, partial, .. } = &mut *self.sides.download;
+            let Some(length) = heads.read(response, bytes, &head.method, *upgrade)? else {
+                partial.extend_from_slice(bytes);
                 return Ok(None);
             };
             bytes = &bytes[length..];
@@ -149,21 +150,20 @@ impl<D: Downstream> Relay<'_, D> {
             }
             self.sides.interim(cx)?;
         }
-        let switches = self.sides.download.response.switches();
-        if switches && !self.outgoing.upgrade {
-            // Nobody has asked for that.
-            return Err(FailureKind::InvalidHead);
-        }
-        let end = self.sides.begin_response(cx, self.upload.is_replayable(), bytes)?;
-        Ok(end.or(switches.then_some(End::Switched)))
+        self.sides.begin_response(cx, self.upload.is_replayable(), bytes)
     }
 
-    fn failed(&self, kind: FailureKind) -> End {
+    /// Whether the endpoint has switched protocols, and the client is being told.
+    pub(super) fn has_switched(&self) -> bool {
+        self.sides.download.started && self.sides.download.response.switches()
+    }
+
+    fn failed(&mut self, kind: FailureKind) -> Next {
         let response_started = self.sides.download.started;
         let stale = kind == FailureKind::Broken && self.connection.reused && !self.sides.download.heard;
         let replayable = self.upload.is_replayable();
         let sent = kind != FailureKind::Broken || self.sides.download.heard || !self.is_untouched();
-        End::Failed(Failure { kind, stale, sent, replayable, response_started })
+        self.sides.exchange.failed(Failure { kind, stale, sent, replayable, response_started })
     }
 
     /// Whether the endpoint had certainly ended its connection before anything of the request came to it.

@@ -12,15 +12,14 @@ use h2::{RecvStream, SendStream};
 use http::Method;
 
 use super::upload::{Patience, Upload};
-use crate::engine::direct::End;
-use crate::engine::direct::download::Receiving;
+use crate::engine::direct::download::{Download, Receiving};
 use crate::engine::direct::sides::Sides;
 use crate::engine::downstream::Downstream;
 use crate::engine::pieces::poll_joined;
 use crate::io::budget;
 use crate::message::framing::Framing;
 use crate::message::http2;
-use crate::pipeline::FailureKind;
+use crate::pipeline::{FailureKind, Next};
 use crate::upstream::http2::{Broke, Place, Progress};
 
 /// Bytes of a body that are passed on at a time.
@@ -79,30 +78,30 @@ impl Incoming {
 }
 
 impl<D: Downstream> Relay<'_, D> {
-    /// Goes on as far as it can.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+    /// Goes on as far as it can. Ready when the response is relayed, or when something else is to be done.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Next>> {
         if self.upload.is_sending() {
             let Self { upload, sides, stream, patience, .. } = self;
             let Sides { downstream, limits, .. } = sides;
             let polled = upload.poll(cx, *downstream, stream, limits, *patience);
             downstream.set_stalled(upload.is_stalled());
             if let Poll::Ready(Err(kind)) = polled {
-                return Poll::Ready(self.failed(kind));
+                return Poll::Ready(Some(self.failed(kind)));
             }
         }
-        if let Poll::Ready(end) = self.poll_response(cx) {
-            return Poll::Ready(end.unwrap_or_else(|kind| self.failed(kind)));
+        if let Poll::Ready(done) = self.poll_response(cx) {
+            return Poll::Ready(done.unwrap_or_else(|kind| Some(self.failed(kind))));
         }
-        self.sides.poll_over(cx, self.upload.is_sending()).map(|kind| self.failed(kind))
+        self.sides.poll_over(cx, self.upload.is_sending()).map(|kind| Some(self.failed(kind)))
     }
 
-    fn poll_response(&mut self, cx: &mut Context<'_>) -> Poll<Result<End, FailureKind>> {
+    fn poll_response(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Next>, FailureKind>> {
         loop {
             let Sides { downstream, limits, download, .. } = &mut self.sides;
             ready!(downstream.poll_flush(cx, limits))?;
             self.incoming.release();
             if download.state == Receiving::Done {
-                return Poll::Ready(Ok(End::Whole));
+                return Poll::Ready(Ok(None));
             }
             ready!(self.sides.poll_room(cx));
             let read = match &self.incoming.source {
@@ -110,7 +109,7 @@ impl<D: Downstream> Relay<'_, D> {
                 Source::Body(_) => self.poll_body(cx)?.map(|()| None),
             };
             match read {
-                Poll::Ready(Some(end)) => return Poll::Ready(Ok(end)),
+                Poll::Ready(Some(next)) => return Poll::Ready(Ok(Some(next))),
                 Poll::Ready(None) => {
                     self.sides.download.heard = true;
                     self.sides.limits.read.end();
@@ -127,11 +126,13 @@ impl<D: Downstream> Relay<'_, D> {
     }
 
     /// The next interim head, or the final one.
-    fn poll_head(&mut self, cx: &mut Context<'_>) -> Result<Poll<Option<End>>, FailureKind> {
+    fn poll_head(&mut self, cx: &mut Context<'_>) -> Result<Poll<Option<Next>>, FailureKind> {
         let Source::Head(response) = &mut self.incoming.source else { return Ok(Poll::Pending) };
         if let Poll::Ready(Some(interim)) = response.poll_informational(cx) {
             let interim = interim.map_err(|error| self.broke(&error))?;
-            self.sides.download.response = http2::interim(&interim).map_err(|_| FailureKind::InvalidHead)?;
+            let Download { response, heads, .. } = &mut *self.sides.download;
+            *response = http2::interim(&interim).map_err(|_| FailureKind::InvalidHead)?;
+            heads.take(response, false)?;
             self.sides.interim(cx)?;
             return Ok(Poll::Ready(None));
         }
@@ -150,8 +151,7 @@ impl<D: Downstream> Relay<'_, D> {
         let most =
             if self.incoming.held.len() <= WITH_HEAD { self.sides.downstream.portion(WITH_HEAD) } else { 0 };
         let first = self.incoming.take(most);
-        let end = self.sides.begin_response(cx, self.upload.is_replayable(), &first)?;
-        Ok(Poll::Ready(end))
+        Ok(Poll::Ready(self.sides.begin_response(cx, self.upload.is_replayable(), &first)?))
     }
 
     /// The next part of the body, or its end.
@@ -192,13 +192,16 @@ impl<D: Downstream> Relay<'_, D> {
         self.broke.insert(Broke::of(error)).kind
     }
 
-    fn failed(&self, kind: FailureKind) -> End {
+    fn failed(&mut self, kind: FailureKind) -> Next {
         let progress = Progress {
             heard: self.sides.download.heard,
             response_started: self.sides.download.started,
             replayable: self.upload.is_replayable(),
         };
         let broke = self.broke.unwrap_or_else(|| Broke::given_up(kind));
-        End::Failed(broke.failure(self.place, progress))
+        if let Some(reason) = broke.reset {
+            self.sides.downstream.taken_back(reason);
+        }
+        self.sides.exchange.failed(broke.failure(self.place, progress))
     }
 }

@@ -1,0 +1,177 @@
+//! The response on its way from Pingora.
+
+use std::future::poll_fn;
+use std::mem;
+use std::task::Poll;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use pingora_core::protocols::http::HttpTask;
+use pingora_http::ResponseHeader;
+
+use super::{Result, Session, convert};
+use crate::engine::downstream::Downstream;
+use crate::engine::proxy::carried::lock;
+use crate::engine::proxy::context::is_interim;
+use crate::io::budget::Ticket;
+use crate::io::limits::Limits;
+use crate::message::framing::Framing;
+use crate::pipeline::FailureKind;
+
+impl<D: Downstream> Session<D> {
+    /// Passes on what came of a response. Says whether that was the end of it.
+    pub(super) async fn write(&mut self, tasks: Vec<HttpTask>) -> Result<bool> {
+        self.limits.read.end();
+        self.gave_way = false;
+        self.room().await?;
+        let mut head = None;
+        let mut pieces: Vec<Bytes> = Vec::with_capacity(tasks.len());
+        let (mut end, mut trailers) = (false, None);
+        for task in tasks {
+            end |= task.is_end();
+            match task {
+                HttpTask::Header(interim, _) if is_interim(interim.status) => {
+                    self.interim(&interim).await?;
+                }
+                HttpTask::Header(last, _) => head = Some(last),
+                HttpTask::Body(data, _) | HttpTask::UpgradedBody(data, _) => {
+                    pieces.extend(data.filter(|data| !data.is_empty()));
+                }
+                HttpTask::Trailer(section) => trailers = section,
+                HttpTask::Done => {}
+                HttpTask::Failed(error) => {
+                    self.send(head, &pieces, None).await?;
+                    return Err(error);
+                }
+            }
+        }
+        self.send(head, &pieces, end.then_some(trailers)).await?;
+        Ok(end)
+    }
+
+    async fn interim(&mut self, head: &ResponseHeader) -> Result<()> {
+        let mut response = convert::interim(head);
+        poll_fn(|cx| Poll::Ready(lock(&self.downstream).interim(cx, &mut response)))
+            .await
+            .map_err(|kind| self.fail(kind))?;
+        self.flush().await
+    }
+
+    /// Sends a head, pieces of a body, and the end with its trailers, each as far as it is there.
+    async fn send(
+        &mut self,
+        head: Option<Box<ResponseHeader>>,
+        pieces: &[Bytes],
+        end: Option<Option<Box<HeaderMap>>>,
+    ) -> Result<()> {
+        let mut begins = head.is_some();
+        let is_first = begins;
+        if let Some(head) = head {
+            let ends = end.is_some() && pieces.is_empty() && !matches!(end, Some(Some(_)));
+            self.response = convert::response(&head, &self.head.method, self.http2, ends);
+            if self.response.switches() {
+                self.upgraded = true;
+                self.framing = Framing::Opaque;
+            }
+            self.written = Some(head);
+        }
+        let goes_on = end.is_none();
+        let chunked = matches!(self.response.framing, Framing::Chunked(_));
+        let data: usize = pieces.iter().map(Bytes::len).sum();
+        let mut coded = match pieces {
+            _ if chunked => convert::chunks(pieces, end.as_ref().map(|trailers| trailers.as_deref())),
+            [] => Bytes::new(),
+            [one] => one.clone(),
+            several => Bytes::from(several.concat()),
+        };
+        loop {
+            let now = lock(&self.downstream).portion(coded.len());
+            if now >= coded.len() || self.upgraded {
+                break;
+            }
+            let part = coded.split_to(now);
+            let (downstream, response) = (&self.downstream, &mut self.response);
+            let passed = poll_fn(|cx| {
+                let mut downstream = lock(downstream);
+                Poll::Ready(match std::mem::take(&mut begins) {
+                    true => downstream.respond(cx, response, &part),
+                    false => downstream.pass(cx, response, &part),
+                })
+            });
+            passed.await.map_err(|kind| self.fail(kind))?;
+            self.flush().await?;
+        }
+        let mut end = end.filter(|_| !chunked);
+        let (mut passed, mut ended) = (begins || !coded.is_empty(), end.is_some() || chunked);
+        let put = poll_fn(|cx| {
+            let mut downstream = lock(&self.downstream);
+            let response = &mut self.response;
+            if mem::take(&mut passed) {
+                match begins {
+                    true => downstream.respond(cx, response, &coded)?,
+                    false => downstream.pass(cx, response, &coded)?,
+                };
+                if response.switches() {
+                    downstream.switched();
+                }
+            }
+            if self.upgraded {
+                return Poll::Ready(Ok(()));
+            }
+            if let Some(trailers) = end.take()
+                && response.framing == Framing::Opaque
+            {
+                downstream.end(cx, response, trailers.as_deref())?;
+            }
+            if goes_on {
+                // Pingora does not tell whether more has come already.
+                downstream.pause(cx, response)?;
+            }
+            ended &= response.framing.is_done() || response.framing == Framing::Opaque;
+            Poll::Ready(Ok(()))
+        });
+        put.await.map_err(|kind| self.fail(kind))?;
+        {
+            let mut carried = self.handle.get();
+            carried.counts.upstream_received += data as u64;
+            if is_first {
+                carried.started = true;
+                carried.counts.status = Some(self.response.status);
+            }
+        }
+        self.flush().await?;
+        if ended {
+            self.handle.get().ended = true;
+        }
+        Ok(())
+    }
+
+    /// Waits until there is memory for what the client may not take, but not for ever.
+    async fn room(&mut self) -> Result<()> {
+        let (mut limits, mut ticket) = (Limits::default(), Ticket::default());
+        let alarm = &mut self.alarm;
+        let room = poll_fn(|cx| match limits.poll_room(cx, &mut ticket) {
+            Poll::Ready(()) => Poll::Ready(Ok(())),
+            Poll::Pending => limits.poll(cx, alarm).map(Err),
+        });
+        room.await.map_err(|kind| self.fail(kind))
+    }
+
+    /// Waits until the client has taken what there is, but not for ever.
+    async fn flush(&mut self) -> Result<()> {
+        self.limits = Limits::default();
+        let Self { downstream, limits, alarm, .. } = self;
+        let flushed = poll_fn(|cx| {
+            let mut downstream = lock(downstream);
+            if let Poll::Ready(flushed) = downstream.poll_flush(cx, limits) {
+                return Poll::Ready(flushed);
+            }
+            let uploading = !downstream.is_spent();
+            match downstream.poll_gone(cx, uploading) {
+                Poll::Ready(()) => Poll::Ready(Err(FailureKind::Client)),
+                Poll::Pending => limits.poll(cx, alarm).map(Err),
+            }
+        });
+        flushed.await.map_err(|kind| self.fail(kind))
+    }
+}
