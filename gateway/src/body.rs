@@ -19,7 +19,7 @@ mod compressor;
 pub(crate) mod disk;
 mod encoder;
 #[cfg(test)]
-mod fake;
+pub(crate) mod fake;
 pub(crate) mod plan;
 mod rate;
 mod spill;

@@ -98,3 +98,60 @@ pub(crate) fn poll_joined(
     }
     Poll::Ready(Some(Ok(joined.freeze())))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+    use crate::body::fake::Fake;
+
+    fn head(framing: &str) -> Head {
+        let text = format!("POST / HTTP/1.1\r\nHost: a.example\r\n{framing}\r\n\r\n");
+        Head::read(text.as_bytes(), FieldNames::PLAIN).unwrap()
+    }
+
+    /// The content of a body in so many pieces, whether the last one says so, and its trailers.
+    fn decode(framing: &str, pieces: &[&[u8]]) -> (Vec<u8>, bool, Option<HeaderMap>) {
+        let head = head(framing);
+        let (mut from, mut decoder) = (Fake::new(head.framing, pieces), Decoder::new(&head));
+        let mut cx = Context::from_waker(Waker::noop());
+        let (mut body, mut ended) = (Vec::new(), false);
+        loop {
+            match decoder.poll(&mut cx, &mut from) {
+                Poll::Pending => {}
+                Poll::Ready(Ok(Piece::Data { content, ends })) => {
+                    assert!(!content.is_empty() && !ended);
+                    body.extend_from_slice(&content);
+                    ended = ends;
+                }
+                Poll::Ready(Ok(Piece::Trailers(trailers))) => return (body, ended, Some(trailers)),
+                Poll::Ready(Ok(Piece::End)) => return (body, ended, None),
+                Poll::Ready(Err(kind)) => panic!("{kind:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn content_comes_free_of_its_coding() {
+        let chunked = "Transfer-Encoding: chunked";
+        assert_eq!(decode("Content-Length: 5", &[b"he", b"", b"llo"]), (b"hello".to_vec(), true, None));
+        assert_eq!(
+            decode(chunked, &[b"2\r\nhe\r\n3", b"\r\nllo\r\n", b"0\r\n\r\n"]),
+            (b"hello".to_vec(), false, None)
+        );
+        assert_eq!(decode(chunked, &[b"5\r\nhello\r\n0\r\n\r\n"]), (b"hello".to_vec(), true, None));
+        assert_eq!(decode("Content-Length: 0", &[]), (Vec::new(), false, None));
+    }
+
+    #[test]
+    fn trailers_come_behind_it_as_far_as_they_pass() {
+        let (body, ended, trailers) = decode(
+            "Transfer-Encoding: chunked",
+            &[b"5\r\nhello\r\n0\r\nX-Su", b"m: 1\r\nHost: b.example\r\n\r\n"],
+        );
+        let trailers = trailers.unwrap();
+        assert_eq!((&body[..], ended, trailers.len()), (&b"hello"[..], false, 1));
+        assert_eq!(trailers["x-sum"], "1");
+    }
+}
