@@ -1,6 +1,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -169,36 +170,37 @@ async fn silence_has_an_end() {
     assert_eq!(failed, Err(CallFailure::Attempt(FailureKind::ReadTimeout)));
 }
 
+async fn answer_http2(request: http::Request<h2::RecvStream>, mut reply: h2::server::SendResponse<Bytes>) {
+    let (head, mut body) = request.into_parts();
+    let mut got = format!("{} {} ", head.method, head.uri).into_bytes();
+    while let Some(piece) = body.data().await {
+        got.extend_from_slice(&piece.unwrap());
+    }
+    let mut hints = http::Response::new(());
+    *hints.status_mut() = StatusCode::EARLY_HINTS;
+    reply.send_informational(hints).unwrap();
+    let head = http::Response::builder().status(202).header("x-user", "ann").body(()).unwrap();
+    let mut stream = reply.send_response(head, false).unwrap();
+    stream.send_data(got.into(), true).unwrap();
+}
+
 /// An endpoint of HTTP/2 that refuses the first request, hints at the second and answers with what it got.
 async fn serve_http2() -> SocketAddr {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
+    let refused = Arc::new(AtomicBool::new(false));
     tokio::spawn(async move {
-        let mut refused = false;
         while let Ok((stream, _)) = listener.accept().await {
-            let mut connection = h2::server::handshake(stream).await.unwrap();
-            while let Some(Ok((request, mut reply))) = connection.accept().await {
-                if !std::mem::replace(&mut refused, true) {
-                    reply.send_reset(h2::Reason::REFUSED_STREAM);
-                    break;
-                }
-                tokio::spawn(async move {
-                    let (head, mut body) = request.into_parts();
-                    let mut got = format!("{} {} ", head.method, head.uri).into_bytes();
-                    while let Some(piece) = body.data().await {
-                        got.extend_from_slice(&piece.unwrap());
+            let refused = refused.clone();
+            tokio::spawn(async move {
+                let mut connection = h2::server::handshake(stream).await.unwrap();
+                while let Some(Ok((request, mut reply))) = connection.accept().await {
+                    match refused.swap(true, Relaxed) {
+                        false => reply.send_reset(h2::Reason::REFUSED_STREAM),
+                        true => drop(tokio::spawn(answer_http2(request, reply))),
                     }
-                    let mut hints = http::Response::new(());
-                    *hints.status_mut() = StatusCode::EARLY_HINTS;
-                    reply.send_informational(hints).unwrap();
-                    let head =
-                        http::Response::builder().status(202).header("x-user", "ann").body(()).unwrap();
-                    let mut stream = reply.send_response(head, false).unwrap();
-                    stream.send_data(got.into(), true).unwrap();
-                });
-            }
-            // What it has written leaves before the connection ends.
-            tokio::spawn(async move { while connection.accept().await.is_some() {} });
+                }
+            });
         }
     });
     address
