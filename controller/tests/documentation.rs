@@ -1,5 +1,5 @@
-//! `docs/annotations.md`, `docs/configmap.md`, `docs/log-format.md`, `docs/support.md` and `docs/problems.md` are made from
-//! tables. These tests hold the files against them; with `WRITE_DOCS=1` they write the files instead.
+//! `docs/annotations.md`, `docs/configmap.md`, `docs/log-format.md`, `docs/support.md`, `docs/problems.md` and the
+//! counts in `README.md` are made from tables. These tests hold the files against them; with `WRITE_DOCS=1` they write the files instead.
 
 use std::fs;
 use std::path::Path;
@@ -64,6 +64,36 @@ fn the_list_of_log_variables_is_that_of_the_table() {
         sluice_config::LogFormat::DEFAULT
     );
     compare("log-format.md", &head, &sluice_config::log_format::markdown_table());
+}
+
+/// What people look for first: the README has it between two marks.
+#[test]
+fn the_readme_has_the_counts() {
+    const MARKS: [&str; 2] = ["<!-- counts: made by the test of docs/support.md -->\n", "<!-- end of counts -->"];
+    let line = |table: &str, of: &str| {
+        let count = |support: &str| {
+            let row = table.lines().find_map(|line| line.strip_prefix(&format!("| {support} | ")));
+            row.and_then(|rest| rest.split(' ').next()).expect("a number").to_owned()
+        };
+        let counts = ["full", "partial", "ignored", "refused", "no effect"].map(count).join(" | ");
+        format!("| {} {of} | {counts} |\n", count("all"))
+    };
+    let table = format!(
+        "| of ingress-nginx's | served | served but for some values | ignored with a warning | refused: a route is closed, a \
+         key is a problem | nothing that it could change |\n|---|---|---|---|---|---|\n{}{}",
+        line(&annotations::markdown_support(""), "[annotations](docs/annotations.md)"),
+        line(&tuning::markdown_support(""), "[ConfigMap keys](docs/configmap.md)"),
+    );
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md");
+    let written = fs::read_to_string(&path).unwrap();
+    let (before, rest) = written.split_once(MARKS[0]).expect("the first mark");
+    let (_, after) = rest.split_once(MARKS[1]).expect("the second mark");
+    let text = format!("{before}{}{table}{}{after}", MARKS[0], MARKS[1]);
+    if std::env::var_os("WRITE_DOCS").is_some() {
+        fs::write(&path, &text).unwrap();
+    } else {
+        assert!(written == text, "README.md has other counts than the tables; run the tests with WRITE_DOCS=1");
+    }
 }
 
 #[test]
