@@ -69,7 +69,8 @@ fn the_list_of_log_variables_is_that_of_the_table() {
 /// What people look for first: the README has it between two marks.
 #[test]
 fn the_readme_has_the_counts() {
-    const MARKS: [&str; 2] = ["<!-- counts: made by the test of docs/support.md -->\n", "<!-- end of counts -->"];
+    const MARKS: [&str; 2] =
+        ["<!-- counts: made by the test of docs/support.md -->\n", "<!-- end of counts -->"];
     let line = |table: &str, of: &str| {
         let count = |support: &str| {
             let row = table.lines().find_map(|line| line.strip_prefix(&format!("| {support} | ")));
@@ -92,7 +93,10 @@ fn the_readme_has_the_counts() {
     if std::env::var_os("WRITE_DOCS").is_some() {
         fs::write(&path, &text).unwrap();
     } else {
-        assert!(written == text, "README.md has other counts than the tables; run the tests with WRITE_DOCS=1");
+        assert!(
+            written == text,
+            "README.md has other counts than the tables; run the tests with WRITE_DOCS=1"
+        );
     }
 }
 
