@@ -352,3 +352,44 @@ fn a_client_who_leaves_takes_its_question_back() {
     gateway.await_access(" 499 ");
     assert_eq!(shop.requests(), 0);
 }
+
+#[test]
+fn the_question_for_all_rules_is_what_the_keys_make_it() {
+    let (auth, shop) = (service(), Backend::echo("shop"));
+    let (folder, gateway) = start(&Ingress::new("shop").path(HOST, "/", "shop"), &shop);
+    let url = url(&auth);
+    let keys = |more: &[(&str, &str)]| {
+        let mut all = vec![("global-auth-url", &*url)];
+        all.extend(more);
+        folder.write("config.yaml", config_map(CONFIG, &all));
+    };
+    let asked = || {
+        send(&gateway, "ann", &[]);
+        auth.seen().pop()
+    };
+    let asks = |name: &str, value: &str| {
+        await_until(name, || asked().is_some_and(|asked| field(&asked, name) == Some(value)));
+    };
+    keys(&[("global-auth-request-redirect", "https://$http_host/home")]);
+    asks("X-Auth-Request-Redirect", "https://shop.example/home");
+    keys(&[("global-auth-method", "POST")]);
+    asks("X-Original-URI", "/cart?x=1");
+    assert!(asked().unwrap().start.starts_with("POST /check"));
+    let signin = ("global-auth-signin", "https://login.example/start");
+    keys(&[signin, ("global-auth-signin-redirect-param", "back")]);
+    await_until("the way to sign in", || {
+        let location = send(&gateway, "eve", &[]).header("location").map(str::to_owned);
+        location.is_some_and(|location| location.starts_with("https://login.example/start?back="))
+    });
+    assert!(send(&gateway, "bob", &[]).header("set-cookie").is_none());
+    keys(&[("global-auth-always-set-cookie", "true")]);
+    await_until("cookies with a refusal", || send(&gateway, "eve", &[]).all("set-cookie") == ["csrf=1"]);
+    // Answers with cookies are for one client alone, so that only refusals of bob are kept.
+    keys(&[("global-auth-cache-key", "$cookie_session"), ("global-auth-cache-duration", "403 10m")]);
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    await_until("its word kept", || {
+        let before = auth.requests();
+        let statuses: Vec<u16> = (0..20 * workers).map(|_| send(&gateway, "bob", &[]).status).collect();
+        statuses.iter().all(|status| *status == 403) && auth.requests() - before <= workers
+    });
+}

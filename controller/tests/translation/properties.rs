@@ -74,11 +74,20 @@ fn annotations() -> impl Strategy<Value = Value> {
     });
     let kinds = select(vec!["auth-file", "auth-map"]);
     let secrets = select(vec!["t0", "u0", "u1", "default/u0", "other/u0"]);
-    let guarded = (kinds, secrets).prop_map(|(kind, secret)| {
-        json!({"nginx.ingress.kubernetes.io/auth-type": "basic",
+    // A realm that digests are made for or not, and a fault that closes the routes in any case.
+    let schemes = select(vec![("basic", "shop"), ("digest", "shop"), ("digest", "other")]);
+    let redirects = option::weighted(0.2, Just("banana"));
+    let guarded =
+        (kinds, secrets, schemes, redirects).prop_map(|(kind, secret, (scheme, realm), redirect)| {
+            let mut annotations = json!({"nginx.ingress.kubernetes.io/auth-type": scheme,
+            "nginx.ingress.kubernetes.io/auth-realm": realm,
             "nginx.ingress.kubernetes.io/auth-secret-type": kind,
-            "nginx.ingress.kubernetes.io/auth-secret": secret})
-    });
+            "nginx.ingress.kubernetes.io/auth-secret": secret});
+            if let Some(redirect) = redirect {
+                annotations["nginx.ingress.kubernetes.io/ssl-redirect"] = redirect.into();
+            }
+            annotations
+        });
     prop_oneof![3 => one, 1 => guarded]
 }
 
@@ -153,7 +162,16 @@ fn put() -> impl Strategy<Value = Value> {
     });
     let some_secret =
         (select(SECRETS.to_vec()), 0..5usize).prop_map(|(name, at)| tls_secret(name, &PAIRS[at]));
-    let texts = vec!["ann:{PLAIN}x", "ann:{PLAIN}x\nbob:y", "bob:y", "{PLAIN}x"];
+    let texts = vec![
+        "ann:{PLAIN}x",
+        "ann:{PLAIN}x\nbob:y",
+        "bob:y",
+        "{PLAIN}x",
+        "ann:shop:939e7578ed9e3c518a452acee763bce9",
+        "bob:shop:939e7578ed9e3c518a452acee763bce9",
+        "ann:other:939e7578ed9e3c518a452acee763bce9",
+        "other:939e7578ed9e3c518a452acee763bce9",
+    ];
     let some_users = (select(vec!["u0", "u1"]), select(vec!["auth", "eve"]), select(texts)).prop_map(
         |(name, key, text)| {
             json!({"kind": "Secret", "metadata": {"name": name, "namespace": "default"}, "stringData": {key: text}})
