@@ -8,8 +8,8 @@ use crate::translate::value;
 const TEXT: &str = "say the same by annotations where there are some for it (docs/annotations.md), or do it in the \
                     application; remove the snippet when the routes may be served without it, and if it protects \
                     them, only when something else does";
-const FIREWALL: &str = "put a firewall in front of the gateway or into the application, then remove the annotation: \
-                        without it requests reach the application as they come";
+const FIREWALL: &str = "leave it until a firewall in front of the gateway or in the application does the same, because \
+                        without it the routes are open to everybody; then remove the annotation";
 
 pub(super) fn settings() -> Vec<Annotation> {
     vec![

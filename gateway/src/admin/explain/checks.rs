@@ -15,6 +15,7 @@ use crate::pipeline::{ORDER, Service, Stage, service};
 use crate::policy::canary::Canary;
 use crate::policy::sources::{Standpoint, standpoint};
 use crate::policy::{Rewritten, hops, https_redirect};
+use crate::router::host_of;
 use crate::state::Blocking;
 
 /// What a check comes to.
@@ -191,9 +192,9 @@ fn https(asked: &Asked, taken: &Taken<'_>) -> Said {
             false => (Outcome::Passes, "http is served".to_owned()),
         };
     }
-    let host = asked.host.rsplit_once(':').map_or(&*asked.host, |(host, _)| host);
+    let host = host_of(&asked.host);
     let own = &taken.rule.policies.locations;
-    let location = https_redirect::location(own, tuning, host, &asked.target);
+    let location = https_redirect::location(own, tuning, &host, &asked.target);
     (Outcome::Stops, format!("{} to {location}; ask with --https", https_redirect::status(tuning).as_u16()))
 }
 
