@@ -23,6 +23,7 @@ pub mod endpoint;
 pub mod error_pages;
 pub mod external_auth;
 pub mod forwarded;
+pub mod health_check;
 pub mod host;
 pub mod listener;
 pub mod log_format;
@@ -57,6 +58,7 @@ pub use endpoint::{Endpoint, EndpointSet, EndpointSetKey};
 pub use error_pages::ErrorPages;
 pub use external_auth::{AuthCache, AuthKeepAlive, Authorisation, ExternalAuth};
 pub use forwarded::{Forwarded, TrustedPeers};
+pub use health_check::{CheckKind, HealthCheck, StatusRange};
 pub use host::{Host, HostKey, HostPattern, HostTls};
 pub use listener::{Bind, BindProtocol, GroupId, Listener, ListenerGroup, ListenerId};
 pub use log_format::{LogEscape, LogFormat, LogPiece, LogVariable};
@@ -67,7 +69,7 @@ pub use policy::{
     AffinityMode, BasicAuth, Bodies, CookieAffinity, Deny, DigestAuth, HttpsRedirect, Locations,
     NextUpstream, Policies, Retry, SameSite, Timeout, Timeouts,
 };
-pub use pool::{Balance, Pool, PoolKey, UpstreamProtocol};
+pub use pool::{Balance, HashBy, Pool, PoolKey, UpstreamProtocol};
 pub use problem::{Class, Code, Problem, Severity};
 pub use replacement::{Override, Pattern, Replacement, Replacements};
 pub use report::{BindError, BindResult, Refusal, Report, Subject};

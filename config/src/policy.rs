@@ -14,6 +14,7 @@ use crate::cors::Cors;
 use crate::error_pages::ErrorPages;
 use crate::external_auth::Authorisation;
 use crate::mirror::Mirror;
+use crate::pool::HashBy;
 use crate::replacement::Replacements;
 use crate::resource::ResourceKey;
 use crate::rewrite::Rewrite;
@@ -36,8 +37,10 @@ pub struct Policies {
     pub retry: Retry,
     /// Sticky sessions by cookie.
     pub affinity: Option<CookieAffinity>,
-    /// Another backend for some of the requests; the rule forwards.
-    pub canary: Option<Canary>,
+    /// Requests with the same key go to the same endpoint, where no session says to which.
+    pub hash_by: Option<Arc<HashBy>>,
+    /// Other backends for some of the requests, who comes first first; the rule forwards.
+    pub canaries: Vec<Canary>,
     /// Another path for the endpoint.
     pub rewrite: Option<Rewrite>,
     /// How much of a request body is taken, and where it waits.
@@ -225,6 +228,8 @@ pub struct CookieAffinity {
     pub secure: bool,
     /// `session-cookie-samesite`.
     pub same_site: Option<SameSite>,
+    /// `session-cookie-conditional-samesite-none`: `SameSite=None` is left out for clients that are known to misread it.
+    pub conditional_same_site_none: bool,
     /// `session-cookie-expires`, seconds from now.
     pub expires: Option<i64>,
     /// `session-cookie-max-age`, seconds.

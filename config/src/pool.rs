@@ -1,11 +1,15 @@
 //! Pools: an endpoint set together with how it is used.
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::endpoint::EndpointSetKey;
+use crate::health_check::HealthCheck;
+use crate::template::Template;
 
 /// Identity of a pool: the Service port and everything about the policy that makes pools differ. Equal
 /// pools have equal keys, so that Ingresses which agree share one.
@@ -13,7 +17,7 @@ use crate::endpoint::EndpointSetKey;
 pub struct PoolKey {
     /// The endpoints, shared by all pools of the Service port.
     pub endpoints: EndpointSetKey,
-    /// The policy in canonical text, such as `http,round-robin`; made by translation only.
+    /// The policy in canonical text, such as `http,ewma`; made by translation only.
     pub policy: Arc<str>,
 }
 
@@ -32,6 +36,10 @@ pub struct Pool {
     pub protocol: UpstreamProtocol,
     /// How an endpoint is chosen where no session decides.
     pub balance: Balance,
+    /// How long an endpoint that is new, or was ejected or failing, takes to get its whole share.
+    pub slow_start: Option<Duration>,
+    /// How its endpoints are checked; not at all without it.
+    pub health_check: Option<Arc<HealthCheck>>,
 }
 
 /// What is spoken to an endpoint (ingress-nginx `backend-protocol`).
@@ -61,11 +69,30 @@ impl UpstreamProtocol {
 }
 
 /// How an endpoint is chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Balance {
+    /// As the Tuning has it (`load-balance`).
+    #[default]
+    Inherit,
     /// Each in turn, over all clients together.
     RoundRobin,
+    /// The one of two drawn ones that answers sooner, by a moving average of its response times and by the requests that
+    /// it has.
+    Ewma,
+    /// The one with the fewest requests.
+    LeastConnections,
     /// Each in turn for those without a key; keys go through a consistent-hash ring, which is built because
     /// of this.
     Ring,
+}
+
+/// Requests with the same key get the same endpoint (ingress-nginx `upstream-hash-by`). Those without a key are balanced
+/// as any others.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct HashBy {
+    /// What the key is made of.
+    pub key: Template,
+    /// The key chooses a group of so many endpoints, any of which may get the request (`upstream-hash-by-subset`). Without
+    /// it the key chooses the endpoint, on the ring of the pool.
+    pub subset: Option<NonZeroU32>,
 }

@@ -13,7 +13,7 @@ use crate::external_auth::ExternalAuth;
 use crate::forwarded::Forwarded;
 use crate::name::ServiceRef;
 use crate::policy::NextUpstream;
-use crate::pool::PoolKey;
+use crate::pool::{Balance, PoolKey};
 use crate::replacement::Replacements;
 use crate::resource::ResourceKey;
 
@@ -72,6 +72,8 @@ pub struct Tuning {
     pub proxy_read_timeout: Duration,
     /// `proxy-send-timeout`.
     pub proxy_send_timeout: Duration,
+    /// How an endpoint is chosen where a pool leaves that open (`load-balance`); never `Inherit` or `Ring`.
+    pub balance: Balance,
     /// `proxy-next-upstream`, with `retry-non-idempotent` in it.
     pub next_upstream: NextUpstream,
     /// `proxy-next-upstream-tries`; 0 is one per endpoint.
@@ -232,6 +234,7 @@ impl Default for Tuning {
             proxy_connect_timeout: Duration::from_secs(5),
             proxy_read_timeout: Duration::from_secs(60),
             proxy_send_timeout: Duration::from_secs(60),
+            balance: Balance::RoundRobin,
             next_upstream: NextUpstream::DEFAULT,
             next_upstream_tries: 3,
             next_upstream_timeout: None,

@@ -339,7 +339,13 @@ mod tests {
         let object = || {
             let name = NamespacedName::new("shop", "web");
             let (identity, ports) = Default::default();
-            Object::Service(Arc::new(Service { name, identity, external_name: None, ports }))
+            Object::Service(Arc::new(Service {
+                name,
+                identity,
+                external_name: None,
+                cluster_ip: None,
+                ports,
+            }))
         };
         let review = || {
             let (reply, answer) = oneshot::channel();

@@ -27,7 +27,8 @@ pub use config_map::ConfigMap;
 pub use endpoint_slice::{AddressType, EndpointSlice, SliceEndpoint, SlicePort};
 pub use identity::Identity;
 pub use ingress::{
-    Address, Ingress, IngressBackend, IngressPath, IngressRule, IngressTls, PathType, PortRef, Published,
+    Address, Ingress, IngressBackend, IngressPath, IngressRule, IngressTls, OWN_PREFIX, PathType, PortRef,
+    Published,
 };
 pub use ingress_class::IngressClass;
 pub(crate) use kinds::for_each_kind;

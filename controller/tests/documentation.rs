@@ -12,7 +12,7 @@ fn the_list_of_annotations_is_that_of_the_table() {
     compare(
         "annotations.md",
         "# Annotations\n\nMade from the tables in `controller/src/translate/annotations/`. The prefix is \
-         `nginx.ingress.kubernetes.io/` unless\n`--annotations-prefix` says otherwise. What is not served yet fails \
+         `nginx.ingress.kubernetes.io/` unless\n`--annotations-prefix` says otherwise; names with `sluice.dev/` in front are whole, and Sluice's own. What is not served yet fails \
          closed where it protects or changes answers: its routes\nanswer 503, whatever `annotations-risk-level` \
          says, and `sluice check` says why and what to do; what is harmless warns.\n\nAn invalid value rejects the \
          Ingress: all its routes answer 404 until it is corrected (503 with\n`--enable-annotation-validation=false`). \

@@ -73,6 +73,9 @@ impl DataPlane {
             };
             tended.tend(changed).await;
         });
+        if let Some(prober) = state.registry.take_prober() {
+            vital::spawn(&state.reporter, "health checks", prober.run());
+        }
         Ok((Self { state, certificates, listeners, drain, workers: Mutex::new(Some(workers)) }, reports))
     }
 

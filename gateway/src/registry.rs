@@ -9,15 +9,21 @@
 //! changes, so that compiled routes hold handles and nothing on the request path looks anything up by name or
 //! takes a lock.
 
+mod balance;
+mod check;
+mod checked;
 mod description;
 mod endpoint;
 mod endpoint_set;
+mod group;
+mod latency;
 mod own;
 mod pick;
 mod pool;
 mod prober;
 mod ring;
 mod sessions;
+mod slots;
 #[cfg(test)]
 mod tests;
 
@@ -27,20 +33,25 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use sluice_config::{Balance, ByKey, Change, Delta, EndpointSetKey, Keyed, PoolKey, Report};
+use sluice_config::{Balance, ByKey, Change, Delta, EndpointSetKey, HealthCheck, Keyed, PoolKey, Report};
 
+pub use checked::{Checked, CheckedEndpoint};
 pub use description::{EndpointDescription, Health, HealthCounts, PoolDescription};
 pub use endpoint::{Admission, Endpoint, InFlight};
 pub use endpoint_set::EndpointSet;
 pub use own::{OwnEndpoint, OwnListener};
-pub use pick::{PickError, PickRequest};
+pub use pick::{PickError, PickKey, PickRequest};
 pub use pool::Pool;
-pub use prober::{ProbePolicy, Prober, ProberHandle};
+pub use prober::Prober;
 pub use sessions::Sessions;
 
+use balance::DefaultBalance;
+use checked::Checks;
 use endpoint_set::Members;
 use own::{Lookups, Own, Owner};
+use prober::ProberHandle;
 use ring::Rings;
+use slots::Slots;
 
 /// Where the registry reports what no delta asked for ([`Report::EndpointEjected`]). Called on the request
 /// path: it must not block.
@@ -50,6 +61,10 @@ pub type Reporter = Arc<dyn Fn(Report) + Send + Sync>;
 pub struct Registry {
     state: Mutex<State>,
     rings: Rings,
+    default_balance: Arc<DefaultBalance>,
+    prober: ProberHandle,
+    /// Until somebody runs it.
+    idle_prober: Mutex<Option<Prober>>,
     published: AtomicU64,
     /// Which endpoints are left out has changed since it was last asked for.
     refused_changed: AtomicBool,
@@ -62,6 +77,7 @@ struct State {
     sets: ByKey<SetEntry>,
     pools: ByKey<Arc<Pool>>,
     own: Own,
+    checks: Checks,
 }
 
 /// A set with its book-keeping. It stays while it is configured or a pool is, so that handles stay good
@@ -71,6 +87,7 @@ struct SetEntry {
     configured: bool,
     pools: usize,
     ring_pools: usize,
+    slots: Slots,
     /// Endpoints that are left out, because they are these listeners of our own; nearly always none.
     refused: Vec<(sluice_config::Endpoint, Arc<str>)>,
     /// Whether it could not be asked of some endpoint whether it is ours: then all are asked of at the next change.
@@ -80,9 +97,13 @@ struct SetEntry {
 impl Registry {
     /// An empty registry.
     pub fn new(reporter: Reporter) -> Self {
+        let (prober, idle_prober) = Prober::new();
         Self {
+            prober,
+            idle_prober: Mutex::new(Some(idle_prober)),
             state: Mutex::default(),
             rings: Rings::new(&reporter),
+            default_balance: Arc::default(),
             published: AtomicU64::new(0),
             refused_changed: AtomicBool::new(false),
             reporter,
@@ -92,6 +113,9 @@ impl Registry {
     /// Takes in the endpoint sets and pools that are new or changed. What is to go stays until
     /// [`remove`](Self::remove), which the caller does last, when no host refers to it any more.
     pub fn apply(&self, delta: &Delta) {
+        if let Some(tuning) = &delta.tuning {
+            self.default_balance.set(tuning.balance);
+        }
         let mut state = self.lock();
         let now = Instant::now();
         let State { sets, own, .. } = &mut *state;
@@ -115,14 +139,14 @@ impl Registry {
     /// endpoint, and they were to go there.
     pub fn remove(&self, delta: &Delta) {
         let mut state = self.lock();
-        let State { sets, pools, own } = &mut *state;
+        let State { sets, pools, own, .. } = &mut *state;
         let own = own.lookups();
         let now = Instant::now();
         for change in &delta.pools {
             if let Change::Remove(key) = change
                 && let Some(pool) = pools.remove(key)
             {
-                forget_pool(sets, &pool);
+                self.forget_pool(sets, &pool);
             }
         }
         for change in &delta.endpoint_sets {
@@ -236,9 +260,10 @@ impl Registry {
                 return;
             }
             let present = present.clone();
-            forget_pool(&mut state.sets, &present);
+            self.forget_pool(&mut state.sets, &present);
         }
-        let entry = self.set_entry(&mut state.sets, &config.key.endpoints);
+        let State { sets, checks, .. } = &mut *state;
+        let entry = self.set_entry(sets, &config.key.endpoints);
         entry.pools += 1;
         if config.balance == Balance::Ring {
             entry.ring_pools += 1;
@@ -246,8 +271,80 @@ impl Registry {
                 self.rings.want(entry.members.set());
             }
         }
-        let pool = Arc::new(Pool::new(config.clone(), entry.members.set().clone()));
+        let check = config.health_check.as_ref();
+        let slot = check.and_then(|check| self.begin_check(entry, checks, check, config));
+        let set = entry.members.set().clone();
+        let pool = Arc::new(Pool::new(config.clone(), set, self.default_balance.clone(), slot));
         state.pools.insert(pool);
+    }
+
+    /// The slot of a pool's check, which begins with its first pool.
+    fn begin_check(
+        &self,
+        entry: &mut SetEntry,
+        checks: &mut Checks,
+        check: &Arc<HealthCheck>,
+        pool: &sluice_config::Pool,
+    ) -> Option<u8> {
+        let tls = check::is_over_tls(pool.protocol);
+        let set = entry.members.set();
+        let Some((slot, is_new)) = entry.slots.enter(check, tls) else {
+            tracing::error!(set = %set.key(), %check, "too many different checks of one Service port: this one is not made");
+            return None;
+        };
+        if is_new {
+            match checks.make(check, tls) {
+                Ok(policy) => self.prober.watch(set.clone(), slot, policy),
+                Err(error) => tracing::error!(set = %set.key(), %error, "endpoints are not checked"),
+            }
+        }
+        Some(slot)
+    }
+
+    /// Takes a removed pool out of the books of its set.
+    fn forget_pool(&self, sets: &mut ByKey<SetEntry>, pool: &Pool) {
+        let key = &pool.key().endpoints;
+        let Some(books) = sets.get_mut(key) else { return };
+        books.pools -= 1;
+        if pool.has_ring() {
+            books.ring_pools -= 1;
+            if books.ring_pools == 0 {
+                books.members.set().drop_ring();
+            }
+        }
+        if let Some(slot) = pool.slot().filter(|slot| books.slots.leave(*slot)) {
+            self.prober.unwatch(key.clone(), slot);
+            books.members.forget_check(slot);
+        }
+        if books.is_unused() {
+            sets.remove(key);
+        }
+    }
+
+    /// The task that checks endpoints, for whoever is to run it; nothing the second time.
+    pub fn take_prober(&self) -> Option<Prober> {
+        self.idle_prober.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// What active checks have found.
+    pub fn checked(&self) -> Checked {
+        let state = self.lock();
+        let endpoints = state.sets.values().flat_map(|entry| {
+            let generation = entry.members.set().current();
+            let of_check = |(slot, check): (u8, &Arc<HealthCheck>)| {
+                let (set, check) = (entry.members.set().key(), check.to_string());
+                let of_endpoint = |endpoint: &Arc<Endpoint>| CheckedEndpoint {
+                    set: set.clone(),
+                    address: endpoint.address(),
+                    check: check.clone(),
+                    is_healthy: endpoint.passes(1 << slot),
+                };
+                generation.endpoints.iter().map(of_endpoint).collect::<Vec<_>>()
+            };
+            entry.slots.all().flat_map(of_check).collect::<Vec<_>>()
+        });
+        let (passed, failed) = self.prober.counts();
+        Checked { endpoints: endpoints.collect(), passed, failed }
     }
 
     fn set_entry<'s>(&self, sets: &'s mut ByKey<SetEntry>, key: &EndpointSetKey) -> &'s mut SetEntry {
@@ -256,6 +353,7 @@ impl Registry {
             configured: false,
             pools: 0,
             ring_pools: 0,
+            slots: Slots::default(),
             refused: Vec::new(),
             unsure: false,
         })
@@ -340,21 +438,5 @@ impl Keyed for SetEntry {
 
     fn key(&self) -> &EndpointSetKey {
         self.members.set().key()
-    }
-}
-
-/// Takes a removed pool out of the books of its set.
-fn forget_pool(sets: &mut ByKey<SetEntry>, pool: &Pool) {
-    let key = &pool.key().endpoints;
-    let Some(books) = sets.get_mut(key) else { return };
-    books.pools -= 1;
-    if pool.balance() == Balance::Ring {
-        books.ring_pools -= 1;
-        if books.ring_pools == 0 {
-            books.members.set().drop_ring();
-        }
-    }
-    if books.is_unused() {
-        sets.remove(key);
     }
 }

@@ -17,7 +17,7 @@ pub use compiled::CompiledPolicies;
 
 use crate::message::fields::Fields;
 use crate::policy::affinity::{self, Digits};
-use crate::policy::canary::Canary;
+use crate::policy::canary::Canaries;
 use crate::policy::limits::Limiter;
 use crate::policy::{Affinity, BasicAuth, DigestAuth, HeaderEdits, PolicyError, RedirectTo};
 use crate::registry::{Pool, Registry, Sessions};
@@ -65,14 +65,14 @@ pub enum RouteAction {
 pub struct Backends {
     targets: Box<[(u32, Target)]>,
     total: u64,
-    canary: Option<Box<CanaryBackend>>,
+    canaries: Option<Box<CanaryBackends>>,
 }
 
-/// A backend that takes some requests in place of the others.
+/// Backends that take some requests in place of the others.
 #[derive(Debug)]
-pub struct CanaryBackend {
-    choice: Canary,
-    target: Target,
+pub struct CanaryBackends {
+    choice: Canaries,
+    targets: Box<[Target]>,
 }
 
 /// One backend.
@@ -186,11 +186,8 @@ impl Compiler<'_> {
                 for backend in backends {
                     targets.push((backend.weight, self.target(backend, rule, host)?));
                 }
-                let canary = match &policies.canary {
-                    Some(canary) => Some(Box::new(self.canary(canary, rule, host, targets.first())?)),
-                    None => None,
-                };
-                RouteAction::Forward(Backends { canary, ..Backends::new(targets) })
+                let canaries = self.canaries(rule, host, targets.first())?.map(Box::new);
+                RouteAction::Forward(Backends { canaries, ..Backends::new(targets) })
             }
             Action::Redirect(redirect) => {
                 RouteAction::Redirect(RedirectTo::compile(redirect).map_err(failed)?)
@@ -258,6 +255,22 @@ impl Compiler<'_> {
         })
     }
 
+    fn canaries(
+        &self,
+        rule: &Rule,
+        host: &Arc<str>,
+        main: Option<&(u32, Target)>,
+    ) -> Result<Option<CanaryBackends>, RouteError> {
+        let all = &rule.policies.canaries;
+        if all.is_empty() {
+            return Ok(None);
+        }
+        let failed = |error| RouteError::Policy { origin: rule.origin.clone(), error };
+        let targets = all.iter().map(|canary| self.canary(canary, rule, host, main));
+        let targets = targets.collect::<Result<_, _>>()?;
+        Ok(Some(CanaryBackends { choice: Canaries::compile(all).map_err(failed)?, targets }))
+    }
+
     /// Log and metrics name the rule's own backend, and beside it the canary, as ingress-nginx does.
     fn canary(
         &self,
@@ -265,7 +278,7 @@ impl Compiler<'_> {
         rule: &Rule,
         host: &Arc<str>,
         main: Option<&(u32, Target)>,
-    ) -> Result<CanaryBackend, RouteError> {
+    ) -> Result<Target, RouteError> {
         let failed = |error| RouteError::Policy { origin: rule.origin.clone(), error };
         let missing = || RouteError::Pool { origin: rule.origin.clone(), pool: canary.pool.to_string() };
         let pool = self.registry.pool(&canary.pool).ok_or_else(missing)?;
@@ -275,7 +288,7 @@ impl Compiler<'_> {
         let sticky = canary.sticky && rule.policies.affinity.is_some();
         let labels =
             || TargetLabels { canary: name.as_str().into(), ..labels(&rule.origin, host, main_service) };
-        let target = Target {
+        Ok(Target {
             sessions: sticky.then(|| pool.sessions(&name)),
             to: Destination::Pool(pool),
             digits: affinity::backend_digits(&name),
@@ -286,8 +299,7 @@ impl Compiler<'_> {
             meters: self.meters.map(|meters| meters.target(labels())),
             is_sticky: sticky,
             tls: self.tls(rule, Some(&canary.service)).map_err(failed)?,
-        };
-        Ok(CanaryBackend { choice: Canary::compile(canary).map_err(failed)?, target })
+        })
     }
 
     fn known_meters(&self, rule: &Rule, host: &Arc<str>) -> Option<Arc<TargetMeters>> {
@@ -356,7 +368,7 @@ fn status(code: u16) -> Result<StatusCode, PolicyError> {
 impl Backends {
     fn new(targets: Vec<(u32, Target)>) -> Self {
         let total = targets.iter().map(|(weight, _)| u64::from(*weight)).sum();
-        Self { targets: targets.into(), total, canary: None }
+        Self { targets: targets.into(), total, canaries: None }
     }
 
     /// The backend of a request: that of its session, which names it by `digits`, or a drawn one; or the canary in its
@@ -385,23 +397,24 @@ impl Backends {
         drawn.map(|(_, target)| target)
     }
 
-    /// The canary, if it takes a request that `main` would get otherwise: the backend of its session, which names its
-    /// backend by `digits`, or a drawn one. Sessions that stick are asked first. A canary without endpoints takes
-    /// nothing, nor does one whose rule has none itself.
+    /// The canary that takes a request which `main` would get otherwise: the backend of its session, which names its backend
+    /// by `digits`, or a chosen one. Sessions that stick are asked first. A canary without endpoints takes nothing, nor does
+    /// any where the rule has none itself.
     fn canary(&self, headers: &impl Fields, digits: Option<&[u8]>, main: Option<&Target>) -> Option<&Target> {
-        let CanaryBackend { choice, target } = self.canary.as_deref()?;
+        let CanaryBackends { choice, targets } = self.canaries.as_deref()?;
         let has_endpoints =
             |target: &Target| matches!(&target.to, Destination::Pool(pool) if !pool.is_empty());
-        if !has_endpoints(target) || !main.is_some_and(has_endpoints) {
+        if !main.is_some_and(has_endpoints) {
             return None;
         }
-        let digits = digits.filter(|_| target.is_sticky);
-        let takes = match digits {
-            Some(digits) if digits == target.digits => true,
-            Some(digits) if self.of_session(digits).is_some() => false,
-            _ => choice.takes(headers),
-        };
-        takes.then_some(target)
+        let of_session = digits
+            .and_then(|digits| targets.iter().find(|target| target.is_sticky && target.digits == digits));
+        if let Some(target) = of_session.filter(|target| has_endpoints(target)) {
+            return Some(target);
+        }
+        let of_main = digits.is_some_and(|digits| self.of_session(digits).is_some());
+        let is_open = |place: usize| has_endpoints(&targets[place]) && !(of_main && targets[place].is_sticky);
+        choice.choose(headers, is_open).map(|place| &targets[place])
     }
 
     /// The backend that stands first.

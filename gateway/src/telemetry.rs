@@ -7,6 +7,7 @@
 mod access_log;
 mod admission;
 mod certificates;
+mod checks;
 mod clock;
 mod connections;
 mod controller;
@@ -46,7 +47,7 @@ pub use request::{RequestMeters, Sample, TargetLabels, TargetMeters};
 pub use sink::LogFault;
 pub use source::SourceContact;
 
-use crate::registry::HealthCounts;
+use crate::registry::{Checked, HealthCounts};
 
 use admission::Admission;
 use connections::Connections;
@@ -257,6 +258,7 @@ impl Telemetry {
     pub(crate) fn render<'a>(
         &self,
         endpoints: HealthCounts,
+        checked: &Checked,
         memory: MemoryUse,
         certificates: impl Iterator<Item = HostCertificate<'a>>,
         orphans: &BTreeSet<Orphan<'_>>,
@@ -269,6 +271,7 @@ impl Telemetry {
         self.own.log_dropped.inc_by(dropped.saturating_sub(self.own.log_dropped.get()));
         let mut families = self.registry.gather();
         families.extend(certificates::families(&self.options, certificates)?);
+        families.extend(checks::families(checked)?);
         families.extend(memory::families(memory)?);
         families.extend(orphans::families(&self.options, orphans)?);
         families.extend(self.source.families()?);
@@ -291,6 +294,7 @@ mod tests {
     use sluice_config::{Certificate, CertificateId, PrivateKey};
 
     use super::*;
+    use crate::registry::CheckedEndpoint;
 
     #[test]
     fn everything_is_printed_once_in_text() {
@@ -320,9 +324,24 @@ mod tests {
         };
         let served = HostCertificate { host: "a.example", certificate: &certificate };
         let counts = HealthCounts { healthy: 4, ejected: 1, failing: 0 };
+        let checked = Checked {
+            endpoints: vec![CheckedEndpoint {
+                set: sluice_config::EndpointSetKey {
+                    namespace: "shop".into(),
+                    service: "web".into(),
+                    port: "http".into(),
+                },
+                address: ([10, 0, 0, 1], 8080).into(),
+                check: "tcp".into(),
+                is_healthy: false,
+            }],
+            passed: 6,
+            failed: 3,
+        };
         let memory = MemoryUse { taken: 5, limit: 1 << 27, waits: 3, refusals: 2 };
         for _ in 0..2 {
-            let text = telemetry.render(counts, memory, [served].into_iter(), &BTreeSet::new()).unwrap();
+            let text =
+                telemetry.render(counts, &checked, memory, [served].into_iter(), &BTreeSet::new()).unwrap();
             let prefix =
                 "controller_class=\"k8s.io/ingress-nginx\",controller_namespace=\"\",controller_pod=\"\"";
             for line in [
@@ -348,7 +367,10 @@ mod tests {
                 "sluice_connections_open 1".into(),
                 "sluice_connections_refused_total 1".into(),
                 "sluice_endpoints{health=\"ejected\"} 1".into(),
+                "sluice_endpoint_healthy{address=\"10.0.0.1:8080\",check=\"tcp\",namespace=\"shop\",port=\"http\",service=\"web\"} 0".into(),
                 "sluice_generation 7".into(),
+                "sluice_health_checks_total{outcome=\"failed\"} 3".into(),
+                "sluice_health_checks_total{outcome=\"passed\"} 6".into(),
                 "sluice_nodes_recomputed_total{node=\"host\"} 3".into(),
                 "sluice_problems{severity=\"error\"} 0".into(),
                 "sluice_requests_refused_total{status=\"400\"} 1".into(),

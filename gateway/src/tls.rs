@@ -4,6 +4,7 @@
 //! everything that did not change, and touches no connection that runs. TLS 1.2 and 1.3, session tickets off
 //! as in ingress-nginx, and key exchange that a quantum computer cannot undo later preferred.
 
+pub(crate) mod anchor;
 mod certificate;
 mod error;
 mod fallback;

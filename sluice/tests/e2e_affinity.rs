@@ -212,3 +212,21 @@ fn a_dead_pinned_endpoint_keeps_its_session_unless_the_annotation_says_to_change
         assert_eq!(next.cookie().is_some(), change == "true", "change-on-failure {change}");
     }
 }
+
+#[test]
+fn same_site_none_is_left_out_for_browsers_that_misread_it() {
+    let annotations =
+        [("session-cookie-samesite", "None"), ("session-cookie-conditional-samesite-none", "true")];
+    let backends = backends();
+    let (folder, gateway) = start(&sticky(&annotations), &backends);
+    let cookie = |agent: &str| {
+        let response =
+            Connection::plain(gateway.http).request("GET", HOST, "/", &[("User-Agent", agent)], "");
+        response.header("set-cookie").unwrap().to_owned()
+    };
+    let old = "Mozilla/5.0 (iPhone; CPU iPhone OS 12_4 like Mac OS X) Version/12.1.2 Safari/604.1";
+    assert!(cookie("Mozilla/5.0 Chrome/131.0 Safari/537.36").contains("; SameSite=None"));
+    assert!(!cookie(old).contains("SameSite"), "{}", cookie(old));
+    folder.write("objects.yaml", sticky(&annotations[..1]).text() + &service("sticky"));
+    await_until("the condition to go", || cookie(old).contains("; SameSite=None"));
+}

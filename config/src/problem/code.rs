@@ -90,7 +90,7 @@ codes! {
     RewriteInvalid: OwnFault = "A path cannot be rewritten as its Ingress asks.";
     SessionPathMissing: OwnFault = "Paths are expressions, and nothing says for which path a session cookie is.";
     CanaryWithoutMain: MissingReference = "A canary has a path that no main Ingress has.";
-    CanaryConflict: Conflict = "An older canary has the same path, or the main Ingress the same Service.";
+    CanaryConflict: Conflict = "The main Ingress of a canary has the same Service, or the canaries of a path want more than all requests.";
     CanaryIdle: OwnFault = "Nothing says which requests a canary takes.";
     CanaryAnnotationIgnored: OwnFault = "An annotation of a canary has no effect: the main Ingress decides.";
     PathUnusual: OwnFault = "A path of type Exact or Prefix has unusual characters.";
@@ -105,6 +105,7 @@ codes! {
     ServiceNotFound: MissingReference = "The Service does not exist.";
     ServicePortNotFound: MissingReference = "The Service has no such port.";
     ServicePortByTarget: OwnFault = "A port is named by the Service's targetPort.";
+    ServiceAddressMissing: MissingReference = "The Service has no address of its own, and service-upstream asks for it.";
     ServiceExternal: NotServed = "The Service is of type ExternalName.";
     SecretNotFound: MissingReference = "The Secret does not exist.";
     SecretInvalid: MissingReference = "The Secret exists and cannot be used.";

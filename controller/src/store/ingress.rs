@@ -1,5 +1,6 @@
 //! `networking.k8s.io/v1` Ingress, pruned.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::networking::v1 as networking;
@@ -10,6 +11,9 @@ use super::prune::{Prune, created};
 
 /// The annotation that chose a class before `spec.ingressClassName` was there.
 const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
+
+/// What the names of Sluice's own annotations begin with, which ingress-nginx does not have.
+pub const OWN_PREFIX: &str = "sluice.dev/";
 
 /// What translation reads of an Ingress.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +28,8 @@ pub struct Ingress {
     pub class_name: Option<Arc<str>>,
     /// Annotation `kubernetes.io/ingress.class`.
     pub class_annotation: Option<Box<str>>,
-    /// Annotations under `--annotations-prefix`, without the prefix, sorted by name, empty values left out.
+    /// Annotations under `--annotations-prefix`, without the prefix, and those of [`OWN_PREFIX`], with it. Sorted by name,
+    /// empty values left out.
     pub annotations: Box<[(Arc<str>, Box<str>)]>,
     /// `spec.defaultBackend`.
     pub default_backend: Option<IngressBackend>,
@@ -143,9 +148,12 @@ impl Ingress {
                 .iter()
                 .filter(|(_, value)| !value.trim().is_empty())
                 .filter_map(|(key, value)| {
-                    let name = key.strip_prefix(&*prune.annotation_prefix)?;
+                    let own = || key.starts_with(OWN_PREFIX).then_some(key.as_str());
+                    let name = key.strip_prefix(&*prune.annotation_prefix).or_else(own)?;
                     Some((prune.names.share(name), value.as_str().into()))
                 })
+                .collect::<BTreeMap<_, _>>()
+                .into_iter()
                 .collect(),
             default_backend: spec.default_backend.map(IngressBackend::pruned),
             tls: spec.tls.unwrap_or_default().into_iter().map(IngressTls::pruned).collect(),

@@ -1,5 +1,6 @@
-//! `v1` Service, pruned. Its cluster address is not kept: requests go straight to endpoints.
+//! `v1` Service, pruned.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1 as core;
@@ -18,6 +19,8 @@ pub struct Service {
     pub identity: Identity,
     /// `spec.externalName`, where `spec.type` is `ExternalName`.
     pub external_name: Option<Box<str>>,
+    /// `spec.clusterIP`, where there is one: requests go there only with `service-upstream`.
+    pub cluster_ip: Option<IpAddr>,
     /// `spec.ports` that are TCP.
     pub ports: Box<[ServicePort]>,
 }
@@ -54,6 +57,7 @@ impl Service {
         Self {
             name,
             identity,
+            cluster_ip: spec.cluster_ip.and_then(|ip| ip.parse().ok()).filter(|_| !external),
             external_name: external.then(|| spec.external_name.unwrap_or_default().into()),
             ports: spec
                 .ports

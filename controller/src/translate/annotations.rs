@@ -10,14 +10,15 @@ mod access;
 mod affinity;
 mod authentication;
 mod backend_protocol;
+mod balancing;
 mod buffering;
 mod canary;
 mod cors;
-mod endpoints;
 pub(crate) mod errors;
 mod external_auth;
 mod gates;
 mod headers;
+mod health_check;
 mod hosts;
 mod https_redirect;
 mod limits;
@@ -42,11 +43,14 @@ use super::setting::{self, Family, Setting, Table};
 
 pub use affinity::Affinity;
 pub use backend_protocol::BackendProtocol;
+pub(crate) use balancing::BALANCES;
+pub use balancing::Balancing;
 pub use canary::Canary;
 pub use cors::Sharing;
 pub use errors::Errors;
 pub use gates::Gates;
 pub use headers::Heads;
+pub use health_check::HealthChecking;
 pub use limits::Limiting;
 pub use password_auth::Auth;
 pub use reader::{Parsed, Treatment, parse};
@@ -70,10 +74,11 @@ pub static TABLE: LazyLock<Table<Settings>> = LazyLock::new(|| {
         Family { title: "Bodies", settings: buffering::settings() },
         Family { title: "Canaries", settings: canary::settings() },
         Family { title: "Other origins (CORS)", settings: cors::settings() },
-        Family { title: "Choice of endpoints", settings: endpoints::settings() },
+        Family { title: "Choice of endpoints", settings: balancing::settings() },
         Family { title: "Error pages", settings: errors::settings() },
         Family { title: "Authorisation by another service", settings: external_auth::settings() },
         Family { title: "Fields for endpoints and clients", settings: headers::settings() },
+        Family { title: "Health checks of endpoints", settings: health_check::settings() },
         Family { title: "Hosts", settings: hosts::settings() },
         Family { title: "Redirect to https", settings: https_redirect::settings() },
         Family { title: "Limits of clients", settings: limits::settings() },

@@ -1,11 +1,13 @@
 //! From the backend of an Ingress to a pool, and which pools and certificates a node uses.
 
 use std::fmt::Write as _;
+use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 use sluice_config::{
-    Backend, Balance, CertificateId, Code, EndpointSetKey, NamespacedName, Pool, PoolKey, Problem,
-    ResourceKey, ServiceRef, UpstreamProtocol,
+    Backend, Balance, CertificateId, Code, EndpointSetKey, HealthCheck, NamespacedName, Pool, PoolKey,
+    Problem, ResourceKey, ServiceRef, UpstreamProtocol,
 };
 
 use super::external_name;
@@ -57,7 +59,7 @@ pub(crate) fn endpoints(service: &Service, port: &ServicePort) -> EndpointSetKey
 
 /// A Service port that no path names, spoken to by HTTP: for what is served in place of others.
 pub(crate) fn stand_in(service: &Service, port: &ServicePort, uses: &mut Uses) -> (PoolKey, ServiceRef) {
-    let pool = pool(endpoints(service, port), UpstreamProtocol::Http, Balance::RoundRobin);
+    let pool = pool(endpoints(service, port), UpstreamProtocol::Http, &Usage::default());
     let shown = ServiceRef {
         namespace: service.name.namespace.clone(),
         name: service.name.name.clone(),
@@ -66,24 +68,60 @@ pub(crate) fn stand_in(service: &Service, port: &ServicePort, uses: &mut Uses) -
     (uses.pool(pool), shown)
 }
 
-/// A pool of a Service port. Its key spells out the policy, so that equal pools have equal keys.
-pub(crate) fn pool(endpoints: EndpointSetKey, protocol: UpstreamProtocol, balance: Balance) -> Pool {
-    static POLICIES: LazyLock<[[Arc<str>; 2]; 4]> = LazyLock::new(|| {
-        ["http", "https", "grpc", "grpcs"]
-            .map(|protocol| ["round-robin", "ring"].map(|balance| format!("{protocol},{balance}").into()))
-    });
-    let protocol_index = match protocol {
-        UpstreamProtocol::Http => 0,
-        UpstreamProtocol::HttpsUnverified => 1,
-        UpstreamProtocol::Grpc => 2,
-        UpstreamProtocol::GrpcsUnverified => 3,
-    };
-    let balance_index = match balance {
-        Balance::RoundRobin => 0,
-        Balance::Ring => 1,
-    };
-    let policy = POLICIES[protocol_index][balance_index].clone();
-    Pool { key: PoolKey { endpoints, policy }, protocol, balance }
+/// How the endpoints of a Service port are used.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Usage {
+    /// How one is chosen.
+    pub(crate) balance: Balance,
+    /// How long a new one takes to get its whole share.
+    pub(crate) slow_start: Option<Duration>,
+    /// How they are checked.
+    pub(crate) health_check: Option<Arc<HealthCheck>>,
+}
+
+impl Usage {
+    /// Spelled out, with what is spoken, so that equal pools have equal keys.
+    fn text(&self, protocol: UpstreamProtocol) -> Arc<str> {
+        static USUAL: LazyLock<[[Arc<str>; 5]; 4]> = LazyLock::new(|| {
+            ["http", "https", "grpc", "grpcs"].map(|protocol| {
+                ["", ",round-robin", ",ewma", ",least-connections", ",ring"]
+                    .map(|balance| format!("{protocol}{balance}").into())
+            })
+        });
+        let protocol = match protocol {
+            UpstreamProtocol::Http => 0,
+            UpstreamProtocol::HttpsUnverified => 1,
+            UpstreamProtocol::Grpc => 2,
+            UpstreamProtocol::GrpcsUnverified => 3,
+        };
+        let balance = match self.balance {
+            Balance::Inherit => 0,
+            Balance::RoundRobin => 1,
+            Balance::Ewma => 2,
+            Balance::LeastConnections => 3,
+            Balance::Ring => 4,
+        };
+        let usual = &USUAL[protocol][balance];
+        if self.slow_start.is_none() && self.health_check.is_none() {
+            return usual.clone();
+        }
+        let mut text = usual.to_string();
+        // Writing to a String cannot fail.
+        if let Some(window) = self.slow_start {
+            let _ = write!(text, ", slow start {window:?}");
+        }
+        if let Some(check) = &self.health_check {
+            let _ = write!(text, ", {check}");
+        }
+        text.into()
+    }
+}
+
+/// A pool of a Service port.
+pub(crate) fn pool(endpoints: EndpointSetKey, protocol: UpstreamProtocol, usage: &Usage) -> Pool {
+    let Usage { balance, slow_start, ref health_check } = *usage;
+    let key = PoolKey { endpoints, policy: usage.text(protocol) };
+    Pool { key, protocol, balance, slow_start, health_check: health_check.clone() }
 }
 
 /// A backend reference and where it stands.
@@ -96,8 +134,10 @@ pub(crate) struct BackendReference<'a> {
     pub(crate) backend: &'a IngressBackend,
     /// What is spoken to the endpoints; `None` is what the Service port says.
     pub(crate) protocol: Option<UpstreamProtocol>,
-    /// How one is chosen.
-    pub(crate) balance: Balance,
+    /// How its endpoints are used.
+    pub(crate) usage: Usage,
+    /// Whether its requests go to the address of the Service in place of its endpoints.
+    pub(crate) by_address: bool,
     /// What becomes of its requests where it cannot be used.
     pub(crate) otherwise: &'static str,
 }
@@ -151,12 +191,26 @@ impl BackendReference<'_> {
                         "name the Service's own port",
                     ));
                 }
-                let key = EndpointSetKey {
+                let own = |address: IpAddr| EndpointSetKey {
+                    // What is of no namespace is of no Service.
+                    namespace: "".into(),
+                    service: address.to_string().into(),
+                    port: found.number.to_string().into(),
+                };
+                let address = service.and_then(|service| service.cluster_ip).filter(|_| self.by_address);
+                if self.by_address
+                    && address.is_none()
+                    && service.is_some_and(|service| service.external_name.is_none())
+                {
+                    problems.push(self.without_address(&id));
+                }
+                let key = address.map(own).unwrap_or_else(|| EndpointSetKey {
                     namespace: names.namespace.clone(),
                     service: names.name.clone(),
                     port: found.port.clone(),
-                };
-                let pool = uses.pool(pool(key, self.protocol.unwrap_or(found.protocol), self.balance));
+                });
+                let protocol = self.protocol.unwrap_or(found.protocol);
+                let pool = uses.pool(pool(key, protocol, &self.usage));
                 Backend::Pool { pool, service: shown }
             }
             Err(fault) => {
@@ -170,9 +224,25 @@ impl BackendReference<'_> {
     }
 }
 
+impl BackendReference<'_> {
+    fn without_address(&self, service: &NamespacedName) -> Problem {
+        warning(
+            Code::ServiceAddressMissing,
+            self.object,
+            format!("{}.service.name", (self.field)()),
+            format!(
+                "Service {service} has no address (clusterIP), which service-upstream asks for; its endpoints are used"
+            ),
+            "give the Service a clusterIP, or set service-upstream to false",
+        )
+    }
+}
+
 struct Found {
     /// By which endpoints are known: the name of the port, or the number of one of a Service without endpoints.
     port: Arc<str>,
+    /// The number of the port.
+    number: i32,
     protocol: UpstreamProtocol,
     warning: Option<String>,
 }
@@ -243,14 +313,24 @@ fn find(
         PortRef::Missing => (None, None, "(none is named)".to_owned()),
     };
     if let Some(port) = own {
-        return Ok(Found { port: port.name.clone(), protocol: port.protocol, warning: None });
+        return Ok(Found {
+            port: port.name.clone(),
+            number: port.number,
+            protocol: port.protocol,
+            warning: None,
+        });
     }
     if let Some(port) = target {
         let warning = format!(
             "{shown} is no port of Service {name}, but the targetPort of its port {}, which is used",
             port.number
         );
-        return Ok(Found { port: port.name.clone(), protocol: port.protocol, warning: Some(warning) });
+        return Ok(Found {
+            port: port.name.clone(),
+            number: port.number,
+            protocol: port.protocol,
+            warning: Some(warning),
+        });
     }
     Err(no_port(service, name, shown))
 }
@@ -285,7 +365,7 @@ fn find_external(
         (None, PortRef::Name(port)) => return Err(no_port(service, name, port.to_string())),
         (None, PortRef::Missing) => return Err(no_port(service, name, "(none is named)".to_owned())),
     };
-    Ok(Found { port: number.to_string().into(), protocol, warning: None })
+    Ok(Found { port: number.to_string().into(), number, protocol, warning: None })
 }
 
 fn no_port(service: &Service, name: &NamespacedName, shown: String) -> Unresolved {

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use sluice_config::{
-    Authorisation, Balance, Code, Deny, ErrorPages, HostKey, HostName, HostPattern, HttpsRedirect, Keyed,
-    NamespacedName, ObjectRef, Policies, Problem, Redirect, Replacements, ResourceKey, Rewrite,
+    Authorisation, Balance, Code, Deny, ErrorPages, HashBy, HostKey, HostName, HostPattern, HttpsRedirect,
+    Keyed, NamespacedName, ObjectRef, Policies, Problem, Redirect, Replacements, ResourceKey, Rewrite,
     UpstreamProtocol,
 };
 
@@ -17,6 +17,7 @@ pub(crate) use names::alias;
 use super::annotations::{
     self, Affinity, BackendProtocol, Canary, Gates, REJECTED, RewriteError, Rewriting, Treatment,
 };
+use super::backend::Usage;
 use super::claim::ClaimKind;
 use super::class::{self, Selection};
 use super::expression::Expressions;
@@ -47,6 +48,10 @@ pub(crate) struct Facts {
     pub(crate) closes_hosts: Option<Arc<str>>,
     /// What is spoken to its endpoints, where it does not leave that to the Service.
     pub(crate) protocol: Option<UpstreamProtocol>,
+    /// How its endpoints are used where no session decides.
+    usage: Usage,
+    /// `service-upstream`; the ConfigMap's without it.
+    service_upstream: Option<bool>,
     /// Whether the paths of a closed Ingress can be meant as regular expressions.
     pub(crate) regex: bool,
     /// What it asks for, also where it is closed.
@@ -137,6 +142,11 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> Output {
         timeouts: settings.timeouts,
         retry: settings.retry,
         affinity: settings.affinity.for_path("/"),
+        // A session decides before a key does.
+        hash_by: match settings.affinity.is_enabled() {
+            true => None,
+            false => settings.balancing.hash_by().map(Arc::new),
+        },
         basic_auth: settings.auth.basic(),
         digest_auth: settings.auth.digest(),
         bodies: settings.bodies,
@@ -153,7 +163,7 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> Output {
         // Its pool is looked up there too.
         mirror: None,
         // It differs from path to path.
-        canary: None,
+        canaries: Vec::new(),
         rewrite: None,
     };
     let policies = Arc::new(policies);
@@ -170,6 +180,15 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> Output {
         misnamed: claims.misnamed.into(),
         closes_hosts: parsed.closes_hosts,
         protocol: settings.protocol.given(),
+        usage: Usage {
+            balance: match policies.hash_by.as_deref() {
+                Some(HashBy { subset: None, .. }) => Balance::Ring,
+                _ => settings.balancing.balance,
+            },
+            slow_start: settings.balancing.slow_start,
+            health_check: settings.health.check(),
+        },
+        service_upstream: settings.balancing.service_upstream,
         regex,
         rewriting: rewriting.map(Box::new),
         canary: canary.map(Box::new),
@@ -312,9 +331,22 @@ impl Facts {
         Arc::new(Policies { https_redirect, ..(*self.policies).clone() })
     }
 
-    /// How endpoints are chosen.
-    pub(crate) fn balance(&self) -> Balance {
-        if self.policies.affinity.is_some() { Balance::Ring } else { Balance::RoundRobin }
+    /// How its endpoints are used.
+    pub(crate) fn usage(&self) -> Usage {
+        match self.policies.affinity {
+            Some(_) => Usage { balance: Balance::Ring, ..self.usage.clone() },
+            None => self.usage.clone(),
+        }
+    }
+
+    /// The same by a canary for which sessions do not count.
+    pub(crate) fn usage_without_sessions(&self) -> Usage {
+        self.usage.clone()
+    }
+
+    /// Whether its requests go to the addresses of Services in place of endpoints.
+    pub(crate) fn goes_by_address(&self, view: &View<'_>) -> bool {
+        self.service_upstream.unwrap_or_else(|| view.service_upstream())
     }
 
     /// The rules for a host, by index.

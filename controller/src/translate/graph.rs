@@ -31,6 +31,8 @@ pub(crate) enum Key {
     Gates,
     /// Whether every route is closed.
     Closed,
+    /// Whether requests go to Services in place of endpoints where an Ingress does not say.
+    ServiceUpstream,
     /// What an Ingress asks for.
     Facts(NamespacedName),
     /// Which Ingresses claim a host.

@@ -270,7 +270,8 @@ impl<'a> Builder<'a, '_> {
                 field: &|| format!("{}.backend", field()),
                 backend: &path.backend,
                 protocol: facts.protocol,
-                balance: facts.balance(),
+                usage: facts.usage(),
+                by_address: facts.goes_by_address(self.view),
                 otherwise: UNSERVED,
             };
             forward(reference.resolve(self.view, &mut self.uses, &mut self.problems))
@@ -359,7 +360,8 @@ impl<'a> Builder<'a, '_> {
                 field: &|| "spec.defaultBackend".to_owned(),
                 backend,
                 protocol: facts.protocol,
-                balance: facts.balance(),
+                usage: facts.usage(),
+                by_address: facts.goes_by_address(self.view),
                 otherwise: UNSERVED,
             };
             let backend = reference.resolve(self.view, &mut self.uses, &mut self.problems);

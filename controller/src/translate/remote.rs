@@ -6,9 +6,9 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use sluice_config::{Balance, EndpointSetKey, NamespacedName, PoolKey, Template, UpstreamProtocol};
+use sluice_config::{EndpointSetKey, NamespacedName, PoolKey, Template, UpstreamProtocol};
 
-use super::backend::{self, Uses};
+use super::backend::{self, Usage, Uses};
 use super::template;
 use super::value::Type;
 use super::view::View;
@@ -108,7 +108,7 @@ impl Remote {
             port: self.port.to_string().into(),
         });
         Some(Place {
-            pool: uses.pool(backend::pool(key, protocol, Balance::RoundRobin)),
+            pool: uses.pool(backend::pool(key, protocol, &Usage::default())),
             server_name: (self.https && !is_address).then(|| host.clone()),
             host,
         })

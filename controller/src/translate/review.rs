@@ -128,6 +128,7 @@ impl Review<'_> {
         self.find(problems);
         let old = &self.base.values.global;
         let (gates, closed) = (old.gates != new.gates, old.closed != new.closed);
+        let service_upstream = old.service_upstream != new.service_upstream;
         self.dirty.flags |= *old != new;
         let resources = &self.base.values.resources;
         let named = new.resources().map(|(_, key)| key).filter(|key| !resources.contains_key(key));
@@ -138,6 +139,9 @@ impl Review<'_> {
         }
         if closed {
             self.stale(&Key::Closed);
+        }
+        if service_upstream {
+            self.stale(&Key::ServiceUpstream);
         }
     }
 

@@ -38,6 +38,9 @@ impl Translation {
         if old.closed != self.values.global.closed {
             self.stale(&Key::Closed);
         }
+        if old.service_upstream != self.values.global.service_upstream {
+            self.stale(&Key::ServiceUpstream);
+        }
     }
 
     pub(super) fn run_facts(&mut self, stats: &mut Stats) {

@@ -22,7 +22,7 @@ use crate::store::Kind;
 pub use network::{addresses, networks, trusted_peers};
 pub use number::{
     buffers, count, int, kibibytes, positive, ratio, seconds, seconds_or_zero, size, some_time, time,
-    time_of, within,
+    time_of, time_within, within,
 };
 pub use reference::{config_map, secret, service};
 pub use retry::next_upstream;

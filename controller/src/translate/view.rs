@@ -189,6 +189,12 @@ impl<'a> View<'a> {
         self.global().closed.as_ref()
     }
 
+    /// Whether requests go to Services in place of endpoints where an Ingress does not say.
+    pub(crate) fn service_upstream(&self) -> bool {
+        self.read(Key::ServiceUpstream);
+        self.global().service_upstream
+    }
+
     pub(crate) fn facts(&self, name: &NamespacedName) -> Option<&'a Arc<Facts>> {
         self.read(Key::Facts(name.clone()));
         match self.supposed.and_then(|supposed| supposed.facts.get(name)) {

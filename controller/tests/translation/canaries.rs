@@ -39,7 +39,7 @@ fn canary(name: &str, annotations: &[(&str, &str)], spec: Value) -> Value {
 /// The canaries of all rules of the host, in order.
 fn canaries(world: &World) -> Vec<Option<&Canary>> {
     let host = world.host(HOST);
-    host.iter().flat_map(|host| &host.rules).map(|rule| rule.policies.canary.as_ref()).collect()
+    host.iter().flat_map(|host| &host.rules).map(|rule| rule.policies.canaries.first()).collect()
 }
 
 fn codes(world: &World) -> Vec<Code> {
@@ -64,7 +64,7 @@ fn a_canary_is_given_to_the_rule_of_its_host_path_and_type() {
     let found = canaries(&world);
     assert_eq!(found.iter().map(Option::is_some).collect::<Vec<_>>(), [false, true, false]);
     let found = found[1].unwrap();
-    assert_eq!(found.pool.to_string(), "default/next:http (http,round-robin)");
+    assert_eq!(found.pool.to_string(), "default/next:http (http)");
     let value = CanaryValue::Exact("eu".into());
     assert_eq!(found.header, Some(CanaryHeader { name: "X-Canary".into(), value }));
     assert_eq!(
@@ -102,18 +102,26 @@ fn without_a_main_ingress_nothing_is_served_and_that_is_told_until_there_is_one(
 }
 
 #[test]
-fn the_oldest_canary_has_the_rule() {
+fn a_rule_has_as_many_canaries_as_ask_for_it_the_oldest_first() {
     let mut world = world();
+    let services = |world: &World| -> Vec<String> {
+        let host = world.host(HOST).unwrap();
+        host.rules[0].policies.canaries.iter().map(|canary| canary.service.name.to_string()).collect()
+    };
     world.put([
         ingress("main", paths(HOST, &["/"])),
-        created(canary("young", &[("canary-weight", "5")], to("other", &["/"])), 2),
-        created(canary("old", &[("canary-weight", "5")], to("next", &["/"])), 1),
+        created(canary("young", &[("canary-weight", "50")], to("other", &["/"])), 2),
+        created(canary("old", &[("canary-weight", "50")], to("next", &["/"])), 1),
     ]);
-    assert_eq!(&*canaries(&world)[0].unwrap().service.name, "next");
+    assert_eq!(services(&world), ["next", "other"]);
+    assert_eq!(codes(&world), []);
+    // More than all cannot be given away; the older one has its share.
+    world.put([created(canary("old", &[("canary-weight", "60")], to("next", &["/"])), 1)]);
+    assert_eq!(services(&world), ["next", "other"]);
     assert_eq!(codes(&world), [Code::CanaryConflict]);
     assert!(world.texts()[0].contains("default/young"), "{:?}", world.texts());
     world.delete(Kind::Ingress, "old");
-    assert_eq!(&*canaries(&world)[0].unwrap().service.name, "other");
+    assert_eq!(services(&world), ["other"]);
     assert_eq!(codes(&world), []);
 }
 
@@ -163,7 +171,7 @@ fn other_annotations_of_a_canary_have_no_effect_and_are_named_in_one_warning() {
         ("limit-rps", "5"),
     ];
     world.put([ingress("main", paths(HOST, &["/"])), canary("next", &annotations, to("next", &["/"]))]);
-    assert_eq!(canaries(&world)[0].unwrap().pool.to_string(), "default/next:http (http,round-robin)");
+    assert_eq!(canaries(&world)[0].unwrap().pool.to_string(), "default/next:http (http)");
     assert_eq!(codes(&world), [Code::CanaryAnnotationIgnored]);
     let text = world.texts()[0].clone();
     assert!(text.contains("backend-protocol, limit-rps, ssl-redirect have no effect"), "{text}");
@@ -204,10 +212,7 @@ fn the_canary_speaks_and_balances_as_the_main_ingress_unless_sessions_do_not_hol
     let legacy = [("canary-weight", "5"), ("affinity-canary-behavior", "legacy")];
     world.put([canary("next", &legacy, to("next", &["/"]))]);
     let found = canaries(&world)[0].unwrap();
-    assert_eq!(
-        (found.pool.to_string().as_str(), found.sticky),
-        ("default/next:http (https,round-robin)", false)
-    );
+    assert_eq!((found.pool.to_string().as_str(), found.sticky), ("default/next:http (https)", false));
 }
 
 #[test]
@@ -225,6 +230,6 @@ fn a_path_that_is_an_expression_and_the_default_backend_have_canaries_too() {
         ),
     ]);
     let rule = &world.host(HOST).unwrap().rules[0];
-    assert!(rule.policies.canary.is_some() && rule.policies.rewrite.is_some());
-    assert!(world.host("_").unwrap().rules[0].policies.canary.is_some());
+    assert!(!rule.policies.canaries.is_empty() && rule.policies.rewrite.is_some());
+    assert!(!world.host("_").unwrap().rules[0].policies.canaries.is_empty());
 }

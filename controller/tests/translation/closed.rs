@@ -9,7 +9,7 @@ use sluice_controller::store::Kind;
 
 use crate::support::*;
 
-const WEB: &str = "web:http (http,round-robin)";
+const WEB: &str = "web:http (http)";
 const PREFIX: &str = "nginx.ingress.kubernetes.io";
 
 fn world() -> World {

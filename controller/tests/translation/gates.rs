@@ -59,9 +59,9 @@ fn a_key_that_protects_everything_and_is_not_implemented_closes_everything() {
     let mut world = world();
     world.put([ingress("shop", paths("shop.example", &["/"]))]);
     world.put([config_map(json!({"global-auth-snippet": "deny all;"}))]);
-    assert_eq!(world.rules("shop.example"), ["/ -> web:http (http,round-robin) denied 503"]);
+    assert_eq!(world.rules("shop.example"), ["/ -> web:http (http) denied 503"]);
     world.put([config_map(json!({}))]);
-    assert_eq!(world.rules("shop.example"), ["/ -> web:http (http,round-robin)"]);
+    assert_eq!(world.rules("shop.example"), ["/ -> web:http (http)"]);
 }
 
 #[test]
@@ -71,8 +71,8 @@ fn gates_for_annotations_apply_live() {
     world.put([annotated("shop", risky, paths("shop.example", &["/"]))]);
     assert!(world.host("shop.example").is_some());
     world.put([config_map(json!({"annotations-risk-level": "Low"}))]);
-    assert_eq!(world.rules("shop.example"), ["/ -> web:http (http,round-robin) denied 404"]);
+    assert_eq!(world.rules("shop.example"), ["/ -> web:http (http) denied 404"]);
     assert!(world.texts()[0].contains("annotations-risk-level"), "{:?}", world.texts());
     world.put([config_map(json!({"annotations-risk-level": "Medium"}))]);
-    assert_eq!(world.rules("shop.example"), ["/ -> web:http (http,round-robin)"]);
+    assert_eq!(world.rules("shop.example"), ["/ -> web:http (http)"]);
 }

@@ -7,7 +7,7 @@ use sluice_controller::store::Kind;
 
 use crate::support::*;
 
-const WEB: &str = "web:http (http,round-robin)";
+const WEB: &str = "web:http (http)";
 
 fn world() -> World {
     World::ready(Options::default())

@@ -45,7 +45,7 @@ fn a_route_is_closed_until_its_secret_is_there_and_good_and_again_when_it_goes()
     let auth = Fields::named(&["auth"]);
     let object = key(Kind::Secret, "users");
     assert_eq!(update.references.wanted, [Reference { object: object.clone(), fields: auth }]);
-    assert_eq!(world.rules("shop.example"), ["/ -> web:http (http,round-robin) denied 503"]);
+    assert_eq!(world.rules("shop.example"), ["/ -> web:http (http) denied 503"]);
     let [text] = &world.texts()[..] else { panic!("{:?}", world.texts()) };
     for part in ["Ingress default/shop", "auth-secret", "Secret default/users does not exist", "htpasswd"] {
         assert!(text.contains(part), "{text}");
@@ -54,13 +54,13 @@ fn a_route_is_closed_until_its_secret_is_there_and_good_and_again_when_it_goes()
     for (data, said) in [(json!({"other": "x"}), "no key auth"), (json!({"auth": "ann:{MAGIC}x"}), "no user")]
     {
         world.put([secret_in("default", "users", data)]);
-        assert_eq!(world.rules("shop.example"), ["/ -> web:http (http,round-robin) denied 503"]);
+        assert_eq!(world.rules("shop.example"), ["/ -> web:http (http) denied 503"]);
         assert!(world.texts().iter().any(|text| text.contains(said)), "{:?}", world.texts());
         assert!(world.texts().iter().all(|text| !text.contains("{MAGIC}x")), "{:?}", world.texts());
     }
 
     world.put([users("users", "ann:{PLAIN}x")]);
-    assert_eq!(world.rules("shop.example"), ["/ -> web:http (http,round-robin)"]);
+    assert_eq!(world.rules("shop.example"), ["/ -> web:http (http)"]);
     assert_eq!(world.texts(), Vec::<String>::new());
     let policy = world.host("shop.example").unwrap().rules[0].policies.basic_auth.clone().unwrap();
     assert_eq!(policy.credentials, key_of(ResourceKind::PasswordFile, "default", "users"));
@@ -68,7 +68,7 @@ fn a_route_is_closed_until_its_secret_is_there_and_good_and_again_when_it_goes()
     assert_eq!(names(&world), ["ann"]);
 
     world.delete(Kind::Secret, "users");
-    assert_eq!(world.rules("shop.example"), ["/ -> web:http (http,round-robin) denied 503"]);
+    assert_eq!(world.rules("shop.example"), ["/ -> web:http (http) denied 503"]);
     assert_eq!(names(&world), Vec::<String>::new());
     let update = world.delete(Kind::Ingress, "shop");
     assert_eq!(update.references.released, [object]);
@@ -94,7 +94,7 @@ fn an_edited_secret_costs_one_resource_and_none_of_its_hosts() {
 fn a_bad_line_is_a_problem_of_the_secret_and_nobody_elses() {
     let mut world = World::ready(Options::default());
     world.put([basic("shop", "shop.example", "users"), users("users", "ann:{PLAIN}x\nbob:hunter2")]);
-    assert_eq!(world.rules("shop.example"), ["/ -> web:http (http,round-robin)"]);
+    assert_eq!(world.rules("shop.example"), ["/ -> web:http (http)"]);
     let [text] = &world.texts()[..] else { panic!("{:?}", world.texts()) };
     assert!(text.contains("Secret default/users") && text.contains("data[auth] line 2"), "{text}");
     assert!(!text.contains("hunter2"), "{text}");
@@ -107,24 +107,24 @@ fn another_namespace_is_named_only_where_the_config_map_allows_it() {
     let elsewhere = secret_in("other", "users", json!({"auth": "ann:{PLAIN}x"}));
     let update = world.put([basic("shop", "shop.example", "other/users"), elsewhere]);
     assert_eq!(update.references.wanted, [], "what may not be named is not read");
-    assert_eq!(world.rules("shop.example"), ["/ -> web:http (http,round-robin) denied 503"]);
+    assert_eq!(world.rules("shop.example"), ["/ -> web:http (http) denied 503"]);
     let texts = world.texts();
     assert!(texts.iter().any(|text| text.contains("allow-cross-namespace-resources")), "{texts:?}");
 
     let update = world.put([config_map(json!({"allow-cross-namespace-resources": "true"}))]);
     assert_eq!(update.references.wanted.len(), 1);
-    assert_eq!(world.rules("shop.example"), ["/ -> web:http (http,round-robin)"]);
+    assert_eq!(world.rules("shop.example"), ["/ -> web:http (http)"]);
     let key = key_of(ResourceKind::PasswordFile, "other", "users");
     assert!(world.mirror.resources.contains_key(&key));
 
     let update = world.put([config_map(json!({"allow-cross-namespace-resources": "false"}))]);
     let object = ObjectKey { kind: Kind::Secret, name: NamespacedName::new("other", "users") };
     assert_eq!(update.references.released, [object]);
-    assert_eq!(world.rules("shop.example"), ["/ -> web:http (http,round-robin) denied 503"]);
+    assert_eq!(world.rules("shop.example"), ["/ -> web:http (http) denied 503"]);
     assert!(world.mirror.resources.is_empty());
     // Its own namespace may be spelled out.
     world.put([basic("shop", "shop.example", "default/mine"), users("mine", "ann:{PLAIN}x")]);
-    assert_eq!(world.rules("shop.example"), ["/ -> web:http (http,round-robin)"]);
+    assert_eq!(world.rules("shop.example"), ["/ -> web:http (http)"]);
 }
 
 #[test]
@@ -138,8 +138,8 @@ fn one_secret_may_be_a_file_for_one_route_and_a_map_for_another() {
     ]);
     let reference = Reference { object: key(Kind::Secret, "users"), fields: Fields::All };
     assert_eq!(update.references.wanted, [reference], "what both need of it");
-    assert_eq!(world.rules("file.example"), ["/ -> web:http (http,round-robin) denied 503"]);
-    assert_eq!(world.rules("map.example"), ["/ -> web:http (http,round-robin)"]);
+    assert_eq!(world.rules("file.example"), ["/ -> web:http (http) denied 503"]);
+    assert_eq!(world.rules("map.example"), ["/ -> web:http (http)"]);
     assert_eq!(names(&world), ["auth", "eve"]);
     let update = world.delete(Kind::Ingress, "map");
     assert_eq!(update.references.wanted[0].fields, Fields::named(&["auth"]), "less is needed now");
@@ -154,14 +154,14 @@ fn what_asks_for_a_password_and_cannot_be_carried_out_is_closed() {
     ] {
         let mut world = World::ready(Options::default());
         world.put([guarded("shop", "shop.example", annotations), users("users", "ann:{PLAIN}x")]);
-        assert_eq!(world.rules("shop.example"), ["/ -> web:http (http,round-robin) denied 503"], "{said}");
+        assert_eq!(world.rules("shop.example"), ["/ -> web:http (http) denied 503"], "{said}");
         let [text] = &world.texts()[..] else { panic!("{:?}", world.texts()) };
         assert!(text.contains(said), "{text}");
         assert!(world.mirror.resources.is_empty());
     }
     let mut world = World::ready(Options::default());
     world.put([guarded("shop", "shop.example", &[("auth-type", "Negotiate"), ("auth-secret", "users")])]);
-    assert_eq!(world.rules("shop.example"), ["/ -> web:http (http,round-robin) denied 404"], "rejected");
+    assert_eq!(world.rules("shop.example"), ["/ -> web:http (http) denied 404"], "rejected");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use sluice_controller::store::Kind;
 
 use crate::support::*;
 
-const WEB: &str = "web:http (http,round-robin)";
+const WEB: &str = "web:http (http)";
 const HOST: &str = "shop.example";
 
 fn with(name: &str, annotations: &[(&str, &str)], spec: Value) -> Value {

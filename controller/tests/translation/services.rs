@@ -33,7 +33,7 @@ fn ports_by_number_by_name_and_by_target() {
         (json!({"name": "http"}), "main", "10.0.1.1:8080", 1),
     ] {
         let world = world_with(port.clone());
-        assert_eq!(rule(&world), format!("/ -> api:{set} (http,round-robin)"), "{port}");
+        assert_eq!(rule(&world), format!("/ -> api:{set} (http)"), "{port}");
         assert_eq!(world.endpoints("api", set), Some(vec![address.to_owned()]), "{port}");
         assert_eq!(world.problems().len(), problems, "{port}: {:?}", world.texts());
     }
@@ -172,7 +172,7 @@ fn pools_are_shared_where_policies_agree_and_endpoint_sets_always() {
         ),
     ]);
     let pools: Vec<String> = world.mirror.pools.keys().map(|key| key.policy.to_string()).collect();
-    assert_eq!(pools, ["http,ring", "http,round-robin", "https,round-robin"]);
+    assert_eq!(pools, ["http", "http,ring", "https"]);
     assert_eq!(world.mirror.endpoint_sets.len(), 1);
     let cookie =
         |at: usize| world.host("c.example").unwrap().rules[at].policies.affinity.clone().unwrap().path;

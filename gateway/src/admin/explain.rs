@@ -110,7 +110,7 @@ fn outcome(state: &State, globals: &Globals, asked: &Asked, path: &str, route: &
         Backend::Default | Backend::Invalid { .. } => None,
     });
     let wanted: Vec<String> =
-        own.chain(rule.policies.canary.iter().map(|canary| canary.pool.to_string())).collect();
+        own.chain(rule.policies.canaries.iter().map(|canary| canary.pool.to_string())).collect();
     let described = state.registry.describe();
     let pools: Vec<_> = described
         .iter()

@@ -67,7 +67,8 @@ fn metrics(state: &State) -> Document {
     let served = hosts.iter().map(|(host, certificate)| HostCertificate { host, certificate });
     let empty = state.registry.empty_sets();
     let orphans = orphans::of(&configuration, |set| empty.contains(set));
-    match state.telemetry.render(state.registry.health(), state.memory_use(), served, &orphans) {
+    let (health, checked) = (state.registry.health(), state.registry.checked());
+    match state.telemetry.render(health, &checked, state.memory_use(), served, &orphans) {
         Ok(body) => Document {
             status: StatusCode::OK,
             content_type: "text/plain; version=0.0.4; charset=utf-8",

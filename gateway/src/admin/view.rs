@@ -221,7 +221,9 @@ pub(super) fn pool(pool: &PoolDescription) -> PoolView<'_> {
             UpstreamProtocol::GrpcsUnverified => "grpcs",
         },
         balance: match pool.balance {
-            sluice_config::Balance::RoundRobin => "roundRobin",
+            sluice_config::Balance::Inherit | sluice_config::Balance::RoundRobin => "roundRobin",
+            sluice_config::Balance::Ewma => "ewma",
+            sluice_config::Balance::LeastConnections => "leastConnections",
             sluice_config::Balance::Ring => "ring",
         },
         endpoints: pool

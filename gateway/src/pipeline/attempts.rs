@@ -12,7 +12,7 @@ use super::outcome::{Failure, FailureKind, KeepAlive, Upstream};
 use crate::policy::RetryPolicy;
 use crate::policy::retry::Progress;
 use crate::policy::timeouts::resolve;
-use crate::registry::{Endpoint, InFlight, PickError, PickRequest, Pool};
+use crate::registry::{Endpoint, InFlight, PickError, PickKey, PickRequest, Pool};
 use crate::upstream::tls::Session;
 
 /// The attempts of a call.
@@ -151,6 +151,9 @@ impl Attempts {
         }
         self.finish(status);
         if let Some(endpoint) = endpoint {
+            if failure.kind.is_timeout() {
+                self.measure(pool, &endpoint);
+            }
             self.eject(pool, failure, &endpoint);
             self.failed.push(endpoint);
         }
@@ -167,6 +170,7 @@ impl Attempts {
         let began = attempt.began;
         if let Some(on_its_way) = &self.in_flight {
             on_its_way.endpoint().succeeded(began);
+            self.measure(pool, on_its_way.endpoint());
         }
         let wanted = self.policy.filter(|policy| policy.names_status(status));
         let retry =
@@ -185,6 +189,14 @@ impl Attempts {
             tries: u32::try_from(self.all.len()).unwrap_or(u32::MAX),
             first: self.first.unwrap_or_else(Instant::now),
             endpoints: pool.map_or(0, Pool::len),
+        }
+    }
+
+    /// Tells how long the endpoint of the present attempt took, up to the head of its response, where its pool is balanced
+    /// by that. What it takes after the head may be the client's doing.
+    fn measure(&self, pool: Option<&Pool>, endpoint: &Endpoint) {
+        if let (Some(pool), Some(attempt)) = (pool, self.all.last()) {
+            pool.measure(endpoint, attempt.began, Instant::now());
         }
     }
 
@@ -214,8 +226,13 @@ impl Attempts {
 }
 
 /// An endpoint that has not failed this call; when all have, any.
-pub(super) fn pick(pool: &Pool, failed: &[Arc<Endpoint>], now: Instant) -> Result<Arc<Endpoint>, PickError> {
-    let request = PickRequest { key: None, sticky: None, tried: failed, now };
+pub(super) fn pick(
+    pool: &Pool,
+    key: Option<PickKey<'_>>,
+    failed: &[Arc<Endpoint>],
+    now: Instant,
+) -> Result<Arc<Endpoint>, PickError> {
+    let request = PickRequest { key, tried: failed, now };
     match pool.pick(&request) {
         Err(PickError::Exhausted) => pool.pick(&PickRequest { tried: &[], ..request }),
         other => other,

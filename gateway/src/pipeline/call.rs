@@ -93,7 +93,7 @@ impl Call {
         let again = afresh.is_some();
         let endpoint = match afresh {
             Some(endpoint) => endpoint,
-            None => pick(pool, &self.attempts.failed, Instant::now()).ok()?,
+            None => pick(pool, None, &self.attempts.failed, Instant::now()).ok()?,
         };
         let (retry, timeouts): (&Retry, &Timeouts) = match route {
             Some(route) => (&route.policies.retry, &route.policies.timeouts),

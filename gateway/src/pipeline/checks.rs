@@ -5,15 +5,15 @@ use http::{Method, StatusCode};
 use sluice_config::HostName;
 
 use super::answer::Answer;
-use super::exchange::{Exchange, Verdict};
+use super::exchange::{Exchange, HashKey, Verdict};
 use super::session::BoundSession;
 use super::stages::{Looks, Step};
 use crate::message::fields::Fields;
 use crate::message::request_head::RequestHead;
 use crate::policy::limits::Excess;
 use crate::policy::redirect::Source;
-use crate::policy::{RedirectTo, Rewritten, forwarded, hops, https_redirect, redirect};
-use crate::route::{Destination, Route, RouteAction};
+use crate::policy::{Affinity, RedirectTo, Rewritten, forwarded, hops, https_redirect, redirect, same_site};
+use crate::route::{CompiledPolicies, Destination, Route, RouteAction};
 use crate::state::{Blocking, Globals};
 
 impl Exchange {
@@ -126,6 +126,9 @@ impl Exchange {
                     return Step::Break(self.refused(StatusCode::SERVICE_UNAVAILABLE));
                 }
                 self.session = session.map(BoundSession::new);
+                if let Some(compiled) = &route.compiled {
+                    self.note_for_pick(compiled, route, looks);
+                }
                 Step::Continue(())
             }
             Destination::Invalid(_) if self.fall_back(route, looks) => Step::Continue(()),
@@ -137,6 +140,20 @@ impl Exchange {
                 }
                 None => Step::Break(self.refused(StatusCode::NOT_FOUND)),
             },
+        }
+    }
+
+    /// What the choice of an endpoint needs of the head.
+    fn note_for_pick<F: Fields>(&mut self, compiled: &CompiledPolicies, route: &Route, looks: &Looks<'_, F>) {
+        if let Some(hash_by) = &compiled.hash_by
+            && let Some(bytes) = hash_by.key(&self.facts(Some(route), looks))
+        {
+            let key = HashKey { bytes, subset: hash_by.subset };
+            self.rare.get_or_insert_default().hash_key = Some(key);
+        }
+        let conditional = compiled.affinity.as_ref().is_some_and(Affinity::asks_for_client);
+        if conditional && same_site::misreads_none(looks.head.headers) {
+            self.rare.get_or_insert_default().misreads_none = true;
         }
     }
 

@@ -4,6 +4,7 @@
 //! failures), `response` (the head on its way back) and `end` (log line and metrics).
 
 use std::net::IpAddr;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -84,6 +85,17 @@ pub(super) struct Rare {
     pub(super) permit: Option<Permit>,
     /// What was said of the client so far, where any of several checks lets it in.
     pub(super) standing: Standing,
+    /// Requests with this key go to the same endpoint, or group of endpoints.
+    pub(super) hash_key: Option<HashKey>,
+    /// `SameSite=None` is to be left out of the session cookie.
+    pub(super) misreads_none: bool,
+}
+
+/// What `upstream-hash-by` makes of a request.
+#[derive(Debug)]
+pub(super) struct HashKey {
+    pub(super) bytes: Vec<u8>,
+    pub(super) subset: Option<NonZeroU32>,
 }
 
 /// What becomes of a request.

@@ -114,6 +114,11 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
+    /// Whether somebody waited for an endpoint until a limit.
+    pub(super) fn is_timeout(self) -> bool {
+        matches!(self, Self::ConnectTimeout | Self::HandshakeTimeout | Self::ReadTimeout | Self::SendTimeout)
+    }
+
     /// Whether no endpoint had a part in it, and what the client has still to send may never come to an end.
     pub(super) fn is_of_the_request(self) -> bool {
         matches!(

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use crate::policy::Affinity;
 use crate::policy::affinity::{Session, balanced_key};
-use crate::registry::{Endpoint, PickError, PickRequest, Pool};
+use crate::registry::{Endpoint, PickError, PickKey, PickRequest, Pool};
 use crate::route::Target;
 
 /// How often a key is thrown for an endpoint that has not failed, as ingress-nginx does.
@@ -44,7 +44,8 @@ impl BoundSession {
 }
 
 /// Follows the session, or begins one. A session stays with its endpoint through failures unless
-/// `change_on_failure` says otherwise: then its client sees the failure, but keeps its state.
+/// `change_on_failure` says otherwise: then its client sees the failure, but keeps its state. An endpoint that fails the
+/// checks that somebody asked for is not followed while another one passes them.
 pub(super) fn choose(
     affinity: &Affinity,
     pool: &Pool,
@@ -54,20 +55,26 @@ pub(super) fn choose(
     now: Instant,
 ) -> Result<Choice, PickError> {
     let moves = !failed.is_empty() && affinity.change_on_failure;
-    if let Some(session) = session.filter(|_| !moves) {
-        if let Some(endpoint) = session.endpoint(affinity, pool, target) {
-            return Ok(Choice { endpoint, new_key: None });
-        }
-        if affinity.mode == AffinityMode::Balanced {
-            // The ring is not built yet. Any key has a place on it, so the cookie stays good.
-            let endpoint = super::attempts::pick(pool, failed, now)?;
-            return Ok(Choice { endpoint, new_key: None });
-        }
+    let bound = session.filter(|_| !moves);
+    let own = bound.and_then(|session| session.endpoint(affinity, pool, target));
+    if let Some(endpoint) = own.as_ref().filter(|endpoint| pool.passes_check(endpoint)) {
+        return Ok(Choice { endpoint: endpoint.clone(), new_key: None });
+    }
+    if let Some(session) = bound.filter(|_| affinity.mode == AffinityMode::Balanced) {
+        // Its place on the ring leads to the next endpoint meanwhile, or the ring is not built yet. Any key has a place on
+        // it, so the cookie stays good.
+        let key = PickKey { bytes: &session.key, subset: None };
+        let endpoint = super::attempts::pick(pool, Some(key), failed, now)?;
+        return Ok(Choice { endpoint, new_key: None });
     }
     match affinity.mode {
         AffinityMode::Balanced => begin_balanced(pool, failed),
         AffinityMode::Persistent => {
-            let endpoint = super::attempts::pick(pool, failed, now)?;
+            let endpoint = super::attempts::pick(pool, None, failed, now)?;
+            if let Some(own) = own.filter(|_| !pool.passes_check(&endpoint)) {
+                // No other one is better.
+                return Ok(Choice { endpoint: own, new_key: None });
+            }
             let new_key = target.sessions.as_ref().map(|sessions| sessions.hash(&endpoint));
             Ok(Choice { endpoint, new_key })
         }
@@ -84,7 +91,7 @@ fn begin_balanced(pool: &Pool, failed: &[Arc<Endpoint>]) -> Result<Choice, PickE
         if failed.iter().any(|failed| failed.address() == endpoint.address()) {
             continue;
         }
-        let usable = endpoint.is_usable(now);
+        let usable = pool.is_usable(&endpoint, now);
         let choice = Choice { endpoint, new_key: Some(key) };
         if usable {
             return Ok(choice);
@@ -92,7 +99,7 @@ fn begin_balanced(pool: &Pool, failed: &[Arc<Endpoint>]) -> Result<Choice, PickE
         second_best.get_or_insert(choice);
     }
     // Without a ring, or with none of the keys on a new endpoint: no session begins with this request.
-    let request = PickRequest { key: None, sticky: None, tried: failed, now };
+    let request = PickRequest { key: None, tried: failed, now };
     match second_best {
         Some(choice) => Ok(choice),
         None => pool.pick(&request).map(|endpoint| Choice { endpoint, new_key: None }),

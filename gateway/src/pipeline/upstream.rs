@@ -21,7 +21,7 @@ use crate::policy::BackendHeaders;
 use crate::policy::Forwarding;
 use crate::policy::RetryPolicy;
 use crate::policy::hops;
-use crate::registry::{Admission, Endpoint, PickError, Pool};
+use crate::registry::{Admission, Endpoint, PickError, PickKey, Pool};
 use crate::route::{Route, Target};
 
 static AUTHORIZATION: EditableName = EditableName::from_static("authorization");
@@ -224,13 +224,18 @@ impl Exchange {
         let affinity = bound.and_then(|route| route.affinity());
         let sticky = self.target.as_ref().filter(|target| target.is_sticky);
         let (Some(affinity), Some(target)) = (affinity, sticky) else {
-            return pick(pool, &self.attempts.failed, now);
+            let noted = self.rare.as_ref().and_then(|rare| rare.hash_key.as_ref());
+            let key = noted.filter(|_| bound.is_some());
+            let key = key.map(|key| PickKey { bytes: &key.bytes, subset: key.subset });
+            return pick(pool, key, &self.attempts.failed, now);
         };
         let Choice { endpoint, new_key } =
             session::choose(affinity, pool, target, self.session.as_ref(), &self.attempts.failed, now)?;
         if let Some(key) = new_key {
             let https = self.connection.is_https();
-            self.set_cookie = affinity.set_cookie(&key, &target.digits, https, SystemTime::now());
+            let misreads_none = self.rare.as_ref().is_some_and(|rare| rare.misreads_none);
+            self.set_cookie =
+                affinity.set_cookie(&key, &target.digits, https, misreads_none, SystemTime::now());
         }
         Ok(endpoint)
     }

@@ -29,7 +29,8 @@ pub struct Affinity {
     secure: bool,
     expires: Option<i64>,
     before_secure: Box<str>,
-    after_secure: Box<str>,
+    same_site: Option<SameSite>,
+    conditional_none: bool,
 }
 
 /// What a session cookie says.
@@ -54,6 +55,7 @@ impl Affinity {
             domain,
             secure,
             same_site,
+            conditional_same_site_none,
             expires,
             max_age,
             change_on_failure,
@@ -71,12 +73,6 @@ impl Affinity {
             before_secure.push_str(&format!("; Domain={domain}"));
         }
         before_secure.push_str(&format!("; Path={path}"));
-        let after_secure = match same_site {
-            None => "; HttpOnly",
-            Some(SameSite::None) => "; HttpOnly; SameSite=None",
-            Some(SameSite::Lax) => "; HttpOnly; SameSite=Lax",
-            Some(SameSite::Strict) => "; HttpOnly; SameSite=Strict",
-        };
         Ok(Self {
             mode: *mode,
             change_on_failure: *change_on_failure,
@@ -84,7 +80,8 @@ impl Affinity {
             secure: *secure,
             expires: *expires,
             before_secure: before_secure.into(),
-            after_secure: after_secure.into(),
+            same_site: *same_site,
+            conditional_none: *conditional_same_site_none,
         })
     }
 
@@ -97,12 +94,18 @@ impl Affinity {
         Some(Session { key, backend: parts.next().unwrap_or_default() })
     }
 
-    /// The `Set-Cookie` value that begins a session.
+    /// Whether the cookie depends on what the client calls itself.
+    pub fn asks_for_client(&self) -> bool {
+        self.conditional_none && self.same_site == Some(SameSite::None)
+    }
+
+    /// The `Set-Cookie` value that begins a session. `misreads_none` says that `SameSite=None` would be misread.
     pub fn set_cookie(
         &self,
         key: &str,
         backend: &Digits,
         https: bool,
+        misreads_none: bool,
         now: SystemTime,
     ) -> Option<HeaderValue> {
         let mut value = String::with_capacity(160);
@@ -119,7 +122,14 @@ impl Affinity {
         if self.secure || https {
             value.push_str("; Secure");
         }
-        value.push_str(&self.after_secure);
+        value.push_str("; HttpOnly");
+        value.push_str(match self.same_site {
+            None => "",
+            Some(SameSite::None) if self.conditional_none && misreads_none => "",
+            Some(SameSite::None) => "; SameSite=None",
+            Some(SameSite::Lax) => "; SameSite=Lax",
+            Some(SameSite::Strict) => "; SameSite=Strict",
+        });
         HeaderValue::try_from(value).ok()
     }
 }
@@ -175,6 +185,7 @@ mod tests {
             domain: None,
             secure: false,
             same_site: None,
+            conditional_same_site_none: false,
             expires: None,
             max_age: None,
             change_on_failure: false,
@@ -196,7 +207,7 @@ mod tests {
     #[test]
     fn attributes_come_in_the_order_of_the_reference() {
         let plain = Affinity::compile(&policy()).unwrap();
-        let value = plain.set_cookie("k.1.2", BACKEND, false, at(0)).unwrap();
+        let value = plain.set_cookie("k.1.2", BACKEND, false, false, at(0)).unwrap();
         let backend = std::str::from_utf8(BACKEND).unwrap();
         assert_eq!(value, format!("INGRESSCOOKIE=k.1.2|{backend}; Path=/; HttpOnly"));
 
@@ -210,7 +221,7 @@ mod tests {
             ..policy()
         };
         let full = Affinity::compile(&full).unwrap();
-        let value = full.set_cookie("k", BACKEND, true, at(1_486_736_000)).unwrap();
+        let value = full.set_cookie("k", BACKEND, true, false, at(1_486_736_000)).unwrap();
         assert_eq!(
             value,
             format!(
@@ -226,8 +237,25 @@ mod tests {
             [(false, false, false), (false, true, true), (true, false, true), (true, true, true)]
         {
             let affinity = Affinity::compile(&CookieAffinity { secure, ..policy() }).unwrap();
-            let value = affinity.set_cookie("k", BACKEND, https, at(0)).unwrap();
+            let value = affinity.set_cookie("k", BACKEND, https, false, at(0)).unwrap();
             assert_eq!(value.to_str().unwrap().contains("; Secure;"), expected);
+        }
+    }
+
+    #[test]
+    fn same_site_none_is_left_out_where_it_is_asked_to_be_and_would_be_misread() {
+        let all = [SameSite::None, SameSite::Lax].into_iter().flat_map(|same_site| {
+            let conditions = [(false, false), (false, true), (true, false), (true, true)];
+            conditions.map(|(conditional, misreads)| (same_site, conditional, misreads))
+        });
+        for (same_site, conditional_same_site_none, misreads) in all {
+            let policy =
+                CookieAffinity { same_site: Some(same_site), conditional_same_site_none, ..policy() };
+            let affinity = Affinity::compile(&policy).unwrap();
+            let left_out = same_site == SameSite::None && conditional_same_site_none && misreads;
+            let value = affinity.set_cookie("k", BACKEND, true, misreads, at(0)).unwrap();
+            assert_eq!(!value.to_str().unwrap().contains("SameSite"), left_out, "{policy:?} {misreads}");
+            assert_eq!(affinity.asks_for_client(), same_site == SameSite::None && conditional_same_site_none);
         }
     }
 

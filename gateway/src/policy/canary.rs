@@ -1,23 +1,33 @@
-//! Canaries: which requests of a rule go to its other backend. The header decides first, then the cookie, then a draw,
-//! as in ingress-nginx.
+//! Canaries: which requests of a rule go to another backend. The header decides first, then the cookie, then the share, as
+//! in ingress-nginx. A rule may have several canaries, of which ingress-nginx looks at one: then the headers of all of them
+//! come first, from the oldest canary to the youngest, then all cookies, then one draw for all, in which each has its share
+//! and the rule's own backend what is left.
+
+use std::sync::Arc;
 
 use http::HeaderName;
 use http::header::COOKIE;
 use regex::bytes::{Regex, RegexBuilder};
 use sluice_config::CanaryValue;
-use std::sync::Arc;
+use smallvec::SmallVec;
 
 use super::error::PolicyError;
+use super::shares::Shares;
 use crate::message::fields::Fields;
 use crate::router::REGEX_SIZE_LIMIT;
 
-/// The choice between a rule's own backend and its canary, compiled.
+/// The choice between a rule's own backend and its canaries, compiled.
 #[derive(Debug)]
-pub struct Canary {
+pub struct Canaries {
+    all: Box<[Canary]>,
+    shares: Shares,
+}
+
+/// Which requests one of them wants.
+#[derive(Debug)]
+pub(crate) struct Canary {
     header: Option<(HeaderName, Value)>,
     cookie: Option<Arc<str>>,
-    weight: u32,
-    total: u32,
 }
 
 #[derive(Debug)]
@@ -27,9 +37,43 @@ enum Value {
     Regex(Regex),
 }
 
-impl Canary {
+impl Canaries {
     /// Fails on a name that is none, and on an expression that is malformed or too large.
-    pub fn compile(canary: &sluice_config::Canary) -> Result<Self, PolicyError> {
+    pub fn compile(canaries: &[sluice_config::Canary]) -> Result<Self, PolicyError> {
+        let shares = Shares::new(canaries.iter().map(|canary| (canary.weight, canary.total)));
+        let all = canaries.iter().map(Canary::compile).collect::<Result<_, _>>()?;
+        Ok(Self { all, shares })
+    }
+
+    /// The canary, by its place, that a request goes to. Those that are not open take nothing, and leave their share to the
+    /// rule's own backend.
+    pub fn choose(&self, headers: &impl Fields, is_open: impl Fn(usize) -> bool) -> Option<usize> {
+        let mut said: SmallVec<[Option<bool>; 4]> = SmallVec::with_capacity(self.all.len());
+        for (place, canary) in self.all.iter().enumerate() {
+            let by_header = if is_open(place) { canary.by_header(headers) } else { Some(false) };
+            if by_header == Some(true) {
+                return Some(place);
+            }
+            said.push(by_header);
+        }
+        for (place, canary) in self.all.iter().enumerate() {
+            if said[place].is_none() {
+                said[place] = canary.by_cookie(headers);
+                if said[place] == Some(true) {
+                    return Some(place);
+                }
+            }
+        }
+        // What is decided takes no part in the draw, so that the shares of the others stay exact.
+        if said.iter().all(Option::is_some) {
+            return None;
+        }
+        self.shares.draw().filter(|place| said[*place].is_none())
+    }
+}
+
+impl Canary {
+    pub(crate) fn compile(canary: &sluice_config::Canary) -> Result<Self, PolicyError> {
         let header = match &canary.header {
             Some(header) => {
                 let name = HeaderName::from_bytes(header.name.as_bytes())
@@ -38,26 +82,21 @@ impl Canary {
             }
             None => None,
         };
-        Ok(Self { header, cookie: canary.cookie.clone(), weight: canary.weight, total: canary.total.max(1) })
-    }
-
-    /// Whether a request without a session goes to the canary.
-    pub fn takes(&self, headers: &impl Fields) -> bool {
-        self.decides(headers).unwrap_or_else(|| self.draws())
+        Ok(Self { header, cookie: canary.cookie.clone() })
     }
 
     /// What its header or cookie says; nothing where it is left to a draw.
     pub(crate) fn decides(&self, headers: &impl Fields) -> Option<bool> {
-        let by_header = self.header.as_ref().and_then(|(name, value)| value.decides(headers, name));
-        by_header.or_else(|| always_or_never(cookie(headers, self.cookie.as_deref()?)?))
+        self.by_header(headers).or_else(|| self.by_cookie(headers))
     }
 
-    fn draws(&self) -> bool {
-        match self.weight {
-            0 => false,
-            weight if weight >= self.total => true,
-            weight => fastrand::u32(..self.total) < weight,
-        }
+    fn by_header(&self, headers: &impl Fields) -> Option<bool> {
+        let (name, value) = self.header.as_ref()?;
+        value.decides(headers, name)
+    }
+
+    fn by_cookie(&self, headers: &impl Fields) -> Option<bool> {
+        always_or_never(cookie(headers, self.cookie.as_deref()?)?)
     }
 }
 
@@ -125,9 +164,14 @@ mod tests {
 
     use super::*;
 
-    fn canary(value: Option<CanaryValue>, cookie: Option<&str>, weight: u32, total: u32) -> Canary {
+    fn config(
+        value: Option<CanaryValue>,
+        cookie: Option<&str>,
+        weight: u32,
+        total: u32,
+    ) -> sluice_config::Canary {
         let endpoints = EndpointSetKey { namespace: "n".into(), service: "s".into(), port: "p".into() };
-        Canary::compile(&sluice_config::Canary {
+        sluice_config::Canary {
             pool: PoolKey { endpoints, policy: "".into() },
             service: ServiceRef { namespace: "n".into(), name: "s".into(), port: "p".into() },
             header: value.map(|value| CanaryHeader { name: "X-Canary".into(), value }),
@@ -135,8 +179,17 @@ mod tests {
             weight,
             total,
             sticky: true,
-        })
-        .unwrap()
+        }
+    }
+
+    fn canary(value: Option<CanaryValue>, cookie: Option<&str>, weight: u32, total: u32) -> Canaries {
+        Canaries::compile(&[config(value, cookie, weight, total)]).unwrap()
+    }
+
+    impl Canaries {
+        fn takes(&self, headers: &HeaderMap) -> bool {
+            self.choose(headers, |_| true).is_some()
+        }
     }
 
     fn headers(fields: &[(&'static str, &str)]) -> HeaderMap {
@@ -181,13 +234,51 @@ mod tests {
 
     #[test]
     fn shares_are_weights_over_the_total() {
-        for (weight, total, least, most) in
-            [(0, 100, 0, 0), (100, 100, 10_000, 10_000), (150, 100, 10_000, 10_000), (50, 1_000, 370, 630)]
+        for (weight, total, expected) in
+            [(0, 100, 0), (100, 100, 10_000), (150, 100, 10_000), (50, 1_000, 500), (20, 100, 2_000)]
         {
             let canary = canary(None, None, weight, total);
             let taken = (0..10_000).filter(|_| canary.takes(&HeaderMap::new())).count();
-            // Six standard deviations of 10,000 draws with a chance of 1/20 are 130.
-            assert!((least..=most).contains(&taken), "{weight}/{total}: {taken}");
+            assert_eq!(taken, expected, "{weight}/{total}");
         }
+    }
+
+    #[test]
+    fn what_headers_decide_takes_nothing_from_the_shares_of_the_others() {
+        let canary = canary(Some(CanaryValue::AlwaysOrNever), None, 25, 100);
+        let mut taken = 0;
+        for _ in 0..100 {
+            assert!(canary.takes(&headers(&[("x-canary", "always")])));
+            assert!(!canary.takes(&headers(&[("x-canary", "never")])));
+            taken += usize::from(canary.takes(&headers(&[])));
+        }
+        assert_eq!(taken, 25);
+    }
+
+    #[test]
+    fn of_several_all_headers_come_before_all_cookies_and_one_draw_is_for_all() {
+        let all = [
+            config(None, Some("side"), 10, 100),
+            config(Some(CanaryValue::Exact("eu".into())), Some("side"), 20, 100),
+            config(Some(CanaryValue::AlwaysOrNever), None, 30, 100),
+        ];
+        let canaries = Canaries::compile(&all).unwrap();
+        let choose = |fields: &[(&'static str, &str)]| canaries.choose(&headers(fields), |_| true);
+        assert_eq!(choose(&[("x-canary", "eu"), ("cookie", "side=always")]), Some(1));
+        assert_eq!(choose(&[("x-canary", "always"), ("cookie", "side=always")]), Some(2));
+        assert_eq!(choose(&[("x-canary", "other"), ("cookie", "side=always")]), Some(0));
+        let counts = |fields: &[(&'static str, &str)], is_open: &dyn Fn(usize) -> bool| {
+            let mut counts = [0; 4];
+            (0..100).for_each(|_| counts[canaries.choose(&headers(fields), is_open).unwrap_or(3)] += 1);
+            counts
+        };
+        assert_eq!(counts(&[], &|_| true), [10, 20, 30, 40]);
+        assert_eq!(
+            counts(&[("x-canary", "never")], &|_| true),
+            [10, 20, 0, 70],
+            "its share is the main one's"
+        );
+        assert_eq!(counts(&[], &|place| place != 1), [10, 0, 30, 60]);
+        assert_eq!(counts(&[("cookie", "side=never")], &|_| true), [0, 0, 30, 70]);
     }
 }

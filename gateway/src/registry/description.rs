@@ -50,7 +50,7 @@ pub enum Health {
     Healthy,
     /// Not for a while: connections to it failed.
     Ejected,
-    /// Not until it passes its active checks again.
+    /// Not until it passes the active checks of the pool again.
     Failing,
 }
 
@@ -66,8 +66,8 @@ pub struct HealthCounts {
 }
 
 impl Health {
-    fn of(endpoint: &Endpoint, now: Instant) -> Self {
-        if !endpoint.passes_probes() {
+    fn of(endpoint: &Endpoint, checks: u32, now: Instant) -> Self {
+        if !endpoint.passes(checks) {
             Self::Failing
         } else if endpoint.ejected_for(now).is_some() {
             Self::Ejected
@@ -84,17 +84,21 @@ impl PoolDescription {
             pool: pool.key().to_string(),
             protocol: pool.protocol(),
             balance: pool.balance(),
-            endpoints: endpoints.endpoints.iter().map(|one| EndpointDescription::of(one, now)).collect(),
+            endpoints: endpoints
+                .endpoints
+                .iter()
+                .map(|one| EndpointDescription::of(one, pool.checks(), now))
+                .collect(),
         }
     }
 }
 
 impl EndpointDescription {
-    fn of(endpoint: &Endpoint, now: Instant) -> Self {
+    fn of(endpoint: &Endpoint, checks: u32, now: Instant) -> Self {
         Self {
             address: endpoint.address(),
             zone: endpoint.zone().cloned(),
-            health: Health::of(endpoint, now),
+            health: Health::of(endpoint, checks, now),
             ejected_for_ms: endpoint.ejected_for(now).map(|left| left.as_millis() as u64),
             failures: endpoint.failures(),
             in_flight: endpoint.in_flight(),
@@ -107,7 +111,8 @@ impl HealthCounts {
         let mut counts = Self::default();
         for set in sets {
             for endpoint in &set.current().endpoints {
-                match Health::of(endpoint, now) {
+                // Of one that fails a check of some pool that is the news.
+                match Health::of(endpoint, u32::MAX, now) {
                     Health::Healthy => counts.healthy += 1,
                     Health::Ejected => counts.ejected += 1,
                     Health::Failing => counts.failing += 1,

@@ -10,10 +10,11 @@
 //! simply ended. All of it is one atomic word, because every request looks at it.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
+use super::latency::Latency;
 use crate::descriptors::Shares;
 
 /// How long the first failure ejects an endpoint, before jitter.
@@ -28,8 +29,12 @@ const TRIAL: Duration = Duration::from_secs(1);
 /// Requests that wait for room at one endpoint.
 const MOST_WAITING: u32 = 16;
 
-/// How long after it ended an ejection is remembered for an endpoint that has left its set.
-const MEMORY: Duration = Duration::from_secs(300);
+/// The part of its share that an endpoint has at once where it starts slowly: without any request it would never be warm.
+const FIRST_SHARE: f64 = 0.1;
+
+/// How long after it ended an ejection is remembered for an endpoint that has left its set, and after it left, what checks
+/// have found.
+pub(super) const MEMORY: Duration = Duration::from_secs(300);
 
 /// What the clock of the health words counts from.
 static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
@@ -41,12 +46,16 @@ pub struct Endpoint {
     zone: Option<Arc<str>>,
     /// A packed [`Record`].
     record: AtomicU64,
-    /// Whether active checks, if any, find it well.
-    passes_probes: AtomicBool,
+    /// The active checks that it fails, a bit for each ([`Slots`](super::slots::Slots)).
+    failing: AtomicU32,
     /// Requests that have room.
     in_flight: AtomicU32,
     /// Requests that wait for it. They are not counted as in flight: else they would keep each other waiting.
     waiting: AtomicU32,
+    /// How soon it answers, where a pool is balanced by that.
+    latency: Latency,
+    /// When it came, or was well again, in milliseconds since [`EPOCH`]; 0 for one that has been there from the start.
+    since: AtomicU64,
 }
 
 /// Whether an endpoint has room for a request that needs a connection to it.
@@ -102,10 +111,33 @@ impl Endpoint {
             address,
             zone,
             record: AtomicU64::new(0),
-            passes_probes: AtomicBool::new(true),
+            failing: AtomicU32::new(0),
             in_flight: AtomicU32::new(0),
             waiting: AtomicU32::new(0),
+            latency: Latency::default(),
+            since: AtomicU64::new(0),
         }
+    }
+
+    /// It has come to others that are there, or is well again: from now on its share grows, in pools that start endpoints
+    /// slowly.
+    pub(super) fn begin_slowly(&self, now: Instant) {
+        self.since.store(millis(now).max(1), Ordering::Relaxed);
+    }
+
+    /// Whether it takes its turn. One that came less than `window` ago does with a chance that grows with its age.
+    pub(super) fn takes_its_turn(&self, window: Duration, now: Instant) -> bool {
+        let since = self.since.load(Ordering::Relaxed);
+        if since == 0 {
+            return true;
+        }
+        let age = millis(now).saturating_sub(since) as f64 / (window.as_millis() as f64).max(1.0);
+        age >= 1.0 || fastrand::f64() < age.max(FIRST_SHARE)
+    }
+
+    /// How soon it answers.
+    pub(super) fn latency(&self) -> &Latency {
+        &self.latency
     }
 
     /// Pod address and port.
@@ -120,10 +152,6 @@ impl Endpoint {
 
     /// Whether a request may go there now. On trial it may go there alone: true is given to one caller.
     pub(super) fn admits(&self, now: Instant) -> bool {
-        self.passes_probes() && self.admits_after_failure(now)
-    }
-
-    fn admits_after_failure(&self, now: Instant) -> bool {
         let word = self.record.load(Ordering::Relaxed);
         if word == 0 {
             return true;
@@ -138,9 +166,9 @@ impl Endpoint {
         self.record.compare_exchange(word, trial.pack(), Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Whether it should get requests: not ejected, not on trial, and not failing its active checks.
+    /// Whether it is not ejected, and not on trial.
     pub fn is_usable(&self, now: Instant) -> bool {
-        self.passes_probes() && self.ejected_for(now).is_none()
+        self.ejected_for(now).is_none()
     }
 
     /// How much longer it is ejected.
@@ -156,9 +184,9 @@ impl Endpoint {
         Record::unpack(self.record.load(Ordering::Relaxed)).streak as u8
     }
 
-    /// Whether active checks find it well; true where there are none.
-    pub fn passes_probes(&self) -> bool {
-        self.passes_probes.load(Ordering::Relaxed)
+    /// Whether it passes all of these active checks.
+    pub fn passes(&self, checks: u32) -> bool {
+        self.failing.load(Ordering::Relaxed) & checks == 0
     }
 
     /// Requests on their way, those that wait for room included.
@@ -188,7 +216,7 @@ impl Endpoint {
         let mut word = self.record.load(Ordering::Relaxed);
         while word != 0 && millis(began) > Record::unpack(word).since {
             match self.record.compare_exchange_weak(word, 0, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return,
+                Ok(_) => return self.begin_slowly(began),
                 Err(other) => word = other,
             }
         }
@@ -216,8 +244,13 @@ impl Endpoint {
         }
     }
 
-    pub(super) fn set_passes_probes(&self, passes: bool) {
-        self.passes_probes.store(passes, Ordering::Relaxed);
+    /// Says whether it passes the check of this slot.
+    pub(super) fn set_passes(&self, slot: u8, passes: bool) {
+        let bit = 1 << slot;
+        match passes {
+            true => self.failing.fetch_and(!bit, Ordering::Relaxed),
+            false => self.failing.fetch_or(bit, Ordering::Relaxed),
+        };
     }
 
     /// Whether there is something about it worth keeping while it is in no generation.
@@ -293,7 +326,8 @@ fn ejection(streak: u64) -> Duration {
     planned.mul_f64(0.8 + 0.4 * fastrand::f64()).min(LONGEST_EJECTION)
 }
 
-fn millis(at: Instant) -> u64 {
+/// Milliseconds on the clock of endpoints.
+pub(super) fn millis(at: Instant) -> u64 {
     at.saturating_duration_since(*EPOCH).as_millis() as u64
 }
 

@@ -13,7 +13,7 @@ use pingora_load_balancing::selection::algorithms::RoundRobin;
 use sluice_config::{EndpointSetKey, Report};
 
 use super::Reporter;
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, MEMORY};
 use super::ring::Ring;
 
 /// All endpoints that may be used now. Shared by the pools of a Service port; never replaced, only filled anew.
@@ -132,8 +132,8 @@ impl fmt::Debug for EndpointSet {
 /// The writing side of a set: there is one, behind the registry's lock.
 pub(super) struct Members {
     set: Arc<EndpointSet>,
-    /// Endpoints that left and may come back before what they did is forgotten; nearly always none.
-    departed: BTreeMap<SocketAddr, Arc<Endpoint>>,
+    /// Endpoints that left, when, and may come back before what they did is forgotten; nearly always none.
+    departed: BTreeMap<SocketAddr, (Instant, Arc<Endpoint>)>,
 }
 
 impl Members {
@@ -149,7 +149,7 @@ impl Members {
     /// whether that changed anything.
     pub(super) fn replace(&mut self, endpoints: &[sluice_config::Endpoint], now: Instant) -> bool {
         let old = self.set.current.load_full();
-        let next: Box<[_]> = endpoints.iter().map(|config| self.endpoint(&old, config)).collect();
+        let next: Box<[_]> = endpoints.iter().map(|config| self.endpoint(&old, config, now)).collect();
         let next = sorted(next);
         if next.len() == old.endpoints.len()
             && next.iter().zip(&old.endpoints).all(|(a, b)| Arc::ptr_eq(a, b))
@@ -157,24 +157,45 @@ impl Members {
             return false;
         }
         let stays = |address| next.binary_search_by_key(&address, |endpoint| endpoint.address()).is_ok();
-        let left = old.endpoints.iter().map(|endpoint| (endpoint.address(), endpoint.clone()));
+        let left = old.endpoints.iter().map(|endpoint| (endpoint.address(), (now, endpoint.clone())));
         self.departed.extend(left.filter(|(address, _)| !stays(*address)));
-        self.departed.retain(|address, endpoint| !stays(*address) && endpoint.is_memorable(now));
+        self.departed.retain(|address, (left, endpoint)| {
+            let fails = !endpoint.passes(u32::MAX) && now.saturating_duration_since(*left) < MEMORY;
+            !stays(*address) && (fails || endpoint.is_memorable(now))
+        });
         self.set.publish(next);
         true
     }
 
+    /// A check is made no more: what it has found is forgotten.
+    pub(super) fn forget_check(&self, slot: u8) {
+        let departed = self.departed.values().map(|(_, endpoint)| endpoint);
+        self.set
+            .current()
+            .endpoints
+            .iter()
+            .chain(departed)
+            .for_each(|endpoint| endpoint.set_passes(slot, true));
+    }
+
     /// The endpoint of before, or a new one. An address that moved to another zone belongs to another Pod,
     /// whose health is not known.
-    fn endpoint(&self, old: &Generation, config: &sluice_config::Endpoint) -> Arc<Endpoint> {
+    fn endpoint(&self, old: &Generation, config: &sluice_config::Endpoint, now: Instant) -> Arc<Endpoint> {
         let same = |known: &&Arc<Endpoint>| {
             known.address() == config.address && known.zone() == config.zone.as_ref()
         };
         let known = old
             .member(config.address)
             .filter(same)
-            .or_else(|| self.departed.get(&config.address).filter(same));
-        known.cloned().unwrap_or_else(|| Arc::new(Endpoint::new(config.address, config.zone.clone())))
+            .or_else(|| self.departed.get(&config.address).map(|(_, endpoint)| endpoint).filter(same));
+        known.cloned().unwrap_or_else(|| {
+            let endpoint = Endpoint::new(config.address, config.zone.clone());
+            // Where all are new, none has to make way for the others.
+            if !old.endpoints.is_empty() {
+                endpoint.begin_slowly(now);
+            }
+            Arc::new(endpoint)
+        })
     }
 }
 

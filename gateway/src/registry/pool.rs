@@ -1,13 +1,14 @@
 //! A pool: an endpoint set and how it is used.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use sluice_config::{Balance, Keyed, PoolKey, UpstreamProtocol};
 
+use super::balance::DefaultBalance;
 use super::endpoint::Endpoint;
 use super::endpoint_set::EndpointSet;
-use super::pick::{PickError, PickRequest};
+use super::pick::{Manner, PickError, PickRequest};
 use super::sessions::Sessions;
 
 /// A pool of endpoints under one policy. Routes hold it; endpoint changes show through it.
@@ -18,11 +19,28 @@ pub struct Pool {
     // Copied from the configuration: with thousands of pools that is not in the cache.
     protocol: UpstreamProtocol,
     balance: Balance,
+    slow_start: Option<Duration>,
+    default_balance: Arc<DefaultBalance>,
+    /// Its active check.
+    slot: Option<u8>,
 }
 
 impl Pool {
-    pub(super) fn new(config: Arc<sluice_config::Pool>, set: Arc<EndpointSet>) -> Self {
-        Self { protocol: config.protocol, balance: config.balance, config, set }
+    pub(super) fn new(
+        config: Arc<sluice_config::Pool>,
+        set: Arc<EndpointSet>,
+        default_balance: Arc<DefaultBalance>,
+        slot: Option<u8>,
+    ) -> Self {
+        Self {
+            protocol: config.protocol,
+            balance: config.balance,
+            slow_start: config.slow_start,
+            config,
+            set,
+            default_balance,
+            slot,
+        }
     }
 
     /// Identity.
@@ -35,9 +53,17 @@ impl Pool {
         self.protocol
     }
 
-    /// How an endpoint is chosen.
+    /// How an endpoint is chosen now; never [`Balance::Inherit`].
     pub fn balance(&self) -> Balance {
-        self.balance
+        match self.balance {
+            Balance::Inherit => self.default_balance.get(),
+            own => own,
+        }
+    }
+
+    /// How long an endpoint takes to get its whole share.
+    pub fn slow_start(&self) -> Option<Duration> {
+        self.slow_start
     }
 
     /// The endpoints, shared with the other pools of the Service port.
@@ -57,7 +83,34 @@ impl Pool {
 
     /// The endpoint for the next attempt of a request.
     pub fn pick(&self, request: &PickRequest<'_>) -> Result<Arc<Endpoint>, PickError> {
-        self.set.pick(request, self.has_ring())
+        let Self { slow_start, .. } = *self;
+        self.set.pick(request, Manner { balance: self.balance(), slow_start, checks: self.checks() })
+    }
+
+    /// Whether an endpoint passes the pool's check; true where it has none.
+    pub fn passes_check(&self, endpoint: &Endpoint) -> bool {
+        endpoint.passes(self.checks())
+    }
+
+    /// Whether an endpoint should get requests: it is not ejected, not on trial, and passes the pool's check.
+    pub fn is_usable(&self, endpoint: &Endpoint, now: Instant) -> bool {
+        self.passes_check(endpoint) && endpoint.is_usable(now)
+    }
+
+    /// The bit of its check.
+    pub(super) fn checks(&self) -> u32 {
+        self.slot.map_or(0, |slot| 1 << slot)
+    }
+
+    pub(super) fn slot(&self) -> Option<u8> {
+        self.slot
+    }
+
+    /// An attempt at an endpoint began then and has its answer now. Costs nothing where the pool is not balanced by that.
+    pub fn measure(&self, endpoint: &Endpoint, began: Instant, now: Instant) {
+        if self.balance() == Balance::Ewma {
+            endpoint.latency().observe(now.saturating_duration_since(began), now);
+        }
     }
 
     /// The endpoint that a key belongs to, whatever its health: what a session is bound to in affinity mode
@@ -85,7 +138,7 @@ impl Pool {
         &self.config
     }
 
-    fn has_ring(&self) -> bool {
+    pub(super) fn has_ring(&self) -> bool {
         self.balance == Balance::Ring
     }
 }

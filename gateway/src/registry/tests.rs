@@ -2,6 +2,7 @@
 
 mod active;
 mod apply;
+mod balance;
 mod health;
 mod keys;
 mod turns;
@@ -44,6 +45,13 @@ impl Fixture {
         self.registry.pool(&key).unwrap()
     }
 
+    fn put_checked(&self, config: &sluice_config::Pool) -> Arc<Pool> {
+        let key = config.key.clone();
+        let pools = vec![Change::Put(key.clone(), Arc::new(config.clone()))];
+        self.registry.apply(&Delta { pools, ..Delta::default() });
+        self.registry.pool(&key).unwrap()
+    }
+
     fn remove_set(&self) {
         let endpoint_sets = vec![Change::Remove(set_key("web"))];
         self.registry.remove(&Delta { endpoint_sets, ..Delta::default() });
@@ -75,7 +83,23 @@ fn pool_config(service: &str, balance: Balance, policy: &str) -> sluice_config::
         key: PoolKey { endpoints: set_key(service), policy: policy.into() },
         protocol: sluice_config::UpstreamProtocol::Http,
         balance,
+        slow_start: None,
+        health_check: None,
     }
+}
+
+/// A pool whose endpoints are checked at this port.
+fn checked(service: &str, port: u16) -> sluice_config::Pool {
+    let check = HealthCheck {
+        kind: sluice_config::CheckKind::Tcp,
+        port: Some(port),
+        interval: std::time::Duration::from_secs(10),
+        timeout: std::time::Duration::from_secs(1),
+        healthy: 1,
+        unhealthy: 1,
+    };
+    let plain = pool_config(service, Balance::RoundRobin, &format!("checked at {port}"));
+    sluice_config::Pool { health_check: Some(Arc::new(check)), ..plain }
 }
 
 fn address(number: u16) -> std::net::SocketAddr {
@@ -88,7 +112,12 @@ fn number(endpoint: &Endpoint) -> u16 {
 }
 
 fn request() -> PickRequest<'static> {
-    PickRequest { key: None, sticky: None, tried: &[], now: Instant::now() }
+    PickRequest { key: None, tried: &[], now: Instant::now() }
+}
+
+/// A key that chooses one endpoint.
+fn whole(bytes: &[u8]) -> PickKey<'_> {
+    PickKey { bytes, subset: None }
 }
 
 fn pick(pool: &Pool) -> u16 {

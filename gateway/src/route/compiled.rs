@@ -7,8 +7,8 @@ use sluice_config::{Authorisation, Policies, Rule};
 use super::{Compiler, Target, edits};
 use crate::policy::replacements::Replacements;
 use crate::policy::{
-    Affinity, BackendHeaders, BasicAuth, Cors, DigestAuth, ErrorPages, ExternalAuth, HeaderEdits, Limits,
-    Mirror, PolicyError, Rewrite, Sources, external_auth,
+    Affinity, BackendHeaders, BasicAuth, Cors, DigestAuth, ErrorPages, ExternalAuth, HashBy, HeaderEdits,
+    Limits, Mirror, PolicyError, Rewrite, Sources, external_auth,
 };
 
 /// What a rule asks for besides forwarding. A plain rule has no such value, and its requests look at one `None`.
@@ -19,6 +19,8 @@ use crate::policy::{
 pub struct CompiledPolicies {
     /// Sticky sessions.
     pub affinity: Option<Affinity>,
+    /// Which requests go to the same endpoint.
+    pub hash_by: Option<HashBy>,
     /// Who gets in by name and password.
     pub basic_auth: Option<BasicAuth>,
     /// Who gets in by a digest of name and password.
@@ -54,8 +56,9 @@ impl CompiledPolicies {
     pub fn compile(rule: &Rule, compiler: &Compiler<'_>) -> Result<Option<Box<Self>>, PolicyError> {
         let Policies {
             affinity,
+            hash_by,
             // Compiled with the backends.
-            canary: _,
+            canaries: _,
             rewrite,
             deny: _,
             unlogged: _,
@@ -82,6 +85,7 @@ impl CompiledPolicies {
         } = &*rule.policies;
         let compiled = Self {
             affinity: affinity.as_ref().map(Affinity::compile).transpose()?,
+            hash_by: hash_by.as_deref().map(HashBy::compile).transpose()?,
             basic_auth: basic_auth
                 .as_ref()
                 .map(|policy| BasicAuth::compile(policy, compiler.resources))
@@ -121,6 +125,7 @@ impl CompiledPolicies {
     fn is_empty(&self) -> bool {
         let Self {
             affinity,
+            hash_by,
             basic_auth,
             digest_auth,
             rewrite,
@@ -135,6 +140,7 @@ impl CompiledPolicies {
             replacements,
         } = self;
         affinity.is_none()
+            && hash_by.is_none()
             && basic_auth.is_none()
             && digest_auth.is_none()
             && rewrite.is_none()

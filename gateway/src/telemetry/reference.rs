@@ -9,10 +9,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use http::{Method, StatusCode};
-use sluice_config::{Certificate, CertificateId, Code, Generation, ObjectRef, PrivateKey, Problem, Severity};
+use sluice_config::{
+    Certificate, CertificateId, Code, EndpointSetKey, Generation, ObjectRef, PrivateKey, Problem, Severity,
+};
 
 use super::orphans::Orphan;
 use super::*;
+use crate::registry::CheckedEndpoint;
 
 const HEAD: &str = "# Metrics
 
@@ -97,9 +100,12 @@ fn page(requests: bool) -> BTreeMap<String, Metric> {
     };
     let served = HostCertificate { host: "shop.example", certificate: &certificate };
     let orphans = [Orphan { namespace: "shop", ingress: "web", lack: "no-endpoint" }].into();
-    let text = telemetry
-        .render(HealthCounts::default(), MemoryUse::default(), std::iter::once(served), &orphans)
-        .unwrap();
+    let set = EndpointSetKey { namespace: "shop".into(), service: "web".into(), port: "http".into() };
+    let (address, check) = (([10, 0, 0, 1], 80).into(), "tcp".to_owned());
+    let endpoint = CheckedEndpoint { set, address, check, is_healthy: true };
+    let checked = Checked { endpoints: vec![endpoint], passed: 1, failed: 1 };
+    let (health, memory) = (HealthCounts::default(), MemoryUse::default());
+    let text = telemetry.render(health, &checked, memory, std::iter::once(served), &orphans).unwrap();
     read(&text)
 }
 

@@ -200,6 +200,7 @@ mod tests {
             name: name(object),
             identity: Default::default(),
             external_name: None,
+            cluster_ip: None,
             ports: Box::default(),
         };
         Object::Service(Arc::new(spec))

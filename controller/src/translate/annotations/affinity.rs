@@ -6,7 +6,7 @@ use std::sync::Arc;
 use sluice_config::{AffinityMode, CookieAffinity, SameSite};
 
 use super::Annotation;
-use crate::translate::setting::{NotYet, Risk};
+use crate::translate::setting::Risk;
 use crate::translate::value::{self, Type};
 
 /// What the annotations of this family say.
@@ -29,6 +29,7 @@ impl Default for Affinity {
             domain: None,
             secure: false,
             same_site: None,
+            conditional_same_site_none: false,
             expires: None,
             max_age: None,
             change_on_failure: false,
@@ -138,14 +139,15 @@ pub(super) fn settings() -> Vec<Annotation> {
         )
         .ingress(Risk::Low)
         .invalid_means_default(),
-        Annotation::not_yet(
+        Annotation::served(
             "session-cookie-conditional-samesite-none",
             value::bool(),
             "false",
-            NotYet::Harmless,
             "Leave SameSite=None out for browsers known to mishandle it.",
+            |settings, value| settings.affinity.cookie.conditional_same_site_none = value,
         )
-        .ingress(Risk::Low),
+        .ingress(Risk::Low)
+        .invalid_means_default(),
         Annotation::served(
             "session-cookie-expires",
             value::int(),

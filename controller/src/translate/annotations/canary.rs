@@ -56,7 +56,8 @@ pub(super) fn settings() -> Vec<Annotation> {
             "false",
             "Marks this Ingress as the alternative backend of a non-canary Ingress with the same host, \
              path and \
-             pathType. It takes no requests where the value is invalid.",
+             pathType. There may be several; what their weights leave is the main Ingress's. It takes no requests where \
+             the value is invalid.",
             // What it amounts to is decided before all others are read.
             |_, _| {},
         )

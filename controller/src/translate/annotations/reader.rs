@@ -6,7 +6,7 @@ use sluice_config::{Code, Deny, ObjectRef, Problem};
 
 use super::{Annotation, Gates, Settings, TABLE};
 use crate::problem::{because, error, warning};
-use crate::store::Ingress;
+use crate::store::{Ingress, OWN_PREFIX};
 use crate::translate::setting::{NotYet, OnInvalid, Support};
 use crate::translate::value::{self, Author, Wrong};
 
@@ -66,8 +66,8 @@ pub fn parse(ingress: &Ingress, prefix: &str, validate: bool, gates: &Gates) -> 
         return reader.parsed;
     }
     for (name, text) in given(ingress) {
-        match TABLE.get(name) {
-            Some(entry) if entry.name != name && ingress.annotation(entry.name).is_some() => {
+        match entry(prefix, name) {
+            Some(entry) if entry.aliases.contains(&name) && ingress.annotation(entry.name).is_some() => {
                 reader.superseded(name, entry);
             }
             Some(entry) => reader.known(name, text, entry),
@@ -118,9 +118,18 @@ fn given(ingress: &Ingress) -> impl Iterator<Item = (&str, &str)> {
     trimmed.filter(|(_, text)| !text.is_empty())
 }
 
-/// The field of an annotation in a problem.
+/// The field of an annotation in a problem. Names of our own annotations have their prefix.
 pub(crate) fn field(prefix: &str, name: &str) -> String {
-    format!("metadata.annotations[{prefix}/{name}]")
+    match name.contains('/') {
+        true => format!("metadata.annotations[{name}]"),
+        false => format!("metadata.annotations[{prefix}/{name}]"),
+    }
+}
+
+/// The entry of an annotation. Where `--annotations-prefix` is our own, all have the same prefix, and names are without it.
+fn entry(prefix: &str, name: &str) -> Option<&'static Annotation> {
+    let own = OWN_PREFIX.strip_suffix('/') == Some(prefix);
+    TABLE.get(name).or_else(|| TABLE.get(&format!("{OWN_PREFIX}{name}")).filter(|_| own))
 }
 
 /// How to fix an annotation that is not served. Where it protects, to remove it would open the routes.
@@ -152,7 +161,7 @@ impl AnnotationReader<'_> {
         self.parsed.treatment = Treatment::Canary { rejected: !is_certain };
         let mut ignored = Vec::new();
         for (name, text) in given(ingress) {
-            let Some(entry) = TABLE.get(name) else {
+            let Some(entry) = entry(self.prefix, name) else {
                 self.unknown(name);
                 continue;
             };
@@ -307,6 +316,7 @@ impl AnnotationReader<'_> {
         let former = FORMER.iter().find(|(former, _)| *former == name);
         let remedy = match (former, TABLE.nearest(name)) {
             (Some((_, instead)), _) => (*instead).to_owned(),
+            (None, Some(near)) if near.contains('/') => format!("did you mean {near}?"),
             (None, Some(near)) => format!("did you mean {}/{near}?", self.prefix),
             (None, None) => "remove it, or look its name up in docs/annotations.md".to_owned(),
         };

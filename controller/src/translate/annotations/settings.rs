@@ -6,8 +6,8 @@ use sluice_config::{
 };
 
 use super::{
-    Affinity, Auth, BackendProtocol, Canary, EndpointTls, Errors, Heads, Limiting, Redirection, Rewriting,
-    Sharing, external_auth,
+    Affinity, Auth, BackendProtocol, Balancing, Canary, EndpointTls, Errors, Heads, HealthChecking, Limiting,
+    Redirection, Rewriting, Sharing, external_auth,
 };
 use crate::translate::external_auth::AuthSettings;
 use crate::translate::mirror::MirrorSettings;
@@ -42,6 +42,10 @@ pub struct Settings {
     pub protocol: BackendProtocol,
     /// Sticky sessions.
     pub affinity: Affinity,
+    /// How an endpoint is chosen otherwise.
+    pub balancing: Balancing,
+    /// How endpoints are checked.
+    pub health: HealthChecking,
     /// Which requests it takes of another Ingress.
     pub canary: Canary,
     /// Paths as expressions, and other paths for the endpoints.
@@ -75,7 +79,7 @@ impl Settings {
 
     /// Annotations of which parts are left out, each with what is wrong with them.
     pub(super) fn left_out(&self) -> impl Iterator<Item = (&'static str, String)> {
-        self.cors.left_out().into_iter()
+        self.cors.left_out().into_iter().chain(self.health.left_out())
     }
 
     /// What annotations lack that mean something together only, and which one is missing.
@@ -100,6 +104,8 @@ impl Default for Settings {
             retry: Retry::default(),
             protocol: BackendProtocol::default(),
             affinity: Affinity::default(),
+            balancing: Balancing::default(),
+            health: HealthChecking::default(),
             auth: Auth::default(),
             canary: Canary::default(),
             rewriting: Rewriting::default(),

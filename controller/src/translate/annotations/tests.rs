@@ -7,6 +7,7 @@ use sluice_config::{AffinityMode, NamespacedName, Severity, Timeout, UpstreamPro
 
 use super::*;
 use crate::store::Ingress;
+use crate::store::OWN_PREFIX;
 use crate::translate::setting::{self, Risk};
 use crate::translate::tuning;
 
@@ -46,9 +47,15 @@ fn status(parsed: &Parsed) -> Option<u16> {
 
 #[test]
 fn all_annotations_are_there_once_with_words_for_people() {
-    assert_eq!(TABLE.entries().count(), 136);
-    assert_eq!(TABLE.entries().flat_map(Setting::names).collect::<HashSet<_>>().len(), 136 + 2);
-    let risks = |risk| TABLE.entries().filter(|entry| entry.risk == risk).count();
+    // Those of ingress-nginx: ours have their prefix.
+    let theirs = || TABLE.entries().filter(|entry| !entry.name.contains('/'));
+    assert_eq!(theirs().count(), 136);
+    assert_eq!(theirs().flat_map(Setting::names).collect::<HashSet<_>>().len(), 136 + 2);
+    let own: HashSet<_> =
+        TABLE.entries().flat_map(Setting::names).filter(|name| name.contains('/')).collect();
+    assert!(own.iter().all(|name| name.starts_with(OWN_PREFIX)), "{own:?}");
+    assert_eq!(own.len(), TABLE.entries().count() - 136);
+    let risks = |risk| theirs().filter(|entry| entry.risk == risk).count();
     assert_eq!(
         [risks(Risk::Low), risks(Risk::Medium), risks(Risk::High), risks(Risk::Critical)],
         [76, 45, 10, 5]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sluice_config::{Action, Backend, Balance, Canary, Code, HostPattern, PathMatch, Policies, Rule};
+use sluice_config::{Action, Backend, Canary, Code, HostPattern, PathMatch, Rule};
 
 use super::{Builder, object_ref};
 use crate::problem::{error, warning};
@@ -19,8 +19,7 @@ struct CanaryPath<'f> {
 }
 
 impl Builder<'_, '_> {
-    /// Gives the rules of a host their canaries. A rule has one at most, that of the oldest; what is wrong with a canary
-    /// leaves the rule as it is.
+    /// Gives the rules of a host their canaries, the oldest first. What is wrong with a canary leaves the rule as it is.
     pub(super) fn canaries(
         &mut self,
         pattern: &HostPattern,
@@ -73,7 +72,8 @@ impl Builder<'_, '_> {
             field: &|| format!("{}.backend", part.field).replace("defaultBackend.backend", "defaultBackend"),
             backend: part.backend,
             protocol: main.protocol,
-            balance: if legacy { Balance::RoundRobin } else { main.balance() },
+            usage: if legacy { main.usage_without_sessions() } else { main.usage() },
+            by_address: main.goes_by_address(self.view),
             otherwise: "its requests go to the main Ingress",
         };
         let Some(settings) = &canary.canary else {
@@ -81,37 +81,49 @@ impl Builder<'_, '_> {
             reference.resolve(self.view, &mut Uses::default(), &mut self.problems);
             return;
         };
-        let taken = rule.policies.canary.as_ref().map(|other| {
-            format!("the canary of {what} of host {pattern} is already Service {}", other.service)
-        });
-        let resolved = match taken {
-            Some(message) => Err(message),
-            None => Ok(reference.resolve(self.view, &mut self.uses, &mut self.problems)),
+        let (pool, service) = match reference.resolve(self.view, &mut self.uses, &mut self.problems) {
+            Backend::Pool { pool, service } => (pool, service),
+            // It has said itself what is wrong with it.
+            Backend::Default | Backend::Invalid { .. } => return,
         };
-        let conflict = match resolved {
-            Ok(Backend::Pool { service, .. }) if service == *own => {
-                format!("Service {service} is already that of the main Ingress {}", main.ingress.name)
-            }
-            Ok(Backend::Pool { pool, service }) => {
-                let canary = Canary {
-                    pool,
-                    service,
-                    header: settings.header(),
-                    cookie: settings.cookie.clone(),
-                    weight: settings.weight,
-                    total: settings.total(),
-                    sticky: !settings.legacy,
-                };
-                rule.policies = Arc::new(Policies { canary: Some(canary), ..(*rule.policies).clone() });
-                return;
-            }
-            Ok(_) => return,
-            Err(message) => message,
+        if service == *own {
+            let message = format!(
+                "Service {service} is already that of the main Ingress {}; this canary takes no requests there",
+                main.ingress.name
+            );
+            let remedy = "give it another path, or another Service, or remove it";
+            self.problems.push(warning(Code::CanaryConflict, &object, part.field.as_str(), message, remedy));
+            return;
+        }
+        let canary = Canary {
+            pool,
+            service,
+            header: settings.header(),
+            cookie: settings.cookie.clone(),
+            weight: settings.weight,
+            total: settings.total(),
+            sticky: !settings.legacy,
         };
-        let message = format!("{conflict}; this canary takes no requests there");
-        let remedy = "give it another path, or another Service, or remove it";
-        self.problems.push(warning(Code::CanaryConflict, &object, part.field.as_str(), message, remedy));
+        let others = &rule.policies.canaries;
+        if canary.weight > 0 && !others.is_empty() && more_than_all(others.iter().chain([&canary])) {
+            let message = format!(
+                "the weights of the canaries of {what} of host {pattern} are more than the whole; this one gets what \
+                 older ones leave"
+            );
+            let remedy = "lower canary-weight of one of them";
+            self.problems.push(warning(Code::CanaryConflict, &object, part.field.as_str(), message, remedy));
+        }
+        let mut policies = (*rule.policies).clone();
+        policies.canaries.push(canary);
+        rule.policies = Arc::new(policies);
     }
+}
+
+/// Whether shares are more than there is.
+fn more_than_all<'c>(canaries: impl Iterator<Item = &'c Canary>) -> bool {
+    let shares = canaries.map(|canary| f64::from(canary.weight.min(canary.total)) / f64::from(canary.total));
+    // Shares such as thirds need not add up to 1 to the last digit.
+    shares.sum::<f64>() > 1.0 + 1e-9
 }
 
 /// What a canary asks for on a host.

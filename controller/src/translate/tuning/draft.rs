@@ -21,6 +21,7 @@ pub struct Draft {
     pub(super) bind_addresses: Vec<IpAddr>,
     pub(super) disable_ipv6: bool,
     pub(super) gates: Gates,
+    pub(super) service_upstream: bool,
     pub(super) global_auth: AuthSettings,
 }
 
@@ -40,6 +41,7 @@ impl Default for Draft {
             bind_addresses: Vec::new(),
             disable_ipv6: false,
             gates: Gates::default(),
+            service_upstream: false,
             global_auth: AuthSettings::default(),
         }
     }
@@ -54,6 +56,8 @@ pub struct Global {
     pub addresses: Vec<IpAddr>,
     /// What annotations may do.
     pub gates: Gates,
+    /// Requests go to Services in place of endpoints.
+    pub service_upstream: bool,
     /// Who is asked for all rules.
     pub global_auth: Box<AuthSettings>,
     /// Why every route is closed: a key that protects all of them is not implemented yet.
@@ -97,6 +101,7 @@ impl Draft {
             tuning: self.tuning,
             addresses,
             gates: self.gates,
+            service_upstream: self.service_upstream,
             global_auth: Box::new(self.global_auth),
             closed,
         }

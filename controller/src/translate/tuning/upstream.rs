@@ -1,17 +1,18 @@
 //! Choice of endpoints, further tries, and connections that are kept.
 
 use super::Key;
+use crate::translate::annotations::BALANCES;
 use crate::translate::setting::NotYet;
 use crate::translate::value;
 
 pub(super) fn settings() -> Vec<Key> {
     vec![
-        Key::not_yet(
+        Key::served(
             "load-balance",
-            value::choice(&["round_robin", "ewma"]),
+            value::one_of(BALANCES),
             "round_robin",
-            NotYet::Harmless,
-            "Algorithm among endpoints.",
+            "How an endpoint is chosen where neither a session nor upstream-hash-by does.",
+            |settings, value| settings.tuning.balance = value,
         ),
         Key::served(
             "proxy-next-upstream",
@@ -106,12 +107,12 @@ pub(super) fn settings() -> Vec<Key> {
             "Requests on one client connection.",
             |settings, value| settings.tuning.keep_alive_requests = value,
         ),
-        Key::not_yet(
+        Key::served(
             "service-upstream",
             value::bool(),
             "false",
-            NotYet::Harmless,
-            "Send to Services in place of endpoints.",
+            "Requests go to the addresses of Services in place of their endpoints.",
+            |settings, value| settings.service_upstream = value,
         ),
         Key::not_yet(
             "proxy-http-version",
@@ -120,11 +121,11 @@ pub(super) fn settings() -> Vec<Key> {
             NotYet::ChangesAnswers,
             "HTTP version to endpoints.",
         ),
-        Key::not_yet(
+        Key::no_effect(
             "upstream-hash-by",
             value::text(),
             "",
-            NotYet::ChangesAnswers,
+            "ingress-nginx reads the key and never uses it; the annotation says it for an Ingress",
             "Consistent hashing of an expression over endpoints.",
         ),
     ]

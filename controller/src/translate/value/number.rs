@@ -107,6 +107,13 @@ pub fn some_time() -> Type<Duration> {
     })
 }
 
+/// A time between these two, in whole seconds.
+pub fn time_within(first: u32, last: u32) -> Type<Duration> {
+    let words = format!("a time from {first}s to {last}s, such as {first}s or 1m30s");
+    let range = Duration::from_secs(first.into())..=Duration::from_secs(last.into());
+    Type::of(words, move |text| read_time(text).filter(|time| range.contains(time)))
+}
+
 fn time_words() -> String {
     format!("a time such as 240s or 1h30m, from 0 to {LARGEST}s")
 }

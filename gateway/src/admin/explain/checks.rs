@@ -223,7 +223,7 @@ fn backend(asked: &Asked, taken: &Taken<'_>) -> Said {
         };
         words.push(said);
     }
-    if let Some(canary) = &taken.rule.policies.canary {
+    for canary in &taken.rule.policies.canaries {
         let share = format!("{} of {} requests", canary.weight, canary.total.max(1));
         let decided = Canary::compile(canary).ok().and_then(|canary| canary.decides(&asked.headers));
         let chance = match (taken.endpoints_of(&canary.pool), decided) {

@@ -1,10 +1,8 @@
 //! One worker's `HttpProxy`.
 
 use std::cell::RefCell;
-use std::fs::File;
-use std::io::{self, Write};
-use std::os::fd::AsRawFd;
-use std::sync::{Arc, OnceLock};
+use std::io;
+use std::sync::Arc;
 
 use pingora_core::apps::HttpServerOptions;
 use pingora_core::server::ShutdownWatch;
@@ -15,20 +13,11 @@ use tokio::sync::watch;
 use super::Proxy;
 use crate::policy::retry::MOST_ATTEMPTS;
 use crate::state::State;
+use crate::tls::anchor;
 use crate::worker::Worker;
 
 /// Pingora's proxy with our phases.
 pub(super) type Engine = HttpProxy<Proxy>;
-
-/// A certificate authority of which nobody has the key, in a file that exists in memory alone.
-///
-/// Pingora loads the system's certificate authorities into every proxy, at a cost in time and memory, and
-/// panics on a bad one. With this in their place a connection to an endpoint that is to be verified and has no
-/// authority of its own fails, in place of trusting whoever the image happened to trust.
-#[derive(Debug)]
-struct TrustAnchor(File);
-
-static TRUST: OnceLock<TrustAnchor> = OnceLock::new();
 
 /// A proxy whose pool has a size for life.
 struct SizedEngine {
@@ -43,12 +32,7 @@ thread_local! {
 
 /// Makes what all proxies need. To be called before the first of them is.
 pub(crate) fn prepare() -> io::Result<()> {
-    if TRUST.get().is_none() {
-        let made = TrustAnchor::new()?;
-        // Another thread may have been faster.
-        let _ = TRUST.set(made);
-    }
-    Ok(())
+    anchor::path().map(drop)
 }
 
 /// Pingora's own sign of the end, which never comes: the end is our business. Its sender lives as long as the worker:
@@ -76,29 +60,13 @@ fn pool_size(state: &State, idle: usize) -> usize {
     state.published.load().globals.tuning.upstream_keepalive_connections.min(idle).min(MOST)
 }
 
-impl TrustAnchor {
-    fn new() -> io::Result<Self> {
-        let mut params = rcgen::CertificateParams::new(Vec::new()).map_err(io::Error::other)?;
-        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-        let key = rcgen::KeyPair::generate().map_err(io::Error::other)?;
-        let certificate = params.self_signed(&key).map_err(io::Error::other)?;
-        let memory = rustix::fs::memfd_create("sluice-trust-anchor", rustix::fs::MemfdFlags::CLOEXEC)?;
-        let mut file = File::from(memory);
-        file.write_all(certificate.pem().as_bytes())?;
-        Ok(Self(file))
-    }
-
-    fn path(&self) -> String {
-        format!("/proc/self/fd/{}", self.0.as_raw_fd())
-    }
-}
-
 /// A proxy that keeps `pool` idle connections.
 fn make(worker: &Worker, pool: usize) -> Arc<Engine> {
     let conf = ServerConf {
         threads: 1,
         upstream_keepalive_pool_size: pool,
-        ca_file: TRUST.get().map(TrustAnchor::path),
+        // Made before: `prepare` has seen to it.
+        ca_file: anchor::path().ok(),
         // Attempts are counted per route, in the pipeline. Any of them may meet a stale connection first.
         max_retries: 2 * MOST_ATTEMPTS as usize,
         ..ServerConf::default()

@@ -107,7 +107,13 @@ impl Plane {
 
     /// A pool of the Service `shop/<service>:80` with endpoints `10.0.0.<last>:8080`.
     pub(crate) fn pool(&mut self, service: &str, balance: Balance, last: &[u8]) {
-        let pool = Pool { key: pool_key(service), protocol: UpstreamProtocol::Http, balance };
+        let pool = Pool {
+            key: pool_key(service),
+            protocol: UpstreamProtocol::Http,
+            balance,
+            slow_start: None,
+            health_check: None,
+        };
         self.apply(Delta { pools: vec![Change::Put(pool.key.clone(), Arc::new(pool))], ..Delta::default() });
         self.endpoints(service, last);
     }
@@ -173,7 +179,10 @@ impl Plane {
     pub(crate) fn metrics(&self) -> String {
         let (health, memory) = (self.state.registry.health(), self.state.memory_use());
         let none = std::collections::BTreeSet::new();
-        self.state.telemetry.render(health, memory, std::iter::empty(), &none).unwrap()
+        self.state
+            .telemetry
+            .render(health, &self.state.registry.checked(), memory, std::iter::empty(), &none)
+            .unwrap()
     }
 }
 

@@ -285,6 +285,8 @@ fn the_delta_may_bring_pools_and_hosts_at_once() {
         key: pool_key("web"),
         protocol: sluice_config::UpstreamProtocol::Http,
         balance: Balance::RoundRobin,
+        slow_start: None,
+        health_check: None,
     };
     let pools = vec![Change::Put(pool.key.clone(), Arc::new(pool))];
     assert_eq!(other.apply(Delta { hosts: hosts.clone(), pools, ..Delta::default() }), []);

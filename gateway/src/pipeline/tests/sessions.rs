@@ -18,6 +18,7 @@ fn affinity(mode: AffinityMode) -> CookieAffinity {
         domain: None,
         secure: false,
         same_site: None,
+        conditional_same_site_none: false,
         expires: None,
         max_age: None,
         change_on_failure: false,

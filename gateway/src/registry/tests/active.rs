@@ -11,6 +11,7 @@ use pingora_load_balancing::health_check::{HealthCheck, HealthObserve, TcpHealth
 use tokio::sync::mpsc;
 
 use super::*;
+use crate::registry::prober::ProbePolicy;
 
 type Seen = (SocketAddr, bool);
 
@@ -45,6 +46,10 @@ impl HealthCheck for Told {
 
 const INTERVAL: Duration = Duration::from_millis(5);
 
+fn policy(check: Box<dyn HealthCheck + Send + Sync>) -> ProbePolicy {
+    ProbePolicy { interval: INTERVAL, timeout: Duration::from_secs(30), port: None, check }
+}
+
 #[tokio::test]
 async fn pingoras_tcp_check_sees_an_endpoint_go_and_come_back() {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
@@ -62,14 +67,14 @@ async fn pingoras_tcp_check_sees_an_endpoint_go_and_come_back() {
     let (handle, prober) = Prober::new();
     let task = tokio::spawn(prober.run());
     let set = fixture.registry.endpoint_set(&key).unwrap();
-    handle.watch(set, Arc::new(ProbePolicy { interval: INTERVAL, check }));
+    handle.watch(set, 0, Arc::new(policy(check)));
 
     drop(listener);
     assert_eq!(seen.recv().await, Some((address, false)));
-    assert!(!pool.set().endpoints()[0].is_usable(Instant::now()));
+    assert!(!pool.set().endpoints()[0].passes(1));
     let _listener = tokio::net::TcpListener::bind(address).await.unwrap();
     assert_eq!(seen.recv().await, Some((address, true)));
-    assert!(pool.set().endpoints()[0].is_usable(Instant::now()));
+    assert!(pool.set().endpoints()[0].passes(1));
 
     drop(handle);
     task.await.unwrap();
@@ -83,7 +88,7 @@ async fn endpoints_that_come_are_checked_and_those_that_go_are_not() {
     let (handle, prober) = Prober::new();
     tokio::spawn(prober.run());
     let check = Box::new(Told { answer: answer.clone(), checked, threshold: 3 });
-    handle.watch(pool.set().clone(), Arc::new(ProbePolicy { interval: INTERVAL, check }));
+    handle.watch(pool.set().clone(), 0, Arc::new(policy(check)));
     assert_eq!(checks.recv().await, Some(address(1)));
 
     fixture.put(&[1, 2]);
@@ -97,11 +102,72 @@ async fn endpoints_that_come_are_checked_and_those_that_go_are_not() {
 
     let endpoint = endpoint(&pool, 2);
     answer.store(false, Ordering::SeqCst);
-    while endpoint.passes_probes() {
+    while endpoint.passes(1) {
         checks.recv().await;
     }
-    handle.unwatch(set_key("web"));
+    handle.unwatch(set_key("web"), 0);
     // The channel closes when the policy, and with it the sender, is dropped.
     while checks.recv().await.is_some() {}
-    assert!(endpoint.passes_probes(), "what is not checked counts as well");
+    assert!(endpoint.passes(1), "what is not checked counts as well");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_check_that_takes_too_long_has_failed() {
+    struct Stuck;
+
+    #[async_trait]
+    impl HealthCheck for Stuck {
+        async fn check(&self, _target: &Backend) -> Result<(), Box<Error>> {
+            std::future::pending().await
+        }
+
+        fn health_threshold(&self, _success: bool) -> usize {
+            2
+        }
+    }
+
+    let (_fixture, pool) = Fixture::with_pool(Balance::RoundRobin, &[1]);
+    let (handle, prober) = Prober::new();
+    tokio::spawn(prober.run());
+    handle.watch(pool.set().clone(), 0, Arc::new(policy(Box::new(Stuck))));
+    let began = tokio::time::Instant::now();
+    while handle.counts().1 < 2 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert!(began.elapsed() >= Duration::from_secs(60), "twice its time");
+    assert!(!endpoint(&pool, 1).passes(1));
+}
+
+#[test]
+fn pools_on_one_set_do_not_see_each_others_checks_and_the_last_one_ends_them() {
+    let (fixture, plain) = Fixture::with_pool(Balance::RoundRobin, &[1, 2]);
+    let (one, other) =
+        (fixture.put_checked(&checked("web", 9001)), fixture.put_checked(&checked("web", 9002)));
+    endpoint(&plain, 1).set_passes(0, false);
+    assert_eq!(count((0..8).map(|_| pick(&one))), HashMap::from([(2, 8)]));
+    for unaware in [&plain, &other] {
+        assert_eq!(count((0..8).map(|_| pick(unaware))), HashMap::from([(1, 4), (2, 4)]));
+    }
+    let found = fixture.registry.checked().endpoints;
+    assert_eq!(found.len(), 4);
+    let unhealthy: Vec<_> = found.iter().filter(|endpoint| !endpoint.is_healthy).collect();
+    assert_eq!(unhealthy.len(), 1);
+    assert!(unhealthy[0].address == address(1) && unhealthy[0].check.contains("9001"), "{unhealthy:?}");
+    fixture.remove_pool(&one);
+    assert!(endpoint(&plain, 1).passes(u32::MAX), "who asked has gone");
+    assert_eq!(fixture.registry.checked().endpoints.len(), 2);
+}
+
+#[test]
+fn what_checks_have_found_outlives_a_short_absence() {
+    let (fixture, _plain) = Fixture::with_pool(Balance::RoundRobin, &[1, 2]);
+    let pool = fixture.put_checked(&checked("web", 9001));
+    endpoint(&pool, 1).set_passes(0, false);
+    fixture.put(&[2]);
+    fixture.put(&[1, 2]);
+    assert_eq!(count((0..8).map(|_| pick(&pool))), HashMap::from([(2, 8)]));
+    fixture.put(&[2]);
+    fixture.remove_pool(&pool);
+    fixture.put(&[1, 2]);
+    assert!(endpoint(&pool, 1).passes(u32::MAX), "also of those that were away");
 }

@@ -118,12 +118,14 @@ fn a_request_between_its_route_and_its_endpoint_survives_their_removal() {
 fn the_description_has_health_and_load() {
     let (fixture, pool) = Fixture::with_pool(Balance::Ring, &[1, 2, 3]);
     fixture.put_pool(Balance::RoundRobin, "another");
+    fixture.put_checked(&checked("web", 9000));
     pool.failed(&endpoint(&pool, 2), Instant::now());
-    endpoint(&pool, 3).set_passes_probes(false);
+    endpoint(&pool, 3).set_passes(0, false);
     let guard = endpoint(&pool, 1).enter();
     let described = fixture.registry.describe();
     let names: Vec<&str> = described.iter().map(|pool| &*pool.pool).collect();
-    assert_eq!(names, ["shop/web:http (another)", "shop/web:http (test)"]);
+    assert_eq!(names, ["shop/web:http (another)", "shop/web:http (checked at 9000)", "shop/web:http (test)"]);
+    assert_eq!(described[2].endpoints[2].health, Health::Healthy, "the other pools did not ask for checks");
     let endpoints = &described[1].endpoints;
     let health: Vec<Health> = endpoints.iter().map(|endpoint| endpoint.health).collect();
     assert_eq!(health, [Health::Healthy, Health::Ejected, Health::Failing]);

@@ -63,7 +63,9 @@ fn an_endpoint_that_comes_back_gets_one_request_until_it_has_answered() {
         let pick_at = |now| {
             let keys = (0..40).map(|key| format!("key {key}"));
             count(keys.map(|key| {
-                number(&pool.pick(&PickRequest { key: Some(key.as_bytes()), now, ..request() }).unwrap())
+                number(
+                    &pool.pick(&PickRequest { key: Some(whole(key.as_bytes())), now, ..request() }).unwrap(),
+                )
             }))
         };
         let failed = Instant::now();
@@ -95,7 +97,7 @@ fn every_attempt_gets_an_endpoint_not_yet_tried_the_good_ones_first() {
         }
         let mut tried = Vec::new();
         for _ in 0..4 {
-            let request = PickRequest { key: Some(b"some key"), tried: &tried, now, ..request() };
+            let request = PickRequest { key: Some(whole(b"some key")), tried: &tried, now };
             let picked = pool.pick(&request).unwrap();
             tried.push(picked);
         }
@@ -118,23 +120,17 @@ fn the_only_endpoint_is_used_even_if_it_is_ejected() {
 
 #[test]
 fn an_endpoint_that_fails_its_checks_is_used_only_when_all_do() {
-    let (_fixture, pool) = Fixture::with_pool(Balance::RoundRobin, &[1, 2]);
-    endpoint(&pool, 1).set_passes_probes(false);
+    let (fixture, other) = Fixture::with_pool(Balance::RoundRobin, &[1, 2]);
+    let pool = fixture.put_checked(&checked("web", 9000));
+    endpoint(&pool, 1).set_passes(0, false);
     assert_eq!(count((0..10).map(|_| pick(&pool))), HashMap::from([(2, 10)]));
-    endpoint(&pool, 2).set_passes_probes(false);
+    assert_eq!(
+        count((0..10).map(|_| pick(&other))),
+        HashMap::from([(1, 5), (2, 5)]),
+        "it did not ask for checks"
+    );
+    endpoint(&pool, 2).set_passes(0, false);
     assert_eq!(count((0..10).map(|_| pick(&pool))), HashMap::from([(1, 5), (2, 5)]));
-}
-
-#[test]
-fn a_session_keeps_its_endpoint_until_it_has_been_tried() {
-    let (_fixture, pool) = Fixture::with_pool(Balance::RoundRobin, &[1, 2]);
-    let sticky = endpoint(&pool, 2);
-    let now = Instant::now();
-    pool.failed(&sticky, now);
-    let bound = PickRequest { sticky: Some(&sticky), now, ..request() };
-    assert_eq!(number(&pool.pick(&bound).unwrap()), 2);
-    let tried = [sticky.clone()];
-    assert_eq!(number(&pool.pick(&PickRequest { tried: &tried, ..bound }).unwrap()), 1);
 }
 
 /// A full endpoint was as bad as a dead one, so that requests went to those that were ejected while healthy ones were
@@ -154,7 +150,7 @@ fn with_all_healthy_endpoints_full_requests_went_to_ejected_ones() {
             let key = format!("key {key}");
             let mut tried = Vec::new();
             for _ in 0..4 {
-                let request = PickRequest { key: Some(key.as_bytes()), tried: &tried, now, ..request() };
+                let request = PickRequest { key: Some(whole(key.as_bytes())), tried: &tried, now };
                 let picked = pool.pick(&request).unwrap();
                 tried.push(picked);
             }

@@ -46,7 +46,7 @@ proptest! {
 fn a_key_is_picked_for_its_owner_and_the_next_on_the_ring_while_that_is_ejected() {
     let (_fixture, pool) = Fixture::with_pool(Balance::Ring, &[1, 2, 3, 4, 5]);
     let now = Instant::now();
-    let keyed = PickRequest { key: Some(b"somebody"), now, ..request() };
+    let keyed = PickRequest { key: Some(whole(b"somebody")), now, ..request() };
     let owner = pool.owner(b"somebody").unwrap();
     assert!((0..10).all(|_| Arc::ptr_eq(&pool.pick(&keyed).unwrap(), &owner)));
     pool.failed(&owner, now);
@@ -96,7 +96,7 @@ fn a_stale_ring_skips_endpoints_that_are_gone() {
     fixture.put(&[6, 7]);
     pool.set().ring.store(stale);
     assert!(pool.owner(b"key").is_none());
-    let keyed = PickRequest { key: Some(b"key"), ..request() };
+    let keyed = PickRequest { key: Some(whole(b"key")), ..request() };
     assert!([6, 7].contains(&number(&pool.pick(&keyed).unwrap())));
 }
 

@@ -78,7 +78,13 @@ impl Gateway {
         });
         let reports = listeners.apply(&[Change::Put(GroupId::ingress(), group)]);
         let [Report::Binds { results, .. }] = &reports[..] else { panic!("{reports:?}") };
-        let pool = Pool { key: pool_key("web"), protocol, balance: Balance::RoundRobin };
+        let pool = Pool {
+            key: pool_key("web"),
+            protocol,
+            balance: Balance::RoundRobin,
+            slow_start: None,
+            health_check: None,
+        };
         plane.apply(Delta { pools: vec![Change::Put(pool.key.clone(), Arc::new(pool))], ..Delta::default() });
         plane.host(exact("a.example"), false, vec![rule("/", forward("web"))]);
         let mut gateway = Self {

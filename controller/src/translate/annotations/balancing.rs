@@ -1,0 +1,159 @@
+//! How an endpoint is chosen where no session decides, and what counts as one.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sluice_config::{Balance, HashBy, Template};
+
+use super::Annotation;
+use crate::translate::setting::Risk;
+use crate::translate::template;
+use crate::translate::value::{self, Type};
+
+/// Endpoints of a group where nothing else is said.
+const SUBSET_SIZE: NonZeroU32 = NonZeroU32::new(3).expect("three is not zero");
+
+/// The values of `load-balance`, here and in the ConfigMap. The last is Sluice's own, by the name that nginx has for it.
+pub(crate) const BALANCES: &[(&str, Balance)] = &[
+    ("round_robin", Balance::RoundRobin),
+    ("ewma", Balance::Ewma),
+    ("least_conn", Balance::LeastConnections),
+];
+
+/// What the annotations of this family say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Balancing {
+    /// `load-balance`; the Tuning's without it.
+    pub balance: Balance,
+    hash_by: Option<Template>,
+    subset: bool,
+    subset_size: NonZeroU32,
+    /// `service-upstream`; the ConfigMap's without it.
+    pub service_upstream: Option<bool>,
+    /// `slow-start`.
+    pub slow_start: Option<Duration>,
+}
+
+impl Default for Balancing {
+    fn default() -> Self {
+        Self {
+            balance: Balance::Inherit,
+            hash_by: None,
+            subset: false,
+            subset_size: SUBSET_SIZE,
+            service_upstream: None,
+            slow_start: None,
+        }
+    }
+}
+
+impl Balancing {
+    /// Which requests go to the same endpoint.
+    pub fn hash_by(&self) -> Option<HashBy> {
+        let subset = self.subset.then_some(self.subset_size);
+        self.hash_by.clone().map(|key| HashBy { key, subset })
+    }
+}
+
+pub(super) fn settings() -> Vec<Annotation> {
+    vec![
+        Annotation::served(
+            "load-balance",
+            value::one_of(BALANCES),
+            "round_robin",
+            "How an endpoint is chosen where neither a session nor upstream-hash-by does: each in turn (round_robin), of two \
+             drawn ones the one that answers sooner (ewma, a peak-sensitive moving average of the times to the response \
+             head, times the requests under way), or the one with the fewest requests under way (least_conn, which \
+             ingress-nginx does not have).",
+            |settings, value| settings.balancing.balance = value,
+        )
+        .location(Risk::Low)
+        .falls_back_to("load-balance")
+        .invalid_means_default(),
+        Annotation::served(
+            "upstream-hash-by",
+            key(),
+            "",
+            "Requests for which this text becomes the same go to the same endpoint, by consistent hashing. Variables of \
+             nginx in it are filled in; where all that comes to nothing, the request is balanced as any other.",
+            |settings, value| settings.balancing.hash_by = Some(value),
+        )
+        .location(Risk::High),
+        Annotation::served(
+            "upstream-hash-by-subset",
+            value::bool(),
+            "false",
+            "upstream-hash-by chooses a group of endpoints, any of which gets the request.",
+            |settings, value| settings.balancing.subset = value,
+        )
+        .location(Risk::Low)
+        .invalid_means_default(),
+        Annotation::served(
+            "upstream-hash-by-subset-size",
+            value::positive(),
+            "3",
+            "Endpoints of such a group.",
+            |settings, value| {
+                settings.balancing.subset_size = NonZeroU32::new(value).unwrap_or(SUBSET_SIZE);
+            },
+        )
+        .location(Risk::Low)
+        .invalid_means_default(),
+        Annotation::served(
+            "service-upstream",
+            value::bool(),
+            "false",
+            "Requests go to the address of the Service (clusterIP), and kube-proxy chooses the endpoint: sessions and \
+             further attempts then know one endpoint only. A Service without an address is used by its endpoints.",
+            |settings, value| settings.balancing.service_upstream = Some(value),
+        )
+        .ingress(Risk::Low)
+        .falls_back_to("service-upstream")
+        .invalid_means_default(),
+        Annotation::served(
+            "sluice.dev/slow-start",
+            value::time_within(1, 3600),
+            "",
+            "How long an endpoint that has come to others, or has been ejected or unhealthy, takes to get its whole share of \
+             requests without a session or key; it begins with a tenth.",
+            |settings, value| settings.balancing.slow_start = Some(value),
+        )
+        .ingress(Risk::Low)
+        .invalid_means_default(),
+    ]
+}
+
+/// A text with variables, of the characters that ingress-nginx takes.
+fn key() -> Type<Template> {
+    value::text()
+        .called("letters, digits, - and _, with variables such as $http_x_user or ${arg_id}")
+        .allowing(|text| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_${}".contains(&byte)))
+        .and_then(|text: Arc<str>| template::parse(&text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::translate::value::Author;
+
+    #[test]
+    fn a_key_is_text_with_variables_that_are_served() {
+        for good in ["$request_uri", "${remote_addr}-$http_x_user", "$cookie_id$arg_x", "fixed"] {
+            assert!(key().parse(good, &Author::OPERATOR).is_ok(), "{good}");
+        }
+        for bad in ["$geoip_country", "$remote_addr:80", "$", "${host"] {
+            assert!(key().parse(bad, &Author::OPERATOR).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_size_of_a_group_counts_only_where_groups_are_asked_for() {
+        let template = key().parse("$host", &Author::OPERATOR).unwrap();
+        let plain = Balancing { hash_by: Some(template), ..Balancing::default() };
+        assert_eq!(plain.hash_by().unwrap().subset, None);
+        let grouped = Balancing { subset: true, ..plain };
+        assert_eq!(grouped.hash_by().unwrap().subset, Some(SUBSET_SIZE));
+        assert_eq!(Balancing { hash_by: None, ..grouped }.hash_by(), None);
+    }
+}

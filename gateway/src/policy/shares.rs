@@ -1,0 +1,203 @@
+//! Shares of a stream of requests that are exact: of as many requests in a row as all shares together count (100, where they
+//! are percents), counted from the first, each share gets precisely its number.
+//!
+//! The requests of such a round are dealt in an order that steps through all places by nearly an irrational part of the
+//! round. So they mix evenly over a few requests already, and a draw costs one addition to a counter. Each round has a step
+//! and a beginning of its own, so that clients which come in a fixed order do not meet the same side each time.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Parts of a round that the places of requests differ by: hard to meet by small fractions, also when they are rounded to a
+/// step of 100 or 1,000 places.
+const STEPS: [f64; 6] = [
+    0.414_213_562_37, // √2 - 1
+    0.585_786_437_63,
+    0.732_050_807_57, // √3 - 1
+    0.267_949_192_43,
+    0.723_606_797_75, // (5 + √5) / 10
+    0.276_393_202_25,
+];
+
+/// The longest round. Shares whose common round would be longer are rounded to it.
+const LONGEST: u64 = 1 << 32;
+
+/// Shares of requests.
+#[derive(Debug)]
+pub struct Shares {
+    /// Where each share ends in a round, the first beginning at 0; behind the last is nobody's.
+    ends: Box<[u64]>,
+    /// Requests of a round.
+    round: u64,
+    /// Coprime with the round, so that each place of it is met once.
+    steps: [u64; STEPS.len()],
+    /// Requests so far.
+    turn: AtomicU64,
+    seed: u64,
+}
+
+impl Shares {
+    /// Each is a weight and what it is a share of; a total of 0 counts as 1. Where all are more than the whole, the later
+    /// ones get less.
+    pub fn new(shares: impl ExactSizeIterator<Item = (u32, u32)> + Clone) -> Self {
+        let whole = |total: u32| u64::from(total.max(1));
+        let common = shares.clone().fold(1, |common, (_, total)| common_multiple(common, whole(total)));
+        let round = common.min(LONGEST);
+        let mut end = 0;
+        let ends = shares.map(|(weight, total)| {
+            let share = u128::from(weight) * u128::from(round) / u128::from(whole(total));
+            end = u64::try_from(share).unwrap_or(round).saturating_add(end).min(round);
+            end
+        });
+        let ends = ends.collect();
+        Self {
+            ends,
+            round,
+            steps: STEPS.map(|part| step(part, round)),
+            turn: AtomicU64::new(0),
+            seed: fastrand::u64(..),
+        }
+    }
+
+    /// Whose turn it is; `None` for what is nobody's share.
+    pub fn draw(&self) -> Option<usize> {
+        match self.ends.last().copied().unwrap_or(0) {
+            0 => return None,
+            // Most canaries come to this in the end.
+            all if all == self.round && self.ends.len() == 1 => return Some(0),
+            _ => {}
+        }
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        let place = self.place(turn / self.round, turn % self.round);
+        let share = self.ends.partition_point(|end| *end <= place);
+        (share < self.ends.len()).then_some(share)
+    }
+
+    /// The place in its round of a request.
+    fn place(&self, round: u64, turn: u64) -> u64 {
+        let bits = mix(self.seed.wrapping_add(round));
+        let step = self.steps[bits as usize % self.steps.len()];
+        let begin = (bits >> 8) % self.round;
+        let place = (u128::from(turn) * u128::from(step) + u128::from(begin)) % u128::from(self.round);
+        place as u64
+    }
+}
+
+/// The step nearest to a part of a round that meets all of its places.
+fn step(part: f64, round: u64) -> u64 {
+    let wanted = ((part * round as f64) as u64).max(1);
+    let mut near = (0..round).flat_map(|off| [wanted + off, wanted.saturating_sub(off)]);
+    near.find(|step| *step > 0 && divisor(*step, round) == 1).unwrap_or(1)
+}
+
+fn common_multiple(one: u64, other: u64) -> u64 {
+    (one / divisor(one, other)).saturating_mul(other)
+}
+
+/// The greatest common divisor.
+fn divisor(mut one: u64, mut other: u64) -> u64 {
+    while other > 0 {
+        (one, other) = (other, one % other);
+    }
+    one
+}
+
+/// Bits that have nothing to do with those of the next number (SplitMix64).
+fn mix(number: u64) -> u64 {
+    let bits = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    fn counts(shares: &Shares, draws: usize) -> Vec<usize> {
+        let mut counts = vec![0; shares.ends.len() + 1];
+        for _ in 0..draws {
+            counts[shares.draw().unwrap_or(shares.ends.len())] += 1;
+        }
+        counts
+    }
+
+    #[test]
+    fn each_round_gives_each_its_number() {
+        for (all, round, expected) in [
+            (&[(20, 100)][..], 100, vec![20, 80]),
+            (&[(1, 3)], 3, vec![1, 2]),
+            (&[(5, 100), (20, 100), (1, 1000)], 1000, vec![50, 200, 1, 749]),
+            (&[(0, 100), (50, 100)], 100, vec![0, 50, 50]),
+            (&[(7, 1000)], 1000, vec![7, 993]),
+            (&[(80, 100), (50, 100)], 100, vec![80, 20, 0]),
+            (&[(99, 100)], 100, vec![99, 1]),
+        ] {
+            let shares = Shares::new(all.iter().copied());
+            for _ in 0..5 {
+                assert_eq!(counts(&shares, round), expected, "{all:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn nobody_and_everybody_are_not_drawn() {
+        for (all, taken) in [
+            (&[(0, 100)][..], None),
+            (&[], None),
+            (&[(100, 100)], Some(0)),
+            (&[(150, 100)], Some(0)),
+            (&[(1, 0)], Some(0)),
+        ] {
+            let shares = Shares::new(all.iter().copied());
+            assert!((0..200).all(|_| shares.draw() == taken), "{all:?}");
+            assert_eq!(shares.turn.load(Ordering::Relaxed), 0);
+        }
+    }
+
+    /// However many requests have come, a share is never more than a few away from what it should be.
+    #[test]
+    fn shares_mix_evenly_within_a_round() {
+        for (weight, total) in [(20, 100), (50, 100), (1, 100), (300, 1000), (5000, 100_000)] {
+            let shares = Shares::new([(weight, total)].into_iter());
+            let mut taken = 0;
+            for drawn in 1..=20_000 {
+                taken += i32::from(shares.draw().is_some());
+                let expected = f64::from(drawn) * f64::from(weight) / f64::from(total);
+                let off = (f64::from(taken) - expected).abs();
+                assert!(off <= 16.0, "{weight} of {total}: {taken} of {drawn}");
+            }
+        }
+    }
+
+    #[test]
+    fn they_are_exact_over_all_threads_together() {
+        let shares = Shares::new([(37, 100)].into_iter());
+        let taken: usize = thread::scope(|scope| {
+            let draw = || (0..2500).filter(|_| shares.draw().is_some()).count();
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(draw)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        assert_eq!(taken, 3700);
+    }
+
+    /// A client that asks for two things in turn is not sent to one side with each.
+    #[test]
+    fn clients_that_come_in_turns_meet_both_sides() {
+        let shares = Shares::new([(1, 100)].into_iter());
+        let taken: Vec<usize> = (0..20_000).filter(|_| shares.draw().is_some()).collect();
+        let odd = taken.iter().filter(|turn| **turn % 2 == 1).count();
+        assert_eq!(taken.len(), 200);
+        // Six standard deviations of 200 draws with a chance of a half are 42.
+        assert!((58..=142).contains(&odd), "{odd}");
+    }
+
+    #[test]
+    fn rounds_that_would_be_too_long_are_rounded() {
+        let shares = Shares::new([(1, 1_000_003), (1, 999_983), (500_000, 1_000_000)].into_iter());
+        assert_eq!(shares.round, LONGEST);
+        let half = counts(&shares, 20_000)[2];
+        assert!((9_950..=10_050).contains(&half), "{half}");
+    }
+}

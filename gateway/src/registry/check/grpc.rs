@@ -1,0 +1,136 @@
+//! The standard health protocol of gRPC (`grpc.health.v1.Health/Check`), which Pingora has no check for.
+//!
+//! Each check has a connection of its own, as with the other kinds: one that is open already says nothing about whether the
+//! endpoint takes new ones.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use h2::client;
+use http::header::{CONTENT_TYPE, HeaderValue, TE, USER_AGENT};
+use http::{HeaderMap, Method, Request, Uri};
+use pingora_core::connectors::TransportConnector;
+use pingora_core::upstreams::peer::HttpPeer;
+use pingora_core::{Error, ErrorType};
+use pingora_load_balancing::Backend;
+use pingora_load_balancing::health_check::HealthCheck;
+
+use super::AGENT;
+
+const METHOD: &str = "/grpc.health.v1.Health/Check";
+
+/// The status field of a response that says `SERVING`: field 1, a number, 1.
+const SERVING: [u8; 2] = [0x08, 0x01];
+
+/// Bytes of a response that are looked at: a status takes two.
+const MOST: usize = 1024;
+
+/// Asks the health service of an endpoint.
+pub(super) struct GrpcHealthCheck {
+    peer: HttpPeer,
+    connector: TransportConnector,
+    request: Request<()>,
+    message: Bytes,
+    /// Results in a row that are believed: failures, successes.
+    thresholds: [usize; 2],
+}
+
+impl GrpcHealthCheck {
+    /// Asks `service` under the authority `host`; nothing where that is none.
+    pub(super) fn new(
+        peer: HttpPeer,
+        connector: TransportConnector,
+        host: &str,
+        service: &str,
+        thresholds: [usize; 2],
+    ) -> Option<Self> {
+        let scheme = if peer.is_tls() { "https" } else { "http" };
+        let uri = Uri::builder().scheme(scheme).authority(host).path_and_query(METHOD).build().ok()?;
+        let request = Request::builder()
+            .method(Method::POST)
+            .uri(uri)
+            .header(CONTENT_TYPE, "application/grpc")
+            .header(TE, "trailers")
+            .header(USER_AGENT, AGENT)
+            .body(())
+            .ok()?;
+        Some(Self { peer, connector, request, message: message(service)?, thresholds })
+    }
+
+    async fn ask(&self, target: &Backend) -> Result<(), Box<Error>> {
+        let mut peer = self.peer.clone();
+        peer._address = target.addr.clone();
+        let stream = self.connector.new_stream(&peer).await?;
+        let (mut sender, connection) = client::handshake(stream).await.map_err(failed)?;
+        let exchange = async {
+            let (response, mut body) = sender.send_request(self.request.clone(), false).map_err(failed)?;
+            body.send_data(self.message.clone(), true).map_err(failed)?;
+            let response = response.await.map_err(failed)?;
+            if response.status() != 200 {
+                let status = response.status().as_u16();
+                return Error::e_explain(ErrorType::CustomCode("HTTP status", status), "of a health service");
+            }
+            // A failed call has its status in the head.
+            check_status(response.headers())?;
+            let mut body = response.into_body();
+            let mut answer = Vec::new();
+            while let Some(piece) = body.data().await {
+                let piece = piece.map_err(failed)?;
+                answer.extend_from_slice(&piece);
+                if answer.len() > MOST {
+                    return Error::e_explain(ErrorType::InternalError, "a health service that says too much");
+                }
+                body.flow_control().release_capacity(piece.len()).map_err(failed)?;
+            }
+            check_status(&body.trailers().await.map_err(failed)?.unwrap_or_default())?;
+            match answer.split_at_checked(5) {
+                Some((prefix, status)) if prefix[0] == 0 && status.ends_with(&SERVING) => Ok(()),
+                _ => Error::e_explain(ErrorType::InternalError, "the health service does not say SERVING"),
+            }
+        };
+        tokio::select! {
+            result = exchange => result,
+            ended = connection => match ended {
+                Ok(()) => Error::e_explain(ErrorType::ConnectionClosed, "before an answer"),
+                Err(error) => Err(failed(error)),
+            },
+        }
+    }
+}
+
+#[async_trait]
+impl HealthCheck for GrpcHealthCheck {
+    async fn check(&self, target: &Backend) -> Result<(), Box<Error>> {
+        self.ask(target).await
+    }
+
+    fn health_threshold(&self, success: bool) -> usize {
+        self.thresholds[usize::from(success)]
+    }
+}
+
+/// A `HealthCheckRequest` as gRPC sends it: not compressed, its length, and field 1 where a service is named. Names that
+/// take more than one byte for their length are none of a service.
+fn message(service: &str) -> Option<Bytes> {
+    let length = u8::try_from(service.len()).ok().filter(|length| *length < 0x80)?;
+    let mut message = match length {
+        0 => vec![0, 0, 0, 0, 0],
+        _ => vec![0, 0, 0, 0, length + 2, 0x0a, length],
+    };
+    message.extend_from_slice(service.as_bytes());
+    Some(message.into())
+}
+
+/// Whether a call went well, as far as these fields say.
+fn check_status(fields: &HeaderMap) -> Result<(), Box<Error>> {
+    match fields.get("grpc-status").map(HeaderValue::as_bytes) {
+        None | Some(b"0") => Ok(()),
+        Some(status) => {
+            let status = String::from_utf8_lossy(status).into_owned();
+            Error::e_explain(ErrorType::InternalError, format!("gRPC status {status} of a health service"))
+        }
+    }
+}
+
+fn failed(error: h2::Error) -> Box<Error> {
+    Error::because(ErrorType::H2Error, "in a health check", error)
+}

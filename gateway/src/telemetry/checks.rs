@@ -1,0 +1,34 @@
+//! What active checks have found, made at the scrape: there is no series to forget when an endpoint goes. There are none
+//! where nothing is checked.
+
+use prometheus::core::Collector;
+use prometheus::proto::MetricFamily;
+use prometheus::{IntCounterVec, IntGaugeVec, Opts};
+
+use crate::registry::Checked;
+
+pub(super) fn families(checked: &Checked) -> Result<Vec<MetricFamily>, prometheus::Error> {
+    let Checked { endpoints, passed, failed } = checked;
+    let healthy = IntGaugeVec::new(
+        Opts::new(
+            "sluice_endpoint_healthy",
+            "Whether an endpoint passes its active health check (sluice.dev/health-check-*).",
+        ),
+        &["namespace", "service", "port", "address", "check"],
+    )?;
+    for endpoint in endpoints {
+        let (set, address) = (&endpoint.set, endpoint.address.to_string());
+        let labels = [&*set.namespace, &set.service, &set.port, &address, &endpoint.check];
+        healthy.with_label_values(&labels).set(endpoint.is_healthy.into());
+    }
+    let checks =
+        IntCounterVec::new(Opts::new("sluice_health_checks_total", "Active health checks."), &["outcome"])?;
+    for (outcome, count) in [("passed", passed), ("failed", failed)] {
+        if *count > 0 {
+            checks.with_label_values(&[outcome]).inc_by(*count);
+        }
+    }
+    let mut all = healthy.collect();
+    all.extend(checks.collect());
+    Ok(all)
+}
