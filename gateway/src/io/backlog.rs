@@ -14,7 +14,7 @@ use crate::io::transport::Transport;
 const KEPT: usize = 16 * 1024;
 
 /// Bytes on their way.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Backlog {
     bytes: Vec<u8>,
     sent: usize,
@@ -22,6 +22,12 @@ pub(crate) struct Backlog {
     taken: u64,
     /// Of the memory for what waits.
     share: Share,
+}
+
+impl Default for Backlog {
+    fn default() -> Self {
+        Self { bytes: Vec::new(), sent: 0, taken: 0, share: Share::of_flow() }
+    }
 }
 
 impl Backlog {

@@ -62,14 +62,18 @@ impl Limit {
 impl Limits {
     /// Ready when there is memory for what is read next. Its limit runs meanwhile.
     pub(crate) fn poll_room(&mut self, cx: &mut Context<'_>, ticket: &mut Ticket) -> Poll<()> {
-        if budget::has_room() {
-            self.room.end();
-            return Poll::Ready(());
-        }
-        self.room.begin(Some(budget::PATIENCE));
-        let room = budget::poll_room(cx, ticket);
-        if room.is_ready() {
-            self.room.end();
+        self.wait_for(budget::poll_room(cx, ticket))
+    }
+
+    /// The same for what is read of a response.
+    pub(crate) fn poll_room_to_respond(&mut self, cx: &mut Context<'_>, ticket: &mut Ticket) -> Poll<()> {
+        self.wait_for(budget::poll_room_to_respond(cx, ticket))
+    }
+
+    fn wait_for(&mut self, room: Poll<()>) -> Poll<()> {
+        match room {
+            Poll::Ready(()) => self.room.end(),
+            Poll::Pending => self.room.begin(Some(budget::PATIENCE)),
         }
         room
     }

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsRawFd;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,7 @@ use super::listeners::{Entry, Listening};
 use super::{AcceptedStream, serve};
 use crate::descriptors::Shares;
 use crate::drain::OpenConnection;
+use crate::io::budget::Account;
 use crate::worker::Worker;
 
 /// How long nothing is accepted when the process or the machine has no descriptors or memory left.
@@ -192,7 +194,12 @@ impl Acceptor {
         let accepted = AcceptedStream { stream, peer, number, opened: Instant::now() };
         let counted = Counted { worker: self.worker.clone(), _open: open };
         let (entry, port) = (self.entry.clone(), self.port);
-        tokio::spawn(async move { serve(accepted, entry, port, &counted.worker).await });
+        tokio::spawn(async move {
+            // What the connection keeps of heads and bodies counts together.
+            let account = Account::open();
+            let connection = pin!(serve(accepted, entry, port, &counted.worker));
+            account.of(connection).await;
+        });
     }
 
     /// Tells the kernel how many connections to keep, when that has changed. One worker speaks for all: where one is

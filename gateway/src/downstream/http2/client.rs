@@ -218,7 +218,7 @@ impl Client {
         );
         let Taken { whole, .. } = taken.map_err(|_| FailureKind::InvalidHead)?;
         let passed = Passed { taken: whole, data: data.len() };
-        let mut share = Share::default();
+        let mut share = Share::of_flow();
         share.hold(data.capacity());
         // With its share, because `h2` keeps what the client's windows allow until the socket takes it.
         self.rest = counted(data, share);
@@ -403,7 +403,7 @@ impl Downstream for Client {
         if response.framing != Framing::Opaque {
             return self.pass(cx, response, &content);
         }
-        let (length, mut share) = (content.len(), Share::default());
+        let (length, mut share) = (content.len(), Share::of_flow());
         share.hold(length);
         self.rest = counted(content, share);
         self.deliver()?;

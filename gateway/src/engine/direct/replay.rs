@@ -25,6 +25,13 @@ impl Replay {
         }
     }
 
+    /// Keeps nothing: memory is short, and this goes first.
+    pub(super) fn forget(&mut self) {
+        if !self.bytes.is_empty() {
+            *self = Self { lost: true, ..Self::default() };
+        }
+    }
+
     /// Whether all that came can be sent again.
     pub(super) fn is_whole(&self) -> bool {
         !self.lost

@@ -25,7 +25,7 @@ pub(super) struct Sides<'r, D> {
 impl<D: Downstream> Sides<'_, D> {
     /// Ready when there is memory for what the client may not take.
     pub(super) fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.limits.poll_room(cx, &mut self.ticket)
+        self.limits.poll_room_to_respond(cx, &mut self.ticket)
     }
 
     /// Passes on the interim head that was read.

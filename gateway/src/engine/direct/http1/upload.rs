@@ -180,6 +180,9 @@ impl Upload {
                 return Poll::Ready(Ok(()));
             }
             let has_room = limits.poll_room(cx, &mut self.ticket).is_ready();
+            if !has_room {
+                self.replay.forget();
+            }
             let read = if has_room { self.poll_read(cx, downstream, to) } else { Poll::Pending };
             if read.is_pending() {
                 if has_room {

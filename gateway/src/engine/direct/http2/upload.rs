@@ -111,6 +111,7 @@ impl Upload {
                 downstream.interim(cx, &mut Response::go_on())?;
             }
             if limits.poll_room(cx, &mut self.ticket).is_pending() {
+                self.replay.forget();
                 return Poll::Pending;
             }
             let Poll::Ready(piece) = downstream.poll_piece(cx, &mut self.decoder) else {
@@ -126,7 +127,7 @@ impl Upload {
                         self.replay.keep(&content);
                     }
                     self.received += content.len() as u64;
-                    let mut share = Share::default();
+                    let mut share = Share::of_flow();
                     share.hold(content.len());
                     // With its share, because `h2` keeps what the windows allow until the socket takes it.
                     (self.rest, self.whole) = (counted(content, share), ends);

@@ -1,0 +1,146 @@
+//! What a thread has taken from the process, and to whom it gives that.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+
+use super::account::{Accounts, NOBODY};
+use super::{Budget, LEAST_PORTION};
+
+thread_local! {
+    pub(super) static STOCK: RefCell<Stock> = RefCell::default();
+}
+
+/// What this thread has taken from the process and not given out, and who has what it has given out.
+#[derive(Debug, Default)]
+pub(super) struct Stock {
+    pub(super) process: Option<Arc<Budget>>,
+    bytes: usize,
+    /// It has taken more than there was.
+    forced: bool,
+    /// How many quarters of all were in use when this thread last took some or gave some back.
+    pub(super) used: usize,
+    pub(super) accounts: Accounts,
+}
+
+/// From now on this thread takes from `budget`. A thread without one has no bound.
+pub(crate) fn serve(budget: Arc<Budget>) {
+    STOCK.with_borrow_mut(|stock| {
+        *stock = Stock::default();
+        stock.process = Some(budget);
+    });
+}
+
+impl Stock {
+    /// How much more an account may hold once it has `more`.
+    pub(super) fn room(&self, account: usize, more: usize) -> usize {
+        let Some(budget) = &self.process else { return usize::MAX };
+        let left = (self.bytes + budget.left()).saturating_sub(more);
+        match account {
+            NOBODY => left,
+            account => left.min(budget.part(left).saturating_sub(self.accounts.held(account) + more)),
+        }
+    }
+
+    /// Whether that is enough to read something.
+    pub(super) fn has_room(&self, account: usize) -> bool {
+        let least = if account == NOBODY { 1 } else { LEAST_PORTION };
+        self.is_plenty(account, least) || self.room(account, least - 1) > 0
+    }
+
+    /// The same for reading a response. A connection of which nothing waits for its client gets a little in any case,
+    /// or what it holds for its requests would keep their responses out.
+    pub(super) fn has_room_to_respond(&self, account: usize) -> bool {
+        self.has_room(account) || self.accounts.is_idle(account) && self.room(NOBODY, LEAST_PORTION - 1) > 0
+    }
+
+    /// Whether an account may have so many more bytes without a look at what all workers share, as nearly always.
+    fn is_plenty(&self, account: usize, more: usize) -> bool {
+        self.used < 2 && self.accounts.held(account) + more < self.bytes
+    }
+
+    /// Gives so many bytes to an account: with `force` in any case, else if it may have them.
+    pub(super) fn take(&mut self, account: usize, bytes: usize, flows: bool, force: bool) -> bool {
+        if self.process.is_none() {
+            return true;
+        }
+        let has_room = account == NOBODY
+            || self.is_plenty(account, bytes)
+            || self.room(account, bytes.saturating_sub(1)) > 0;
+        let got = has_room && self.try_take(bytes);
+        if !got && let Some(budget) = &self.process {
+            budget.refusals.fetch_add(1, Relaxed);
+        }
+        if !got && force {
+            self.force(bytes);
+        }
+        if got || force {
+            self.accounts.add(account, bytes, flows);
+        }
+        got || force
+    }
+
+    fn try_take(&mut self, bytes: usize) -> bool {
+        let Some(budget) = &self.process else { return false };
+        if self.bytes < bytes {
+            let least = bytes - self.bytes;
+            let piece = least.max(budget.piece(self.used > 1));
+            let taken = if budget.take(piece) {
+                piece
+            } else if budget.take(least) {
+                least
+            } else {
+                0
+            };
+            self.used = budget.quarters();
+            if taken == 0 {
+                return false;
+            }
+            self.bytes += taken;
+        }
+        self.bytes -= bytes;
+        true
+    }
+
+    fn force(&mut self, bytes: usize) {
+        let Some(budget) = &self.process else { return };
+        let more = bytes.saturating_sub(self.bytes);
+        budget.taken.fetch_add(more, SeqCst);
+        self.bytes = self.bytes + more - bytes;
+        self.forced |= more > 0;
+        self.used = budget.quarters();
+    }
+
+    /// Takes so many bytes back from an account.
+    pub(super) fn put(&mut self, account: usize, bytes: usize, flows: bool) {
+        let Some(budget) = &self.process else { return };
+        self.bytes += bytes;
+        self.accounts.subtract(account, bytes, flows);
+        self.forced = self.forced && budget.taken() > budget.limit();
+        let keep = match self.forced
+            || budget.waiting.is_anybody_helped(|| budget.threshold(budget.left() + self.bytes))
+        {
+            true => 0,
+            false => budget.piece(self.used > 1),
+        };
+        if self.bytes > 2 * keep {
+            let surplus = self.bytes - keep;
+            self.bytes = keep;
+            budget.give_back(surplus);
+            self.used = budget.quarters();
+        }
+        // Who holds less may have more, whether or not anything went back.
+        let waiting = self.accounts.waiting(account);
+        if !waiting.is_empty() && self.has_room_to_respond(account) {
+            budget.waiting.wake_these(waiting);
+        }
+    }
+}
+
+impl Drop for Stock {
+    fn drop(&mut self) {
+        if let Some(budget) = &self.process {
+            budget.give_back(self.bytes);
+        }
+    }
+}

@@ -1,0 +1,244 @@
+use std::task::{Wake, Waker};
+use std::thread;
+
+use proptest::prelude::*;
+
+use super::account::Entered;
+use super::*;
+
+/// On a thread of its own, which then has a budget.
+fn with(budget: &Arc<Budget>, job: impl FnOnce() + Send + 'static) {
+    let budget = budget.clone();
+    let run = move || {
+        serve(budget);
+        job();
+    };
+    thread::spawn(run).join().unwrap();
+}
+
+#[test]
+fn what_is_held_goes_back_in_the_end() {
+    let budget = Budget::new(10 << 20);
+    with(&budget, || {
+        let (mut one, mut other) = (Share::default(), Share::default());
+        assert!(one.try_hold(3 << 20) && other.try_hold(5 << 20));
+        assert!(!one.try_hold(9 << 20) && one.bytes() == 3 << 20);
+        drop(other);
+        assert!(one.try_hold(9 << 20));
+        one.hold(20 << 20);
+        assert!(!has_room());
+        one.hold(1);
+        assert!(has_room());
+    });
+    assert_eq!(budget.taken(), 0);
+}
+
+#[test]
+fn a_thread_without_a_budget_has_no_bound() {
+    thread::spawn(|| {
+        let mut share = Share::default();
+        assert!(share.try_hold(usize::MAX) && has_room());
+        assert_eq!(patience(Duration::from_secs(60)), Duration::from_secs(60));
+    })
+    .join()
+    .unwrap();
+}
+
+#[test]
+fn small_things_do_not_touch_what_workers_share() {
+    let budget = Budget::new(128 << 20);
+    let shared = budget.clone();
+    with(&budget, move || {
+        let mut first = Share::default();
+        first.hold(100);
+        let taken = shared.taken();
+        for bytes in 1..10_000 {
+            let mut share = Share::default();
+            share.hold(bytes);
+        }
+        assert_eq!(shared.taken(), taken);
+    });
+}
+
+#[test]
+fn who_waits_is_woken_by_another_thread() {
+    let budget = Budget::new(1 << 20);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (full, is_full) = std::sync::mpsc::channel();
+    let (waits, is_waiting) = std::sync::mpsc::channel();
+    let holder = thread::spawn({
+        let budget = budget.clone();
+        move || {
+            serve(budget);
+            let mut share = Share::default();
+            share.hold(1 << 20);
+            full.send(()).unwrap();
+            is_waiting.recv().unwrap();
+        }
+    });
+    with(&budget, move || {
+        is_full.recv().unwrap();
+        runtime.block_on(async {
+            let mut ticket = Ticket::default();
+            std::future::poll_fn(|cx| {
+                let room = poll_room(cx, &mut ticket);
+                let _ = waits.send(());
+                room
+            })
+            .await;
+        });
+    });
+    holder.join().unwrap();
+    assert_eq!(budget.taken(), 0);
+}
+
+#[test]
+fn a_stalled_client_has_less_time_and_less_is_read_while_memory_is_short() {
+    let budget = Budget::new(64 << 20);
+    with(&budget, || {
+        let minute = Duration::from_secs(60);
+        let mut share = Share::default();
+        for (mebibytes, expected, read) in
+            [(1, 60, 64), (31, 60, 64), (33, 15, 16), (49, 5, 4), (64, 5, 4), (1, 60, 64)]
+        {
+            share.hold(mebibytes << 20);
+            assert_eq!(patience(minute), Duration::from_secs(expected), "{mebibytes}");
+            assert_eq!(portion(64 * 1024), read * 1024, "{mebibytes}");
+        }
+    });
+}
+
+/// What `taker` gets of a share of one connection, in portions, until there is no more for it.
+fn fill(account: &Account, share: &mut Share) {
+    let _entered = account.enter();
+    while has_room() {
+        share.hold(share.bytes() + portion(64 * 1024));
+    }
+}
+
+#[test]
+fn forty_greedy_connections_leave_a_sixth() {
+    let budget = Budget::new(64 << 20);
+    with(&budget, || {
+        let mut greedy = Vec::from_iter((0..40).map(|_| (Account::open(), Share::default())));
+        let (first, share) = &mut greedy[0];
+        fill(first, share);
+        assert!((6 << 20..7 << 20).contains(&share.bytes()), "alone: {}", share.bytes());
+        for (account, share) in &mut greedy {
+            fill(account, share);
+        }
+        // The first one has more than its part, and gets no more.
+        let (first, share) = &mut greedy[0];
+        let _entered = first.enter();
+        assert!(!has_room() && !share.try_hold(share.bytes() + 1));
+        drop(_entered);
+        let held: usize = greedy.iter().map(|(_, share)| share.bytes()).sum();
+        let left = (64 << 20) - held;
+        assert!(left >= (64 << 20) / 7, "{left}");
+        let (other, mut share) = (Account::open(), Share::default());
+        let _entered = other.enter();
+        assert!(has_room() && share.try_hold(16 * 1024));
+        assert!(!share.try_hold(left / 2));
+    });
+    assert_eq!(budget.taken(), 0);
+}
+
+#[test]
+fn who_has_more_than_is_left_is_not_woken_for_less() {
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, SeqCst);
+        }
+    }
+    let budget = Budget::new(1 << 20);
+    with(&budget, || {
+        let count = Arc::<Count>::default();
+        let waker = Waker::from(count.clone());
+        let mut cx = Context::from_waker(&waker);
+        let woken = || count.0.swap(0, SeqCst);
+        let (greedy, mut one, mut other) = (Account::open(), Share::default(), Share::of_flow());
+        let mut ticket = Ticket::default();
+        let entered: Entered = greedy.enter();
+        one.hold(20 * 1024);
+        other.hold(500 * 1024);
+        assert!(poll_room(&mut cx, &mut ticket).is_pending());
+        drop(entered);
+        let (modest, mut some) = (Account::open(), Share::default());
+        let entered = modest.enter();
+        assert!(some.try_hold(8 * 1024));
+        drop(some);
+        assert_eq!(woken(), 0, "it would find no room");
+        drop(entered);
+        other.hold(0);
+        assert_eq!(woken(), 1, "its own connection has given some back");
+        let _entered = greedy.enter();
+        assert!(poll_room(&mut cx, &mut ticket).is_ready());
+        assert_eq!(STOCK.with_borrow(|stock| stock.process.as_ref().unwrap().waits()), 1);
+    });
+}
+
+#[test]
+fn what_a_request_holds_does_not_keep_its_response_out() {
+    let budget = Budget::new(1 << 20);
+    with(&budget, || {
+        let (account, mut kept, mut rest) = (Account::open(), Share::default(), Share::of_flow());
+        let _entered = account.enter();
+        kept.hold(900 * 1024);
+        assert!(!has_room() && has_room_to_respond());
+        rest.hold(4096);
+        assert!(!has_room_to_respond(), "its client takes nothing");
+        rest.hold(0);
+        assert!(has_room_to_respond());
+        kept.hold(1 << 20);
+        assert!(!has_room_to_respond(), "nothing is left");
+    });
+}
+
+#[test]
+fn what_outlives_its_connection_is_not_the_next_ones() {
+    let budget = Budget::new(1 << 20);
+    with(&budget, || {
+        let mut share = Share::default();
+        let account = Account::open();
+        let entered = account.enter();
+        share.hold(400 * 1024);
+        drop((entered, account));
+        let next = Account::open();
+        let entered = next.enter();
+        assert_eq!(STOCK.with_borrow(|stock| stock.accounts.held(stock.accounts.current())), 0);
+        drop((entered, share));
+        let again = Account::open();
+        let _entered = again.enter();
+        assert!(Share::default().try_hold(100 * 1024), "all is there again");
+    });
+}
+
+proptest! {
+    #[test]
+    fn no_more_is_lent_than_there_is_and_all_comes_back(
+        limit in 1_usize..2 << 20,
+        steps in prop::collection::vec((0_usize..6, 0_usize..1 << 20, any::<bool>()), 0..60),
+    ) {
+        let budget = Budget::new(limit);
+        let shared = budget.clone();
+        with(&budget, move || {
+            let mut shares: [Share; 6] = Default::default();
+            for (index, bytes, force) in steps {
+                let others: usize = shares.iter().map(Share::bytes).sum::<usize>() - shares[index].bytes();
+                match force {
+                    true => shares[index].hold(bytes),
+                    false => {
+                        let grows = bytes > shares[index].bytes();
+                        let got = shares[index].try_hold(bytes);
+                        assert!(!(got && grows) || others + bytes <= limit);
+                    }
+                }
+                let held: usize = shares.iter().map(Share::bytes).sum();
+                assert!(held <= shared.taken());
+            }
+        });
+        prop_assert_eq!(budget.taken(), 0);
+    }
+}
