@@ -153,7 +153,7 @@ impl<T: 'static> Type<T> {
         &self.words
     }
 
-    /// The same, of which some values are [not served](Wrong::NotServed) yet.
+    /// The same, of which some values are [not served](Wrong::NotServed) yet, or [cannot be](Wrong::Refused).
     pub fn in_part(mut self) -> Self {
         self.is_partial = true;
         self

@@ -49,7 +49,8 @@ pub(super) fn settings() -> Vec<Annotation> {
                     remedy: "put a web server that speaks HTTP in front of the FastCGI server, for instance nginx as \
                              another container of its Pods, and take the annotation away",
                 })
-            }),
+            })
+            .in_part(),
             "HTTP",
             "Protocol spoken to the endpoints; AUTO_HTTP is HTTPS for clients of https and HTTP for others. Without it \
              appProtocol of the Service port says (http, https, grpc, grpcs, kubernetes.io/h2c, -/ws, -/wss), else it \
