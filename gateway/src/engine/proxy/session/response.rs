@@ -150,7 +150,7 @@ impl<D: Downstream> Session<D> {
     async fn room(&mut self) -> Result<()> {
         let (mut limits, mut ticket) = (Limits::default(), Ticket::default());
         let alarm = &mut self.alarm;
-        let room = poll_fn(|cx| match limits.poll_room(cx, &mut ticket) {
+        let room = poll_fn(|cx| match limits.poll_room_to_respond(cx, &mut ticket) {
             Poll::Ready(()) => Poll::Ready(Ok(())),
             Poll::Pending => limits.poll(cx, alarm).map(Err),
         });
