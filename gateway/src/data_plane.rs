@@ -68,7 +68,7 @@ impl DataPlane {
         let (tended, told) = (listeners.clone(), state.clone());
         vital::spawn(&state.reporter, "binding listeners", async move {
             let changed = |reports: Vec<Report>| {
-                told.set_listening(&tended);
+                told.set_listening(|| tended.status());
                 reports.into_iter().for_each(&*told.reporter);
             };
             tended.tend(changed).await;
@@ -95,7 +95,7 @@ impl DataPlane {
     pub fn apply(&self, delta: &Delta) -> (Report, Vec<Report>) {
         let acknowledged = apply(&self.state, delta, &*self.certificates);
         let binds = self.listeners.apply(&delta.groups);
-        self.state.set_listening(&self.listeners);
+        self.state.set_listening(|| self.listeners.status());
         if delta.complete {
             self.listeners.open();
         }

@@ -18,7 +18,6 @@ use tokio::sync::watch;
 use crate::body::compression::CompressionRules;
 use crate::body::disk::Disk;
 use crate::io::budget::Budget;
-use crate::listen::Listeners;
 use crate::message::edit::EditableName;
 use crate::policy::access_log::LogRules;
 use crate::policy::basic_auth::Verified;
@@ -71,6 +70,17 @@ pub struct State {
 
 /// Problems, sorted by object, each once. A change costs what it changes, however many others there are.
 pub type Problems = OrdSet<Arc<Problem>>;
+
+/// How the listeners are.
+#[derive(Debug)]
+pub(crate) struct Listening {
+    /// Whether requests can come.
+    pub(crate) serves: bool,
+    /// What is wrong with the sockets.
+    pub(crate) problems: Vec<Problem>,
+    /// Where clients come in.
+    pub(crate) addresses: Vec<OwnListener>,
+}
 
 /// What the data plane finds by itself, and what it needs for that.
 #[derive(Debug, Default)]
@@ -297,14 +307,14 @@ impl State {
         self.publish(appeared, resolved);
     }
 
-    /// Takes over how the listeners are: whether they serve, what is wrong with them, and where they are, so that
-    /// nobody makes that an endpoint.
-    pub(crate) fn set_listening(&self, listeners: &Listeners) {
+    /// Takes over how the listeners are, and sees to it that nobody makes one an endpoint.
+    pub(crate) fn set_listening(&self, look: impl FnOnce() -> Listening) {
         // Asked under the lock: of two callers the later one has the newer answer.
         let mut told = self.told();
-        self.replace(&mut told.listeners, listeners.problems());
-        self.readiness.set_bound(listeners.are_serving());
-        self.set_own(&mut told, |told| &mut told.traffic, listeners.addresses());
+        let Listening { serves, problems, addresses } = look();
+        self.replace(&mut told.listeners, problems);
+        self.readiness.set_bound(serves);
+        self.set_own(&mut told, |told| &mut told.traffic, addresses);
     }
 
     /// Takes over whether a log goes where it should. Its name completes "the ... log".

@@ -29,6 +29,7 @@ use sluice_config::{
 use tokio::sync::watch;
 
 use crate::registry::OwnListener;
+use crate::state;
 use plan::Open;
 use retry::Retry;
 
@@ -152,6 +153,15 @@ impl Listeners {
         inner.sockets.clear();
         self.due.send_replace(None);
         self.published.send_modify(|set| set.sockets.clear());
+    }
+
+    /// How they are now.
+    pub(crate) fn status(&self) -> state::Listening {
+        state::Listening {
+            serves: self.are_serving(),
+            problems: self.problems(),
+            addresses: self.addresses(),
+        }
     }
 
     /// Whether requests can come: sockets have been asked for, and each is bound, or was there at some time and has an

@@ -7,7 +7,7 @@
 //! [`EditableMethod`] nor [`EditableStatus`] changes whether a body follows. [`FieldsMut`] is for the engines' own
 //! needs: hop-by-hop fields, `Host`, what is told about the client.
 
-use http::{HeaderName, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use sluice_config::OWN_FIELDS;
 
 use crate::message::fields::{Fields, FieldsMut};
@@ -19,6 +19,22 @@ pub trait HeadMut {
 
     /// Its fields.
     fn fields(&mut self) -> &mut Self::Fields;
+}
+
+impl HeadMut for Vec<(HeaderName, HeaderValue)> {
+    type Fields = Self;
+
+    fn fields(&mut self) -> &mut Self {
+        self
+    }
+}
+
+impl HeadMut for HeaderMap {
+    type Fields = Self;
+
+    fn fields(&mut self) -> &mut Self {
+        self
+    }
 }
 
 /// The head of a request on its way to an endpoint.

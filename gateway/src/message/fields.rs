@@ -5,8 +5,6 @@
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::message::edit::HeadMut;
-
 /// The fields of a head, to read.
 pub trait Fields {
     /// The first value of `name`.
@@ -75,22 +73,6 @@ impl FieldsMut for Vec<(HeaderName, HeaderValue)> {
 
     fn remove(&mut self, name: &HeaderName) {
         self.retain(|(field, _)| field != name);
-    }
-}
-
-impl HeadMut for Vec<(HeaderName, HeaderValue)> {
-    type Fields = Self;
-
-    fn fields(&mut self) -> &mut Self {
-        self
-    }
-}
-
-impl HeadMut for HeaderMap {
-    type Fields = Self;
-
-    fn fields(&mut self) -> &mut Self {
-        self
     }
 }
 
