@@ -24,7 +24,13 @@ fn pool_of(
     addresses: &[SocketAddr],
     protocol: UpstreamProtocol,
 ) -> Arc<crate::registry::Pool> {
-    let pool = Pool { key: pool_key("auth"), protocol, balance: Balance::RoundRobin };
+    let pool = Pool {
+        key: pool_key("auth"),
+        protocol,
+        balance: Balance::RoundRobin,
+        slow_start: None,
+        health_check: None,
+    };
     plane.apply(Delta { pools: vec![Change::Put(pool.key.clone(), Arc::new(pool))], ..Delta::default() });
     let key = pool_key("auth").endpoints;
     let endpoint = |address: &SocketAddr| Endpoint { address: *address, zone: None };
