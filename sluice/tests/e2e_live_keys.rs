@@ -37,6 +37,11 @@ const VALUES: &[(&str, &str)] = &[
     ("proxy-next-upstream", "error"),
     ("log-format-upstream", "$status $request_uri"),
     ("syslog-host", "127.0.0.1"),
+    ("hide-headers", "X-Hidden"),
+    ("proxy-cookie-path", "/one /two"),
+    ("proxy-cookie-domain", "one.example two.example"),
+    ("proxy-redirect-from", "http://one.example/"),
+    ("proxy-redirect-to", "http://two.example/"),
     ("add-headers", "default/fields"),
     ("proxy-set-headers", "default/fields"),
 ];
@@ -171,7 +176,7 @@ fn every_key_changes_live_and_fails_no_request() {
         folder.write("config.yaml", config_map(NAME, &keys));
         await_until(key.name, || generation(&gateway) > before);
         let field = format!("data[{}]", key.name);
-        let needs_another = ["enable-syslog"].contains(&key.name);
+        let needs_another = ["enable-syslog", "proxy-redirect-from", "proxy-redirect-to"].contains(&key.name);
         let problems = gateway.problems();
         assert!(needs_another || !problems.contains(&field), "{problems}");
         load.await_answers(2);
