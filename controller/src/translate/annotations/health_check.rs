@@ -214,7 +214,6 @@ fn given<T: 'static>(value: Type<T>) -> Type<Result<T, String>> {
                 format!("the value {text:?} {reason}")
             }
             Wrong::NotServed => format!("the value {text:?} is not served yet"),
-            Wrong::Refused { reason, remedy } => format!("the value {text:?} {reason}; {remedy}"),
         }))
     })
 }
