@@ -134,7 +134,9 @@ fn a_wire_cuts_and_delays_the_api() {
         let client = connect(&kubeconfig).await?;
         let version = note(cluster, &client, "first").await?;
         let api: Api<ConfigMap> = Api::namespaced(client.clone(), &cluster.namespace);
-        let mut events = pin!(api.watch(&WatchParams::default(), &version).await?);
+        // The namespace gets a ConfigMap with the cluster's authority at some time.
+        let second = WatchParams::default().fields("metadata.name=second");
+        let mut events = pin!(api.watch(&second, &version).await?);
         note(cluster, &client, "second").await?;
         let seen = timeout(Duration::from_secs(60), events.next()).await?.context("no event")??;
         assert!(matches!(seen, WatchEvent::Added(map) if map.name_any() == "second"));

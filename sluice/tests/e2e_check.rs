@@ -62,14 +62,14 @@ fn what_many_objects_have_is_said_once_with_all_of_them() {
         .map(|number| {
             let ingress =
                 Ingress::new(&format!("i{number:02}")).path(&format!("h{number}.example"), "/", "shop");
-            ingress.annotation("enable-access-log", "false").text()
+            ingress.annotation("enable-opentelemetry", "true").text()
         })
         .collect();
     let backend = Backend::echo("shop");
     let folder = Folder::with(site("shop", "shop.example", &[&backend]) + &ingresses);
     let (status, text) = check(&folder, &[]);
     assert_eq!(status, Some(0), "{text}");
-    let name = "nginx.ingress.kubernetes.io/enable-access-log";
+    let name = "nginx.ingress.kubernetes.io/enable-opentelemetry";
     let lines: Vec<&str> = text.lines().filter(|line| line.contains(name)).collect();
     assert_eq!(lines, [format!("warning: {name} [AnnotationNotServed]: 12 objects")], "{text}");
     assert!(
@@ -109,7 +109,7 @@ fn the_exit_code_is_0_for_warnings_1_for_errors_and_2_when_there_is_nothing_to_c
         let ingress = Ingress::new("noted").path("a.example", "/", "shop").annotation(name, value);
         Folder::with(site("shop", "shop.example", &[&backend]) + &ingress.text())
     };
-    let (status, text) = check(&with("enable-access-log", "false"), &[]);
+    let (status, text) = check(&with("enable-opentelemetry", "true"), &[]);
     assert!(status == Some(0) && text.contains("warning: "), "{status:?}: {text}");
     let (status, text) = check(&with("proxy-read-timeout", "long"), &[]);
     assert!(status == Some(1) && text.contains("error: "), "{status:?}: {text}");

@@ -152,13 +152,14 @@ impl Review<'_> {
             self.stats.facts += 1;
             self.find(problems);
             let old = self.base.values.facts.get(&name);
+            let mut touched = BTreeSet::new();
             // What it wants is looked at in any case: that is what the review is about.
             if new.as_ref() != old {
                 self.stale(&Key::Facts(name.clone()));
             }
             for (host, _) in old.iter().flat_map(|facts| facts.claims()) {
                 self.claims_of(&host).retain(|claim| claim.object.name != name);
-                self.dirty.hosts.insert(host);
+                touched.insert(host);
             }
             for facts in new.as_slice() {
                 for (host, kind) in facts.claims() {
@@ -166,7 +167,7 @@ impl Review<'_> {
                     let claims = self.claims_of(&host);
                     let at = claims.binary_search(&claim).unwrap_or_else(|at| at);
                     claims.insert(at, claim);
-                    self.dirty.hosts.insert(host);
+                    touched.insert(host);
                 }
                 let certificates = &self.base.values.certificates;
                 let secrets = facts.secrets().into_iter();
@@ -176,6 +177,13 @@ impl Review<'_> {
                 self.dirty.resources.extend(named);
             }
             self.supposed.facts.insert(name, new);
+            for host in touched {
+                // Other hosts look at who claims this one: those that are names for it.
+                if self.supposed.claims.get(&host) != self.base.values.claims.get(&host) {
+                    self.stale(&Key::Claims(host.clone()));
+                }
+                self.dirty.hosts.insert(host);
+            }
         }
     }
 

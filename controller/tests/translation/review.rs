@@ -90,3 +90,18 @@ fn there_is_no_verdict_before_everything_is_known() {
     };
     assert!(Controller::new(Options::default()).review(object).is_none());
 }
+
+#[test]
+fn a_review_overlooked_the_hosts_that_are_names_for_one_that_the_object_joins() {
+    let mut world = World::ready(Options::default());
+    let alias = json!({"nginx.ingress.kubernetes.io/server-alias": "other.example"});
+    world.put([created(annotated("shop", alias, paths("shop.example", &["/"])), 2)]);
+    assert_eq!(world.problems(), []);
+    let mut joining = paths("shop.example", &["/api"]);
+    joining["tls"] = json!([{"secretName": "absent"}]);
+    let joining = created(ingress("joining", joining), 1);
+    let verdict = review(&world, joining.clone());
+    assert_eq!(verdict.stats.hosts, 2, "{:?}", verdict.problems);
+    world.put([joining]);
+    assert_eq!(verdict.problems, world.problems());
+}

@@ -160,7 +160,7 @@ impl LogFormat {
         Self { wants_response: pieces.iter().any(of_response), pieces, escape: format.escape }
     }
 
-    /// Whether it says anything of response heads, which are to be shown to [`LogLine::upstream`] and [`LogLine::sent`].
+    /// Whether it says anything of response heads, which its lines are to be shown then.
     pub fn wants_response(&self) -> bool {
         self.wants_response
     }

@@ -201,7 +201,7 @@ fn known_annotations_that_are_not_implemented_fail_closed() {
             "{name} asks for nothing"
         );
     }
-    let harmless = read(&[("enable-access-log", "false"), ("proxy-buffering", "on")]);
+    let harmless = read(&[("enable-opentelemetry", "true"), ("proxy-buffering", "on")]);
     assert_eq!(harmless.treatment, Treatment::Serve);
     assert!(harmless.problems.iter().all(|problem| problem.severity == Severity::Warning));
     assert_eq!(harmless.problems.len(), 2);
