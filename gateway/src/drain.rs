@@ -18,8 +18,12 @@ use std::time::Duration;
 
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, watch};
+use tokio::time::sleep;
 
 use crate::per_worker::{Padded, PerWorker};
+
+/// How long what is under way may still come when the program closes.
+const LAST_CALL: Duration = Duration::from_secs(1);
 
 /// How far shutdown has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -233,6 +237,12 @@ impl LocalDrain {
                 let _ = changed.poll(cx);
             }
         }
+    }
+
+    /// Waits until what is under way has had a second since [`Phase::Closing`].
+    pub(crate) async fn last_call(&self) {
+        self.reached(Phase::Closing).await;
+        sleep(LAST_CALL).await;
     }
 
     /// Waits for a phase.

@@ -286,7 +286,7 @@ impl Registry {
         check: &Arc<HealthCheck>,
         pool: &sluice_config::Pool,
     ) -> Option<u8> {
-        let tls = check::is_over_tls(pool.protocol);
+        let tls = pool.protocol.has_tls();
         let set = entry.members.set();
         let Some((slot, is_new)) = entry.slots.enter(check, tls) else {
             tracing::error!(set = %set.key(), %check, "too many different checks of one Service port: this one is not made");

@@ -16,13 +16,10 @@ use tokio::time::{Instant, timeout};
 
 use super::proxy_header::{self, LOOKED_AT, NoHeader, ProxyHeader};
 use crate::connection_info::ProxiedAddresses;
-use crate::drain::Phase;
 use crate::policy::forwarded::ForwardedRules;
 use crate::telemetry::ProxyProtocolFault;
 use crate::worker::Worker;
 
-/// How long a connection may still send its header when the program ends.
-const LAST_CALL: Duration = Duration::from_secs(1);
 /// How often a worker logs that it has refused connections, at most.
 const COMPLAINT: Duration = Duration::from_secs(10);
 
@@ -68,7 +65,7 @@ pub(super) async fn receive(
             biased;
             read = timeout(patience, read(stream)) => read.unwrap_or(Err(Refused::Late)),
             // What has arrived by now is read above first; for the rest there is one more second.
-            () = after_last_call(worker) => Err(Refused::Silent),
+            () = worker.drain.last_call() => Err(Refused::Silent),
         }
     };
     match read.await {
@@ -78,11 +75,6 @@ pub(super) async fn receive(
             Err(())
         }
     }
-}
-
-async fn after_last_call(worker: &Worker) {
-    worker.drain.reached(Phase::Closing).await;
-    tokio::time::sleep(LAST_CALL).await;
 }
 
 /// Takes a header off the stream and not a byte more: what follows is for others.

@@ -14,7 +14,7 @@ use pingora_core::connectors::{ConnectorOptions, TransportConnector};
 use pingora_core::upstreams::peer::{HttpPeer, PeerOptions};
 use pingora_core::{Error, ErrorType};
 use pingora_load_balancing::health_check::{HealthCheck, HttpHealthCheck, TcpHealthCheck};
-use sluice_config::{CheckKind, StatusRange, UpstreamProtocol};
+use sluice_config::{CheckKind, StatusRange};
 
 use super::prober::ProbePolicy;
 use crate::tls::anchor;
@@ -78,11 +78,6 @@ pub(super) fn make(check: &sluice_config::HealthCheck, tls: bool) -> Result<Arc<
         port: check.port,
         check: made,
     }))
-}
-
-/// Whether checks of endpoints of which this is spoken go over TLS.
-pub(super) fn is_over_tls(protocol: UpstreamProtocol) -> bool {
-    matches!(protocol, UpstreamProtocol::HttpsUnverified | UpstreamProtocol::GrpcsUnverified)
 }
 
 fn expect(statuses: &[StatusRange], status: u16) -> Result<(), Box<Error>> {

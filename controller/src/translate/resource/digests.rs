@@ -10,7 +10,7 @@ use std::sync::Arc;
 use sluice_config::{DigestCredentials, DigestRealm, Problem, Resource};
 
 use super::Bad;
-use super::users::{Entries, Entry, FILE};
+use super::users::{Entries, Entry, FILE, first_of_each};
 use crate::store::Secret;
 
 const REMEDY: &str = "write the line anew with htdigest; it is picked up without a restart";
@@ -62,7 +62,11 @@ fn credentials(
         realm.sha256.extend(sha256.map(|digest| (user.clone(), digest)));
         Ok(())
     });
-    let realms: Vec<DigestRealm> = realms.into_values().map(ordered).collect();
+    let mut realms: Vec<DigestRealm> = realms.into_values().collect();
+    for realm in &mut realms {
+        first_of_each(&mut realm.md5);
+        first_of_each(&mut realm.sha256);
+    }
     if realms.is_empty() {
         return Err(Bad {
             reason: "has no user with a digest that can be checked".into(),
@@ -70,15 +74,6 @@ fn credentials(
         });
     }
     Ok(DigestCredentials { realms })
-}
-
-/// The first line of a user counts, as in files of passwords.
-fn ordered(mut realm: DigestRealm) -> DigestRealm {
-    realm.md5.sort_by(|(a, _), (b, _)| a.cmp(b));
-    realm.md5.dedup_by(|(later, _), (first, _)| later == first);
-    realm.sha256.sort_by(|(a, _), (b, _)| a.cmp(b));
-    realm.sha256.dedup_by(|(later, _), (first, _)| later == first);
-    realm
 }
 
 fn hex<const N: usize>(text: &str) -> Option<[u8; N]> {

@@ -4,7 +4,7 @@
 
 use sluice_config::{Credentials, Problem};
 
-use super::users::{Entries, Entry, FILE};
+use super::users::{Entries, Entry, FILE, first_of_each};
 use super::{Bad, password_hash};
 use crate::store::Secret;
 
@@ -36,9 +36,7 @@ fn credentials(
         users.push((user, hash));
         Ok(())
     });
-    // The first line of a user counts, as with nginx.
-    users.sort_by(|(a, _), (b, _)| a.cmp(b));
-    users.dedup_by(|(later, _), (first, _)| later == first);
+    first_of_each(&mut users);
     if users.is_empty() {
         return Err(Bad {
             reason: "has no user whose password can be checked".into(),

@@ -26,6 +26,12 @@ pub(super) struct Entry {
     pub(super) rest: String,
 }
 
+/// Orders users by name. The first one of a name counts, as with nginx.
+pub(super) fn first_of_each<T>(users: &mut Vec<(Arc<str>, T)>) {
+    users.sort_by(|(a, _), (b, _)| a.cmp(b));
+    users.dedup_by(|(later, _), (first, _)| later == first);
+}
+
 impl Entries {
     /// The lines `user:rest` under [`FILE`].
     pub(super) fn of_file(secret: &Secret, remedy: &'static str) -> Result<Self, Bad> {

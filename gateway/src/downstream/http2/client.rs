@@ -8,7 +8,6 @@
 use std::io::Write;
 use std::mem;
 use std::task::{Context, Poll, Waker, ready};
-use std::time::Duration;
 
 use bytes::Bytes;
 use h2::server::SendResponse;
@@ -16,11 +15,10 @@ use h2::{Reason, RecvStream, SendStream};
 use http::StatusCode;
 use http::header::{CONTENT_LENGTH, DATE, HeaderMap, HeaderValue};
 use pingora_core::protocols::http::date::get_cached_date;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::OpenStream;
 use crate::downstream::{LINGER, MAX_SETTLED};
-use crate::drain::Phase;
 use crate::engine::downstream::{Downstream, Passed};
 use crate::engine::pieces::{Decoder, Piece, poll_joined};
 use crate::io::budget::{self, Share};
@@ -41,9 +39,6 @@ use crate::message::trailers::Section;
 use crate::message::trailers::passes;
 use crate::pipeline::{Answer, FailureKind};
 use crate::worker::Worker;
-
-/// How long a request whose response is complete may still be sent when the program ends.
-const LAST_CALL: Duration = Duration::from_secs(1);
 
 /// One stream.
 pub(super) struct Client {
@@ -144,14 +139,10 @@ impl Client {
                 }
             }
         };
-        let last_call = async {
-            worker.drain.reached(Phase::Closing).await;
-            sleep(LAST_CALL).await;
-        };
         let rest = async {
             tokio::select! {
                 () = drop_rest => {}
-                () = last_call => {}
+                () = worker.drain.last_call() => {}
             }
         };
         // In a box: rare. Late or not, there is nothing left to say.

@@ -16,8 +16,8 @@ const ROUNDS: usize = 16;
 /// The turns of one connection.
 pub(super) struct Turn {
     task: Arc<Task>,
-    connection: Bell,
-    streams: Bell,
+    connection: Party,
+    streams: Party,
 }
 
 /// Who was woken since the last round.
@@ -40,18 +40,19 @@ struct Task {
     at_work: AtomicBool,
 }
 
-struct Bell {
-    rung: Arc<Rung>,
+/// One of them: its waker, and whether that was called.
+struct Party {
+    flag: Arc<Flag>,
     waker: Waker,
 }
 
-/// One of them was woken.
-struct Rung {
+/// Set when a waker is called.
+struct Flag {
     set: AtomicBool,
     task: Arc<Task>,
 }
 
-impl Wake for Rung {
+impl Wake for Flag {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -64,26 +65,26 @@ impl Wake for Rung {
     }
 }
 
-impl Bell {
-    /// One that has been rung: nobody has been polled yet.
+impl Party {
+    /// One that counts as woken: nobody has been polled yet.
     fn new(task: &Arc<Task>) -> Self {
-        let rung = Arc::new(Rung { set: AtomicBool::new(true), task: task.clone() });
-        Self { waker: Waker::from(rung.clone()), rung }
+        let flag = Arc::new(Flag { set: AtomicBool::new(true), task: task.clone() });
+        Self { waker: Waker::from(flag.clone()), flag }
     }
 
-    fn is_rung(&self) -> bool {
-        self.rung.set.load(SeqCst)
+    fn is_woken(&self) -> bool {
+        self.flag.set.load(SeqCst)
     }
 
     fn take(&self) -> bool {
-        self.is_rung() && self.rung.set.swap(false, SeqCst)
+        self.is_woken() && self.flag.set.swap(false, SeqCst)
     }
 }
 
 impl Turn {
     pub(super) fn new() -> Self {
         let task = Arc::default();
-        Self { connection: Bell::new(&task), streams: Bell::new(&task), task }
+        Self { connection: Party::new(&task), streams: Party::new(&task), task }
     }
 
     /// Polls with `round` until nobody is woken any more.
@@ -102,20 +103,20 @@ impl Turn {
                 streams: Context::from_waker(&self.streams.waker),
             };
             polled = round(&mut wakers, woken);
-            if polled.is_ready() || !self.is_rung() {
+            if polled.is_ready() || !self.is_woken() {
                 break;
             }
         }
         self.task.at_work.store(false, SeqCst);
         // By another thread before it could see that the task waits, or once too often.
-        if polled.is_pending() && self.is_rung() {
+        if polled.is_pending() && self.is_woken() {
             cx.waker().wake_by_ref();
         }
         polled
     }
 
-    fn is_rung(&self) -> bool {
-        self.connection.is_rung() || self.streams.is_rung()
+    fn is_woken(&self) -> bool {
+        self.connection.is_woken() || self.streams.is_woken()
     }
 }
 

@@ -105,7 +105,7 @@ fn head(subrequest: &Subrequest, feed: Option<&Feed>, upstream: &Upstream) -> ht
     if let Some(length) = content_length(subrequest, feed.map(|feed| feed.framing)) {
         all.insert(CONTENT_LENGTH, HeaderValue::from(length));
     }
-    let tls = upstream.protocol == sluice_config::UpstreamProtocol::GrpcsUnverified;
+    let tls = upstream.protocol.has_tls();
     build(method, target, all, Spoken { tls, address: upstream.address, trailers: false })
 }
 

@@ -9,9 +9,12 @@ use tokio::task::yield_now;
 use super::download::Download;
 use super::http1::Http1;
 use super::http2::Http2;
+use super::sides::Sides;
 use crate::engine::downstream::Downstream;
 use crate::engine::{Counts, Forwarded};
 use crate::io::alarm::Alarm;
+use crate::io::budget::Ticket;
+use crate::io::limits::Limits;
 use crate::message::head::Head;
 use crate::pipeline::{Exchange, Failure, FailureKind, Next, Upstream};
 use crate::worker::Worker;
@@ -120,6 +123,20 @@ impl<D: Downstream> Run<'_, D> {
         }
         self.exchange.upstream_request(self.head);
         self.download.begin();
+    }
+
+    /// What the relay of this attempt works on, and the head that it sends.
+    pub(super) fn sides<'s>(&'s mut self, upstream: &'s Upstream) -> (Sides<'s, D>, &'s Head) {
+        let sides = Sides {
+            downstream: &mut *self.downstream,
+            alarm: &mut *self.alarm,
+            exchange: &mut *self.exchange,
+            download: &mut *self.download,
+            upstream,
+            limits: Limits::default(),
+            ticket: Ticket::default(),
+        };
+        (sides, &*self.head)
     }
 
     /// An attempt failed before anything was sent. `None` is another one.

@@ -10,12 +10,9 @@ use self::relay::Relay;
 use self::upload::{Outgoing, Upload};
 use super::attempts::{Run, follow};
 use super::connecting::{Room, unless_left};
-use super::sides::Sides;
 use crate::engine::Forwarded;
 use crate::engine::downstream::Downstream;
 use crate::engine::tunnel::Endpoint;
-use crate::io::budget::Ticket;
-use crate::io::limits::Limits;
 use crate::message::head::Head;
 use crate::message::request;
 use crate::pipeline::{Next, Upstream};
@@ -63,30 +60,17 @@ impl Http1 {
             }
         };
         run.connected(upstream, connection.reused);
+        upload.begin(run.downstream);
+        let (sides, head) = run.sides(upstream);
         let outgoing = Outgoing {
-            head: run.head,
+            head,
             last: size == 0 || connection.served + 1 >= upstream.keep_alive.requests,
-            upgrade: self.asks_for_upgrade && request::asks_for_upgrade(run.head),
-            client: run.exchange.tuning().client_body_timeout,
+            upgrade: self.asks_for_upgrade && request::asks_for_upgrade(head),
+            client: sides.exchange.tuning().client_body_timeout,
             endpoint: upstream.send_timeout,
         };
-        upload.begin(run.downstream);
-        let mut relay = Relay {
-            sides: Sides {
-                downstream: &mut *run.downstream,
-                alarm: &mut *run.alarm,
-                exchange: &mut *run.exchange,
-                download: &mut *run.download,
-                upstream,
-                limits: Limits::default(),
-                ticket: Ticket::default(),
-            },
-            upload,
-            connection: &mut connection,
-            outgoing,
-            waited: false,
-            ended: false,
-        };
+        let mut relay =
+            Relay { sides, upload, connection: &mut connection, outgoing, waited: false, ended: false };
         let next = poll_fn(|cx| relay.poll(cx)).await;
         let ended = Instant::now();
         let (is_reusable, has_switched) = (relay.is_reusable(), relay.has_switched());

@@ -13,11 +13,8 @@ use self::relay::{Incoming, Relay};
 use self::upload::{Patience, Upload};
 use super::attempts::{Run, follow};
 use super::connecting::{Room, unless_left};
-use super::sides::Sides;
 use crate::engine::Forwarded;
 use crate::engine::downstream::Downstream;
-use crate::io::budget::Ticket;
-use crate::io::limits::Limits;
 use crate::message::head::Head;
 use crate::message::http2::{Spoken, request, takes_trailers};
 use crate::pipeline::{Failure, FailureKind, Upstream};
@@ -73,8 +70,8 @@ impl Http2 {
         run.connected(upstream, place.reused);
         *reset = None;
         upload.begin(run.downstream, run.head);
-        let is_tls = upstream.protocol == sluice_config::UpstreamProtocol::GrpcsUnverified;
-        let spoken = Spoken { tls: is_tls, address: upstream.address, trailers: *trailers };
+        let spoken =
+            Spoken { tls: upstream.protocol.has_tls(), address: upstream.address, trailers: *trailers };
         let Ok((response, stream)) = place.send(request(run.head, spoken), !upload.is_sending()) else {
             // It was about to end.
             let replayable = upload.is_replayable();
@@ -82,25 +79,18 @@ impl Http2 {
                 Failure { stale: true, ..Failure::before_connecting(FailureKind::Broken, replayable) };
             return run.failed(failure);
         };
+        let (sides, head) = run.sides(upstream);
         let patience =
-            Patience { client: run.exchange.tuning().client_body_timeout, endpoint: upstream.send_timeout };
+            Patience { client: sides.exchange.tuning().client_body_timeout, endpoint: upstream.send_timeout };
         let mut relay = Relay {
-            sides: Sides {
-                downstream: &mut *run.downstream,
-                alarm: &mut *run.alarm,
-                exchange: &mut *run.exchange,
-                download: &mut *run.download,
-                upstream,
-                limits: Limits::default(),
-                ticket: Ticket::default(),
-            },
+            sides,
             upload,
             patience,
             stream,
             incoming: Incoming::new(response),
             place: &place,
-            method: &run.head.method,
-            keeps_length: run.head.version != Version::HTTP_2,
+            method: &head.method,
+            keeps_length: head.version != Version::HTTP_2,
             broke: None,
         };
         let next = poll_fn(|cx| relay.poll(cx)).await;

@@ -230,8 +230,13 @@ impl Request {
 }
 
 pub(crate) fn connection(https: bool) -> Arc<ConnectionInfo> {
-    let peer: SocketAddr = "192.0.2.7:5000".parse().unwrap();
-    Arc::new(ConnectionInfo {
+    Arc::new(connection_from("192.0.2.7:5000", https))
+}
+
+/// A connection that this peer has opened.
+pub(crate) fn connection_from(peer: &str, https: bool) -> ConnectionInfo {
+    let peer: SocketAddr = peer.parse().unwrap();
+    ConnectionInfo {
         peer,
         proxied: None,
         texts: Texts::new(peer.ip(), if https { 443 } else { 80 }),
@@ -243,7 +248,7 @@ pub(crate) fn connection(https: bool) -> Arc<ConnectionInfo> {
         port: if https { 8443 } else { 8080 },
         protocol: if https { BindProtocol::Https } else { BindProtocol::Http },
         tls: https.then_some(TlsInfo { server_name: None, version: "TLSv1.3", cipher: "x", alpn: "" }),
-    })
+    }
 }
 
 pub(crate) fn exact(name: &str) -> HostPattern {

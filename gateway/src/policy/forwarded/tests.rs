@@ -1,24 +1,12 @@
 use http::HeaderMap;
-use sluice_config::{BindProtocol, GroupId, Network};
+use sluice_config::Network;
 
 use super::*;
-use crate::connection_info::{ProxiedAddresses, Texts, TlsInfo};
+use crate::connection_info::{ProxiedAddresses, Texts};
+use crate::pipeline::tests::fixture::connection_from;
 
 fn connection(https: bool) -> ConnectionInfo {
-    let peer: SocketAddr = "[::ffff:192.0.2.7]:5000".parse().unwrap();
-    ConnectionInfo {
-        peer,
-        proxied: None,
-        texts: Texts::new(peer.ip(), if https { 443 } else { 80 }),
-        number: 1,
-        opened: std::time::Instant::now(),
-        requests: Default::default(),
-        group: GroupId::ingress(),
-        declared_port: if https { 443 } else { 80 },
-        port: if https { 8443 } else { 8080 },
-        protocol: if https { BindProtocol::Https } else { BindProtocol::Http },
-        tls: https.then_some(TlsInfo { server_name: None, version: "TLSv1.3", cipher: "x", alpn: "" }),
-    }
+    connection_from("[::ffff:192.0.2.7]:5000", https)
 }
 
 /// One that a load balancer has taken from 198.51.100.7 on this port.

@@ -29,7 +29,7 @@ fn headers(fields: &[(&'static str, &'static str)]) -> HeaderMap {
 }
 
 fn connection(https: bool) -> ConnectionInfo {
-    std::sync::Arc::try_unwrap(fixture::connection(https)).unwrap()
+    fixture::connection_from("192.0.2.7:5000", https)
 }
 
 /// What is known of a request that nothing has become of.
