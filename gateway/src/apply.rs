@@ -17,20 +17,11 @@ use sluice_config::{
 };
 
 use crate::bounds::bounded;
+use crate::configuration::Configuration;
 use crate::policy::ExternalAuth;
 use crate::route::{Compiler, Target};
-use crate::snapshot::Published;
-use crate::state::{Configuration, GlobalAuth, Globals, State};
-
-/// Where certificates go. Kept apart because who ends TLS is another's business.
-pub trait Certificates {
-    /// Takes in new certificates and what hosts say about theirs. What cannot be used is refused, each with
-    /// the subject `certificate <namespace>/<name>`.
-    fn apply(&self, delta: &Delta) -> Vec<Refusal>;
-
-    /// Carries out the removals of the same delta.
-    fn remove(&self, delta: &Delta);
-}
+use crate::state::{GlobalAuth, Globals, Published, State};
+use crate::tls::Certificates;
 
 /// Applies a delta and says so. Deltas are applied one after the other: there must be one caller.
 pub fn apply(state: &State, delta: &Delta, certificates: &dyn Certificates) -> Report {

@@ -6,6 +6,7 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | `downstream`, `pieces` | the client's side of a request, and bodies free of their coding |
 //! | `plan`, `staged` | what one request needs; the wrapping |
 //! | `buffer`, `spill`, `disk` | a request body that waits until it is whole: in memory, then on disk |
 //! | `rate` | how fast a response goes out |
@@ -17,9 +18,11 @@ mod coding;
 pub(crate) mod compression;
 mod compressor;
 pub(crate) mod disk;
+pub(crate) mod downstream;
 mod encoder;
 #[cfg(test)]
 pub(crate) mod fake;
+pub(crate) mod pieces;
 pub(crate) mod plan;
 mod rate;
 mod spill;

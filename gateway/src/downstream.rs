@@ -1,5 +1,5 @@
 //! The client's side: the loops of connections (`http1`, `http2`), and what they make of each request: the client as
-//! an engine sees it ([`Downstream`](crate::engine::downstream::Downstream)).
+//! an engine sees it ([`Downstream`](crate::body::downstream::Downstream)).
 //!
 //! Whoever reads from a connection goes through a `wire`, which keeps what was read ahead.
 

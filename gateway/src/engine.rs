@@ -15,12 +15,10 @@
 mod answer;
 pub(crate) mod call;
 mod direct;
-pub(crate) mod downstream;
 mod grpc;
 mod heads;
 mod jobs;
 mod mirror;
-pub(crate) mod pieces;
 pub(crate) mod proxy;
 mod questions;
 pub(crate) mod tunnel;
@@ -33,6 +31,7 @@ use std::time::Instant;
 use h2::Reason;
 use http::{Method, StatusCode};
 
+use crate::body::downstream::Downstream;
 use crate::body::staged::Staged;
 use crate::connection_info::ConnectionInfo;
 use crate::driver::Driver;
@@ -43,7 +42,6 @@ use crate::message::request;
 use crate::pipeline::{Answer, Exchange, Failure, Next, Outcome, Question, RequestBody, Verdict};
 use crate::snapshot::Snapshot;
 use crate::worker::Worker;
-use downstream::Downstream;
 use tunnel::Switched;
 use watch::Watch;
 

@@ -3,13 +3,14 @@
 //! It is told what to serve by [`sluice_config::Delta`] and tells what it did by [`sluice_config::Report`]; it
 //! knows neither Kubernetes nor annotations. A connection comes in by `listen`. A request passes `downstream` (bytes
 //! to heads), `engine` (which has it judged by `pipeline`, with `router`, `policy` and `registry`, and carries it),
-//! and `upstream` (connections to endpoints). Each of these rooms uses only those named after it; `workers` and
-//! `data_plane` put them together.
+//! and `upstream` (connections to endpoints); `workers` and `data_plane` put them together. No two of these rooms use each
+//! other, not even by way of others (`rooms`).
 
 pub mod admin;
 pub mod apply;
 pub(crate) mod body;
 mod bounds;
+pub mod configuration;
 pub mod connection_info;
 pub mod data_plane;
 mod descriptors;
@@ -17,6 +18,7 @@ mod downstream;
 pub mod drain;
 pub mod driver;
 mod engine;
+pub mod failure;
 mod io;
 pub mod listen;
 pub mod message;
@@ -24,7 +26,9 @@ mod per_worker;
 pub mod pipeline;
 pub mod policy;
 pub mod registry;
-pub mod resources;
+pub mod reporter;
+#[cfg(test)]
+mod rooms;
 pub mod route;
 pub mod router;
 pub mod snapshot;

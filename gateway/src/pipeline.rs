@@ -4,7 +4,7 @@
 //!
 //! 1. [`Exchange::begin`] with the request head: route, then the stages of the rule, in the order of the list in
 //!    `stages`. Gives an answer, "forward", or a question that somebody must carry out; then [`Exchange::resume`].
-//! 2. [`Exchange::pick`]: the endpoint for this try.
+//! 2. [`Exchange::pick`]: the endpoint for this attempt.
 //! 3. [`Exchange::upstream_request`]: what the head becomes on its way to the endpoint.
 //! 4. [`Exchange::failed`] or [`Exchange::upstream_response`]: whether another endpoint is tried (back to 2),
 //!    what the client is told, or that the response is relayed.
@@ -15,7 +15,6 @@
 //! order of checks testable.
 
 mod admission;
-pub mod answer;
 mod ask;
 mod attempts;
 mod authorise;
@@ -28,7 +27,6 @@ pub mod exchange;
 mod header_sets;
 mod mirror;
 pub mod outcome;
-mod page;
 pub mod question;
 mod request;
 mod response;
@@ -38,12 +36,15 @@ mod stages;
 pub(crate) mod tests;
 mod upstream;
 
-pub use answer::Answer;
 pub(crate) use authorise::{Service, service};
 pub(crate) use bodies::RequestBody;
 pub use call::{Call, CallFailure, Subrequest};
 pub use exchange::{Exchange, Verdict};
 pub use mirror::MirroredRequest;
-pub use outcome::{Failure, FailureKind, KeepAlive, MOST_INTERIM, Next, Outcome, Upstream};
+pub use outcome::{MOST_INTERIM, Next, Outcome};
 pub use question::{Job, Question, Reply};
 pub(crate) use stages::{ORDER, Stage};
+
+pub use crate::failure::{Failure, FailureKind};
+pub use crate::message::answer::Answer;
+pub use crate::upstream::attempt::{KeepAlive, Upstream};

@@ -45,6 +45,8 @@ pub use pool::Pool;
 pub use prober::Prober;
 pub use sessions::Sessions;
 
+use crate::reporter::Reporter;
+
 use balance::DefaultBalance;
 use checked::Checks;
 use endpoint_set::Members;
@@ -52,10 +54,6 @@ use own::{Lookups, Own, Owner};
 use prober::ProberHandle;
 use ring::Rings;
 use slots::Slots;
-
-/// Where the registry reports what no delta asked for ([`Report::EndpointEjected`]). Called on the request
-/// path: it must not block.
-pub type Reporter = Arc<dyn Fn(Report) + Send + Sync>;
 
 /// All endpoint sets and pools.
 pub struct Registry {

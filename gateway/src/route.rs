@@ -5,6 +5,7 @@
 //! formats or looks anything up by name.
 
 mod compiled;
+pub mod error_pages;
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,14 +15,15 @@ use sluice_config::{
 };
 
 pub use compiled::CompiledPolicies;
+pub use error_pages::ErrorPages;
 
 use crate::message::fields::Fields;
 use crate::policy::affinity::{self, Digits};
 use crate::policy::canary::Canaries;
 use crate::policy::limits::Limiter;
+use crate::policy::resources::Resources;
 use crate::policy::{Affinity, BasicAuth, DigestAuth, HeaderEdits, PolicyError, RedirectTo};
 use crate::registry::{Pool, Registry, Sessions};
-use crate::resources::Resources;
 use crate::router::{CompiledHost, RouterError};
 use crate::telemetry::{RequestMeters, TargetLabels, TargetMeters};
 use crate::upstream::tls::EndpointTls;

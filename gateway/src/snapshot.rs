@@ -14,18 +14,7 @@ use arc_swap::ArcSwap;
 use arc_swap::cache::Cache;
 use yoke::Yoke;
 
-use crate::route::Route;
-use crate::router::RouteTable;
-use crate::state::{Globals, State};
-
-/// The part of the configuration that requests are judged by. It changes as a whole.
-#[derive(Clone, Default)]
-pub struct Published {
-    /// Compiled hosts.
-    pub routes: RouteTable<Route>,
-    /// Global settings with what is made of them.
-    pub(crate) globals: Arc<Globals>,
-}
+use crate::state::{Published, State};
 
 /// What was published when it was taken. A clone costs a count that no other worker touches.
 #[derive(Clone)]

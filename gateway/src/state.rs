@@ -8,15 +8,13 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use http::HeaderValue;
-use imbl::{OrdMap, OrdSet};
-use sluice_config::{
-    Certificate, CertificateId, Code, Generation, GroupId, Host, HostKey, ListenerGroup, ObjectRef, Problem,
-    ResourceKey, Severity, Tuning,
-};
+use imbl::OrdSet;
+use sluice_config::{Code, ObjectRef, Problem, ResourceKey, Severity, Tuning};
 use tokio::sync::watch;
 
 use crate::body::compression::CompressionRules;
 use crate::body::disk::Disk;
+use crate::configuration::Configuration;
 use crate::io::budget::Budget;
 use crate::message::edit::EditableName;
 use crate::policy::access_log::LogRules;
@@ -27,11 +25,12 @@ use crate::policy::forwarded::ForwardedRules;
 use crate::policy::header_set::HeaderSet;
 use crate::policy::limits::Limiter;
 use crate::policy::replacements::Replacements;
+use crate::policy::resources::{Resources, Slot};
 use crate::policy::{ExternalAuth, Sources, hsts};
-use crate::registry::{OwnEndpoint, OwnListener, Registry, Reporter};
-use crate::resources::{Resources, Slot};
-use crate::route::Target;
-use crate::snapshot::Published;
+use crate::registry::{OwnEndpoint, OwnListener, Registry};
+use crate::reporter::Reporter;
+use crate::route::{Route, Target};
+use crate::router::RouteTable;
 use crate::telemetry::{LogFault, MemoryUse, Telemetry};
 
 /// The data plane's shared state.
@@ -97,6 +96,15 @@ struct Told {
     logs: BTreeMap<&'static str, Vec<Arc<Problem>>>,
 }
 
+/// The part of the configuration that requests are judged by. It changes as a whole.
+#[derive(Clone, Default)]
+pub struct Published {
+    /// Compiled hosts.
+    pub routes: RouteTable<Route>,
+    /// Global settings with what is made of them.
+    pub(crate) globals: Arc<Globals>,
+}
+
 /// The tuning and what every request would otherwise make of it anew.
 #[derive(Debug)]
 pub(crate) struct Globals {
@@ -147,21 +155,6 @@ pub(crate) enum GlobalAuth {
     Closed,
     /// This service.
     Asks(Arc<ExternalAuth>),
-}
-
-/// What was sent and is in force. Clones share everything.
-#[derive(Clone, Debug, Default)]
-pub struct Configuration {
-    /// Number of the last delta.
-    pub generation: Generation,
-    /// Hosts.
-    pub hosts: OrdMap<HostKey, Arc<Host>>,
-    /// Certificates.
-    pub certificates: OrdMap<CertificateId, Arc<Certificate>>,
-    /// Listener groups.
-    pub groups: OrdMap<GroupId, Arc<ListenerGroup>>,
-    pub(crate) hosts_hash: u64,
-    pub(crate) tuning_hash: u64,
 }
 
 /// Whether traffic should be sent here.
@@ -238,13 +231,6 @@ impl GlobalHeaders {
 impl Default for Globals {
     fn default() -> Self {
         Self::new(Arc::default(), None, GlobalAuth::None, &Resources::default())
-    }
-}
-
-impl Configuration {
-    /// A number that is equal where hosts and tuning are equal, in whatever order they came.
-    pub fn hash(&self) -> u64 {
-        self.hosts_hash ^ self.tuning_hash
     }
 }
 
@@ -327,7 +313,7 @@ impl State {
             code: Code::LogNotOpened,
             message: format!("{place} cannot be opened: {reason}; lines go to the standard stream"),
             remedy:
-                "make the place writable for the gateway, or name another one; it is tried again by itself"
+                "make the place writable for the gateway, or name another one; it is opened as soon as it can be, without a restart"
                     .into(),
         });
         let mut told = self.told();

@@ -8,6 +8,7 @@ pub(crate) mod anchor;
 mod certificate;
 mod error;
 mod fallback;
+mod identity;
 mod provider;
 mod store;
 mod table;
@@ -15,6 +16,19 @@ mod table;
 pub use certificate::ServedCertificate;
 pub(crate) use certificate::certified_key;
 pub use error::TlsError;
+pub use identity::Identity;
 pub use provider::install_provider;
 pub(crate) use provider::provider;
 pub use store::CertificateStore;
+
+use sluice_config::{Delta, Refusal};
+
+/// Where certificates go. A trait, so that a delta can be applied where nobody speaks TLS.
+pub trait Certificates {
+    /// Takes in new certificates and what hosts say about theirs. What cannot be used is refused, each with
+    /// the subject `certificate <namespace>/<name>`.
+    fn apply(&self, delta: &Delta) -> Vec<Refusal>;
+
+    /// Carries out the removals of the same delta.
+    fn remove(&self, delta: &Delta);
+}

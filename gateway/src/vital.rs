@@ -6,7 +6,7 @@
 use sluice_config::Report;
 use tokio::task::JoinHandle;
 
-use crate::registry::Reporter;
+use crate::reporter::Reporter;
 
 /// Held by what must not end. Reports when it is dropped by a panic.
 pub(crate) struct Vital {

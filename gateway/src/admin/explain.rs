@@ -15,11 +15,12 @@ use serde_json::{Map, Value, json};
 use sluice_config::{Action, Backend, GroupId, Host, Policies, PoolKey, Rule};
 
 use super::view;
+use crate::configuration::Configuration;
 use crate::policy::https_redirect;
 use crate::registry::PoolDescription;
 use crate::route::Route;
 use crate::router::{CompiledHost, Reason, RequestView, RouteTable, host_of, normalise, query_values};
-use crate::state::{Configuration, Globals, State};
+use crate::state::{Globals, State};
 
 /// The request in question.
 struct Asked {

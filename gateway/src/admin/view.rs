@@ -9,8 +9,8 @@ use sluice_config::{
     TextMatch, Tuning, UpstreamProtocol,
 };
 
+use crate::configuration::Configuration;
 use crate::registry::{Health, PoolDescription};
-use crate::state::Configuration;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Index {

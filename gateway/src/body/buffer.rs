@@ -13,12 +13,12 @@ use std::time::Duration;
 
 use super::disk::Disk;
 use super::spill::Spill;
-use crate::engine::downstream::Downstream;
+use crate::body::downstream::Downstream;
+use crate::failure::FailureKind;
 use crate::io::budget::{self, Share, Ticket};
 use crate::io::limits::Limits;
 use crate::message::framing::Framing;
 use crate::message::response::Response;
-use crate::pipeline::FailureKind;
 
 /// Bytes that wait in memory however small `client-body-buffer-size` is.
 const LEAST: usize = 64 * 1024;

@@ -7,11 +7,11 @@ use http::HeaderMap;
 
 use super::compression::{self, Choice, CompressionRules, Wanted};
 use super::encoder::Encoder;
-use crate::engine::downstream::{Downstream, Passed};
+use crate::body::downstream::{Downstream, Passed};
+use crate::failure::FailureKind;
 use crate::io::budget::Share;
 use crate::message::framing::Framing;
 use crate::message::response::Response;
-use crate::pipeline::FailureKind;
 
 /// Bytes that one response may compress before others have their turn: one read.
 const TURN: usize = 64 * 1024;

@@ -5,11 +5,12 @@ use std::task::{Context, Poll};
 
 use http::{HeaderMap, StatusCode};
 
-use crate::engine::downstream::{Downstream, Passed};
+use crate::body::downstream::{Downstream, Passed};
+use crate::failure::FailureKind;
 use crate::io::limits::Limits;
+use crate::message::answer::Answer;
 use crate::message::framing::Framing;
 use crate::message::response::Response;
-use crate::pipeline::{Answer, FailureKind};
 
 /// A client.
 #[derive(Debug)]

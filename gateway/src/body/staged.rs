@@ -19,15 +19,16 @@ use super::disk::Disk;
 use super::plan::Plan;
 use super::rate::Rate;
 use super::tee::Tee;
-use crate::engine::downstream::{Downstream, Passed};
-use crate::engine::pieces::{Decoder, Piece};
+use crate::body::downstream::{Downstream, Passed};
+use crate::body::pieces::{Decoder, Piece};
+use crate::failure::FailureKind;
 use crate::io::alarm::Alarm;
 use crate::io::limits::Limits;
+use crate::message::answer::Answer;
 use crate::message::fields::FieldsMut;
 use crate::message::framing::Framing;
 use crate::message::head::Head;
 use crate::message::response::Response;
-use crate::pipeline::{Answer, FailureKind};
 
 /// A client side with stages.
 #[derive(Debug)]

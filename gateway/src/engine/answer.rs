@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::mem;
 use std::task::Poll;
 
-use super::downstream::Downstream;
+use crate::body::downstream::Downstream;
 use crate::io::alarm::Alarm;
 use crate::io::limits::Limits;
 use crate::pipeline::{Answer, FailureKind};

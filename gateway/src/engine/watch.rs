@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::{Sleep, sleep};
 
-use super::downstream::Downstream;
+use crate::body::downstream::Downstream;
 
 /// Between two looks whether a client has left whose request body fills the buffer.
 const LOOK: Duration = Duration::from_millis(100);

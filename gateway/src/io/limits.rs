@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::failure::FailureKind;
 use crate::io::alarm::Alarm;
 use crate::io::budget::{self, Ticket};
-use crate::pipeline::FailureKind;
 
 /// How long the client may let a part of the response wait (nginx's `send_timeout`).
 pub(crate) const STALL: Duration = Duration::from_secs(60);

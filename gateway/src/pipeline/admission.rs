@@ -10,10 +10,10 @@ use http::StatusCode;
 use http::header::{HeaderValue, WWW_AUTHENTICATE};
 use sluice_config::Satisfy;
 
-use super::answer::Answer;
 use super::exchange::{Exchange, Verdict};
 use super::question::{Job, Question, Reply};
 use super::stages::{Looks, Step};
+use crate::message::answer::Answer;
 use crate::message::fields::Fields;
 use crate::policy::basic_auth::Access;
 use crate::policy::digest_auth::DigestAccess;

@@ -8,11 +8,12 @@ use http::StatusCode;
 use sluice_config::{Retry, Timeouts, Tuning, UpstreamProtocol};
 use smallvec::SmallVec;
 
-use super::outcome::{Failure, FailureKind, KeepAlive, Upstream};
+use crate::failure::{Failure, FailureKind};
 use crate::policy::RetryPolicy;
 use crate::policy::retry::Progress;
 use crate::policy::timeouts::resolve;
 use crate::registry::{Endpoint, InFlight, PickError, PickKey, PickRequest, Pool};
+use crate::upstream::attempt::{KeepAlive, Upstream};
 use crate::upstream::tls::Session;
 
 /// The attempts of a call.

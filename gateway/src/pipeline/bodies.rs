@@ -3,10 +3,10 @@
 use http::header::CONTENT_TYPE;
 use http::{Method, StatusCode};
 
-use super::answer::Answer;
 use super::exchange::Exchange;
 use crate::body::compression::is_grpc;
 use crate::body::plan::Plan;
+use crate::message::answer::Answer;
 use crate::message::fields::Fields;
 use crate::message::framing::Framing;
 

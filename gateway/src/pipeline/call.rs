@@ -14,11 +14,12 @@ use http::{Method, StatusCode};
 use sluice_config::{Retry, Timeouts, Tuning};
 
 use super::attempts::{Attempts, DEFAULT_RETRY, DEFAULT_TIMEOUTS, Rules, pick};
-use super::outcome::{Failure, FailureKind, KeepAlive, Upstream};
+use crate::failure::{Failure, FailureKind};
 use crate::policy::RetryPolicy;
 use crate::registry::{Admission, Pool};
 use crate::route::Route;
 use crate::snapshot::Held;
+use crate::upstream::attempt::{KeepAlive, Upstream};
 
 /// What is asked of a pool.
 #[derive(Debug)]

@@ -4,10 +4,10 @@ use http::header::HeaderValue;
 use http::{Method, StatusCode};
 use sluice_config::HostName;
 
-use super::answer::Answer;
 use super::exchange::{Exchange, HashKey, Verdict};
 use super::session::BoundSession;
 use super::stages::{Looks, Step};
+use crate::message::answer::Answer;
 use crate::message::fields::Fields;
 use crate::message::request_head::RequestHead;
 use crate::policy::limits::Excess;

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use http::StatusCode;
 use smallvec::SmallVec;
 
-use super::answer::Answer;
 use super::exchange::Exchange;
 use super::outcome::Outcome;
+use crate::message::answer::Answer;
 use crate::message::fields::Fields;
 use crate::route::Route;
 use crate::telemetry::{Facts, LogFormat, LogLine, Sample, TargetMeters, UpstreamAttempt};

@@ -8,16 +8,16 @@ use http::header::{
 };
 use http::{Method, StatusCode};
 
-use super::answer::{Answer, PRODUCT};
 use super::call::Subrequest;
 use super::exchange::Exchange;
 use super::question::{Question, Reply};
 use super::stages::Looks;
+use crate::message::answer::{Answer, PRODUCT};
 use crate::message::fields::{Fields, FieldsMut};
 use crate::message::hop_by_hop;
 use crate::message::request_head::RequestHead;
-use crate::policy::{ErrorPages, error_pages};
 use crate::route::{Destination, Route};
+use crate::route::{ErrorPages, error_pages};
 
 static X_CODE: HeaderName = HeaderName::from_static("x-code");
 static X_FORMAT: HeaderName = HeaderName::from_static("x-format");

@@ -13,12 +13,12 @@ use http::{Method, StatusCode, Version};
 use sluice_config::Tuning;
 
 use super::admission::Standing;
-use super::answer::Answer;
 use super::attempts::Attempts;
 use super::header_sets::FilledSets;
 use super::question::Question;
 use super::session::BoundSession;
 use crate::connection_info::ConnectionInfo;
+use crate::message::answer::Answer;
 use crate::message::edit::Edit;
 use crate::policy::external_auth::Word;
 use crate::policy::forwarded::Client;

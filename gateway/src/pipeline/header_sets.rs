@@ -15,8 +15,8 @@ use crate::policy::BackendHeaders;
 use crate::policy::header_set::{FilledHeaders, HeaderSet};
 use crate::policy::redirect::{self, Source};
 use crate::policy::replacements::{InForce, Replacements};
+use crate::policy::resources::Slot;
 use crate::policy::template::Template;
-use crate::resources::Slot;
 use crate::route::Route;
 
 /// What depends on the request.

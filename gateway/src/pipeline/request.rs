@@ -8,12 +8,12 @@ use http::header::HeaderValue;
 use http::{Method, StatusCode, Version};
 use sluice_config::{HostKey, HostPattern};
 
-use super::answer::Answer;
 use super::attempts::Attempts;
 use super::exchange::{Exchange, Verdict};
 use super::question::Reply;
 use super::stages::Looks;
 use crate::connection_info::ConnectionInfo;
+use crate::message::answer::Answer;
 use crate::message::fields::Fields;
 use crate::message::request_head::RequestHead;
 use crate::policy::forwarded::{self, Client};

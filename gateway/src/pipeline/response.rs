@@ -2,8 +2,8 @@
 
 use http::header::SERVER;
 
-use super::answer::PRODUCT;
 use super::exchange::Exchange;
+use crate::message::answer::PRODUCT;
 use crate::message::edit::{Edit, EditableName, HeadMut, ResponseMut};
 use crate::message::fields::Fields;
 use crate::message::hop_by_hop;

@@ -8,12 +8,13 @@ use std::time::{Instant, SystemTime};
 use http::StatusCode;
 use sluice_config::{Tuning, UpstreamProtocol};
 
-use super::answer::Answer;
 use super::attempts::{DEFAULT_RETRY, DEFAULT_TIMEOUTS, Rules, pick};
 use super::exchange::Exchange;
 use super::header_sets::backend_headers;
-use super::outcome::{Failure, FailureKind, KeepAlive, Next, Upstream};
+use super::outcome::Next;
 use super::session::{self, Choice};
+use crate::failure::{Failure, FailureKind};
+use crate::message::answer::Answer;
 use crate::message::edit::{Edit, EditableName, RequestMut};
 use crate::message::fields::{Fields, FieldsMut};
 use crate::message::hop_by_hop;
@@ -23,6 +24,7 @@ use crate::policy::RetryPolicy;
 use crate::policy::hops;
 use crate::registry::{Admission, Endpoint, PickError, PickKey, Pool};
 use crate::route::{Route, Target};
+use crate::upstream::attempt::{KeepAlive, Upstream};
 
 static AUTHORIZATION: EditableName = EditableName::from_static("authorization");
 

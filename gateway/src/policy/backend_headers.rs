@@ -7,9 +7,9 @@ use sluice_config::ConnectionHeader;
 
 use super::error::PolicyError;
 use super::header_set::HeaderSet;
+use super::resources::{Resources, Slot};
 use super::template::Template;
 use crate::message::fields::FieldsMut;
-use crate::resources::{Resources, Slot};
 
 /// What a rule wants.
 #[derive(Debug)]

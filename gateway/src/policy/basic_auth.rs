@@ -17,8 +17,8 @@ use http::header::AUTHORIZATION;
 use sluice_config::{Credentials, PasswordHash};
 
 use super::PolicyError;
+use super::resources::{Resources, Slot};
 use crate::message::fields::Fields;
-use crate::resources::{Resources, Slot};
 pub(crate) use verified::Verified;
 
 /// Bytes of a password. The time that some checks take grows with its square.

@@ -21,8 +21,8 @@ use md5::{Digest, Md5};
 use sluice_config::{DigestCredentials, DigestRealm};
 
 use super::PolicyError;
+use super::resources::{Resources, Slot};
 use crate::message::fields::Fields;
-use crate::resources::{Resources, Slot};
 pub(crate) use nonces::Nonces;
 use response::{Algorithm, Response};
 

@@ -12,11 +12,11 @@ use sluice_config::{AuthKeepAlive, PoolKey};
 
 use super::error::PolicyError;
 use super::header_set::HeaderSet;
+use super::resources::{Resources, Slot};
 use super::template::Template;
 use crate::message::edit::{EditableName, NameError};
 use crate::message::fields::Fields;
 use crate::registry::{Pool, Registry};
-use crate::resources::{Resources, Slot};
 
 mod cache;
 

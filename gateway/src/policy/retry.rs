@@ -9,7 +9,7 @@ use http::{Method, StatusCode};
 use sluice_config::{NextUpstream, Retry, Tuning};
 
 use super::timeouts::resolve_optional;
-use crate::pipeline::{Failure, FailureKind};
+use crate::failure::{Failure, FailureKind};
 
 /// Attempts of one request, whatever `proxy-next-upstream-tries` says. An endpoint that takes no connections is ejected,
 /// so that more of them would only ask again what has just been answered.

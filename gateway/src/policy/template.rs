@@ -9,6 +9,7 @@ use sluice_config::{Origin, Piece, ServiceRef, Variable};
 use super::error::PolicyError;
 use crate::connection_info::ConnectionInfo;
 use crate::message::fields::Fields;
+use crate::message::parts::{argument, cookie};
 use crate::message::request_head::RequestHead;
 use crate::router::host_of;
 
@@ -174,24 +175,6 @@ impl<F: Fields> Facts<'_, F> {
             }
         }
     }
-}
-
-/// The value of a parameter of the query.
-pub(crate) fn argument<'q>(query: &'q str, name: &str) -> Option<&'q str> {
-    query
-        .split('&')
-        .filter_map(|pair| pair.split_once('='))
-        .find(|(key, _)| *key == name)
-        .map(|(_, value)| value)
-}
-
-/// The value of a cookie.
-pub(crate) fn cookie<'h>(headers: &'h impl Fields, name: &str) -> Option<&'h [u8]> {
-    let crumbs = headers.lines(&http::header::COOKIE).flat_map(|line| line.split(|byte| *byte == b';'));
-    crumbs.map(|crumb| crumb.trim_ascii()).find_map(|crumb| {
-        let rest = crumb.strip_prefix(name.as_bytes())?;
-        rest.strip_prefix(b"=")
-    })
 }
 
 /// Escapes what may not stand in a component of a URL (RFC 3986 §2.3), as nginx does.

@@ -12,9 +12,9 @@ use pingora_load_balancing::selection::SelectionAlgorithm;
 use pingora_load_balancing::selection::algorithms::RoundRobin;
 use sluice_config::{EndpointSetKey, Report};
 
-use super::Reporter;
 use super::endpoint::{Endpoint, MEMORY};
 use super::ring::Ring;
+use crate::reporter::Reporter;
 
 /// All endpoints that may be used now. Shared by the pools of a Service port; never replaced, only filled anew.
 pub struct EndpointSet {

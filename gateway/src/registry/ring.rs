@@ -16,9 +16,9 @@ use pingora_core::protocols::l4::socket::SocketAddr as PingoraAddr;
 use pingora_load_balancing::selection::{BackendIter, BackendSelection, Consistent};
 use pingora_load_balancing::{Backend, Extensions};
 
-use super::Reporter;
 use super::endpoint::Endpoint;
 use super::endpoint_set::{EndpointSet, Generation};
+use crate::reporter::Reporter;
 use crate::vital::Vital;
 
 /// Sets up to this size get their ring at once: building it takes less than half a millisecond.

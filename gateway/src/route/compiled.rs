@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use sluice_config::{Authorisation, Policies, Rule};
 
-use super::{Compiler, Target, edits};
+use super::{Compiler, ErrorPages, Target, edits};
 use crate::policy::replacements::Replacements;
 use crate::policy::{
-    Affinity, BackendHeaders, BasicAuth, Cors, DigestAuth, ErrorPages, ExternalAuth, HashBy, HeaderEdits,
-    Limits, Mirror, PolicyError, Rewrite, Sources, external_auth,
+    Affinity, BackendHeaders, BasicAuth, Cors, DigestAuth, ExternalAuth, HashBy, HeaderEdits, Limits, Mirror,
+    PolicyError, Rewrite, Sources, external_auth,
 };
 
 /// What a rule asks for besides forwarding. A plain rule has no such value, and its requests look at one `None`.

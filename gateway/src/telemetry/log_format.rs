@@ -20,8 +20,8 @@ use super::clock;
 use super::escape::{self, escape};
 use crate::connection_info::ConnectionInfo;
 use crate::message::fields::Fields;
+use crate::message::parts;
 use crate::message::request_head::RequestHead;
-use crate::policy::template;
 use crate::router::host_of;
 
 /// A format, compiled.
@@ -302,8 +302,8 @@ impl HeadValue {
             Self::RequestUri => escape(mode, head.target.as_bytes(), out),
             Self::Uri => escape(mode, (*path)?.as_bytes(), out),
             Self::Field(name) => return field(head.headers, name, mode, out),
-            Self::Cookie(name) => escape(mode, template::cookie(head.headers, name)?, out),
-            Self::Argument(name) => escape(mode, template::argument(query()?, name)?.as_bytes(), out),
+            Self::Cookie(name) => escape(mode, parts::cookie(head.headers, name)?, out),
+            Self::Argument(name) => escape(mode, parts::argument(query()?, name)?.as_bytes(), out),
         }
         Some(())
     }

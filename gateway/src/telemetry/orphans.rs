@@ -9,7 +9,7 @@ use prometheus::proto::MetricFamily;
 use sluice_config::{Action, Backend, EndpointSetKey};
 
 use super::options::Options;
-use crate::state::Configuration;
+use crate::configuration::Configuration;
 
 /// An Ingress and what one of its backends lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -27,6 +27,9 @@ pub enum TlsError {
         /// What rustls says.
         reason: rustls::Error,
     },
+    /// A certificate authority for endpoints cannot be used.
+    #[error("an authority cannot be used: {0}")]
+    Authority(webpki::Error),
     /// The fallback certificate could not be made. This should not happen.
     #[error("cannot make the self-signed fallback certificate: {0}")]
     Fallback(#[from] rcgen::Error),

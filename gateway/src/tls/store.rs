@@ -9,11 +9,11 @@ use sluice_config::{
     Certificate, CertificateId, Change, Code, Delta, GroupId, HostKey, HostTls, Refusal, Subject,
 };
 
+use super::Certificates;
 use super::certificate::{LoadedCertificate, ServedCertificate, base, protocols};
 use super::error::TlsError;
 use super::fallback;
 use super::table::Table;
-use crate::apply::Certificates;
 
 /// All certificates and the names they are served for. Read without a lock; changed by one caller.
 #[derive(Debug)]

@@ -12,9 +12,10 @@ use tokio_rustls::TlsConnector;
 use super::connection::{Connection, HTTP2, UNVERIFIED, UNVERIFIED_HTTP2};
 use super::{http2, pool};
 use crate::descriptors::{DescriptorPermit, Lack, Wait};
+use crate::failure::FailureKind;
 use crate::io::transport::Transport;
-use crate::pipeline::{FailureKind, Upstream};
 use crate::registry::Admission;
+use crate::upstream::attempt::Upstream;
 
 /// How far a new connection has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

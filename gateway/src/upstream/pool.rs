@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use super::connection::Connection;
 use super::trust::TrustKey;
 use crate::descriptors::is_short;
-use crate::pipeline::Upstream;
+use crate::upstream::attempt::Upstream;
 
 /// Between two looks at what is idle.
 const SWEEP: Duration = Duration::from_secs(1);

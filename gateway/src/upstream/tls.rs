@@ -13,8 +13,8 @@ use arc_swap::ArcSwapOption;
 use rustls::ClientConfig;
 use rustls::client::{Resumption, WantsClientCert};
 use rustls::crypto::CryptoProvider;
-use rustls::sign::{CertifiedKey, SingleCertAndKey};
-use rustls_pki_types::{CertificateDer, ServerName, TrustAnchor};
+use rustls::sign::SingleCertAndKey;
+use rustls_pki_types::ServerName;
 use sluice_config::{ServiceRef, UpstreamTls};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -23,18 +23,11 @@ use tokio_rustls::client::TlsStream;
 use super::connection::{HTTP2, Unverified};
 use super::verifier::Verifier;
 use crate::policy::PolicyError;
-use crate::resources::{Resources, Slot};
-use crate::tls::{certified_key, provider};
+use crate::policy::resources::{Resources, Slot};
+use crate::tls::{Identity, provider};
 
 /// Seconds between two lines in the log about handshakes that fail under one rule.
 const QUIET: u64 = 10;
-
-/// What the Secret of a rule holds, checked.
-#[derive(Debug, Default)]
-pub struct Identity {
-    anchors: Arc<[TrustAnchor<'static>]>,
-    certificate: Option<Arc<CertifiedKey>>,
-}
 
 /// TLS to the endpoints of one backend.
 #[derive(Debug)]
@@ -57,28 +50,6 @@ pub struct Session {
     http2: Arc<ClientConfig>,
     /// What it was made of.
     identity: Option<Arc<Identity>>,
-}
-
-impl Identity {
-    /// Checks what a Secret holds.
-    ///
-    /// # Errors
-    /// A certificate or key cannot be used.
-    pub fn compile(identity: &sluice_config::EndpointIdentity) -> Result<Self, PolicyError> {
-        let anchor = |der: &Vec<u8>| {
-            let der = CertificateDer::from(der.as_slice());
-            let anchor = webpki::anchor_from_trusted_cert(&der)
-                .map_err(|error| PolicyError::Certificate(format!("an authority cannot be used: {error}")))?;
-            Ok(anchor.to_owned())
-        };
-        let certificate = identity.certificate.as_ref().map(|certificate| {
-            certified_key(certificate).map_err(|error| PolicyError::Certificate(error.to_string()))
-        });
-        Ok(Self {
-            anchors: identity.authorities.certificates.iter().map(anchor).collect::<Result<_, _>>()?,
-            certificate: certificate.transpose()?.map(Arc::new),
-        })
-    }
 }
 
 impl EndpointTls {

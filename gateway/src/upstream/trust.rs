@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use sluice_config::UpstreamProtocol;
 
-use crate::pipeline::Upstream;
+use crate::upstream::attempt::Upstream;
 
 /// How an endpoint is spoken to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

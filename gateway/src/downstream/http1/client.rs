@@ -10,9 +10,9 @@ use bytes::{Buf, Bytes};
 use http::{HeaderMap, StatusCode, Version};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::body::downstream::{Downstream, Passed};
 use crate::downstream::MAX_DRAIN;
 use crate::downstream::answer::write_head;
-use crate::engine::downstream::{Downstream, Passed};
 use crate::engine::tunnel::{Flow, Switched, Tunnel};
 use crate::io::backlog::Backlog;
 use crate::io::budget;

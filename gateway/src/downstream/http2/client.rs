@@ -18,9 +18,9 @@ use pingora_core::protocols::http::date::get_cached_date;
 use tokio::time::timeout;
 
 use super::OpenStream;
+use crate::body::downstream::{Downstream, Passed};
+use crate::body::pieces::{Decoder, Piece, poll_joined};
 use crate::downstream::{LINGER, MAX_SETTLED};
-use crate::engine::downstream::{Downstream, Passed};
-use crate::engine::pieces::{Decoder, Piece, poll_joined};
 use crate::io::budget::{self, Share};
 use crate::io::counted::counted;
 use crate::io::limits::Limits;

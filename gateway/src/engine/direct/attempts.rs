@@ -10,7 +10,7 @@ use super::download::Download;
 use super::http1::Http1;
 use super::http2::Http2;
 use super::sides::Sides;
-use crate::engine::downstream::Downstream;
+use crate::body::downstream::Downstream;
 use crate::engine::{Counts, Forwarded};
 use crate::io::alarm::Alarm;
 use crate::io::budget::Ticket;

@@ -5,7 +5,7 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
-use crate::engine::downstream::Downstream;
+use crate::body::downstream::Downstream;
 use crate::engine::watch::Watch;
 use crate::pipeline::{Exchange, FailureKind};
 use crate::registry::Admission;

@@ -1,6 +1,6 @@
 //! How far the response of an exchange has come.
 
-use crate::engine::downstream::Passed;
+use crate::body::downstream::Passed;
 use crate::engine::heads::Heads;
 use crate::message::response::Response;
 

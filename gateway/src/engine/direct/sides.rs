@@ -4,7 +4,7 @@
 use std::task::{Context, Poll};
 
 use super::download::{Download, Receiving};
-use crate::engine::downstream::Downstream;
+use crate::body::downstream::Downstream;
 use crate::io::alarm::Alarm;
 use crate::io::budget::Ticket;
 use crate::io::limits::Limits;

@@ -14,7 +14,7 @@ use super::carried::{Carried, Handle, lock};
 use super::engine::{engine, never};
 use super::failure;
 use super::session::Session;
-use crate::engine::downstream::Downstream;
+use crate::body::downstream::Downstream;
 use crate::engine::watch::Watch;
 use crate::engine::{Counts, Forwarded};
 use crate::message::head::Head;

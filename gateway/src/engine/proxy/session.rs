@@ -26,7 +26,7 @@ use pingora_http::{RequestHeader, ResponseHeader};
 
 use super::Result;
 use super::carried::{Handle, lock};
-use crate::engine::downstream::Downstream;
+use crate::body::downstream::Downstream;
 use crate::io::alarm::Alarm;
 use crate::io::limits::Limits;
 use crate::message::framing::Framing;

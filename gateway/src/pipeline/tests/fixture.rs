@@ -14,7 +14,7 @@ use sluice_config::{
     UpstreamProtocol, WeightedBackend,
 };
 
-use crate::apply::{Certificates, apply};
+use crate::apply::apply;
 use crate::connection_info::ConnectionInfo;
 use crate::connection_info::Texts;
 use crate::connection_info::TlsInfo;
@@ -29,6 +29,7 @@ use crate::pipeline::Verdict;
 use crate::snapshot::Snapshot;
 use crate::state::State;
 use crate::telemetry::{AccessLog, Options, Telemetry};
+use crate::tls::Certificates;
 
 pub(crate) struct NoCertificates;
 

@@ -9,7 +9,8 @@ use sluice_config::{
 };
 
 use super::fixture::*;
-use crate::apply::{Certificates, apply};
+use crate::apply::apply;
+use crate::tls::Certificates;
 
 fn title(answer: &crate::pipeline::Answer) -> String {
     let text = std::str::from_utf8(&answer.body).unwrap();

@@ -3,7 +3,7 @@
 use h2::{Error, Reason};
 
 use super::connection::Place;
-use crate::pipeline::{Failure, FailureKind};
+use crate::failure::{Failure, FailureKind};
 
 /// How a stream broke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,9 +17,10 @@ use super::super::connection::Connection as Made;
 use super::group::Coming;
 use super::stream::Stream;
 use crate::descriptors::DescriptorPermit;
+use crate::failure::FailureKind;
 use crate::io::transport::has_left;
 use crate::message::response::MAX_HEAD;
-use crate::pipeline::{FailureKind, KeepAlive, Upstream};
+use crate::upstream::attempt::{KeepAlive, Upstream};
 
 /// Requests at a time on one connection, as far as the endpoint takes them.
 pub(crate) const STREAMS: usize = 100;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;
 
 use super::connection::STREAMS;
-use crate::pipeline::FailureKind;
+use crate::failure::FailureKind;
 
 /// What is shared by those who wait.
 #[derive(Debug)]

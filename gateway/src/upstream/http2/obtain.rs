@@ -8,7 +8,8 @@ use super::super::connect::{Obtained, Room, obtain_or};
 use super::connection::{Connection, Place};
 use super::group::Group;
 use super::pool;
-use crate::pipeline::{FailureKind, Upstream};
+use crate::failure::FailureKind;
+use crate::upstream::attempt::Upstream;
 
 /// A place on a connection to the endpoint. So many of its connections may be idle (`size`), of which `share` while
 /// descriptors are short; with none, each request has a connection of its own. `waited_since` is when the request first

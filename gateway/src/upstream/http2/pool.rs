@@ -13,7 +13,7 @@ use super::super::pool::{Key, OneWord};
 use super::connection::{Connection, Place};
 use super::group::Group;
 use crate::descriptors::is_short;
-use crate::pipeline::Upstream;
+use crate::upstream::attempt::Upstream;
 
 /// Between two looks at what is idle.
 const SWEEP: Duration = Duration::from_secs(1);

@@ -13,8 +13,9 @@ use sluice_config::UpstreamProtocol;
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::pipeline::{FailureKind, KeepAlive, Upstream};
+use crate::failure::FailureKind;
 use crate::registry::Admission;
+use crate::upstream::attempt::{KeepAlive, Upstream};
 use crate::upstream::connect::Room;
 
 /// Room without end.

@@ -12,9 +12,9 @@ use tokio::io::{AsyncRead, ReadBuf};
 use tokio::time::Instant;
 
 use super::upload::{Outgoing, Sending, Upload};
+use crate::body::downstream::Downstream;
 use crate::engine::direct::download::{Download, Receiving};
 use crate::engine::direct::sides::Sides;
-use crate::engine::downstream::Downstream;
 use crate::io::budget;
 use crate::io::scratch;
 use crate::message::framing::Framing;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tokio::io::AsyncWrite;
 
+use crate::body::downstream::Downstream;
 use crate::engine::direct::replay::Replay;
-use crate::engine::downstream::Downstream;
 use crate::engine::tunnel::Flow;
 use crate::io::backlog::Backlog;
 use crate::io::budget::Ticket;

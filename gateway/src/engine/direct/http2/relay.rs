@@ -12,10 +12,10 @@ use h2::{RecvStream, SendStream};
 use http::Method;
 
 use super::upload::{Patience, Upload};
+use crate::body::downstream::Downstream;
+use crate::body::pieces::poll_joined;
 use crate::engine::direct::download::{Download, Receiving};
 use crate::engine::direct::sides::Sides;
-use crate::engine::downstream::Downstream;
-use crate::engine::pieces::poll_joined;
 use crate::io::budget;
 use crate::message::framing::Framing;
 use crate::message::http2;

@@ -11,9 +11,9 @@ use bytes::Bytes;
 use h2::SendStream;
 use http::HeaderMap;
 
+use crate::body::downstream::Downstream;
+use crate::body::pieces::{Decoder, Piece};
 use crate::engine::direct::replay::Replay;
-use crate::engine::downstream::Downstream;
-use crate::engine::pieces::{Decoder, Piece};
 use crate::io::budget::{Share, Ticket};
 use crate::io::counted::counted;
 use crate::io::limits::Limits;

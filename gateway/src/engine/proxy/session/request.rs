@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use pingora_core::Error;
 
 use super::{DOWNSTREAM, REPLAY, Result, Session};
-use crate::engine::downstream::Downstream;
+use crate::body::downstream::Downstream;
 use crate::engine::proxy::carried::lock;
 use crate::message::response::Response;
 use crate::pipeline::FailureKind;

@@ -10,7 +10,7 @@ use pingora_core::protocols::http::HttpTask;
 use pingora_http::ResponseHeader;
 
 use super::{Result, Session, convert};
-use crate::engine::downstream::Downstream;
+use crate::body::downstream::Downstream;
 use crate::engine::proxy::carried::lock;
 use crate::engine::proxy::context::is_interim;
 use crate::io::budget::Ticket;

@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use super::*;
-use crate::engine::downstream::Passed;
+use crate::body::downstream::Passed;
 use crate::message::field_names::FieldNames;
 use crate::message::response::Response;
 use crate::pipeline::Answer;

@@ -7,12 +7,12 @@ use h2::RecvStream;
 use http::HeaderMap;
 
 use super::downstream::Downstream;
+use crate::failure::FailureKind;
 use crate::message::field_names::FieldNames;
 use crate::message::framing::Framing;
 use crate::message::head::Head;
 use crate::message::http2::map;
 use crate::message::trailers::Section;
-use crate::pipeline::FailureKind;
 
 /// Bytes that small pieces are joined up to.
 const JOIN: usize = 16 * 1024;

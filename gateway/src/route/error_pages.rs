@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use sluice_config::Tuning;
 
-use crate::route::Target;
+use super::Target;
 
 /// What a rule says about errors, where it says anything.
 #[derive(Debug)]

@@ -14,9 +14,9 @@ use sluice_config::{
     ResourceKind, Subject,
 };
 
-use crate::policy::PolicyError;
-use crate::policy::header_set::HeaderSet;
-use crate::upstream::tls::Identity;
+use super::error::PolicyError;
+use super::header_set::HeaderSet;
+use crate::tls::Identity;
 
 /// The place of one resource.
 pub struct Slot<T> {
@@ -197,7 +197,7 @@ impl AnySlot {
                 Ok(identity) => slot.put(identity),
                 Err(error) => {
                     self.clear();
-                    return Err(error);
+                    return Err(PolicyError::Certificate(error.to_string()));
                 }
             },
             (Self::Authorities(slot), Resource::CertificateAuthorities(bundle)) => slot.put(bundle.clone()),

@@ -7,7 +7,7 @@ use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, SERVER, STRI
 use super::page::{page, page_of_large_head};
 
 /// The `Server` field of answers that no endpoint gave.
-pub(super) const PRODUCT: HeaderValue = HeaderValue::from_static("sluice");
+pub(crate) const PRODUCT: HeaderValue = HeaderValue::from_static("sluice");
 
 /// A complete response. The driver adds `Date`, `Content-Length` and the connection fields of its protocol,
 /// and leaves the body out for HEAD.
@@ -31,22 +31,22 @@ impl Answer {
     }
 
     /// The standard page for a status. `hsts` is there on https.
-    pub(super) fn page(status: StatusCode, hsts: Option<&HeaderValue>) -> Self {
+    pub(crate) fn page(status: StatusCode, hsts: Option<&HeaderValue>) -> Self {
         Self::with_body(status, page(status), hsts)
     }
 
     /// The answer to a head, or a line of it, that is longer than it may be.
-    pub(super) fn head_too_large(hsts: Option<&HeaderValue>) -> Self {
+    pub(crate) fn head_too_large(hsts: Option<&HeaderValue>) -> Self {
         Self::with_body(StatusCode::BAD_REQUEST, page_of_large_head(), hsts)
     }
 
     /// A status and nothing to read.
-    pub(super) fn empty(status: StatusCode, hsts: Option<&HeaderValue>) -> Self {
+    pub(crate) fn empty(status: StatusCode, hsts: Option<&HeaderValue>) -> Self {
         Self::with_body(status, Bytes::new(), hsts)
     }
 
     /// A redirect, with the page for those that do not follow it.
-    pub(super) fn redirect(status: StatusCode, location: HeaderValue, hsts: Option<&HeaderValue>) -> Self {
+    pub(crate) fn redirect(status: StatusCode, location: HeaderValue, hsts: Option<&HeaderValue>) -> Self {
         let mut answer = Self::page(status, hsts);
         answer.fields.push((LOCATION, location));
         answer

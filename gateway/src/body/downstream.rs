@@ -29,9 +29,10 @@ use h2::Reason;
 use http::HeaderMap;
 
 use super::pieces::{Decoder, Piece};
+use crate::failure::FailureKind;
 use crate::io::limits::Limits;
+use crate::message::answer::Answer;
 use crate::message::response::Response;
-use crate::pipeline::{Answer, FailureKind};
 
 /// The client of a request.
 pub(crate) trait Downstream {
