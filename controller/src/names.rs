@@ -1,38 +1,41 @@
 //! Looks names up that configuration asks for and the cluster does not know: of Services of type ExternalName, and hosts
 //! of authorisation services and of mirrors.
 //!
-//! It does so beside the request path, on a thread of its own, with the system's resolver: that honours what the Pod says
-//! about DNS, as every other program in it does, which a resolver of our own would have to learn. It does not tell how
-//! long an answer holds, so that each name is looked up again every few seconds. A name that cannot be looked up
-//! keeps the addresses that it had for an hour: long enough for an outage of DNS, and not so long that an address that
-//! is somebody else's by now gets requests for ever.
+//! It does so beside the request path, on a thread of its own, as often as the answers ask for: a name is looked up again
+//! when the time to live of its records is over. A name that cannot be looked up keeps the addresses that it had for an
+//! hour: long enough for an outage of DNS, and not so long that an address that is somebody else's by now gets requests
+//! for ever.
+
+mod resolver;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tokio::net::lookup_host;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
-use tokio::time::{interval, timeout};
+use tokio::time::sleep_until;
 
+use self::resolver::{Found, Resolver};
 use crate::input::Input;
 
-/// Between two looks at what is due.
-const TICK: Duration = Duration::from_secs(3);
-/// Ticks between two look-ups of a name that is known.
-const REFRESH: u32 = 5;
-/// How long one look-up may take.
-const LONGEST: Duration = Duration::from_secs(20);
+/// Until a name is looked up again whose answer holds for less: some DNS servers give every answer no time at all.
+const SHORTEST: Duration = Duration::from_secs(1);
+/// The same of one whose answer holds for longer: a record with a day to live may be wrong, and /etc/hosts tells no time.
+const LONGEST: Duration = Duration::from_secs(300);
+/// Until a name is looked up again that could not be; twice as long after each further time, up to [`RETRIES`] times.
+const RETRY: Duration = Duration::from_secs(2);
+const RETRIES: u32 = 3;
+/// How much longer it is at most by chance, so that names that were looked up together part.
+const SPREAD: f64 = 0.05;
 /// Look-ups at a time.
-const AT_A_TIME: usize = 8;
+const AT_A_TIME: usize = 64;
 /// How long addresses stay in use when the name cannot be looked up any more.
 const STALE: Duration = Duration::from_secs(3600);
-/// Addresses of one name.
-const MOST: usize = 64;
 
 /// What is known of a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,25 +64,25 @@ pub struct Names {
 }
 
 impl Names {
-    /// Starts it. What it finds goes to `inputs`. `token` is dropped when the thread ends before this value is dropped,
-    /// which it should not.
+    /// Starts it. What it finds goes to `inputs`. `resolv_conf` is the file that says how names are looked up; without one
+    /// it is that of the system. `token` is dropped when the thread ends before this value is dropped, which it should not.
     ///
     /// # Errors
     /// There can be no such thread.
-    pub fn start(inputs: mpsc::WeakSender<Input>, token: impl Send + 'static) -> io::Result<Self> {
+    pub fn start(
+        resolv_conf: Option<PathBuf>,
+        inputs: mpsc::WeakSender<Input>,
+        token: impl Send + 'static,
+    ) -> io::Result<Self> {
         let (wanted, wanting) = watch::channel(BTreeSet::new());
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_time()
-            .max_blocking_threads(AT_A_TIME)
-            .build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let resolver = Resolver::new(resolv_conf.unwrap_or_else(|| resolver::usual().to_owned()));
         thread::Builder::new().name("names".to_owned()).spawn(move || {
             // A panic drops it.
             let token = token;
-            runtime.block_on(run(wanting, inputs));
+            runtime.block_on(run(resolver, wanting, inputs));
             // It ends because the control plane has, which speaks for itself.
             std::mem::forget(token);
-            // A look-up may hang for as long as the system's resolver likes.
-            runtime.shutdown_background();
         })?;
         Ok(Self { wanted })
     }
@@ -91,41 +94,64 @@ impl Names {
 }
 
 /// What is kept of a name.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Kept {
     resolved: Option<Resolved>,
     /// When a look-up was last good.
     good: Option<Instant>,
-    /// A look-up is under way.
-    asked: bool,
-    /// Ticks until the next one.
-    left: u32,
+    /// Look-ups since then.
+    failures: u32,
+    /// When it is looked up; none while it is.
+    due: Option<Instant>,
 }
 
 impl Kept {
-    /// What a look-up means for what was known.
-    fn found(&mut self, found: Result<Vec<IpAddr>, String>, now: Instant) -> Resolved {
-        match found {
-            Ok(addresses) => {
-                (self.good, self.left) = (Some(now), REFRESH);
-                Resolved { addresses, fault: None }
+    fn new(now: Instant) -> Self {
+        Self { resolved: None, good: None, failures: 0, due: Some(now) }
+    }
+
+    /// What a look-up means for what was known, and when the next one is. `chance` is from 0 to 1.
+    fn found(&mut self, found: Result<Found, String>, now: Instant, chance: f64) -> Resolved {
+        let (resolved, until) = match found {
+            Ok(Found { addresses, holds }) => {
+                (self.good, self.failures) = (Some(now), 0);
+                (Resolved { addresses, fault: None }, holds.clamp(SHORTEST, LONGEST))
             }
             Err(fault) => {
-                self.left = 1;
+                let wait = RETRY * 2_u32.pow(self.failures.min(RETRIES));
+                self.failures = self.failures.saturating_add(1);
                 let known = self.resolved.clone().unwrap_or_default();
                 let holds = self.good.is_some_and(|good| now.duration_since(good) < STALE);
                 let addresses = if holds { known.addresses } else { Vec::new() };
-                Resolved { addresses, fault: Some(fault.into()) }
+                (Resolved { addresses, fault: Some(fault.into()) }, wait)
             }
-        }
+        };
+        self.due = Some(now + until.mul_f64(1.0 + SPREAD * chance));
+        resolved
     }
 }
 
-async fn run(mut wanting: watch::Receiver<BTreeSet<Arc<str>>>, inputs: mpsc::WeakSender<Input>) {
+/// What a look-up came to.
+struct Answered {
+    name: Arc<str>,
+    found: Result<Found, String>,
+}
+
+async fn run(
+    mut resolver: Resolver,
+    mut wanting: watch::Receiver<BTreeSet<Arc<str>>>,
+    inputs: mpsc::WeakSender<Input>,
+) {
     let mut names: BTreeMap<Arc<str>, Kept> = BTreeMap::new();
     let mut looks = JoinSet::new();
-    let mut ticks = interval(TICK);
     loop {
+        let next = names.values().filter_map(|kept| kept.due).min();
+        let wait = async {
+            match next {
+                Some(due) => sleep_until(due.into()).await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             changed = wanting.changed() => {
                 if changed.is_err() {
@@ -133,11 +159,12 @@ async fn run(mut wanting: watch::Receiver<BTreeSet<Arc<str>>>, inputs: mpsc::Wea
                 }
                 let wanted = wanting.borrow_and_update().clone();
                 names.retain(|name, _| wanted.contains(name));
+                let now = Instant::now();
                 for name in wanted {
-                    names.entry(name).or_default();
+                    names.entry(name).or_insert_with(|| Kept::new(now));
                 }
             }
-            _ = ticks.tick() => names.values_mut().for_each(|kept| kept.left = kept.left.saturating_sub(1)),
+            () = wait, if looks.len() < AT_A_TIME => {}
             Some(done) = looks.join_next() => {
                 let Answered { name, found } = match done {
                     Ok(done) => done,
@@ -145,8 +172,7 @@ async fn run(mut wanting: watch::Receiver<BTreeSet<Arc<str>>>, inputs: mpsc::Wea
                     Err(error) => std::panic::resume_unwind(error.into_panic()),
                 };
                 let Some(kept) = names.get_mut(&name) else { continue };
-                kept.asked = false;
-                let resolved = kept.found(found, Instant::now());
+                let resolved = kept.found(found, Instant::now(), fastrand::f64());
                 if kept.resolved.as_ref() != Some(&resolved) {
                     kept.resolved = Some(resolved.clone());
                     let Some(inputs) = inputs.upgrade() else { return };
@@ -154,55 +180,78 @@ async fn run(mut wanting: watch::Receiver<BTreeSet<Arc<str>>>, inputs: mpsc::Wea
                 }
             }
         }
-        for (name, kept) in names.iter_mut().filter(|(_, kept)| !kept.asked && kept.left == 0) {
-            kept.asked = true;
-            looks.spawn(look_up(name.clone()));
-        }
+        begin(&mut names, &mut looks, &mut resolver);
     }
 }
 
-/// What a look-up came to.
-struct Answered {
-    name: Arc<str>,
-    found: Result<Vec<IpAddr>, String>,
-}
-
-async fn look_up(name: Arc<str>) -> Answered {
-    let found = match timeout(LONGEST, lookup_host((&*name, 0))).await {
-        Err(_) => Err("the resolver does not answer".to_owned()),
-        Ok(Err(error)) => Err(error.to_string()),
-        Ok(Ok(found)) => {
-            let addresses: BTreeSet<IpAddr> = found.map(|address| address.ip().to_canonical()).collect();
-            match addresses.is_empty() {
-                true => Err("it has no addresses".to_owned()),
-                false => Ok(addresses.into_iter().take(MOST).collect()),
-            }
-        }
-    };
-    Answered { name, found }
+/// Begins the look-ups that are due, as many as there is room for, the oldest first.
+fn begin(names: &mut BTreeMap<Arc<str>, Kept>, looks: &mut JoinSet<Answered>, resolver: &mut Resolver) {
+    let now = Instant::now();
+    let mut due: Vec<_> =
+        names.iter_mut().filter(|(_, kept)| kept.due.is_some_and(|due| due <= now)).collect();
+    due.sort_by_key(|(_, kept)| kept.due);
+    due.truncate(AT_A_TIME.saturating_sub(looks.len()));
+    if due.is_empty() {
+        return;
+    }
+    let resolver = resolver.current();
+    for (name, kept) in due {
+        kept.due = None;
+        let (name, resolver) = (name.clone(), resolver.clone());
+        looks.spawn(async move {
+            let found = match resolver {
+                Ok(resolver) => resolver::look_up(resolver, &name).await,
+                Err(fault) => Err(fault),
+            };
+            Answered { name, found }
+        });
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn answer(holds: Duration) -> Result<Found, String> {
+        Ok(Found { addresses: vec![IpAddr::from([203, 0, 113, 7])], holds })
+    }
+
     #[test]
     fn addresses_outlive_an_outage_and_not_for_ever() {
-        let (mut kept, began) = (Kept::default(), Instant::now());
-        let address = IpAddr::from([203, 0, 113, 7]);
-        kept.resolved = Some(kept.found(Ok(vec![address]), began));
-        for (after, addresses) in [(Duration::from_secs(3599), vec![address]), (STALE, Vec::new())] {
-            let found = kept.found(Err("no answer".into()), began + after);
+        let began = Instant::now();
+        let mut kept = Kept::new(began);
+        let good = kept.found(answer(LONGEST), began, 0.0);
+        kept.resolved = Some(good.clone());
+        for (after, addresses) in [(Duration::from_secs(3599), good.addresses.clone()), (STALE, Vec::new())] {
+            let found = kept.found(Err("no answer".into()), began + after, 0.0);
             assert_eq!((found.addresses, found.fault.as_deref()), (addresses, Some("no answer")));
         }
-        let again = kept.found(Ok(vec![address]), began + STALE);
-        assert_eq!(again, Resolved { addresses: vec![address], fault: None });
+        assert_eq!(kept.found(answer(LONGEST), began + STALE, 0.0), good);
+    }
+
+    #[test]
+    fn a_name_is_looked_up_again_when_its_answer_is_over_and_sooner_when_there_was_none() {
+        let now = Instant::now();
+        let mut kept = Kept::new(now);
+        let mut seconds = |found, chance| {
+            kept.found(found, now, chance);
+            kept.due.map(|due| (due - now).as_secs_f64())
+        };
+        for (holds, chance, expected) in
+            [(0, 0.0, 1.0), (20, 0.0, 20.0), (20, 1.0, 21.0), (86_400, 0.0, 300.0)]
+        {
+            assert_eq!(seconds(answer(Duration::from_secs(holds)), chance), Some(expected), "{holds}");
+        }
+        let waits: Vec<_> = (0..6).filter_map(|_| seconds(Err("no answer".into()), 0.0)).collect();
+        assert_eq!(waits, [2.0, 4.0, 8.0, 16.0, 16.0, 16.0]);
+        assert_eq!(seconds(answer(Duration::from_secs(5)), 0.0), Some(5.0));
+        assert_eq!(seconds(Err("no answer".into()), 0.0), Some(2.0), "from the beginning");
     }
 
     #[tokio::test]
     async fn a_name_is_looked_up_when_it_is_wanted_and_one_that_is_none_is_told_so() {
         let (inputs, mut received) = mpsc::channel(8);
-        let names = Names::start(inputs.downgrade(), ()).unwrap();
+        let names = Names::start(None, inputs.downgrade(), ()).unwrap();
         names.want(BTreeSet::from(["localhost".into(), "a..b".into()]));
         let mut seen = BTreeMap::new();
         while seen.len() < 2 {

@@ -78,7 +78,8 @@ async fn run(flags: &ServeFlags, program_log: ProgramLog) -> Result<()> {
     let feedback = source.feedback(flags);
     let snapshot = source.snapshots(&feedback, vitals.token("the thread that writes --snapshot-file"))?;
     let for_control = plane.clone();
-    let names = Names::start(names_inputs, vitals.token("the thread that looks names up"))
+    let names_token = vitals.token("the thread that looks names up");
+    let names = Names::start(flags.resolv_conf.clone(), names_inputs, names_token)
         .context("cannot start the thread that looks names up")?;
     if let Some(webhook) = flags.webhook.options() {
         let telemetry = plane.state().telemetry.clone();

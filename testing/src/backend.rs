@@ -94,6 +94,15 @@ impl Backend {
         Self::with(name, |_| Reply::Echo)
     }
 
+    /// One that echoes at this address, which may be another one of this machine with the port of another backend.
+    ///
+    /// # Panics
+    /// It is in use.
+    pub fn at(name: &str, address: SocketAddr) -> Self {
+        let listener = TcpListener::bind(address).unwrap();
+        Self::serve(listener, name, Box::new(|_| Reply::Echo), None, 0)
+    }
+
     /// One that does as the handler says.
     pub fn with(name: &str, handler: impl Fn(&Message) -> Reply + Send + Sync + 'static) -> Self {
         Self::start(name, Box::new(handler), None, 0)
@@ -110,7 +119,16 @@ impl Backend {
     }
 
     fn start(name: &str, handler: Box<Handler>, tls: Option<Arc<ServerConfig>>, keep_alive: usize) -> Self {
-        let listener = ports::listen();
+        Self::serve(ports::listen(), name, handler, tls, keep_alive)
+    }
+
+    fn serve(
+        listener: TcpListener,
+        name: &str,
+        handler: Box<Handler>,
+        tls: Option<Arc<ServerConfig>>,
+        keep_alive: usize,
+    ) -> Self {
         let address = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
             name: name.to_owned(),

@@ -10,12 +10,14 @@
 //! | [`gateway`] | the real program as a child process, on a [`folder`] of [`manifest`]s |
 //! | [`backend`], [`echo`] | a backend that does as a test says; one that does as the request says |
 //! | [`client`], [`http2`], [`trust`] | clients that send exactly the given bytes; a TLS client that takes any certificate |
+//! | [`dns`] | a DNS server with the records that a test gives it |
 //! | [`wire`] | HTTP/1.1 messages as bytes |
 //! | [`certificate`], [`ports`], [`program`], [`wait`] | what the others are built on |
 
 pub mod backend;
 pub mod certificate;
 pub mod client;
+pub mod dns;
 pub mod echo;
 pub mod folder;
 pub mod gateway;

@@ -57,15 +57,23 @@ pub(crate) fn endpoints(service: &Service, port: &ServicePort) -> EndpointSetKey
     }
 }
 
-/// A Service port that no path names, spoken to by HTTP: for what is served in place of others.
-pub(crate) fn stand_in(service: &Service, port: &ServicePort, uses: &mut Uses) -> (PoolKey, ServiceRef) {
-    let pool = pool(endpoints(service, port), UpstreamProtocol::Http, &Usage::default());
-    let shown = ServiceRef {
-        namespace: service.name.namespace.clone(),
-        name: service.name.name.clone(),
-        port: port.number.to_string().into(),
-    };
-    (uses.pool(pool), shown)
+/// The first port of a Service, spoken to by HTTP: for what is served in place of others, whose port nobody names. Of a
+/// Service of type ExternalName it is the `targetPort` of that port, as in ingress-nginx.
+pub(crate) fn stand_in(
+    view: &View<'_>,
+    name: &NamespacedName,
+    uses: &mut Uses,
+) -> Result<(PoolKey, ServiceRef), Unresolved> {
+    let service = view.service(name).map(|service| &**service);
+    let first = service.and_then(|service| service.ports.first());
+    let port = first.map_or(PortRef::Missing, |port| PortRef::Number(port.number));
+    let found = find(service, name, &port, view.options)?;
+    let (namespace, name) = (name.namespace.clone(), name.name.clone());
+    let endpoints = EndpointSetKey { namespace: namespace.clone(), service: name.clone(), port: found.port };
+    let pool = pool(endpoints, UpstreamProtocol::Http, &Usage::default());
+    let number = first.map_or(found.number, |port| port.number);
+    let shown = ServiceRef { namespace, name, port: number.to_string().into() };
+    Ok((uses.pool(pool), shown))
 }
 
 /// How the endpoints of a Service port are used.
@@ -249,7 +257,7 @@ struct Found {
 
 /// Why a Service port cannot be used.
 #[derive(Debug, thiserror::Error)]
-enum Unresolved {
+pub(crate) enum Unresolved {
     #[error("Service {0} does not exist")]
     NoService(NamespacedName),
     #[error("Service {service} is of type ExternalName, and the name {name:?} {reason}")]
@@ -268,7 +276,7 @@ impl Unresolved {
         }
     }
 
-    fn code(&self) -> Code {
+    pub(crate) fn code(&self) -> Code {
         match self {
             Self::NoService(_) => Code::ServiceNotFound,
             Self::External { .. } | Self::ExternalRefused(_) => Code::ServiceExternal,

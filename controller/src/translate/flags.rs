@@ -99,30 +99,16 @@ fn default_backend(
     uses: &mut Uses,
     problems: &mut Vec<Problem>,
 ) {
-    let (code, fault) = match view.service(name) {
-        None => (Code::ServiceNotFound, "this Service does not exist"),
-        Some(service) if service.external_name.is_some() => {
-            let fault = match view.options.disable_svc_external_name {
-                true => "this Service is of type ExternalName, which --disable-svc-external-name refuses",
-                false => "this Service is of type ExternalName, which is not served yet",
-            };
-            (Code::ServiceExternal, fault)
-        }
-        Some(service) => match service.ports.first() {
-            None => (Code::ServicePortNotFound, "this Service has no TCP port"),
-            Some(port) => {
-                tuning.default_backend = Some(backend::stand_in(service, port, uses));
-                return;
-            }
-        },
-    };
-    problems.push(warning(
-        code,
-        &flag("--default-backend-service"),
-        name.to_string(),
-        format!("{fault}; the built-in 404 is served"),
-        "correct the Service or the flag; it is taken up when it is good",
-    ));
+    match backend::stand_in(view, name, uses) {
+        Ok(backend) => tuning.default_backend = Some(backend),
+        Err(fault) => problems.push(warning(
+            fault.code(),
+            &flag("--default-backend-service"),
+            name.to_string(),
+            format!("{fault}; the built-in 404 is served"),
+            "correct the Service or the flag; it is taken up when it is good",
+        )),
+    }
 }
 
 fn flag(name: &str) -> ObjectRef {

@@ -23,6 +23,8 @@ pub(crate) struct ServeFlags {
     pub(crate) webhook: WebhookFlags,
     /// The settings of the data plane and its listeners.
     pub(crate) gateway: GatewayFlags,
+    /// `--resolv-conf`: how names outside of the cluster are looked up; `None` is the system's way.
+    pub(crate) resolv_conf: Option<PathBuf>,
     /// `--v`: klog's verbosity.
     pub(crate) verbosity: i64,
     /// `--version`: print it and end.
@@ -133,6 +135,7 @@ impl ServeFlags {
                 pod_name: String::new(),
                 pod_namespace: String::new(),
             },
+            resolv_conf: None,
             verbosity: 0,
             version: false,
         }

@@ -139,24 +139,20 @@ impl Builder<'_, '_> {
     /// The pool of `default-backend`. Without it the program's default backend stands in, as in ingress-nginx.
     fn error_backend(&mut self, facts: &Facts) -> Option<(PoolKey, ServiceRef)> {
         let name = facts.in_namespace(facts.error_backend.as_deref()?);
-        let service = self.view.service(&name);
-        let port = service.filter(|service| service.external_name.is_none()).and_then(|s| s.ports.first());
-        let (Some(service), Some(port)) = (service, port) else {
-            let (code, what) = match service {
-                None => (Code::ServiceNotFound, "does not exist"),
-                Some(_) => (Code::ServicePortNotFound, "has no TCP port, or is of type ExternalName"),
-            };
-            let field = annotations::field(&self.view.options.annotations_prefix, "default-backend");
-            self.add(warning(
-                code,
-                &object_ref(facts),
-                field,
-                format!("Service {name} {what}; the program's default backend is used in its place"),
-                "create the Service with a TCP port, or name another one of the same namespace",
-            ));
-            return None;
-        };
-        Some(backend::stand_in(service, port, &mut self.uses))
+        match backend::stand_in(self.view, &name, &mut self.uses) {
+            Ok(backend) => Some(backend),
+            Err(fault) => {
+                let field = annotations::field(&self.view.options.annotations_prefix, "default-backend");
+                self.add(warning(
+                    fault.code(),
+                    &object_ref(facts),
+                    field,
+                    format!("{fault}; the program's default backend is used in its place"),
+                    "create the Service with a TCP port, or name another one of the same namespace",
+                ));
+                None
+            }
+        }
     }
 }
 

@@ -38,6 +38,13 @@ pub(super) const FLAGS: &[Flag] = &[
          HttpProxy",
     ),
     flag(
+        "resolv-conf",
+        File(To(|f| &mut f.resolv_conf)),
+        "",
+        "File in the format of resolv.conf(5) that says how names outside of the cluster are looked up, where a name server \
+         may have a port ([127.0.0.1]:5353); empty for /etc/resolv.conf",
+    ),
+    flag(
         "body-temp-path",
         File(To(|f| &mut f.gateway.body_temp_path)),
         "",
