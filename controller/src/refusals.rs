@@ -52,6 +52,7 @@ pub(crate) fn problems(refusal: &Refusal, concerned: Vec<Concerned>) -> Vec<Prob
     let fate = match subject {
         Subject::Host(_) => "every path of the host answers 503",
         Subject::Resource(_) => "routes that need it answer 503",
+        Subject::Pool(_) => "its endpoints are served unchecked",
         _ => "what it had before stays in force",
     };
     let message = format!("the data plane refuses {subject}: {reason}; {fate}");

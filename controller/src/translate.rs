@@ -21,6 +21,7 @@ mod backend;
 mod certificate;
 mod claim;
 mod class;
+mod concerned;
 mod endpoints;
 mod expression;
 mod external_auth;
@@ -47,14 +48,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use sluice_config::{
-    ByKey, Code, Delta, EndpointSet, EndpointSetKey, Host, HostKey, Keyed, NamespacedName, ObjectRef, Origin,
-    Policies, PoolKey, Problem, Refusal, ResourceKey, Snapshot, Subject,
+    ByKey, Code, Delta, EndpointSet, EndpointSetKey, Host, HostKey, Keyed, NamespacedName, ObjectRef,
+    Policies, Problem, ResourceKey, Snapshot,
 };
 
 use crate::names::Resolved;
 use crate::options::Options;
 use crate::problem::{Book, Finder, error};
-use crate::refusals::Concerned;
 use crate::shared::Shared;
 use crate::source::{ClassAccess, Event, References};
 use crate::status::IngressChange;
@@ -363,37 +363,6 @@ impl Translation {
         self.book.all().map(|problem| (**problem).clone()).collect()
     }
 
-    /// The objects that a refusal of the data plane concerns, with the field of each.
-    pub(crate) fn concerned(&self, refusal: &Refusal) -> Vec<Concerned> {
-        if let Some(origin) = &refusal.origin {
-            return vec![(origin.object.clone(), field_of(origin))];
-        }
-        let one = |object| vec![(object, String::new())];
-        match &refusal.subject {
-            Subject::Certificate(name) => one(ObjectRef { kind: "Secret".into(), name: name.clone() }),
-            Subject::EndpointSet(key) | Subject::Pool(PoolKey { endpoints: key, .. }) => {
-                one(ObjectRef::new("Service", &key.namespace, &key.service))
-            }
-            Subject::Resource(key) => {
-                one(ObjectRef { kind: key.kind.object().into(), name: key.name.clone() })
-            }
-            Subject::Host(key) => {
-                let rules = self.hosts.get(key).map(|node| &*node.host.rules).unwrap_or_default();
-                let objects: BTreeSet<&ObjectRef> = rules.iter().map(|rule| &rule.origin.object).collect();
-                if objects.is_empty() {
-                    // It is of an earlier configuration that stands in.
-                    return one(ObjectRef::new("Host", "", &key.pattern.to_string()));
-                }
-                objects.into_iter().map(|object| (object.clone(), "spec.rules".to_owned())).collect()
-            }
-            Subject::Tuning => match &self.options.configmap {
-                Some(name) => one(ObjectRef { kind: "ConfigMap".into(), name: name.clone() }),
-                None => one(ObjectRef::new("Flag", "", "--configmap")),
-            },
-            Subject::Group(id) => one(ObjectRef::new("Listener", "", &id.to_string())),
-        }
-    }
-
     /// What flags amount to now.
     pub(crate) fn flags(&self) -> &flags::Output {
         &self.flags
@@ -464,9 +433,4 @@ impl Translation {
             problem.uid = self.store.uid(&problem.object).cloned();
         }
     }
-}
-
-/// The field that a rule came from.
-fn field_of(origin: &Origin) -> String {
-    format!("spec.rules[{}].http.paths[{}]", origin.rule, origin.match_index)
 }

@@ -28,7 +28,7 @@ pub fn apply(state: &State, delta: &Delta, certificates: &dyn Certificates) -> R
     let began = Instant::now();
     let mut refused = certificates.apply(delta);
     refused.extend(state.resources.apply(delta));
-    state.registry.apply(delta);
+    refused.extend(state.registry.apply(delta));
     let mut configuration = Configuration::clone(&state.configuration.load());
     let mut published = Published::clone(&state.published.load());
     apply_tuning(state, delta, &mut published, &mut configuration);

@@ -33,7 +33,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use sluice_config::{Balance, ByKey, Change, Delta, EndpointSetKey, HealthCheck, Keyed, PoolKey, Report};
+use sluice_config::{
+    Balance, ByKey, Change, Code, Delta, EndpointSetKey, HealthCheck, Keyed, PoolKey, Refusal, Subject,
+};
 
 pub use checked::{Checked, CheckedEndpoint};
 pub use description::{EndpointDescription, Health, HealthCounts, PoolDescription};
@@ -48,6 +50,7 @@ pub use sessions::Sessions;
 use crate::reporter::Reporter;
 
 use balance::DefaultBalance;
+use check::CheckError;
 use checked::Checks;
 use endpoint_set::Members;
 use own::{Lookups, Own, Owner};
@@ -109,8 +112,9 @@ impl Registry {
     }
 
     /// Takes in the endpoint sets and pools that are new or changed. What is to go stays until
-    /// [`remove`](Self::remove), which the caller does last, when no host refers to it any more.
-    pub fn apply(&self, delta: &Delta) {
+    /// [`remove`](Self::remove), which the caller does last, when no host refers to it any more. A pool whose check cannot
+    /// be made is refused, and serves unchecked.
+    pub fn apply(&self, delta: &Delta) -> Vec<Refusal> {
         if let Some(tuning) = &delta.tuning {
             self.default_balance.set(tuning.balance);
         }
@@ -125,11 +129,20 @@ impl Registry {
                 self.publish(entry, &own, &set.endpoints, now);
             }
         }
+        let mut refused = Vec::new();
         for change in &delta.pools {
-            if let Change::Put(_, pool) = change {
-                self.put_pool(&mut state, pool);
+            if let Change::Put(key, pool) = change
+                && let Err(error) = self.put_pool(&mut state, pool)
+            {
+                refused.push(Refusal {
+                    subject: Subject::Pool(key.clone()),
+                    origin: None,
+                    code: Code::HealthCheckRefused,
+                    reason: error.to_string(),
+                });
             }
         }
+        refused
     }
 
     /// Carries out the removals of a delta. A pool that is left finds no endpoints in a removed set. What no pool
@@ -169,6 +182,7 @@ impl Registry {
         if !own.set(listeners) {
             return;
         }
+        self.prober.set_own(own.clone());
         let own = own.lookups();
         let now = Instant::now();
         let keys: Vec<_> = sets.values().map(|entry| entry.members.set().key().clone()).collect();
@@ -251,11 +265,12 @@ impl Registry {
         HealthCounts::of(&sets, Instant::now())
     }
 
-    fn put_pool(&self, state: &mut State, config: &Arc<sluice_config::Pool>) {
+    /// Puts it in place of what is there. The error says why its check is not made.
+    fn put_pool(&self, state: &mut State, config: &Arc<sluice_config::Pool>) -> Result<(), CheckError> {
         if let Some(present) = state.pools.get(&config.key) {
             // Routes hold this handle: it is replaced only if the configuration differs.
             if present.config() == config {
-                return;
+                return Ok(());
             }
             let present = present.clone();
             self.forget_pool(&mut state.sets, &present);
@@ -270,10 +285,15 @@ impl Registry {
             }
         }
         let check = config.health_check.as_ref();
-        let slot = check.and_then(|check| self.begin_check(entry, checks, check, config));
+        let (slot, made) = match check.map(|check| self.begin_check(entry, checks, check, config)) {
+            None => (None, Ok(())),
+            Some(Ok(slot)) => (Some(slot), Ok(())),
+            Some(Err(error)) => (None, Err(error)),
+        };
         let set = entry.members.set().clone();
         let pool = Arc::new(Pool::new(config.clone(), set, self.default_balance.clone(), slot));
         state.pools.insert(pool);
+        made
     }
 
     /// The slot of a pool's check, which begins with its first pool.
@@ -283,20 +303,19 @@ impl Registry {
         checks: &mut Checks,
         check: &Arc<HealthCheck>,
         pool: &sluice_config::Pool,
-    ) -> Option<u8> {
+    ) -> Result<u8, CheckError> {
         let tls = pool.protocol.has_tls();
-        let set = entry.members.set();
-        let Some((slot, is_new)) = entry.slots.enter(check, tls) else {
-            tracing::error!(set = %set.key(), %check, "too many different checks of one Service port: this one is not made");
-            return None;
-        };
+        let (slot, is_new) = entry.slots.enter(check, tls).ok_or_else(|| CheckError::TooMany(slots::MOST))?;
         if is_new {
             match checks.make(check, tls) {
-                Ok(policy) => self.prober.watch(set.clone(), slot, policy),
-                Err(error) => tracing::error!(set = %set.key(), %error, "endpoints are not checked"),
+                Ok(policy) => self.prober.watch(entry.members.set().clone(), slot, policy),
+                Err(error) => {
+                    entry.slots.leave(slot);
+                    return Err(error);
+                }
             }
         }
-        Some(slot)
+        Ok(slot)
     }
 
     /// Takes a removed pool out of the books of its set.

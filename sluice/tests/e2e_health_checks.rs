@@ -4,7 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::harness::{Backend, Connection, Folder, Gateway, Ingress, Reply, await_until, endpoints, service};
+use crate::harness::grpc::GrpcBackend;
+use crate::harness::manifest::{opaque_secret, slice};
+use crate::harness::wire::Message;
+use crate::harness::{
+    Authority, Backend, Connection, Folder, Gateway, Ingress, Reply, TestCertificate, await_until, endpoints,
+    service,
+};
 
 const HOST: &str = "shop.example";
 
@@ -21,12 +27,13 @@ struct Pod {
 impl Pod {
     fn start(name: &str) -> Self {
         let healthy = Arc::new(AtomicBool::new(true));
-        let says = healthy.clone();
-        let backend = Backend::with(name, move |request| match request.start.contains("/healthz") {
-            true if says.load(Ordering::Relaxed) => Reply::status(204),
-            true => Reply::status(503),
-            false => Reply::Echo,
-        });
+        let backend = Backend::with(name, says(healthy.clone()));
+        Self { backend, healthy }
+    }
+
+    fn tls(name: &str, certificate: &TestCertificate) -> Self {
+        let healthy = Arc::new(AtomicBool::new(true));
+        let backend = Backend::tls_with(name, certificate.server_config(), says(healthy.clone()));
         Self { backend, healthy }
     }
 
@@ -39,8 +46,19 @@ impl Pod {
     }
 }
 
+fn says(healthy: Arc<AtomicBool>) -> impl Fn(&Message) -> Reply + Send + Sync {
+    move |request| match request.start.contains("/healthz") {
+        true if healthy.load(Ordering::Relaxed) => Reply::status(204),
+        true => Reply::status(503),
+        false => Reply::Echo,
+    }
+}
+
 fn shop(checks: &[(&str, &str)]) -> String {
-    let ingress = Ingress::new("shop").path(HOST, "/", "shop");
+    checked(Ingress::new("shop").path(HOST, "/", "shop"), checks)
+}
+
+fn checked(ingress: Ingress, checks: &[(&str, &str)]) -> String {
     let annotated = checks.iter().fold(ingress, |ingress, (name, value)| {
         ingress.raw_annotation(&format!("sluice.dev/health-check-{name}"), value)
     });
@@ -182,4 +200,84 @@ fn what_cannot_be_checked_is_named_and_served_unchecked() {
     folder.write("shop.yaml", shop(&[("pth", "/")]));
     await_until("the slip", || gateway.problems().contains("did you mean sluice.dev/health-check-path?"));
     assert_eq!(pod.checks(), 0);
+}
+
+#[test]
+fn where_requests_go_over_tls_checks_do_and_an_endpoint_need_not_be_trusted_to_be_found_alive() {
+    let authority = Authority::new();
+    let certificate = authority.issue(&["inner.example"]);
+    let pods = ["a", "b"].map(|name| Pod::tls(name, &certificate));
+    let ingress = Ingress::new("shop")
+        .path(HOST, "/", "shop")
+        .annotation("backend-protocol", "HTTPS")
+        .annotation("proxy-ssl-secret", "upstream")
+        .annotation("proxy-ssl-verify", "on")
+        .annotation("proxy-ssl-name", "inner.example");
+    let folder = Folder::with(service("shop") + &endpoints("shop", &[&pods[0].backend, &pods[1].backend]));
+    folder.write("upstream.yaml", opaque_secret("upstream", &[("ca.crt", &*authority.pem())]));
+    folder.write("shop.yaml", checked(ingress, &[&[("path", "/healthz")], &QUICK[..]].concat()));
+    let gateway = Gateway::start(&folder);
+    assert_eq!(counts(&gateway, 4).len(), 2);
+    await_until("checks", || pods.iter().all(|pod| pod.checks() > 0));
+    assert_eq!(in_state(&gateway, "failing"), 0);
+    pods[1].set(false);
+    await_until("the failure", || is_shown(&gateway, &pods[1], false));
+    assert_eq!(counts(&gateway, 10), BTreeMap::from([("a".to_owned(), 10)]));
+    // What is found alive is not trusted for that: requests are verified as before.
+    folder.write("upstream.yaml", opaque_secret("upstream", &[("ca.crt", &*Authority::new().pem())]));
+    let status = || Connection::plain(gateway.http).get(HOST, "/").status;
+    await_until("the other authority", || status() == 502);
+    let before = pods[0].checks();
+    await_until("more checks", || pods[0].checks() > before + 1);
+    assert!(is_shown(&gateway, &pods[0], true));
+}
+
+#[test]
+fn endpoints_of_grpc_are_asked_for_their_health_with_tls_and_without() {
+    let certificate = TestCertificate::new(&["inner.example"]);
+    for (protocol, pods) in [
+        ("GRPC", [(); 2].map(|()| GrpcBackend::plain())),
+        ("GRPCS", [(); 2].map(|()| GrpcBackend::tls(&certificate.server_config()))),
+    ] {
+        let ingress = Ingress::new("shop").path(HOST, "/", "shop").annotation("backend-protocol", protocol);
+        let slices = pods.iter().enumerate().map(|(at, pod)| {
+            slice(&format!("shop-{at}"), "shop", &[&pod.address.ip().to_string()], pod.address.port())
+        });
+        let folder = Folder::with(service("shop") + &slices.collect::<String>());
+        let checks = [("type", "grpc"), ("service", "shop.Cart"), ("host", "inner.example")];
+        folder.write("shop.yaml", checked(ingress, &[&checks, &QUICK[..]].concat()));
+        let gateway = Gateway::start(&folder);
+        let passed = "sluice_health_checks_total{outcome=\"passed\"}";
+        await_until(protocol, || pods.iter().all(|pod| !pod.seen().is_empty()));
+        await_until("a success", || gateway.metrics().contains(passed));
+        assert_eq!(in_state(&gateway, "failing"), 0, "{protocol}");
+        let asked = pods[0].seen().remove(0).uri;
+        assert_eq!(asked.path(), "/grpc.health.v1.Health/Check");
+        assert_eq!(asked.authority().map(|authority| authority.as_str()), Some("inner.example"));
+        pods[1].set_healthy(false);
+        await_until("the failure", || in_state(&gateway, "failing") == 1);
+        pods[1].set_healthy(true);
+        await_until("the return", || in_state(&gateway, "failing") == 0);
+    }
+}
+
+#[test]
+fn a_check_for_which_an_endpoint_has_no_room_is_a_problem_of_its_ingress() {
+    let pod = Pod::start("a");
+    let folder = Folder::with(service("shop") + &endpoints("shop", &[&pod.backend]));
+    let ingress = |at: u16| {
+        let ingress = Ingress::new(&format!("shop-{at}")).path(&format!("s{at}.example"), "/", "shop");
+        checked(ingress, &[("type", "tcp"), ("port", &(20_000 + at).to_string()), ("interval", "1h")])
+    };
+    folder.write("shops.yaml", (0..32).map(ingress).collect::<String>());
+    let gateway = Gateway::start(&folder);
+    assert!(!gateway.problems().contains("no more"), "{}", gateway.problems());
+    folder.write("another.yaml", ingress(32));
+    let problem = "has 32 other checks already, and there can be no more; its endpoints are served unchecked";
+    await_until("the problem", || gateway.problems().contains(problem));
+    let problems = gateway.problems();
+    assert!(problems.contains("Ingress default/shop-32") && problems.contains("health-check-"), "{problems}");
+    assert_eq!(Connection::plain(gateway.http).get("s32.example", "/").status, 200);
+    folder.remove("another.yaml");
+    await_until("no problem", || !gateway.problems().contains("no more"));
 }

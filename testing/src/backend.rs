@@ -113,6 +113,15 @@ impl Backend {
         Self::start(name, Box::new(|_| Reply::Echo), Some(config), 0)
     }
 
+    /// One that does as the handler says, over TLS.
+    pub fn tls_with(
+        name: &str,
+        config: Arc<ServerConfig>,
+        handler: impl Fn(&Message) -> Reply + Send + Sync + 'static,
+    ) -> Self {
+        Self::start(name, Box::new(handler), Some(config), 0)
+    }
+
     /// One that echoes and closes each connection after so many requests, without announcing it.
     pub fn closing_after(name: &str, requests: usize) -> Self {
         Self::start(name, Box::new(|_| Reply::Echo), None, requests)

@@ -123,6 +123,7 @@ codes! {
     PolicyRefused: DataPlane = "The data plane cannot use a policy of a host; every path of the host answers 503.";
     CertificateRefused: DataPlane = "The data plane cannot use a certificate; the one before it stays in force.";
     ResourceRefused: DataPlane = "The data plane cannot use a resource; routes that need it answer 503.";
+    HealthCheckRefused: DataPlane = "The data plane cannot make an active health check; the endpoints are served unchecked.";
     PartRefused: DataPlane = "The data plane cannot use a part of the configuration; what it had before stays in force.";
     ListenerNotBound: DataPlane = "A socket cannot be bound.";
     LogNotOpened: DataPlane = "A log cannot be written where it should be; its lines go to the standard stream.";

@@ -4,7 +4,7 @@
 //! which believes whoever asks from there. So names and addresses that mean this machine are refused, and with a cluster
 //! so are names that resolve to such addresses. With a folder of manifests they are not: whoever writes that owns the machine.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 /// What `spec.externalName` says.
@@ -16,8 +16,14 @@ pub(crate) enum External {
     Address(IpAddr),
 }
 
-/// The metadata service of AWS (IPv6); the others are link-local.
-const METADATA: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x0ec2, 0, 0, 0, 0, 0, 0x0254);
+/// What only the machine may ask, where that is not link-local: the metadata services of AWS and Google Cloud by IPv6, that of
+/// Alibaba Cloud, and Azure's WireServer.
+const METADATA: [IpAddr; 4] = [
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0x0ec2, 0, 0, 0, 0, 0, 0x0254)),
+    IpAddr::V6(Ipv6Addr::new(0xfd20, 0x00ce, 0, 0, 0, 0, 0, 0x0254)),
+    IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
+    IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),
+];
 
 /// Reads it. The error completes "the name ...".
 pub(crate) fn read(text: &str) -> Result<External, &'static str> {
@@ -42,12 +48,12 @@ pub(crate) fn read(text: &str) -> Result<External, &'static str> {
 
 /// Whether an address means this machine, or what only it may ask.
 pub(crate) fn is_local(address: IpAddr) -> bool {
-    match address.to_canonical() {
+    let address = address.to_canonical();
+    let is_own = match address {
         IpAddr::V4(ip) => ip.is_loopback() || ip.is_link_local() || ip.octets()[0] == 0,
-        IpAddr::V6(ip) => {
-            ip.is_loopback() || ip.is_unicast_link_local() || ip.is_unspecified() || ip == METADATA
-        }
-    }
+        IpAddr::V6(ip) => ip.is_loopback() || ip.is_unicast_link_local() || ip.is_unspecified(),
+    };
+    is_own || METADATA.contains(&address)
 }
 
 #[cfg(test)]
@@ -72,6 +78,9 @@ mod tests {
             "169.254.169.254",
             "fe80::1",
             "fd00:ec2::254",
+            "fd20:ce::254",
+            "100.100.100.200",
+            "::ffff:168.63.129.16",
             "",
             ".",
             "a..b",

@@ -29,6 +29,9 @@ pub(super) enum CheckError {
     /// A path or host is none.
     #[error("the check {0} cannot be asked: its path or host is none that a request can have")]
     Target(String),
+    /// The endpoints of a Service port have no room for another one.
+    #[error("its Service port has {0} other checks already, and there can be no more")]
+    TooMany(usize),
     /// The system refuses.
     #[error("no connector for checks: {0}")]
     Connector(#[from] std::io::Error),

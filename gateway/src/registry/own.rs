@@ -36,7 +36,7 @@ pub struct OwnEndpoint {
 }
 
 /// Where we listen.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Own {
     listeners: Vec<OwnListener>,
     /// Whether an address is one of this machine; `None` where that cannot be found out.

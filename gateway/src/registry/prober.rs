@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
 use pingora_load_balancing::health_check::HealthCheck;
@@ -20,6 +21,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::endpoint::Endpoint;
 use super::endpoint_set::EndpointSet;
+use super::own::{Own, Owner};
 use super::ring::backend;
 
 /// Checks that run at once; the others wait.
@@ -43,6 +45,7 @@ pub(super) struct ProbePolicy {
 pub(super) struct ProberHandle {
     commands: mpsc::UnboundedSender<Command>,
     counts: Arc<Counts>,
+    own: Arc<ArcSwap<Own>>,
 }
 
 /// Checks since the start.
@@ -74,6 +77,11 @@ impl ProberHandle {
         (passed.load(Ordering::Relaxed), failed.load(Ordering::Relaxed))
     }
 
+    /// Says where the program itself listens: no check goes there.
+    pub(super) fn set_own(&self, own: Own) {
+        self.own.store(Arc::new(own));
+    }
+
     fn send(&self, command: Command) {
         // Sending fails when the prober has ended, and then nothing is to be done.
         let _ = self.commands.send(command);
@@ -84,6 +92,7 @@ impl ProberHandle {
 pub struct Prober {
     commands: mpsc::UnboundedReceiver<Command>,
     counts: Arc<Counts>,
+    own: Arc<ArcSwap<Own>>,
     watches: HashMap<WatchKey, Watch>,
     due: BinaryHeap<Reverse<Due>>,
     running: FuturesUnordered<BoxFuture<'static, Checked>>,
@@ -128,16 +137,17 @@ impl Prober {
     /// A prober and the handle on it.
     pub(super) fn new() -> (ProberHandle, Self) {
         let (sender, commands) = mpsc::unbounded_channel();
-        let counts = Arc::<Counts>::default();
+        let (counts, own) = (Arc::<Counts>::default(), Arc::<ArcSwap<Own>>::default());
         let prober = Self {
             commands,
             counts: counts.clone(),
+            own: own.clone(),
             watches: HashMap::new(),
             due: BinaryHeap::new(),
             running: FuturesUnordered::new(),
             serial: 0,
         };
-        (ProberHandle { commands: sender, counts }, prober)
+        (ProberHandle { commands: sender, counts, own }, prober)
     }
 
     /// Runs until the last handle is gone.
@@ -185,14 +195,23 @@ impl Prober {
             }
             return;
         };
-        if watch.endpoints.get(&address).is_some_and(|target| target.serial == due.serial) {
-            let policy = watch.policy.clone();
-            self.running.push(Box::pin(async move {
-                let target = backend(SocketAddr::new(address.ip(), policy.port.unwrap_or(address.port())));
-                let checked = timeout(policy.timeout, policy.check.check(&target)).await;
-                Checked { due, passed: matches!(checked, Ok(Ok(()))) }
-            }));
+        let Some(probed) = watch.endpoints.get(&address).filter(|target| target.serial == due.serial) else {
+            return;
+        };
+        let policy = watch.policy.clone();
+        let target = SocketAddr::new(address.ip(), policy.port.unwrap_or(address.port()));
+        if leads_here(&self.own.load(), &policy, target) {
+            if probed.endpoint.passes(1 << due.watch.1) {
+                let set = &due.watch.0;
+                tracing::warn!(%set, %target, "a health check leads to a listener of the gateway itself, and fails unmade");
+            }
+            self.running.push(Box::pin(std::future::ready(Checked { due, passed: false })));
+            return;
         }
+        self.running.push(Box::pin(async move {
+            let checked = timeout(policy.timeout, policy.check.check(&backend(target))).await;
+            Checked { due, passed: matches!(checked, Ok(Ok(()))) }
+        }));
     }
 
     /// Takes in which endpoints a set has now.
@@ -238,6 +257,13 @@ impl Prober {
         let next = policy.interval.mul_f64(0.9 + 0.2 * fastrand::f64());
         self.due.push(Reverse(Due { at: Instant::now() + next, ..due }));
     }
+}
+
+/// Whether a check would go to a listener of our own. Endpoints that are ours are left out of their sets, but a port for
+/// checks is another one: whoever may write EndpointSlices would learn of our ports which of them answer, and how.
+fn leads_here(own: &Own, policy: &ProbePolicy, target: SocketAddr) -> bool {
+    // Where it cannot be told, neither.
+    policy.port.is_some() && own.lookups().ask(target) != Owner::Other
 }
 
 impl Watch {

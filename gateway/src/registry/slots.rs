@@ -20,7 +20,7 @@ struct Slot {
 }
 
 /// As many as an endpoint has bits.
-const MOST: usize = u32::BITS as usize;
+pub(super) const MOST: usize = u32::BITS as usize;
 
 impl Slots {
     /// The slot of a check for one more pool, and whether it is new. `None` when there are too many.

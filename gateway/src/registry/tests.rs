@@ -10,6 +10,8 @@ mod turns;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
+use sluice_config::Report;
+
 use super::*;
 
 /// A registry, and the reports it made.

@@ -138,7 +138,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "",
             "Each endpoint is checked: http asks for a page, tcp for a connection, grpc the standard health service \
              (grpc.health.v1). One that fails its checks gets no requests, unless all do. Where requests go over TLS, checks \
-             of http and grpc do. With health-check-path, http need not be said.",
+             of http and grpc do, which verify no certificate and show none. With health-check-path, http need not be said.",
             |settings, value| settings.health.kind = Some(value),
         ),
         Annotation::served(PATH, given(path()), "/", "What a check of type http gets.", |settings, value| {
@@ -169,7 +169,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             PORT,
             given(value::within(1, 65_535)),
             "",
-            "Port of the checks; that of the endpoint without it.",
+            "Port of the checks; that of the endpoint without it. A check at a port of the gateway itself fails.",
             |settings, value| settings.health.port = Some(value),
         ),
         Annotation::served(

@@ -171,3 +171,46 @@ fn what_checks_have_found_outlives_a_short_absence() {
     fixture.put(&[1, 2]);
     assert!(endpoint(&pool, 1).passes(u32::MAX), "also of those that were away");
 }
+
+#[tokio::test]
+async fn a_check_at_a_port_of_the_gateway_itself_is_not_made_and_fails() {
+    let (fixture, pool) = Fixture::with_pool(Balance::RoundRobin, &[1]);
+    let (checked, mut checks) = mpsc::unbounded_channel();
+    let (handle, prober) = Prober::new();
+    let mut own = own::Own::default();
+    own.set(vec![OwnListener { address: "0.0.0.0:10254".parse().unwrap(), name: "health".into() }]);
+    own.is_local = |_| Some(true);
+    handle.set_own(own);
+    tokio::spawn(prober.run());
+    let told =
+        || Box::new(Told { answer: AtomicBool::new(true).into(), checked: checked.clone(), threshold: 1 });
+    let at = |port| Arc::new(ProbePolicy { port: Some(port), ..policy(told()) });
+    handle.watch(pool.set().clone(), 0, at(10254));
+    while handle.counts().1 == 0 {
+        tokio::time::sleep(INTERVAL).await;
+    }
+    assert!(!endpoint(&pool, 1).passes(1));
+    assert!(checks.try_recv().is_err(), "nobody was asked");
+    handle.watch(pool.set().clone(), 0, at(10255));
+    let asked = checks.recv().await.unwrap();
+    assert_eq!((asked.ip(), asked.port()), (address(1).ip(), 10255));
+    drop(fixture);
+}
+
+#[test]
+fn a_check_for_which_there_is_no_room_is_refused_and_its_pool_serves_unchecked() {
+    let (fixture, _plain) = Fixture::with_pool(Balance::RoundRobin, &[1]);
+    let pools: Vec<_> = (9000..9033).map(|port| checked("web", port)).collect();
+    let put = |pool: &sluice_config::Pool| Change::Put(pool.key.clone(), Arc::new(pool.clone()));
+    let refused =
+        fixture.registry.apply(&Delta { pools: pools.iter().map(put).collect(), ..Delta::default() });
+    let [refusal] = &refused[..] else { panic!("{refused:?}") };
+    assert_eq!(
+        (&refusal.subject, refusal.code),
+        (&Subject::Pool(pools[32].key.clone()), Code::HealthCheckRefused)
+    );
+    assert!(refusal.reason.contains("has 32 other checks"), "{}", refusal.reason);
+    let unchecked = fixture.registry.pool(&pools[32].key).unwrap();
+    endpoint(&unchecked, 1).set_passes(0, false);
+    assert_eq!(pick(&unchecked), 1);
+}
