@@ -15,6 +15,7 @@ mod proxy_header;
 mod proxy_protocol;
 
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Instant;
@@ -46,8 +47,25 @@ struct AcceptedStream {
     opened: Instant,
 }
 
+/// A connection that is ready for its first request.
+enum Opened {
+    Http1(Http1, Box<Wire>),
+    Http2(Box<Http2>, Box<Wire>),
+}
+
 /// Serves one connection until it ends.
-async fn serve(accepted: AcceptedStream, entry: Entry, port: u16, worker: &Arc<Worker>) {
+async fn serve(opening: Pin<Box<impl Future<Output = Option<Opened>>>>) {
+    // Not in the match, which would keep it.
+    let opened = opening.await;
+    match opened {
+        Some(Opened::Http1(http1, wire)) => http1.serve(wire).await,
+        Some(Opened::Http2(http2, wire)) => Box::pin(http2.serve(wire)).await,
+        None => {}
+    }
+}
+
+/// Makes a connection ready for its first request. `None` where nothing comes of it.
+async fn open(accepted: AcceptedStream, entry: Entry, port: u16, worker: Arc<Worker>) -> Option<Opened> {
     let AcceptedStream { mut stream, peer, number, opened } = accepted;
     let globals = Snapshot::take(&worker.state).globals.clone();
     let settings = &globals.tuning.forwarded;
@@ -55,21 +73,19 @@ async fn serve(accepted: AcceptedStream, entry: Entry, port: u16, worker: &Arc<W
     if settings.proxy_protocol {
         let (rules, patience) = (&globals.forwarded, settings.proxy_protocol_timeout);
         // In a box, because few gateways have it.
-        match Box::pin(proxy_protocol::receive(&mut stream, peer, rules, patience, worker)).await {
-            Ok(addresses) => proxied = addresses,
-            Err(()) => return,
-        }
+        proxied =
+            Box::pin(proxy_protocol::receive(&mut stream, peer, rules, patience, &worker)).await.ok()?;
     }
     drop(globals);
     let (transport, tls, http2) = match entry.protocol {
         BindProtocol::Http => (Transport::Plain(stream), None, false),
         // In a box, because the future of a handshake is large and lives short.
-        BindProtocol::Https => match Box::pin(handshake::secure(stream, &entry.group, worker)).await {
+        BindProtocol::Https => match Box::pin(handshake::secure(stream, &entry.group, &worker)).await {
             Ok(secured) => (Transport::Tls(secured.stream), Some(secured.info), secured.http2),
             Err(error) => {
                 tracing::debug!(client = %peer, %error, "TLS handshake failed");
                 worker.state.telemetry.handshake_failed();
-                return;
+                return None;
             }
         },
     };
@@ -96,9 +112,9 @@ async fn serve(accepted: AcceptedStream, entry: Entry, port: u16, worker: &Arc<W
         requests,
     });
     let wire = Wire::new(transport);
-    match http2 {
-        true => Box::pin(Http2::new(worker.clone(), info).serve(wire)).await,
+    Some(match http2 {
+        true => Opened::Http2(Box::new(Http2::new(worker, info)), wire),
         // Without TLS its first bytes may say that it is HTTP/2 all the same.
-        false => Http1::new(worker.clone(), info).serve(wire).await,
-    }
+        false => Opened::Http1(Http1::new(worker, info), wire),
+    })
 }
