@@ -1,5 +1,6 @@
 //! What each connection of a thread holds.
 
+use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::mem;
 use std::pin::Pin;
@@ -24,6 +25,8 @@ pub(super) struct Accounts {
     entries: Vec<Entry>,
     /// Numbers that are free.
     free: Vec<usize>,
+    /// Who waits for memory, by connection: hardly ever anybody.
+    waiting: BTreeMap<usize, Vec<Key>>,
     current: usize,
 }
 
@@ -33,8 +36,6 @@ struct Entry {
     /// Of which so much waits for the other side to take it.
     flowing: usize,
     is_open: bool,
-    /// Those of the connection who wait for memory.
-    waiting: Vec<Key>,
 }
 
 /// While the connection is polled.
@@ -45,7 +46,7 @@ pub(super) struct Entered {
 impl Default for Accounts {
     fn default() -> Self {
         let nobody = Entry { is_open: true, ..Entry::default() };
-        Self { entries: vec![nobody], free: Vec::new(), current: NOBODY }
+        Self { entries: vec![nobody], free: Vec::new(), waiting: BTreeMap::new(), current: NOBODY }
     }
 }
 
@@ -67,7 +68,7 @@ impl Accounts {
     /// Another connection may have the number when nothing is left of this one.
     fn collect(&mut self, at: usize) {
         let entry = &self.entries[at];
-        if !entry.is_open && entry.held == 0 && entry.waiting.is_empty() {
+        if !entry.is_open && entry.held == 0 && !self.waiting.contains_key(&at) {
             self.free.push(at);
         }
     }
@@ -104,17 +105,22 @@ impl Accounts {
     }
 
     pub(super) fn begin_to_wait(&mut self, at: usize, key: Key) {
-        self.entries[at].waiting.push(key);
+        self.waiting.entry(at).or_default().push(key);
     }
 
     pub(super) fn end_to_wait(&mut self, at: usize, key: Key) {
-        self.entries[at].waiting.retain(|other| *other != key);
+        if let Some(keys) = self.waiting.get_mut(&at) {
+            keys.retain(|other| *other != key);
+            if keys.is_empty() {
+                self.waiting.remove(&at);
+            }
+        }
         self.collect(at);
     }
 
-    /// Those who wait, unless there are none.
+    /// Those of a connection who wait for memory.
     pub(super) fn waiting(&self, at: usize) -> &[Key] {
-        &self.entries[at].waiting
+        self.waiting.get(&at).map_or(&[], Vec::as_slice)
     }
 }
 
