@@ -73,7 +73,7 @@ pub struct EditableStatus(StatusCode);
 
 /// Path and query as a request line carries them (RFC 9112 §3.2.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RequestTarget(Box<str>);
+pub struct RequestTarget(String);
 
 /// Why a text is no name that a rule may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,7 +156,7 @@ impl RequestTarget {
     /// ASCII in it.
     pub fn new(text: String) -> Option<Self> {
         let fits = |byte: u8| byte > b' ' && byte != 0x7f && byte != b'#';
-        (text.starts_with('/') && text.bytes().all(fits)).then(|| Self(text.into()))
+        (text.starts_with('/') && text.bytes().all(fits)).then(|| Self(text))
     }
 
     /// The text.

@@ -5,13 +5,15 @@
 //! `%20` arrives as `%20`, and `%2F` as the slash that it was matched as. The client's query stays, behind that of
 //! the template where it has one.
 
+use std::ops::Range;
+
 use http::header::HeaderValue;
 use regex::{Captures, Regex, RegexBuilder};
 use sluice_config::{RewritePart, RewriteQuery, RewriteTemplate};
 
 use super::error::PolicyError;
 use crate::message::edit::{Edit, EditableName, RequestMut, RequestTarget};
-use crate::router::{REGEX_SIZE_LIMIT, normal_bytes};
+use crate::router::{PrefixAndRest, REGEX_SIZE_LIMIT, normal_bytes};
 
 static X_FORWARDED_PREFIX: EditableName = EditableName::from_static("x-forwarded-prefix");
 
@@ -19,6 +21,8 @@ static X_FORWARDED_PREFIX: EditableName = EditableName::from_static("x-forwarded
 #[derive(Debug)]
 pub struct Rewrite {
     pattern: Option<Regex>,
+    /// The same, if it is of that kind.
+    prefix_and_rest: Option<PrefixAndRest>,
     path: RewriteTemplate,
     query: RewriteQuery,
     redirects: bool,
@@ -71,6 +75,7 @@ impl Rewrite {
                 .build();
             built.map_err(|error| PolicyError::Rewrite(format!("expression `{pattern}`: {error}")))
         };
+        let prefix_and_rest = pattern.as_deref().and_then(PrefixAndRest::of);
         let pattern = pattern.as_ref().map(compile).transpose()?;
         let groups = pattern.as_ref().map_or(0, Regex::captures_len);
         let own_query = match query {
@@ -92,11 +97,21 @@ impl Rewrite {
         }
         Ok(Self {
             pattern,
+            prefix_and_rest,
             path: path.clone(),
             query: query.clone(),
             redirects: *redirects,
             forwarded_prefix: forwarded_prefix.clone(),
         })
+    }
+
+    /// `None` where the expression does not match.
+    fn search<'p>(&self, path: &'p str) -> Option<Found<'p>> {
+        let Some(pattern) = &self.pattern else { return Some(Found::Nowhere) };
+        match self.prefix_and_rest.as_ref().and_then(|pattern| pattern.groups(path)) {
+            Some(places) => Some(Found::Places(places)),
+            None => pattern.captures(path).map(Found::Captures),
+        }
     }
 
     /// What becomes of a request. `target` is what the client sent, `path` its path, normalised. `None` where the
@@ -106,19 +121,13 @@ impl Rewrite {
             Some((path, query)) => (path, Some(query)),
             None => (target, None),
         };
-        let captures = match &self.pattern {
-            Some(pattern) => match pattern.captures(path) {
-                Some(captures) => Some(captures),
-                None => return Ok(None),
-            },
-            None => None,
-        };
+        let Some(found) = self.search(path) else { return Ok(None) };
         // A path that is no UTF-8 was matched with a stand-in for what cannot be read; what goes on is what came.
         let bytes = match path.contains(char::REPLACEMENT_CHARACTER) {
             true => Some(normal_bytes(raw_path).map_err(|_| NoTarget)?),
             false => None,
         };
-        let groups = Groups { captures: captures.as_ref(), bytes: bytes.as_deref() };
+        let groups = Groups { found, path, bytes: bytes.as_deref() };
         let mut text = String::with_capacity(target.len() + 16);
         let coded = raw_path.contains(['%', '+']);
         match self.redirects {
@@ -174,19 +183,38 @@ impl Rewrite {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoTarget;
 
+/// Where the expression and its groups are in a path.
+enum Found<'a> {
+    /// There is none.
+    Nowhere,
+    Captures(Captures<'a>),
+    Places([Range<usize>; 3]),
+}
+
+impl Found<'_> {
+    fn place(&self, group: usize) -> Option<Range<usize>> {
+        match self {
+            Found::Nowhere => None,
+            Found::Captures(captures) => captures.get(group).map(|found| found.range()),
+            Found::Places(places) => places.get(group).cloned(),
+        }
+    }
+}
+
 /// What the expression has found.
 struct Groups<'a> {
-    captures: Option<&'a Captures<'a>>,
+    found: Found<'a>,
+    path: &'a str,
     /// The path as bytes, where it is no UTF-8.
     bytes: Option<&'a [u8]>,
 }
 
 impl Groups<'_> {
     fn get(&self, group: usize) -> &[u8] {
-        let Some(found) = self.captures.and_then(|captures| captures.get(group)) else { return &[] };
+        let Some(place) = self.found.place(group) else { return &[] };
         match self.bytes {
-            Some(bytes) => original(bytes, found.start(), found.end()),
-            None => found.as_str().as_bytes(),
+            Some(bytes) => original(bytes, place.start, place.end),
+            None => self.path.as_bytes().get(place).unwrap_or_default(),
         }
     }
 
@@ -231,6 +259,7 @@ fn original(bytes: &[u8], start: usize, end: usize) -> &[u8] {
 
 fn escape(bytes: &[u8], out: &mut String, is_plain: impl Fn(u8) -> bool) {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    out.reserve(bytes.len());
     for byte in bytes {
         match is_plain(*byte) {
             true => out.push(char::from(*byte)),
@@ -245,17 +274,17 @@ fn escape(bytes: &[u8], out: &mut String, is_plain: impl Fn(u8) -> bool) {
 
 /// What nginx does not escape in a path that it has changed.
 fn is_plain_in_path(byte: u8) -> bool {
-    matches!(byte, b'!'..=b'~') && !b"\"#%<>?\\^`{|}".contains(&byte)
+    matches!(byte, b'!' | b'$' | b'&'..=b';' | b'=' | b'@'..=b'[' | b']' | b'_' | b'a'..=b'z' | b'~')
 }
 
 /// What nginx does not escape of a path that becomes part of a query.
 fn is_plain_in_query(byte: u8) -> bool {
-    is_plain_in_path(byte) && !b"&+;".contains(&byte)
+    is_plain_in_path(byte) && !matches!(byte, b'&' | b'+' | b';')
 }
 
 /// What can stand in a query at all.
 fn is_of_query(byte: u8) -> bool {
-    is_plain_in_path(byte) || b"%?".contains(&byte)
+    is_plain_in_path(byte) || matches!(byte, b'%' | b'?')
 }
 
 #[cfg(test)]
