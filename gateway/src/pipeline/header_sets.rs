@@ -54,6 +54,19 @@ impl Exchange {
         if global.is_none() && own.is_none() && replaced[0].is_none() {
             return;
         }
+        let sets = [
+            global.and_then(|global| global.request.as_deref()),
+            global.and_then(|global| global.response.as_deref()),
+            own.and_then(|own| own.response.as_deref()),
+        ];
+        let has_variables =
+            |slot: &&Slot<HeaderSet>| slot.load().as_ref().is_some_and(|set| set.has_variables());
+        let is_needed = sets.iter().flatten().any(has_variables)
+            || own.and_then(BackendHeaders::host_template).is_some()
+            || replaced.iter().flatten().any(|one| one.has_variables());
+        if !is_needed {
+            return;
+        }
         let facts = self.facts(route, looks);
         let fill = |slot: &Slot<HeaderSet>| {
             let set = slot.load();
@@ -62,10 +75,11 @@ impl Exchange {
         let host = |template: &Template| {
             HeaderValue::try_from(template.fill(&facts)).ok().filter(|host| !host.is_empty())
         };
+        let [request, response, of_rule] = sets.map(|slot| slot.and_then(fill));
         let filled = FilledSets {
-            request: global.and_then(|global| global.request.as_deref()).and_then(fill),
-            response: global.and_then(|global| global.response.as_deref()).and_then(fill),
-            own: own.and_then(|own| own.response.as_deref()).and_then(fill),
+            request,
+            response,
+            own: of_rule,
             host: own.and_then(BackendHeaders::host_template).and_then(host),
             replacements: replaced.map(|one| Some(one.filter(|one| one.has_variables())?.fill(&facts))),
         };
