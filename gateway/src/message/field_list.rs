@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 use std::mem;
+use std::ops::Range;
 
 use http::header::{HeaderName, HeaderValue};
 
@@ -118,11 +119,32 @@ impl FieldList {
         self.places.iter().map(|place| (self.name(place), self.value(place)))
     }
 
-    /// Writes all fields as lines.
+    /// Writes all fields as lines. What the text has of them one behind the other is copied at once.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
-        for (name, value) in self.iter() {
-            line(out, name, value);
+        let mut run = 0..0;
+        for place in &self.places {
+            match self.whole_line(place) {
+                Some(line) if line.start == run.end => run.end = line.end,
+                found => {
+                    out.extend_from_slice(&self.text[run]);
+                    run = found.unwrap_or_else(|| {
+                        line(out, self.name(place), self.value(place));
+                        0..0
+                    });
+                }
+            }
         }
+        out.extend_from_slice(&self.text[run]);
+    }
+
+    /// Where the text has a field just as it is written.
+    fn whole_line(&self, place: &Place) -> Option<Range<usize>> {
+        let (start, colon) = (place.name as usize, (place.name + place.name_length) as usize);
+        let (value, end) = (place.value as usize, (place.value + place.value_length) as usize);
+        let is_whole = value == colon + 2
+            && self.text.get(colon..value) == Some(b": ")
+            && self.text.get(end..end + 2) == Some(b"\r\n");
+        is_whole.then_some(start..end + 2)
     }
 
     fn name(&self, place: &Place) -> &[u8] {
@@ -231,10 +253,7 @@ impl FieldsMut for FieldList {
     }
 
     fn append(&mut self, name: &HeaderName, value: &HeaderValue) {
-        let (name, name_length) = self.add(name.as_str().as_bytes());
-        let (value, value_length) = self.add(value.as_bytes());
-        self.lengths |= bit(name_length as usize);
-        self.places.push(Place { name, name_length, value, value_length });
+        self.push_line(name.as_str().as_bytes(), value.as_bytes());
     }
 
     fn remove(&mut self, name: &HeaderName) {
@@ -282,6 +301,30 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn lines_are_written_alike_however_they_came(
+            start in prop::collection::vec((0_usize..4, " {0,2}", "[a-z]{0,2}", " {0,1}"), 0..8),
+            steps in prop::collection::vec((0_u8..3, 0_usize..4, 0_u8..9), 0..6),
+        ) {
+            let names = ["a", "bb", "X-c", "d"];
+            let came = |(name, before, value, behind): &(usize, String, String, String)| {
+                format!("{}:{before}{value}{behind}\r\n", names[*name])
+            };
+            let mut list = list(&(start.iter().map(came).collect::<String>() + "\r\n"));
+            for (step, name, value) in &steps {
+                let name = HeaderName::from_bytes(names[*name].as_bytes()).unwrap();
+                let value = HeaderValue::from(u16::from(*value));
+                match step {
+                    0 => list.set(&name, &value),
+                    1 => list.append(&name, &value),
+                    _ => list.remove(&name),
+                };
+            }
+            let mut expected = Vec::new();
+            list.iter().for_each(|(name, value)| line(&mut expected, name, value));
+            prop_assert_eq!(written(&list).into_bytes(), expected);
+        }
+
         #[test]
         fn what_was_kept_comes_back_whatever_was_done(
             start in prop::collection::vec((0_usize..4, 0_u8..9), 0..8),
