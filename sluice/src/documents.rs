@@ -213,6 +213,12 @@ fn every_decision_is_in_the_index_by_its_title() {
 }
 
 #[test]
+fn the_manifest_of_the_plugin_has_the_version_of_the_workspace() {
+    let manifest = read("charts/krew/sluice.yaml");
+    assert!(manifest.contains(concat!("\n  version: v", env!("CARGO_PKG_VERSION"), "\n")), "{manifest}");
+}
+
+#[test]
 fn what_does_not_exist_is_noticed() {
     for command in [
         "sluice serve --manifest DIR",
