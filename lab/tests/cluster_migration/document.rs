@@ -1,0 +1,178 @@
+//! The commands of `docs/migrate-from-ingress-nginx.md`, run as they stand there. What a reader has and a lab has not (names
+//! of addresses, a values file, `kubectl exec`) is made beside them, so that no command is written down twice.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use anyhow::{Context, Result, ensure};
+use sluice_lab::harness::Cluster;
+use sluice_lab::programs::{Unit, find};
+use sluice_testing::program;
+
+/// Where the commands of these lines are not run: they build and install the program, which the test has already.
+const BY_HAND: [&str; 2] = ["make build", "install -m 755 "];
+
+/// The document, with what has been run of it.
+pub(crate) struct Document {
+    text: String,
+    blocks: Vec<String>,
+    run: RefCell<BTreeSet<usize>>,
+    desk: PathBuf,
+    addresses: RefCell<BTreeMap<&'static str, String>>,
+}
+
+impl Document {
+    /// Reads the document, and sets up a folder as a reader of it has one.
+    ///
+    /// # Errors
+    /// When the document or a program is missing.
+    pub(crate) fn open(cluster: &Cluster) -> Result<Self> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize()?;
+        let text = fs::read_to_string(root.join("docs/migrate-from-ingress-nginx.md"))?;
+        let blocks =
+            text.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap_or(rest).to_owned());
+        let desk = cluster.lab.layout().dir().join("desk");
+        let document = Self {
+            blocks: blocks.collect(),
+            text,
+            run: RefCell::default(),
+            addresses: RefCell::default(),
+            desk,
+        };
+        document.furnish(cluster, &root)?;
+        Ok(document)
+    }
+
+    fn furnish(&self, cluster: &Cluster, root: &Path) -> Result<()> {
+        let bin = self.desk.join("bin");
+        fs::create_dir_all(&bin)?;
+        fs::create_dir_all(self.desk.join(".kube"))?;
+        fs::copy(cluster.lab.kubeconfig(), self.desk.join(".kube/config"))?;
+        symlink(root.join("charts"), self.desk.join("charts"))?;
+        let sluice = program::find("sluice")?;
+        for name in ["sluice", "kubectl-sluice"] {
+            symlink(&sluice, bin.join(name))?;
+        }
+        let kubectl = find(Unit::Kubernetes, "kubectl")?;
+        let helm = find(Unit::Helm, "helm")?;
+        // A lab has no `kubectl exec`: the program is run in the network of the Pod instead.
+        let namespaces = cluster.lab.layout().pod_netns("");
+        let exec = format!(
+            r#"#!/bin/sh
+[ "$1" = exec ] || exec {kubectl} "$@"
+address=$({kubectl} get pod "$2" --namespace "$4" --output 'jsonpath={{.status.podIP}}')
+while [ "$1" != -- ]; do shift; done
+shift 2
+exec nsenter --net=/run/netns/{namespaces}$(printf '%02x%02x%02x%02x' $(echo "$address" | tr . ' ')) {sluice} "$@"
+"#,
+            kubectl = kubectl.display(),
+            sluice = sluice.display(),
+        );
+        // Nothing can be mounted below `/usr` in a lab, and its load balancers hear of an end at once.
+        let values = "controller:\n  shutdownGracePeriod: 3\n  admissionWebhooks: {certificate: /certificates/cert, key: \
+                      /certificates/key}\n";
+        fs::write(self.desk.join("lab.yaml"), values)?;
+        let lab_helm = format!(
+            "#!/bin/sh\ncase $1 in install | upgrade) set -- \"$@\" --wait --timeout 90s --values lab.yaml;; \
+             uninstall) set -- \"$@\" --wait;; esac\nexec {} \"$@\"\n",
+            helm.display()
+        );
+        for (name, script) in [("kubectl", exec), ("helm", lab_helm)] {
+            let path = bin.join(name);
+            fs::write(&path, script)?;
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+        }
+        Ok(())
+    }
+
+    /// Writes a file that the document takes for granted.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(crate) fn file(&self, name: &str, text: &str) -> Result<()> {
+        let path = self.desk.join(name);
+        fs::create_dir_all(path.parent().context("a folder")?)?;
+        Ok(fs::write(path, text)?)
+    }
+
+    /// What a command has written into a file.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub(crate) fn written(&self, name: &str) -> Result<String> {
+        Ok(fs::read_to_string(self.desk.join(name))?)
+    }
+
+    /// Says what an address of the document stands for.
+    pub(crate) fn address(&self, name: &'static str, address: impl ToString) {
+        self.addresses.borrow_mut().insert(name, address.to_string());
+    }
+
+    /// Runs the one block with these words in it, and gives what it prints.
+    ///
+    /// # Errors
+    /// When there is no such block, or a command of it fails.
+    pub(crate) fn block(&self, cluster: &Cluster, words: &str) -> Result<String> {
+        let found: Vec<usize> =
+            (0..self.blocks.len()).filter(|at| self.blocks[*at].contains(words)).collect();
+        ensure!(found.len() == 1, "{} blocks have {words:?}", found.len());
+        self.run.borrow_mut().insert(found[0]);
+        self.shell(cluster, &self.blocks[found[0]])
+    }
+
+    /// Runs a command that stands in the text.
+    ///
+    /// # Errors
+    /// When it does not stand there, or fails.
+    pub(crate) fn command(&self, cluster: &Cluster, command: &str) -> Result<String> {
+        ensure!(self.text.contains(&format!("`{command}`")), "the document has no {command:?}");
+        self.shell(cluster, command)
+    }
+
+    /// Runs commands as the reader would.
+    ///
+    /// # Errors
+    /// When one fails.
+    pub(crate) fn shell(&self, cluster: &Cluster, commands: &str) -> Result<String> {
+        let by_hand = |line: &&str| !BY_HAND.iter().any(|start| line.starts_with(start));
+        let mut script = commands.lines().filter(by_hand).collect::<Vec<_>>().join("\n");
+        for (name, address) in self.addresses.borrow().iter() {
+            script = script.replace(name, address);
+        }
+        let mut path = self.desk.join("bin").into_os_string();
+        path.push(":");
+        path.push(std::env::var_os("PATH").unwrap_or_default());
+        let output = cluster
+            .lab
+            .command("bash")
+            .args(["-euc", &script])
+            .current_dir(&self.desk)
+            .env("PATH", path)
+            .env("HOME", &self.desk)
+            .env("CURL_CA_BUNDLE", self.desk.join("trusted.pem"))
+            .stdin(Stdio::null())
+            .output()?;
+        let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let (text, errors) = (said(&output.stdout), said(&output.stderr));
+        ensure!(output.status.success(), "{script}\n{}:\n{text}\n{errors}", output.status);
+        println!("-- {script}\n{text}{errors}");
+        Ok(text + &errors)
+    }
+
+    /// Fails when there is a block that was not run.
+    ///
+    /// # Errors
+    /// Names it.
+    pub(crate) fn finished(&self) -> Result<()> {
+        let left: Vec<&String> = (0..self.blocks.len())
+            .filter(|at| !self.run.borrow().contains(at))
+            .map(|at| &self.blocks[at])
+            .collect();
+        ensure!(left.is_empty(), "not tried: {left:#?}");
+        Ok(())
+    }
+}
