@@ -5,6 +5,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The lab's end of the bridge: the API server's address, and the Pods' way to service addresses.
 pub const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 244, 0, 1);
+/// Where the addresses of Services are: the way to them from Pods and from the lab.
+pub const SERVICES_GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 244, 0, 2);
 /// The port of the API server.
 pub const API_PORT: u16 = 6443;
 /// The port on which a node serves container logs.
@@ -17,7 +19,7 @@ pub const FIRST_SERVICE: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
 pub const SERVICES: &str = "10.96.0.0/16";
 /// Where IPv6 Service addresses come from.
 pub const SERVICES_V6: &str = "fd00:10:96::/112";
-/// Where addresses of LoadBalancer Services and Gateways come from.
+/// Where addresses of LoadBalancer Services come from.
 pub const BALANCERS: &str = "10.97.0.0/24";
 
 /// A node, counted from 1.

@@ -1,8 +1,6 @@
-//! Addresses for Services of type LoadBalancer and for Gateways, as a cloud would give them: written into their status
-//! and put on the lab's loopback, where they are reached from the lab and from every Pod.
-//!
-//! A Gateway is only given an address while its status has none, so that a controller that writes addresses of its own
-//! keeps them.
+//! Addresses for Services of type LoadBalancer, as a cloud would give them: written into their status and put on the lab's
+//! loopback, where they are reached from the lab and from every Pod. The status of Gateways is left to the controller that
+//! serves them.
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -11,13 +9,12 @@ use std::pin::pin;
 use anyhow::Result;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Service;
-use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
-use kube::core::GroupVersionKind;
+use kube::api::{Patch, PatchParams};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::Mutex;
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
 
 use crate::client::{Again, connect};
 use crate::layout::Layout;
@@ -53,7 +50,7 @@ impl Ledger {
 pub async fn run(layout: Layout) -> Result<()> {
     let client = connect(&layout.kubeconfig("admin")).await?;
     let ledger = Mutex::new(Ledger::default());
-    tokio::join!(services(&layout, &client, &ledger), gateways(&layout, &client, &ledger));
+    services(&layout, &client, &ledger).await;
     Ok(())
 }
 
@@ -97,39 +94,6 @@ async fn services(layout: &Layout, client: &Client, ledger: &Mutex<Ledger>) {
     }
 }
 
-async fn gateways(layout: &Layout, client: &Client, ledger: &Mutex<Ledger>) {
-    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("gateway.networking.k8s.io", "v1", "Gateway"));
-    let all: Api<DynamicObject> = Api::all_with(client.clone(), &kind);
-    let mut events = pin!(watcher(all, watcher::Config::default()).backoff(Again));
-    while let Some(event) = events.next().await {
-        match event {
-            Ok(watcher::Event::Apply(gateway) | watcher::Event::InitApply(gateway)) => {
-                let namespace = gateway.namespace().unwrap_or_default();
-                let owner = format!("Gateway {namespace}/{}", gateway.name_any());
-                let current = gateway_address(&gateway.data);
-                let Some(address) = assign(layout, ledger, &owner, current).await else { continue };
-                if gateway.data.pointer("/status/addresses/0").is_none() {
-                    let addresses = json!([{"type": "IPAddress", "value": address.to_string()}]);
-                    let status = json!({"status": {"addresses": addresses}});
-                    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &namespace, &kind);
-                    let outcome = api
-                        .patch_status(&gateway.name_any(), &PatchParams::default(), &Patch::Merge(status))
-                        .await;
-                    report(&owner, address, outcome.map(drop));
-                }
-            }
-            Ok(watcher::Event::Delete(gateway)) => {
-                let owner =
-                    format!("Gateway {}/{}", gateway.namespace().unwrap_or_default(), gateway.name_any());
-                release(layout, ledger, &owner).await;
-            }
-            Ok(_) => {}
-            // Without Gateway API's definitions there is nothing to watch, and they may come at any time.
-            Err(error) => debug!(%error, "watching Gateways"),
-        }
-    }
-}
-
 async fn assign(
     layout: &Layout,
     ledger: &Mutex<Ledger>,
@@ -167,10 +131,6 @@ fn report(owner: &str, address: Ipv4Addr, outcome: kube::Result<()>) {
 pub fn load_balancer_address(service: &Service) -> Option<Ipv4Addr> {
     let ingress = service.status.as_ref()?.load_balancer.as_ref()?.ingress.as_ref()?;
     ingress.first()?.ip.as_ref()?.parse().ok()
-}
-
-fn gateway_address(gateway: &Value) -> Option<Ipv4Addr> {
-    gateway.pointer("/status/addresses/0/value")?.as_str()?.parse().ok()
 }
 
 #[cfg(test)]

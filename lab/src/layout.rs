@@ -65,6 +65,11 @@ impl Layout {
         format!("sluice.{}", self.name)
     }
 
+    /// The network namespace that holds the addresses of Services.
+    pub fn services_netns(&self) -> String {
+        format!("{}.services", self.netns())
+    }
+
     /// The network namespace of the Pod that holds `tag` (its address in hexadecimal).
     pub fn pod_netns(&self, tag: &str) -> String {
         format!("sluice.{}.{tag}", self.name)

@@ -12,7 +12,9 @@
 //! | [`network`], [`process`], [`pki`] | namespaces, programs that outlive their starter, certificates |
 //! | [`control_plane`], [`lab`] | the API and its controllers; a lab from `up` to `down` |
 //! | [`node`] | the Pod runner |
-//! | [`allocator`], [`forwarder`] | addresses for LoadBalancer Services and Gateways, and what answers on them |
+//! | [`allocator`], [`forwarder`] | addresses for LoadBalancer Services, and what answers on them |
+//! | `cluster_ips`, `backends` | what answers on the addresses of Services, and which endpoints those have |
+//! | [`names`] | DNS for Pods, and for the hosts of Ingresses |
 //! | [`faults`], [`wire`] | fault injection |
 //! | [`images`], [`echo`] | what Pods run |
 //! | [`monitor`], [`container_root`] | what a container's program runs in |
@@ -24,7 +26,9 @@
 
 pub mod addresses;
 pub mod allocator;
+mod backends;
 pub mod client;
+mod cluster_ips;
 pub mod container_root;
 pub mod control_plane;
 pub mod echo;
@@ -37,6 +41,7 @@ pub mod lab;
 pub mod layout;
 pub mod monitor;
 pub mod name;
+pub mod names;
 pub mod network;
 pub mod node;
 pub mod pki;

@@ -12,7 +12,7 @@ use sluice_lab::lab::{Lab, Options, guard, require_machine};
 use sluice_lab::layout::{LabSettings, Layout};
 use sluice_lab::name::LabName;
 use sluice_lab::programs::Unit;
-use sluice_lab::{allocator, container_root, echo, forwarder, monitor, network, node};
+use sluice_lab::{allocator, container_root, echo, forwarder, monitor, names, network, node};
 
 /// What is logged unless `RUST_LOG` says otherwise. The client reports every refused call as an error of its own, and a
 /// lab that comes up sees many.
@@ -79,7 +79,7 @@ enum Command {
         #[arg(long)]
         node: String,
     },
-    /// Hand out and answer on load balancer addresses.
+    /// Hand out and answer on load balancer addresses, answer on those of Services, and resolve names.
     #[command(hide = true)]
     Balancers {
         #[command(flatten)]
@@ -136,7 +136,11 @@ impl Command {
             Self::Balancers { lab } => {
                 let layout = Layout::new(lab.name);
                 let both = async {
-                    tokio::try_join!(allocator::run(layout.clone()), forwarder::run(layout.clone()))
+                    tokio::try_join!(
+                        allocator::run(layout.clone()),
+                        forwarder::run(layout.clone()),
+                        names::run(layout.clone())
+                    )
                 };
                 run(&layout, both)?;
             }

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use rustix::fd::AsFd;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use crate::addresses::{BALANCERS, GATEWAY, NodeIndex, PodAddress, SERVICES, SERVICES_V6};
+use crate::addresses::{BALANCERS, GATEWAY, NodeIndex, PodAddress, SERVICES, SERVICES_GATEWAY, SERVICES_V6};
 use crate::layout::{LabSettings, Layout};
 use crate::process::Process;
 
@@ -90,7 +90,28 @@ pub fn create_lab(layout: &Layout, settings: &LabSettings) -> Result<()> {
     if settings.dual_stack {
         batch += &format!("addr add {GATEWAY_V6}/64 dev {BRIDGE} nodad\n");
     }
-    ip_batch(&netns, &batch)
+    ip_batch(&netns, &batch)?;
+    create_services(layout)
+}
+
+/// Makes the namespace that all Service addresses belong to: one socket there answers a port of all of them, and takes that
+/// port from nobody in the lab's own namespace.
+fn create_services(layout: &Layout) -> Result<()> {
+    let netns = layout.services_netns();
+    ip(&["netns", "add", &netns])?;
+    ip_batch(
+        &layout.netns(),
+        &format!(
+            "link add services type veth peer name eth0 netns {netns}\nlink set services master {BRIDGE} up\nroute add \
+             {SERVICES} via {SERVICES_GATEWAY}\n"
+        ),
+    )?;
+    ip_batch(
+        &netns,
+        &format!(
+            "link set lo up\naddr add {SERVICES_GATEWAY}/16 dev eth0\nlink set eth0 up\nroute add local {SERVICES} dev lo\n"
+        ),
+    )
 }
 
 /// Makes a Pod's namespace and plugs it into the lab's bridge.
@@ -108,7 +129,7 @@ pub fn create_pod(layout: &Layout, pod: PodAddress, dual_stack: bool) -> Result<
         ),
     )?;
     let mut batch = format!(
-        "link set lo up\naddr add {pod}/16 dev eth0\nlink set eth0 up\nroute add {SERVICES} via {GATEWAY}\nroute add {BALANCERS} via {GATEWAY}\n"
+        "link set lo up\naddr add {pod}/16 dev eth0\nlink set eth0 up\nroute add {SERVICES} via {SERVICES_GATEWAY}\nroute add {BALANCERS} via {GATEWAY}\n"
     );
     if dual_stack {
         batch += &format!(

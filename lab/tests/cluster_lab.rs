@@ -12,9 +12,9 @@ use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::ResourceExt;
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
-use sluice_lab::forwarder::ANSWER;
+use sluice_lab::forwarder::PROXY_PROTOCOL;
 use sluice_lab::harness::load::{Load, Target};
-use sluice_lab::harness::{Cluster, GatewayPods, Program, deployment, is_ready, restarts, shared};
+use sluice_lab::harness::{Cluster, GatewayPods, Program, TestClass, deployment, is_ready, restarts, shared};
 use sluice_lab::images::lab_program;
 
 /// Runs kubectl and gives what it has printed.
@@ -421,12 +421,74 @@ fn a_load_balancer_address_reaches_the_pods() {
             })
             .await?;
 
-        // A Service's own address is answered where the Service asks for it.
-        let annotations = json!({"metadata": {"annotations": {ANSWER: "true"}}});
-        let service = cluster.merge::<Service>("front", annotations).await?;
+        let service = cluster.api::<Service>().get("front").await?;
         let own = service.spec.and_then(|spec| spec.cluster_ip).context("no clusterIP")?;
         let answer = async || Ok(Some(who(cluster, (own.as_str(), 80)).await?));
         assert!(pods.contains(&cluster.until("an answer at the Service's own address", answer).await?));
+        Ok(())
+    });
+}
+
+#[test]
+fn a_load_balancer_tells_the_address_of_the_client_where_it_is_asked_to() {
+    shared(async |cluster| {
+        let class = TestClass::web(cluster, 1).await?;
+        cluster
+            .apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {use-proxy-protocol: 'true'}}")
+            .await?;
+        let settings = format!("--configmap={}/settings", cluster.namespace);
+        let [controller, name] = class.flags();
+        let gateway = GatewayPods::start(cluster, "gateway", 1, &[&controller, &name, &settings]).await?;
+        let annotations = json!({"metadata": {"annotations": {PROXY_PROTOCOL: "true"}}});
+        cluster.merge::<Service>("gateway", annotations).await?;
+        let answer = cluster.served((gateway.address, 80).into(), "web.example", 200).await?;
+        // The test asks from the lab's own address, and a load balancer's connection would come from the bridge.
+        let echo: Value = serde_json::from_slice(answer.body())?;
+        let told = echo["headers"].to_string();
+        assert!(told.contains(&gateway.address.to_string()), "{told}");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_pod_finds_services_and_hosts_by_name_and_is_not_root_where_it_must_not_be() {
+    shared(async |cluster| {
+        TestClass::web(cluster, 1).await?;
+        let status = r#"{"status": {"loadBalancer": {"ingress": [{"ip": "10.97.0.250"}]}}}"#;
+        kubectl(
+            cluster,
+            &["patch", "ingress", "web", "--subresource=status", "--type=merge", "--patch", status],
+        )?;
+        let asked = "id -u; getent hosts web.example; getent hosts nobody.example || echo unknown; \
+                     curl --silent --fail http://web/ && curl --silent --fail http://web.$NAMESPACE.svc.cluster.local/";
+        cluster
+            .apply(&format!(
+                r#"
+apiVersion: v1
+kind: Pod
+metadata: {{name: asks}}
+spec:
+  restartPolicy: Never
+  securityContext: {{runAsNonRoot: true}}
+  containers:
+  - name: asks
+    image: shell
+    command: [sh, -c, "{asked}"]
+    env: [{{name: NAMESPACE, valueFrom: {{fieldRef: {{fieldPath: metadata.namespace}}}}}}]
+"#
+            ))
+            .await?;
+        let ended = |pod: &Pod| {
+            let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+            matches!(phase, Some("Succeeded" | "Failed"))
+        };
+        cluster.wait::<Pod>("asks", "at its end", ended).await?;
+        let log = kubectl(cluster, &["logs", "asks"])?;
+        let lines: Vec<&str> = log.lines().collect();
+        assert_eq!(lines[0], "65532", "{log}");
+        assert!(lines[1].starts_with("10.97.0.250"), "{log}");
+        assert_eq!(lines[2], "unknown", "{log}");
+        assert_eq!(log.matches("\"pod\"").count(), 2, "{log}");
         Ok(())
     });
 }

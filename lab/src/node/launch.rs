@@ -26,6 +26,9 @@ use crate::images::{self, lab_program};
 use crate::network;
 use crate::process::Process;
 
+/// The user of an image that must not run as root, where nobody names another: the one that distroless images have.
+const IMAGE_USER: i64 = 65532;
+
 /// What all containers of a Pod share.
 #[derive(Debug)]
 pub struct Sandbox {
@@ -234,7 +237,7 @@ fn etc(sandbox: &Sandbox, hostname: &str) -> Vec<(String, String)> {
     [
         ("hosts", hosts),
         ("hostname", format!("{hostname}\n")),
-        ("resolv.conf", String::new()),
+        ("resolv.conf", crate::names::resolver(&sandbox.pod.namespace().unwrap_or_default())),
         ("nsswitch.conf", "hosts: files dns\n".to_owned()),
         ("passwd", "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n".to_owned()),
         ("group", "root:x:0:\nnogroup:x:65534:\n".to_owned()),
@@ -249,9 +252,12 @@ fn privileges(pod: &Pod, container: &Container) -> Result<Privileges> {
     let user = own.and_then(|own| own.run_as_user).or_else(|| shared.and_then(|shared| shared.run_as_user));
     let no_root =
         own.and_then(|own| own.run_as_non_root).or_else(|| shared.and_then(|shared| shared.run_as_non_root));
-    if no_root == Some(true) && user.unwrap_or(0) == 0 {
-        bail!("runAsNonRoot is set, and the lab's images run as root unless runAsUser says otherwise");
-    }
+    let user = match (no_root, user) {
+        // A real image names a user of its own, which counts where the Pod names none.
+        (Some(true), None) => Some(IMAGE_USER),
+        (Some(true), Some(0)) => bail!("runAsNonRoot is set, and runAsUser is 0"),
+        (_, user) => user,
+    };
     let groups =
         shared.map(|shared| shared.fs_group.iter().chain(shared.supplemental_groups.iter().flatten()));
     let capabilities = own.and_then(|own| own.capabilities.as_ref());

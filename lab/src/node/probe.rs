@@ -9,9 +9,13 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Request};
 use k8s_openapi::api::core::v1::{Container, HTTPGetAction};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use rustls_pki_types::ServerName;
+use sluice_testing::client::trusting;
 use tokio::net::TcpStream;
 use tokio::process::Command;
 use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 use crate::exchange::exchange;
 use crate::process::Process;
@@ -30,7 +34,7 @@ pub struct Target {
 /// What a probe does. The text of an error says why it failed.
 #[derive(Clone, Copy, Debug)]
 pub enum Attempt<'a> {
-    /// A GET that must answer with 2xx or 3xx.
+    /// A GET, over TLS where the scheme is `HTTPS`, that must answer with 2xx or 3xx.
     Http(&'a HTTPGetAction),
     /// A connection that must be accepted.
     Tcp(Option<&'a String>, &'a IntOrString),
@@ -70,9 +74,6 @@ async fn connect(
 }
 
 async fn get(action: &HTTPGetAction, container: &Container, target: &Target) -> Result<(), String> {
-    if action.scheme.as_deref().is_some_and(|scheme| scheme != "HTTP") {
-        return Err("the lab probes plain HTTP only".into());
-    }
     let stream = connect(action.host.as_ref(), &action.port, container, target).await?;
     let path = action.path.as_deref().filter(|path| !path.is_empty()).unwrap_or("/");
     let mut request = Request::get(path).body(Bytes::new()).map_err(|error| error.to_string())?;
@@ -85,8 +86,18 @@ async fn get(action: &HTTPGetAction, container: &Container, target: &Target) -> 
             given.name.parse().map_err(|_| format!("{:?} is no header name", given.name))?;
         headers.insert(name, header(&given.value)?);
     }
-    let status = exchange(stream, request).await.map_err(|error| format!("{error:#}"))?.status();
+    let answer = match action.scheme.as_deref() {
+        Some("HTTPS") => exchange(secured(stream, target.address).await?, request).await,
+        _ => exchange(stream, request).await,
+    };
+    let status = answer.map_err(|error| format!("{error:#}"))?.status();
     if (200..400).contains(&status.as_u16()) { Ok(()) } else { Err(format!("answered {status}")) }
+}
+
+/// TLS with whatever certificate is shown: probes do not verify any.
+async fn secured(stream: TcpStream, address: IpAddr) -> Result<TlsStream<TcpStream>, String> {
+    let connector = TlsConnector::from(trusting(&[b"http/1.1"]));
+    connector.connect(ServerName::from(address), stream).await.map_err(|error| format!("TLS: {error}"))
 }
 
 async fn exec(command: &[String], target: &Target) -> Result<(), String> {
@@ -130,7 +141,24 @@ fn header(value: &str) -> Result<HeaderValue, String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+    use sluice_testing::backend::Backend;
+    use sluice_testing::certificate::TestCertificate;
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_probe_by_https_takes_any_certificate() {
+        let backend = Backend::tls("secured", TestCertificate::new(&["web.example"]).server_config());
+        let container: Container = serde_json::from_value(json!({"name": "c"})).unwrap();
+        let process = Process::own().unwrap();
+        let target = Target { address: backend.address.ip(), process, environment: Vec::new() };
+        let action = |scheme: &str| -> HTTPGetAction {
+            serde_json::from_value(json!({"port": backend.address.port(), "scheme": scheme})).unwrap()
+        };
+        assert_eq!(get(&action("HTTPS"), &container, &target).await, Ok(()));
+        assert!(get(&action("HTTP"), &container, &target).await.is_err());
+    }
 
     #[test]
     fn a_port_is_found_by_number_and_by_name() {

@@ -1,0 +1,74 @@
+//! What answers on the addresses of Services (`clusterIP`), as kube-proxy would: a connection is relayed to one of the
+//! Service's endpoints.
+//!
+//! All these addresses are local to a network namespace of their own, where one socket for each port number answers all of
+//! them. So thousands of Services cost nothing until somebody connects, and no port is taken in the lab's namespace. TCP
+//! over IPv4 alone.
+
+use std::collections::HashSet;
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use anyhow::{Result, anyhow};
+use k8s_openapi::api::core::v1::Service;
+use tokio::net::TcpListener;
+use tracing::warn;
+
+use crate::backends::{Known, relay, tcp_ports};
+use crate::network;
+
+/// The ports on which something listens.
+pub(crate) struct ClusterIps {
+    known: Arc<Mutex<Known>>,
+    netns: String,
+    ports: HashSet<u16>,
+}
+
+impl ClusterIps {
+    /// Answers in the network namespace `netns`.
+    pub(crate) fn new(known: Arc<Mutex<Known>>, netns: String) -> Self {
+        Self { known, netns, ports: HashSet::new() }
+    }
+
+    /// Answers on the ports of a Service, if nothing does yet. They stay answered when the Service goes: a connection to
+    /// an address without a Service is closed.
+    pub(crate) fn open(&mut self, service: &Service) {
+        for (port, _) in tcp_ports(service) {
+            if !self.ports.insert(port) {
+                continue;
+            }
+            match listen(&self.netns, port) {
+                Ok(listener) => drop(tokio::spawn(accept(listener, self.known.clone()))),
+                Err(error) => {
+                    warn!(port, "cannot answer on addresses of Services: {error:#}");
+                    self.ports.remove(&port);
+                }
+            }
+        }
+    }
+}
+
+/// A socket belongs to the namespace of the thread that made it, wherever it is used.
+fn listen(netns: &str, port: u16) -> Result<TcpListener> {
+    let socket = thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            network::enter(netns)?;
+            let listener = std::net::TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))?;
+            listener.set_nonblocking(true)?;
+            Ok::<_, anyhow::Error>(listener)
+        });
+        thread.join().map_err(|_| anyhow!("the thread that listens has panicked"))?
+    })?;
+    Ok(TcpListener::from_std(socket)?)
+}
+
+async fn accept(listener: TcpListener, known: Arc<Mutex<Known>>) {
+    loop {
+        let Ok((client, _)) = listener.accept().await else { continue };
+        let Ok(address) = client.local_addr() else { continue };
+        let candidates = known.lock().unwrap_or_else(PoisonError::into_inner).behind(address);
+        let Some(candidates) = candidates else { continue };
+        tokio::spawn(relay(client, candidates.in_turn(fastrand::usize(..)), None));
+    }
+}
