@@ -71,8 +71,7 @@ test: LAB_RUN = $(OUT)/debug/sluice-lab
 test: tools-test ## every suite: unit, property, end to end, cluster, and short runs of churn and k6; as root
 	$(CARGO) build --locked --workspace --all-targets
 	$(LAB_RUN) build
-	$(LAB_RUN) build k6
-	$(LAB_RUN) build helm
+	$(LAB_RUN) build $(LAB_PROGRAMS)
 	$(CARGO) test --locked --workspace
 	@# What goes through a driver is tested with both; this is the other one.
 	SLUICE_DRIVER=proxy $(CARGO) test --locked --workspace --lib -- workers::

@@ -4,6 +4,8 @@
 CARGO ?= cargo
 LAB ?= default
 LAB_FLAGS ?=
+# What cluster tests run beside Kubernetes. Without cert-manager, which takes three minutes of CPU, its test says so and passes.
+LAB_PROGRAMS ?= k6 helm cert-manager
 LAB_RUN = $(CARGO) run --locked --quiet --package sluice-lab --
 # Where the pinned k6 is, once it is built. For the shell and not for make to find out: make would ask before the first
 # line of the recipe, which builds the program that is asked.
@@ -34,8 +36,7 @@ lab-test: LAB_RUN = $(OUT)/debug/sluice-lab
 lab-test: tools-test ## the cluster tests
 	$(CARGO) build --locked --workspace --all-targets
 	$(LAB_RUN) build
-	$(LAB_RUN) build k6
-	$(LAB_RUN) build helm
+	$(LAB_RUN) build $(LAB_PROGRAMS)
 	$(CARGO) test --locked --workspace --test 'cluster_*'
 
 # As fast as release within a few percent, and linked in a fraction of the time.

@@ -33,7 +33,7 @@ pub use gateway::{GatewayPods, GatewayProcess};
 pub use ingress::{TestClass, pod_of, status_of};
 pub use manifests::{deployment, graceful_deployment};
 pub use program::Program;
-pub use tls::{client_of, handshake, shows};
+pub use tls::{client_of, client_of_pem, handshake, shows};
 
 use std::env;
 use std::sync::atomic::{AtomicU32, Ordering};

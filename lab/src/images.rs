@@ -33,12 +33,13 @@ enum Origin {
     Machine,
 }
 
-const TABLE: [(&str, Origin); 6] = [
+const TABLE: [(&str, Origin); 7] = [
     ("sluice", Origin::Workspace("sluice")),
     ("echo", Origin::Lab("echo")),
     ("echo-basic", Origin::Built(Unit::EchoBasic, "echo-basic")),
     ("k6", Origin::Built(Unit::K6, "k6")),
     ("helm", Origin::Built(Unit::Helm, "helm")),
+    ("acmesolver", Origin::Built(Unit::CertManager, "acmesolver")),
     ("shell", Origin::Machine),
 ];
 

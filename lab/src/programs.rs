@@ -30,6 +30,8 @@ pub enum Unit {
     Helm,
     /// k6.
     K6,
+    /// cert-manager's controllers for ACME, its solver and its CRDs, and Pebble, an ACME server for tests.
+    CertManager,
 }
 
 /// How a unit is built.
@@ -37,16 +39,25 @@ struct Recipe {
     name: &'static str,
     version: &'static str,
     module: [(&'static str, &'static str); 2],
-    source: Option<(&'static str, &'static str)>,
+    sources: &'static [(&'static str, &'static str)],
     /// File names in the cache with the Go package each is built from; none stands for the module's own test.
     programs: &'static [(&'static str, Option<&'static str>)],
     stamps: &'static [(&'static str, &'static str)],
+    /// A folder of a module that is kept beside the programs, under its own name.
+    folder: Option<(&'static str, &'static str)>,
 }
 
 impl Unit {
     /// Every unit.
-    pub const ALL: [Self; 6] =
-        [Self::Kubernetes, Self::Etcd, Self::EchoBasic, Self::Conformance, Self::Helm, Self::K6];
+    pub const ALL: [Self; 7] = [
+        Self::Kubernetes,
+        Self::Etcd,
+        Self::EchoBasic,
+        Self::Conformance,
+        Self::Helm,
+        Self::K6,
+        Self::CertManager,
+    ];
     /// What `up` needs.
     pub const CONTROL_PLANE: [Self; 2] = [Self::Etcd, Self::Kubernetes];
 
@@ -104,8 +115,10 @@ impl Unit {
             }
             fs::create_dir_all(dir)?;
         }
-        for (file, text) in recipe.module.iter().chain(&recipe.source) {
-            fs::write(module.join(file), text)?;
+        for (file, text) in recipe.module.iter().chain(recipe.sources) {
+            let path = module.join(file);
+            fs::create_dir_all(path.parent().unwrap_or(&module))?;
+            fs::write(path, text)?;
         }
         recipe.run(&module, &part)?;
         if folder.exists() {
@@ -129,9 +142,10 @@ impl Unit {
             name: "",
             version: "",
             module: module!("etcd"),
-            source: None,
+            sources: &[],
             programs: &[],
             stamps: &[],
+            folder: None,
         };
         match self {
             Self::Kubernetes => Recipe {
@@ -169,7 +183,7 @@ impl Unit {
                 name: "conformance",
                 version: "v1.6.1",
                 module: module!("gateway-api"),
-                source: Some(("conformance_test.go", include_str!("../go/gateway-api/conformance_test.go"))),
+                sources: &[("conformance_test.go", include_str!("../go/gateway-api/conformance_test.go"))],
                 programs: &[("conformance.test", None)],
                 ..plain
             },
@@ -186,6 +200,22 @@ impl Unit {
                 version: "v1.8.1",
                 module: module!("tools"),
                 programs: &[("k6", Some("go.k6.io/k6"))],
+                ..plain
+            },
+            Self::CertManager => Recipe {
+                name: "cert-manager",
+                version: "v1.21.2",
+                module: module!("cert-manager"),
+                sources: &[
+                    ("controller/main.go", include_str!("../go/cert-manager/controller/main.go")),
+                    ("acmesolver/main.go", include_str!("../go/cert-manager/acmesolver/main.go")),
+                ],
+                programs: &[
+                    ("controller", Some("./controller")),
+                    ("acmesolver", Some("./acmesolver")),
+                    ("pebble", Some("github.com/letsencrypt/pebble/v2/cmd/pebble")),
+                ],
+                folder: Some(("github.com/cert-manager/cert-manager", "deploy/crds")),
                 ..plain
             },
         }
@@ -219,8 +249,25 @@ impl Recipe {
         if !status.success() {
             bail!("building {} {} with Go failed ({status}): see above", self.name, self.version);
         }
-        Ok(())
+        self.folder.map_or(Ok(()), |(of, path)| copy_folder(module, of, path, out))
     }
+}
+
+/// Copies the files of a folder of the Go module `of`, which the build has downloaded.
+fn copy_folder(module: &Path, of: &str, path: &str, out: &Path) -> Result<()> {
+    let mut go = Command::new("go");
+    go.current_dir(module).env_remove("GOFLAGS").args(["list", "-m", "-f", "{{.Dir}}", of]);
+    let output = go.output().context(GO_MISSING)?;
+    let folder = Path::new(String::from_utf8_lossy(&output.stdout).trim()).join(path);
+    let copy = out.join(folder.file_name().unwrap_or_default());
+    fs::create_dir_all(&copy)?;
+    let entries = fs::read_dir(&folder).with_context(|| format!("{of} has no folder {path}"))?;
+    for entry in entries {
+        let file = entry?.path();
+        let text = fs::read(&file).with_context(|| file.display().to_string())?;
+        fs::write(copy.join(file.file_name().unwrap_or_default()), text)?;
+    }
+    Ok(())
 }
 
 /// Where a program that the lab runs is.
@@ -258,6 +305,7 @@ mod tests {
             (Unit::Conformance, "sigs.k8s.io/gateway-api"),
             (Unit::Helm, "helm.sh/helm/v4"),
             (Unit::K6, "go.k6.io/k6"),
+            (Unit::CertManager, "github.com/cert-manager/cert-manager"),
         ] {
             let recipe = unit.recipe();
             let line = format!("{module} {}", recipe.version);

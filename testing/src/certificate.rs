@@ -170,7 +170,11 @@ impl Authority {
     }
 }
 
-fn client_config(root: CertificateDer<'static>) -> ClientConfig {
+/// For a client that trusts this certificate, of an authority or of a server, and nothing else.
+///
+/// # Panics
+/// The library refuses the certificate.
+pub fn client_config(root: CertificateDer<'static>) -> ClientConfig {
     let mut roots = RootCertStore::empty();
     roots.add(root).unwrap();
     ClientConfig::builder_with_provider(Arc::new(default_provider()))

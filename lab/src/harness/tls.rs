@@ -6,8 +6,9 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use rustls::ClientConfig;
 use rustls::client::Resumption;
+use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
-use sluice_testing::certificate::{Authority, TestCertificate};
+use sluice_testing::certificate::{Authority, TestCertificate, client_config};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
@@ -45,7 +46,18 @@ impl Cluster {
 /// A client that trusts certificates of an authority only, and resumes no session: each handshake is a whole one and shows
 /// a certificate.
 pub fn client_of(authority: &Authority) -> Arc<ClientConfig> {
-    let mut config = authority.client_config();
+    fresh(authority.client_config())
+}
+
+/// The same for an authority of which a test has nothing but the certificate, in PEM.
+///
+/// # Errors
+/// When it is no certificate.
+pub fn client_of_pem(authority: &str) -> Result<Arc<ClientConfig>> {
+    Ok(fresh(client_config(CertificateDer::from_pem_slice(authority.as_bytes())?)))
+}
+
+fn fresh(mut config: ClientConfig) -> Arc<ClientConfig> {
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     config.resumption = Resumption::disabled();
     Arc::new(config)
