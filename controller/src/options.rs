@@ -40,10 +40,22 @@ pub struct Options {
     pub default_ssl_certificate: Option<NamespacedName>,
     /// `--disable-svc-external-name`.
     pub disable_svc_external_name: bool,
+    /// `--enable-topology-aware-routing`.
+    pub enable_topology_aware_routing: bool,
+    /// Environment variable `NODE_NAME`: the node that the program runs on.
+    pub node_name: Option<String>,
     /// `--http-port`.
     pub http_port: u16,
     /// `--https-port`.
     pub https_port: u16,
+}
+
+impl Options {
+    /// The Node that says in which zone the program runs, where that counts.
+    pub(crate) fn own_node(&self) -> Option<NamespacedName> {
+        let name = self.node_name.as_deref().filter(|_| self.enable_topology_aware_routing)?;
+        Some(NamespacedName::new("", name))
+    }
 }
 
 impl Default for Options {
@@ -64,6 +76,8 @@ impl Default for Options {
             default_backend_service: None,
             default_ssl_certificate: None,
             disable_svc_external_name: false,
+            enable_topology_aware_routing: false,
+            node_name: None,
             http_port: 80,
             https_port: 443,
         }

@@ -13,6 +13,7 @@ mod ingress_class;
 mod kinds;
 mod names;
 mod namespace;
+mod node;
 mod object;
 mod prune;
 mod reference;
@@ -24,7 +25,7 @@ use std::sync::Arc;
 use sluice_config::{ByKey, Keyed, NamespacedName, ObjectRef, Uid};
 
 pub use config_map::ConfigMap;
-pub use endpoint_slice::{AddressType, EndpointSlice, SliceEndpoint, SlicePort};
+pub use endpoint_slice::{AddressType, EndpointSlice, Hints, SliceEndpoint, SlicePort};
 pub use identity::Identity;
 pub use ingress::{
     Address, Ingress, IngressBackend, IngressPath, IngressRule, IngressTls, OWN_PREFIX, PathType, PortRef,
@@ -33,6 +34,7 @@ pub use ingress::{
 pub use ingress_class::IngressClass;
 pub(crate) use kinds::for_each_kind;
 pub use namespace::Namespace;
+pub use node::Node;
 pub(crate) use object::ObjectSeed;
 pub use object::{Kind, Need, Object, ObjectKey};
 pub(crate) use prune::Prunable;
@@ -150,6 +152,11 @@ impl Store {
     /// The Namespace of that name.
     pub fn namespace(&self, name: &NamespacedName) -> Option<&Arc<Namespace>> {
         self.namespaces.get(name)
+    }
+
+    /// The Node of that name.
+    pub fn node(&self, name: &NamespacedName) -> Option<&Arc<Node>> {
+        self.nodes.get(name)
     }
 
     /// A slice is another, has come or has gone.

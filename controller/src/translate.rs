@@ -40,6 +40,7 @@ pub mod selector;
 pub mod setting;
 mod stages;
 mod template;
+mod topology;
 pub mod tuning;
 pub mod value;
 mod view;

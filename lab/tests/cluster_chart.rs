@@ -13,6 +13,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Pod, Secret, Service};
 use k8s_openapi::api::networking::v1::Ingress;
 use kube::api::{ListParams, Patch, PatchParams};
@@ -232,7 +233,7 @@ fn helm_installs_upgrades_under_load_and_leaves_nothing() {
 
         uninstall(cluster)?;
         let kinds = "all,configmaps,serviceaccounts,secrets,roles,rolebindings,clusterroles,clusterrolebindings,\
-                     ingressclasses,poddisruptionbudgets,validatingwebhookconfigurations";
+                     ingressclasses,poddisruptionbudgets,validatingwebhookconfigurations,leases";
         let selector = format!("app.kubernetes.io/instance=gateway,helm.sh/chart={}", chart_label()?);
         // Pods of the release still finish what is under way.
         cluster
@@ -253,6 +254,10 @@ fn helm_installs_upgrades_under_load_and_leaves_nothing() {
                 Ok(secrets.get_opt(WEBHOOK_SECRET).await?.is_none().then_some(()))
             })
             .await?;
+        // Also none that a Pod has made anew, which would have no labels.
+        let leases = cluster.api::<Lease>();
+        let none = async || Ok(leases.list(&ListParams::default()).await?.items.is_empty().then_some(()));
+        cluster.until("the Lease to have gone", none).await?;
         let deployments = cluster.api::<Deployment>().list(&ListParams::default()).await?;
         ensure!(deployments.items.len() == 1, "only the backend is left");
         Ok(())

@@ -59,5 +59,6 @@ mod e2e_settings;
 mod e2e_shutdown;
 mod e2e_snapshot;
 mod e2e_tls;
+mod e2e_topology;
 mod e2e_upgrade;
 mod e2e_upstream_tls;

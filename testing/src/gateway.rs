@@ -158,7 +158,8 @@ impl Gateway {
                 .args(driver())
                 .args(flags)
                 .env("POD_NAME", "sluice-0")
-                .env("POD_NAMESPACE", "ingress-nginx");
+                .env("POD_NAMESPACE", "ingress-nginx")
+                .env("NODE_NAME", "node-1");
             let mut gateway = Self::spawn(command, addresses, Some(folder)).unwrap();
             match gateway.await_ready(health.unwrap_or(&"/healthz"), PATIENCE) {
                 Ok(()) => return gateway,

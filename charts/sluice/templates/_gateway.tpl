@@ -39,6 +39,7 @@
 {{- if or .ingressClassByName $.Values.rbac.scope }}{{ $_ := set $flags "ingress-class-by-name" "true" }}{{ end -}}
 {{- if .watchIngressWithoutClass }}{{ $_ := set $flags "watch-ingress-without-class" "true" }}{{ end -}}
 {{- if .metrics.enabled }}{{ $_ := set $flags "enable-metrics" "true" }}{{ end -}}
+{{- if .enableTopologyAwareRouting }}{{ $_ := set $flags "enable-topology-aware-routing" "true" }}{{ end -}}
 {{- if .disableLeaderElection }}{{ $_ := set $flags "disable-leader-election" "true" }}{{ end -}}
 {{- if .electionTTL }}{{ $_ := set $flags "election-ttl" .electionTTL }}{{ end -}}
 {{- if .admissionWebhooks.enabled -}}
@@ -52,6 +53,14 @@
 {{- end -}}
 {{- if hasKey .Values.controller.extraArgs "publish-status-address" }}{{ $_ := unset $flags "publish-service" }}{{ end -}}
 {{- toYaml (mergeOverwrite $flags (.Values.controller.extraArgs | deepCopy)) -}}
+{{- end -}}
+
+{{/* Whether the zone of the gateway counts; extraArgs may give the flag without a value. */}}
+{{- define "sluice.zoneAware" -}}
+{{- $flags := include "sluice.flags" . | fromYaml -}}
+{{- if hasKey $flags "enable-topology-aware-routing" -}}
+{{- ternary "" "true" (eq (get $flags "enable-topology-aware-routing" | toString) "false") -}}
+{{- end -}}
 {{- end -}}
 
 {{/* The arguments. A flag without a value is a switch. */}}
@@ -162,6 +171,9 @@ spec:
     env:
     - {name: POD_NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}
     - {name: POD_NAMESPACE, valueFrom: {fieldRef: {fieldPath: metadata.namespace}}}
+    {{- if include "sluice.zoneAware" . }}
+    - {name: NODE_NAME, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}
+    {{- end }}
     {{- with $controller.extraEnvs }}{{ toYaml . | nindent 4 }}{{ end }}
     ports:
     - name: http

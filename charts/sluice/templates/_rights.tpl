@@ -23,6 +23,11 @@ elsewhere that a flag names.
 {{- $cluster = append $cluster (include "sluice.rule" (list "" "namespaces" "list watch")) -}}
 {{- end -}}
 
+{{- /* Which Node it will be is not known before there is a Pod. */ -}}
+{{- if include "sluice.zoneAware" . -}}
+{{- $cluster = append $cluster (include "sluice.rule" (list "" "nodes" "list watch")) -}}
+{{- end -}}
+
 {{- /* What is written: the Lease of the one who writes, Events, and the status of Ingresses. */ -}}
 {{- $mine := list -}}
 {{- if ne (get $flags "disable-leader-election" | toString) "true" -}}

@@ -138,6 +138,7 @@ codes! {
     RightMissing: Source = "A right that one of the controller's duties needs is missing.";
     DutyFailed: Source = "The Kubernetes API refuses what one of the controller's duties asks for.";
     AddressUnknown: MissingReference = "Nothing says which address the status of Ingresses shall have.";
+    ZoneUnknown: MissingReference = "Nothing says in which zone the gateway runs, so hints for zones have no effect.";
     WebhookCertificate: OwnFault = "The certificate or the key of the validating webhook cannot be used.";
     StatusContested: Conflict = "Somebody else writes the status of the Ingress too.";
     ApiUnauthorized: Source = "The Kubernetes API does not accept our credentials.";

@@ -9,6 +9,7 @@ use sluice_config::NamespacedName;
 
 use super::identity::Identity;
 use super::names::Names;
+use super::prune::Prune;
 
 const SERVICE_LABEL: &str = "kubernetes.io/service-name";
 
@@ -62,10 +63,23 @@ pub struct SliceEndpoint {
     pub terminating: bool,
     /// `zone`.
     pub zone: Option<Arc<str>>,
+    /// `hints`, which are kept only with `--enable-topology-aware-routing`.
+    pub hints: Option<Arc<Hints>>,
+}
+
+/// `hints` of `endpoints[]`: who should use the endpoint. The control plane of Kubernetes writes them where a Service asks
+/// for it, with `spec.trafficDistribution` or the annotation `service.kubernetes.io/topology-mode`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hints {
+    /// `forZones`: names of zones.
+    pub zones: Box<[Arc<str>]>,
+    /// `forNodes`: names of nodes.
+    pub nodes: Box<[Arc<str>]>,
 }
 
 impl EndpointSlice {
-    pub(super) fn pruned(name: NamespacedName, object: discovery::EndpointSlice, names: &Names) -> Self {
+    pub(super) fn pruned(name: NamespacedName, object: discovery::EndpointSlice, prune: &Prune) -> Self {
+        let names = &prune.names;
         let identity = Identity::of(&object.metadata);
         let labels = object.metadata.labels.unwrap_or_default();
         let service = NamespacedName {
@@ -83,6 +97,7 @@ impl EndpointSlice {
                 let conditions = endpoint.conditions.unwrap_or_default();
                 let ready = conditions.ready.unwrap_or(true);
                 let zone = endpoint.zone.map(|zone| names.share(&zone));
+                let hints = endpoint.hints.filter(|_| prune.hints).map(|hints| Hints::pruned(hints, names));
                 for address in endpoint.addresses {
                     match address.parse() {
                         Ok(address) => endpoints.push(SliceEndpoint {
@@ -91,6 +106,7 @@ impl EndpointSlice {
                             serving: conditions.serving.unwrap_or(ready),
                             terminating: conditions.terminating.unwrap_or(false),
                             zone: zone.clone(),
+                            hints: hints.clone(),
                         }),
                         Err(_) => bad_addresses.push(address.into()),
                     }
@@ -111,6 +127,17 @@ impl EndpointSlice {
             endpoints: endpoints.into(),
             bad_addresses: bad_addresses.into(),
         }
+    }
+}
+
+impl Hints {
+    fn pruned(hints: discovery::EndpointHints, names: &Names) -> Arc<Self> {
+        let zones = hints.for_zones.unwrap_or_default();
+        let nodes = hints.for_nodes.unwrap_or_default();
+        Arc::new(Self {
+            zones: zones.iter().map(|zone| names.share(&zone.name)).collect(),
+            nodes: nodes.iter().map(|node| names.share(&node.name)).collect(),
+        })
     }
 }
 

@@ -22,6 +22,8 @@ macro_rules! for_each_kind {
                 "", "configmaps", true, Required, "`v1` ConfigMap.";
             Namespace: namespaces, k8s_openapi::api::core::v1::Namespace,
                 "", "namespaces", false, Required, "`v1` Namespace.";
+            Node: nodes, k8s_openapi::api::core::v1::Node,
+                "", "nodes", false, Required, "`v1` Node.";
         }
     };
 }

@@ -11,7 +11,7 @@ use super::identity::Identity;
 use super::kinds::for_each_kind;
 use super::prune::{Prunable, Prune};
 use super::reference::Fields;
-use super::{ConfigMap, EndpointSlice, Ingress, IngressClass, Namespace, Secret, Service};
+use super::{ConfigMap, EndpointSlice, Ingress, IngressClass, Namespace, Node, Secret, Service};
 
 /// Whether the program can do without a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use sluice_config::text::one_line;
 use super::names::Names;
 use super::object::{Kind, Object, ObjectKey, ObjectSeed};
 use super::reference::{Fields, Needs};
-use super::{ConfigMap, EndpointSlice, Ingress, IngressClass, Namespace, Secret, Service};
+use super::{ConfigMap, EndpointSlice, Ingress, IngressClass, Namespace, Node, Secret, Service};
 use crate::options::Options;
 
 /// What is worth keeping, which depends on the flags.
@@ -22,6 +22,8 @@ use crate::options::Options;
 pub struct Prune {
     pub(super) annotation_prefix: Box<str>,
     pub(super) names: Arc<Names>,
+    /// Whether somebody asks for hints of EndpointSlices.
+    pub(super) hints: bool,
     /// The program's own.
     config_map: Option<NamespacedName>,
     needs: Needs,
@@ -78,7 +80,7 @@ prunable! {
     networking::IngressClass, IngressClass, |name, object, prune| Some(IngressClass::pruned(name, object));
     core::Service, Service, |name, object, prune| Some(Service::pruned(name, object, &prune.names));
     discovery::EndpointSlice, EndpointSlice, |name, object, prune| {
-        Some(EndpointSlice::pruned(name, object, &prune.names))
+        Some(EndpointSlice::pruned(name, object, prune))
     };
     // Of these, nothing when nothing refers to it.
     core::Secret, Secret, |name, object, prune| {
@@ -90,6 +92,7 @@ prunable! {
         prune.needs_of(Kind::ConfigMap, &name).map(|fields| ConfigMap::pruned(name, object, fields))
     };
     core::Namespace, Namespace, |name, object, prune| Some(Namespace::pruned(name, object));
+    core::Node, Node, |name, object, prune| Some(Node::pruned(name, object));
 }
 
 impl Prune {
@@ -104,6 +107,7 @@ impl Prune {
         Self {
             annotation_prefix: format!("{}/", options.annotations_prefix).into(),
             names: Arc::default(),
+            hints: options.enable_topology_aware_routing,
             config_map: options.configmap.clone(),
             needs,
         }

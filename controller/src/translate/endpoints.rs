@@ -8,16 +8,26 @@ use std::sync::Arc;
 use sluice_config::{Code, Endpoint, EndpointSet, EndpointSetKey, NamespacedName, ObjectRef, Problem};
 
 use super::external_name::{self, External, is_local};
+use super::topology;
 use super::view::View;
 use crate::names::Resolved;
 use crate::problem::{error, warning};
-use crate::store::{AddressType, EndpointSlice, Service, SliceEndpoint};
+use crate::store::{AddressType, EndpointSlice, Hints, Service, SliceEndpoint};
 
 /// What the node gives: the endpoints, what is wrong, and the name that has to be looked up for them.
 pub(crate) type Output = (Arc<EndpointSet>, Vec<Problem>, Option<Arc<str>>);
 
-/// Computes the node. Endpoints that are ready count; if there is none, those that are being ended but still
-/// serve (KEP-1669). An address that stands in several slices counts once.
+/// What is known of an address.
+#[derive(Default)]
+pub(super) struct Found {
+    /// Its zone.
+    zone: Option<Arc<str>>,
+    /// Who should use it; none where no slice says.
+    pub(super) hints: Vec<Arc<Hints>>,
+}
+
+/// Computes the node. Endpoints that are ready count, of these the near ones where hints say which; if there is none,
+/// those that are being ended but still serve (KEP-1669). An address that stands in several slices counts once.
 pub(crate) fn compute(view: &View<'_>, key: &EndpointSetKey) -> Output {
     if key.namespace.is_empty() {
         return of_name(view, key);
@@ -34,10 +44,13 @@ pub(crate) fn compute(view: &View<'_>, key: &EndpointSetKey) -> Output {
     let mut endpoints = gather(&slices, key, |endpoint| endpoint.ready);
     if endpoints.is_empty() {
         endpoints = gather(&slices, key, |endpoint| endpoint.serving && endpoint.terminating);
+    } else {
+        topology::keep_near(view, &mut endpoints);
     }
     let mut problems: Vec<Problem> = slices.iter().flat_map(|slice| refused(slice)).collect();
     problems.sort();
-    let endpoints = endpoints.into_iter().map(|(address, zone)| Endpoint { address, zone }).collect();
+    let endpoints =
+        endpoints.into_iter().map(|(address, found)| Endpoint { address, zone: found.zone }).collect();
     (Arc::new(EndpointSet { key: key.clone(), endpoints }), problems, None)
 }
 
@@ -113,16 +126,17 @@ fn gather(
     slices: &[&Arc<EndpointSlice>],
     key: &EndpointSetKey,
     usable: impl Fn(&SliceEndpoint) -> bool,
-) -> BTreeMap<SocketAddr, Option<Arc<str>>> {
-    let mut found: BTreeMap<SocketAddr, Option<Arc<str>>> = BTreeMap::new();
+) -> BTreeMap<SocketAddr, Found> {
+    let mut found: BTreeMap<SocketAddr, Found> = BTreeMap::new();
     for slice in slices {
         let Some(port) = port(slice, &key.port) else { continue };
         for endpoint in slice.endpoints.iter().filter(|endpoint| usable(endpoint)) {
-            let zone = found.entry(SocketAddr::new(endpoint.address, port)).or_default();
+            let found = found.entry(SocketAddr::new(endpoint.address, port)).or_default();
             // Of two slices that differ, the zone that sorts last counts, whatever their order.
-            if *zone < endpoint.zone {
-                zone.clone_from(&endpoint.zone);
+            if found.zone < endpoint.zone {
+                found.zone.clone_from(&endpoint.zone);
             }
+            found.hints.extend(endpoint.hints.clone());
         }
     }
     found

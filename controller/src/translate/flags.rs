@@ -11,6 +11,7 @@ use sluice_config::{
 
 use super::backend::{self, Uses};
 use super::certificate::CertificateState;
+use super::topology;
 use super::tuning::Global;
 use super::view::View;
 use crate::options::Options;
@@ -34,7 +35,7 @@ pub(crate) fn compute(view: &View<'_>, global: &Global) -> Output {
     let mut tuning = global.tuning.clone();
     tuning.https_port = view.options.https_port;
     let mut uses = Uses::default();
-    let mut problems = Vec::new();
+    let mut problems: Vec<Problem> = topology::problem(view).into_iter().collect();
     if let Some(name) = &view.options.configmap
         && view.own_config_map().is_none()
     {

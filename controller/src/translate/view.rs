@@ -19,8 +19,8 @@ use crate::names::Resolved;
 use crate::options::Options;
 use crate::source::ClassAccess;
 use crate::store::{
-    ConfigMap, EndpointSlice, Fields, Ingress, IngressClass, Kind, Namespace, Object, ObjectKey, Reference,
-    Secret, Service, Store,
+    ConfigMap, EndpointSlice, Fields, Ingress, IngressClass, Kind, Namespace, Node, Object, ObjectKey,
+    Reference, Secret, Service, Store,
 };
 
 /// Values of nodes that other nodes read.
@@ -175,6 +175,14 @@ impl<'a> View<'a> {
         match self.supposed_object(Kind::Namespace, name) {
             Some(Object::Namespace(object)) => Some(object),
             _ => self.store.namespace(name),
+        }
+    }
+
+    pub(crate) fn node(&self, name: &NamespacedName) -> Option<&'a Arc<Node>> {
+        self.object(Kind::Node, name);
+        match self.supposed_object(Kind::Node, name) {
+            Some(Object::Node(object)) => Some(object),
+            _ => self.store.node(name),
         }
     }
 

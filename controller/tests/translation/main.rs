@@ -15,3 +15,4 @@ mod rewrites;
 mod services;
 mod support;
 mod tls;
+mod topology;

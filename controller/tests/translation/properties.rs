@@ -135,6 +135,7 @@ fn some_ingress() -> impl Strategy<Value = Value> {
 fn some_slice() -> impl Strategy<Value = Value> {
     let endpoint = (1..6u8, any::<Option<bool>>(), any::<bool>()).prop_map(|(last, ready, ending)| {
         json!({"addresses": [format!("10.0.0.{last}")], "zone": format!("z{}", last % 2),
+            "hints": {"forZones": [{"name": format!("z{}", last % 2)}]},
             "conditions": {"ready": ready, "serving": true, "terminating": ending}})
     });
     (0..4u8, select(SERVICES.to_vec()), vec(endpoint, 0..5), any::<bool>()).prop_map(
@@ -195,6 +196,9 @@ fn put() -> impl Strategy<Value = Value> {
     let labels = any::<bool>().prop_map(|edge| {
         json!({"kind": "Namespace", "metadata": {"name": "default", "labels": {"edge": edge.to_string()}}})
     });
+    let node = select(vec!["z0", "z1", ""]).prop_map(|zone| {
+        json!({"kind": "Node", "metadata": {"name": "n0", "labels": {"topology.kubernetes.io/zone": zone}}})
+    });
     let fields = vec![json!({"X-A": "1"}), json!({"X-A": "$host", "X-B": ""}), json!({"Host": "a"})];
     let headers = select(fields).prop_map(
         |data| json!({"kind": "ConfigMap", "metadata": {"namespace": "default", "name": "h0"}, "data": data}),
@@ -209,6 +213,7 @@ fn put() -> impl Strategy<Value = Value> {
         2 => some_class,
         1 => select(good.to_vec()).prop_map(config_map),
         1 => labels,
+        1 => node,
     ];
     // Of one name there is now this object, now that.
     let identity = (option::weighted(0.7, select(UIDS.to_vec())), option::of(1..3_i64));
@@ -239,6 +244,8 @@ fn options() -> impl Strategy<Value = Options> {
             default_ssl_certificate: certificate.then(|| NamespacedName::new("default", "t0")),
             default_backend_service: service.then(|| NamespacedName::new("default", "s0")),
             enable_annotation_validation: validate,
+            enable_topology_aware_routing: validate,
+            node_name: Some("n0".into()),
             ..Options::default()
         },
     )

@@ -5,5 +5,6 @@ mod generated;
 mod helm;
 mod refusals;
 mod rendered;
+mod rights;
 mod rules;
 mod values;

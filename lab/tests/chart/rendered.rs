@@ -8,15 +8,16 @@ use serde_json::{Value, json};
 use sluice_testing::program;
 
 use crate::helm::{cases, names, object, objects, template, template_values};
+use crate::rights::rights_of;
 use crate::values::{Described, alternatives, described};
 
 /// The objects of one of the files.
-fn case(name: &str) -> Vec<Value> {
+pub(crate) fn case(name: &str) -> Vec<Value> {
     let (_, path) = cases().into_iter().find(|(case, _)| case == &format!("{name}-values")).expect(name);
     rendered(path.to_str().expect("a path"))
 }
 
-fn rendered(path: &str) -> Vec<Value> {
+pub(crate) fn rendered(path: &str) -> Vec<Value> {
     objects(&template(&["--values", path]).unwrap_or_else(|message| panic!("{path}: {message}")))
 }
 
@@ -30,11 +31,11 @@ fn workload(all: &[Value]) -> &Value {
         .unwrap_or_else(|| panic!("no gateway among {}", names(all)))
 }
 
-fn container(all: &[Value]) -> &Value {
+pub(crate) fn container(all: &[Value]) -> &Value {
     &workload(all)["spec"]["template"]["spec"]["containers"][0]
 }
 
-fn arguments(all: &[Value]) -> Vec<&str> {
+pub(crate) fn arguments(all: &[Value]) -> Vec<&str> {
     container(all)["args"].as_array().expect("arguments").iter().filter_map(Value::as_str).collect()
 }
 
@@ -201,77 +202,6 @@ fn a_flag_is_given_once() {
     assert_eq!(given, ["--shutdown-grace-period=3"]);
     // Rights follow flags, whichever way they were given.
     assert!(all.iter().any(|object| object["kind"] == "Role" && object["metadata"]["namespace"] == "a"));
-}
-
-/// The rights of the gateway.
-fn rights(all: &[Value], kind: &str, namespace: Option<&str>) -> BTreeSet<String> {
-    rights_of(all, "controller", kind, namespace)
-}
-
-/// The rights of a component's roles as `verb group/resource`, with the only name in brackets.
-fn rights_of(all: &[Value], component: &str, kind: &str, namespace: Option<&str>) -> BTreeSet<String> {
-    let roles = all.iter().filter(|object| {
-        object["kind"] == kind
-            && object["metadata"]["labels"]["app.kubernetes.io/component"] == component
-            && namespace.is_none_or(|name| object["metadata"]["namespace"] == name)
-    });
-    let mut rights = BTreeSet::new();
-    for rule in roles.flat_map(|role| role["rules"].as_array().expect("rules")) {
-        let texts = |field: &str| -> Vec<&str> {
-            rule[field].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
-        };
-        let only = texts("resourceNames").first().map(|name| format!(" [{name}]")).unwrap_or_default();
-        for resource in texts("resources") {
-            for verb in texts("verbs") {
-                rights.insert(format!("{verb} {}/{resource}{only}", texts("apiGroups")[0]));
-            }
-        }
-    }
-    rights
-}
-
-const CLASSES: [&str; 2] =
-    ["list networking.k8s.io/ingressclasses", "watch networking.k8s.io/ingressclasses"];
-
-#[test]
-fn a_gateway_of_one_namespace_reads_no_secret_of_another() {
-    let all = case("one-namespace");
-    let cluster = rights(&all, "ClusterRole", None);
-    assert_eq!(cluster, CLASSES.map(str::to_owned).into());
-    assert!(rights(&all, "Role", Some("shop")).contains("list /secrets"));
-    let one: BTreeSet<String> = ["list", "watch"].map(|verb| format!("{verb} /secrets [wildcard]")).into();
-    assert_eq!(rights(&all, "Role", Some("certificates")), one);
-    let own = rights(&all, "Role", Some("edge"));
-    assert!(own.contains("watch /configmaps [gateway-sluice-controller]"), "{own:?}");
-    assert!(own.contains("list /services [gateway-sluice-defaultbackend]"), "{own:?}");
-    assert!(
-        !own.iter().any(|right| right.ends_with("/secrets") || right.ends_with("/configmaps")),
-        "{own:?}"
-    );
-}
-
-#[test]
-fn without_rights_to_the_cluster_there_are_roles_alone() {
-    let all = case("no-cluster-rights");
-    assert!(rights(&all, "ClusterRole", None).is_empty());
-    let of_the_gateway =
-        |object: &Value| object["metadata"]["labels"]["app.kubernetes.io/component"] == "controller";
-    assert!(!all.iter().any(|object| object["kind"] == "ClusterRoleBinding" && of_the_gateway(object)));
-    assert!(rights(&all, "Role", Some("edge")).contains("watch networking.k8s.io/ingresses"));
-    assert!(arguments(&all).contains(&"--ingress-class-by-name=true"));
-}
-
-#[test]
-fn no_rule_has_a_star_and_none_may_write_what_it_serves() {
-    for (name, path) in cases() {
-        let all = rendered(path.to_str().expect("a path"));
-        for right in rights(&all, "ClusterRole", None).union(&rights(&all, "Role", None)) {
-            assert!(!right.contains('*') && !right.contains("delete"), "{name}: {right}");
-            let writes = ["create ", "update ", "patch "].iter().any(|verb| right.starts_with(verb));
-            let allowed = [" /events", "networking.k8s.io/ingresses/status", "coordination.k8s.io/leases"];
-            assert!(!writes || allowed.iter().any(|what| right.contains(what)), "{name}: {right}");
-        }
-    }
 }
 
 #[test]

@@ -205,9 +205,12 @@ fn serve(
     }
     flags.gateway.pod_name = environment("POD_NAME").unwrap_or_default();
     flags.gateway.pod_namespace = environment("POD_NAMESPACE").unwrap_or_default();
+    flags.controller.node_name = environment("NODE_NAME").filter(|name| !name.is_empty());
     let command = match name {
         "serve" => Command::Serve(Box::new(flags)),
         _ => {
+            // Where the check itself runs says nothing of where the gateway will.
+            flags.controller.enable_topology_aware_routing = false;
             let (output, strict) = (check_output(matches)?, matches.get_flag(STRICT));
             Command::Check(Box::new(Check { flags, output, strict }))
         }

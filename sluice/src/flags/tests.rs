@@ -289,4 +289,5 @@ fn the_pod_is_named_by_the_environment() {
     let Command::Serve(flags) = parsed.command else { panic!() };
     assert_eq!(flags.gateway.pod_name, "value of POD_NAME");
     assert_eq!(flags.gateway.pod_namespace, "value of POD_NAMESPACE");
+    assert_eq!(flags.controller.node_name.as_deref(), Some("value of NODE_NAME"));
 }

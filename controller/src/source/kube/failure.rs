@@ -80,6 +80,7 @@ impl WatchFailure {
             Of::Watch { listed } => {
                 let effect = match listed {
                     true => "what was listed before stays in force, and changes are not seen",
+                    false if scope.kind == Kind::Node => "endpoints of all zones are used",
                     false if scope.may_be_withheld() => MISSING,
                     false => "not ready before they are listed",
                 };

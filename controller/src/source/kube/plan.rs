@@ -46,6 +46,9 @@ pub(super) fn plan(options: &Options) -> Vec<Scope> {
     if options.watch_namespace_selector.is_some() {
         scopes.push(Scope::all(Kind::Namespace, &None));
     }
+    if let Some(name) = &options.own_node() {
+        scopes.push(Scope { namespace: None, ..Scope::named(Kind::Node, name) });
+    }
     if let Some(name) = &options.configmap {
         scopes.push(Scope::named(Kind::ConfigMap, name));
     }
@@ -97,9 +100,9 @@ impl Scope {
     }
 
     /// Whether the program can do without the right to it: routes that need one of its objects are closed, or know their
-    /// class in another way.
+    /// class in another way, or use endpoints of all zones.
     pub(super) fn may_be_withheld(&self) -> bool {
-        self.kind == Kind::IngressClass || self.is_lazy()
+        matches!(self.kind, Kind::IngressClass | Kind::Node) || self.is_lazy()
     }
 
     /// Whether it begins when something refers to one of its objects first: many clusters never need it.
@@ -190,6 +193,18 @@ mod tests {
         assert!(!scopes[8].covers(&NamespacedName::new("system", "other")));
         assert_eq!(scopes[4].fields_of_one("a"), format!("metadata.name=a,{NO_BULK}"));
         assert_eq!(scopes[8].fields_of_one("tls"), format!("metadata.name=tls,{NO_BULK}"));
+    }
+
+    #[test]
+    fn of_nodes_the_own_one_is_watched_where_the_flag_says_so() {
+        let mut options = Options { node_name: Some("node-1".into()), ..Options::default() };
+        assert!(!shown(&options).contains(&"nodes node-1".to_owned()));
+        options.enable_topology_aware_routing = true;
+        let scopes = plan(&options);
+        let node = scopes.iter().find(|scope| scope.kind == Kind::Node).unwrap();
+        assert_eq!(node.to_string(), "nodes node-1");
+        assert_eq!((&node.namespace, node.fields.as_deref()), (&None, Some("metadata.name=node-1")));
+        assert!(node.may_be_withheld(), "requests do not wait for it");
     }
 
     #[test]

@@ -121,6 +121,7 @@ watched! {
     core::Secret { data: SecretData };
     core::ConfigMap { data: Option<BTreeMap<String, String>> };
     core::Namespace {};
+    core::Node {};
 }
 
 impl Item {

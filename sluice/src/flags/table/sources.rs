@@ -61,11 +61,9 @@ pub(super) const FLAGS: &[Flag] = &[
     ),
     flag(
         "enable-topology-aware-routing",
-        Bool(Nowhere(
-            "hints of EndpointSlices are not read and all ready endpoints are used; remove this flag",
-        )),
+        Bool(To(|f| &mut f.controller.enable_topology_aware_routing)),
         "false",
-        "Prefer the endpoints that EndpointSlice hints name",
+        "Of a Service whose EndpointSlices have hints for all endpoints, use those for the node (NODE_NAME) or zone that this runs in",
     ),
     flag(
         "disable-svc-external-name",

@@ -1,0 +1,75 @@
+//! Zone-aware routing: of the ready endpoints of a Service, those that hints of its EndpointSlices give to where the
+//! gateway runs.
+//!
+//! The rules are those of kube-proxy, so that a Service means the same to both: hints count only where every ready endpoint
+//! has some, and only where at least one of them is for us; else all endpoints are used. Hints for nodes come before hints
+//! for zones. Whether a Service wants it (`spec.trafficDistribution`, or the annotation for the topology mode) is not
+//! looked at: Kubernetes writes hints where it does, and removes them where it no longer does.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use sluice_config::{Code, ObjectRef, Problem};
+
+use super::endpoints::Found;
+use super::view::View;
+use crate::problem::warning;
+use crate::store::Hints;
+
+const FLAG: &str = "--enable-topology-aware-routing";
+
+/// Leaves the near ones of some ready endpoints, where there are such.
+pub(super) fn keep_near(view: &View<'_>, endpoints: &mut BTreeMap<SocketAddr, Found>) {
+    // Who does not ask reads nothing.
+    let Some(node) = view.options.own_node() else { return };
+    let zone = view.node(&node).and_then(|node| node.zone.as_deref());
+    let _ = keep(endpoints, &node.name, |hints| &hints.nodes)
+        || zone.is_some_and(|zone| keep(endpoints, zone, |hints| &hints.zones));
+}
+
+/// Leaves those whose hints name `place`, if all have such hints and one of them does. Returns whether.
+fn keep(
+    endpoints: &mut BTreeMap<SocketAddr, Found>,
+    place: &str,
+    named: impl Fn(&Hints) -> &[Arc<str>],
+) -> bool {
+    let is_hinted = |found: &Found| found.hints.iter().any(|hints| !named(hints).is_empty());
+    let is_near =
+        |found: &Found| found.hints.iter().any(|hints| named(hints).iter().any(|name| **name == *place));
+    let applies = endpoints.values().all(is_hinted) && endpoints.values().any(is_near);
+    if applies {
+        endpoints.retain(|_, found| is_near(found));
+    }
+    applies
+}
+
+/// Why hints for zones cannot be followed, if that is wanted.
+pub(super) fn problem(view: &View<'_>) -> Option<Problem> {
+    if !view.options.enable_topology_aware_routing {
+        return None;
+    }
+    let told = |message: String, remedy: &str| {
+        let message = format!("{message}; endpoints of all zones are used");
+        Some(warning(Code::ZoneUnknown, &ObjectRef::new("Flag", "", FLAG), "", message, remedy))
+    };
+    let Some(name) = view.options.own_node() else {
+        return told(
+            "nothing says on which node this runs: the environment variable NODE_NAME is not set".into(),
+            "set it in the Pod: {name: NODE_NAME, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}, as the chart does with \
+             controller.enableTopologyAwareRouting",
+        );
+    };
+    match view.node(&name) {
+        None => told(
+            format!("Node {} is not there, or cannot be read", name.name),
+            "give the ServiceAccount a ClusterRole with the rule {apiGroups: [\"\"], resources: [\"nodes\"], verbs: [\"list\", \
+             \"watch\"]}, and look whether NODE_NAME is the name of a Node; it is picked up without a restart",
+        ),
+        Some(node) if node.zone.is_none() => told(
+            format!("Node {} has no label topology.kubernetes.io/zone", name.name),
+            "label it, which the cloud provider of a cluster does by itself; it is picked up without a restart",
+        ),
+        Some(_) => None,
+    }
+}

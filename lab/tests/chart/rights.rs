@@ -1,0 +1,115 @@
+//! What the gateway may do, which is exactly what the values ask for; and the Lease that it is for.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::helm::cases;
+use crate::rendered::{arguments, case, container, rendered};
+
+/// The rights of the gateway.
+fn rights(all: &[Value], kind: &str, namespace: Option<&str>) -> BTreeSet<String> {
+    rights_of(all, "controller", kind, namespace)
+}
+
+/// The rights of a component's roles as `verb group/resource`, with the only name in brackets.
+pub(crate) fn rights_of(
+    all: &[Value],
+    component: &str,
+    kind: &str,
+    namespace: Option<&str>,
+) -> BTreeSet<String> {
+    let roles = all.iter().filter(|object| {
+        object["kind"] == kind
+            && object["metadata"]["labels"]["app.kubernetes.io/component"] == component
+            && namespace.is_none_or(|name| object["metadata"]["namespace"] == name)
+    });
+    let mut rights = BTreeSet::new();
+    for rule in roles.flat_map(|role| role["rules"].as_array().expect("rules")) {
+        let texts = |field: &str| -> Vec<&str> {
+            rule[field].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+        };
+        let only = texts("resourceNames").first().map(|name| format!(" [{name}]")).unwrap_or_default();
+        for resource in texts("resources") {
+            for verb in texts("verbs") {
+                rights.insert(format!("{verb} {}/{resource}{only}", texts("apiGroups")[0]));
+            }
+        }
+    }
+    rights
+}
+
+const CLASSES: [&str; 2] =
+    ["list networking.k8s.io/ingressclasses", "watch networking.k8s.io/ingressclasses"];
+
+#[test]
+fn a_gateway_of_one_namespace_reads_no_secret_of_another() {
+    let all = case("one-namespace");
+    let cluster = rights(&all, "ClusterRole", None);
+    assert_eq!(cluster, CLASSES.map(str::to_owned).into());
+    assert!(rights(&all, "Role", Some("shop")).contains("list /secrets"));
+    let one: BTreeSet<String> = ["list", "watch"].map(|verb| format!("{verb} /secrets [wildcard]")).into();
+    assert_eq!(rights(&all, "Role", Some("certificates")), one);
+    let own = rights(&all, "Role", Some("edge"));
+    assert!(own.contains("watch /configmaps [gateway-sluice-controller]"), "{own:?}");
+    assert!(own.contains("list /services [gateway-sluice-defaultbackend]"), "{own:?}");
+    assert!(
+        !own.iter().any(|right| right.ends_with("/secrets") || right.ends_with("/configmaps")),
+        "{own:?}"
+    );
+}
+
+#[test]
+fn without_rights_to_the_cluster_there_are_roles_alone() {
+    let all = case("no-cluster-rights");
+    assert!(rights(&all, "ClusterRole", None).is_empty());
+    let of_the_gateway =
+        |object: &Value| object["metadata"]["labels"]["app.kubernetes.io/component"] == "controller";
+    assert!(!all.iter().any(|object| object["kind"] == "ClusterRoleBinding" && of_the_gateway(object)));
+    assert!(rights(&all, "Role", Some("edge")).contains("watch networking.k8s.io/ingresses"));
+    assert!(arguments(&all).contains(&"--ingress-class-by-name=true"));
+}
+
+#[test]
+fn a_zone_aware_gateway_knows_its_node_and_may_read_nodes_and_no_other_one_does() {
+    let nodes = ["list /nodes", "watch /nodes"];
+    for (name, path) in cases() {
+        let all = rendered(path.to_str().expect("a path"));
+        let is_aware = arguments(&all).contains(&"--enable-topology-aware-routing=true");
+        assert_eq!(is_aware, name == "zones-values");
+        let rights = rights(&all, "ClusterRole", None);
+        assert_eq!(nodes.iter().all(|right| rights.contains(*right)), is_aware, "{name}: {rights:?}");
+        let environment = container(&all)["env"].as_array().expect("an environment");
+        let node = environment.iter().find(|one| one["name"] == "NODE_NAME");
+        let field = node.map(|node| &node["valueFrom"]["fieldRef"]["fieldPath"]);
+        assert_eq!(field, is_aware.then_some(&json!("spec.nodeName")), "{name}");
+    }
+}
+
+/// What the program makes by itself outlives the release.
+#[test]
+fn the_lease_that_the_gateway_holds_is_an_object_of_the_release_without_a_holder() {
+    for (name, path) in cases() {
+        let all = rendered(path.to_str().expect("a path"));
+        let arguments = arguments(&all);
+        let id =
+            arguments.iter().find_map(|argument| argument.strip_prefix("--election-id=")).expect("a name");
+        let leases: Vec<&Value> = all.iter().filter(|object| object["kind"] == "Lease").collect();
+        assert_eq!(leases.len(), 1, "{name}");
+        assert_eq!(leases[0]["metadata"]["name"], id, "{name}");
+        assert_eq!(leases[0]["spec"], Value::Null, "{name}: an upgrade would take it from its holder");
+    }
+}
+
+#[test]
+fn no_rule_has_a_star_and_none_may_write_what_it_serves() {
+    for (name, path) in cases() {
+        let all = rendered(path.to_str().expect("a path"));
+        for right in rights(&all, "ClusterRole", None).union(&rights(&all, "Role", None)) {
+            assert!(!right.contains('*') && !right.contains("delete"), "{name}: {right}");
+            let writes = ["create ", "update ", "patch "].iter().any(|verb| right.starts_with(verb));
+            let allowed = [" /events", "networking.k8s.io/ingresses/status", "coordination.k8s.io/leases"];
+            assert!(!writes || allowed.iter().any(|what| right.contains(what)), "{name}: {right}");
+        }
+    }
+}
