@@ -29,6 +29,8 @@ use queue::{Note, Queue};
 const COMPONENT: &str = "sluice";
 /// Between two renewals of the Events of problems that stand.
 const RENEWAL: Duration = Duration::from_secs(30 * 60);
+/// Until an Event that was refused is written again.
+const AGAIN: Duration = Duration::from_secs(10);
 /// The namespace of Events on objects that have none.
 const NO_NAMESPACE: &str = "default";
 
@@ -140,6 +142,9 @@ impl EventWriter {
             Err(Refused::NotFound | Refused::Conflict) => {}
             Err(refused) => {
                 tracing::debug!(event = note.id, error = %refused, "an Event was not written");
+                if matches!(refused, Refused::Forbidden(_) | Refused::Away(_)) {
+                    self.queue.put_back(&note, Instant::now() + AGAIN);
+                }
                 self.refused = true;
                 let effect = "what it would say is in the log and in `sluice problems`";
                 self.findings.refused(Duty::Events, "events", effect, &refused).await;

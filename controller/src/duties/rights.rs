@@ -1,5 +1,6 @@
 //! The rights that the duties need, each with the feature that it is for. The API server is asked about each at the start,
-//! so that an operator reads which ones are missing before something has been left undone; and again while one is.
+//! so that an operator reads which ones are missing before something has been left undone; again while one is; and now
+//! and then for as long as the program runs, because a right can be taken away long before it is needed.
 //!
 //! What is watched for serving needs no such question: a watch that is refused says so by itself.
 
@@ -19,6 +20,8 @@ use crate::problem::error;
 
 /// Between two looks while a right is missing.
 const AGAIN: Duration = Duration::from_secs(10);
+/// Between two looks while none is. What a duty is refused with is told at once.
+const REGULARLY: Duration = Duration::from_secs(60);
 
 /// One right.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -113,7 +116,7 @@ pub(super) fn needed(options: &DutyOptions, pod: &OwnPod, watch_namespace: Optio
     rights
 }
 
-/// Asks about all of them, until none is missing.
+/// Asks about all of them, for as long as the program runs.
 pub(super) async fn watch(client: Client, rights: Vec<Right>, findings: Findings) {
     let reviews = Api::<SelfSubjectAccessReview>::all(client);
     loop {
@@ -129,12 +132,9 @@ pub(super) async fn watch(client: Client, rights: Vec<Right>, findings: Findings
                 Err(_) => unknown = true,
             }
         }
-        let all = missing.is_empty() && !unknown;
+        let wait = if missing.is_empty() && !unknown { REGULARLY } else { AGAIN };
         findings.set(Duty::Rights, missing).await;
-        if all {
-            return;
-        }
-        sleep(AGAIN).await;
+        sleep(wait).await;
     }
 }
 

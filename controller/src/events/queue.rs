@@ -58,6 +58,10 @@ pub(super) struct Queue {
     told: HashMap<String, Told>,
     /// When the bucket of [`BURST`] Events would be full.
     full: Instant,
+    /// What the last note was made of.
+    last: Option<Waiting>,
+    /// None before this, because the last one was refused.
+    not_before: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -68,7 +72,8 @@ struct Told {
 
 impl Queue {
     pub(super) fn new(now: Instant) -> Self {
-        Self { waiting: VecDeque::new(), standing: BTreeSet::new(), told: HashMap::new(), full: now }
+        let (waiting, standing, told) = Default::default();
+        Self { waiting, standing, told, full: now, last: None, not_before: None }
     }
 
     /// Problems have come or gone. Those of files, flags and the API itself have nobody to be told to.
@@ -108,17 +113,33 @@ impl Queue {
     /// When the next one may be written, if any waits.
     pub(super) fn next(&self) -> Option<Instant> {
         let tokens = PACE * (BURST - 1);
-        (!self.waiting.is_empty()).then(|| self.full.checked_sub(tokens).unwrap_or(self.full))
+        let paced = self.full.checked_sub(tokens).unwrap_or(self.full);
+        (!self.waiting.is_empty()).then(|| self.not_before.map_or(paced, |at| at.max(paced)))
+    }
+
+    /// The last note was refused for a reason that may pass: it is told again, and nothing before then.
+    pub(super) fn put_back(&mut self, note: &Note, at: Instant) {
+        let Some(waiting) = self.last.take() else { return };
+        match note.count {
+            1 => drop(self.told.remove(&note.id)),
+            count => {
+                let told = Told { count: count - 1, at: at.checked_sub(SAME).unwrap_or(at) };
+                self.told.insert(note.id.clone(), told);
+            }
+        }
+        self.not_before = Some(at);
+        self.push(waiting);
     }
 
     /// The next one, if it may be written.
     pub(super) fn pop(&mut self, now: Instant) -> Option<Note> {
         while self.next().is_some_and(|at| at <= now) {
-            let note = match self.waiting.pop_front()? {
-                Waiting::Problem(problem) if self.standing.contains(&problem) => of_problem(&problem),
+            let waiting = self.waiting.pop_front()?;
+            let note = match &waiting {
+                Waiting::Problem(problem) if self.standing.contains(problem) => of_problem(problem),
                 // It is gone meanwhile.
                 Waiting::Problem(_) => continue,
-                Waiting::Sync(name, uid) => of_sync(&name, uid),
+                Waiting::Sync(name, uid) => of_sync(name, uid.clone()),
             };
             let told = self.told.get(&note.id);
             if told.is_some_and(|told| now < told.at + SAME) {
@@ -131,6 +152,7 @@ impl Queue {
             }
             self.told.insert(note.id.clone(), Told { count, at: now });
             self.full = self.full.max(now) + PACE;
+            (self.last, self.not_before) = (Some(waiting), None);
             return Some(Note { count, ..note });
         }
         None
@@ -271,6 +293,31 @@ mod tests {
         queue.edited(vec![(NamespacedName::new("shop", "new"), None)]);
         now = queue.next().unwrap();
         assert_eq!(queue.pop(now).unwrap().reason, "Sync");
+    }
+
+    #[test]
+    fn an_event_that_was_refused_was_lost_and_its_problem_stood_for_half_an_hour() {
+        let now = Instant::now();
+        let mut queue = Queue::new(now);
+        queue.problems(&appeared(&[problem("web", "taken")]), true);
+        let note = queue.pop(now).unwrap();
+        let later = now + Duration::from_secs(10);
+        queue.put_back(&note, later);
+        queue.problems(&appeared(&[problem("new", "taken")]), true);
+        assert_eq!((queue.next(), queue.pop(now)), (Some(later), None), "not even others");
+        assert_eq!(queue.pop(later).unwrap().name, "new");
+        let again = queue.pop(later).unwrap();
+        assert_eq!(again, note);
+        // One that is renewed keeps its count.
+        let renewal = later + SAME;
+        queue.renew();
+        let web = |queue: &mut Queue| {
+            std::iter::from_fn(|| queue.pop(renewal)).find(|note| note.name == "web").unwrap()
+        };
+        let renewed = web(&mut queue);
+        assert_eq!(renewed.count, 2);
+        queue.put_back(&renewed, renewal);
+        assert_eq!(web(&mut queue), renewed);
     }
 
     #[test]

@@ -139,6 +139,15 @@ impl Table {
         (due, later)
     }
 
+    /// What is due was not written, which says nothing of anybody else: it is due again at `at`.
+    pub(super) fn put_back(&mut self, name: &NamespacedName, at: Instant) {
+        if let Some(entry) = self.entries.get_mut(name) {
+            entry.writes = entry.writes.saturating_sub(1);
+            entry.not_before = Some(at);
+            self.suspects.insert(name.clone());
+        }
+    }
+
     /// The Ingresses whose status does not stay as it was written, with how often it was.
     pub(super) fn contested(&self) -> Vec<(NamespacedName, u32)> {
         let all = self.entries.iter().filter(|(_, entry)| entry.served && entry.writes >= CONTESTED);
@@ -252,6 +261,21 @@ mod tests {
         table.take(seen("a", &["1.2.3.4"]));
         assert!(due(&mut table, now + LONGEST).is_empty());
         assert!(table.contested().is_empty(), "it has lasted");
+    }
+
+    #[test]
+    fn writes_that_were_refused_counted_as_a_fight_with_somebody() {
+        let mut now = Instant::now();
+        let mut table = table(&["a"]);
+        table.want(addresses(&["1.2.3.4"]));
+        for _ in 0..3 * CONTESTED {
+            assert_eq!(due(&mut table, now), ["a"]);
+            table.put_back(&name("a"), now + FIRST);
+            assert!(due(&mut table, now).is_empty());
+            now += FIRST;
+        }
+        assert!(table.contested().is_empty());
+        assert_eq!(due(&mut table, now), ["a"], "it waits no longer than it was told to");
     }
 
     #[test]

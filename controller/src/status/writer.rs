@@ -1,7 +1,8 @@
 //! Writes the status of Ingresses while this replica leads.
 
-use std::sync::Arc;
-use std::time::Instant;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use futures::stream::iter;
@@ -23,6 +24,10 @@ use crate::store::Address;
 
 /// Writes at a time.
 const AT_A_TIME: usize = 10;
+/// Until what was refused for a reason that concerns others too is written again.
+const AGAIN: Duration = Duration::from_secs(10);
+/// The same for a reason of its own.
+const MUCH_LATER: Duration = Duration::from_secs(60);
 /// Who writes, as `metadata.managedFields` shows it.
 const MANAGER: &str = "sluice";
 /// Problems of Ingresses whose status others write too.
@@ -39,6 +44,16 @@ pub(crate) struct StatusWriter {
     table: Table,
     /// What was told last.
     told: Vec<Problem>,
+}
+
+/// What became of a write.
+enum Outcome {
+    Written,
+    /// Its Ingress has gone, or became another.
+    Gone,
+    /// It was not tried.
+    Left,
+    Refused(Refused),
 }
 
 impl StatusWriter {
@@ -134,32 +149,51 @@ impl StatusWriter {
         later
     }
 
-    /// Carries writes out. Gives how many were, and the last refusal.
-    async fn patch(&self, writes: Vec<Write>) -> (usize, Option<Refused>) {
+    /// Carries writes out. Gives how many were, and the last refusal. A right is missing for a namespace or for all:
+    /// after a refusal nothing more is written there, and all of it is due again a little later.
+    async fn patch(&mut self, writes: Vec<Write>) -> (usize, Option<Refused>) {
         let how = PatchParams { field_manager: Some(MANAGER.into()), ..PatchParams::default() };
-        let one = |write: Write| {
-            let how = &how;
-            async move {
-                // Leadership may end between two writes.
-                if !*self.leading.borrow() {
-                    return Ok(false);
-                }
-                let api = Api::<Ingress>::namespaced(self.client.clone(), &write.name.namespace);
-                let patch = Patch::Merge(patch_of(&write));
-                let written = api::found(api.patch_status(&write.name.name, how, &patch)).await;
-                if let Err(error) = &written {
-                    tracing::debug!(ingress = %write.name, %error, "the status was not written");
-                }
-                written.map(|written| written.is_some())
+        let closed: Mutex<HashSet<Arc<str>>> = Mutex::default();
+        let closed = || closed.lock().unwrap_or_else(PoisonError::into_inner);
+        let (this, closed, how) = (&*self, &closed, &how);
+        let one = async move |write: Write| {
+            let namespace = &write.name.namespace;
+            // Leadership may end between two writes.
+            if !*this.leading.borrow() || closed().contains(namespace) {
+                return (write.name, Outcome::Left);
             }
+            let api = Api::<Ingress>::namespaced(this.client.clone(), namespace);
+            let patch = Patch::Merge(patch_of(&write));
+            let outcome = match api::found(api.patch_status(&write.name.name, how, &patch)).await {
+                Ok(Some(_)) => Outcome::Written,
+                // One that was deleted and made anew is seen again.
+                Ok(None) | Err(Refused::Conflict) => Outcome::Gone,
+                Err(error) => {
+                    tracing::debug!(ingress = %write.name, %error, "the status was not written");
+                    if concerns_others(&error) {
+                        closed().insert(namespace.clone());
+                    }
+                    Outcome::Refused(error)
+                }
+            };
+            (write.name, outcome)
         };
-        let outcomes: Vec<Result<bool, Refused>> =
+        let outcomes: Vec<(NamespacedName, Outcome)> =
             iter(writes).map(one).buffer_unordered(AT_A_TIME).collect().await;
-        let count = outcomes.iter().filter(|outcome| matches!(outcome, Ok(true))).count();
-        // One that was deleted and made anew is seen again.
-        let refused =
-            outcomes.into_iter().filter_map(Result::err).find(|refused| *refused != Refused::Conflict);
-        (count, refused)
+        let (mut count, mut last, now) = (0, None, Instant::now());
+        for (name, outcome) in outcomes {
+            match outcome {
+                Outcome::Written => count += 1,
+                Outcome::Gone => {}
+                Outcome::Left => self.table.put_back(&name, now + AGAIN),
+                Outcome::Refused(refused) => {
+                    let wait = if concerns_others(&refused) { AGAIN } else { MUCH_LATER };
+                    self.table.put_back(&name, now + wait);
+                    last = Some(refused);
+                }
+            }
+        }
+        (count, last)
     }
 
     /// Takes the addresses out where nobody is left to answer at them: at the end of the last replica, where there is
@@ -180,7 +214,8 @@ impl StatusWriter {
                 );
             }
             Ok(_) => {
-                let (count, refused) = self.patch(self.table.ours()).await;
+                let ours = self.table.ours();
+                let (count, refused) = self.patch(ours).await;
                 match refused {
                     None => tracing::info!(
                         ingresses = count,
@@ -194,6 +229,16 @@ impl StatusWriter {
                 tracing::warn!(%error, "the status of Ingresses stays: cannot see whether there are other replicas")
             }
         }
+    }
+}
+
+/// Whether other Ingresses of the namespace would be refused too: the right is missing, or nobody answers. What a webhook or a
+/// policy denies is one object.
+fn concerns_others(refused: &Refused) -> bool {
+    match refused {
+        Refused::Forbidden(message) => message.contains("cannot patch resource"),
+        Refused::Away(_) => true,
+        Refused::NotFound | Refused::Conflict | Refused::Invalid(_) => false,
     }
 }
 
@@ -225,4 +270,19 @@ fn contest((name, writes): &(NamespacedName, u32)) -> Problem {
 fn shown(addresses: &[Address]) -> String {
     let of = |one: &Address| if one.ip.is_empty() { one.hostname.to_string() } else { one.ip.to_string() };
     addresses.iter().map(of).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_ingress_that_is_denied_does_not_hold_up_its_namespace() {
+        let right = r#"ingresses.networking.k8s.io "web" is forbidden: User "system:serviceaccount:a:b" cannot patch resource "ingresses/status" in API group "networking.k8s.io" in the namespace "shop""#;
+        assert!(concerns_others(&Refused::Forbidden(right.into())));
+        assert!(concerns_others(&Refused::Away("timeout".into())));
+        let denied = r#"admission webhook "policy.example" denied the request: not this one"#;
+        assert!(!concerns_others(&Refused::Forbidden(denied.into())));
+        assert!(!concerns_others(&Refused::Invalid("spec".into())));
+    }
 }
