@@ -1,6 +1,7 @@
 //! The server of the webhook: one path, with limits for all that a client may send or keep waiting.
 
 use std::convert::Infallible;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,8 +52,8 @@ pub(super) async fn run(listener: TcpListener, tls: TlsAcceptor, reviewer: Arc<R
     let reviews = Arc::new(Semaphore::new(REVIEWS));
     loop {
         let Ok(place) = places.clone().acquire_owned().await else { return };
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
+        let stream = match accept(&listener).await {
+            Ok(stream) => stream,
             Err(error) => {
                 // No descriptors, most likely.
                 tracing::warn!(%error, "the validating webhook cannot accept a connection");
@@ -66,6 +67,14 @@ pub(super) async fn run(listener: TcpListener, tls: TlsAcceptor, reviewer: Arc<R
             drop(place);
         });
     }
+}
+
+/// The next connection. Its first answer comes right behind the tickets of TLS: with Nagle's algorithm it would wait until the
+/// client has acknowledged those, and clients take up to 40 ms for that.
+async fn accept(listener: &TcpListener) -> io::Result<TcpStream> {
+    let (stream, _) = listener.accept().await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
 }
 
 async fn connection(stream: TcpStream, tls: TlsAcceptor, reviewer: &Reviewer, reviews: &Semaphore) {
@@ -139,4 +148,16 @@ fn plain(status: StatusCode, text: &str) -> Response<Full<Bytes>> {
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_first_review_of_a_connection_waited_40_ms_for_an_acknowledgement() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        assert!(accept(&listener).await.unwrap().nodelay().unwrap());
+    }
 }
