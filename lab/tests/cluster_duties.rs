@@ -17,7 +17,6 @@ use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::json;
 use sluice_lab::harness::{Cluster, GatewayPods, GatewayProcess, TestClass, shared, status_of};
 use sluice_testing::certificate::TestCertificate;
-use sluice_testing::program;
 
 const GRACE: Duration = Duration::from_secs(30);
 
@@ -29,13 +28,8 @@ async fn replica(
     kubeconfig: &Path,
     flags: &[&str],
 ) -> Result<GatewayProcess> {
-    let (program, kubeconfig) = (program::find("sluice")?, kubeconfig.display().to_string());
     let environment = [format!("POD_NAME={pod}"), format!("POD_NAMESPACE={}", cluster.namespace)];
-    let program = program.display().to_string();
-    let first = [&*environment[0], &*environment[1], &*program, "serve", "--kubeconfig", &*kubeconfig];
-    let own = class.flags();
-    let all: Vec<&str> = own.iter().map(String::as_str).chain(flags.iter().copied()).collect();
-    GatewayProcess::start_program(cluster, Path::new("/usr/bin/env"), &first, &all).await
+    class.gateway_in(cluster, &environment.each_ref().map(String::as_str), kubeconfig, flags).await
 }
 
 /// The same as administrator.

@@ -112,6 +112,28 @@ impl TestClass {
         GatewayProcess::begin(cluster, kubeconfig, &all)
     }
 
+    /// The same with these environment variables, as `NAME=VALUE`: with `POD_NAME` and `POD_NAMESPACE` it takes itself for a
+    /// Pod. Ready.
+    ///
+    /// # Errors
+    /// As [`GatewayProcess::start`].
+    pub async fn gateway_in(
+        &self,
+        cluster: &Cluster,
+        environment: &[&str],
+        kubeconfig: &Path,
+        arguments: &[&str],
+    ) -> Result<GatewayProcess> {
+        let (program, kubeconfig) =
+            (sluice_testing::program::find("sluice")?, kubeconfig.display().to_string());
+        let program = program.display().to_string();
+        let mut first = environment.to_vec();
+        first.extend([&*program, "serve", "--kubeconfig", &*kubeconfig]);
+        let flags = self.flags();
+        let all: Vec<&str> = flags.iter().map(String::as_str).chain(arguments.iter().copied()).collect();
+        GatewayProcess::start_program(cluster, Path::new("/usr/bin/env"), &first, &all).await
+    }
+
     /// An Ingress of this class, from a host to port 80 of a Service.
     pub fn ingress(&self, name: &str, host: &str, service: &str) -> String {
         format!(
