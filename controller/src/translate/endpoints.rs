@@ -1,6 +1,7 @@
 //! The endpoints of a Service port, from its EndpointSlices. Nothing else is read, so that a Pod that comes or
 //! goes costs this one node, however many Ingresses share the Service.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -72,7 +73,7 @@ fn of_name(view: &View<'_>, key: &EndpointSetKey) -> Output {
         let remedy = "correct the URL that has this host, or the DNS";
         warning(Code::NameNotResolved, &object, "DNS", message, remedy)
     });
-    (set(key, addresses), problem.into_iter().collect(), Some(key.service.clone()))
+    (set(key, &addresses), problem.into_iter().collect(), Some(key.service.clone()))
 }
 
 /// The endpoints of a Service of type ExternalName: an address, or the addresses of the name.
@@ -108,12 +109,14 @@ const EXTERNAL_NAME: &str = "spec.externalName";
 const STAYS: &str = "the addresses that it had stay in use for a while";
 
 /// What is known of a name: its addresses, and why the last look-up failed.
-fn resolved<'v>(view: &View<'v>, name: &Arc<str>) -> (&'v [IpAddr], Option<&'v Arc<str>>) {
-    match view.resolved(name) {
-        Some(Resolved { addresses, fault }) => (addresses, fault.as_ref()),
-        // Nobody has looked it up yet.
-        None => (&[], None),
-    }
+fn resolved<'v>(view: &View<'v>, name: &Arc<str>) -> (Cow<'v, [IpAddr]>, Option<&'v Arc<str>>) {
+    // Nobody may have looked it up yet.
+    let Some(Resolved { addresses, fault }) = view.resolved(name) else { return (Cow::default(), None) };
+    let used = match addresses.iter().any(IpAddr::is_ipv6) && view.ipv4_names() {
+        true => addresses.iter().copied().filter(IpAddr::is_ipv4).collect(),
+        false => Cow::Borrowed(&**addresses),
+    };
+    (used, fault.as_ref())
 }
 
 fn set(key: &EndpointSetKey, addresses: &[IpAddr]) -> Arc<EndpointSet> {

@@ -33,6 +33,8 @@ pub(crate) enum Key {
     Closed,
     /// Whether requests go to Services in place of endpoints where an Ingress does not say.
     ServiceUpstream,
+    /// Whether addresses of version 6 count that names have.
+    Ipv4Names,
     /// What an Ingress asks for.
     Facts(NamespacedName),
     /// Which Ingresses claim a host.

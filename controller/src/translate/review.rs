@@ -129,6 +129,7 @@ impl Review<'_> {
         let old = &self.base.values.global;
         let (gates, closed) = (old.gates != new.gates, old.closed != new.closed);
         let service_upstream = old.service_upstream != new.service_upstream;
+        let ipv4_names = old.ipv4_names != new.ipv4_names;
         self.dirty.flags |= *old != new;
         let resources = &self.base.values.resources;
         let named = new.resources().map(|(_, key)| key).filter(|key| !resources.contains_key(key));
@@ -142,6 +143,9 @@ impl Review<'_> {
         }
         if service_upstream {
             self.stale(&Key::ServiceUpstream);
+        }
+        if ipv4_names {
+            self.stale(&Key::Ipv4Names);
         }
     }
 

@@ -41,6 +41,9 @@ impl Translation {
         if old.service_upstream != self.values.global.service_upstream {
             self.stale(&Key::ServiceUpstream);
         }
+        if old.ipv4_names != self.values.global.ipv4_names {
+            self.stale(&Key::Ipv4Names);
+        }
     }
 
     pub(super) fn run_facts(&mut self, stats: &mut Stats) {

@@ -203,6 +203,12 @@ impl<'a> View<'a> {
         self.global().service_upstream
     }
 
+    /// Whether of the addresses that a name has those of version 4 alone count.
+    pub(crate) fn ipv4_names(&self) -> bool {
+        self.read(Key::Ipv4Names);
+        self.global().ipv4_names
+    }
+
     pub(crate) fn facts(&self, name: &NamespacedName) -> Option<&'a Arc<Facts>> {
         self.read(Key::Facts(name.clone()));
         match self.supposed.and_then(|supposed| supposed.facts.get(name)) {

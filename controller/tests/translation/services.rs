@@ -229,3 +229,31 @@ fn an_external_name_has_the_addresses_that_it_resolves_to() {
         }
     }
 }
+
+#[test]
+fn with_disable_ipv6_dns_addresses_of_names_are_those_of_version_4_and_the_key_counts_live() {
+    let configmap = NamespacedName::new("ingress-nginx", "controller");
+    let mut world = World::ready(Options { configmap: Some(configmap), ..Options::default() });
+    let keys = |value: &str| {
+        json!({"kind": "ConfigMap", "metadata": {"name": "controller", "namespace": "ingress-nginx"},
+            "data": {"disable-ipv6-dns": value}})
+    };
+    let external = |name: &str| {
+        json!({"kind": "Service", "metadata": {"name": "api", "namespace": "default"},
+            "spec": {"type": "ExternalName", "externalName": name, "ports": [{"port": 80}]}})
+    };
+    let spec = json!({"rules": [{"host": "shop.example", "http": {"paths": [
+        path_to("/", "api", json!({"number": 80}))]}}]});
+    world.put([ingress("shop", spec), external("api.example.com")]);
+    let addresses = ["203.0.113.7", "2001:db8::7"].map(|address| address.parse().unwrap());
+    let found = Resolved { addresses: addresses.to_vec(), fault: None };
+    world.controller.take_name("api.example.com".into(), found);
+    world.put([]);
+    assert_eq!(world.endpoints("api", "80").unwrap().len(), 2);
+    world.put([keys("true")]);
+    assert_eq!(world.endpoints("api", "80"), Some(vec!["203.0.113.7:80".to_owned()]));
+    world.put([keys("false")]);
+    assert_eq!(world.endpoints("api", "80").unwrap().len(), 2);
+    world.put([keys("true"), external("2001:db8::8")]);
+    assert_eq!(world.endpoints("api", "80"), Some(vec!["[2001:db8::8]:80".to_owned()]), "that is no name");
+}

@@ -22,6 +22,7 @@ pub struct Draft {
     pub(super) disable_ipv6: bool,
     pub(super) gates: Gates,
     pub(super) service_upstream: bool,
+    pub(super) ipv4_names: bool,
     pub(super) global_auth: AuthSettings,
 }
 
@@ -42,6 +43,7 @@ impl Default for Draft {
             disable_ipv6: false,
             gates: Gates::default(),
             service_upstream: false,
+            ipv4_names: false,
             global_auth: AuthSettings::default(),
         }
     }
@@ -58,6 +60,8 @@ pub struct Global {
     pub gates: Gates,
     /// Requests go to Services in place of endpoints.
     pub service_upstream: bool,
+    /// Addresses of version 6 that names have are not used.
+    pub ipv4_names: bool,
     /// Who is asked for all rules.
     pub global_auth: Box<AuthSettings>,
     /// Why every route is closed: a key that protects all of them is not implemented yet.
@@ -102,6 +106,7 @@ impl Draft {
             addresses,
             gates: self.gates,
             service_upstream: self.service_upstream,
+            ipv4_names: self.ipv4_names,
             global_auth: Box::new(self.global_auth),
             closed,
         }

@@ -20,7 +20,13 @@ pub(super) fn settings() -> Vec<Key> {
             "Listen on no address of version 6.",
             |settings, value| settings.disable_ipv6 = value,
         ),
-        Key::not_yet("disable-ipv6-dns", value::bool(), "false", NotYet::Harmless, "No AAAA lookups."),
+        Key::served(
+            "disable-ipv6-dns",
+            value::bool(),
+            "false",
+            "Use no address of version 6 that a name outside of the cluster has.",
+            |settings, value| settings.ipv4_names = value,
+        ),
         Key::not_yet("worker-processes", value::text(), "", NotYet::Harmless, "Number of workers."),
         Key::no_effect(
             "worker-cpu-affinity",
