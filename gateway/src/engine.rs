@@ -36,7 +36,7 @@ use crate::body::staged::Staged;
 use crate::connection_info::ConnectionInfo;
 use crate::driver::Driver;
 use crate::io::alarm::Alarm;
-use crate::io::budget::{self, Share};
+use crate::io::budget::Share;
 use crate::message::head::Head;
 use crate::message::request;
 use crate::pipeline::{Answer, Exchange, Failure, Next, Outcome, Question, RequestBody, Verdict};
@@ -44,9 +44,6 @@ use crate::snapshot::Snapshot;
 use crate::worker::Worker;
 use tunnel::Switched;
 use watch::Watch;
-
-/// Bytes of a head that is larger than nearly all are.
-pub(crate) const LARGE_HEAD: usize = 8 * 1024;
 
 /// How a request ended, as far as the client's connection has to know.
 #[derive(Debug)]
@@ -234,11 +231,10 @@ async fn forward_staged<D: Downstream + Send + Sync + 'static>(
     (staged.into_inner(), exchange, forwarded)
 }
 
-/// Whether there is memory for the head while the request is under way. Large heads, of which compression lets a client
-/// make many from nothing, get no more than a part of it.
+/// Whether there is memory for the head while the request is under way. Of large heads, of which compression lets a
+/// client make many from nothing, a connection gets what is its fair share.
 fn holds(memory: &mut Share, head: &Head) -> bool {
-    let bytes = head.fields.text().len();
-    (bytes <= LARGE_HEAD || budget::has_plenty()) && memory.try_hold(bytes)
+    memory.try_hold(head.fields.text().len())
 }
 
 /// What questions come to; `None` is that the request is forwarded. What the client sends meanwhile waits.

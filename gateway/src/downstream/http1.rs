@@ -190,8 +190,7 @@ impl Http1 {
                 return Ok(Head::read(&wire.ahead[..length], names)?);
             }
             let read = wire.ahead.len();
-            if read > engine::LARGE_HEAD && !budget::has_plenty() || read >= READ_SIZE && !budget::has_room()
-            {
+            if read >= READ_SIZE && !budget::has_room() {
                 let reason = "there is no memory for a large head";
                 return Err(Fault { status: StatusCode::SERVICE_UNAVAILABLE, reason }.into());
             }

@@ -13,9 +13,10 @@
 //! # Fair shares
 //!
 //! How much a connection may hold shrinks with what is left, as switches share their memory among queues (Choudhury and
-//! Hahne, "Dynamic queue length thresholds for shared-memory packet switches"): with L of B bytes left it is L²/8B. So
+//! Hahne, "Dynamic queue length thresholds for shared-memory packet switches"): with L of B bytes left it is L³/8B². So
 //! a single one gets a tenth of all, and N greedy ones, one after the other, that never give anything back, leave
-//! 1/(1 + N/8): forty of them a sixth. It needs no count of connections, and nobody notices it while memory is plenty.
+//! 1/√(1 + N/4): forty of them three tenths, and five hundred a twelfth. With the square of L in place of its cube it
+//! would be a sixth and a sixtieth. It needs no count of connections, and nobody notices it while memory is plenty.
 //! 8 KiB are for everybody while there are any, and a response may go on in small pieces as long as its client takes them. What a connection holds is counted on its own thread (`account`).
 //!
 //! While memory is short, less is read at a time, so that many slow clients can be served from what is left; and a
@@ -49,7 +50,7 @@ const PIECE: usize = 256 * 1024;
 const PIECES: usize = 64;
 /// The same of what is left of it.
 const PIECES_OF_REST: usize = 16;
-/// Of what is left, and again of the part that this is of all, a connection may hold one of so many.
+/// Of what is left, and twice of the part that this is of all, a connection may hold one of so many.
 const CONNECTIONS: u128 = 8;
 /// What a connection may hold however little is left: a piece of a body beside a head.
 const LEAST_PART: usize = 8 * 1024;
@@ -111,7 +112,8 @@ impl Budget {
 
     /// How much a connection may hold when so much is left.
     fn part(&self, left: usize) -> usize {
-        let part = (left as u128).pow(2) / (CONNECTIONS * self.limit().max(1) as u128);
+        let (left, all) = (left as u128, self.limit().max(1) as u128);
+        let part = left * left / all * left / (CONNECTIONS * all);
         usize::try_from(part).unwrap_or(usize::MAX).max(LEAST_PART)
     }
 

@@ -86,7 +86,7 @@ async fn heads_made_of_references_held_a_hundred_mebibytes() {
         client.send(format!("GET /wait HTTP/1.1\r\nHost: a.example\r\n{fields}\r\n")).await;
         clients.push(client);
     }
-    // Half of the budget is for 18 such heads; the others are told so at once.
+    // A head is more than the fair share of a connection when 14 of them are held; the others are told so at once.
     let lines = gateway.lines(150).await;
     refused += lines.iter().filter(|line| line.contains("\" 503 ")).count();
     assert!(refused >= 150, "{lines:?}");
@@ -189,7 +189,7 @@ async fn pipelined_requests_and_slow_heads_count() {
     // A head that is large and slow gets none of what is left, and a usual one does.
     let mut slow = gateway.client().await;
     let large = format!("X-Large: {}\r\n", "x".repeat(6000));
-    slow.send(format!("GET / HTTP/1.1\r\nHost: a.example\r\n{large}{large}X-Slow: ")).await;
+    slow.send(format!("GET / HTTP/1.1\r\nHost: a.example\r\n{large}{large}{large}{large}X-Slow: ")).await;
     assert_eq!(slow.response().await.status, 503);
     assert_eq!(gateway.client().await.get("/fine").await.status, 200);
     for _ in 0..10_000 {
@@ -258,7 +258,7 @@ async fn forty_clients_with_shut_windows_starved_all_others() {
             assert_eq!((response.status, response.body.len()), (200, body.len()));
         }
         let held_on = gateway.drain.requests() >= 800;
-        if held_on && budget.taken() >= SMALL as usize / 4 * 3 {
+        if held_on && budget.taken() >= SMALL as usize / 2 {
             return;
         }
         assert!(began.elapsed() < PATIENCE, "others are served only when those have left");
