@@ -131,7 +131,7 @@ impl RequestBuffer {
         );
         read.map_err(|_| FailureKind::ClientMalformed)?;
         self.length += (memory.len() - before) as u64;
-        self.share.hold(self.memory.capacity());
+        self.count();
         match self.limit.is_some_and(|limit| self.length > limit) {
             true => Err(FailureKind::BodyTooLarge),
             false => Ok(()),
@@ -153,7 +153,7 @@ impl RequestBuffer {
                     ready!(spill.poll_written(cx)).map_err(failed)?;
                 }
                 self.memory = Vec::new();
-                self.share.hold(0);
+                self.count();
                 // Nobody's memory but that of others is short.
                 if budget::poll_room(cx, &mut self.ticket).is_pending() {
                     limits.room.begin(Some(budget::PATIENCE));
@@ -171,9 +171,8 @@ impl RequestBuffer {
         let spill = self.spill.get_or_insert_with(|| Spill::new(disk.clone()));
         let spare = ready!(spill.poll_written(cx)).map_err(failed)?;
         let full = mem::replace(&mut self.memory, spare.unwrap_or_default());
-        let held = self.memory.capacity() + full.capacity();
         spill.write(full).map_err(failed)?;
-        self.share.hold(held);
+        self.count();
         Poll::Ready(Ok(()))
     }
 
@@ -185,9 +184,15 @@ impl RequestBuffer {
         if let Some(spill) = &mut self.spill {
             ready!(spill.poll_written(cx)).map_err(failed)?;
             self.memory = Vec::new();
-            self.share.hold(0);
+            self.count();
         }
         Poll::Ready(Ok(()))
+    }
+
+    /// Takes the share for what there is, on its way to disk too: a disk may take as long as it likes.
+    fn count(&mut self) {
+        let disk = self.spill.as_ref().map_or(0, Spill::memory);
+        self.share.hold(self.memory.capacity() + self.trailers.capacity() + disk);
     }
 
     /// Whether all was given out.
@@ -219,10 +224,16 @@ impl RequestBuffer {
             let at = usize::try_from(self.given - self.before).unwrap_or(usize::MAX);
             let piece = self.memory.get(at..).unwrap_or_default();
             let piece = &piece[..piece.len().min(PIECE)];
-            self.given += piece.len() as u64;
+            let length = piece.len();
+            self.given += length as u64;
             let fresh = self.given.saturating_sub(self.counted);
             self.counted = self.counted.max(self.given);
             pass(cx, piece, usize::try_from(fresh).unwrap_or(usize::MAX));
+            if self.spill.is_some() && at + length == self.memory.len() {
+                // It would keep its own connection from reading on.
+                self.memory = Vec::new();
+                self.count();
+            }
         } else {
             self.ended = true;
             let mut end = if self.length > 0 { b"\r\n0\r\n".to_vec() } else { b"0\r\n".to_vec() };
@@ -239,9 +250,9 @@ impl RequestBuffer {
         if (before..behind).contains(&self.given) {
             return Poll::Ready(Ok(()));
         }
-        self.memory = ready!(spill.poll_read(cx, self.given, PIECE)).map_err(failed)?;
+        self.memory = ready!(spill.poll_read(cx, self.given, budget::portion(PIECE))).map_err(failed)?;
         self.before = self.given;
-        self.share.hold(self.memory.capacity());
+        self.count();
         Poll::Ready(Ok(()))
     }
 }

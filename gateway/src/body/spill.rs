@@ -30,6 +30,8 @@ struct Job {
     work: JoinHandle<io::Result<(Arc<File>, Vec<u8>)>>,
     /// Where what it reads begins; `None` when it writes.
     reads: Option<u64>,
+    /// Bytes of memory that it writes.
+    memory: usize,
 }
 
 impl Spill {
@@ -44,7 +46,7 @@ impl Spill {
     /// All bodies together have as much as they may.
     pub(crate) fn write(&mut self, bytes: Vec<u8>) -> io::Result<()> {
         debug_assert!(self.job.is_none(), "one piece at a time");
-        let count = bytes.len() as u64;
+        let (count, memory) = (bytes.len() as u64, bytes.capacity());
         if !self.share.grow(count) {
             return Err(io::ErrorKind::StorageFull.into());
         }
@@ -58,8 +60,13 @@ impl Spill {
             file.write_all_at(&bytes, at)?;
             Ok((file, bytes))
         });
-        self.job = Some(Job { work, reads: None });
+        self.job = Some(Job { work, reads: None, memory });
         Ok(())
+    }
+
+    /// Bytes of memory that wait for the disk.
+    pub(crate) fn memory(&self) -> usize {
+        self.job.as_ref().map_or(0, |job| job.memory)
     }
 
     /// Ready when nothing is being written. Gives the memory of what was back, empty.
@@ -89,7 +96,7 @@ impl Spill {
                 file.read_exact_at(&mut bytes, at)?;
                 Ok((file, bytes))
             });
-            self.job = Some(Job { work, reads: Some(at) });
+            self.job = Some(Job { work, reads: Some(at), memory: 0 });
         }
         self.poll_job(cx)
     }
@@ -106,6 +113,10 @@ impl Spill {
 
 impl Drop for Spill {
     fn drop(&mut self) {
+        // What no thread has begun with would keep its memory until one does, counted by nobody.
+        if let Some(job) = &self.job {
+            job.work.abort();
+        }
         let Some(file) = self.file.take() else { return };
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn_blocking(move || drop(file));

@@ -163,6 +163,52 @@ fn without_memory_a_body_goes_to_disk_sooner() {
     assert_eq!(left, 0);
 }
 
+#[test]
+fn a_body_on_disk_kept_its_own_connection_from_reading_on() {
+    let left = with_budget(1 << 20, async {
+        let mut others = Share::default();
+        others.hold(900 * 1024);
+        let account = budget::Account::open();
+        let piece = vec![b'x'; PIECE];
+        let framing = Framing::Length(3 * PIECE as u64);
+        let mut client = Fake::new(framing, &[&piece, &piece, &piece]);
+        let mut buffer = RequestBuffer::new(framing, None, 0, disk(1 << 20));
+        let serving = std::pin::pin!(async {
+            collect(&mut buffer, &mut client, MINUTE).await.unwrap();
+            let mut given = 0;
+            while !buffer.is_given() {
+                assert!(budget::has_room(), "after {given} bytes");
+                poll_fn(|cx| buffer.poll_give(cx, |_, bytes, _| given += bytes.len())).await.unwrap();
+            }
+            assert_eq!(given, 3 * PIECE);
+        });
+        account.of(serving).await;
+    });
+    assert_eq!(left, 0);
+}
+
+#[test]
+fn what_a_slow_disk_had_not_taken_yet_was_not_counted() {
+    let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+    let (go_on, told) = std::sync::mpsc::channel::<()>();
+    runtime.block_on(async {
+        let slow = tokio::task::spawn_blocking(move || told.recv().unwrap());
+        let piece = vec![b'x'; PIECE];
+        let framing = Framing::Length(3 * PIECE as u64);
+        let mut client = Fake::new(framing, &[&piece, &piece, &piece]);
+        let mut buffer = RequestBuffer::new(framing, None, 0, disk(1 << 20));
+        let limits = &mut Limits::default();
+        let polled = poll_fn(|cx| Poll::Ready(buffer.poll_collect(cx, &mut client, limits, MINUTE))).await;
+        assert!(polled.is_pending(), "the disk is busy");
+        assert!(buffer.share.bytes() >= 2 * PIECE, "{}", buffer.share.bytes());
+        go_on.send(()).unwrap();
+        slow.await.unwrap();
+        collect(&mut buffer, &mut client, MINUTE).await.unwrap();
+        assert_eq!(buffer.share.bytes(), 0);
+        assert_eq!(given(&mut buffer).await.len(), 3 * PIECE);
+    });
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
