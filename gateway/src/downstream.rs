@@ -9,7 +9,7 @@ pub(crate) mod http2;
 
 use std::time::Duration;
 
-use crate::io::limits::STALL;
+use crate::io::deadlines::STALL;
 use crate::io::wire::Wire;
 use crate::worker::Worker;
 

@@ -16,7 +16,7 @@ use super::spill::Spill;
 use crate::body::downstream::Downstream;
 use crate::failure::FailureKind;
 use crate::io::budget::{self, Share, Ticket};
-use crate::io::limits::Limits;
+use crate::io::deadlines::Deadlines;
 use crate::message::framing::Framing;
 use crate::message::response::Response;
 
@@ -93,14 +93,14 @@ impl RequestBuffer {
         &mut self,
         cx: &mut Context<'_>,
         from: &mut impl Downstream,
-        limits: &mut Limits,
+        deadlines: &mut Deadlines,
         patience: Duration,
     ) -> Poll<Result<(), FailureKind>> {
-        ready!(invite(cx, from, limits))?;
+        ready!(invite(cx, from, deadlines))?;
         loop {
             // What is complete and fits needs no more room.
             if !from.is_spent() || self.memory.len() > self.most {
-                ready!(self.poll_make_room(cx, limits))?;
+                ready!(self.poll_make_room(cx, deadlines))?;
             }
             if from.is_spent() {
                 return self.poll_finish(cx);
@@ -108,10 +108,10 @@ impl RequestBuffer {
             let mut taken = Ok(());
             let read = from.poll_body(cx, |_, bytes, _| taken = self.take(bytes));
             if read.is_pending() {
-                limits.body.begin(Some(patience));
+                deadlines.body.begin(Some(patience));
             }
             ready!(read)?;
-            limits.body.end();
+            deadlines.body.end();
             taken?;
         }
     }
@@ -139,13 +139,17 @@ impl RequestBuffer {
     }
 
     /// Ready when more may be read. What is too much for memory goes to disk.
-    fn poll_make_room(&mut self, cx: &mut Context<'_>, limits: &mut Limits) -> Poll<Result<(), FailureKind>> {
+    fn poll_make_room(
+        &mut self,
+        cx: &mut Context<'_>,
+        deadlines: &mut Deadlines,
+    ) -> Poll<Result<(), FailureKind>> {
         loop {
             let has_room = budget::has_room();
             let most = if self.spill.is_some() { PIECE } else { self.most };
             if has_room && self.memory.len() < most {
                 self.ticket = Ticket::default();
-                limits.room.end();
+                deadlines.room.end();
                 return Poll::Ready(Ok(()));
             }
             if self.memory.is_empty() {
@@ -156,7 +160,7 @@ impl RequestBuffer {
                 self.count();
                 // Nobody's memory but that of others is short.
                 if budget::poll_room(cx, &mut self.ticket).is_pending() {
-                    limits.room.begin(Some(budget::PATIENCE));
+                    deadlines.room.begin(Some(budget::PATIENCE));
                     return Poll::Pending;
                 }
                 continue;
@@ -261,12 +265,12 @@ impl RequestBuffer {
 fn invite(
     cx: &mut Context<'_>,
     client: &mut impl Downstream,
-    limits: &mut Limits,
+    deadlines: &mut Deadlines,
 ) -> Poll<Result<(), FailureKind>> {
     if client.awaits_continue() {
         client.interim(cx, &mut Response::go_on())?;
     }
-    client.poll_flush(cx, limits)
+    client.poll_flush(cx, deadlines)
 }
 
 fn failed(error: std::io::Error) -> FailureKind {

@@ -30,7 +30,7 @@ use http::HeaderMap;
 
 use super::pieces::{Decoder, Piece};
 use crate::failure::FailureKind;
-use crate::io::limits::Limits;
+use crate::io::deadlines::Deadlines;
 use crate::message::answer::Answer;
 use crate::message::response::Response;
 
@@ -141,7 +141,11 @@ pub(crate) trait Downstream {
     fn answer(&mut self, cx: &mut Context<'_>, answer: &Answer, bare: bool) -> Result<(), FailureKind>;
 
     /// Ready when there is nothing left that the client has not taken. Lets the client's limit run while there is.
-    fn poll_flush(&mut self, cx: &mut Context<'_>, limits: &mut Limits) -> Poll<Result<(), FailureKind>>;
+    fn poll_flush(
+        &mut self,
+        cx: &mut Context<'_>,
+        deadlines: &mut Deadlines,
+    ) -> Poll<Result<(), FailureKind>>;
 
     /// Bytes of head and body that went out, and those of the body, free of its coding, among them.
     fn sent(&self) -> (u64, u64);

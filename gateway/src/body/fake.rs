@@ -7,7 +7,7 @@ use http::{HeaderMap, StatusCode};
 
 use crate::body::downstream::{Downstream, Passed};
 use crate::failure::FailureKind;
-use crate::io::limits::Limits;
+use crate::io::deadlines::Deadlines;
 use crate::message::answer::Answer;
 use crate::message::framing::Framing;
 use crate::message::response::Response;
@@ -133,7 +133,7 @@ impl Downstream for Fake {
         unreachable!("no stage answers")
     }
 
-    fn poll_flush(&mut self, _: &mut Context<'_>, _: &mut Limits) -> Poll<Result<(), FailureKind>> {
+    fn poll_flush(&mut self, _: &mut Context<'_>, _: &mut Deadlines) -> Poll<Result<(), FailureKind>> {
         self.flushes += 1;
         Poll::Ready(Ok(()))
     }

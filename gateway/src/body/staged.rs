@@ -23,7 +23,7 @@ use crate::body::downstream::{Downstream, Passed};
 use crate::body::pieces::{Decoder, Piece};
 use crate::failure::FailureKind;
 use crate::io::alarm::Alarm;
-use crate::io::limits::Limits;
+use crate::io::deadlines::Deadlines;
 use crate::message::answer::Answer;
 use crate::message::fields::FieldsMut;
 use crate::message::framing::Framing;
@@ -68,9 +68,9 @@ impl<D: Downstream> Staged<D> {
         patience: Duration,
     ) -> Result<(), FailureKind> {
         let Some(buffer) = &mut self.buffer else { return Ok(()) };
-        let mut limits = Limits::default();
-        poll_fn(|cx| match buffer.poll_collect(cx, &mut *self.inner, &mut limits, patience) {
-            Poll::Pending => limits.poll(cx, alarm).map(Err),
+        let mut deadlines = Deadlines::default();
+        poll_fn(|cx| match buffer.poll_collect(cx, &mut *self.inner, &mut deadlines, patience) {
+            Poll::Pending => deadlines.poll(cx, alarm).map(Err),
             ready => ready,
         })
         .await?;
@@ -318,8 +318,12 @@ impl<D: Downstream> Downstream for Staged<D> {
         self.inner.answer(cx, answer, bare)
     }
 
-    fn poll_flush(&mut self, cx: &mut Context<'_>, limits: &mut Limits) -> Poll<Result<(), FailureKind>> {
-        ready!(self.inner.poll_flush(cx, limits))?;
+    fn poll_flush(
+        &mut self,
+        cx: &mut Context<'_>,
+        deadlines: &mut Deadlines,
+    ) -> Poll<Result<(), FailureKind>> {
+        ready!(self.inner.poll_flush(cx, deadlines))?;
         if self.compressor.as_mut().is_some_and(Compressor::has_had_its_turn) {
             // Others have theirs.
             cx.waker().wake_by_ref();

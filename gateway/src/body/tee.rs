@@ -67,7 +67,7 @@ pub(crate) struct Feed {
 
 /// What is next of a body.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum FeedItem {
     /// A piece, in its coding.
     Piece(Bytes),
     /// It is complete.
@@ -152,13 +152,13 @@ impl Tee {
 
 impl Feed {
     /// What is next.
-    pub(crate) async fn next(&mut self) -> Next {
+    pub(crate) async fn next(&mut self) -> FeedItem {
         if let Some(bytes) = self.kept.get(self.given) {
             self.given += 1;
-            return Next::Piece(bytes.clone());
+            return FeedItem::Piece(bytes.clone());
         }
         if self.whole {
-            return Next::End;
+            return FeedItem::End;
         }
         let next = tokio::select! {
             biased;
@@ -169,18 +169,18 @@ impl Feed {
             Some(Piece::Content(bytes)) => {
                 self.queued.fetch_sub(bytes.len() + OVERHEAD, Relaxed);
                 self.keep(bytes.clone());
-                Next::Piece(bytes)
+                FeedItem::Piece(bytes)
             }
             Some(Piece::End) => {
                 self.whole = true;
-                Next::End
+                FeedItem::End
             }
             None => given_up(&mut self.fate).await,
         }
     }
 
     /// Ready when there is no use in sending what is there, because the rest never comes; says why.
-    pub(crate) async fn given_up(&mut self) -> Next {
+    pub(crate) async fn given_up(&mut self) -> FeedItem {
         given_up(&mut self.fate).await
     }
 
@@ -207,11 +207,11 @@ impl Feed {
     }
 }
 
-async fn given_up(fate: &mut Option<oneshot::Receiver<Fate>>) -> Next {
+async fn given_up(fate: &mut Option<oneshot::Receiver<Fate>>) -> FeedItem {
     let Some(told) = fate else { return pending().await };
     match told.await {
-        Err(_) => Next::Cut,
-        Ok(Fate::Lost) => Next::Lost,
+        Err(_) => FeedItem::Cut,
+        Ok(Fate::Lost) => FeedItem::Lost,
         Ok(Fate::Whole) => {
             *fate = None;
             pending().await
@@ -223,11 +223,11 @@ async fn given_up(fate: &mut Option<oneshot::Receiver<Fate>>) -> Next {
 mod tests {
     use super::*;
 
-    async fn all(feed: &mut Feed) -> (Vec<u8>, Next) {
+    async fn all(feed: &mut Feed) -> (Vec<u8>, FeedItem) {
         let mut got = Vec::new();
         loop {
             match feed.next().await {
-                Next::Piece(bytes) => got.extend_from_slice(&bytes),
+                FeedItem::Piece(bytes) => got.extend_from_slice(&bytes),
                 end => return (got, end),
             }
         }
@@ -243,9 +243,9 @@ mod tests {
         tee.rewind();
         tee.copy(b"one two 3");
         tee.end();
-        assert_eq!(all(&mut feed).await, (b"one two 3".to_vec(), Next::End));
+        assert_eq!(all(&mut feed).await, (b"one two 3".to_vec(), FeedItem::End));
         feed.rewind();
-        assert_eq!(all(&mut feed).await, (b"one two 3".to_vec(), Next::End), "given again");
+        assert_eq!(all(&mut feed).await, (b"one two 3".to_vec(), FeedItem::End), "given again");
     }
 
     #[tokio::test]
@@ -257,7 +257,7 @@ mod tests {
         }
         tee.end();
         let (got, end) = all(&mut feed).await;
-        assert_eq!((got.len() / piece.len(), end), (MOST_QUEUED / (piece.len() + OVERHEAD), Next::Lost));
+        assert_eq!((got.len() / piece.len(), end), (MOST_QUEUED / (piece.len() + OVERHEAD), FeedItem::Lost));
         assert!(!feed.is_replayable());
     }
 
@@ -268,7 +268,7 @@ mod tests {
             tee.copy(b"x");
         }
         let (got, end) = all(&mut feed).await;
-        assert_eq!((got.len(), end), (MOST_QUEUED / (1 + OVERHEAD), Next::Lost));
+        assert_eq!((got.len(), end), (MOST_QUEUED / (1 + OVERHEAD), FeedItem::Lost));
         assert!(!feed.is_replayable());
     }
 
@@ -277,7 +277,7 @@ mod tests {
         let (mut broken, mut feed) = tee(Framing::Length(9));
         broken.copy(b"one");
         drop(broken);
-        assert_eq!(all(&mut feed).await, (b"one".to_vec(), Next::Cut));
+        assert_eq!(all(&mut feed).await, (b"one".to_vec(), FeedItem::Cut));
         let (mut rewound, mut feed) = tee(Framing::Length(9));
         rewound.copy(b"one two 3");
         rewound.rewind();
@@ -285,7 +285,7 @@ mod tests {
         drop(rewound);
         assert_eq!(
             all(&mut feed).await,
-            (b"one two 3".to_vec(), Next::Cut),
+            (b"one two 3".to_vec(), FeedItem::Cut),
             "nobody has said that it is whole"
         );
     }

@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use crate::body::downstream::Downstream;
 use crate::io::alarm::Alarm;
-use crate::io::limits::Limits;
+use crate::io::deadlines::Deadlines;
 use crate::pipeline::{Answer, FailureKind};
 
 /// Sends an answer; `bare` is one without its body.
@@ -16,13 +16,13 @@ pub(super) async fn send(
     downstream: &mut impl Downstream,
     alarm: &mut Alarm,
 ) -> Result<(), FailureKind> {
-    let (mut limits, mut begun) = (Limits::default(), false);
+    let (mut deadlines, mut begun) = (Deadlines::default(), false);
     poll_fn(|cx| {
         if !mem::replace(&mut begun, true) {
             downstream.answer(cx, answer, bare)?;
         }
-        let flushed = downstream.poll_flush(cx, &mut limits);
-        if flushed.is_pending() && limits.poll(cx, alarm).is_ready() {
+        let flushed = downstream.poll_flush(cx, &mut deadlines);
+        if flushed.is_pending() && deadlines.poll(cx, alarm).is_ready() {
             return Poll::Ready(Err(FailureKind::Client));
         }
         flushed

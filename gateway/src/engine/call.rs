@@ -181,7 +181,7 @@ impl Attempt {
             feed.rewind();
             loop {
                 let mut next = feed.next().await;
-                if let tee::Next::Piece(bytes) = &next {
+                if let tee::FeedItem::Piece(bytes) = &next {
                     tokio::select! {
                         biased;
                         sent = self.send(bytes, connection, upstream) => {
@@ -192,10 +192,10 @@ impl Attempt {
                     }
                 }
                 match next {
-                    tee::Next::Piece(_) => {}
-                    tee::Next::End => break,
-                    tee::Next::Cut => return Err(FailureKind::Client),
-                    tee::Next::Lost => return Err(FailureKind::Memory),
+                    tee::FeedItem::Piece(_) => {}
+                    tee::FeedItem::End => break,
+                    tee::FeedItem::Cut => return Err(FailureKind::Client),
+                    tee::FeedItem::Lost => return Err(FailureKind::Memory),
                 }
             }
         }

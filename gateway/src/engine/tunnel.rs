@@ -19,9 +19,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::descriptors::DescriptorPermit;
 use crate::io::alarm::Alarm;
 use crate::io::backlog::Backlog;
-use crate::io::limits::Limit;
-use crate::io::limits::Limits;
-use crate::io::limits::STALL;
+use crate::io::deadlines::Deadline;
+use crate::io::deadlines::Deadlines;
+use crate::io::deadlines::STALL;
 use crate::io::scratch;
 use crate::io::transport::Transport;
 use crate::io::wire::Wire;
@@ -39,7 +39,7 @@ pub(crate) struct Tunnel {
     down: Flow,
     /// Bytes of heads that went to the client, or wait for it.
     heads: u64,
-    limits: Limits,
+    deadlines: Deadlines,
     /// For any bytes, in either direction (nginx's `proxy_read_timeout`).
     idle: Option<Duration>,
     /// For the endpoint to take some.
@@ -98,8 +98,8 @@ impl Tunnel {
         let Endpoint { connection, read_timeout: idle, send_timeout: patience, mut up } = endpoint;
         let Connection { stream: endpoint, place: _place, .. } = connection;
         up.push(ahead);
-        let (limits, whole) = (Limits::default(), false);
-        Box::new(Self { exchange, endpoint, _place, up, down, heads, limits, idle, patience, whole })
+        let (deadlines, whole) = (Deadlines::default(), false);
+        Box::new(Self { exchange, endpoint, _place, up, down, heads, deadlines, idle, patience, whole })
     }
 
     /// Relays until both sides have ended, or one breaks off, or a limit is over.
@@ -114,18 +114,19 @@ impl Tunnel {
         client: &mut Transport,
         alarm: &mut Alarm,
     ) -> Poll<io::Result<()>> {
-        let Self { endpoint, up, down, limits, .. } = self;
+        let Self { endpoint, up, down, deadlines, .. } = self;
         // Both before either's failure is looked at: who takes no more may have said something before that.
         let (sent, received) = (up.poll(cx, client, endpoint), down.poll(cx, endpoint, client));
         if (sent?, received?) == (Poll::Ready(()), Poll::Ready(())) {
             return Poll::Ready(Ok(()));
         }
-        let moved = [up.wait(&mut limits.send, self.patience), down.wait(&mut limits.stall, Some(STALL))];
+        let moved =
+            [up.wait(&mut deadlines.send, self.patience), down.wait(&mut deadlines.stall, Some(STALL))];
         if moved.contains(&true) {
-            limits.read.end();
+            deadlines.read.end();
         }
-        limits.read.begin(self.idle);
-        limits.poll(cx, alarm).map(|_| Err(io::ErrorKind::TimedOut.into()))
+        deadlines.read.begin(self.idle);
+        deadlines.poll(cx, alarm).map(|_| Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
@@ -215,15 +216,15 @@ impl Flow {
         })
     }
 
-    /// Lets `limit` run while the other side does not take what there is for it. Says whether bytes have moved.
-    fn wait(&mut self, limit: &mut Limit, patience: Option<Duration>) -> bool {
+    /// Sets `deadline` while the other side does not take what there is for it. Says whether bytes have moved.
+    fn wait(&mut self, deadline: &mut Deadline, patience: Option<Duration>) -> bool {
         let moved = mem::take(&mut self.moved);
         if moved {
-            limit.end();
+            deadline.end();
         }
         match self.unsent || self.state == Flowing::Ending {
-            true => limit.begin(patience),
-            false => limit.end(),
+            true => deadline.begin(patience),
+            false => deadline.end(),
         }
         moved
     }
@@ -295,7 +296,7 @@ mod tests {
             other => other.map(|ended| panic!("{ended:?}")),
         })
         .await;
-        assert!(flow.wait(&mut Limit::default(), None), "something has moved");
+        assert!(flow.wait(&mut Deadline::default(), None), "something has moved");
         assert!(flow.unsent && (1..=64 * 1024).contains(&flow.backlog.len()), "{flow:?}");
         let mut seen = Vec::new();
         let (moved, read) =

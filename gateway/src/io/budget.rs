@@ -20,7 +20,8 @@
 //! 8 KiB are for everybody while there are any, and a response may go on in small pieces as long as its client takes them. What a connection holds is counted on its own thread (`account`).
 //!
 //! While memory is short, less is read at a time, so that many slow clients can be served from what is left; and a
-//! client that stalls has less time, because a few clients that read nothing could hold all there is for a minute.
+//! client that stalls has less time, because a few clients that read nothing could hold all there is for a minute. It must take some of what it has
+//! for that, and not just a byte.
 
 mod account;
 mod share;
@@ -198,6 +199,14 @@ pub(crate) fn patience(most: Duration) -> Duration {
         ..2 => most,
         2 => most / 4,
         _ => most / 12,
+    }
+}
+
+/// How many bytes a client must take in that time to have more of it.
+pub(crate) fn progress() -> usize {
+    match STOCK.with_borrow(|stock| stock.used) {
+        ..2 => 1,
+        _ => LEAST_PORTION,
     }
 }
 

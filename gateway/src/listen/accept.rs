@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot::{self, error::TryRecvError};
 use tokio::task::{coop::unconstrained, yield_now};
 
-use super::arrivals::{Arrivals, Turn};
+use super::arrivals::{Arrivals, Order};
 use super::bind::BACKLOG;
 use super::listeners::{Entry, Listening};
 use super::{AcceptedStream, open, serve};
@@ -152,7 +152,7 @@ impl Acceptor {
         result
     }
 
-    fn admit(&mut self, turn: Turn, stream: TcpStream, peer: SocketAddr) {
+    fn admit(&mut self, turn: Order, stream: TcpStream, peer: SocketAddr) {
         let limit = Shares::of_process().clients_within(self.worker.state.tuning().max_connections);
         let open = loop {
             if let Some(open) = self.worker.drain.shared().admit(limit) {
@@ -171,7 +171,7 @@ impl Acceptor {
         }
     }
 
-    fn begin_newest(&mut self, turn: Turn) {
+    fn begin_newest(&mut self, turn: Order) {
         let mut left = turn.begins();
         while left > 0
             && let Some(arrival) = self.arrivals.newest()

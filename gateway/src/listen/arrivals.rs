@@ -37,7 +37,7 @@ pub(super) struct Arrivals<C> {
 
 /// How a turn goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Turn {
+pub(super) struct Order {
     now: Instant,
     /// Who came last begins first. Otherwise each begins as it is accepted.
     pub(super) newest_first: bool,
@@ -51,7 +51,7 @@ impl<C> Default for Arrivals<C> {
     }
 }
 
-impl Turn {
+impl Order {
     /// Connections to accept: all, to find the newest, and then as many as begin. An accept that comes to nothing is a
     /// tenth of a TLS handshake.
     pub(super) fn accepts(self) -> u16 {
@@ -71,15 +71,15 @@ impl<C> Arrivals<C> {
     }
 
     /// Begins a turn. `waited` says how long the first connection of the turn was in the kernel's queue.
-    pub(super) fn turn(&mut self, now: Instant, waited: impl FnOnce() -> Duration) -> Turn {
+    pub(super) fn turn(&mut self, now: Instant, waited: impl FnOnce() -> Duration) -> Order {
         let behind = self.behind.is_some_and(|since| now.duration_since(since) >= LATE);
         let first = !self.late && behind && waited() >= LATE;
         self.late |= first;
-        Turn { now, newest_first: self.late, first }
+        Order { now, newest_first: self.late, first }
     }
 
     /// Ends a turn; `emptied` says that nothing was left in the kernel.
-    pub(super) fn end(&mut self, turn: Turn, emptied: bool) {
+    pub(super) fn end(&mut self, turn: Order, emptied: bool) {
         let caught_up = emptied && self.waiting.is_empty();
         self.behind = (!caught_up).then(|| self.behind.unwrap_or(turn.now));
         self.late &= !caught_up;
@@ -91,7 +91,7 @@ impl<C> Arrivals<C> {
     }
 
     /// Lets one wait.
-    pub(super) fn push(&mut self, turn: Turn, connection: C) {
+    pub(super) fn push(&mut self, turn: Order, connection: C) {
         self.waiting.push_back((turn.now, connection));
     }
 
@@ -106,7 +106,7 @@ impl<C> Arrivals<C> {
     }
 
     /// One that has waited too long.
-    pub(super) fn stale(&mut self, turn: Turn) -> Option<C> {
+    pub(super) fn stale(&mut self, turn: Order) -> Option<C> {
         let stale = |(since, _): &mut (Instant, C)| turn.now.duration_since(*since) >= STALE;
         self.waiting.pop_front_if(stale).map(|(_, connection)| connection)
     }

@@ -186,7 +186,7 @@ impl Listeners {
                 severity: Severity::Error,
                 code: Code::ListenerNotBound,
                 message: error.cause(),
-                remedy: format!("{}; it is tried again by itself", error.remedy),
+                remedy: format!("{}; Sluice tries again every second", error.remedy),
             })
         };
         inner.results.values().flatten().filter_map(problem).collect()

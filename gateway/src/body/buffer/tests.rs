@@ -25,9 +25,9 @@ async fn collect(
     client: &mut Fake,
     patience: Duration,
 ) -> Result<(), FailureKind> {
-    let (mut limits, mut alarm) = (Limits::default(), Alarm::default());
-    poll_fn(|cx| match buffer.poll_collect(cx, client, &mut limits, patience) {
-        Poll::Pending => limits.poll(cx, &mut alarm).map(Err),
+    let (mut deadlines, mut alarm) = (Deadlines::default(), Alarm::default());
+    poll_fn(|cx| match buffer.poll_collect(cx, client, &mut deadlines, patience) {
+        Poll::Pending => deadlines.poll(cx, &mut alarm).map(Err),
         ready => ready,
     })
     .await
@@ -197,8 +197,8 @@ fn what_a_slow_disk_had_not_taken_yet_was_not_counted() {
         let framing = Framing::Length(3 * PIECE as u64);
         let mut client = Fake::new(framing, &[&piece, &piece, &piece]);
         let mut buffer = RequestBuffer::new(framing, None, 0, disk(1 << 20));
-        let limits = &mut Limits::default();
-        let polled = poll_fn(|cx| Poll::Ready(buffer.poll_collect(cx, &mut client, limits, MINUTE))).await;
+        let deadlines = &mut Deadlines::default();
+        let polled = poll_fn(|cx| Poll::Ready(buffer.poll_collect(cx, &mut client, deadlines, MINUTE))).await;
         assert!(polled.is_pending(), "the disk is busy");
         assert!(buffer.share.bytes() >= 2 * PIECE, "{}", buffer.share.bytes());
         go_on.send(()).unwrap();

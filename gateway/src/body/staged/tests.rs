@@ -128,11 +128,11 @@ fn a_large_response_lets_others_have_their_turn() {
     let mut stages = staged(client, compressing("gzip"), Framing::NONE);
     let (mut response, _) = head("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n");
     stages.respond(cx, &mut response, b"").unwrap();
-    let limits = &mut Limits::default();
-    assert!(stages.poll_flush(cx, limits).is_ready());
+    let deadlines = &mut Deadlines::default();
+    assert!(stages.poll_flush(cx, deadlines).is_ready());
     stages.pass(cx, &mut response, &[b'x'; 64 * 1024]).unwrap();
-    assert!(stages.poll_flush(cx, limits).is_pending());
-    assert!(stages.poll_flush(cx, limits).is_ready());
+    assert!(stages.poll_flush(cx, deadlines).is_pending());
+    assert!(stages.poll_flush(cx, deadlines).is_ready());
 }
 
 #[test]

@@ -16,8 +16,8 @@ use crate::downstream::answer::write_head;
 use crate::engine::tunnel::{Flow, Switched, Tunnel};
 use crate::io::backlog::Backlog;
 use crate::io::budget;
-use crate::io::limits::Limits;
-use crate::io::limits::STALL;
+use crate::io::deadlines::Deadlines;
+use crate::io::deadlines::STALL;
 use crate::io::scratch;
 use crate::io::transport::has_left;
 use crate::io::wire::Wire;
@@ -374,7 +374,11 @@ impl Downstream for Client {
         Ok(())
     }
 
-    fn poll_flush(&mut self, cx: &mut Context<'_>, limits: &mut Limits) -> Poll<Result<(), FailureKind>> {
+    fn poll_flush(
+        &mut self,
+        cx: &mut Context<'_>,
+        deadlines: &mut Deadlines,
+    ) -> Poll<Result<(), FailureKind>> {
         if self.flushed {
             return Poll::Ready(Ok(()));
         }
@@ -386,18 +390,16 @@ impl Downstream for Client {
             Poll::Ready(Ok(())) => self.poll_rest(cx),
             other => other,
         };
-        if self.backlog.len() + self.rest.len() < before {
-            limits.stall.end();
-        }
+        deadlines.taken(before - (self.backlog.len() + self.rest.len()));
         let flushed = match sent {
             Poll::Ready(Ok(())) => Pin::new(&mut self.wire.transport).poll_flush(cx),
             other => other,
         };
         if flushed.is_pending() {
-            limits.stall.begin(Some(budget::patience(STALL)));
+            deadlines.stall.begin(Some(budget::patience(STALL)));
         }
         ready!(flushed).map_err(gone)?;
-        limits.stall.end();
+        deadlines.stall.end();
         self.flushed = true;
         Poll::Ready(Ok(()))
     }

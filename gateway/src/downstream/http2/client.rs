@@ -23,8 +23,8 @@ use crate::body::pieces::{Decoder, Piece, poll_joined};
 use crate::downstream::{LINGER, MAX_SETTLED};
 use crate::io::budget::{self, Share};
 use crate::io::counted::counted;
-use crate::io::limits::Limits;
-use crate::io::limits::STALL;
+use crate::io::deadlines::Deadlines;
+use crate::io::deadlines::STALL;
 use crate::io::scratch;
 use crate::message::field_list::line;
 use crate::message::field_names::FieldNames;
@@ -431,22 +431,27 @@ impl Downstream for Client {
         Ok(())
     }
 
-    fn poll_flush(&mut self, cx: &mut Context<'_>, limits: &mut Limits) -> Poll<Result<(), FailureKind>> {
+    fn poll_flush(
+        &mut self,
+        cx: &mut Context<'_>,
+        deadlines: &mut Deadlines,
+    ) -> Poll<Result<(), FailureKind>> {
         while !self.rest.is_empty() {
             let Some(stream) = &mut self.stream else { break };
             match stream.poll_capacity(cx) {
                 Poll::Ready(Some(Ok(_))) => {
-                    limits.stall.end();
+                    let before = self.rest.len();
                     self.deliver()?;
+                    deadlines.taken(before - self.rest.len());
                 }
                 Poll::Ready(_) => return Poll::Ready(Err(FailureKind::Client)),
                 Poll::Pending => {
-                    limits.stall.begin(Some(budget::patience(STALL)));
+                    deadlines.stall.begin(Some(budget::patience(STALL)));
                     return Poll::Pending;
                 }
             }
         }
-        limits.stall.end();
+        deadlines.stall.end();
         Poll::Ready(Ok(()))
     }
 

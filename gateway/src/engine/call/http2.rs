@@ -130,7 +130,7 @@ impl Sending<'_> {
         let (mut framing, mut section) = (feed.framing, Section::default());
         loop {
             let mut next = feed.next().await;
-            if let tee::Next::Piece(bytes) = &next {
+            if let tee::FeedItem::Piece(bytes) = &next {
                 let mut content = BytesMut::with_capacity(bytes.len());
                 let read = framing.read_all(
                     bytes,
@@ -148,10 +148,10 @@ impl Sending<'_> {
                 }
             }
             match next {
-                tee::Next::Piece(_) => {}
-                tee::Next::End => break,
-                tee::Next::Cut => return Err(Broke::given_up(FailureKind::Client)),
-                tee::Next::Lost => return Err(Broke::given_up(FailureKind::Memory)),
+                tee::FeedItem::Piece(_) => {}
+                tee::FeedItem::End => break,
+                tee::FeedItem::Cut => return Err(Broke::given_up(FailureKind::Client)),
+                tee::FeedItem::Lost => return Err(Broke::given_up(FailureKind::Memory)),
             }
         }
         let trailers = map(section.fields(FieldNames::ANY), 0);

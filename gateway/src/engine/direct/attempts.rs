@@ -14,7 +14,7 @@ use crate::body::downstream::Downstream;
 use crate::engine::{Counts, Forwarded};
 use crate::io::alarm::Alarm;
 use crate::io::budget::Ticket;
-use crate::io::limits::Limits;
+use crate::io::deadlines::Deadlines;
 use crate::message::head::Head;
 use crate::pipeline::{Exchange, Failure, FailureKind, Next, Upstream};
 use crate::worker::Worker;
@@ -133,7 +133,7 @@ impl<D: Downstream> Run<'_, D> {
             exchange: &mut *self.exchange,
             download: &mut *self.download,
             upstream,
-            limits: Limits::default(),
+            deadlines: Deadlines::default(),
             ticket: Ticket::default(),
         };
         (sides, &*self.head)

@@ -7,7 +7,7 @@ use super::download::{Download, Receiving};
 use crate::body::downstream::Downstream;
 use crate::io::alarm::Alarm;
 use crate::io::budget::Ticket;
-use crate::io::limits::Limits;
+use crate::io::deadlines::Deadlines;
 use crate::pipeline::{Exchange, FailureKind, Next, Upstream};
 
 /// Both sides of one attempt, without what is sent and read.
@@ -17,7 +17,7 @@ pub(super) struct Sides<'r, D> {
     pub(super) exchange: &'r mut Exchange,
     pub(super) download: &'r mut Download,
     pub(super) upstream: &'r Upstream,
-    pub(super) limits: Limits,
+    pub(super) deadlines: Deadlines,
     /// While it waits for memory.
     pub(super) ticket: Ticket,
 }
@@ -25,7 +25,7 @@ pub(super) struct Sides<'r, D> {
 impl<D: Downstream> Sides<'_, D> {
     /// Ready when there is memory for what the client may not take.
     pub(super) fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.limits.poll_room_to_respond(cx, &mut self.ticket)
+        self.deadlines.poll_room_to_respond(cx, &mut self.ticket)
     }
 
     /// Passes on the interim head that was read.
@@ -49,7 +49,7 @@ impl<D: Downstream> Sides<'_, D> {
         }
         let response = &mut self.download.response;
         self.exchange.response(response);
-        self.limits.body.end();
+        self.deadlines.body.end();
         let passed = self.downstream.respond(cx, response, bytes);
         // Of what cannot be read nothing was passed on, so that there can still be an answer.
         self.download.started = !matches!(passed, Err(FailureKind::InvalidHead));
@@ -79,6 +79,6 @@ impl<D: Downstream> Sides<'_, D> {
         if self.downstream.poll_gone(cx, sending).is_ready() {
             return Poll::Ready(FailureKind::Client);
         }
-        self.limits.poll(cx, self.alarm)
+        self.deadlines.poll(cx, self.alarm)
     }
 }

@@ -28,7 +28,7 @@ use super::Result;
 use super::carried::{Handle, lock};
 use crate::body::downstream::Downstream;
 use crate::io::alarm::Alarm;
-use crate::io::limits::Limits;
+use crate::io::deadlines::Deadlines;
 use crate::message::framing::Framing;
 use crate::message::head::Head;
 use crate::message::request::asks_for_upgrade;
@@ -60,7 +60,7 @@ pub(super) struct Session<D> {
     empty: bool,
     /// For the client's next bytes.
     patience: Duration,
-    limits: Limits,
+    deadlines: Deadlines,
     alarm: Alarm,
     /// What came of the body, unless that was too much.
     replay: Vec<u8>,
@@ -87,7 +87,7 @@ impl<D: Downstream> Session<D> {
             rewinds: false,
             empty: head.framing.is_done(),
             patience: worker.state.published.load().globals.tuning.client_body_timeout,
-            limits: Limits::default(),
+            deadlines: Deadlines::default(),
             alarm: Alarm::default(),
             replay: Vec::new(),
             written: None,
@@ -228,7 +228,7 @@ impl<D: Downstream + Send + Sync + 'static> server::Session for Session<D> {
 
     /// Called once in each attempt.
     fn enable_retry_buffering(&mut self) {
-        self.limits = Limits::default();
+        self.deadlines = Deadlines::default();
         self.rewinds = !self.upgraded && lock(&self.downstream).rewind();
         if self.rewinds {
             self.framing = self.whole;

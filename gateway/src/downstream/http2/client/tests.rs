@@ -47,10 +47,10 @@ async fn what_the_windows_do_not_allow_waits_and_its_time_runs() {
     let Pair { mut downstream, response, _sender, _tasks } = Pair::new().await;
     let mut cx = Context::from_waker(Waker::noop());
     downstream.answer(&mut cx, &answer(1000), false).unwrap();
-    let mut limits = Limits::default();
-    assert!(downstream.poll_flush(&mut cx, &mut limits).is_pending());
+    let mut deadlines = Deadlines::default();
+    assert!(downstream.poll_flush(&mut cx, &mut deadlines).is_pending());
     assert_eq!((downstream.sent().1, downstream.rest.len()), (100, 900));
-    assert!(limits.stall.runs());
+    assert!(deadlines.stall.runs());
     let mut body = response.await.unwrap().into_body();
     let reading = async {
         let mut read = 0;
@@ -61,10 +61,10 @@ async fn what_the_windows_do_not_allow_waits_and_its_time_runs() {
         }
         read
     };
-    let flushing = std::future::poll_fn(|cx| downstream.poll_flush(cx, &mut limits));
+    let flushing = std::future::poll_fn(|cx| downstream.poll_flush(cx, &mut deadlines));
     let (read, flushed) = tokio::join!(reading, flushing);
     assert_eq!((read, flushed), (1000, Ok(())));
-    assert!(!limits.stall.runs() && downstream.sent().1 == 1000);
+    assert!(!deadlines.stall.runs() && downstream.sent().1 == 1000);
 }
 
 #[tokio::test]

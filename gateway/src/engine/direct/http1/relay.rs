@@ -38,8 +38,8 @@ impl<D: Downstream> Relay<'_, D> {
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Next>> {
         if self.upload.is_sending() {
             let Self { upload, sides, connection, outgoing, .. } = self;
-            let Sides { downstream, limits, .. } = sides;
-            let polled = upload.poll(cx, *downstream, &mut connection.stream, limits, outgoing);
+            let Sides { downstream, deadlines, .. } = sides;
+            let polled = upload.poll(cx, *downstream, &mut connection.stream, deadlines, outgoing);
             downstream.set_stalled(upload.is_stalled());
             if let Poll::Ready(Err(kind)) = polled {
                 return Poll::Ready(Some(self.failed(kind)));
@@ -53,8 +53,8 @@ impl<D: Downstream> Relay<'_, D> {
 
     fn poll_response(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Next>, FailureKind>> {
         loop {
-            let Sides { downstream, limits, download, .. } = &mut self.sides;
-            ready!(downstream.poll_flush(cx, limits))?;
+            let Sides { downstream, deadlines, download, .. } = &mut self.sides;
+            ready!(downstream.poll_flush(cx, deadlines))?;
             if download.state == Receiving::Done {
                 return Poll::Ready(Ok(None));
             }
@@ -85,11 +85,11 @@ impl<D: Downstream> Relay<'_, D> {
                 let first = self.connection.reused && !self.sides.download.heard && !self.waited;
                 self.waited = true;
                 let now = || if first { began.into() } else { Instant::now() };
-                self.sides.limits.read.begin_at(now, self.sides.upstream.read_timeout);
+                self.sides.deadlines.read.begin_at(now, self.sides.upstream.read_timeout);
             }
             return Poll::Pending;
         };
-        self.sides.limits.read.end();
+        self.sides.deadlines.read.end();
         Poll::Ready(match (read, buf.filled()) {
             (Ok(()), []) => {
                 self.ended = true;

@@ -12,7 +12,7 @@ use crate::engine::direct::replay::Replay;
 use crate::engine::tunnel::Flow;
 use crate::io::backlog::Backlog;
 use crate::io::budget::Ticket;
-use crate::io::limits::Limits;
+use crate::io::deadlines::Deadlines;
 use crate::io::scratch;
 use crate::io::transport::Transport;
 use crate::message::head::Head;
@@ -144,7 +144,7 @@ impl Upload {
         cx: &mut Context<'_>,
         downstream: &mut impl Downstream,
         to: &mut Transport,
-        limits: &mut Limits,
+        deadlines: &mut Deadlines,
         outgoing: &Outgoing<'_>,
     ) -> Poll<Result<(), FailureKind>> {
         if self.state == Sending::Head {
@@ -154,7 +154,7 @@ impl Upload {
             let before = self.backlog.len();
             let sent = self.backlog.poll_send(cx, to);
             if self.backlog.len() < before {
-                limits.send.end();
+                deadlines.send.end();
             }
             match sent {
                 Poll::Ready(Ok(())) => {}
@@ -163,35 +163,35 @@ impl Upload {
                     return Poll::Ready(Ok(()));
                 }
                 Poll::Pending => {
-                    limits.send.begin(outgoing.endpoint);
+                    deadlines.send.begin(outgoing.endpoint);
                     return Poll::Pending;
                 }
             }
             if downstream.is_spent() {
                 match Pin::new(&mut *to).poll_flush(cx) {
                     Poll::Pending => {
-                        limits.send.begin(outgoing.endpoint);
+                        deadlines.send.begin(outgoing.endpoint);
                         return Poll::Pending;
                     }
                     Poll::Ready(Ok(())) => self.state = Sending::Done,
                     Poll::Ready(Err(_)) => self.state = Sending::Broken,
                 }
-                limits.send.end();
+                deadlines.send.end();
                 return Poll::Ready(Ok(()));
             }
-            let has_room = limits.poll_room(cx, &mut self.ticket).is_ready();
+            let has_room = deadlines.poll_room(cx, &mut self.ticket).is_ready();
             if !has_room {
                 self.replay.forget();
             }
             let read = if has_room { self.poll_read(cx, downstream, to) } else { Poll::Pending };
             if read.is_pending() {
                 if has_room {
-                    limits.body.begin(Some(outgoing.client));
+                    deadlines.body.begin(Some(outgoing.client));
                 }
                 // What TLS has not written yet would wait for the client's next bytes.
                 match Pin::new(&mut *to).poll_flush(cx) {
-                    Poll::Pending => limits.send.begin(outgoing.endpoint),
-                    Poll::Ready(Ok(())) => limits.send.end(),
+                    Poll::Pending => deadlines.send.begin(outgoing.endpoint),
+                    Poll::Ready(Ok(())) => deadlines.send.end(),
                     Poll::Ready(Err(_)) => {
                         self.state = Sending::Broken;
                         return Poll::Ready(Ok(()));
@@ -199,7 +199,7 @@ impl Upload {
                 }
             }
             ready!(read)?;
-            limits.body.end();
+            deadlines.body.end();
         }
     }
 

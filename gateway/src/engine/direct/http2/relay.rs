@@ -82,8 +82,8 @@ impl<D: Downstream> Relay<'_, D> {
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Next>> {
         if self.upload.is_sending() {
             let Self { upload, sides, stream, patience, .. } = self;
-            let Sides { downstream, limits, .. } = sides;
-            let polled = upload.poll(cx, *downstream, stream, limits, *patience);
+            let Sides { downstream, deadlines, .. } = sides;
+            let polled = upload.poll(cx, *downstream, stream, deadlines, *patience);
             downstream.set_stalled(upload.is_stalled());
             if let Poll::Ready(Err(kind)) = polled {
                 return Poll::Ready(Some(self.failed(kind)));
@@ -97,8 +97,8 @@ impl<D: Downstream> Relay<'_, D> {
 
     fn poll_response(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Next>, FailureKind>> {
         loop {
-            let Sides { downstream, limits, download, .. } = &mut self.sides;
-            ready!(downstream.poll_flush(cx, limits))?;
+            let Sides { downstream, deadlines, download, .. } = &mut self.sides;
+            ready!(downstream.poll_flush(cx, deadlines))?;
             self.incoming.release();
             if download.state == Receiving::Done {
                 return Poll::Ready(Ok(None));
@@ -112,12 +112,12 @@ impl<D: Downstream> Relay<'_, D> {
                 Poll::Ready(Some(next)) => return Poll::Ready(Ok(Some(next))),
                 Poll::Ready(None) => {
                     self.sides.download.heard = true;
-                    self.sides.limits.read.end();
+                    self.sides.deadlines.read.end();
                 }
                 Poll::Pending if self.sides.pause(cx)? => {}
                 Poll::Pending => {
                     if self.sides.waits_for_endpoint(self.upload.is_sending()) {
-                        self.sides.limits.read.begin(self.sides.upstream.read_timeout);
+                        self.sides.deadlines.read.begin(self.sides.upstream.read_timeout);
                     }
                     return Poll::Pending;
                 }
@@ -141,7 +141,7 @@ impl<D: Downstream> Relay<'_, D> {
         let response = http2::response(&parts, self.method, self.keeps_length, body.is_end_stream());
         self.sides.download.response = response.map_err(|_| FailureKind::InvalidHead)?;
         self.sides.download.heard = true;
-        self.sides.limits.read.end();
+        self.sides.deadlines.read.end();
         // What is there of the body leaves with the head.
         let bodiless = self.sides.download.response.framing.is_done();
         if !bodiless && let Poll::Ready(Some(Ok(first))) = poll_joined(cx, &mut body) {

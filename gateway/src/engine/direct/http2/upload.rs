@@ -16,7 +16,7 @@ use crate::body::pieces::{Decoder, Piece};
 use crate::engine::direct::replay::Replay;
 use crate::io::budget::{Share, Ticket};
 use crate::io::counted::counted;
-use crate::io::limits::Limits;
+use crate::io::deadlines::Deadlines;
 use crate::message::head::Head;
 use crate::message::response::Response;
 use crate::pipeline::FailureKind;
@@ -99,28 +99,28 @@ impl Upload {
         cx: &mut Context<'_>,
         downstream: &mut impl Downstream,
         to: &mut SendStream<Bytes>,
-        limits: &mut Limits,
+        deadlines: &mut Deadlines,
         patience: Patience,
     ) -> Poll<Result<(), FailureKind>> {
         loop {
-            ready!(self.poll_deliver(cx, to, limits, patience));
+            ready!(self.poll_deliver(cx, to, deadlines, patience));
             if !self.sending {
                 return Poll::Ready(Ok(()));
             }
             if downstream.awaits_continue() {
                 downstream.interim(cx, &mut Response::go_on())?;
             }
-            if limits.poll_room(cx, &mut self.ticket).is_pending() {
+            if deadlines.poll_room(cx, &mut self.ticket).is_pending() {
                 self.replay.forget();
                 return Poll::Pending;
             }
             let Poll::Ready(piece) = downstream.poll_piece(cx, &mut self.decoder) else {
-                limits.body.begin(Some(patience.client));
+                deadlines.body.begin(Some(patience.client));
                 return Poll::Pending;
             };
-            limits.body.end();
+            deadlines.body.end();
             // The endpoint may keep silent while there is something to hear.
-            limits.read.end();
+            deadlines.read.end();
             match piece? {
                 Piece::Data { content, ends } => {
                     if !self.rewinds {
@@ -143,7 +143,7 @@ impl Upload {
         &mut self,
         cx: &mut Context<'_>,
         to: &mut SendStream<Bytes>,
-        limits: &mut Limits,
+        deadlines: &mut Deadlines,
         patience: Patience,
     ) -> Poll<()> {
         while !self.rest.is_empty() {
@@ -152,20 +152,20 @@ impl Upload {
             if room == 0 {
                 match to.poll_capacity(cx) {
                     Poll::Ready(Some(Ok(_))) => continue,
-                    Poll::Ready(_) => return self.stop(limits),
+                    Poll::Ready(_) => return self.stop(deadlines),
                     Poll::Pending => {
-                        limits.send.begin(patience.endpoint);
+                        deadlines.send.begin(patience.endpoint);
                         return Poll::Pending;
                     }
                 }
             }
-            limits.send.end();
+            deadlines.send.end();
             let ends = room == self.rest.len() && self.whole && self.trailers.is_none();
             let piece =
                 if room == self.rest.len() { mem::take(&mut self.rest) } else { self.rest.split_to(room) };
             self.sending = !ends;
             if to.send_data(piece, ends).is_err() {
-                return self.stop(limits);
+                return self.stop(deadlines);
             }
         }
         if self.sending && self.whole {
@@ -180,9 +180,9 @@ impl Upload {
     }
 
     /// The endpoint takes no more. It may have answered before that.
-    fn stop(&mut self, limits: &mut Limits) -> Poll<()> {
+    fn stop(&mut self, deadlines: &mut Deadlines) -> Poll<()> {
         (self.rest, self.sending) = (Bytes::new(), false);
-        limits.send.end();
+        deadlines.send.end();
         Poll::Ready(())
     }
 }

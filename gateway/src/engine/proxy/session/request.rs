@@ -19,7 +19,7 @@ impl<D: Downstream> Session<D> {
             downstream,
             handle,
             framing,
-            limits,
+            deadlines,
             alarm,
             replay,
             rewinds,
@@ -62,7 +62,7 @@ impl<D: Downstream> Session<D> {
                 Poll::Ready(Ok(())) if coding.is_err() => break Poll::Ready(FailureKind::ClientMalformed),
                 Poll::Ready(Ok(())) if piece.is_empty() => {}
                 Poll::Ready(Ok(())) => {
-                    limits.body.end();
+                    deadlines.body.end();
                     *gave_way = false;
                     if *rewinds {
                         return Poll::Ready(Ok(Some(piece.freeze())));
@@ -78,12 +78,12 @@ impl<D: Downstream> Session<D> {
                 Poll::Ready(Err(kind)) => break Poll::Ready(kind),
                 Poll::Pending if *upgraded => return Poll::Pending,
                 Poll::Pending => {
-                    limits.body.begin(Some(*patience));
+                    deadlines.body.begin(Some(*patience));
                     // While the client sends, an endpoint may keep silent; unless the client waits for it to speak.
                     if carried.started || downstream.awaits_continue() {
-                        limits.read.begin(carried.read_timeout);
+                        deadlines.read.begin(carried.read_timeout);
                     }
-                    break limits.poll(cx, alarm);
+                    break deadlines.poll(cx, alarm);
                 }
             }
         };
@@ -102,9 +102,9 @@ impl<D: Downstream> Session<D> {
         if gone.is_ready() {
             return Poll::Ready(self.fail(FailureKind::Client));
         }
-        self.limits.body.end();
-        self.limits.read.begin(read_timeout);
-        let over = ready!(self.limits.poll(cx, &mut self.alarm));
+        self.deadlines.body.end();
+        self.deadlines.read.begin(read_timeout);
+        let over = ready!(self.deadlines.poll(cx, &mut self.alarm));
         Poll::Ready(self.fail(over))
     }
 }

@@ -14,14 +14,14 @@ use crate::body::downstream::Downstream;
 use crate::engine::proxy::carried::lock;
 use crate::engine::proxy::context::is_interim;
 use crate::io::budget::Ticket;
-use crate::io::limits::Limits;
+use crate::io::deadlines::Deadlines;
 use crate::message::framing::Framing;
 use crate::pipeline::FailureKind;
 
 impl<D: Downstream> Session<D> {
     /// Passes on what came of a response. Says whether that was the end of it.
     pub(super) async fn write(&mut self, tasks: Vec<HttpTask>) -> Result<bool> {
-        self.limits.read.end();
+        self.deadlines.read.end();
         self.gave_way = false;
         self.room().await?;
         let mut head = None;
@@ -148,28 +148,28 @@ impl<D: Downstream> Session<D> {
 
     /// Waits until there is memory for what the client may not take, but not for ever.
     async fn room(&mut self) -> Result<()> {
-        let (mut limits, mut ticket) = (Limits::default(), Ticket::default());
+        let (mut deadlines, mut ticket) = (Deadlines::default(), Ticket::default());
         let alarm = &mut self.alarm;
-        let room = poll_fn(|cx| match limits.poll_room_to_respond(cx, &mut ticket) {
+        let room = poll_fn(|cx| match deadlines.poll_room_to_respond(cx, &mut ticket) {
             Poll::Ready(()) => Poll::Ready(Ok(())),
-            Poll::Pending => limits.poll(cx, alarm).map(Err),
+            Poll::Pending => deadlines.poll(cx, alarm).map(Err),
         });
         room.await.map_err(|kind| self.fail(kind))
     }
 
     /// Waits until the client has taken what there is, but not for ever.
     async fn flush(&mut self) -> Result<()> {
-        self.limits = Limits::default();
-        let Self { downstream, limits, alarm, .. } = self;
+        self.deadlines = Deadlines::default();
+        let Self { downstream, deadlines, alarm, .. } = self;
         let flushed = poll_fn(|cx| {
             let mut downstream = lock(downstream);
-            if let Poll::Ready(flushed) = downstream.poll_flush(cx, limits) {
+            if let Poll::Ready(flushed) = downstream.poll_flush(cx, deadlines) {
                 return Poll::Ready(flushed);
             }
             let uploading = !downstream.is_spent();
             match downstream.poll_gone(cx, uploading) {
                 Poll::Ready(()) => Poll::Ready(Err(FailureKind::Client)),
-                Poll::Pending => limits.poll(cx, alarm).map(Err),
+                Poll::Pending => deadlines.poll(cx, alarm).map(Err),
             }
         });
         flushed.await.map_err(|kind| self.fail(kind))

@@ -79,7 +79,7 @@ impl Downstream for Pauses {
         unreachable!("nothing is answered")
     }
 
-    fn poll_flush(&mut self, _: &mut Context<'_>, _: &mut Limits) -> Poll<Result<(), FailureKind>> {
+    fn poll_flush(&mut self, _: &mut Context<'_>, _: &mut Deadlines) -> Poll<Result<(), FailureKind>> {
         Poll::Ready(Ok(()))
     }
 
@@ -109,9 +109,10 @@ async fn what_tls_had_not_written_when_the_client_paused_waited_for_its_next_byt
     let minute = Duration::from_secs(60);
     let outgoing =
         Outgoing { head: &head, last: false, upgrade: false, client: minute, endpoint: Some(minute) };
-    let (mut upload, mut downstream, mut limits) = (Upload::new(), Pauses { sent: false }, Limits::default());
+    let (mut upload, mut downstream, mut deadlines) =
+        (Upload::new(), Pauses { sent: false }, Deadlines::default());
     let mut upload = poll_fn(|cx| {
-        upload.poll(cx, &mut downstream, &mut to, &mut limits, &outgoing).map(|ended| ended.is_ok())
+        upload.poll(cx, &mut downstream, &mut to, &mut deadlines, &outgoing).map(|ended| ended.is_ok())
     });
     let mut seen = Vec::new();
     let reading = async {

@@ -1,0 +1,147 @@
+//! How long either side may keep a request waiting. A deadline is set when something must be waited for, and is gone
+//! with the next byte; the earliest one is what the connection's timer is set to.
+
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::failure::FailureKind;
+use crate::io::alarm::Alarm;
+use crate::io::budget::{self, Ticket};
+
+/// How long the client may let a part of the response wait (nginx's `send_timeout`).
+pub(crate) const STALL: Duration = Duration::from_secs(60);
+
+/// The deadlines that are set.
+#[derive(Debug, Default)]
+pub(crate) struct Deadlines {
+    /// For the next bytes of the response.
+    pub(crate) read: Deadline,
+    /// For the endpoint to take more of the request.
+    pub(crate) send: Deadline,
+    /// For the next bytes of the request body.
+    pub(crate) body: Deadline,
+    /// For the client to take more of the response.
+    pub(crate) stall: Deadline,
+    /// For memory.
+    pub(crate) room: Deadline,
+    /// Bytes that the client has taken since the last ones that counted as progress.
+    taken: usize,
+}
+
+/// One deadline.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Deadline(Option<Instant>);
+
+impl Deadline {
+    /// Begins to run, unless it does; `None` is no limit.
+    pub(crate) fn begin(&mut self, limit: Option<Duration>) {
+        self.begin_at(Instant::now, limit);
+    }
+
+    /// [`begin`](Self::begin) at a time that need not be looked up.
+    pub(crate) fn begin_at(&mut self, now: impl FnOnce() -> Instant, limit: Option<Duration>) {
+        if self.0.is_none()
+            && let Some(limit) = limit
+        {
+            self.0 = now().checked_add(limit);
+        }
+    }
+
+    /// Whether it runs.
+    #[cfg(test)]
+    pub(crate) fn runs(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// What was waited for has come.
+    pub(crate) fn end(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl Deadlines {
+    /// Ready when there is memory for what is read next. Its deadline is set meanwhile.
+    pub(crate) fn poll_room(&mut self, cx: &mut Context<'_>, ticket: &mut Ticket) -> Poll<()> {
+        self.wait_for(budget::poll_room(cx, ticket))
+    }
+
+    /// The same for what is read of a response.
+    pub(crate) fn poll_room_to_respond(&mut self, cx: &mut Context<'_>, ticket: &mut Ticket) -> Poll<()> {
+        self.wait_for(budget::poll_room_to_respond(cx, ticket))
+    }
+
+    /// The client has taken so many bytes, and there are more. That is progress, if it is not too little of it for the
+    /// memory that the rest keeps others from: a byte now and then would be enough to keep it for ever.
+    pub(crate) fn taken(&mut self, bytes: usize) {
+        self.taken += bytes;
+        if bytes > 0 && self.taken >= budget::progress() {
+            self.taken = 0;
+            self.stall.end();
+        }
+    }
+
+    fn wait_for(&mut self, room: Poll<()>) -> Poll<()> {
+        match room {
+            Poll::Ready(()) => self.room.end(),
+            Poll::Pending => self.room.begin(Some(budget::PATIENCE)),
+        }
+        room
+    }
+
+    /// Ready when one is over.
+    pub(crate) fn poll(&self, cx: &mut Context<'_>, alarm: &mut Alarm) -> Poll<FailureKind> {
+        let all = [
+            (self.read, FailureKind::ReadTimeout),
+            (self.send, FailureKind::SendTimeout),
+            (self.body, FailureKind::ClientTimeout),
+            (self.stall, FailureKind::Client),
+            (self.room, FailureKind::Memory),
+        ];
+        let running = all.into_iter().filter_map(|(deadline, kind)| Some((deadline.0?, kind)));
+        match running.min_by_key(|(deadline, _)| *deadline) {
+            Some((deadline, kind)) => alarm.poll(cx, deadline).map(|()| kind),
+            None => Poll::Pending,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::io::budget::{Budget, Share};
+
+    #[test]
+    fn a_byte_now_and_then_kept_memory_that_others_wait_for() {
+        let stalls = |held: usize, bytes: usize| {
+            let run = move || {
+                budget::serve(Budget::new(1 << 20));
+                let mut share = Share::default();
+                share.hold(held);
+                let mut deadlines = Deadlines::default();
+                deadlines.stall.begin(Some(STALL));
+                deadlines.taken(bytes);
+                deadlines.stall.runs()
+            };
+            std::thread::spawn(run).join().unwrap()
+        };
+        assert!(!stalls(100 * 1024, 1), "there is plenty");
+        assert!(stalls(600 * 1024, 1) && stalls(600 * 1024, 4095));
+        assert!(!stalls(600 * 1024, 4096));
+    }
+
+    #[test]
+    fn little_and_often_is_progress_too() {
+        let run = || {
+            budget::serve(Budget::new(1 << 20));
+            let mut share = Share::default();
+            share.hold(900 * 1024);
+            let mut deadlines = Deadlines::default();
+            deadlines.stall.begin(Some(STALL));
+            (0..4).for_each(|_| deadlines.taken(1024));
+            assert!(!deadlines.stall.runs());
+        };
+        std::thread::spawn(run).join().unwrap();
+    }
+}
