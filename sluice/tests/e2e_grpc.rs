@@ -10,13 +10,32 @@ fn folder(backend: &GrpcBackend, protocol: &str) -> Folder {
     let ingress = Ingress::new("grpc")
         .path(HOST, "/", "grpc")
         .annotation("backend-protocol", protocol)
-        // A stream has no length: its limit would be that of an upload, as in ingress-nginx.
-        .annotation("proxy-body-size", "0")
         .annotation("ssl-redirect", "false")
         // As with nginx, a stream of messages is a body, and limited to 1 MiB by default.
         .annotation("proxy-body-size", "0")
         .tls(&[HOST], "tls");
     Folder::with(ingress.text() + &backend.service("grpc") + &TestCertificate::new(&[HOST]).secret("tls"))
+}
+
+/// A gateway with one backend, which it speaks to without TLS.
+fn served() -> (GrpcBackend, Gateway) {
+    let backend = GrpcBackend::plain();
+    let gateway = Gateway::start(&folder(&backend, "GRPC"));
+    (backend, gateway)
+}
+
+/// The same with these annotations and no others.
+fn served_with(annotations: &[(&str, &str)]) -> (GrpcBackend, Gateway) {
+    let backend = GrpcBackend::plain();
+    let ingress = Ingress::new("grpc").path(HOST, "/", "grpc").annotation("backend-protocol", "GRPC");
+    let ingress = annotations.iter().fold(ingress, |ingress, (name, value)| ingress.annotation(name, value));
+    let gateway = Gateway::start(&Folder::with(ingress.text() + &backend.service("grpc")));
+    (backend, gateway)
+}
+
+/// What a client without TLS does with it.
+fn calling(gateway: &Gateway, calls: impl AsyncFnOnce(GrpcClient)) {
+    run(async { calls(GrpcClient::plain(gateway.http, HOST).await).await });
 }
 
 #[test]
@@ -75,10 +94,8 @@ fn the_four_kinds_of_calls_pass_with_their_trailers() {
 #[test]
 fn much_passes_both_ways_at_once() {
     const PIECES: usize = 200;
-    let backend = GrpcBackend::plain();
-    let gateway = Gateway::start(&folder(&backend, "GRPC"));
-    run(async {
-        let client = GrpcClient::plain(gateway.http, HOST).await;
+    let (_backend, gateway) = served();
+    calling(&gateway, async |client| {
         let mut call = client.call("/echo/Chat").await;
         let piece = message(&[b'x'; 64 * 1024]);
         call.send(piece.clone()).await.unwrap();
@@ -111,8 +128,7 @@ fn much_passes_both_ways_at_once() {
 
 #[test]
 fn a_status_in_the_head_alone_passes_and_ends_the_upload() {
-    let backend = GrpcBackend::plain();
-    let gateway = Gateway::start(&folder(&backend, "GRPC"));
+    let (_backend, gateway) = served();
     run(async {
         let client = GrpcClient::tls(gateway.https, HOST).await;
         let mut call = client.call("/echo/Fail").await;
@@ -130,10 +146,8 @@ fn a_status_in_the_head_alone_passes_and_ends_the_upload() {
 
 #[test]
 fn cancellation_passes_both_ways() {
-    let backend = GrpcBackend::plain();
-    let gateway = Gateway::start(&folder(&backend, "GRPC"));
-    run(async {
-        let client = GrpcClient::plain(gateway.http, HOST).await;
+    let (backend, gateway) = served();
+    calling(&gateway, async |client| {
         let mut call = client.call("/echo/Hang").await;
         call.send(message(b"wait")).await.unwrap();
         until("the call at the backend", || backend.seen().len() == 1).await;
@@ -160,15 +174,8 @@ fn h2_cancel() -> crate::harness::grpc::Reason {
 
 #[test]
 fn deadlines_pass_and_so_does_the_read_timeout() {
-    let backend = GrpcBackend::plain();
-    let ingress = Ingress::new("grpc")
-        .path(HOST, "/", "grpc")
-        .annotation("backend-protocol", "GRPC")
-        .annotation("proxy-read-timeout", "1")
-        .annotation("proxy-next-upstream-tries", "1");
-    let gateway = Gateway::start(&Folder::with(ingress.text() + &backend.service("grpc")));
-    run(async {
-        let client = GrpcClient::plain(gateway.http, HOST).await;
+    let (backend, gateway) = served_with(&[("proxy-read-timeout", "1"), ("proxy-next-upstream-tries", "1")]);
+    calling(&gateway, async |client| {
         let mut call = client.call_with("/echo/Hang", &[("grpc-timeout", "5S")]).await;
         call.send(message(b"wait")).await.unwrap();
         call.finish().unwrap();
@@ -182,14 +189,8 @@ fn deadlines_pass_and_so_does_the_read_timeout() {
 
 #[test]
 fn a_long_upload_outlives_the_read_timeout() {
-    let backend = GrpcBackend::plain();
-    let ingress = Ingress::new("grpc")
-        .path(HOST, "/", "grpc")
-        .annotation("backend-protocol", "GRPC")
-        .annotation("proxy-read-timeout", "1");
-    let gateway = Gateway::start(&Folder::with(ingress.text() + &backend.service("grpc")));
-    run(async {
-        let client = GrpcClient::plain(gateway.http, HOST).await;
+    let (_backend, gateway) = served_with(&[("proxy-read-timeout", "1")]);
+    calling(&gateway, async |client| {
         let mut call = client.call("/echo/Collect").await;
         let began = std::time::Instant::now();
         let mut sent = 0;
@@ -206,10 +207,8 @@ fn a_long_upload_outlives_the_read_timeout() {
 
 #[test]
 fn what_an_endpoint_has_not_looked_at_is_sent_again() {
-    let backend = GrpcBackend::plain();
-    let gateway = Gateway::start(&folder(&backend, "GRPC"));
-    run(async {
-        let client = GrpcClient::plain(gateway.http, HOST).await;
+    let (_backend, gateway) = served();
+    calling(&gateway, async |client| {
         // Not idempotent, and safe all the same.
         let reply = client.unary("/echo/Refuse", b"hello").await.unwrap();
         assert_eq!((reply.status(), &reply.body[..]), (Some("0"), &message(b"hello")[..]));
@@ -223,8 +222,7 @@ fn what_an_endpoint_has_not_looked_at_is_sent_again() {
 
 #[test]
 fn errors_of_ours_have_a_status_of_grpc() {
-    let backend = GrpcBackend::plain();
-    let gateway = Gateway::start(&folder(&backend, "GRPC"));
+    let (_backend, gateway) = served();
     run(async {
         let client = GrpcClient::plain(gateway.http, "unknown.example").await;
         let reply = client.unary("/echo/Unary", b"hello").await.unwrap();
@@ -237,8 +235,7 @@ fn errors_of_ours_have_a_status_of_grpc() {
 
 #[test]
 fn a_client_of_http1_gets_what_such_an_endpoint_says() {
-    let backend = GrpcBackend::plain();
-    let gateway = Gateway::start(&folder(&backend, "GRPC"));
+    let (_backend, gateway) = served();
     let mut client = Connection::plain(gateway.http);
     client.send(format!(
         "POST /echo/Chat HTTP/1.1\r\nHost: {HOST}\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n"
@@ -258,15 +255,13 @@ fn the_protocol_changes_without_a_restart() {
     let backend = GrpcBackend::plain();
     let folder = folder(&backend, "FCGI");
     let gateway = Gateway::start(&folder);
-    run(async {
-        let client = GrpcClient::plain(gateway.http, HOST).await;
+    calling(&gateway, async |client| {
         let reply = client.unary("/echo/Unary", b"hello").await.unwrap();
         assert_eq!((reply.http, reply.status()), (200, Some("14")), "not served yet: closed with 503");
     });
     let ingress = Ingress::new("grpc").path(HOST, "/", "grpc").annotation("backend-protocol", "grpc");
     folder.write("objects.yaml", ingress.text() + &backend.service("grpc"));
-    run(async {
-        let client = GrpcClient::plain(gateway.http, HOST).await;
+    calling(&gateway, async |client| {
         loop {
             let reply = client.unary("/echo/Unary", b"hello").await.unwrap();
             if reply.status() == Some("0") {
@@ -288,10 +283,8 @@ fn neither_direction_waits_for_the_other() {
     if through_proxy() {
         return;
     }
-    let backend = GrpcBackend::plain();
-    let gateway = Gateway::start(&folder(&backend, "GRPC"));
-    run(async {
-        let client = GrpcClient::plain(gateway.http, HOST).await;
+    let (_backend, gateway) = served();
+    calling(&gateway, async |client| {
         let (mut up, mut down) = (client.call("/echo/Burst").await, 0);
         let sending = async {
             // The endpoint reads none of it before its own is gone.
@@ -334,10 +327,8 @@ fn trailers_of_requests_and_interim_responses_pass() {
     if through_proxy() {
         return;
     }
-    let backend = GrpcBackend::plain();
-    let gateway = Gateway::start(&folder(&backend, "GRPC"));
-    run(async {
-        let client = GrpcClient::plain(gateway.http, HOST).await;
+    let (_backend, gateway) = served();
+    calling(&gateway, async |client| {
         let mut call = client.call("/echo/Trailers").await;
         call.send(message(b"one")).await.unwrap();
         let mut trailers = http::HeaderMap::new();
@@ -383,10 +374,8 @@ fn resets_of_an_endpoint_keep_their_meaning() {
     if through_proxy() {
         return;
     }
-    let backend = GrpcBackend::plain();
-    let gateway = Gateway::start(&folder(&backend, "GRPC"));
-    run(async {
-        let client = GrpcClient::plain(gateway.http, HOST).await;
+    let (_backend, gateway) = served();
+    calling(&gateway, async |client| {
         // Before a response: CANCEL, ENHANCE_YOUR_CALM, INADEQUATE_SECURITY, and what says no more than that it failed.
         for (code, status) in [(8, "1"), (11, "8"), (12, "7"), (2, "14"), (1, "14")] {
             let reply = client.unary(&format!("/echo/Code/{code}"), b"hello").await.unwrap();
@@ -418,8 +407,7 @@ fn an_endpoint_gets_as_many_calls_on_a_connection_as_it_allows() {
     }
     let backend = GrpcBackend::narrow(3);
     let gateway = Gateway::start(&folder(&backend, "GRPC"));
-    run(async {
-        let client = GrpcClient::plain(gateway.http, HOST).await;
+    calling(&gateway, async |client| {
         let mut calls = Vec::new();
         for _ in 0..12 {
             let mut call = client.call("/echo/Hang").await;
@@ -441,10 +429,8 @@ fn calls_share_the_connection_that_is_being_made() {
     if through_proxy() {
         return;
     }
-    let backend = GrpcBackend::plain();
-    let gateway = Gateway::start(&folder(&backend, "GRPC"));
-    run(async {
-        let client = GrpcClient::plain(gateway.http, HOST).await;
+    let (backend, gateway) = served();
+    calling(&gateway, async |client| {
         let mut calls = Vec::new();
         for _ in 0..50 {
             let mut call = client.call("/echo/Hang").await;
@@ -492,16 +478,8 @@ fn an_endpoint_that_does_not_speak_http2_is_a_bad_gateway() {
 
 #[test]
 fn stages_of_bodies_hold_for_streams() {
-    let backend = GrpcBackend::plain();
-    let ingress = Ingress::new("grpc")
-        .path(HOST, "/", "grpc")
-        .annotation("backend-protocol", "GRPC")
-        .annotation("proxy-body-size", "1k")
-        .annotation("limit-rate", "1000");
-    let folder = Folder::with(ingress.text() + &backend.service("grpc"));
-    let gateway = Gateway::start(&folder);
-    run(async {
-        let client = GrpcClient::plain(gateway.http, HOST).await;
+    let (_backend, gateway) = served_with(&[("proxy-body-size", "1k"), ("limit-rate", "1000")]);
+    calling(&gateway, async |client| {
         let reply = client.unary("/echo/Unary", b"little").await.unwrap();
         assert_eq!((reply.status(), &reply.body[..]), (Some("0"), &message(b"little")[..]));
         let reply = client.unary("/echo/Collect", &[b'x'; 2000]).await.unwrap();

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use sluice_config::{Authorisation, Policies, Rule};
 
-use super::{Compiler, ErrorPages, Target, edits};
+use super::compiler::edits;
+use super::{Compiler, ErrorPages, Target};
 use crate::policy::replacements::Replacements;
 use crate::policy::{
     Affinity, BackendHeaders, BasicAuth, Cors, DigestAuth, ExternalAuth, HashBy, HeaderEdits, Limits, Mirror,

@@ -1,8 +1,13 @@
-use http::{HeaderMap, HeaderValue};
-use sluice_config::ObjectRef;
+use std::time::Duration;
 
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderValue, Method, Version};
+use sluice_config::{ObjectRef, Origin, ServiceRef};
+
+use super::head::remote_user;
 use super::*;
-use crate::connection_info::{ProxiedAddresses, TlsInfo};
+use crate::connection_info::{ConnectionInfo, ProxiedAddresses, TlsInfo};
+use crate::message::request_head::RequestHead;
 use crate::pipeline::tests::fixture;
 
 /// One variable between brackets.

@@ -1,0 +1,136 @@
+//! The backends of a rule, and which of them a request goes to.
+
+use super::{Destination, Target};
+use crate::message::fields::Fields;
+use crate::policy::canary::Canaries;
+
+/// Backends with their shares.
+#[derive(Debug)]
+pub struct Backends {
+    targets: Box<[(u32, Target)]>,
+    total: u64,
+    canaries: Option<Box<CanaryBackends>>,
+}
+
+/// Backends that take some requests in place of the others.
+#[derive(Debug)]
+pub(super) struct CanaryBackends {
+    pub(super) choice: Canaries,
+    pub(super) targets: Box<[Target]>,
+}
+
+impl Backends {
+    pub(super) fn new(targets: Vec<(u32, Target)>, canaries: Option<Box<CanaryBackends>>) -> Self {
+        let total = targets.iter().map(|(weight, _)| u64::from(*weight)).sum();
+        Self { targets: targets.into(), total, canaries }
+    }
+
+    /// The backend of a request: that of its session, which names it by `digits`, or a drawn one; or the canary in its
+    /// place. `None` when there is none, or no weight.
+    pub fn draw(&self, headers: &impl Fields, digits: Option<&[u8]>) -> Option<&Target> {
+        let main = digits.and_then(|digits| self.of_session(digits)).or_else(|| self.draw_by_weight());
+        self.canary(headers, digits, main).or(main)
+    }
+
+    /// Draws a backend, each with the chance of its weight over the sum.
+    fn draw_by_weight(&self) -> Option<&Target> {
+        if let [(weight, only)] = &*self.targets {
+            return (*weight > 0).then_some(only);
+        }
+        if self.total == 0 {
+            return None;
+        }
+        let mut left = fastrand::u64(..self.total);
+        let drawn = self.targets.iter().find(|(weight, _)| match left.checked_sub(u64::from(*weight)) {
+            Some(rest) => {
+                left = rest;
+                false
+            }
+            None => true,
+        });
+        drawn.map(|(_, target)| target)
+    }
+
+    /// The canary that takes a request which `main` would get otherwise: the backend of its session, which names its backend
+    /// by `digits`, or a chosen one. Sessions that stick are asked first. A canary without endpoints takes nothing, nor does
+    /// any where the rule has none itself.
+    fn canary(&self, headers: &impl Fields, digits: Option<&[u8]>, main: Option<&Target>) -> Option<&Target> {
+        let CanaryBackends { choice, targets } = self.canaries.as_deref()?;
+        let has_endpoints =
+            |target: &Target| matches!(&target.to, Destination::Pool(pool) if !pool.is_empty());
+        if !main.is_some_and(has_endpoints) {
+            return None;
+        }
+        let of_session = digits
+            .and_then(|digits| targets.iter().find(|target| target.is_sticky && target.digits == digits));
+        if let Some(target) = of_session.filter(|target| has_endpoints(target)) {
+            return Some(target);
+        }
+        let of_main = digits.is_some_and(|digits| self.of_session(digits).is_some());
+        let is_open = |place: usize| has_endpoints(&targets[place]) && !(of_main && targets[place].is_sticky);
+        choice.choose(headers, is_open).map(|place| &targets[place])
+    }
+
+    /// The backend that stands first.
+    pub fn first(&self) -> Option<&Target> {
+        self.targets.first().map(|(_, target)| target)
+    }
+
+    /// The backend that a session began with, even if it takes no new ones.
+    fn of_session(&self, digits: &[u8]) -> Option<&Target> {
+        self.targets.iter().map(|(_, target)| target).find(|target| target.digits == digits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::StatusCode;
+
+    use super::*;
+    use crate::policy::affinity;
+
+    fn backends(weights: &[u32]) -> Backends {
+        let target = |index: usize| Target {
+            to: Destination::Invalid(StatusCode::SERVICE_UNAVAILABLE),
+            name: index.to_string().into(),
+            alternative: "".into(),
+            service: None,
+            edits: None,
+            meters: None,
+            digits: affinity::backend_digits(&index.to_string()),
+            sessions: None,
+            is_sticky: true,
+            tls: None,
+        };
+        let targets = weights.iter().enumerate().map(|(index, weight)| (*weight, target(index)));
+        Backends::new(targets.collect(), None)
+    }
+
+    #[test]
+    fn shares_are_weights_over_their_sum() {
+        let backends = backends(&[1, 0, 3]);
+        let mut counts = [0_u32; 3];
+        for _ in 0..40_000 {
+            let drawn = backends.draw_by_weight().unwrap();
+            counts[drawn.name.parse::<usize>().unwrap()] += 1;
+        }
+        assert_eq!(counts[1], 0);
+        // Six standard deviations of 40,000 draws with chance 1/4 are 520.
+        assert!((9_480..=10_520).contains(&counts[0]), "{counts:?}");
+    }
+
+    #[test]
+    fn without_weight_there_is_nothing_to_draw() {
+        for weights in [&[][..], &[0], &[0, 0]] {
+            assert!(backends(weights).draw_by_weight().is_none(), "{weights:?}");
+        }
+    }
+
+    #[test]
+    fn a_session_beats_weights() {
+        let backends = backends(&[1, 0]);
+        let digits = affinity::backend_digits("1");
+        assert_eq!(&*backends.of_session(&digits).unwrap().name, "1");
+        assert!(backends.of_session(b"f00").is_none());
+    }
+}

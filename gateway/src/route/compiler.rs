@@ -1,0 +1,186 @@
+//! Makes routes of rules.
+
+use std::sync::{Arc, OnceLock};
+
+use http::StatusCode;
+use sluice_config::{Action, Backend, Host, Rule, ServiceRef, WeightedBackend};
+
+use super::backends::CanaryBackends;
+use super::{Backends, CompiledPolicies, Destination, Route, RouteAction, RouteError, Target, labels};
+use crate::policy::canary::Canaries;
+use crate::policy::limits::Limiter;
+use crate::policy::resources::Resources;
+use crate::policy::{HeaderEdits, PolicyError, RedirectTo, affinity};
+use crate::registry::Registry;
+use crate::router::CompiledHost;
+use crate::telemetry::{RequestMeters, TargetLabels, TargetMeters};
+use crate::upstream::tls::EndpointTls;
+
+/// What a host is compiled with.
+#[derive(Clone, Copy)]
+pub struct Compiler<'a> {
+    /// Where pool handles come from.
+    pub registry: &'a Registry,
+    /// Where resources come from.
+    pub resources: &'a Resources,
+    /// Where limits find what clients have used.
+    pub limiter: &'a Limiter,
+    /// Where meters come from; `None` keeps no request metrics.
+    pub meters: Option<&'a Arc<RequestMeters>>,
+}
+
+impl Compiler<'_> {
+    /// Compiles all rules of a host.
+    pub fn host(&self, host: &Host) -> Result<CompiledHost<Route>, RouteError> {
+        let label = host.key.pattern.to_string().into();
+        let mut rules = Vec::with_capacity(host.rules.len());
+        for rule in &host.rules {
+            rules.push((&rule.matches, Arc::new(self.rule(rule, &label, host.tls.is_some())?)));
+        }
+        Ok(CompiledHost::compile(rules, host.fall_through, ())?)
+    }
+
+    fn rule(&self, rule: &Rule, host: &Arc<str>, host_has_tls: bool) -> Result<Route, RouteError> {
+        let failed = |error| RouteError::Policy { origin: rule.origin.clone(), error };
+        let policies = &rule.policies;
+        let action = match &rule.action {
+            Action::Forward(backends) => {
+                let mut targets = Vec::with_capacity(backends.len());
+                for backend in backends {
+                    targets.push((backend.weight, self.target(backend, rule, host)?));
+                }
+                let canaries = self.canaries(rule, host, targets.first())?.map(Box::new);
+                RouteAction::Forward(Backends::new(targets, canaries))
+            }
+            Action::Redirect(redirect) => {
+                RouteAction::Redirect(RedirectTo::compile(redirect).map_err(failed)?)
+            }
+            Action::RedirectToHost(host) => RouteAction::RedirectToHost(host.clone()),
+            Action::Answer(code) => RouteAction::Answer(status(*code).map_err(failed)?),
+        };
+        let deny = policies.deny.as_ref().map(|deny| status(deny.status)).transpose().map_err(failed)?;
+        let compiled = CompiledPolicies::compile(rule, self).map_err(failed)?;
+        Ok(Route {
+            action,
+            deny,
+            policies: policies.clone(),
+            compiled,
+            host_has_tls,
+            // A version of this rule before this one may have some.
+            meters: self.known_meters(rule, host).map(OnceLock::from).unwrap_or_default(),
+            host: host.clone(),
+            origin: rule.origin.clone(),
+        })
+    }
+
+    fn tls(
+        &self,
+        rule: &Rule,
+        service: Option<&ServiceRef>,
+    ) -> Result<Option<Arc<EndpointTls>>, PolicyError> {
+        let Some(policy) = &rule.policies.upstream_tls else { return Ok(None) };
+        if service.is_none() && policy.name.is_none() {
+            // There is no endpoint either.
+            return Ok(None);
+        }
+        EndpointTls::compile(policy, service, self.resources).map(|tls| Some(Arc::new(tls)))
+    }
+
+    fn target(&self, backend: &WeightedBackend, rule: &Rule, host: &Arc<str>) -> Result<Target, RouteError> {
+        let origin = || rule.origin.clone();
+        let failed = |error| RouteError::Policy { origin: origin(), error };
+        let (to, service) = match &backend.backend {
+            Backend::Pool { pool: key, service } => {
+                let missing = || RouteError::Pool { origin: origin(), pool: key.to_string() };
+                (Destination::Pool(self.registry.pool(key).ok_or_else(missing)?), Some(service))
+            }
+            Backend::Default => (Destination::Default, None),
+            Backend::Invalid { status: code, service, reason: _ } => {
+                (Destination::Invalid(status(*code).map_err(failed)?), service.as_ref())
+            }
+        };
+        let name = service.map(ToString::to_string).unwrap_or_default();
+        let sessions = match (&to, &rule.policies.affinity) {
+            (Destination::Pool(pool), Some(_)) => Some(pool.sessions(&name)),
+            _ => None,
+        };
+        Ok(Target {
+            to,
+            digits: affinity::backend_digits(&name),
+            name: crate::telemetry::log_name(&name).into(),
+            alternative: "".into(),
+            service: service.cloned(),
+            edits: edits(&backend.filters).map_err(failed)?.map(Box::new),
+            meters: self.meters.map(|meters| meters.target(labels(&rule.origin, host, service))),
+            sessions,
+            is_sticky: true,
+            tls: self.tls(rule, service).map_err(failed)?,
+        })
+    }
+
+    fn canaries(
+        &self,
+        rule: &Rule,
+        host: &Arc<str>,
+        main: Option<&(u32, Target)>,
+    ) -> Result<Option<CanaryBackends>, RouteError> {
+        let all = &rule.policies.canaries;
+        if all.is_empty() {
+            return Ok(None);
+        }
+        let failed = |error| RouteError::Policy { origin: rule.origin.clone(), error };
+        let targets = all.iter().map(|canary| self.canary(canary, rule, host, main));
+        let targets = targets.collect::<Result<_, _>>()?;
+        Ok(Some(CanaryBackends { choice: Canaries::compile(all).map_err(failed)?, targets }))
+    }
+
+    /// Log and metrics name the rule's own backend, and beside it the canary, as ingress-nginx does.
+    fn canary(
+        &self,
+        canary: &sluice_config::Canary,
+        rule: &Rule,
+        host: &Arc<str>,
+        main: Option<&(u32, Target)>,
+    ) -> Result<Target, RouteError> {
+        let failed = |error| RouteError::Policy { origin: rule.origin.clone(), error };
+        let missing = || RouteError::Pool { origin: rule.origin.clone(), pool: canary.pool.to_string() };
+        let pool = self.registry.pool(&canary.pool).ok_or_else(missing)?;
+        let name = canary.service.to_string();
+        let main = main.map(|(_, main)| main);
+        let main_service = main.and_then(|main| main.service.as_ref());
+        let sticky = canary.sticky && rule.policies.affinity.is_some();
+        let labels =
+            || TargetLabels { canary: name.as_str().into(), ..labels(&rule.origin, host, main_service) };
+        Ok(Target {
+            sessions: sticky.then(|| pool.sessions(&name)),
+            to: Destination::Pool(pool),
+            digits: affinity::backend_digits(&name),
+            name: main.map_or("".into(), |main| main.name.clone()),
+            alternative: crate::telemetry::log_name(&name).into(),
+            service: Some(canary.service.clone()),
+            edits: None,
+            meters: self.meters.map(|meters| meters.target(labels())),
+            is_sticky: sticky,
+            tls: self.tls(rule, Some(&canary.service)).map_err(failed)?,
+        })
+    }
+
+    fn known_meters(&self, rule: &Rule, host: &Arc<str>) -> Option<Arc<TargetMeters>> {
+        self.meters?.known_target(labels(&rule.origin, host, None))
+    }
+}
+
+pub(super) fn edits(filters: &[sluice_config::Filter]) -> Result<Option<HeaderEdits>, PolicyError> {
+    match filters {
+        [] => Ok(None),
+        filters => Ok(Some(HeaderEdits::compile(filters)?)),
+    }
+}
+
+/// A status that may stand alone in an answer.
+fn status(code: u16) -> Result<StatusCode, PolicyError> {
+    match code {
+        200..=599 => StatusCode::from_u16(code).map_err(|_| PolicyError::Status(code)),
+        _ => Err(PolicyError::Status(code)),
+    }
+}

@@ -1,0 +1,214 @@
+//! What is known of a request when it has ended, and how it is written.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use http::{Method, Version};
+use sluice_config::{LogEscape, LogVariable, Origin, ServiceRef};
+
+use super::super::clock;
+use super::super::escape::{self, escape};
+use crate::connection_info::ConnectionInfo;
+use crate::router::host_of;
+
+/// One attempt to reach an endpoint.
+#[derive(Clone, Copy, Debug)]
+pub struct UpstreamAttempt {
+    /// `$upstream_addr`.
+    pub address: SocketAddr,
+    /// `$upstream_status`; `None` when there was neither a response head nor a failure.
+    pub status: Option<u16>,
+    /// `$upstream_response_length`.
+    pub length: u64,
+    /// `$upstream_response_time`.
+    pub time: Duration,
+    /// `$upstream_connect_time`.
+    pub connect: Option<Duration>,
+    /// `$upstream_header_time`.
+    pub header: Option<Duration>,
+}
+
+/// What is known when the request has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'a> {
+    /// The connection that it came on.
+    pub connection: &'a ConnectionInfo,
+    /// `$remote_addr`.
+    pub client: IpAddr,
+    /// `$connection_requests`.
+    pub requests: u32,
+    /// `$request_method`; `None` where no head could be read.
+    pub method: Option<&'a Method>,
+    /// `$server_protocol`.
+    pub version: Version,
+    /// Host and port that the request was for.
+    pub authority: &'a str,
+    /// `$status`.
+    pub status: u16,
+    /// `$body_bytes_sent`.
+    pub body_sent: u64,
+    /// `$bytes_sent`.
+    pub bytes_sent: u64,
+    /// `$request_length`.
+    pub request_length: u64,
+    /// `$request_time`.
+    pub request_time: Duration,
+    /// `$request_completion`.
+    pub is_whole: bool,
+    /// `$proxy_upstream_name`.
+    pub upstream: &'a str,
+    /// `$proxy_alternative_upstream_name`.
+    pub alternative: &'a str,
+    /// The attempts, in order.
+    pub attempts: &'a [UpstreamAttempt],
+    /// `$req_id`.
+    pub request_id: &'a [u8],
+    /// The rule.
+    pub origin: Option<&'a Origin>,
+    /// `$server_name`.
+    pub server_name: &'a str,
+    /// The Service that the request was for.
+    pub service: Option<&'a ServiceRef>,
+}
+
+impl Facts<'_> {
+    /// Writes one of them; `None` where there is none.
+    pub(super) fn write(&self, variable: &LogVariable, mode: LogEscape, out: &mut Vec<u8>) -> Option<()> {
+        let tls = || self.connection.tls.as_ref();
+        let proxied = || self.connection.proxied.as_deref();
+        let origin = |part: fn(&Origin) -> &str| self.origin.map_or("", part);
+        match variable {
+            LogVariable::BodyBytesSent => number(out, self.body_sent),
+            LogVariable::BytesSent => number(out, self.bytes_sent),
+            LogVariable::Connection => number(out, self.connection.number),
+            LogVariable::ConnectionRequests => number(out, self.requests.into()),
+            LogVariable::ConnectionTime => seconds(out, self.connection.opened.elapsed()),
+            LogVariable::Host => escape(mode, host_of(self.authority).as_bytes(), out),
+            LogVariable::Http2 => out.extend_from_slice(match (self.version, tls()) {
+                (Version::HTTP_2, Some(_)) => b"h2",
+                (Version::HTTP_2, None) => b"h2c",
+                _ => b"",
+            }),
+            LogVariable::Https => out.extend_from_slice(tls().map_or(b"", |_| b"on")),
+            LogVariable::IngressName => escape(mode, origin(|it| &it.object.name.name).as_bytes(), out),
+            LogVariable::LocationPath => escape(mode, origin(|it| &it.path).as_bytes(), out),
+            LogVariable::Msec => {
+                let now = clock::since_1970();
+                seconds(out, now);
+            }
+            LogVariable::Namespace => escape(mode, origin(|it| &it.object.name.namespace).as_bytes(), out),
+            LogVariable::Pipe | LogVariable::SslSessionReused => {
+                if *variable == LogVariable::SslSessionReused {
+                    tls()?;
+                }
+                out.push(b'.');
+            }
+            LogVariable::ProxyAlternativeUpstreamName => name(mode, self.alternative, out),
+            LogVariable::ProxyProtocolAddr => escape::ip(out, proxied()?.source.ip().to_canonical()),
+            LogVariable::ProxyProtocolPort => number(out, proxied()?.source.port().into()),
+            LogVariable::ProxyProtocolServerAddr => {
+                escape::ip(out, proxied()?.destination.ip().to_canonical());
+            }
+            LogVariable::ProxyProtocolServerPort => number(out, proxied()?.destination.port().into()),
+            LogVariable::ProxyUpstreamName => name(mode, self.upstream, out),
+            LogVariable::RealIpRemoteAddr => escape::ip(out, self.connection.peer.ip().to_canonical()),
+            LogVariable::RealIpRemotePort => number(out, self.connection.peer.port().into()),
+            LogVariable::RemoteAddr => escape::ip(out, self.client),
+            LogVariable::RequestId => match self.request_id {
+                [] => return None,
+                id => escape(mode, id, out),
+            },
+            LogVariable::RequestCompletion => {
+                out.extend_from_slice(if self.is_whole { b"OK" } else { b"" });
+            }
+            LogVariable::RequestLength => number(out, self.request_length),
+            LogVariable::RequestMethod => escape(mode, self.method?.as_str().as_bytes(), out),
+            LogVariable::RequestTime => seconds(out, self.request_time),
+            LogVariable::Scheme => out.extend_from_slice(self.connection.scheme().as_bytes()),
+            LogVariable::ServerName => escape(mode, self.server_name.as_bytes(), out),
+            LogVariable::ServerPort => out.extend_from_slice(self.connection.texts.port.as_bytes()),
+            LogVariable::ServerProtocol => {
+                self.method?;
+                out.extend_from_slice(protocol(self.version));
+            }
+            LogVariable::ServiceName => {
+                escape(mode, self.service.map_or("", |service| &service.name).as_bytes(), out);
+            }
+            LogVariable::ServicePort => {
+                escape(mode, self.service.map_or("", |service| &service.port).as_bytes(), out);
+            }
+            LogVariable::SslAlpnProtocol => out.extend_from_slice(tls()?.alpn.as_bytes()),
+            LogVariable::SslCipher => out.extend_from_slice(tls()?.cipher.as_bytes()),
+            LogVariable::SslClientVerify => {
+                tls()?;
+                out.extend_from_slice(b"NONE");
+            }
+            LogVariable::SslProtocol => out.extend_from_slice(tls()?.version.as_bytes()),
+            LogVariable::SslServerName => escape(mode, tls()?.server_name.as_deref()?.as_bytes(), out),
+            LogVariable::Status => number(out, self.status.into()),
+            LogVariable::TimeIso8601 => out.extend_from_slice(&clock::now().iso8601),
+            LogVariable::TimeLocal => out.extend_from_slice(&clock::now().local),
+            LogVariable::UpstreamAddr => return self.list(out, |out, one| escape::address(out, one.address)),
+            LogVariable::UpstreamConnectTime => return self.list(out, |out, one| maybe(out, one.connect)),
+            LogVariable::UpstreamHeaderTime => return self.list(out, |out, one| maybe(out, one.header)),
+            LogVariable::UpstreamResponseLength => return self.list(out, |out, one| number(out, one.length)),
+            LogVariable::UpstreamResponseTime => return self.list(out, |out, one| seconds(out, one.time)),
+            LogVariable::UpstreamStatus => {
+                return self.list(out, |out, one| match one.status {
+                    Some(status) => number(out, status.into()),
+                    None => out.push(b'-'),
+                });
+            }
+            // The others are no facts: `Piece::compile` has them.
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn list(&self, out: &mut Vec<u8>, write: impl Fn(&mut Vec<u8>, &UpstreamAttempt)) -> Option<()> {
+        for (position, one) in self.attempts.iter().enumerate() {
+            if position > 0 {
+                out.extend_from_slice(b", ");
+            }
+            write(out, one);
+        }
+        (!self.attempts.is_empty()).then_some(())
+    }
+}
+
+/// A name that [`log_name`](escape::log_name) has made.
+fn name(mode: LogEscape, name: &str, out: &mut Vec<u8>) {
+    match mode {
+        LogEscape::Json => escape(mode, name.as_bytes(), out),
+        LogEscape::Hex | LogEscape::None => out.extend_from_slice(name.as_bytes()),
+    }
+}
+
+fn number(out: &mut Vec<u8>, number: u64) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+}
+
+fn maybe(out: &mut Vec<u8>, time: Option<Duration>) {
+    match time {
+        Some(time) => seconds(out, time),
+        None => out.push(b'-'),
+    }
+}
+
+fn seconds(out: &mut Vec<u8>, time: Duration) {
+    let mut buffer = itoa::Buffer::new();
+    out.extend_from_slice(buffer.format(time.as_secs()).as_bytes());
+    let thousandths = buffer.format(1000 + time.subsec_millis());
+    out.push(b'.');
+    out.extend_from_slice(&thousandths.as_bytes()[1..]);
+}
+
+pub(super) fn protocol(version: Version) -> &'static [u8] {
+    match version {
+        Version::HTTP_09 => b"HTTP/0.9",
+        Version::HTTP_10 => b"HTTP/1.0",
+        Version::HTTP_2 => b"HTTP/2.0",
+        Version::HTTP_3 => b"HTTP/3.0",
+        _ => b"HTTP/1.1",
+    }
+}

@@ -1,0 +1,100 @@
+//! What a line says of the head of its request.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::header::{AUTHORIZATION, HeaderName};
+use sluice_config::LogEscape;
+
+use super::super::escape::escape;
+use super::facts::protocol;
+use crate::message::fields::Fields;
+use crate::message::parts;
+use crate::message::request_head::RequestHead;
+
+/// What the head of a request says.
+#[derive(Debug)]
+pub(super) enum HeadValue {
+    Args,
+    IsArgs,
+    PassAccessScheme,
+    RemoteUser,
+    Request,
+    RequestUri,
+    Uri,
+    Field(HeaderName),
+    Cookie(Box<str>),
+    Argument(Box<str>),
+}
+
+/// The head of a request, as the log looks at it.
+#[derive(Clone, Copy, Debug)]
+pub struct LoggedHead<'a, F> {
+    /// The head.
+    pub head: &'a RequestHead<'a, F>,
+    /// Its path, normalised, where it has one.
+    pub path: Option<&'a str>,
+    /// The scheme that the client used, as far as that is believed.
+    pub access_scheme: &'a [u8],
+}
+
+impl HeadValue {
+    /// Writes it; `None` where there is none.
+    pub(super) fn write<F: Fields>(
+        &self,
+        logged: &LoggedHead<'_, F>,
+        mode: LogEscape,
+        out: &mut Vec<u8>,
+    ) -> Option<()> {
+        let LoggedHead { head, path, access_scheme } = logged;
+        let query = || head.target.split_once('?').map(|(_, query)| query);
+        match self {
+            Self::Args => escape(mode, query()?.as_bytes(), out),
+            Self::IsArgs => out.extend_from_slice(query().map_or(b"", |_| b"?")),
+            Self::PassAccessScheme => escape(mode, access_scheme, out),
+            Self::RemoteUser => {
+                escape(mode, &remote_user(head.headers).filter(|user| !user.is_empty())?, out)
+            }
+            Self::Request => {
+                escape(mode, head.method.as_str().as_bytes(), out);
+                out.push(b' ');
+                escape(mode, head.target.as_bytes(), out);
+                out.push(b' ');
+                out.extend_from_slice(protocol(head.version));
+            }
+            Self::RequestUri => escape(mode, head.target.as_bytes(), out),
+            Self::Uri => escape(mode, (*path)?.as_bytes(), out),
+            Self::Field(name) => return field(head.headers, name, mode, out),
+            Self::Cookie(name) => escape(mode, parts::cookie(head.headers, name)?, out),
+            Self::Argument(name) => escape(mode, parts::argument(query()?, name)?.as_bytes(), out),
+        }
+        Some(())
+    }
+}
+
+pub(super) fn field(
+    fields: &impl Fields,
+    name: &HeaderName,
+    mode: LogEscape,
+    out: &mut Vec<u8>,
+) -> Option<()> {
+    let mut lines = fields.lines(name);
+    escape(mode, lines.next()?, out);
+    for line in lines {
+        out.extend_from_slice(b", ");
+        escape(mode, line, out);
+    }
+    Some(())
+}
+
+/// The user of `Basic` credentials (RFC 7617 §2), whether or not anybody has checked them.
+pub(super) fn remote_user(headers: &impl Fields) -> Option<Vec<u8>> {
+    let value = headers.first(&AUTHORIZATION)?;
+    let (scheme, credentials) = value.split_at_checked(6)?;
+    if !scheme.eq_ignore_ascii_case(b"basic ") {
+        return None;
+    }
+    let mut pair = STANDARD.decode(credentials.trim_ascii()).ok()?;
+    let colon = pair.iter().position(|byte| *byte == b':')?;
+    pair.truncate(colon);
+    Some(pair)
+}
