@@ -212,12 +212,13 @@ pub(crate) fn progress() -> usize {
 
 /// How much may be read at a time by whoever could read `most` with memory to spare.
 pub(crate) fn portion(most: usize) -> usize {
-    STOCK.with_borrow(|stock| {
-        let some = match stock.used {
-            ..2 => return most,
-            2 => 16 * 1024,
-            _ => LEAST_PORTION,
-        };
-        most.min(some).min(stock.room(stock.accounts.current(), 0).max(LEAST_PORTION))
+    STOCK.with_borrow(|stock| match stock.portion(most) {
+        some if some == most => most,
+        some => some.min(stock.room(stock.accounts.current(), 0).max(LEAST_PORTION)),
     })
+}
+
+/// How much an endpoint may send of a response before any of it was taken, if that could be `most` with memory to spare.
+pub(crate) fn window(most: usize) -> usize {
+    STOCK.with_borrow(|stock| stock.portion(most))
 }

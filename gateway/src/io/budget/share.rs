@@ -61,7 +61,8 @@ impl Share {
         true
     }
 
-    fn shrink(&mut self, bytes: usize) {
+    /// Gives back what it has beyond so many bytes.
+    pub(crate) fn shrink(&mut self, bytes: usize) {
         let less = self.bytes.saturating_sub(bytes);
         if less > 0 {
             self.bytes = bytes;

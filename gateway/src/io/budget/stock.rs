@@ -42,6 +42,15 @@ impl Stock {
         }
     }
 
+    /// How much may come at a time of what could be `most` with memory to spare.
+    pub(super) fn portion(&self, most: usize) -> usize {
+        match self.used {
+            ..2 => most,
+            2 => most.min(16 * 1024),
+            _ => most.min(LEAST_PORTION),
+        }
+    }
+
     /// Whether that is enough to read something.
     pub(super) fn has_room(&self, account: usize) -> bool {
         let least = if account == NOBODY { 1 } else { LEAST_PORTION };

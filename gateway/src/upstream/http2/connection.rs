@@ -18,13 +18,14 @@ use super::group::Coming;
 use super::stream::Stream;
 use crate::descriptors::DescriptorPermit;
 use crate::failure::FailureKind;
+use crate::io::budget;
 use crate::io::transport::has_left;
 use crate::message::response::MAX_HEAD;
 use crate::upstream::attempt::{KeepAlive, Upstream};
 
 /// Requests at a time on one connection, as far as the endpoint takes them.
 pub(crate) const STREAMS: usize = 100;
-/// Bytes of a response that may wait for its client.
+/// Bytes of a response that may wait for its client, with memory to spare.
 const STREAM_WINDOW: u32 = 128 * 1024;
 /// The same for all responses of a connection: as much as all of them may have, so that none waits because the clients
 /// of others are slow.
@@ -184,8 +185,14 @@ async fn run(
     _place: DescriptorPermit,
 ) {
     let mut coming = Some(coming);
+    let mut window = STREAM_WINDOW;
     let ended = poll_fn(|cx| {
         facts.turn.store(0, Relaxed);
+        let wanted = u32::try_from(budget::window(STREAM_WINDOW as usize)).unwrap_or(STREAM_WINDOW);
+        // It fails until the endpoint has confirmed the one before.
+        if wanted != window && connection.set_initial_window_size(wanted).is_ok() {
+            window = wanted;
+        }
         let polled = Pin::new(&mut connection).poll(cx);
         if let Some(come) = coming.take_if(|_| connection.max_concurrent_send_streams() != UNSETTLED) {
             come.allows(connection.max_concurrent_send_streams().min(STREAMS));

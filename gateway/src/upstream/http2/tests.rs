@@ -1,8 +1,9 @@
 //! Connections of HTTP/2 to endpoints on loopback.
 
+use std::future::poll_fn;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -10,10 +11,12 @@ use h2::RecvStream;
 use h2::server::SendResponse;
 use http::{Request, Response};
 use sluice_config::UpstreamProtocol;
+use sluice_testing::wait::until;
 use tokio::net::TcpListener;
 
 use super::*;
 use crate::failure::FailureKind;
+use crate::io::budget::{self, Budget, Share};
 use crate::registry::Admission;
 use crate::upstream::attempt::{KeepAlive, Upstream};
 use crate::upstream::connect::Room;
@@ -231,6 +234,46 @@ async fn nobody_waits_longer_for_the_connection_of_another_than_for_his_own() {
     assert_eq!(second.unwrap_err(), FailureKind::ConnectTimeout);
     drop(first);
     assert!(take(&upstream).is_some());
+}
+
+#[tokio::test]
+async fn endpoints_sent_as_much_as_ever_while_memory_was_short() {
+    budget::serve(Budget::new(1 << 20));
+    let sent: Arc<Mutex<Vec<usize>>> = Arc::default();
+    let counts = sent.clone();
+    // Sends all that it may.
+    let (address, _) = endpoint(100, move |_, mut reply| {
+        let mut body = reply.send_response(Response::new(()), false).unwrap();
+        let counts = counts.clone();
+        let number = {
+            let mut counts = counts.lock().unwrap();
+            counts.push(0);
+            counts.len() - 1
+        };
+        tokio::spawn(async move {
+            body.reserve_capacity(1 << 20);
+            while let Some(Ok(room)) = poll_fn(|cx| body.poll_capacity(cx)).await {
+                body.send_data(vec![0_u8; room].into(), false).unwrap();
+                counts.lock().unwrap()[number] += room;
+            }
+        });
+        true
+    })
+    .await;
+    let place = place(&upstream(address)).await;
+    let mut responses = vec![exchange(&place).await.unwrap()];
+    let sent = &sent;
+    let comes = |bytes| until("as much as may come", move || sent.lock().unwrap().last() == Some(&bytes));
+    comes(128 * 1024).await;
+    let mut share = Share::default();
+    for (held, window) in [(900, 4 * 1024), (600, 16 * 1024), (0, 128 * 1024)] {
+        share.hold(held * 1024);
+        // The first one has the endpoint told, and the second one begins when it knows.
+        for _ in 0..2 {
+            responses.push(exchange(&place).await.unwrap());
+        }
+        comes(window).await;
+    }
 }
 
 #[tokio::test]

@@ -1,10 +1,14 @@
 //! Memory for what clients do not take: one budget, however many streams and connections there are.
 
+use std::future::poll_fn;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use sluice_config::{Balance, ErrorPages, Policies, Rule, Tuning};
+use sluice_config::{Balance, ErrorPages, Policies, Rule, Tuning, UpstreamProtocol};
+use sluice_testing::wait::until;
 use tokio::io::AsyncWriteExt;
+use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
 use super::backend::{Backend, request};
@@ -201,6 +205,50 @@ async fn pipelined_requests_and_slow_heads_count() {
     for client in &mut clients {
         assert_eq!(client.response().await.status, 200);
     }
+}
+
+/// An endpoint of HTTP/2 that sends as much of each response as it may.
+async fn boundless() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut connection = h2::server::handshake(stream).await.unwrap();
+                while let Some(Ok((_, mut reply))) = connection.accept().await {
+                    let mut body = reply.send_response(http::Response::new(()), false).unwrap();
+                    body.reserve_capacity(1 << 20);
+                    tokio::spawn(async move {
+                        while let Some(Ok(room)) = poll_fn(|cx| body.poll_capacity(cx)).await {
+                            body.send_data(vec![0; room].into(), false).unwrap();
+                        }
+                    });
+                }
+            });
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn what_endpoints_of_http2_had_sent_ahead_was_not_counted() {
+    // Pingora has a client of HTTP/2 of its own.
+    if through_proxy() {
+        return;
+    }
+    const STREAMS: usize = 32;
+    let tune = |tuning: &mut Tuning| tuning.body_memory = 64 << 20;
+    let gateway = Gateway::with(&[boundless().await], UpstreamProtocol::Grpc, tune).await;
+    let budget = &gateway.plane.state.budget;
+    let mut client = Frames::connect(&gateway, &[(INITIAL_WINDOW, 0)]).await;
+    let streams: Vec<u8> = (0..STREAMS as u32).flat_map(|n| get(2 * n + 1, "/x")).collect();
+    client.send(&streams).await;
+    // Their windows.
+    let all = STREAMS * 128 * 1024;
+    until("all that may come", || budget.taken() >= all).await;
+    assert!(budget.taken() <= all + all / 4, "{}", budget.taken());
+    drop(client);
+    until("all of it back", || budget.taken() <= 1 << 20).await;
 }
 
 /// Requests that fill the budget with responses nobody takes, on 40 connections.

@@ -3,8 +3,9 @@
 //! Written as polls, for the same reasons as that of HTTP/1.1. Neither direction waits for the other, and each side is
 //! allowed as much more as the other one has taken.
 
+use std::collections::VecDeque;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use h2::client::ResponseFuture;
@@ -16,7 +17,7 @@ use crate::body::downstream::Downstream;
 use crate::body::pieces::poll_joined;
 use crate::engine::direct::download::{Download, Receiving};
 use crate::engine::direct::sides::Sides;
-use crate::io::budget;
+use crate::io::budget::{self, Share};
 use crate::message::framing::Framing;
 use crate::message::http2;
 use crate::pipeline::{FailureKind, Next};
@@ -26,6 +27,9 @@ use crate::upstream::http2::{Broke, Place, Progress};
 const PORTION: usize = 64 * 1024;
 /// Bytes of a body that are passed on together with the head.
 const WITH_HEAD: usize = 4 * 1024;
+
+/// Pieces of a response that are taken from `h2` while its client does not take any.
+const GATHERED: usize = 64;
 
 /// One attempt.
 pub(super) struct Relay<'r, D> {
@@ -47,6 +51,10 @@ pub(super) struct Incoming {
     source: Source,
     /// What came and may not be passed on yet.
     held: Bytes,
+    /// What came behind that.
+    gathered: VecDeque<Bytes>,
+    /// For both of them.
+    share: Share,
     /// Bytes that were passed on and wait to be taken.
     unreleased: usize,
 }
@@ -58,7 +66,13 @@ enum Source {
 
 impl Incoming {
     pub(super) fn new(response: ResponseFuture) -> Self {
-        Self { source: Source::Head(response), held: Bytes::new(), unreleased: 0 }
+        Self {
+            source: Source::Head(response),
+            held: Bytes::new(),
+            gathered: VecDeque::new(),
+            share: Share::default(),
+            unreleased: 0,
+        }
     }
 
     /// The client has what was passed on: the endpoint may send as much again.
@@ -73,7 +87,25 @@ impl Incoming {
     fn take(&mut self, most: usize) -> Bytes {
         let part = self.held.split_to(most.min(self.held.len()));
         self.unreleased += part.len();
+        self.share.shrink(self.waiting());
         part
+    }
+
+    /// Takes what has come out of `h2`, where nobody counts it, while none of it can be passed on. How much can come is
+    /// bounded by the window, of which nothing is released for it.
+    fn gather(&mut self, cx: &mut Context<'_>) {
+        let Source::Body(body) = &mut self.source else { return };
+        while self.gathered.len() < GATHERED
+            && let Poll::Ready(Some(Ok(piece))) = poll_joined(cx, body)
+        {
+            self.gathered.push_back(piece);
+        }
+        self.share.hold(self.waiting());
+    }
+
+    /// Bytes that may not be passed on yet.
+    fn waiting(&self) -> usize {
+        self.held.len() + self.gathered.iter().map(Bytes::len).sum::<usize>()
     }
 }
 
@@ -98,12 +130,18 @@ impl<D: Downstream> Relay<'_, D> {
     fn poll_response(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Next>, FailureKind>> {
         loop {
             let Sides { downstream, deadlines, download, .. } = &mut self.sides;
-            ready!(downstream.poll_flush(cx, deadlines))?;
+            if downstream.poll_flush(cx, deadlines)?.is_pending() {
+                self.incoming.gather(cx);
+                return Poll::Pending;
+            }
             self.incoming.release();
             if download.state == Receiving::Done {
                 return Poll::Ready(Ok(None));
             }
-            ready!(self.sides.poll_room(cx));
+            if self.sides.poll_room(cx).is_pending() {
+                self.incoming.gather(cx);
+                return Poll::Pending;
+            }
             let read = match &self.incoming.source {
                 Source::Head(_) => self.poll_head(cx)?,
                 Source::Body(_) => self.poll_body(cx)?.map(|()| None),
@@ -157,6 +195,9 @@ impl<D: Downstream> Relay<'_, D> {
     /// The next part of the body, or its end.
     fn poll_body(&mut self, cx: &mut Context<'_>) -> Result<Poll<()>, FailureKind> {
         let Source::Body(body) = &mut self.incoming.source else { return Ok(Poll::Pending) };
+        if self.incoming.held.is_empty() {
+            self.incoming.held = self.incoming.gathered.pop_front().unwrap_or_default();
+        }
         if self.incoming.held.is_empty() {
             match poll_joined(cx, body) {
                 Poll::Pending => return Ok(Poll::Pending),
