@@ -141,10 +141,10 @@ bench-short: bench-build ## three scenarios of it in two minutes
 bench-docs: bench-build ## the same as bench, and write the figures into docs/
 	$(BENCH) --write-docs docs $(BENCH_FLAGS)
 
-# A request costs half of plain Pingora's, and one with a connection of its own 0.69; the rest is for a machine's mood.
-GUARD_LIMIT ?= 0.85
+# A request costs half of plain Pingora's, and one with a connection of its own 0.64; the rest is for a machine's mood.
+GUARD_LIMIT ?= 0.7
 
-bench-guard: tools ## fail when a request costs more than 0.85 of plain Pingora's
+bench-guard: tools ## fail when a request costs more than 0.7 of plain Pingora's
 	$(BENCH_BUILD) --profile quick
 	$(OUT)/quick/bench --label guard --peers vanilla --scenarios h1,h1-10k,h1-close --rounds 5 --seconds 2 \
 	  --guard $(GUARD_LIMIT)
