@@ -124,12 +124,21 @@ exec nsenter --net=/run/netns/{namespaces}$(printf '%02x%02x%02x%02x' $(echo "$a
         self.shell(cluster, &self.blocks[found[0]])
     }
 
+    /// Fails when the text has not got this, marked as code.
+    ///
+    /// # Errors
+    /// Says what is missing.
+    pub(crate) fn says(&self, code: &str) -> Result<()> {
+        ensure!(self.text.contains(&format!("`{code}`")), "the document has no {code:?}");
+        Ok(())
+    }
+
     /// Runs a command that stands in the text.
     ///
     /// # Errors
     /// When it does not stand there, or fails.
     pub(crate) fn command(&self, cluster: &Cluster, command: &str) -> Result<String> {
-        ensure!(self.text.contains(&format!("`{command}`")), "the document has no {command:?}");
+        self.says(command)?;
         self.shell(cluster, command)
     }
 

@@ -35,6 +35,7 @@ fn the_way_from_ingress_nginx_loses_no_request_and_can_be_taken_back() {
         let new = with_the_same_class(cluster, &document, old).await?;
         let new_load =
             Load::new(cluster, SocketAddr::new(new, 80), [Target::new(PLAIN, "web")]).start().await?;
+        share_the_settings(cluster, &document, new).await?;
         compare(cluster, &document)?;
         hand_over_the_status(cluster, &document, old, new).await?;
 
@@ -163,6 +164,29 @@ async fn with_the_same_class(cluster: &Cluster, document: &Document, old: IpAddr
     cluster.served(SocketAddr::new(new, 80), PLAIN, 200).await?;
     status(cluster, old).await?;
     Ok(new)
+}
+
+/// Step 2, with the ConfigMap of the old release, which has a setting of its own; and without it again.
+async fn share_the_settings(cluster: &Cluster, document: &Document, new: IpAddr) -> Result<()> {
+    let upgrade = "helm upgrade sluice charts/sluice --namespace sluice-system";
+    let ask = format!("curl --silent --head --resolve {SHOP}:443:{new} https://{SHOP}/");
+    let share = "--set controller.extraArgs.configmap=ingress-nginx/ingress-nginx-controller";
+    let alone = "--reset-then-reuse-values --set controller.extraArgs.configmap=null";
+    for (named, flags, expected) in [
+        (share, format!("--reuse-values {share}"), "max-age=1234;"),
+        (alone, alone.to_owned(), "max-age=31536000;"),
+    ] {
+        document.says(named)?;
+        document.shell(cluster, &format!("{upgrade} {flags}"))?;
+        cluster
+            .until(&format!("{expected} after {flags}"), async || {
+                let head = document.shell(cluster, &ask)?;
+                ensure!(head.contains(expected), "{head}");
+                Ok(Some(()))
+            })
+            .await?;
+    }
+    Ok(())
 }
 
 /// Step 3: both say the same.
