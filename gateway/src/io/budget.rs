@@ -13,9 +13,9 @@
 //! # Fair shares
 //!
 //! How much a connection may hold shrinks with what is left, as switches share their memory among queues (Choudhury and
-//! Hahne, "Dynamic queue length thresholds for shared-memory packet switches"): with L of B bytes left it is L³/8B². So
+//! Hahne, "Dynamic queue length thresholds for shared-memory packet switches"): with L of B bytes left it is L³/7B². So
 //! a single one gets a tenth of all, and N greedy ones, one after the other, that never give anything back, leave
-//! 1/√(1 + N/4): forty of them three tenths, and five hundred a twelfth. With the square of L in place of its cube it
+//! 1/√(1 + 2N/7): forty of them more than a quarter, and five hundred a twelfth. With the square of L in place of its cube it
 //! would be a sixth and a sixtieth. It needs no count of connections, and nobody notices it while memory is plenty.
 //! 8 KiB are for everybody while there are any, and a response may go on in small pieces as long as its client takes them. What a connection holds is counted on its own thread (`account`).
 //!
@@ -52,7 +52,7 @@ const PIECES: usize = 64;
 /// The same of what is left of it.
 const PIECES_OF_REST: usize = 16;
 /// Of what is left, and twice of the part that this is of all, a connection may hold one of so many.
-const CONNECTIONS: u128 = 8;
+const CONNECTIONS: u128 = 7;
 /// What a connection may hold however little is left: a piece of a body beside a head.
 const LEAST_PART: usize = 8 * 1024;
 /// What may be read at a time however short memory is.

@@ -117,7 +117,7 @@ fn fill(account: &Account, share: &mut Share) {
 }
 
 #[test]
-fn forty_greedy_connections_leave_three_tenths() {
+fn forty_greedy_connections_leave_a_quarter() {
     let budget = Budget::new(64 << 20);
     with(&budget, || {
         let mut greedy = Vec::from_iter((0..40).map(|_| (Account::open(), Share::default())));
@@ -141,6 +141,17 @@ fn forty_greedy_connections_leave_three_tenths() {
         assert!(!share.try_hold(left / 2));
     });
     assert_eq!(budget.taken(), 0);
+}
+
+#[test]
+fn a_connection_by_itself_has_room_for_the_costliest_compression() {
+    let budget = Budget::new(128 << 20);
+    with(&budget, || {
+        let account = Account::open();
+        let _entered = account.enter();
+        let (mut head, mut brotli) = (Share::default(), Share::default());
+        assert!(head.try_hold(32 * 1024) && brotli.try_hold(12 << 20));
+    });
 }
 
 #[test]
