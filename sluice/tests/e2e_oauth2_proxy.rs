@@ -1,16 +1,17 @@
 //! Signing in through oauth2-proxy, with objects as its documentation has them: an application whose requests are
 //! authorised, and beside it, on the same host, the pages of the proxy that nobody need be signed in for.
 //!
-//! The proxy is a stand-in that keeps its sessions in memory and lets everybody sign in as ann. The client keeps cookies
-//! and follows redirects as a browser does.
+//! The client keeps cookies and follows redirects as a browser does; in `chromium` it is one.
+
+mod chromium;
+mod sessions;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
 
 use crate::harness::client::Response;
 use crate::harness::manifest::service_with;
-use crate::harness::wire::Message;
-use crate::harness::{Backend, Connection, Folder, Gateway, Ingress, Reply, await_until, config_map};
+use crate::harness::{Backend, Connection, Folder, Gateway, Ingress, await_until, config_map};
+use sessions::Sessions;
 
 const HOST: &str = "shop.example";
 const CONFIG: &str = "ingress-nginx/controller";
@@ -18,99 +19,6 @@ const COOKIE: &str = "_oauth2_proxy";
 const AUTH: &str = "http://oauth2-proxy.default.svc.cluster.local/oauth2/auth";
 const SIGN_IN: &str = "http://$host/oauth2/start?rd=$escaped_request_uri";
 const USER: &str = "X-Auth-Request-User";
-
-/// What stands in for oauth2-proxy.
-#[derive(Clone, Default)]
-struct Sessions(Arc<Mutex<Known>>);
-
-#[derive(Default)]
-struct Known {
-    issued: u32,
-    /// Values of the cookie, and whether they are due to be made anew.
-    sessions: BTreeMap<String, bool>,
-}
-
-impl Sessions {
-    fn backend(&self) -> Backend {
-        let sessions = self.clone();
-        Backend::with("oauth2-proxy", move |request| sessions.answer(request))
-    }
-
-    fn answer(&self, request: &Message) -> Reply {
-        let target = request.start.split(' ').nth(1).unwrap_or_default();
-        let (path, query) = target.split_once('?').unwrap_or((target, ""));
-        match path {
-            "/oauth2/auth" => self.check(request),
-            // Where the identity provider would come in, the client is sent back at once.
-            "/oauth2/start" => redirect(
-                &format!("/oauth2/callback?code=x&state={}", query.trim_start_matches("rd=")),
-                &["_oauth2_proxy_csrf=token; Path=/; HttpOnly"],
-            ),
-            "/oauth2/callback" if cookie(request, "_oauth2_proxy_csrf").as_deref() != Some("token") => {
-                Reply::status(403)
-            }
-            "/oauth2/callback" => {
-                let state = query.split("state=").nth(1).unwrap_or_default();
-                let back = state.replace("%2F", "/").replace("%3F", "?").replace("%3D", "=");
-                let session = self.issue();
-                redirect(
-                    &back,
-                    &[
-                        &format!("{COOKIE}={session}; Path=/; HttpOnly; SameSite=Lax"),
-                        "_oauth2_proxy_csrf=; Path=/; Max-Age=0",
-                    ],
-                )
-            }
-            "/oauth2/sign_out" => {
-                self.0.lock().unwrap().sessions.remove(&cookie(request, COOKIE).unwrap_or_default());
-                redirect("/", &[&format!("{COOKIE}=; Path=/; Max-Age=0")])
-            }
-            _ => Reply::status(404),
-        }
-    }
-
-    fn check(&self, request: &Message) -> Reply {
-        let value = cookie(request, COOKIE).unwrap_or_default();
-        let due = self.0.lock().unwrap().sessions.get(&value).copied();
-        let mut fields = vec![(USER.to_owned(), "ann".to_owned())];
-        match due {
-            None => return Reply::status(401),
-            Some(false) => {}
-            Some(true) => {
-                self.0.lock().unwrap().sessions.remove(&value);
-                let session = self.issue();
-                // One that is too large for a cookie comes in two.
-                fields.push(("Set-Cookie".to_owned(), format!("{COOKIE}={session}; Path=/")));
-                fields.push(("Set-Cookie".to_owned(), format!("{COOKIE}_1=more; Path=/")));
-            }
-        }
-        Reply::Answer(202, fields, String::new())
-    }
-
-    fn issue(&self) -> String {
-        let mut known = self.0.lock().unwrap();
-        known.issued += 1;
-        let session = format!("session-{}", known.issued);
-        known.sessions.insert(session.clone(), false);
-        session
-    }
-
-    /// All sessions are old.
-    fn age(&self) {
-        self.0.lock().unwrap().sessions.values_mut().for_each(|due| *due = true);
-    }
-}
-
-fn redirect(location: &str, cookies: &[&str]) -> Reply {
-    let mut fields = vec![("Location".to_owned(), location.to_owned())];
-    fields.extend(cookies.iter().map(|cookie| ("Set-Cookie".to_owned(), (*cookie).to_owned())));
-    Reply::Answer(302, fields, String::new())
-}
-
-fn cookie(request: &Message, name: &str) -> Option<String> {
-    let pairs = request.header("cookie")?.split("; ");
-    pairs.filter_map(|pair| pair.split_once('=')).find(|(n, _)| *n == name).map(|(_, v)| v.to_owned())
-}
 
 /// A client that keeps cookies and follows redirects.
 struct Browser<'g> {

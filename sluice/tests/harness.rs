@@ -1,6 +1,7 @@
 //! Short names for what end-to-end tests use of the crate `sluice-testing`.
 
 pub(crate) use sluice_testing::backend::{Backend, Gate, Reply};
+pub(crate) use sluice_testing::browser::Browser as Chromium;
 pub(crate) use sluice_testing::certificate::{Authority, TestCertificate};
 pub(crate) use sluice_testing::client::{Connection, get, get_tls};
 pub(crate) use sluice_testing::folder::Folder;

@@ -11,10 +11,12 @@
 //! | [`backend`], [`echo`] | a backend that does as a test says; one that does as the request says |
 //! | [`client`], [`http2`], [`trust`] | clients that send exactly the given bytes; a TLS client that takes any certificate |
 //! | [`dns`] | a DNS server with the records that a test gives it |
+//! | [`browser`] | headless Chromium, where a machine has it |
 //! | [`wire`] | HTTP/1.1 messages as bytes |
 //! | [`certificate`], [`ports`], [`program`], [`wait`] | what the others are built on |
 
 pub mod backend;
+pub mod browser;
 pub mod certificate;
 pub mod client;
 pub mod dns;

@@ -1,0 +1,153 @@
+//! A real browser: headless Chromium, driven through chromedriver by the few commands of WebDriver
+//! (<https://www.w3.org/TR/webdriver2/>) that tests need. They are JSON over HTTP/1.1, so the [`client`](crate::client) of
+//! all tests speaks them.
+//!
+//! Neither program is part of the build: where chromedriver is not on the path there is no browser.
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::client::Connection;
+use crate::ports;
+use crate::wait::{await_some, await_until};
+
+/// The key of an element's reference (WebDriver §11).
+const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
+
+/// A browser with one window and a profile of its own. It ends with the test.
+#[derive(Debug)]
+pub struct Browser {
+    driver: Driver,
+    session: String,
+}
+
+#[derive(Debug)]
+struct Driver {
+    process: Child,
+    address: SocketAddr,
+}
+
+impl Browser {
+    /// A browser that takes any certificate, and for which these places (`host:port`) are at these addresses; there are no
+    /// others. `None` where there is no chromedriver.
+    ///
+    /// # Panics
+    /// There is one, and it has no browser.
+    #[track_caller]
+    pub fn start(places: &[(String, SocketAddr)]) -> Option<Self> {
+        let driver = Driver::start()?;
+        let mapped = places.iter().map(|(place, address)| format!("MAP {place} {address}"));
+        let rules: Vec<String> = mapped.chain(["MAP * ~NOTFOUND".to_owned()]).collect();
+        let options = json!({ "args": [
+            "--headless=new",
+            // Tests may run as root, and in containers with little shared memory.
+            "--no-sandbox",
+            "--disable-dev-shm-usage",
+            "--disable-gpu",
+            "--no-proxy-server",
+            format!("--host-resolver-rules={}", rules.join(", ")),
+        ]});
+        let wanted = json!({ "acceptInsecureCerts": true, "goog:chromeOptions": options });
+        let made = driver.command("POST", "/session", &json!({ "capabilities": { "alwaysMatch": wanted } }));
+        let session = made["sessionId"].as_str().expect("a session").to_owned();
+        Some(Self { driver, session })
+    }
+
+    /// Goes to a page, and waits until it is there with all that belongs to it.
+    #[track_caller]
+    pub fn open(&self, url: &str) {
+        self.command("POST", "/url", &json!({ "url": url }));
+    }
+
+    /// Where the window is.
+    #[track_caller]
+    pub fn url(&self) -> String {
+        self.command("GET", "/url", &Value::Null).as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Waits until the window is at a page whose URL begins with this.
+    #[track_caller]
+    pub fn await_url(&self, start: &str) {
+        await_until(start, || self.url().starts_with(start));
+    }
+
+    /// Clicks the first element of this CSS selector.
+    #[track_caller]
+    pub fn click(&self, selector: &str) {
+        let query = json!({ "using": "css selector", "value": selector });
+        let element = self.command("POST", "/element", &query);
+        let element = element[ELEMENT].as_str().expect("an element");
+        self.command("POST", &format!("/element/{element}/click"), &json!({}));
+    }
+
+    /// What an expression of JavaScript comes to in the page; of a promise, what it is resolved to.
+    #[track_caller]
+    pub fn evaluate(&self, expression: &str) -> Value {
+        let script = format!("return ({expression})");
+        self.command("POST", "/execute/sync", &json!({ "script": script, "args": [] }))
+    }
+
+    /// The cookie of this name that the page's requests carry, with its attributes; null without one.
+    #[track_caller]
+    pub fn cookie(&self, name: &str) -> Value {
+        let all = self.command("GET", "/cookie", &Value::Null);
+        let named = |cookie: &&Value| cookie["name"] == name;
+        all.as_array().and_then(|all| all.iter().find(named)).cloned().unwrap_or_default()
+    }
+
+    #[track_caller]
+    fn command(&self, method: &str, path: &str, body: &Value) -> Value {
+        self.driver.command(method, &format!("/session/{}{path}", self.session), body)
+    }
+}
+
+impl Driver {
+    fn start() -> Option<Self> {
+        let [address] = ports::addresses();
+        let mut program = Command::new("chromedriver");
+        program.arg(format!("--port={}", address.port())).stdin(Stdio::null());
+        let process = match program.stdout(Stdio::null()).stderr(Stdio::null()).spawn() {
+            Ok(process) => process,
+            Err(error) if error.kind() == ErrorKind::NotFound => return None,
+            Err(error) => panic!("chromedriver: {error}"),
+        };
+        let driver = Self { process, address };
+        await_some("chromedriver", || {
+            let mut connection = Connection::try_plain(address).ok()?;
+            let answer = connection.try_request("GET", &address.to_string(), "/status", &[], "").ok()??;
+            (answer.json()["value"]["ready"] == true).then_some(())
+        });
+        Some(driver)
+    }
+
+    #[track_caller]
+    fn command(&self, method: &str, path: &str, body: &Value) -> Value {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let fields = [("Content-Type", "application/json")];
+        let host = self.address.to_string();
+        let answer = Connection::plain(self.address).request(method, &host, path, &fields, &body);
+        assert_eq!(answer.status, 200, "{method} {path} {body}: {}", answer.text());
+        answer.json()["value"].take()
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        // Chromedriver would leave the browser behind. It may be gone itself, and a test that fails is to say why it does.
+        let host = self.driver.address.to_string();
+        let path = format!("/session/{}", self.session);
+        if let Ok(mut connection) = Connection::try_plain(self.driver.address) {
+            let _ = connection.try_request("DELETE", &host, &path, &[], "");
+        }
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
