@@ -73,6 +73,10 @@ fn what_many_objects_have_is_said_once_with_all_of_them() {
     let lines: Vec<&str> = text.lines().filter(|line| line.contains(name)).collect();
     assert_eq!(lines, [format!("warning: {name} [AnnotationNotServed]: 12 objects")], "{text}");
     assert!(
+        text.lines().take(4).any(|line| line == "problems: 0 errors, 12 warnings in 12 objects"),
+        "{text}"
+    );
+    assert!(
         text.contains("    Ingress default/i00, default/i01, ") && text.contains(", and 2 more\n"),
         "{text}"
     );
@@ -92,6 +96,34 @@ fn what_many_objects_have_is_said_once_with_all_of_them() {
     assert!(page.contains("  - Ingress default/i11\n"), "{page}");
 
     assert_eq!(check(&folder, &["--strict"]).0, Some(1), "a warning is one too many");
+}
+
+#[test]
+fn the_head_of_a_long_report_says_how_much_there_is_of_what() {
+    let mut folder = String::new();
+    for number in 0..12 {
+        let ingress = Ingress::new(&format!("i{number:02}")).path(&format!("h{number}.example"), "/", "none");
+        folder += &ingress.annotation("enable-opentelemetry", "true").text();
+    }
+    let bad = Ingress::new("bad").path("bad.example", "/", "none").annotation("proxy-read-timeout", "long");
+    let (status, text) = check(&Folder::with(folder + &bad.text()), &[]);
+    assert_eq!(status, Some(1), "{text}");
+    let head: Vec<&str> = text.lines().take(10).collect();
+    assert_eq!(head[0], "read: 13 Ingress, 1 IngressClass", "{text}");
+    assert_eq!(head[2], "problems: 14 errors in 13 objects, 12 warnings in 12 objects", "{text}");
+    assert_eq!(head[3], "");
+    assert!(
+        head[4].starts_with("error    13 objects  spec.rules") && head[4].ends_with("[ServiceNotFound]"),
+        "{text}"
+    );
+    assert_eq!(
+        head[5], "error    1 object    nginx.ingress.kubernetes.io/proxy-read-timeout [AnnotationInvalid]",
+        "{text}"
+    );
+    assert!(head[6].starts_with("warning  12 objects  nginx.ingress.kubernetes.io/enable-open"), "{text}");
+    assert!(head[8].contains("-o json all"), "some are not named below: {text}");
+    assert_eq!((head[7], head[9]), ("", ""), "then what is wrong with whom: {text}");
+    assert!(text.ends_with(&format!("\n{}\n", head[2])), "{text}");
 }
 
 #[test]

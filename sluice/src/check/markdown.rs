@@ -10,7 +10,7 @@ use super::groups::{Group, groups};
 use super::text::Counted;
 
 /// Objects of a cause that are named: a page that is read, and not all of a cluster.
-const OBJECTS: usize = 50;
+pub(super) const OBJECTS: usize = 50;
 
 /// All of it.
 pub(super) fn render(report: &CheckReport) -> String {

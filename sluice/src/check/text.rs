@@ -1,4 +1,5 @@
-//! The report for a terminal: groups of problems with the objects that have them, then what there is.
+//! The report for a terminal: what there is, a line for each group of problems, then the groups with the objects that have
+//! them. The totals come first, for whoever reads the head of it, and once more at the end, which is what a terminal shows.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter, Write};
@@ -6,8 +7,11 @@ use std::fmt::{self, Display, Formatter, Write};
 use sluice_config::{ObjectRef, Severity};
 use sluice_controller::CheckReport;
 
-use super::groups::{Group, Total, groups};
+use super::groups::{Cause, Group, Total, groups};
+use super::markdown;
 
+/// Groups that are listed at the head.
+const LISTED: usize = 40;
 /// Causes of a group that are shown.
 const CAUSES: usize = 10;
 /// Objects of a cause that are named.
@@ -15,25 +19,63 @@ const OBJECTS: usize = 10;
 
 /// All of it.
 pub(super) fn render(report: &CheckReport) -> String {
-    let mut text = String::new();
-    for group in groups(&report.problems) {
-        writeln!(text, "{}", Shown(&group)).expect("a String takes any text");
+    let groups = groups(&report.problems);
+    let mut text = format!("{}\n", Counted(report));
+    if groups.is_empty() {
+        return text;
     }
-    writeln!(text, "{}", Counted(report)).expect("a String takes any text");
+    if groups.len() > 1 {
+        write!(text, "\n{}", Listed(&groups)).expect("a String takes any text");
+    }
+    for group in &groups {
+        write!(text, "\n{}", Shown(group)).expect("a String takes any text");
+    }
+    writeln!(text, "\n{}", Totals(report)).expect("a String takes any text");
     text
+}
+
+/// A line for each group, in the order in which they follow.
+struct Listed<'g, 'p>(&'g [Group<'p>]);
+
+impl Display for Listed<'_, '_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let shown = &self.0[..self.0.len().min(LISTED)];
+        let counts: Vec<String> = shown.iter().map(frequency).collect();
+        let width = counts.iter().map(String::len).max().unwrap_or_default();
+        for (Group { severity, subject, code, .. }, count) in shown.iter().zip(counts) {
+            let separator = if subject.is_empty() { "" } else { " " };
+            writeln!(f, "{:7}  {count:width$}  {subject}{separator}[{code}]", severity.as_str())?;
+        }
+        if let more @ 1.. = self.0.len() - shown.len() {
+            writeln!(f, "and {more} more groups")?;
+        }
+        let cut = |cause: &Cause<'_>| cause.objects.len().max(cause.alike.len()) > OBJECTS;
+        if self.0.iter().any(|group| group.causes.len() > CAUSES || group.causes.iter().any(cut)) {
+            writeln!(
+                f,
+                "\nBelow, {OBJECTS} objects are named at most; -o markdown names {}, -o json all.",
+                markdown::OBJECTS
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// How often something is wrong, and in how many objects.
+fn frequency(Group { count, objects, .. }: &Group<'_>) -> String {
+    match count == objects {
+        true => plural(*count, "object"),
+        false => format!("{count} times in {}", plural(*objects, "object")),
+    }
 }
 
 struct Shown<'g, 'p>(&'g Group<'p>);
 
 impl Display for Shown<'_, '_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Group { severity, subject, code, count, objects, causes } = self.0;
+        let Group { severity, subject, code, causes, .. } = self.0;
         let separator = if subject.is_empty() { "" } else { " " };
-        write!(f, "{severity}: {subject}{separator}[{code}]: ")?;
-        match count == objects {
-            true => writeln!(f, "{}", plural(*count, "object"))?,
-            false => writeln!(f, "{count} times in {}", plural(*objects, "object"))?,
-        }
+        writeln!(f, "{severity}: {subject}{separator}[{code}]: {}", frequency(self.0))?;
         for cause in causes.iter().take(CAUSES) {
             writeln!(f, "  {}; {}", cause.message, cause.remedy)?;
             writeln!(f, "    {}", named(&cause.objects))?;
@@ -92,6 +134,15 @@ impl Display for Counted<'_> {
             plural(counts.endpoints, "endpoint"),
             plural(counts.certificates, "certificate"),
         )?;
+        Totals(self.0).fmt(f)
+    }
+}
+
+/// How many problems there are.
+struct Totals<'r>(&'r CheckReport);
+
+impl Display for Totals<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let totals = Severity::ALL.map(|severity| {
             let Total { problems, objects } = Total::of(&self.0.problems, severity);
             let counted = plural(problems, severity.as_str());
@@ -110,7 +161,6 @@ mod tests {
     use sluice_config::Code;
 
     use super::*;
-    use crate::check::groups::Cause;
 
     #[test]
     fn a_large_group_names_some_and_says_how_many_more() {
