@@ -14,6 +14,8 @@ pub struct AccessLog {
     pub enabled: bool,
     /// Those for hosts that nobody names too (`enable-access-log-for-default-backend`).
     pub default_backend: bool,
+    /// Questions to authorisation services have lines of their own (`enable-auth-access-log`).
+    pub authorisation: bool,
     /// Requests whose path and query are one of these are not (`skip-access-log-urls`).
     pub skip: Arc<[Blocked]>,
     /// What a line says (`log-format-upstream`, `log-format-escape-json`, `log-format-escape-none`).
@@ -68,6 +70,7 @@ impl Default for AccessLog {
         Self {
             enabled: true,
             default_backend: false,
+            authorisation: false,
             skip: Arc::default(),
             format: LogFormat::default(),
             output: LogOutput::Standard,

@@ -69,6 +69,9 @@ pub struct Policies {
     pub replacements: Option<Arc<Replacements>>,
     /// TLS towards endpoints; `None` trusts whoever answers.
     pub upstream_tls: Option<Arc<UpstreamTls>>,
+    /// Whether HTTP/1.0 is spoken to endpoints that are not spoken to in HTTP/2; `None` is the Tuning's
+    /// (`proxy-http-version`).
+    pub http_1_0: Option<bool>,
     /// Endpoints of HTTPS get plain HTTP for clients that speak it (`backend-protocol: AUTO_HTTP`).
     pub follows_scheme: bool,
 }

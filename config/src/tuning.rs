@@ -16,6 +16,7 @@ use crate::policy::NextUpstream;
 use crate::pool::{Balance, PoolKey};
 use crate::replacement::Replacements;
 use crate::resource::ResourceKey;
+use crate::template::{Piece, Template, Variable};
 
 /// All global settings, resolved. [`Tuning::default`] is ingress-nginx's default of each key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,6 +73,8 @@ pub struct Tuning {
     pub proxy_read_timeout: Duration,
     /// `proxy-send-timeout`.
     pub proxy_send_timeout: Duration,
+    /// HTTP/1.0 is spoken to endpoints that are not spoken to in HTTP/2 (`proxy-http-version`).
+    pub http_1_0: bool,
     /// How an endpoint is chosen where a pool leaves that open (`load-balance`); never `Inherit` or `Ring`.
     pub balance: Balance,
     /// `proxy-next-upstream`, with `retry-non-idempotent` in it.
@@ -112,6 +115,8 @@ pub struct Tuning {
     pub forwarded: Forwarded,
     /// Make an X-Request-ID where the client sent none (`generate-request-id`).
     pub generate_request_id: bool,
+    /// Tell endpoints path and query as the client sent them, in `X-Original-URI` (`proxy-add-original-uri-header`).
+    pub adds_original_uri: bool,
     /// Fields of all requests to endpoints, a resource of kind `GlobalHeaders` (`proxy-set-headers`).
     pub request_headers: Option<ResourceKey>,
     /// Fields of all responses, a resource of kind `GlobalHeaders` (`add-headers`).
@@ -134,6 +139,8 @@ pub struct Tuning {
     pub limit_rate_status: u16,
     /// Answer to one that is one too many at a time (`limit-conn-status-code`).
     pub limit_connections_status: u16,
+    /// What makes two requests those of one client for limits (`limit-conn-zone-variable`).
+    pub limit_key: Template,
 
     /// How long running requests may take after the listeners are closed (`worker-shutdown-timeout`).
     pub worker_shutdown_timeout: Duration,
@@ -234,6 +241,7 @@ impl Default for Tuning {
             proxy_connect_timeout: Duration::from_secs(5),
             proxy_read_timeout: Duration::from_secs(60),
             proxy_send_timeout: Duration::from_secs(60),
+            http_1_0: false,
             balance: Balance::RoundRobin,
             next_upstream: NextUpstream::DEFAULT,
             next_upstream_tries: 3,
@@ -253,6 +261,7 @@ impl Default for Tuning {
             hsts: Some(Hsts { max_age: 31_536_000, include_subdomains: true, preload: false }),
             forwarded: Forwarded::default(),
             generate_request_id: true,
+            adds_original_uri: false,
             request_headers: None,
             response_headers: None,
             hidden_headers: Arc::default(),
@@ -263,6 +272,7 @@ impl Default for Tuning {
             sources: Sources::default(),
             limit_rate_status: 503,
             limit_connections_status: 503,
+            limit_key: Template { pieces: vec![Piece::Variable(Variable::ClientAddress)] },
             worker_shutdown_timeout: Duration::from_secs(240),
             default_certificate: None,
             default_backend: None,

@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use arc_swap::ArcSwap;
 use http::HeaderValue;
 use imbl::OrdSet;
-use sluice_config::{Code, ObjectRef, Problem, ResourceKey, Severity, Tuning};
+use sluice_config::{Code, ObjectRef, Piece, Problem, ResourceKey, Severity, Tuning, Variable};
 use tokio::sync::watch;
 
 use crate::body::compression::CompressionRules;
@@ -26,6 +26,7 @@ use crate::policy::header_set::HeaderSet;
 use crate::policy::limits::Limiter;
 use crate::policy::replacements::Replacements;
 use crate::policy::resources::{Resources, Slot};
+use crate::policy::template::Template;
 use crate::policy::{ExternalAuth, Sources, hsts};
 use crate::registry::{OwnEndpoint, OwnListener, Registry};
 use crate::reporter::Reporter;
@@ -116,6 +117,7 @@ pub(crate) struct Globals {
     pub(crate) blocks: Blocking,
     pub(crate) sources: Option<Sources>,
     pub(crate) forwarded: ForwardedRules,
+    pub(crate) limit_key: LimitKey,
     pub(crate) log: LogRules,
     /// Fields of heads; most installations want none.
     pub(crate) headers: Option<Box<GlobalHeaders>>,
@@ -124,6 +126,8 @@ pub(crate) struct Globals {
 /// Fields of the heads of all rules.
 #[derive(Debug, Default)]
 pub(crate) struct GlobalHeaders {
+    /// Whether endpoints are told what the client asked for (`proxy-add-original-uri-header`).
+    pub(crate) adds_original_uri: bool,
     /// Of requests to endpoints (`proxy-set-headers`).
     pub(crate) request: Option<Arc<Slot<HeaderSet>>>,
     /// Of responses (`add-headers`).
@@ -132,6 +136,15 @@ pub(crate) struct GlobalHeaders {
     pub(crate) hidden: Box<[EditableName]>,
     /// What is replaced in cookies and redirects of endpoints.
     pub(crate) replacements: Option<Replacements>,
+}
+
+/// What makes two requests those of one client for limits.
+#[derive(Debug)]
+pub(crate) enum LimitKey {
+    /// That they come from one address.
+    Client,
+    /// That this becomes the same for both (`limit-conn-zone-variable`).
+    Filled(Template),
 }
 
 /// Who is kept out everywhere.
@@ -194,12 +207,29 @@ impl Globals {
             sources: Sources::compile(&tuning.sources),
             headers: GlobalHeaders::compile(&tuning, resources).map(Box::new),
             forwarded: ForwardedRules::compile(&tuning.forwarded),
+            limit_key: LimitKey::compile(&tuning.limit_key),
             log: LogRules::compile(&tuning.access_log),
             blocks,
             tuning,
             default_backend,
             auth,
         }
+    }
+}
+
+impl LimitKey {
+    fn compile(template: &sluice_config::Template) -> Self {
+        if matches!(&*template.pieces, [Piece::Variable(Variable::ClientAddress)]) {
+            return Self::Client;
+        }
+        Template::compile(template).map_or_else(
+            |error| {
+                // Translation passes on names of fields only.
+                tracing::error!(%error, "limit-conn-zone-variable cannot be used: limits are for each address");
+                Self::Client
+            },
+            Self::Filled,
+        )
     }
 }
 
@@ -217,13 +247,18 @@ impl GlobalHeaders {
             }),
         };
         let headers = Self {
+            adds_original_uri: tuning.adds_original_uri,
             request: slot(&tuning.request_headers),
             response: slot(&tuning.response_headers),
             hidden,
             replacements,
         };
-        let Self { request, response, hidden, replacements } = &headers;
-        let is_used = request.is_some() || response.is_some() || !hidden.is_empty() || replacements.is_some();
+        let Self { adds_original_uri, request, response, hidden, replacements } = &headers;
+        let is_used = *adds_original_uri
+            || request.is_some()
+            || response.is_some()
+            || !hidden.is_empty()
+            || replacements.is_some();
         is_used.then_some(headers)
     }
 }

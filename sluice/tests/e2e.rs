@@ -62,3 +62,4 @@ mod e2e_tls;
 mod e2e_topology;
 mod e2e_upgrade;
 mod e2e_upstream_tls;
+mod e2e_upstream_version;

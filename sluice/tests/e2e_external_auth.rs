@@ -393,3 +393,38 @@ fn the_question_for_all_rules_is_what_the_keys_make_it() {
         statuses.iter().all(|status| *status == 403) && auth.requests() - before <= workers
     });
 }
+
+#[test]
+fn questions_have_lines_of_their_own_where_the_operator_wants_them() {
+    let (auth, shop) = (service(), Backend::echo("shop"));
+    let (folder, gateway) = start(&ingress(&auth), &shop);
+    // Format and switch change together, so a line says which of both it was written under.
+    let keys = |wanted: &str, mark: &str| {
+        let format = format!("{mark} $status $upstream_status $upstream_addr $request $uri");
+        let keys = [("log-format-upstream", &*format), ("enable-auth-access-log", wanted)];
+        folder.write("config.yaml", config_map(CONFIG, &keys));
+        await_until("the format", || {
+            send(&gateway, "ann", &[]);
+            gateway.access_log().iter().any(|line| line.starts_with(mark) && line.ends_with(" /cart"))
+        });
+    };
+    let questions = |mark: &str| {
+        let log = gateway.access_log();
+        log.iter().filter(|line| line.starts_with(mark) && line.ends_with(" /check")).count()
+    };
+    keys("false", "off");
+    assert_eq!(questions("off"), 0);
+    keys("true", "on");
+    let question =
+        |status: u16| format!("on {status} {status} {} GET /cart?x=1 HTTP/1.1 /check", auth.address);
+    gateway.await_access(&question(202));
+    gateway.await_access(&format!("on 200 200 {} GET /cart?x=1 HTTP/1.1 /cart", shop.address));
+    send(&gateway, "nobody", &[]);
+    gateway.await_access(&question(401));
+    send(&gateway, "mute", &[]);
+    await_until("that it has not answered", || {
+        gateway.access_log().iter().any(|line| line.starts_with("on 502 ") && line.ends_with(" /check"))
+    });
+    keys("false", "again");
+    assert_eq!(questions("again"), 0);
+}

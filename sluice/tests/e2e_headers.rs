@@ -213,3 +213,42 @@ fn bodies_arrive_as_they_were_sent() {
     ));
     assert_eq!(connection.response().json()["body"], "hello world");
 }
+
+#[test]
+fn the_backend_learns_what_was_asked_for_before_it_was_rewritten() {
+    let backend = Backend::echo("shop");
+    let ingress =
+        Ingress::new("shop").path(HOST, "/shop/(.*)", "shop").annotation("rewrite-target", "/inner/$1");
+    let folder = Folder::with(ingress.text() + &manifest::service_with("shop", &[&backend]));
+    let gateway = Gateway::with(&folder, &["--configmap", "ingress-nginx/controller"]);
+    let ask = || {
+        let forged = [("X-Original-URI", "/forged")];
+        let response = Connection::plain(gateway.http).request("GET", HOST, "/shop/a%20b?x=1", &forged, "");
+        assert_eq!(response.json()["target"], "/inner/a%20b?x=1");
+        response.received("x-original-uri")
+    };
+    assert_eq!(ask(), ["/forged"], "as with nginx, it is nothing of ours until the operator wants it");
+    let wanted = ("proxy-add-original-uri-header", "true");
+    folder.write("config.yaml", config_map("ingress-nginx/controller", &[wanted]));
+    await_until("ours", || ask() == ["/shop/a%20b?x=1"]);
+    let own = ("proxy-set-headers", "ingress-nginx/fields");
+    folder.write("fields.yaml", config_map("ingress-nginx/fields", &[("X-Original-URI", "$host")]));
+    folder.write("config.yaml", config_map("ingress-nginx/controller", &[wanted, own]));
+    await_until("the operator's own", || ask() == [HOST]);
+    folder.write("config.yaml", config_map("ingress-nginx/controller", &[]));
+    await_until("the client's again", || ask() == ["/forged"]);
+}
+
+#[test]
+fn the_host_that_a_proxy_was_asked_for_is_kept_from_the_field_that_holds_it() {
+    let backend = Backend::echo("shop");
+    let (folder, gateway) = start(&backend);
+    let fields = [("X-Forwarded-Host", "usual.example"), ("X-Outer-Host", "outer.example")];
+    let kept = || send(&gateway, &fields).received("x-original-forwarded-host");
+    assert_eq!(kept(), ["usual.example"]);
+    let key = [("forwarded-host-header", "X-Outer-Host")];
+    folder.write("config.yaml", config_map("ingress-nginx/controller", &key));
+    await_until("the other field", || kept() == ["outer.example"]);
+    folder.write("config.yaml", config_map("ingress-nginx/controller", &[]));
+    await_until("the usual one", || kept() == ["usual.example"]);
+}

@@ -104,6 +104,30 @@ fn so_many_requests_are_under_way_at_a_time_and_a_place_is_free_again_when_one_e
 }
 
 #[test]
+fn the_operator_says_what_one_client_is() {
+    let backend = Backend::echo("shop");
+    let limits = [("limit-rpm", "1"), ("limit-burst-multiplier", "2")];
+    let by_key = [("limit-conn-zone-variable", "$http_x_api_key")];
+    let (folder, gateway) = start_with(&backend, &shop(&limits), &by_key);
+    let with = |key: &str| {
+        Connection::plain(gateway.http).request("GET", HOST, "/", &[("X-Api-Key", key)], "").status
+    };
+    let ask = || get(gateway.http, HOST, "/").status;
+    let statuses = ["a", "a", "b", "a", "a", "b"].map(with);
+    assert_eq!(statuses, [200, 200, 200, 200, 503, 200], "1 a minute, 2 early, for each key");
+    assert!((0..9).all(|_| ask() == 200), "who has no key is not counted, as with nginx");
+    let other = [("limit-conn-zone-variable", "$remote_addr$http_x_none")];
+    folder.write("config.yaml", config_map("system/settings", &other));
+    await_until("each address for itself", || ask() == 503);
+    assert_eq!(with("c"), 503, "the key means nothing");
+    folder.write("config.yaml", config_map("system/settings", &[("limit-conn-zone-variable", "$nothing")]));
+    await_until("a problem", || gateway.problems().contains("data[limit-conn-zone-variable]"));
+    assert_eq!(ask(), 503, "the last good value holds");
+    folder.write("config.yaml", config_map("system/settings", &by_key));
+    await_until("the keys", || with("d") == 200);
+}
+
+#[test]
 fn a_limit_that_cannot_be_read_closes() {
     let backend = Backend::echo("shop");
     let (folder, gateway) = start_with(&backend, &shop(&[("limit-rps", "ten")]), &[]);

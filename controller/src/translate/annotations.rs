@@ -43,6 +43,7 @@ use super::setting::{self, Family, Setting, Table};
 
 pub use affinity::Affinity;
 pub use backend_protocol::BackendProtocol;
+pub(crate) use backend_protocol::{HTTP_VERSION, HTTP_VERSIONS};
 pub(crate) use balancing::BALANCES;
 pub use balancing::Balancing;
 pub use canary::Canary;

@@ -136,6 +136,7 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> Output {
         cors: settings.cors.policy(),
         headers: settings.heads.policy(),
         upstream_tls: settings.upstream_tls.policy(),
+        http_1_0: settings.http_1_0,
         follows_scheme: settings.protocol == BackendProtocol::OfClient,
         replacements: (settings.replacements != Replacements::default())
             .then(|| Arc::new(settings.replacements)),

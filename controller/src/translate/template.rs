@@ -96,7 +96,8 @@ fn variable(name: &str) -> Option<Variable> {
         "https" => Variable::Https,
         "msec" => Variable::Seconds,
         "proxy_add_x_forwarded_for" => Variable::ForwardedFor,
-        "remote_addr" | "the_real_ip" => Variable::ClientAddress,
+        // Here it is text, too: a key is as good, and a field that is not text is none.
+        "remote_addr" | "binary_remote_addr" | "the_real_ip" => Variable::ClientAddress,
         "server_port" | "pass_server_port" | "pass_port" => Variable::ServerPort,
         "req_id" | "request_id" => Variable::RequestId,
         "namespace" => Variable::Namespace,

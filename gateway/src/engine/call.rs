@@ -40,9 +40,17 @@ pub(crate) async fn call(worker: &Worker, subrequest: Subrequest) -> Result<call
 pub(crate) async fn call_with(
     worker: &Worker,
     subrequest: Subrequest,
+    feed: Option<Feed>,
+) -> Result<call::Response, CallFailure> {
+    carry(worker, &mut Call::new(subrequest), feed).await
+}
+
+/// Carries a call out, which knows afterwards how it went.
+pub(crate) async fn carry(
+    worker: &Worker,
+    call: &mut Call,
     mut feed: Option<Feed>,
 ) -> Result<call::Response, CallFailure> {
-    let mut call = Call::new(subrequest);
     let size = call.subrequest.tuning.upstream_keepalive_connections.min(worker.idle);
     let mut waited_since = None;
     loop {
@@ -50,11 +58,11 @@ pub(crate) async fn call_with(
         if upstream.protocol.is_http2() {
             // In a box: rare and large.
             let feed = feed.as_mut();
-            let attempt = http2::attempt(worker, &mut call, feed, &upstream, size, &mut waited_since);
+            let attempt = http2::attempt(worker, call, feed, &upstream, size, &mut waited_since);
             match Box::pin(attempt).await {
                 Ok(Some(response)) => return Ok(response),
                 Ok(None) => {}
-                Err(failure) => go_on(&mut call, &failure)?,
+                Err(failure) => go_on(call, &failure)?,
             }
             yield_now().await;
             continue;
@@ -63,7 +71,7 @@ pub(crate) async fn call_with(
         let connection = match pool::take(&upstream) {
             Some(connection) => Ok(connection),
             None => {
-                let mut room = Room { worker, call: &mut call };
+                let mut room = Room { worker, call };
                 connect::obtain(&upstream, &mut room, &mut waited_since).await
             }
         };
@@ -92,7 +100,7 @@ pub(crate) async fn call_with(
             }
         };
         if let Some(failure) = failure {
-            go_on(&mut call, &failure)?;
+            go_on(call, &failure)?;
         }
         // A refusal may come without a wait. Others have their turn, and the end of the program its.
         yield_now().await;

@@ -27,8 +27,8 @@ mod session;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use http::StatusCode;
 use http::header::{CONNECTION, EXPECT, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE};
+use http::{StatusCode, Version};
 use pingora_core::modules::http::HttpModules;
 use pingora_core::protocols::Digest;
 use pingora_core::upstreams::peer::HttpPeer;
@@ -148,7 +148,13 @@ impl ProxyHttp for Proxy {
         request: &mut RequestHeader,
         ctx: &mut Context,
     ) -> Result<()> {
-        ctx.exchange(|exchange| exchange.upstream_request(request))?;
+        let http_1_0 = ctx.exchange(|exchange| {
+            exchange.upstream_request(request);
+            exchange.speaks_http_1_0()
+        })?;
+        if http_1_0 {
+            request.set_version(Version::HTTP_10);
+        }
         if ctx.http2 {
             // What is of a connection of HTTP/1 has no place there (RFC 9113 §8.2.2), and 100 comes from the session.
             for name in [&CONNECTION, &UPGRADE, &TRANSFER_ENCODING, &EXPECT] {

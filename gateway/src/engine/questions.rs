@@ -10,13 +10,15 @@ use std::pin::{Pin, pin};
 use std::sync::{Arc, LazyLock};
 use std::task::Poll;
 use std::thread::available_parallelism;
+use std::time::Instant;
 
 use super::Forwarded;
-use super::call::call;
+use super::call::{call, carry};
 use super::jobs::Jobs;
 use crate::message::fields::Fields;
 use crate::message::request_head::RequestHead;
-use crate::pipeline::{Answer, Exchange, Question, Reply, Verdict};
+use crate::pipeline::call::Response;
+use crate::pipeline::{Answer, Call, CallFailure, Exchange, Question, Reply, Subrequest, Verdict};
 use crate::worker::Worker;
 
 /// What the question comes to. It and those behind it are carried out until one is the last, or `left` is ready: the
@@ -30,7 +32,14 @@ pub(super) async fn decide<F: Fields>(
 ) -> Option<Forwarded> {
     let (mut left, client) = (pin!(left), exchange.client());
     loop {
-        let reply = unless(left.as_mut(), reply(worker, client, question)).await;
+        let reply = match question {
+            // In a box: rare and large.
+            Question::Call(subrequest) if exchange.logs_questions() => {
+                let logged = logged_reply(worker, *subrequest, exchange, head);
+                Box::pin(unless(left.as_mut(), logged)).await
+            }
+            question => unless(left.as_mut(), reply(worker, client, question)).await,
+        };
         let Some(reply) = reply else { return Some(Forwarded::Aborted { asked: false }) };
         match exchange.resume(reply, head) {
             Verdict::Answer(answer) => return Some(Forwarded::Answer(answer)),
@@ -69,10 +78,27 @@ async fn unless(
 async fn reply(worker: &Worker, client: IpAddr, question: Question) -> Reply {
     match question {
         Question::Compute(job) => JOBS.run(client, job).await,
-        Question::Call(subrequest) => match call(worker, *subrequest).await {
-            Ok(response) => Reply::Response(Box::new(response)),
-            Err(failure) => Reply::NoResponse(failure),
-        },
+        Question::Call(subrequest) => replied(call(worker, *subrequest).await),
+    }
+}
+
+/// The reply to a question that has a line in the access log.
+async fn logged_reply<F: Fields>(
+    worker: &Worker,
+    subrequest: Subrequest,
+    exchange: &Exchange,
+    head: &RequestHead<'_, F>,
+) -> Reply {
+    let (mut call, began) = (Call::new(subrequest), Instant::now());
+    let reply = replied(carry(worker, &mut call, None).await);
+    exchange.log_question(head, &call, &reply, began.elapsed());
+    reply
+}
+
+fn replied(result: Result<Response, CallFailure>) -> Reply {
+    match result {
+        Ok(response) => Reply::Response(Box::new(response)),
+        Err(failure) => Reply::NoResponse(failure),
     }
 }
 

@@ -35,12 +35,15 @@ pub(crate) fn asks_for_upgrade(head: &Head) -> bool {
     head.version == Version::HTTP_11 && hop_by_hop::asks_for_upgrade(&head.fields)
 }
 
-/// Writes the head for an endpoint. `last` says that the connection to it is not kept.
-pub(crate) fn write(head: &Head, out: &mut Vec<u8>, last: bool) {
+/// Writes the head for an endpoint, in HTTP/1.0 or 1.1. `last` says that the connection to it is not kept.
+pub(crate) fn write(head: &Head, version: Version, out: &mut Vec<u8>, last: bool) {
     out.extend_from_slice(head.outgoing_method().as_str().as_bytes());
     out.push(b' ');
     out.extend_from_slice(head.outgoing_target().as_bytes());
-    out.extend_from_slice(b" HTTP/1.1\r\n");
+    out.extend_from_slice(match version {
+        Version::HTTP_10 => b" HTTP/1.0\r\n",
+        _ => b" HTTP/1.1\r\n",
+    });
     head.fields.write(out);
     if last {
         line(out, b"Connection", b"close");

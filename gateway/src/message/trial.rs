@@ -4,7 +4,7 @@
 //! a head is read again, by the same strict eyes, as a head with the same framing. The last one is what keeps
 //! anybody behind us from finding another message in it.
 
-use http::{HeaderValue, Method};
+use http::{HeaderValue, Method, Version};
 
 use crate::message::edit::{Edit, RequestTarget};
 use crate::message::field_names::FieldNames;
@@ -54,7 +54,7 @@ fn as_request(stream: &[u8], cut: usize) {
     let Ok(mut head) = Head::read(&stream[..length], FieldNames::PLAIN) else { return };
     assert!(!head.fields.iter().any(|(name, _)| FieldNames::PLAIN.drops(name)), "an odd name passed");
     let mut written = Vec::new();
-    request::write(&head, &mut written, false);
+    request::write(&head, Version::HTTP_11, &mut written, false);
     if head.fields.has(&http::header::HOST) {
         let again = Head::read(&written, FieldNames::PLAIN).expect("what we write is a head");
         assert_eq!(
@@ -71,7 +71,7 @@ fn as_request(stream: &[u8], cut: usize) {
     }
     head.restore();
     let mut rewritten = Vec::new();
-    request::write(&head, &mut rewritten, false);
+    request::write(&head, Version::HTTP_11, &mut rewritten, false);
     assert_eq!(written, rewritten, "another try sends something else");
     body(head.framing, &stream[length..], cut);
 }

@@ -73,12 +73,23 @@ pub enum CallFailure {
     Attempt(FailureKind),
 }
 
+impl CallFailure {
+    /// The status that a client would get for it.
+    pub(super) fn status(self) -> StatusCode {
+        match self {
+            Self::NoEndpoint => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Attempt(kind) if kind.is_timeout() => StatusCode::GATEWAY_TIMEOUT,
+            Self::Attempt(_) => StatusCode::BAD_GATEWAY,
+        }
+    }
+}
+
 /// A call under way.
 #[derive(Debug)]
 pub struct Call {
     /// What is asked.
     pub subrequest: Subrequest,
-    attempts: Attempts,
+    pub(super) attempts: Attempts,
 }
 
 impl Call {

@@ -14,7 +14,7 @@ use crate::policy::limits::Excess;
 use crate::policy::redirect::Source;
 use crate::policy::{Affinity, RedirectTo, Rewritten, forwarded, hops, https_redirect, redirect, same_site};
 use crate::route::{CompiledPolicies, Destination, Route, RouteAction};
-use crate::state::{Blocking, Globals};
+use crate::state::{Blocking, Globals, LimitKey};
 
 impl Exchange {
     pub(super) fn check_blocked<F: Fields>(&self, head: &RequestHead<'_, F>, globals: &Globals) -> Step {
@@ -160,8 +160,20 @@ impl Exchange {
     pub(super) fn check_limits<F: Fields>(&mut self, route: &Route, looks: &Looks<'_, F>) -> Step {
         let limits = route.compiled.as_ref().and_then(|compiled| compiled.limits.as_ref());
         let Some(limits) = limits else { return Step::Continue(()) };
+        let client = self.client.address;
+        if limits.exempts(client) {
+            return Step::Continue(());
+        }
         let tuning = &looks.globals.tuning;
-        let status = match limits.admit(self.client.address, self.began) {
+        let admitted = match &looks.globals.limit_key {
+            LimitKey::Client => limits.admit(client, self.began),
+            LimitKey::Filled(template) => match template.fill(&self.facts(Some(route), looks)) {
+                // As with nginx, who has no key is not counted.
+                key if key.is_empty() => return Step::Continue(()),
+                key => limits.admit(key, self.began),
+            },
+        };
+        let status = match admitted {
             Ok(permit) => {
                 if permit.is_some() {
                     self.rare.get_or_insert_default().permit = permit;

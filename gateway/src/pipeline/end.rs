@@ -5,12 +5,17 @@ use std::time::{Duration, Instant};
 use http::StatusCode;
 use smallvec::SmallVec;
 
+use super::attempts::Attempt;
+use super::call::Call;
 use super::exchange::Exchange;
 use super::outcome::Outcome;
+use super::question::Reply;
 use crate::message::answer::Answer;
 use crate::message::fields::Fields;
+use crate::message::request_head::RequestHead;
+use crate::policy::forwarded;
 use crate::route::Route;
-use crate::telemetry::{Facts, LogFormat, LogLine, Sample, TargetMeters, UpstreamAttempt};
+use crate::telemetry::{Facts, LogFormat, LogLine, LoggedHead, Sample, TargetMeters, UpstreamAttempt};
 
 /// nginx's status for a client that went away before there was an answer.
 const CLIENT_CLOSED_REQUEST: u16 = 499;
@@ -61,42 +66,82 @@ impl Exchange {
     fn write_line(&mut self, outcome: &Outcome, status: u16, time: Duration) {
         let Some(line) = self.line.take() else { return };
         let Some(format) = self.log_format() else { return };
-        let all = &self.attempts.all;
-        let attempts: SmallVec<[UpstreamAttempt; 2]> = all
-            .iter()
-            .enumerate()
-            .map(|(index, attempt)| UpstreamAttempt {
-                address: attempt.address,
-                status: attempt.status.as_ref().map(StatusCode::as_u16),
-                length: if index + 1 == all.len() { outcome.upstream_received } else { 0 },
-                time: attempt.ended.unwrap_or_default(),
-                connect: attempt.connected,
-                header: attempt.header,
-            })
-            .collect();
-        let route = self.route.as_deref();
+        let attempts = logged(&self.attempts.all, outcome.upstream_received);
         let facts = Facts {
-            connection: &self.connection,
-            client: self.client.address,
-            requests: self.ordinal,
-            method: self.head_was_read.then_some(&self.method),
-            version: self.version,
-            authority: self.authority.to_str().unwrap_or_default(),
             status,
             body_sent: outcome.body_sent,
             bytes_sent: outcome.bytes_sent,
             request_length: self.head_length as u64 + outcome.body_received,
             request_time: time,
             is_whole: !outcome.aborted,
+            ..self.facts_of_line(&attempts)
+        };
+        self.state().telemetry.access_log.send(|out| format.write(&line, &facts, out));
+    }
+
+    /// Whether questions to authorisation services have lines of their own (`enable-auth-access-log`).
+    pub(crate) fn logs_questions(&self) -> bool {
+        self.line.is_some() && self.tuning().access_log.authorisation
+    }
+
+    /// Writes the line of such a question: as nginx has it for a subrequest, the line of the client's request with what came
+    /// of the question. `$uri` is the path that the service was asked for.
+    pub(crate) fn log_question<F: Fields>(
+        &self,
+        head: &RequestHead<'_, F>,
+        call: &Call,
+        reply: &Reply,
+        time: Duration,
+    ) {
+        let Some(format) = self.log_format() else { return };
+        let access_scheme = forwarded::access_scheme(&self.connection, head.headers, self.client);
+        let path = call.subrequest.target.split('?').next();
+        let mut line = format.request(&LoggedHead { head, path, access_scheme });
+        let status = match reply {
+            Reply::Response(response) => {
+                if format.wants_response() {
+                    format.upstream(&mut line, &response.fields);
+                }
+                response.status
+            }
+            Reply::NoResponse(failure) => failure.status(),
+            Reply::Checked(_) | Reply::Overloaded | Reply::Lost => return,
+        };
+        let attempts = logged(&call.attempts.all, 0);
+        let facts = Facts {
+            status: status.as_u16(),
+            request_length: self.head_length as u64,
+            request_time: time,
+            is_whole: matches!(reply, Reply::Response(_)),
+            ..self.facts_of_line(&attempts)
+        };
+        self.state().telemetry.access_log.send(|out| format.write(&line, &facts, out));
+    }
+
+    /// What lines say of the request, however it ends.
+    fn facts_of_line<'a>(&'a self, attempts: &'a [UpstreamAttempt]) -> Facts<'a> {
+        let route = self.route.as_deref();
+        Facts {
+            connection: &self.connection,
+            client: self.client.address,
+            requests: self.ordinal,
+            method: self.head_was_read.then_some(&self.method),
+            version: self.version,
+            authority: self.authority.to_str().unwrap_or_default(),
+            status: 0,
+            body_sent: 0,
+            bytes_sent: 0,
+            request_length: 0,
+            request_time: Duration::ZERO,
+            is_whole: false,
             upstream: self.target.as_ref().map_or("", |target| &target.name),
             alternative: self.target.as_ref().map_or("", |target| &target.alternative),
-            attempts: &attempts,
+            attempts,
             request_id: self.request_id.as_ref().map_or(b"", |id| id.as_bytes()),
             origin: route.map(|route| &*route.origin),
             server_name: route.map_or("_", Route::host),
             service: route.and_then(|route| self.service(route)),
-        };
-        self.state().telemetry.access_log.send(|out| format.write(&line, &facts, out));
+        }
     }
 
     /// Puts away what the log wants of a response as its endpoint has sent it.
@@ -122,4 +167,17 @@ impl Exchange {
             put(format, line);
         }
     }
+}
+
+/// Attempts as a line has them, of which the last has received so many bytes.
+fn logged(attempts: &[Attempt], received: u64) -> SmallVec<[UpstreamAttempt; 2]> {
+    let one = |(index, attempt): (usize, &Attempt)| UpstreamAttempt {
+        address: attempt.address,
+        status: attempt.status.as_ref().map(StatusCode::as_u16),
+        length: if index + 1 == attempts.len() { received } else { 0 },
+        time: attempt.ended.unwrap_or_else(|| attempt.began.elapsed()),
+        connect: attempt.connected,
+        header: attempt.header,
+    };
+    attempts.iter().enumerate().map(one).collect()
 }

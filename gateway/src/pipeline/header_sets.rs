@@ -9,7 +9,7 @@ use http::header::HeaderValue;
 use super::checks::host_of_url;
 use super::exchange::Exchange;
 use super::stages::Looks;
-use crate::message::edit::{Edit, HeadMut};
+use crate::message::edit::{Edit, EditableName, HeadMut};
 use crate::message::fields::Fields;
 use crate::policy::BackendHeaders;
 use crate::policy::header_set::{FilledHeaders, HeaderSet};
@@ -19,9 +19,13 @@ use crate::policy::resources::Slot;
 use crate::policy::template::Template;
 use crate::route::Route;
 
+static X_ORIGINAL_URI: EditableName = EditableName::from_static("x-original-uri");
+
 /// What depends on the request.
 #[derive(Debug, Default)]
 pub(super) struct FilledSets {
+    /// Path and query as the client sent them.
+    original_uri: Option<HeaderValue>,
     /// Of all requests to endpoints.
     request: Option<FilledHeaders>,
     /// Of all responses.
@@ -36,8 +40,9 @@ pub(super) struct FilledSets {
 
 impl FilledSets {
     fn is_needed(&self) -> bool {
-        let Self { request, response, own, host, replacements } = self;
-        request.is_some()
+        let Self { original_uri, request, response, own, host, replacements } = self;
+        original_uri.is_some()
+            || request.is_some()
             || response.is_some()
             || own.is_some()
             || host.is_some()
@@ -61,7 +66,9 @@ impl Exchange {
         ];
         let has_variables =
             |slot: &&Slot<HeaderSet>| slot.load().as_ref().is_some_and(|set| set.has_variables());
-        let is_needed = sets.iter().flatten().any(has_variables)
+        let adds_original_uri = global.is_some_and(|global| global.adds_original_uri);
+        let is_needed = adds_original_uri
+            || sets.iter().flatten().any(has_variables)
             || own.and_then(BackendHeaders::host_template).is_some()
             || replaced.iter().flatten().any(|one| one.has_variables());
         if !is_needed {
@@ -77,6 +84,7 @@ impl Exchange {
         };
         let [request, response, of_rule] = sets.map(|slot| slot.and_then(fill));
         let filled = FilledSets {
+            original_uri: adds_original_uri.then(|| HeaderValue::from_str(looks.head.target).ok()).flatten(),
             request,
             response,
             own: of_rule,
@@ -97,8 +105,11 @@ impl Exchange {
     /// Fields of requests to endpoints that the operator wants.
     pub(super) fn set_request_headers(&self, head: &mut Edit<'_, impl HeadMut>) {
         let Some(global) = self.globals().headers.as_deref() else { return };
-        let filled = self.filled_sets().and_then(|filled| filled.request.as_ref());
-        apply(global.request.as_deref(), filled, head);
+        let filled = self.filled_sets();
+        if let Some(target) = filled.and_then(|filled| filled.original_uri.as_ref()) {
+            head.set(&X_ORIGINAL_URI, target);
+        }
+        apply(global.request.as_deref(), filled.and_then(|filled| filled.request.as_ref()), head);
     }
 
     /// Fields of the rule alone. To be called last: `Host` and `Connection` are nobody else's.

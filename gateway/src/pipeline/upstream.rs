@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use http::StatusCode;
+use http::{StatusCode, Version};
 use sluice_config::{Tuning, UpstreamProtocol};
 
 use super::attempts::{DEFAULT_RETRY, DEFAULT_TIMEOUTS, Rules, pick};
@@ -73,8 +73,9 @@ impl Exchange {
 
     fn keep_alive(&self, route: Option<&Route>, tuning: &Tuning) -> KeepAlive {
         let closes = route.and_then(backend_headers).is_some_and(BackendHeaders::closes);
+        let closes = closes && self.fallback.is_none() || self.speaks_http_1_0();
         let usual = KeepAlive::of(tuning);
-        if closes && self.fallback.is_none() { KeepAlive { requests: 1, ..usual } } else { usual }
+        if closes { KeepAlive { requests: 1, ..usual } } else { usual }
     }
 
     /// Asks the endpoint of this attempt for room for a connection.
@@ -94,7 +95,8 @@ impl Exchange {
     /// every attempt: what an earlier one was given is no part of it.
     pub fn upstream_request(&self, head: &mut impl RequestMut) {
         let fields = head.fields();
-        hop_by_hop::request(fields, self.version);
+        // HTTP/1.0 has no other protocol to go on with (RFC 9110 §7.8).
+        hop_by_hop::request(fields, if self.speaks_http_1_0() { Version::HTTP_10 } else { self.version });
         self.tell_of_client(fields);
         for (name, value) in self.fallback.iter().flatten() {
             fields.set(name, value);
@@ -204,6 +206,15 @@ impl Exchange {
     /// What the endpoints of this request speak, once it is to be forwarded.
     pub fn protocol(&self) -> Option<UpstreamProtocol> {
         self.pool().map(|pool| self.spoken_to(pool))
+    }
+
+    /// Whether the endpoint gets HTTP/1.0 (`proxy-http-version`), which knows neither chunks nor another request on the
+    /// connection. To be asked once it is known where the request goes.
+    pub(crate) fn speaks_http_1_0(&self) -> bool {
+        // What stands in for the rule's backend is not its backend.
+        let own = self.route.as_deref().filter(|_| self.fallback.is_none());
+        let wanted = own.and_then(|route| route.policies.http_1_0).unwrap_or(self.tuning().http_1_0);
+        wanted && self.pool().is_some_and(|pool| !pool.protocol().is_http2())
     }
 
     /// With `AUTO_HTTP` the endpoint is spoken to as the client speaks to us.

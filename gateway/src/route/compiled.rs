@@ -72,6 +72,7 @@ impl CompiledPolicies {
             digest_auth,
             // Looked at as it is.
             satisfy: _,
+            http_1_0: _,
             authorisation,
             error_pages,
             mirror,

@@ -4,7 +4,7 @@
 use sluice_config::UpstreamProtocol;
 
 use super::Annotation;
-use crate::translate::setting::{NotYet, Risk};
+use crate::translate::setting::Risk;
 use crate::translate::value::{self, Wrong};
 
 /// What is spoken to the endpoints.
@@ -27,6 +27,13 @@ const PROTOCOLS: &[(&str, Option<BackendProtocol>)] = &[
     ("GRPCS", Some(BackendProtocol::Is(UpstreamProtocol::GrpcsUnverified))),
     ("FCGI", None),
 ];
+
+/// The values of `proxy-http-version`, here and in the ConfigMap, and whether each is 1.0.
+pub(crate) const HTTP_VERSIONS: &[(&str, bool)] = &[("1.0", true), ("1.1", false)];
+
+/// What it does.
+pub(crate) const HTTP_VERSION: &str = "HTTP version to endpoints. With 1.0 each connection has one request, request bodies \
+    without a length are taken whole first, and clients get no other protocol (Upgrade). Not for GRPC and GRPCS.";
 
 impl BackendProtocol {
     /// What it says of endpoints, where it does not leave that to the Service.
@@ -59,14 +66,16 @@ pub(super) fn settings() -> Vec<Annotation> {
         )
         .location(Risk::Low)
         .invalid_means_default(),
-        Annotation::not_yet(
+        Annotation::served(
             "proxy-http-version",
-            value::choice(&["1.0", "1.1"]),
+            value::one_of(HTTP_VERSIONS),
             "1.1",
-            NotYet::ChangesAnswers,
-            "HTTP version to endpoints.",
+            HTTP_VERSION,
+            |settings, value| settings.http_1_0 = Some(value),
         )
-        .location(Risk::Low),
+        .location(Risk::Low)
+        .falls_back_to("proxy-http-version")
+        .invalid_means_default(),
         Annotation::no_effect(
             "fastcgi-index",
             value::text(),

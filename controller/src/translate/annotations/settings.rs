@@ -40,6 +40,8 @@ pub struct Settings {
     pub retry: Retry,
     /// What is spoken to endpoints.
     pub protocol: BackendProtocol,
+    /// `proxy-http-version`: whether it is 1.0; the Tuning's without it.
+    pub http_1_0: Option<bool>,
     /// Sticky sessions.
     pub affinity: Affinity,
     /// How an endpoint is chosen otherwise.
@@ -103,6 +105,7 @@ impl Default for Settings {
             timeouts: Timeouts::default(),
             retry: Retry::default(),
             protocol: BackendProtocol::default(),
+            http_1_0: None,
             affinity: Affinity::default(),
             balancing: Balancing::default(),
             health: HealthChecking::default(),

@@ -185,7 +185,6 @@ fn known_annotations_that_are_not_implemented_fail_closed() {
         ("auth-tls-match-cn", "CN=x"),
         ("enable-modsecurity", "true"),
         ("auth-tls-secret", "default/ca"),
-        ("proxy-http-version", "1.0"),
         ("backend-protocol", "FCGI"),
     ] {
         let parsed = read(&[(name, value)]);

@@ -6,7 +6,7 @@ use sluice_config::Blocked;
 
 use super::Key;
 use crate::translate::expression::compile;
-use crate::translate::setting::NotYet;
+use crate::translate::template;
 use crate::translate::value::{self, Type, Wrong};
 
 pub(super) fn settings() -> Vec<Key> {
@@ -25,12 +25,13 @@ pub(super) fn settings() -> Vec<Key> {
             "Status of what limit-connections refuses.",
             |draft, value| draft.tuning.limit_connections_status = value,
         ),
-        Key::not_yet(
+        Key::served(
             "limit-conn-zone-variable",
-            value::text(),
+            template::field(),
             "$binary_remote_addr",
-            NotYet::Harmless,
-            "Key expression for all limits.",
+            "Requests for which this text becomes the same count as those of one client for limit-connections, limit-rps and \
+             limit-rpm; those for which it becomes nothing are not limited.",
+            |draft, value| draft.tuning.limit_key = value,
         ),
         Key::served(
             "denylist-source-range",

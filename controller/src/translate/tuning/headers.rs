@@ -72,12 +72,12 @@ pub(super) fn settings() -> Vec<Key> {
              one without it, or from a peer outside of proxy-real-ip-cidr, is closed. Holds for new connections.",
             |draft, value| draft.tuning.forwarded.proxy_protocol = value,
         ),
-        Key::not_yet(
+        Key::served(
             "proxy-add-original-uri-header",
             value::bool(),
             "false",
-            NotYet::ChangesAnswers,
-            "X-Original-URI upstream.",
+            "Tell endpoints path and query as the client sent them, in X-Original-URI.",
+            |settings, value| settings.tuning.adds_original_uri = value,
         ),
         Key::served(
             "generate-request-id",

@@ -51,12 +51,13 @@ pub(super) fn settings() -> Vec<Key> {
             "Log requests for hosts that no Ingress names.",
             |draft, value| draft.tuning.access_log.default_backend = value,
         ),
-        Key::not_yet(
+        Key::served(
             "enable-auth-access-log",
             value::bool(),
             "false",
-            NotYet::Harmless,
-            "Log requests to the authorisation service.",
+            "Write a line of its own for each question to an authorisation service about a request that is logged: that \
+             request, with the status and the endpoint of the service, and in $uri the path that it was asked for.",
+            |draft, value| draft.tuning.access_log.authorisation = value,
         ),
         Key::served(
             "skip-access-log-urls",

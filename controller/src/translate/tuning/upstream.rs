@@ -1,7 +1,7 @@
 //! Choice of endpoints, further tries, and connections that are kept.
 
 use super::Key;
-use crate::translate::annotations::BALANCES;
+use crate::translate::annotations::{BALANCES, HTTP_VERSION, HTTP_VERSIONS};
 use crate::translate::setting::NotYet;
 use crate::translate::value;
 
@@ -114,12 +114,12 @@ pub(super) fn settings() -> Vec<Key> {
             "Requests go to the addresses of Services in place of their endpoints.",
             |settings, value| settings.service_upstream = value,
         ),
-        Key::not_yet(
+        Key::served(
             "proxy-http-version",
-            value::choice(&["1.0", "1.1"]),
+            value::one_of(HTTP_VERSIONS),
             "1.1",
-            NotYet::ChangesAnswers,
-            "HTTP version to endpoints.",
+            HTTP_VERSION,
+            |settings, value| settings.tuning.http_1_0 = value,
         ),
         Key::no_effect(
             "upstream-hash-by",

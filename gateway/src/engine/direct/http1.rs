@@ -6,6 +6,8 @@ mod upload;
 use std::future::poll_fn;
 use std::time::Instant;
 
+use http::Version;
+
 use self::relay::Relay;
 use self::upload::{Outgoing, Upload};
 use super::attempts::{Run, follow};
@@ -61,9 +63,11 @@ impl Http1 {
         };
         run.connected(upstream, connection.reused);
         upload.begin(run.downstream);
+        let version = if run.exchange.speaks_http_1_0() { Version::HTTP_10 } else { Version::HTTP_11 };
         let (sides, head) = run.sides(upstream);
         let outgoing = Outgoing {
             head,
+            version,
             last: size == 0 || connection.served + 1 >= upstream.keep_alive.requests,
             upgrade: self.asks_for_upgrade && request::asks_for_upgrade(head),
             client: sides.exchange.tuning().client_body_timeout,

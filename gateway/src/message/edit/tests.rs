@@ -1,4 +1,4 @@
-use http::{HeaderMap, Request, Response, Uri};
+use http::{HeaderMap, Request, Response, Uri, Version};
 use proptest::prelude::*;
 
 use super::*;
@@ -52,7 +52,7 @@ fn head(text: &str) -> Head {
 
 fn written(head: &Head) -> String {
     let mut out = Vec::new();
-    request::write(head, &mut out, false);
+    request::write(head, Version::HTTP_11, &mut out, false);
     String::from_utf8(out).unwrap()
 }
 

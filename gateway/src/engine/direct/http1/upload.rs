@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use http::Version;
 use tokio::io::AsyncWrite;
 
 use crate::body::downstream::Downstream;
@@ -52,6 +53,8 @@ pub(super) enum Sending {
 pub(super) struct Outgoing<'r> {
     /// As the pipeline has it for the endpoint.
     pub(super) head: &'r Head,
+    /// What is spoken.
+    pub(super) version: Version,
     /// The connection to the endpoint is not kept.
     pub(super) last: bool,
     /// The endpoint may switch protocols: the client has asked for it, and so does the head.
@@ -119,7 +122,7 @@ impl Upload {
         // `Connection` names the upgrade then, and nothing besides.
         let last = outgoing.last && !outgoing.upgrade;
         scratch::write(|out| {
-            request::write(outgoing.head, out, last);
+            request::write(outgoing.head, outgoing.version, out, last);
             out.extend_from_slice(replay.bytes());
             if !downstream.is_spent() {
                 let read = downstream.poll_body(cx, |_, bytes, data| {

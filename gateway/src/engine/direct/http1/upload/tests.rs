@@ -107,8 +107,14 @@ async fn what_tls_had_not_written_when_the_client_paused_waited_for_its_next_byt
     let head = b"POST / HTTP/1.1\r\nHost: a.example\r\nContent-Length: 1000000\r\n\r\n";
     let head = Head::read(head, FieldNames::ANY).unwrap();
     let minute = Duration::from_secs(60);
-    let outgoing =
-        Outgoing { head: &head, last: false, upgrade: false, client: minute, endpoint: Some(minute) };
+    let outgoing = Outgoing {
+        head: &head,
+        version: Version::HTTP_11,
+        last: false,
+        upgrade: false,
+        client: minute,
+        endpoint: Some(minute),
+    };
     let (mut upload, mut downstream, mut deadlines) =
         (Upload::new(), Pauses { sent: false }, Deadlines::default());
     let mut upload = poll_fn(|cx| {
