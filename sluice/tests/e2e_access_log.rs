@@ -58,16 +58,43 @@ fn every_attempt_is_listed() {
 #[test]
 fn the_log_is_switched_off_and_on_live() {
     let backend = Backend::echo("shop");
+    for key in ["disable-access-log", "disable-http-access-log"] {
+        let folder = Folder::with(site("shop", HOST, &[&backend]));
+        folder.write("config.yaml", config_map(NAME, &[(key, "true")]));
+        let gateway = Gateway::with(&folder, &["--configmap", NAME]);
+        get(gateway.http, HOST, "/silent");
+        folder.write("config.yaml", config_map(NAME, &[]));
+        await_until("a line", || {
+            get(gateway.http, HOST, "/loud");
+            gateway.access_log().iter().any(|line| line.contains("/loud"))
+        });
+        assert!(!gateway.access_log().iter().any(|line| line.contains("/silent")), "{key}");
+    }
+}
+
+#[test]
+fn values_are_escaped_as_the_operator_says() {
+    let backend = Backend::echo("shop");
     let folder = Folder::with(site("shop", HOST, &[&backend]));
-    folder.write("config.yaml", config_map("ingress-nginx/controller", &[("disable-access-log", "true")]));
-    let gateway = Gateway::with(&folder, &["--configmap", "ingress-nginx/controller"]);
-    get(gateway.http, HOST, "/silent");
-    folder.write("config.yaml", config_map("ingress-nginx/controller", &[]));
-    await_until("a line", || {
-        get(gateway.http, HOST, "/loud");
-        gateway.access_log().iter().any(|line| line.contains("/loud"))
-    });
-    assert!(!gateway.access_log().iter().any(|line| line.contains("/silent")));
+    let gateway = Gateway::with(&folder, &["--configmap", NAME]);
+    let format = ("log-format-upstream", "<$http_user_agent>");
+    for (keys, expected) in [
+        (&[format][..], r"<a \x22quoted\x22 \x5Cagent>"),
+        (&[format, ("log-format-escape-json", "true")], r#"<a \"quoted\" \\agent>"#),
+        (&[format, ("log-format-escape-none", "true")], r#"<a "quoted" \agent>"#),
+        (
+            &[format, ("log-format-escape-json", "true"), ("log-format-escape-none", "true")],
+            r#"<a "quoted" \agent>"#,
+        ),
+        (&[format], r"<a \x22quoted\x22 \x5Cagent>"),
+    ] {
+        folder.write("config.yaml", config_map(NAME, keys));
+        let fields = [("User-Agent", r#"a "quoted" \agent"#)];
+        await_until(expected, || {
+            Connection::plain(gateway.http).request("GET", HOST, "/", &fields, "");
+            gateway.access_log().last().is_some_and(|line| line == expected)
+        });
+    }
 }
 
 #[test]

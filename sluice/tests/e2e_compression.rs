@@ -171,6 +171,14 @@ fn keys_take_effect_at_once_and_bad_ones_keep_the_last_good_value() {
     folder.write("config.yaml", config_map(CONFIG, &keys));
     await_until("brotli alone", || coding("/small").as_deref() == Some("br"));
     assert_eq!(coding("/picture").as_deref(), Some("br"));
+    let keys = [("enable-zstd", "true"), ("zstd-types", "*"), ("zstd-level", "1"), ("zstd-min-length", "0")];
+    folder.write("config.yaml", config_map(CONFIG, &keys));
+    let zstd = |path: &str| ask(&gateway, path, "zstd").header("content-encoding").map(str::to_owned);
+    await_until("zstd alone", || zstd("/small").as_deref() == Some("zstd"));
+    assert_eq!(zstd("/picture").as_deref(), Some("zstd"));
+    folder.write("config.yaml", config_map(CONFIG, &keys[..1]));
+    await_until("fewer types", || zstd("/picture").is_none());
+    assert_eq!((zstd("/small"), zstd("/page").as_deref()), (None, Some("zstd")), "too small now");
     let keys = [("use-gzip", "true"), ("gzip-disable", "msie6")];
     folder.write("config.yaml", config_map(CONFIG, &keys));
     await_until("gzip again", || coding("/page").as_deref() == Some("gzip"));

@@ -146,6 +146,35 @@ fn checks_begin_and_end_live_and_nobody_is_checked_unasked() {
 }
 
 #[test]
+fn the_host_that_is_asked_for_and_how_many_failures_count_are_settings() {
+    let pods = ["a", "b"].map(Pod::start);
+    let folder = Folder::with(service("shop") + &endpoints("shop", &[&pods[0].backend, &pods[1].backend]));
+    let checks = |host: &str, failures: &str| {
+        let quick = [("interval", "1s"), ("timeout", "30s"), ("healthy-threshold", "2")];
+        let own = [("path", "/healthz"), ("host", host), ("unhealthy-threshold", failures)];
+        folder.write("shop.yaml", shop(&[&own[..], &quick[..]].concat()));
+    };
+    let asked = || {
+        let seen = pods[0].backend.seen();
+        let check = seen.iter().rev().find(|request| request.start.contains("/healthz"));
+        check.and_then(|check| check.header("host")).unwrap_or_default().to_owned()
+    };
+    checks("inner.example", "3");
+    let gateway = Gateway::start(&folder);
+    await_until("a check", || asked() == "inner.example");
+    pods[0].set(false);
+    let before = pods[0].checks();
+    await_until("the failure", || in_state(&gateway, "failing") == 1);
+    assert!(pods[0].checks() >= before + 2, "one failure, or two, do not count");
+    let before = pods[0].checks();
+    pods[0].set(true);
+    await_until("the return", || in_state(&gateway, "failing") == 0);
+    assert!(pods[0].checks() > before, "one success does not count");
+    checks("other.example", "1");
+    await_until("the other host", || asked() == "other.example");
+}
+
+#[test]
 fn tcp_checks_may_ask_another_port() {
     let pods = ["a", "b"].map(Pod::start);
     let mut side = Backend::echo("side");

@@ -1,6 +1,6 @@
 //! Where the gateway listens, and what becomes of it when `bind-address` changes.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread;
 
@@ -177,4 +177,22 @@ fn another_gateway_of_the_same_user_gets_an_error_that_the_port_is_in_use_also_a
         assert!(output.status.code() == Some(2) && text.contains(&said), "{text}");
     }
     assert_eq!(get(gateway.http, HOST, "/").status, 200);
+}
+
+#[test]
+fn addresses_of_version_6_are_left_out_where_the_operator_says_so() {
+    if TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_err() {
+        println!("this machine has no IPv6: disable-ipv6 was NOT tried");
+        return;
+    }
+    let backend = Backend::echo("shop");
+    let (folder, gateway) = start(&backend, "");
+    let six = SocketAddr::from((Ipv6Addr::LOCALHOST, gateway.http.port()));
+    assert!(is_open(six));
+    folder.write("config.yaml", config_map(NAME, &[("disable-ipv6", "true")]));
+    await_until("it to be closed", || !is_open(six));
+    assert_eq!(get(gateway.http, HOST, "/").status, 200);
+    folder.write("config.yaml", config_map(NAME, &[]));
+    await_until("it to be open", || is_open(six));
+    assert_eq!(get(six, HOST, "/").status, 200);
 }

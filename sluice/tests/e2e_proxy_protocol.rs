@@ -231,6 +231,23 @@ fn fields_of_proxies_count_where_they_are_trusted_live() {
 }
 
 #[test]
+fn endpoints_get_the_value_that_the_address_was_taken_from_in_the_field_that_the_operator_names() {
+    let backend = Backend::echo("shop");
+    let both = [("use-proxy-protocol", "true"), ("use-forwarded-headers", "true")];
+    let (folder, gateway) = start(&backend, &both);
+    let told = |name: &str| {
+        let mut connection =
+            Connection::plain_after(gateway.http, b"PROXY TCP4 192.0.2.7 127.0.0.1 7777 80\r\n");
+        connection.request("GET", HOST, "/", &[("X-Forwarded-For", "9.9.9.9")], "").received(name)
+    };
+    assert_eq!(told("x-forwarded-for-proxy-protocol"), ["9.9.9.9"]);
+    let named = [&both[..], &[("forwarded-for-proxy-protocol-header", "X-Taken-From")]].concat();
+    folder.write("config.yaml", config_map(NAME, &named));
+    await_until("the other field", || told("x-taken-from") == ["9.9.9.9"]);
+    assert_eq!(told("x-forwarded-for-proxy-protocol"), Vec::<String>::new());
+}
+
+#[test]
 fn limits_and_lists_concern_the_client_that_the_header_names() {
     let backend = Backend::echo("shop");
     let keys = [("use-proxy-protocol", "true"), ("whitelist-source-range", "198.51.100.0/24")];

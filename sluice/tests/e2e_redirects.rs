@@ -70,6 +70,23 @@ fn challenges_are_never_redirected() {
 }
 
 #[test]
+fn the_operator_says_which_places_are_not_redirected() {
+    let backend = Backend::echo("web");
+    let folder = folder(&ingress(), true, &backend);
+    let gateway = Gateway::with(&folder, &CONFIG);
+    let statuses = || {
+        ["/.well-known/acme-challenge/x", "/status/live", "/x"]
+            .map(|path| get(gateway.http, HOST, path).status)
+    };
+    assert_eq!(statuses(), [200, 308, 308]);
+    let places = [("no-tls-redirect-locations", "/status,/other")];
+    folder.write("config.yaml", config_map("ingress-nginx/controller", &places));
+    await_until("the places", || statuses() == [308, 200, 308]);
+    folder.write("config.yaml", config_map("ingress-nginx/controller", &[]));
+    await_until("the usual place", || statuses() == [200, 308, 308]);
+}
+
+#[test]
 fn the_configmap_decides_over_code_and_default() {
     let backend = Backend::echo("web");
     let folder = folder(&ingress(), true, &backend);

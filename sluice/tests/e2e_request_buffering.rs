@@ -189,3 +189,24 @@ fn grpc_is_never_held_back() {
     client.send("0\r\n\r\n");
     assert_eq!(client.response().received("transfer-encoding"), ["chunked"]);
 }
+
+#[test]
+fn so_much_of_a_body_waits_in_memory() {
+    let backend = Backend::echo("upload");
+    let body = "x".repeat(300_000);
+    let (folder, gateway) = start(&[], &[&backend]);
+    let status = || Connection::plain(gateway.http).request("POST", HOST, "/", &[], &body).status;
+    let keys = |buffer: &str| {
+        let keys = [("body-temp-max-size", "4k"), ("client-body-buffer-size", buffer)];
+        folder.write("config.yaml", config_map(CONFIG, &keys));
+    };
+    keys("8k");
+    await_until("no room on disk", || status() == 507);
+    keys("1m");
+    await_until("room in memory", || status() == 200);
+    folder.write("objects.yaml", objects(&[("client-body-buffer-size", "16k")], &[&backend]));
+    await_until("less of it for the Ingress", || status() == 507);
+    folder.write("objects.yaml", objects(&[("client-body-buffer-size", "512k")], &[&backend]));
+    keys("8k");
+    await_until("more of it for the Ingress", || status() == 200);
+}

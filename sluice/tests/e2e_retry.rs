@@ -1,7 +1,9 @@
 //! What happens to a request whose endpoint fails it.
 
 use crate::harness::manifest::{service_with, slice};
-use crate::harness::{Backend, Connection, Folder, Gateway, Ingress, Reply, get, ports};
+use crate::harness::{
+    Backend, Connection, Folder, Gateway, Ingress, Reply, await_until, config_map, get, ports,
+};
 
 const HOST: &str = "retry.example";
 
@@ -233,4 +235,47 @@ fn round_robin_is_exact_over_all_clients() {
 #[test]
 fn ports_of_this_machine_are_reserved_once() {
     assert_ne!(ports::reserve(), ports::reserve());
+}
+
+#[test]
+fn the_operator_has_posts_sent_again_and_changes_that_live() {
+    let closes = Backend::with("closes", |_| Reply::Close);
+    let good = Backend::echo("good");
+    let objects = Ingress::new("web").path(HOST, "/", "web").text() + &service_with("web", &[&closes, &good]);
+    let folder = Folder::with(objects);
+    let gateway = Gateway::with(&folder, &["--configmap", "ingress-nginx/controller"]);
+    await_until("one that is not sent again", || post(&gateway) == 502);
+    let again = [("retry-non-idempotent", "true"), ("generate-request-id", "false")];
+    folder.write("config.yaml", config_map("ingress-nginx/controller", &again));
+    await_until("the setting", || get(gateway.http, HOST, "/").received("x-request-id").is_empty());
+    let before = closes.requests();
+    await_until("the one that closes to be met", || {
+        assert_eq!(post(&gateway), 200);
+        closes.requests() > before
+    });
+}
+
+#[test]
+fn no_attempt_begins_when_the_time_for_them_is_over() {
+    // Each takes its second; with a second in all there is one of them.
+    let silent = ["a", "b", "c"].map(|name| Backend::with(name, |_| Reply::Bytes(Vec::new())));
+    let asked = || silent.iter().map(Backend::requests).sum::<usize>();
+    let objects = |own: Option<&str>| {
+        let ingress = Ingress::new("web").path(HOST, "/", "web").annotation("proxy-read-timeout", "1");
+        let ingress = own
+            .iter()
+            .fold(ingress, |ingress, limit| ingress.annotation("proxy-next-upstream-timeout", limit));
+        ingress.text() + &service_with("web", &silent.each_ref())
+    };
+    let folder = Folder::with(objects(Some("1")));
+    let gateway = Gateway::with(&folder, &["--configmap", "ingress-nginx/controller"]);
+    assert_eq!(get(gateway.http, HOST, "/").status, 504);
+    assert_eq!(asked(), 1);
+    folder.write("objects.yaml", objects(None));
+    let limit = [("proxy-next-upstream-timeout", "2")];
+    folder.write("config.yaml", config_map("ingress-nginx/controller", &limit));
+    await_until("the operator's, which is longer", || {
+        let before = asked();
+        get(gateway.http, HOST, "/").status == 504 && asked() == before + 2
+    });
 }

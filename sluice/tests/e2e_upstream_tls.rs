@@ -76,6 +76,52 @@ fn the_name_is_verified_and_never_switched_off_by_leaving_it_out() {
 }
 
 #[test]
+fn so_many_certificates_may_be_between_an_endpoint_and_its_authority() {
+    let authority = Authority::new();
+    let between = authority.intermediate();
+    let backend = Backend::tls("shop", between.issue(&["inner.example"]).server_config_behind(&between));
+    let annotated = |depth: &str| {
+        let own = [
+            ("proxy-ssl-secret", "upstream"),
+            ("proxy-ssl-verify", "on"),
+            ("proxy-ssl-name", "inner.example"),
+            ("proxy-ssl-verify-depth", depth),
+        ];
+        shop(&backend, &own)
+    };
+    let folder = Folder::with(annotated("0"));
+    folder.write("upstream.yaml", opaque_secret("upstream", &[("ca.crt", &*authority.pem())]));
+    let gateway = Gateway::start(&folder);
+    assert_eq!(status(&gateway), 502, "there is one");
+    folder.write("objects.yaml", annotated("1"));
+    await_until("one to be allowed", || status(&gateway) == 200);
+    folder.write("objects.yaml", annotated("0"));
+    await_until("none to be allowed", || status(&gateway) == 502);
+}
+
+#[test]
+fn endpoints_are_told_which_name_is_wanted_where_the_ingress_says_so() {
+    let authority = Authority::new();
+    let backend = Backend::tls("shop", authority.issue(&["inner.example"]).server_config_by_name());
+    let annotated = |tells: &str| {
+        let own = [
+            ("proxy-ssl-secret", "upstream"),
+            ("proxy-ssl-name", "inner.example"),
+            ("proxy-ssl-server-name", tells),
+        ];
+        shop(&backend, &own)
+    };
+    let folder = Folder::with(annotated("off"));
+    folder.write("upstream.yaml", opaque_secret("upstream", &[("ca.crt", &*authority.pem())]));
+    let gateway = Gateway::start(&folder);
+    assert_eq!(status(&gateway), 502, "it shows its certificate to those who name it");
+    folder.write("objects.yaml", annotated("on"));
+    await_until("the name to be told", || status(&gateway) == 200);
+    folder.write("objects.yaml", annotated("off"));
+    await_until("it to be left out again", || status(&gateway) == 502);
+}
+
+#[test]
 fn endpoints_are_shown_a_certificate_of_ours() {
     let authority = Authority::new();
     let certificate = TestCertificate::new(&["inner.example"]);

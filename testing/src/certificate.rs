@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, CertifiedKey, IsCa, KeyPair, KeyUsagePurpose,
-};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose};
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
-use rustls::server::WebPkiClientVerifier;
+use rustls::server::{ResolvesServerCertUsingSni, WebPkiClientVerifier};
+use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, RootCertStore, ServerConfig, SupportedProtocolVersion};
 
 use crate::manifest;
@@ -34,7 +33,8 @@ impl TestCertificate {
     /// # Panics
     /// One of them is no DNS name.
     pub fn new(names: &[&str]) -> Self {
-        let CertifiedKey { cert, signing_key } = rcgen::generate_simple_self_signed(owned(names)).unwrap();
+        let rcgen::CertifiedKey { cert, signing_key } =
+            rcgen::generate_simple_self_signed(owned(names)).unwrap();
         Self::of(names, &cert, &signing_key)
     }
 
@@ -95,6 +95,26 @@ impl TestCertificate {
         Arc::new(config)
     }
 
+    /// For a server that shows it to clients that name it (SNI), and to nobody else.
+    ///
+    /// # Panics
+    /// The library refuses what it has made.
+    pub fn server_config_by_name(&self) -> Arc<ServerConfig> {
+        let provider = Arc::new(default_provider());
+        let key = provider.key_provider.load_private_key(self.key()).unwrap();
+        let certified = CertifiedKey::new(vec![self.der.clone().into()], key);
+        let mut resolver = ResolvesServerCertUsingSni::new();
+        for name in &self.names {
+            resolver.add(name, certified.clone()).unwrap();
+        }
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(resolver));
+        Arc::new(config)
+    }
+
     /// For a server that shows it, and takes only clients that show a certificate of this authority.
     ///
     /// # Panics
@@ -110,6 +130,21 @@ impl TestCertificate {
             .unwrap()
             .with_client_cert_verifier(verifier)
             .with_single_cert(vec![self.der.clone().into()], self.key())
+            .unwrap();
+        Arc::new(config)
+    }
+
+    /// For a server that shows it with the certificate of the authority that has issued it.
+    ///
+    /// # Panics
+    /// The library refuses the key, which it has made.
+    pub fn server_config_behind(&self, intermediate: &Authority) -> Arc<ServerConfig> {
+        let chain = vec![self.der.clone().into(), intermediate.issuer.der().clone()];
+        let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(chain, self.key())
             .unwrap();
         Arc::new(config)
     }
@@ -139,10 +174,17 @@ impl Authority {
     /// The machine has no random numbers.
     #[expect(clippy::new_without_default, reason = "each is another one")]
     pub fn new() -> Self {
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-        Self { issuer: CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap() }
+        let key = KeyPair::generate().unwrap();
+        Self { issuer: CertifiedIssuer::self_signed(authority("an authority"), key).unwrap() }
+    }
+
+    /// One whose certificate this one has issued.
+    ///
+    /// # Panics
+    /// The machine has no random numbers.
+    pub fn intermediate(&self) -> Self {
+        let key = KeyPair::generate().unwrap();
+        Self { issuer: CertifiedIssuer::signed_by(authority("an intermediate"), key, &self.issuer).unwrap() }
     }
 
     /// A certificate for these names.
@@ -168,6 +210,14 @@ impl Authority {
     pub fn client_config(&self) -> ClientConfig {
         client_config(self.issuer.der().clone())
     }
+}
+
+fn authority(name: &str) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+    params.distinguished_name.push(DnType::CommonName, name);
+    params
 }
 
 /// For a client that trusts this certificate, of an authority or of a server, and nothing else.
