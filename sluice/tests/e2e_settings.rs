@@ -65,10 +65,10 @@ fn a_bad_value_from_the_start_is_the_default() {
 fn known_keys_that_are_not_built_yet_and_unknown_keys_are_named() {
     let backend = Backend::echo("shop");
     let (folder, gateway) = start(&backend);
-    folder.write("config.yaml", config_map(NAME, &[("grpc-buffer-size-kb", "4"), ("no-such-key", "x")]));
+    folder.write("config.yaml", config_map(NAME, &[("worker-processes", "4"), ("no-such-key", "x")]));
     await_until("both", || {
         let problems = gateway.problems();
-        problems.contains("grpc-buffer-size-kb") && problems.contains("no-such-key")
+        problems.contains("worker-processes") && problems.contains("no-such-key")
     });
     assert_eq!(get(gateway.http, HOST, "/").status, 200);
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use sluice_config::{NamespacedName, ResourceKey, ResourceKind, TrustedPeers, is_own_field};
 
 use super::Key;
-use crate::translate::setting::NotYet;
 use crate::translate::{replacement, value};
 
 pub(super) fn settings() -> Vec<Key> {
@@ -199,11 +198,11 @@ pub(super) fn settings() -> Vec<Key> {
                 draft.tuning.preserve_trailing_slash = value;
             },
         ),
-        Key::not_yet(
+        Key::no_effect(
             "default-type",
             value::text(),
             "text/html",
-            NotYet::Harmless,
+            "nginx has it for files and texts of snippets; responses of endpoints stay as they are",
             "Content type of answers without one.",
         ),
         Key::no_effect(

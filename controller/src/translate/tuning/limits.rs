@@ -1,7 +1,6 @@
 //! Sizes and numbers that bound what a connection may use.
 
 use super::Key;
-use crate::translate::setting::NotYet;
 use crate::translate::value;
 
 pub(super) fn settings() -> Vec<Key> {
@@ -96,7 +95,13 @@ pub(super) fn settings() -> Vec<Key> {
             "responses are streamed in bounded memory",
             "Bytes of a response that may go to disk.",
         ),
-        Key::not_yet("grpc-buffer-size-kb", value::count(), "0", NotYet::Harmless, "gRPC response buffer."),
+        Key::no_effect(
+            "grpc-buffer-size-kb",
+            value::count(),
+            "0",
+            "responses are streamed in bounded memory",
+            "gRPC response buffer.",
+        ),
         Key::served(
             "http2-max-concurrent-streams",
             value::within(1, 65_535),
