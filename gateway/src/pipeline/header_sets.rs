@@ -84,7 +84,9 @@ impl Exchange {
         };
         let [request, response, of_rule] = sets.map(|slot| slot.and_then(fill));
         let filled = FilledSets {
-            original_uri: adds_original_uri.then(|| HeaderValue::from_str(looks.head.target).ok()).flatten(),
+            original_uri: adds_original_uri
+                .then(|| HeaderValue::from_bytes(looks.head.target.as_bytes()).ok())
+                .flatten(),
             request,
             response,
             own: of_rule,
