@@ -305,7 +305,7 @@ impl Registry {
         pool: &sluice_config::Pool,
     ) -> Result<u8, CheckError> {
         let tls = pool.protocol.has_tls();
-        let (slot, is_new) = entry.slots.enter(check, tls).ok_or_else(|| CheckError::TooMany(slots::MOST))?;
+        let (slot, is_new) = entry.slots.enter(check, tls).ok_or(CheckError::TooMany(slots::MOST))?;
         if is_new {
             match checks.make(check, tls) {
                 Ok(policy) => self.prober.watch(entry.members.set().clone(), slot, policy),

@@ -156,7 +156,7 @@ impl RequestTarget {
     /// ASCII in it.
     pub fn new(text: String) -> Option<Self> {
         let fits = |byte: u8| byte > b' ' && byte != 0x7f && byte != b'#';
-        (text.starts_with('/') && text.bytes().all(fits)).then(|| Self(text))
+        (text.starts_with('/') && text.bytes().all(fits)).then_some(Self(text))
     }
 
     /// The text.
