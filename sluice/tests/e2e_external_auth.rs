@@ -302,6 +302,16 @@ fn the_service_for_all_rules_is_asked_unless_one_says_otherwise() {
 }
 
 #[test]
+fn a_target_that_is_not_ascii_is_asked_about_too() {
+    let (auth, shop) = (service(), Backend::echo("shop"));
+    let (_folder, gateway) = start(&ingress(&auth).annotation("auth-method", "GET"), &shop);
+    let fields = [("Cookie", "session=ann")];
+    let response = Connection::plain(gateway.http).request("GET", HOST, "/caf\u{e9}", &fields, "");
+    assert_eq!(response.status, 200);
+    assert_eq!(field(&auth.seen()[0], "X-Original-URI"), Some("/caf\u{e9}"));
+}
+
+#[test]
 fn streams_of_http_2_are_asked_for_too() {
     let (auth, shop) = (service(), Backend::echo("shop"));
     let objects = ingress(&auth).annotation("auth-response-headers", "X-User").tls(&[HOST], "tls").text()

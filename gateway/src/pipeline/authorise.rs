@@ -142,7 +142,8 @@ impl Exchange {
         fields.set(&X_SENT_FROM, &SENT_FROM);
         fields.set(&X_AUTH_REQUEST_REDIRECT, &HeaderValue::try_from(redirect).ok()?);
         if auth.has_method {
-            fields.set(&X_ORIGINAL_URI, &HeaderValue::from_str(head.target).ok()?);
+            // Not every byte of a target is ASCII.
+            fields.set(&X_ORIGINAL_URI, &HeaderValue::from_bytes(head.target.as_bytes()).ok()?);
             let scheme = forwarded::access_scheme(&self.connection, head.headers, self.client);
             fields.set(&X_SCHEME, &HeaderValue::from_bytes(scheme).ok()?);
         }
