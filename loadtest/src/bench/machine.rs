@@ -73,6 +73,6 @@ pub fn description() -> Value {
         "cores": cores,
         "kernel": kernel,
         "day": tool::output("date", &["-u", "+%Y-%m-%d"]).unwrap_or_default(),
-        "commit": tool::output("git", &["rev-parse", "--short=12", "HEAD"]).unwrap_or_default(),
+        "commit": tool::output("git", &["rev-parse", "--short=12", "HEAD"]).unwrap_or_else(|| "unknown".into()),
     })
 }

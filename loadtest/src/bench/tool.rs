@@ -14,9 +14,23 @@ pub fn find(program: &str, package: &str) -> anyhow::Result<PathBuf> {
     found.ok_or_else(|| anyhow::anyhow!("{program} is missing; install it with: apt-get install {package}"))
 }
 
-/// What a program says, on either output, without the last line end; `None` when it cannot be run.
+/// What a program says, on either output, without the last line end; `None` when it cannot be run or fails.
 pub fn output(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).output().ok()?;
+    if !output.status.success() {
+        return None;
+    }
     let text = if output.stdout.is_empty() { output.stderr } else { output.stdout };
     Some(String::from_utf8_lossy(&text).trim_end().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_program_says_when_it_fails_is_no_output() {
+        assert_eq!(output("sh", &["-c", "echo good"]).as_deref(), Some("good"));
+        assert_eq!(output("sh", &["-c", "echo bad >&2; exit 1"]), None);
+    }
 }
