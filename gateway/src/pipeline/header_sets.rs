@@ -4,6 +4,8 @@
 //! Values with variables are filled in once, when the request is known, because what they are filled in from is gone when
 //! a response comes. All others are looked up when a head is changed.
 
+use std::cell::LazyCell;
+
 use http::header::HeaderValue;
 
 use super::checks::host_of_url;
@@ -59,39 +61,26 @@ impl Exchange {
         if global.is_none() && own.is_none() && replaced[0].is_none() {
             return;
         }
-        let sets = [
-            global.and_then(|global| global.request.as_deref()),
-            global.and_then(|global| global.response.as_deref()),
-            own.and_then(|own| own.response.as_deref()),
-        ];
-        let has_variables =
-            |slot: &&Slot<HeaderSet>| slot.load().as_ref().is_some_and(|set| set.has_variables());
-        let adds_original_uri = global.is_some_and(|global| global.adds_original_uri);
-        let is_needed = adds_original_uri
-            || sets.iter().flatten().any(has_variables)
-            || own.and_then(BackendHeaders::host_template).is_some()
-            || replaced.iter().flatten().any(|one| one.has_variables());
-        if !is_needed {
-            return;
-        }
-        let facts = self.facts(route, looks);
-        let fill = |slot: &Slot<HeaderSet>| {
-            let set = slot.load();
-            set.as_ref().filter(|set| set.has_variables()).map(|set| set.fill(&facts))
-        };
-        let host = |template: &Template| {
-            HeaderValue::try_from(template.fill(&facts)).ok().filter(|host| !host.is_empty())
-        };
-        let [request, response, of_rule] = sets.map(|slot| slot.and_then(fill));
-        let filled = FilledSets {
-            original_uri: adds_original_uri
-                .then(|| HeaderValue::from_bytes(looks.head.target.as_bytes()).ok())
-                .flatten(),
-            request,
-            response,
-            own: of_rule,
-            host: own.and_then(BackendHeaders::host_template).and_then(host),
-            replacements: replaced.map(|one| Some(one.filter(|one| one.has_variables())?.fill(&facts))),
+        let filled = {
+            // Most rules have no variables.
+            let facts = LazyCell::new(|| self.facts(route, looks));
+            let fill = |slot: &Slot<HeaderSet>| {
+                let set = slot.load();
+                set.as_ref().filter(|set| set.has_variables()).map(|set| set.fill(&facts))
+            };
+            let host = |template: &Template| {
+                HeaderValue::try_from(template.fill(&facts)).ok().filter(|host| !host.is_empty())
+            };
+            FilledSets {
+                original_uri: global
+                    .filter(|global| global.adds_original_uri)
+                    .and_then(|_| HeaderValue::from_bytes(looks.head.target.as_bytes()).ok()),
+                request: global.and_then(|global| global.request.as_deref()).and_then(fill),
+                response: global.and_then(|global| global.response.as_deref()).and_then(fill),
+                own: own.and_then(|own| own.response.as_deref()).and_then(fill),
+                host: own.and_then(BackendHeaders::host_template).and_then(host),
+                replacements: replaced.map(|one| Some(one.filter(|one| one.has_variables())?.fill(&facts))),
+            }
         };
         if filled.is_needed() {
             self.rare.get_or_insert_default().headers = Some(Box::new(filled));
