@@ -41,8 +41,9 @@ impl Certificates for NoCertificates {
     fn remove(&self, _: &Delta) {}
 }
 
+/// What was written to it.
 #[derive(Clone, Default)]
-pub(crate) struct Output(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct Output(pub(crate) Arc<Mutex<Vec<u8>>>);
 
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {

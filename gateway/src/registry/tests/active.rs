@@ -186,9 +186,7 @@ async fn a_check_at_a_port_of_the_gateway_itself_is_not_made_and_fails() {
         || Box::new(Told { answer: AtomicBool::new(true).into(), checked: checked.clone(), threshold: 1 });
     let at = |port| Arc::new(ProbePolicy { port: Some(port), ..policy(told()) });
     handle.watch(pool.set().clone(), 0, at(10254));
-    while handle.counts().1 == 0 {
-        tokio::time::sleep(INTERVAL).await;
-    }
+    sluice_testing::wait::until("the check to fail", || handle.counts().1 > 0).await;
     assert!(!endpoint(&pool, 1).passes(1));
     assert!(checks.try_recv().is_err(), "nobody was asked");
     handle.watch(pool.set().clone(), 0, at(10255));

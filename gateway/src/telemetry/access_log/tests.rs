@@ -1,20 +1,7 @@
 //! Lines of the access log: that they arrive, in order, and what is dropped.
 
 use super::*;
-
-#[derive(Clone, Default)]
-struct Output(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Output {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
+use crate::pipeline::tests::fixture::Output;
 
 fn send(log: &AccessLog, line: &[u8]) {
     log.send(|out| out.extend_from_slice(line));
