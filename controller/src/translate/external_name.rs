@@ -16,14 +16,31 @@ pub(crate) enum External {
     Address(IpAddr),
 }
 
-/// What only the machine may ask, where that is not link-local: the metadata services of AWS and Google Cloud by IPv6, that of
-/// Alibaba Cloud, and Azure's WireServer.
-const METADATA: [IpAddr; 4] = [
-    IpAddr::V6(Ipv6Addr::new(0xfd00, 0x0ec2, 0, 0, 0, 0, 0, 0x0254)),
-    IpAddr::V6(Ipv6Addr::new(0xfd20, 0x00ce, 0, 0, 0, 0, 0, 0x0254)),
+/// What clouds answer a machine on, where that is not link-local, by what the providers and cloud-init say of it. Everybody
+/// else has the service on a link-local address, most of them on 169.254.169.254: DigitalOcean, Hetzner, IBM, OpenStack,
+/// Tencent (169.254.0.23), Vultr; Equinix Metal had a name with a public address, and ended.
+const METADATA: [IpAddr; 8] = [
+    // Alibaba Cloud, "Instance metadata"; by IPv6 as cloud-init asks it.
     IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0x0100, 0, 0, 0, 0, 0x0100, 0x0200)),
+    // Azure, "What is IP address 168.63.129.16": WireServer, and the DNS of the virtual network.
     IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),
+    // Oracle Cloud Classic, "Retrieving Instance Metadata"; by IPv6 as Oracle's own SDK asks it.
+    IpAddr::V4(Ipv4Addr::new(192, 0, 0, 192)),
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0x00c1, 0, 0, 0, 0, 0xa9fe, 0xa9fe)),
+    // Google Cloud, machines with IPv6 alone.
+    IpAddr::V6(Ipv6Addr::new(0xfd20, 0x00ce, 0, 0, 0, 0, 0, 0x0254)),
+    // Akamai (Linode) and Scaleway, as cloud-init asks them.
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0xa9fe, 0xa9fe, 0, 0, 0, 0, 1)),
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0x0042, 0, 0, 0, 0, 0, 0x0042)),
 ];
+
+/// Where AWS has what serves one machine by IPv6, by its first 32 bits: metadata (`fd00:ec2::254`, EC2's guide), credentials
+/// of Pods (`fd00:ec2::23`, EKS's guide), names and time.
+const AWS: [u16; 2] = [0xfd00, 0x0ec2];
+
+/// The prefix of IPv4 addresses behind a translator (RFC 6052 §2.1).
+const NAT64: [u16; 6] = [0x0064, 0xff9b, 0, 0, 0, 0];
 
 /// Reads it. The error completes "the name ...".
 pub(crate) fn read(text: &str) -> Result<External, &'static str> {
@@ -48,12 +65,28 @@ pub(crate) fn read(text: &str) -> Result<External, &'static str> {
 
 /// Whether an address means this machine, or what only it may ask.
 pub(crate) fn is_local(address: IpAddr) -> bool {
-    let address = address.to_canonical();
+    let address = carried(address);
     let is_own = match address {
         IpAddr::V4(ip) => ip.is_loopback() || ip.is_link_local() || ip.octets()[0] == 0,
-        IpAddr::V6(ip) => ip.is_loopback() || ip.is_unicast_link_local() || ip.is_unspecified(),
+        IpAddr::V6(ip) => {
+            ip.is_loopback()
+                || ip.is_unicast_link_local()
+                || ip.is_unspecified()
+                || ip.segments().starts_with(&AWS)
+        }
     };
     is_own || METADATA.contains(&address)
+}
+
+/// The IPv4 address that an IPv6 address carries, if any.
+fn carried(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(ip) if ip.segments().starts_with(&NAT64) => {
+            let [.., a, b, c, d] = ip.octets();
+            Ipv4Addr::new(a, b, c, d).into()
+        }
+        address => address,
+    }
 }
 
 #[cfg(test)]
@@ -66,6 +99,8 @@ mod tests {
         assert_eq!(read("API.example.com"), name("api.example.com"));
         assert_eq!(read("api.example.com."), name("api.example.com."));
         assert_eq!(read("203.0.113.7"), Ok(External::Address([203, 0, 113, 7].into())));
+        assert!(read("fd00:42::43").is_ok(), "a private address beside one that a cloud has");
+        assert!(read("64:ff9b::203.0.113.7").is_ok(), "an address behind a translator");
         for refused in [
             "localhost",
             "LocalHost.",
@@ -78,9 +113,16 @@ mod tests {
             "169.254.169.254",
             "fe80::1",
             "fd00:ec2::254",
+            "fd00:ec2::23",
             "fd20:ce::254",
+            "fd00:c1::a9fe:a9fe",
+            "fd00:42::42",
+            "fd00:a9fe:a9fe::1",
+            "fd00:100::100:200",
             "100.100.100.200",
+            "192.0.0.192",
             "::ffff:168.63.129.16",
+            "64:ff9b::a9fe:a9fe",
             "",
             ".",
             "a..b",
