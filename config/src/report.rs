@@ -28,6 +28,8 @@ pub enum Report {
         /// Parts that could not be used. Their last good value, if any, stays in force; everything else of
         /// the delta is applied.
         refused: Vec<Refusal>,
+        /// Parts that were refused with an earlier delta and are in use from now on.
+        accepted: Vec<Subject>,
     },
     /// The sockets of a group as they are now.
     Binds {

@@ -164,8 +164,8 @@ impl Controller {
     }
 
     fn translate_refusal(&mut self, subject: Subject) {
-        let Some(refusal) = self.refusals.get(&subject) else { return };
-        let problems = refusals::problems(refusal, self.translation.concerned(refusal));
+        let problem = |refusal| refusals::problems(refusal, self.translation.concerned(refusal));
+        let problems = self.refusals.get(&subject).map(problem).unwrap_or_default();
         self.translation.find(Finder::Plane(subject), problems);
     }
 

@@ -1,8 +1,9 @@
-//! What the data plane could not use. A refusal stands until its part is sent again or removed.
+//! What the data plane could not use. A refusal stands until its part is sent again or removed, or the data plane uses it
+//! after all.
 
 use std::collections::BTreeMap;
 
-use sluice_config::{Change, Delta, ObjectRef, Problem, Refusal, Report, Subject};
+use sluice_config::{Change, Code, Delta, ObjectRef, Problem, Refusal, Report, Subject};
 
 use crate::problem::error;
 
@@ -31,13 +32,16 @@ impl Refusals {
         said
     }
 
-    /// Takes in what the data plane says of a delta. Gives what is refused now.
+    /// Takes in what the data plane says of a delta. Gives what is refused now, or no longer.
     pub(crate) fn take(&mut self, report: &Report) -> Vec<Subject> {
-        let Report::Applied { refused, .. } = report else { return Vec::new() };
+        let Report::Applied { refused, accepted, .. } = report else { return Vec::new() };
+        let mut changed: Vec<Subject> =
+            accepted.iter().filter(|subject| self.0.remove(subject).is_some()).cloned().collect();
         for refusal in refused {
             self.0.insert(refusal.subject.clone(), refusal.clone());
+            changed.push(refusal.subject.clone());
         }
-        refused.iter().map(|refusal| refusal.subject.clone()).collect()
+        changed
     }
 
     /// A standing refusal.
@@ -56,7 +60,13 @@ pub(crate) fn problems(refusal: &Refusal, concerned: Vec<Concerned>) -> Vec<Prob
         _ => "what it had before stays in force",
     };
     let message = format!("the data plane refuses {subject}: {reason}; {fate}");
-    let remedy = "correct the object; it is tried again when it changes";
+    let remedy = match code {
+        Code::HealthCheckRefused => {
+            "correct the object, or ask for fewer different checks of its Service port; \
+             it is tried again when the object changes, or there is room"
+        }
+        _ => "correct the object; it is tried again when it changes",
+    };
     let one = |(object, field): Concerned| error(*code, &object, field, message.as_str(), remedy);
     concerned.into_iter().map(one).collect()
 }
@@ -72,14 +82,17 @@ fn subjects<'a, K: Clone, V>(
 mod tests {
     use std::time::Duration;
 
-    use sluice_config::{Code, Generation, NamespacedName};
+    use sluice_config::{Generation, NamespacedName};
 
     use super::*;
 
     #[test]
     fn a_refusal_stands_until_its_part_is_sent_again() {
         let mut refusals = Refusals::default();
-        let report = |refused| Report::Applied { generation: Generation(1), took: Duration::ZERO, refused };
+        let report = |refused, accepted| {
+            let (generation, took) = (Generation(1), Duration::ZERO);
+            Report::Applied { generation, took, refused, accepted }
+        };
         let subject = Subject::Certificate(NamespacedName::new("shop", "tls"));
         let refusal = Refusal {
             subject: subject.clone(),
@@ -87,8 +100,8 @@ mod tests {
             code: Code::CertificateRefused,
             reason: "bad curve".into(),
         };
-        assert_eq!(refusals.take(&report(vec![refusal])), std::slice::from_ref(&subject));
-        assert_eq!(refusals.take(&report(vec![])), []);
+        assert_eq!(refusals.take(&report(vec![refusal.clone()], vec![])), std::slice::from_ref(&subject));
+        assert_eq!(refusals.take(&report(vec![], vec![])), []);
         assert!(refusals.get(&subject).is_some());
         assert_eq!(refusals.forget(&Delta::default()), []);
         let again = Delta {
@@ -96,6 +109,10 @@ mod tests {
             ..Delta::default()
         };
         assert_eq!(refusals.forget(&again), std::slice::from_ref(&subject));
+        assert!(refusals.get(&subject).is_none());
+        refusals.take(&report(vec![refusal], vec![]));
+        let accepted = report(vec![], vec![subject.clone()]);
+        assert_eq!(refusals.take(&accepted), std::slice::from_ref(&subject), "it is used after all");
         assert!(refusals.get(&subject).is_none());
     }
 }

@@ -317,7 +317,12 @@ mod tests {
                     reason: "too odd".into(),
                 }],
             };
-            let report = Report::Applied { generation: delta.generation, took: Duration::ZERO, refused };
+            let report = Report::Applied {
+                generation: delta.generation,
+                took: Duration::ZERO,
+                refused,
+                accepted: Vec::new(),
+            };
             deltas.push(delta);
             report
         };
@@ -353,7 +358,7 @@ mod tests {
         };
         let applies = |delta: Delta| {
             let generation = delta.generation;
-            Report::Applied { generation, took: Duration::ZERO, refused: Vec::new() }
+            Report::Applied { generation, took: Duration::ZERO, refused: Vec::new(), accepted: Vec::new() }
         };
         let (first, early) = review();
         sender.try_send(first).unwrap();
@@ -369,7 +374,8 @@ mod tests {
             code: Code::PartRefused,
             reason: "too odd".into(),
         }];
-        let report = Report::Applied { generation: Generation(1), took: Duration::ZERO, refused };
+        let (generation, took) = (Generation(1), Duration::ZERO);
+        let report = Report::Applied { generation, took, refused, accepted: Vec::new() };
         for input in [second, Input::Report(report), Input::Batch(batch(true, None))] {
             sender.try_send(input).unwrap();
         }

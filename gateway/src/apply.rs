@@ -38,7 +38,8 @@ pub fn apply(state: &State, delta: &Delta, certificates: &dyn Certificates) -> R
     configuration.generation = delta.generation;
     let hash = configuration.hash();
     state.configuration.store(Arc::new(configuration));
-    state.registry.remove(delta);
+    let accepted = state.registry.remove(delta);
+    refused.retain(|refusal| !accepted.contains(&refusal.subject));
     state.resources.remove(delta);
     if changes_named_pools(state, delta, |change| matches!(change, Change::Remove(_))) {
         let mut published = Published::clone(&state.published.load());
@@ -52,7 +53,7 @@ pub fn apply(state: &State, delta: &Delta, certificates: &dyn Certificates) -> R
     }
     let took = began.elapsed();
     state.telemetry.applied(delta.generation, took, refused.is_empty(), hash);
-    Report::Applied { generation: delta.generation, took, refused }
+    Report::Applied { generation: delta.generation, took, refused, accepted }
 }
 
 fn apply_tuning(state: &State, delta: &Delta, published: &mut Published, configuration: &mut Configuration) {

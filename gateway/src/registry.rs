@@ -79,6 +79,8 @@ struct State {
     pools: ByKey<Arc<Pool>>,
     own: Own,
     checks: Checks,
+    /// Pools whose checks could not be made for want of room, in the order in which they came; nearly always none.
+    waiting: Vec<PoolKey>,
 }
 
 /// A set with its book-keeping. It stays while it is configured or a pool is, so that handles stay good
@@ -113,7 +115,7 @@ impl Registry {
 
     /// Takes in the endpoint sets and pools that are new or changed. What is to go stays until
     /// [`remove`](Self::remove), which the caller does last, when no host refers to it any more. A pool whose check cannot
-    /// be made is refused, and serves unchecked.
+    /// be made is refused, and serves unchecked; [`remove`](Self::remove) may make room for it.
     pub fn apply(&self, delta: &Delta) -> Vec<Refusal> {
         if let Some(tuning) = &delta.tuning {
             self.default_balance.set(tuning.balance);
@@ -147,10 +149,10 @@ impl Registry {
 
     /// Carries out the removals of a delta. A pool that is left finds no endpoints in a removed set. What no pool
     /// refers to any more keeps those it had: only requests hold it that have found their route and not yet their
-    /// endpoint, and they were to go there.
-    pub fn remove(&self, delta: &Delta) {
+    /// endpoint, and they were to go there. Gives the pools that were refused, now or earlier, and are checked from here on.
+    pub fn remove(&self, delta: &Delta) -> Vec<Subject> {
         let mut state = self.lock();
-        let State { sets, pools, own, .. } = &mut *state;
+        let State { sets, pools, own, waiting, .. } = &mut *state;
         let own = own.lookups();
         let now = Instant::now();
         for change in &delta.pools {
@@ -158,6 +160,7 @@ impl Registry {
                 && let Some(pool) = pools.remove(key)
             {
                 self.forget_pool(sets, &pool);
+                waiting.retain(|waits| waits != key);
             }
         }
         for change in &delta.endpoint_sets {
@@ -173,6 +176,7 @@ impl Registry {
                 }
             }
         }
+        self.begin_waiting(&mut state)
     }
 
     /// Says where the program itself listens: endpoints that are there are left out of their sets, whenever they came.
@@ -274,8 +278,9 @@ impl Registry {
             }
             let present = present.clone();
             self.forget_pool(&mut state.sets, &present);
+            state.waiting.retain(|waits| *waits != config.key);
         }
-        let State { sets, checks, .. } = &mut *state;
+        let State { sets, checks, waiting, .. } = &mut *state;
         let entry = self.set_entry(sets, &config.key.endpoints);
         entry.pools += 1;
         if config.balance == Balance::Ring {
@@ -290,6 +295,9 @@ impl Registry {
             Some(Ok(slot)) => (Some(slot), Ok(())),
             Some(Err(error)) => (None, Err(error)),
         };
+        if made.as_ref().is_err_and(CheckError::may_pass) {
+            waiting.push(config.key.clone());
+        }
         let set = entry.members.set().clone();
         let pool = Arc::new(Pool::new(config.clone(), set, self.default_balance.clone(), slot));
         state.pools.insert(pool);
@@ -316,6 +324,26 @@ impl Registry {
             }
         }
         Ok(slot)
+    }
+
+    /// Begins checks that there was no room for, where there is now.
+    fn begin_waiting(&self, state: &mut State) -> Vec<Subject> {
+        let State { sets, pools, checks, waiting, .. } = state;
+        let mut begun = Vec::new();
+        waiting.retain(|key| {
+            let Some(pool) = pools.get(key) else { return false };
+            let Some(check) = &pool.config().health_check else { return false };
+            let Some(entry) = sets.get_mut(&key.endpoints) else { return false };
+            match self.begin_check(entry, checks, check, pool.config()) {
+                Ok(slot) => {
+                    pool.set_slot(slot);
+                    begun.push(Subject::Pool(key.clone()));
+                    false
+                }
+                Err(error) => error.may_pass(),
+            }
+        });
+        begun
     }
 
     /// Takes a removed pool out of the books of its set.

@@ -62,7 +62,12 @@ impl Plane {
         thread::spawn(move || {
             let apply = |delta: Delta| {
                 data.change(|seen| seen.apply(&delta));
-                Report::Applied { generation: delta.generation, took: Duration::ZERO, refused: Vec::new() }
+                Report::Applied {
+                    generation: delta.generation,
+                    took: Duration::ZERO,
+                    refused: Vec::new(),
+                    accepted: Vec::new(),
+                }
             };
             sluice_controller::run(Controller::new(options), inputs, apply, &mut observer);
         });

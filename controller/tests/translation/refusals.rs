@@ -13,7 +13,12 @@ use crate::support::*;
 const UID: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
 
 fn refused(refusal: Refusal) -> Report {
-    Report::Applied { generation: Generation(2), took: Duration::ZERO, refused: vec![refusal] }
+    Report::Applied {
+        generation: Generation(2),
+        took: Duration::ZERO,
+        refused: vec![refusal],
+        accepted: Vec::new(),
+    }
 }
 
 #[test]

@@ -37,6 +37,13 @@ pub(super) enum CheckError {
     Connector(#[from] std::io::Error),
 }
 
+impl CheckError {
+    /// Whether it may be made later as it is.
+    pub(super) fn may_pass(&self) -> bool {
+        !matches!(self, Self::Target(_))
+    }
+}
+
 /// Makes a check. Costs some hundred microseconds: what is checked alike shares one.
 ///
 /// # Errors

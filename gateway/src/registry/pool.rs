@@ -1,6 +1,7 @@
 //! A pool: an endpoint set and how it is used.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use sluice_config::{Balance, Keyed, PoolKey, UpstreamProtocol};
@@ -21,9 +22,12 @@ pub struct Pool {
     balance: Balance,
     slow_start: Option<Duration>,
     default_balance: Arc<DefaultBalance>,
-    /// Its active check.
-    slot: Option<u8>,
+    /// Its active check, or [`UNCHECKED`].
+    slot: AtomicU8,
 }
+
+/// In place of the slot of a check: there is none, or there was no room for it yet.
+const UNCHECKED: u8 = u8::MAX;
 
 impl Pool {
     pub(super) fn new(
@@ -39,7 +43,7 @@ impl Pool {
             config,
             set,
             default_balance,
-            slot,
+            slot: slot.unwrap_or(UNCHECKED).into(),
         }
     }
 
@@ -99,11 +103,16 @@ impl Pool {
 
     /// The bit of its check.
     pub(super) fn checks(&self) -> u32 {
-        self.slot.map_or(0, |slot| 1 << slot)
+        self.slot().map_or(0, |slot| 1 << slot)
     }
 
     pub(super) fn slot(&self) -> Option<u8> {
-        self.slot
+        Some(self.slot.load(Ordering::Relaxed)).filter(|slot| *slot != UNCHECKED)
+    }
+
+    /// There is room for its check now. Whoever picks meanwhile sees it or does not: until then nothing was checked.
+    pub(super) fn set_slot(&self, slot: u8) {
+        self.slot.store(slot, Ordering::Relaxed);
     }
 
     /// An attempt at an endpoint began then and has its answer now. Costs nothing where the pool is not balanced by that.

@@ -64,6 +64,7 @@ fn answers(options: Options, reviews: Vec<Vec<u8>>) -> (Vec<Result<Value, Unansw
         generation: delta.generation,
         took: Duration::ZERO,
         refused: Vec::new(),
+        accepted: Vec::new(),
     };
     let control = std::thread::spawn(move || crate::run(controller, received, applies, &mut ()));
     let told: Arc<Mutex<Vec<Reviewed>>> = Arc::default();

@@ -429,7 +429,12 @@ fn an_ingress_and_its_secret_that_are_written_together_are_applied_together() {
         let apply = move |delta: sluice_config::Delta| {
             let generation = delta.generation;
             let _ = applied.send(delta);
-            sluice_config::Report::Applied { generation, took: Duration::ZERO, refused: Vec::new() }
+            sluice_config::Report::Applied {
+                generation,
+                took: Duration::ZERO,
+                refused: Vec::new(),
+                accepted: Vec::new(),
+            }
         };
         crate::run(crate::Controller::new(Options::default()), inputs, apply, &mut Passes(refer));
     });

@@ -212,3 +212,29 @@ fn a_check_for_which_there_is_no_room_is_refused_and_its_pool_serves_unchecked()
     endpoint(&unchecked, 1).set_passes(0, false);
     assert_eq!(pick(&unchecked), 1);
 }
+
+#[test]
+fn a_check_that_was_refused_is_made_when_another_one_goes() {
+    let (fixture, _plain) = Fixture::with_pool(Balance::RoundRobin, &[1]);
+    let pools: Vec<_> = (9000..9035).map(|port| checked("web", port)).collect();
+    let put = |pool: &sluice_config::Pool| Change::Put(pool.key.clone(), Arc::new(pool.clone()));
+    let remove = |at: usize| Change::Remove(pools[at].key.clone());
+    let delta = |pools| Delta { pools, ..Delta::default() };
+    let waits = |at: usize| vec![Subject::Pool(pools[at].key.clone())];
+    assert_eq!(fixture.registry.apply(&delta(pools[..34].iter().map(put).collect())).len(), 2);
+    let begun = fixture.registry.remove(&delta(vec![]));
+    assert!(begun.is_empty(), "{begun:?}");
+
+    let refused = fixture.registry.pool(&pools[32].key).unwrap();
+    assert_eq!(fixture.registry.remove(&delta(vec![remove(5)])), waits(32), "the first of those who wait");
+    assert_eq!(refused.slot(), Some(5), "through the handle that routes have");
+    let checks = || fixture.registry.checked().endpoints;
+    assert!(checks().iter().any(|endpoint| endpoint.check.contains("9032")));
+
+    // One that goes in the same delta makes room, too; and who waits no longer gets none.
+    let both = delta(vec![remove(33), put(&pools[34]), remove(7)]);
+    assert_eq!(fixture.registry.apply(&both).len(), 1);
+    assert_eq!(fixture.registry.remove(&both), waits(34));
+    assert_eq!(checks().len(), 32);
+    assert!(fixture.registry.remove(&delta(vec![remove(8)])).is_empty());
+}
