@@ -13,8 +13,8 @@ pub(super) fn settings() -> Vec<Key> {
             "ssl-protocols",
             value::words(&["SSLv2", "SSLv3", "TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3"]),
             "TLSv1.2 TLSv1.3",
-            NotYet::Harmless,
-            "TLS versions that are offered.",
+            NotYet::ChangesAnswers,
+            "TLS versions that are offered; always 1.2 and 1.3.",
         ),
         Key::not_yet("ssl-ciphers", value::text(), "", NotYet::Harmless, "Cipher suites of TLS 1.2."),
         Key::not_yet(
