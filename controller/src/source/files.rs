@@ -3,7 +3,9 @@
 //! A thread of its own learns from the kernel when a file is closed after writing, renamed or removed, reads
 //! that file alone, and sends what is different in it. Nothing waits for a timer: what has piled up is taken
 //! together. Where the kernel cannot say (no watches left, an overflow), the folder is looked through again,
-//! and once a second for as long as that lasts; files whose stamp is as before are not read.
+//! and once a second for as long as that lasts; files whose stamp is as before are not read. It is looked through twice a
+//! minute in any case, because some changes have no notification: those on file servers, through a memory map, of what a
+//! linked file leads to. A file that cannot be read for another reason than its text is read again until it can.
 //!
 //! Of Secrets and ConfigMaps, only what something refers to is kept and given, as by the Kubernetes API. Which ones these
 //! are is asked for after each change, and the files that have them are then read again; until then nothing of the
@@ -27,7 +29,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use std::{fs, thread};
 
 use sluice_config::{Code, ObjectRef, Problem};
@@ -45,6 +47,17 @@ use watch::{FileChange, Wake, Watch};
 
 /// How often a folder is looked through that cannot be watched.
 const POLL: Duration = Duration::from_secs(1);
+/// How often a folder is looked through that is watched.
+const COMPARE: Duration = Duration::from_secs(30);
+/// A file that has changed so lately may not be whole yet: a look that no notification has asked for leaves it.
+const BEING_WRITTEN: Duration = Duration::from_secs(1);
+/// The clocks of file systems stand still for so long at most (10 ms at 100 ticks a second): two changes within that may have
+/// the same stamp.
+const TICK: Duration = Duration::from_millis(100);
+/// A file that could not be read is read again so much later, twice as much after each further time.
+const RETRY: Duration = Duration::from_millis(100);
+/// No later than this.
+const LONGEST_RETRY: Duration = Duration::from_secs(10);
 /// Files that are worth a further thread.
 const MANY: usize = 64;
 /// How long a file that is gone may take to come back before its objects are taken for gone as well. Editors
@@ -87,10 +100,21 @@ impl FileSource {
         options: &Options,
         inputs: channel::Sender<Input>,
     ) -> Result<Self, FileSourceError> {
+        Self::start_comparing(folder, options, inputs, COMPARE)
+    }
+
+    /// The same, with a look through the folder as often as this.
+    fn start_comparing(
+        folder: &Path,
+        options: &Options,
+        inputs: channel::Sender<Input>,
+        compare: Duration,
+    ) -> Result<Self, FileSourceError> {
         check_folder(folder)?;
         let (wakes, woken) = mpsc::channel();
         let prune = Prune::with(options, Needs::names());
-        let mut reader = FolderReader::new(folder, prune, Some(Watch::new(wakes.clone())));
+        let watch = Watch::new(wakes.clone());
+        let mut reader = FolderReader { compare, ..FolderReader::new(folder, prune, Some(watch)) };
         let stop = reader.stop.clone();
         thread::Builder::new()
             .name("manifests".into())
@@ -107,7 +131,7 @@ impl FileSource {
         check_folder(folder)?;
         let mut reader = FolderReader::new(folder, Prune::new(options), None);
         let start = Instant::now();
-        reader.look_through();
+        reader.look_through(false);
         Ok(Batch { progress: Progress::Complete, ..reader.batch(start, start, true) })
     }
 
@@ -136,12 +160,35 @@ fn check_folder(folder: &Path) -> Result<(), FileSourceError> {
         .map_err(|reason| FileSourceError::Folder { folder: folder.to_owned(), reason })
 }
 
-/// What differs between two states of a file, without reading it.
-fn stamp(metadata: &fs::Metadata) -> u64 {
+/// What differs between two states of a file, without reading it. Of a file that has changed just now it is [`UNSETTLED`].
+fn stamp(metadata: &fs::Metadata, now: SystemTime) -> u64 {
+    if changed_within(TICK, metadata, now) {
+        return UNSETTLED;
+    }
     let modified = (metadata.mtime(), metadata.mtime_nsec());
     let changed = (metadata.ctime(), metadata.ctime_nsec());
     let state = (metadata.dev(), metadata.ino(), metadata.size(), modified, changed);
-    BuildHasherDefault::<DefaultHasher>::default().hash_one(state)
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(state).max(UNSETTLED + 1)
+}
+
+/// The stamp of a file that the next look has to read again. It may be that of several states.
+const UNSETTLED: u64 = 0;
+
+/// Whether a file has changed within this time. A time in the future is another machine's, and says nothing.
+fn changed_within(time: Duration, metadata: &fs::Metadata, now: SystemTime) -> bool {
+    let (seconds, nanos) = (metadata.ctime().try_into(), metadata.ctime_nsec().try_into());
+    let (Ok(seconds), Ok(nanos)) = (seconds, nanos) else { return false };
+    now.duration_since(SystemTime::UNIX_EPOCH + Duration::new(seconds, nanos)).is_ok_and(|age| age < time)
+}
+
+/// Whether this is how a file is not there. Anything else may be over soon, and takes no objects away.
+fn is_absence(reason: &io::Error) -> bool {
+    matches!(reason.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// Whether it is the text that is wrong, and stays so until somebody changes it.
+fn is_of_text(reason: &io::Error) -> bool {
+    matches!(reason.kind(), io::ErrorKind::InvalidData | io::ErrorKind::FileTooLarge)
 }
 
 /// What wakes came to.
@@ -166,11 +213,17 @@ impl Contents {
     fn read(root: &Path, name: &Path) -> Option<(u64, io::Result<Self>)> {
         let path = root.join(name);
         let language = watch::language(&path)?;
-        let metadata = fs::metadata(&path).ok().filter(fs::Metadata::is_file)?;
+        let metadata = match fs::metadata(&path) {
+            Ok(metadata) if metadata.is_file() => metadata,
+            Ok(_) => return None,
+            Err(reason) if is_absence(&reason) => return None,
+            Err(reason) => return Some((UNSETTLED, Err(reason))),
+        };
+        let stamp = stamp(&metadata, SystemTime::now());
         match read_text(&path) {
-            Ok(text) => Some((stamp(&metadata), Ok(Self { text, language }))),
-            Err(reason) if reason.kind() == io::ErrorKind::NotFound => None,
-            Err(reason) => Some((stamp(&metadata), Err(reason))),
+            Ok(text) => Some((stamp, Ok(Self { text, language }))),
+            Err(reason) if is_absence(&reason) => None,
+            Err(reason) => Some((stamp, Err(reason))),
         }
     }
 }
@@ -186,6 +239,12 @@ fn read_text(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
+/// When a file is read again, and how long that was to wait for.
+struct Again {
+    at: Instant,
+    pause: Duration,
+}
+
 struct FolderReader {
     root: PathBuf,
     /// Set when it is to end.
@@ -197,6 +256,12 @@ struct FolderReader {
     trouble_changed: bool,
     /// Whether it takes another look to see that the trouble is over.
     polls: bool,
+    /// How often everything is looked at where nothing asks for it.
+    compare: Duration,
+    /// When that is next.
+    look_at: Instant,
+    /// Files that could not be read.
+    again: BTreeMap<Arc<Path>, Again>,
     /// Folders that were not looked at, and are not watched.
     left_out: BTreeSet<PathBuf>,
     /// When the first of the changes was noticed that wait until it is known what they refer to.
@@ -215,6 +280,9 @@ impl FolderReader {
             trouble: Vec::new(),
             trouble_changed: false,
             polls: false,
+            compare: COMPARE,
+            look_at: Instant::now() + COMPARE,
+            again: BTreeMap::new(),
             left_out: BTreeSet::new(),
             unsettled: None,
             aside: BTreeMap::new(),
@@ -226,9 +294,9 @@ impl FolderReader {
         // The kernel also reports our own reading, which costs as much as the reading: so the first look goes
         // without watches, and the second one finds whatever was changed since.
         let watch = self.watch.take();
-        self.look_through();
+        self.look_through(false);
         self.watch = watch;
-        self.look_through();
+        self.look_through(false);
         let first = Batch { progress: Progress::AllButReferred, ..self.batch(start, start, true) };
         self.unsettled = Some(start);
         let mut batch = Some(first);
@@ -242,14 +310,9 @@ impl FolderReader {
             {
                 return;
             }
-            let first = match self.next_look() {
-                None => woken.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                Some(at) => woken.recv_timeout(at.saturating_duration_since(Instant::now())),
-            };
-            let first = match first {
+            let first = match woken.recv_timeout(self.next_look().saturating_duration_since(Instant::now())) {
                 Err(RecvTimeoutError::Disconnected) => return,
-                Err(RecvTimeoutError::Timeout) if !self.polls => None,
-                Err(RecvTimeoutError::Timeout) => Some(Wake::Changed(FileChange::Anything, Instant::now())),
+                Err(RecvTimeoutError::Timeout) => None,
                 Ok(wake) => Some(wake),
             };
             let begin = Instant::now();
@@ -269,9 +332,9 @@ impl FolderReader {
     }
 
     /// When to look again without having been woken.
-    fn next_look(&self) -> Option<Instant> {
-        let poll = self.polls.then(|| Instant::now() + POLL);
-        self.aside.values().copied().chain(poll).min()
+    fn next_look(&self) -> Instant {
+        let again = self.again.values().map(|again| again.at);
+        self.aside.values().copied().chain(again).fold(self.look_at, Instant::min)
     }
 
     /// Takes one wake and all that have piled up behind it; `None` ends.
@@ -280,6 +343,7 @@ impl FolderReader {
         let mut is_answered = false;
         let mut files = BTreeSet::new();
         let mut anything = false;
+        let mut missed = false;
         let mut received_at = None;
         for wake in first.into_iter().chain(woken.try_iter()) {
             match wake {
@@ -293,22 +357,28 @@ impl FolderReader {
                     match change {
                         FileChange::File(path) => drop(files.insert(path)),
                         FileChange::Gone(path) => {
-                            anything |= self.left_out.contains(&path)
-                                || self.watch.as_ref().is_some_and(|watch| watch.knows(&path));
+                            anything |= self.left_out.contains(&path);
+                            missed |= self.watch.as_ref().is_some_and(|watch| watch.knows(&path));
                         }
                         FileChange::Anything => anything = true,
+                        FileChange::Missed => missed = true,
                     }
                 }
             }
         }
         let mut came = false;
-        for path in files {
-            if let Ok(name) = path.strip_prefix(&self.root) {
-                came |= self.read(&Arc::from(name));
-            }
+        let now = Instant::now();
+        let due = self.again.iter().filter(|(_, again)| again.at <= now).map(|(name, _)| name.clone());
+        let mut names: BTreeSet<Arc<Path>> = due.collect();
+        names.extend(files.iter().filter_map(|path| path.strip_prefix(&self.root).ok()).map(Arc::from));
+        for name in names {
+            came |= self.read(&name);
         }
-        if anything {
-            came |= self.look_through();
+        if let (true, Some(watch)) = (missed, &mut self.watch) {
+            watch.renew();
+        }
+        if anything || missed || self.look_at <= now {
+            came |= self.look_through(!anything && !missed);
         }
         let now = Instant::now();
         // A file that came while another is away may be that other under a new name.
@@ -401,8 +471,13 @@ impl FolderReader {
 
     /// Takes in what was found at a name; nothing is a file that is gone.
     fn put(&mut self, name: &Arc<Path>, found: Option<(u64, io::Result<Text>)>) {
+        let again = self.again.remove(name);
         let Some((stamp, found)) = found else { return self.miss(name) };
         self.aside.remove(name);
+        if found.as_ref().is_err_and(|reason| !is_of_text(reason)) {
+            let pause = again.map_or(RETRY, |again| (again.pause * 2).min(LONGEST_RETRY));
+            self.again.insert(name.clone(), Again { at: Instant::now() + pause, pause });
+        }
         match found {
             Ok(Text::Raw(contents)) => self.folder.put(name, stamp, &contents),
             Ok(Text::Parsed(pieces)) => self.folder.put_pieces(name, stamp, pieces),
@@ -417,12 +492,13 @@ impl FolderReader {
         }
     }
 
-    /// Looks at every file, and reads those whose stamp is another. Whether there were any.
-    fn look_through(&mut self) -> bool {
+    /// Looks at every file, and reads those whose stamp is another, or with `settled` those that have it for a while. Whether
+    /// there were any.
+    fn look_through(&mut self, settled: bool) -> bool {
         if let Some(watch) = &mut self.watch {
             watch.begin();
         }
-        let mut look = Walk::new(&self.root, &self.folder, self.watch.as_mut(), &self.stop).run();
+        let mut look = Walk::new(&self.root, &self.folder, self.watch.as_mut(), &self.stop, settled).run();
         let came = !look.stale.is_empty();
         self.read_all(std::mem::take(&mut look.stale));
         self.watch_link();
@@ -446,6 +522,7 @@ impl FolderReader {
         self.polls = look.root_failed.is_some()
             || !look.failed.is_empty()
             || self.watch.as_ref().is_some_and(|watch| watch.failure.is_some());
+        self.look_at = Instant::now() + if self.polls { POLL } else { self.compare };
         self.left_out = look.left_out.iter().map(|(name, _)| self.root.join(name)).collect();
         let trouble = self.troubles(look);
         self.trouble_changed |= trouble != self.trouble;

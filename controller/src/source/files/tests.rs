@@ -35,9 +35,14 @@ impl Watched {
         Self::at(folder, &path)
     }
 
+    /// Compared so seldom that no test can do without notifications.
     fn at(folder: TempDir, path: &Path) -> Self {
+        Self::comparing(folder, path, Duration::from_secs(3600))
+    }
+
+    fn comparing(folder: TempDir, path: &Path, compare: Duration) -> Self {
         let (sender, inputs) = input::channel();
-        let source = FileSource::start(path, &Options::default(), sender).unwrap();
+        let source = FileSource::start_comparing(path, &Options::default(), sender, compare).unwrap();
         let mut watched = Self {
             folder,
             source,
@@ -383,6 +388,97 @@ fn a_file_that_an_editor_moves_aside_does_not_lose_its_objects_meanwhile() {
         (Some(2), Vec::<String>::new()),
         "a file under a new name"
     );
+}
+
+#[test]
+fn a_folder_that_was_away_for_a_moment_is_watched_as_before() {
+    let folder = TempDir::new().unwrap();
+    fs::create_dir_all(folder.path().join("deep/er")).unwrap();
+    fs::write(folder.path().join("deep/er/a.yaml"), service("a", 1)).unwrap();
+    let path = folder.path().to_owned();
+    let mut watched = Watched::at(folder, &path);
+    for port in [2, 3] {
+        // The same folder, with what is in it: its path and identity are those of before.
+        fs::rename(watched.path("deep"), watched.path(".away")).unwrap();
+        fs::rename(watched.path(".away"), watched.path("deep")).unwrap();
+        watched.write("b.yaml", &service("b", port));
+        watched.until(|watched| watched.port("b") == Some(port.into()));
+        watched.write("deep/er/a.yaml", &service("a", port));
+        watched.until(|watched| watched.port("a") == Some(port.into()));
+    }
+    // Another one, which often has the number of the old one.
+    fs::remove_dir_all(watched.path("deep")).unwrap();
+    fs::create_dir_all(watched.path("deep/er")).unwrap();
+    watched.write("b.yaml", &service("b", 4));
+    watched.until(|watched| watched.port("b") == Some(4));
+    watched.write("deep/er/a.yaml", &service("a", 4));
+    watched.until(|watched| watched.port("a") == Some(4));
+    assert_eq!(watched.texts(), [""; 0]);
+}
+
+#[test]
+fn a_file_that_could_not_be_read_is_read_again_without_a_notification() {
+    let (folder, elsewhere) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let target = elsewhere.path().join("a");
+    // A link to itself cannot be opened, whoever tries.
+    symlink(&target, &target).unwrap();
+    fs::write(folder.path().join("b.yaml"), service("b", 1)).unwrap();
+    symlink(&target, folder.path().join("a.yaml")).unwrap();
+    let path = folder.path().to_owned();
+    let mut watched = Watched::at(folder, &path);
+    assert_eq!((watched.port("a"), watched.port("b")), (None, Some(1)));
+    assert!(watched.texts()[0].contains("File a.yaml"), "{:?}", watched.texts());
+    let whole = elsewhere.path().join("whole");
+    fs::write(&whole, service("a", 1)).unwrap();
+    fs::rename(&whole, &target).unwrap();
+    watched.until(|watched| watched.port("a") == Some(1) && watched.problems.is_empty());
+}
+
+#[test]
+fn a_file_that_cannot_be_looked_at_keeps_its_objects() {
+    let (folder, elsewhere) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let (target, link) = (elsewhere.path().join("a"), folder.path().join("a.yaml"));
+    fs::write(&target, service("a", 1)).unwrap();
+    symlink(&target, &link).unwrap();
+    let path = folder.path().to_owned();
+    let mut watched = Watched::at(folder, &path);
+    let next = elsewhere.path().join("next");
+    symlink(&target, &next).unwrap();
+    fs::rename(&next, &target).unwrap();
+    symlink(&target, watched.path("a.next")).unwrap();
+    fs::rename(watched.path("a.next"), &link).unwrap();
+    watched.until(|watched| !watched.problems.is_empty());
+    watched.write("b.yaml", &service("b", 1));
+    watched.until(|watched| watched.port("b") == Some(1));
+    assert_eq!(watched.port("a"), Some(1), "last good");
+}
+
+#[test]
+fn a_change_without_a_notification_is_found_when_the_folder_is_compared() {
+    let (folder, elsewhere) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    // What a linked file leads to is in a folder that is not watched.
+    let target = elsewhere.path().join("a");
+    fs::write(&target, service("a", 1)).unwrap();
+    symlink(&target, folder.path().join("a.yaml")).unwrap();
+    let path = folder.path().to_owned();
+    let mut watched = Watched::comparing(folder, &path, Duration::from_millis(50));
+    assert_eq!(watched.port("a"), Some(1));
+    fs::write(&target, service("a", 2)).unwrap();
+    watched.until(|watched| watched.port("a") == Some(2));
+}
+
+#[test]
+fn a_stamp_that_two_states_may_share_does_not_hold() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let metadata = file.as_file().metadata().unwrap();
+    let changed = SystemTime::UNIX_EPOCH
+        + Duration::new(metadata.ctime().try_into().unwrap(), metadata.ctime_nsec().try_into().unwrap());
+    assert_eq!(stamp(&metadata, changed), UNSETTLED);
+    assert_eq!(stamp(&metadata, changed + TICK / 2), UNSETTLED);
+    let settled = stamp(&metadata, changed + TICK);
+    assert_ne!(settled, UNSETTLED);
+    assert_eq!(stamp(&metadata, changed + TICK * 2), settled);
+    assert_eq!(stamp(&metadata, changed - TICK), settled, "a clock that is not ours");
 }
 
 fn secret(name: &str, fields: &[(&str, &str)]) -> String {

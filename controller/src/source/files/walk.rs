@@ -14,6 +14,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
 
 use super::folder::Folder;
 use super::watch::{self, Watch};
@@ -95,6 +96,8 @@ pub(super) struct Walk<'a> {
     folder: &'a Folder,
     watch: Option<&'a mut Watch>,
     stop: &'a AtomicBool,
+    /// Whether files that were changed just now are left for a later look: somebody may be in the middle of writing them.
+    settled: bool,
     /// By device and inode.
     seen: HashMap<(u64, u64), PathBuf>,
     links: VecDeque<(PathBuf, usize)>,
@@ -108,9 +111,10 @@ impl<'a> Walk<'a> {
         folder: &'a Folder,
         watch: Option<&'a mut Watch>,
         stop: &'a AtomicBool,
+        settled: bool,
     ) -> Self {
         let (seen, links) = (HashMap::new(), VecDeque::new());
-        Self { root, folder, watch, stop, seen, links, entries: 0, look: Look::default() }
+        Self { root, folder, watch, stop, settled, seen, links, entries: 0, look: Look::default() }
     }
 
     /// Looks at everything, or at less where a limit is reached.
@@ -163,8 +167,22 @@ impl<'a> Walk<'a> {
             }
             let name = name.join(&entry);
             let path = self.root.join(&name);
-            // A link that leads nowhere is as good as absent.
-            let Ok(metadata) = fs::metadata(&path) else { continue };
+            let metadata = match fs::metadata(&path) {
+                Ok(metadata) => metadata,
+                // A link that leads nowhere is as good as absent.
+                Err(reason) if super::is_absence(&reason) => continue,
+                Err(_) if watch::language(&path).is_some() => {
+                    // Reading says why.
+                    let name: Arc<Path> = name.into();
+                    self.look.stale.push(name.clone());
+                    self.look.files.insert(name);
+                    continue;
+                }
+                Err(reason) => {
+                    self.look.failed.push((name, reason));
+                    continue;
+                }
+            };
             if metadata.is_dir() {
                 match fs::symlink_metadata(&path) {
                     Ok(metadata) if metadata.is_symlink() => self.links.push_back((name, depth + 1)),
@@ -172,7 +190,11 @@ impl<'a> Walk<'a> {
                 }
             } else if watch::language(&path).is_some() {
                 let name: Arc<Path> = name.into();
-                if self.folder.stamp(&name) != Some(super::stamp(&metadata)) {
+                let now = SystemTime::now();
+                let left = self.settled && super::changed_within(super::BEING_WRITTEN, &metadata, now);
+                let stamp = super::stamp(&metadata, now);
+                let is_read = stamp != super::UNSETTLED && self.folder.stamp(&name) == Some(stamp);
+                if !left && !is_read {
                     self.look.stale.push(name.clone());
                 }
                 self.look.files.insert(name);
@@ -227,7 +249,7 @@ impl<'a> Walk<'a> {
             if self.entries > MAX_ENTRIES || self.stop.load(Ordering::Relaxed) {
                 break;
             }
-            names.extend(entry.map(|entry| entry.file_name()));
+            names.push(entry?.file_name());
         }
         names.sort_unstable();
         Ok(names)

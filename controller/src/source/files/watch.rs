@@ -2,6 +2,10 @@
 //!
 //! Every folder is watched on its own and before it is read, so that nothing can happen in between unseen,
 //! and a symbolic link whose target changes is noticed by the identity of the target.
+//!
+//! The kernel watches folders, and the library paths: a folder that is renamed or made anew may have lost its watch although
+//! its path and identity are those of before. So after each such change, and when notifications may be missing, everything is
+//! watched anew.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -11,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 use std::time::Instant;
 
-use notify::event::{AccessKind, AccessMode, CreateKind, EventKind, ModifyKind};
+use notify::event::{AccessKind, AccessMode, CreateKind, EventKind, ModifyKind, RenameMode};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 
 use super::manifest::Language;
@@ -33,14 +37,17 @@ pub(super) enum Wake {
 pub(super) enum FileChange {
     /// This file.
     File(PathBuf),
-    /// This is gone, and it may have been a folder.
+    /// This is gone or was, and it may have been a folder.
     Gone(PathBuf),
     /// Anything.
     Anything,
+    /// Anything, and it may happen again unseen: notifications are missing.
+    Missed,
 }
 
 /// Watches on folders.
 pub(super) struct Watch {
+    wakes: Sender<Wake>,
     watcher: Option<RecommendedWatcher>,
     folders: HashMap<PathBuf, Identity>,
     /// Why not every folder could be watched.
@@ -53,25 +60,34 @@ type Identity = (u64, u64);
 impl Watch {
     /// Wakes go to `wakes`.
     pub(super) fn new(wakes: Sender<Wake>) -> Self {
+        Self { wakes, watcher: None, folders: HashMap::new(), failure: None }
+    }
+
+    /// Begins a look at all folders anew.
+    pub(super) fn begin(&mut self) {
+        self.failure = None;
+        if self.watcher.is_some() {
+            return;
+        }
+        let wakes = self.wakes.clone();
         let handler = move |event: notify::Result<notify::Event>| {
             let now = Instant::now();
-            let changes = event.map_or_else(|_| vec![FileChange::Anything], changes);
+            let changes = event.map_or_else(|_| vec![FileChange::Missed], changes);
             for change in changes {
                 // Sending fails when the source has ended.
                 let _ = wakes.send(Wake::Changed(change, now));
             }
         };
         match notify::recommended_watcher(handler) {
-            Ok(watcher) => Self { watcher: Some(watcher), folders: HashMap::new(), failure: None },
-            Err(error) => Self { watcher: None, folders: HashMap::new(), failure: Some(error.to_string()) },
+            Ok(watcher) => self.watcher = Some(watcher),
+            Err(error) => self.failure = Some(error.to_string()),
         }
     }
 
-    /// Begins a look at all folders anew.
-    pub(super) fn begin(&mut self) {
-        if self.watcher.is_some() {
-            self.failure = None;
-        }
+    /// What is watched may not be what it should be: the next look begins from nothing.
+    pub(super) fn renew(&mut self) {
+        self.watcher = None;
+        self.folders.clear();
     }
 
     /// Sees to it that this folder is watched.
@@ -129,7 +145,7 @@ pub(super) fn language(path: &Path) -> Option<Language> {
 /// appears whole (a link, a rename) counts at once.
 fn changes(event: notify::Event) -> Vec<FileChange> {
     if event.need_rescan() {
-        return vec![FileChange::Anything];
+        return vec![FileChange::Missed];
     }
     let appears = matches!(event.kind, EventKind::Create(_));
     let relevant = match event.kind {
@@ -141,7 +157,13 @@ fn changes(event: notify::Event) -> Vec<FileChange> {
     if !relevant {
         return Vec::new();
     }
-    event.paths.into_iter().filter_map(|path| change(path, appears)).collect()
+    let leaves =
+        matches!(event.kind, EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(RenameMode::From)));
+    let of_path = |path: PathBuf| {
+        let gone = leaves.then(|| FileChange::Gone(path.clone()));
+        gone.into_iter().chain(change(path, appears))
+    };
+    event.paths.into_iter().flat_map(of_path).collect()
 }
 
 fn change(path: PathBuf, appears: bool) -> Option<FileChange> {
@@ -155,6 +177,6 @@ fn change(path: PathBuf, appears: bool) -> Option<FileChange> {
         Ok(metadata) if metadata.is_dir() && !appears => Some(FileChange::Anything),
         // A link may lead to a folder.
         Ok(_) => is_link.then_some(FileChange::Anything),
-        Err(_) => Some(FileChange::Gone(path)),
+        Err(_) => None,
     }
 }
