@@ -16,7 +16,11 @@ use super::family::Families;
 use super::series::{Sample, Series};
 
 /// Rows of a worker. Each is about 650 bytes, once it is needed.
-const ROWS: usize = 256;
+pub(super) const ROWS: usize = 256;
+
+/// Requests to others that a series which has just got a place can bear before it loses it. To move costs as much as to
+/// record some ten requests, so series that take turns in one place must not move with every one of them.
+pub(super) const FIRST_LEAD: u8 = 32;
 
 /// The rows of one worker, which alone records into them.
 #[derive(Debug)]
@@ -64,7 +68,9 @@ impl Own {
         } else if lead > 0 {
             place.lead.store(lead - 1, Relaxed);
             return false;
-        } else if !self.move_in(series) {
+        } else if self.move_in(series) {
+            place.lead.store(FIRST_LEAD, Relaxed);
+        } else {
             return false;
         }
         let Some(row) = place.row.get() else { return false };
@@ -82,7 +88,12 @@ impl Own {
         let place = &self.places[index];
         let row = place.row.get_or_init(|| series.empty_row());
         if let Some(before) = all[index].replace(series.clone()) {
-            before.add(row.iter().map(|cell| cell.swap(0, Relaxed)));
+            before.add(row.iter().map(|cell| {
+                let figure = cell.load(Relaxed);
+                // Nobody else writes here, and who reads waits for the lock.
+                cell.store(0, Relaxed);
+                figure
+            }));
         }
         place.series.store(series.number(), Relaxed);
         true
