@@ -19,7 +19,7 @@ pub use compiled::CompiledPolicies;
 pub use compiler::Compiler;
 pub use error_pages::ErrorPages;
 
-use crate::policy::affinity::Digits;
+use crate::policy::affinity::{self, Digits};
 use crate::policy::{Affinity, BasicAuth, DigestAuth, HeaderEdits, PolicyError, RedirectTo};
 use crate::registry::{Pool, Sessions};
 use crate::router::RouterError;
@@ -53,7 +53,7 @@ pub enum RouteAction {
     /// It goes to one of these.
     Forward(Backends),
     /// It is redirected.
-    Redirect(RedirectTo),
+    Redirect(Box<RedirectTo>),
     /// It is redirected to the same target on this host.
     RedirectToHost(HostName),
     /// It is answered with this status.
@@ -74,14 +74,18 @@ pub struct Target {
     pub edits: Option<Box<HeaderEdits>>,
     /// Meters of its requests.
     pub meters: Option<Arc<TargetMeters>>,
+    /// What sessions of the rule need to hold here; `None` where they do not, or where the rule has none.
+    pub sticky: Option<Box<Sticky>>,
+    /// TLS as the rule wants it.
+    pub tls: Option<Arc<EndpointTls>>,
+}
+
+/// A backend that sessions hold to.
+pub struct Sticky {
     /// The half of a session cookie that names this backend.
     pub digits: Digits,
     /// The sessions of mode persistent.
     pub sessions: Option<Sessions>,
-    /// Whether the rule's sessions hold here.
-    pub is_sticky: bool,
-    /// TLS as the rule wants it.
-    pub tls: Option<Arc<EndpointTls>>,
 }
 
 /// Where a request goes.
@@ -179,6 +183,11 @@ impl Target {
         }
     }
 
+    /// Whether this is the backend of a session that names its backend by `digits`.
+    fn is_of_session(&self, digits: &[u8]) -> bool {
+        self.sticky.as_ref().is_some_and(|sticky| sticky.digits == digits)
+    }
+
     /// A backend that stands in: the program's default backend (without a Service), or that of a rule.
     pub fn stand_in(pool: Arc<Pool>, service: Option<&ServiceRef>) -> Self {
         let name = service.map(ToString::to_string);
@@ -191,11 +200,17 @@ impl Target {
             service: service.cloned(),
             edits: None,
             meters: None,
-            digits: [b'0'; 32],
-            sessions: None,
-            is_sticky: true,
+            sticky: Some(Box::new(Sticky { digits: [b'0'; 32], sessions: None })),
             tls: None,
         }
+    }
+}
+
+impl Sticky {
+    /// With the endpoints of this pool, for a backend of this name.
+    fn new(pool: Option<&Pool>, name: &str) -> Box<Self> {
+        let sessions = pool.map(|pool| pool.sessions(name));
+        Box::new(Self { digits: affinity::backend_digits(name), sessions })
     }
 }
 
@@ -213,5 +228,19 @@ fn labels(origin: &Origin, host: &Arc<str>, service: Option<&ServiceRef>) -> Tar
         ingress: origin.object.name.name.clone(),
         service: service.map(|service| service.name.clone()).unwrap_or_default(),
         canary: Arc::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::router::CompiledHost;
+
+    /// Thousands of hosts have one rule each, and keep this.
+    #[test]
+    fn what_each_host_keeps_is_small() {
+        assert!(size_of::<Target>() <= 128, "{} bytes", size_of::<Target>());
+        assert!(size_of::<Route>() <= 232, "{} bytes", size_of::<Route>());
+        assert!(size_of::<CompiledHost<Route>>() <= 176, "{} bytes", size_of::<CompiledHost<Route>>());
     }
 }

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use crate::policy::Affinity;
 use crate::policy::affinity::{Session, balanced_key};
 use crate::registry::{Endpoint, PickError, PickKey, PickRequest, Pool};
-use crate::route::Target;
+use crate::route::Sticky;
 
 /// How often a key is thrown for an endpoint that has not failed, as ingress-nginx does.
 const ATTEMPTS: u32 = 20;
@@ -33,11 +33,11 @@ impl BoundSession {
     }
 
     /// The endpoint that the session belongs to, whatever its health.
-    fn endpoint(&self, affinity: &Affinity, pool: &Pool, target: &Target) -> Option<Arc<Endpoint>> {
+    fn endpoint(&self, affinity: &Affinity, pool: &Pool, sticky: &Sticky) -> Option<Arc<Endpoint>> {
         match affinity.mode {
             AffinityMode::Balanced => pool.owner(&self.key),
             AffinityMode::Persistent => {
-                target.sessions.as_ref()?.endpoint(std::str::from_utf8(&self.key).ok()?)
+                sticky.sessions.as_ref()?.endpoint(std::str::from_utf8(&self.key).ok()?)
             }
         }
     }
@@ -49,14 +49,14 @@ impl BoundSession {
 pub(super) fn choose(
     affinity: &Affinity,
     pool: &Pool,
-    target: &Target,
+    sticky: &Sticky,
     session: Option<&BoundSession>,
     failed: &[Arc<Endpoint>],
     now: Instant,
 ) -> Result<Choice, PickError> {
     let moves = !failed.is_empty() && affinity.change_on_failure;
     let bound = session.filter(|_| !moves);
-    let own = bound.and_then(|session| session.endpoint(affinity, pool, target));
+    let own = bound.and_then(|session| session.endpoint(affinity, pool, sticky));
     if let Some(endpoint) = own.as_ref().filter(|endpoint| pool.passes_check(endpoint)) {
         return Ok(Choice { endpoint: endpoint.clone(), new_key: None });
     }
@@ -75,7 +75,7 @@ pub(super) fn choose(
                 // No other one is better.
                 return Ok(Choice { endpoint: own, new_key: None });
             }
-            let new_key = target.sessions.as_ref().map(|sessions| sessions.hash(&endpoint));
+            let new_key = sticky.sessions.as_ref().map(|sessions| sessions.hash(&endpoint));
             Ok(Choice { endpoint, new_key })
         }
     }

@@ -235,20 +235,20 @@ impl Exchange {
     fn choose(&mut self, pool: &Pool, now: Instant) -> Result<Arc<Endpoint>, PickError> {
         let bound = self.route.as_ref().filter(|_| self.fallback.is_none());
         let affinity = bound.and_then(|route| route.affinity());
-        let sticky = self.target.as_ref().filter(|target| target.is_sticky);
-        let (Some(affinity), Some(target)) = (affinity, sticky) else {
+        let sticky = self.target.as_ref().and_then(|target| target.sticky.as_deref());
+        let (Some(affinity), Some(sticky)) = (affinity, sticky) else {
             let noted = self.rare.as_ref().and_then(|rare| rare.hash_key.as_ref());
             let key = noted.filter(|_| bound.is_some());
             let key = key.map(|key| PickKey { bytes: &key.bytes, subset: key.subset });
             return pick(pool, key, &self.attempts.failed, now);
         };
         let Choice { endpoint, new_key } =
-            session::choose(affinity, pool, target, self.session.as_ref(), &self.attempts.failed, now)?;
+            session::choose(affinity, pool, sticky, self.session.as_ref(), &self.attempts.failed, now)?;
         if let Some(key) = new_key {
             let https = self.connection.is_https();
             let misreads_none = self.rare.as_ref().is_some_and(|rare| rare.misreads_none);
             self.set_cookie =
-                affinity.set_cookie(&key, &target.digits, https, misreads_none, SystemTime::now());
+                affinity.set_cookie(&key, &sticky.digits, https, misreads_none, SystemTime::now());
         }
         Ok(endpoint)
     }

@@ -1,5 +1,7 @@
 //! The backends of a rule, and which of them a request goes to.
 
+use smallvec::SmallVec;
+
 use super::{Destination, Target};
 use crate::message::fields::Fields;
 use crate::policy::canary::Canaries;
@@ -7,7 +9,8 @@ use crate::policy::canary::Canaries;
 /// Backends with their shares.
 #[derive(Debug)]
 pub struct Backends {
-    targets: Box<[(u32, Target)]>,
+    /// Nearly always one.
+    targets: SmallVec<[(u32, Target); 1]>,
     total: u64,
     canaries: Option<Box<CanaryBackends>>,
 }
@@ -20,9 +23,9 @@ pub(super) struct CanaryBackends {
 }
 
 impl Backends {
-    pub(super) fn new(targets: Vec<(u32, Target)>, canaries: Option<Box<CanaryBackends>>) -> Self {
+    pub(super) fn new(targets: SmallVec<[(u32, Target); 1]>, canaries: Option<Box<CanaryBackends>>) -> Self {
         let total = targets.iter().map(|(weight, _)| u64::from(*weight)).sum();
-        Self { targets: targets.into(), total, canaries }
+        Self { targets, total, canaries }
     }
 
     /// The backend of a request: that of its session, which names it by `digits`, or a drawn one; or the canary in its
@@ -61,13 +64,13 @@ impl Backends {
         if !main.is_some_and(has_endpoints) {
             return None;
         }
-        let of_session = digits
-            .and_then(|digits| targets.iter().find(|target| target.is_sticky && target.digits == digits));
+        let of_session = digits.and_then(|digits| targets.iter().find(|target| target.is_of_session(digits)));
         if let Some(target) = of_session.filter(|target| has_endpoints(target)) {
             return Some(target);
         }
         let of_main = digits.is_some_and(|digits| self.of_session(digits).is_some());
-        let is_open = |place: usize| has_endpoints(&targets[place]) && !(of_main && targets[place].is_sticky);
+        let is_open =
+            |place: usize| has_endpoints(&targets[place]) && !(of_main && targets[place].sticky.is_some());
         choice.choose(headers, is_open).map(|place| &targets[place])
     }
 
@@ -78,7 +81,7 @@ impl Backends {
 
     /// The backend that a session began with, even if it takes no new ones.
     fn of_session(&self, digits: &[u8]) -> Option<&Target> {
-        self.targets.iter().map(|(_, target)| target).find(|target| target.digits == digits)
+        self.targets.iter().map(|(_, target)| target).find(|target| target.is_of_session(digits))
     }
 }
 
@@ -86,6 +89,7 @@ impl Backends {
 mod tests {
     use http::StatusCode;
 
+    use super::super::Sticky;
     use super::*;
     use crate::policy::affinity;
 
@@ -97,9 +101,7 @@ mod tests {
             service: None,
             edits: None,
             meters: None,
-            digits: affinity::backend_digits(&index.to_string()),
-            sessions: None,
-            is_sticky: true,
+            sticky: Some(Sticky::new(None, &index.to_string())),
             tls: None,
         };
         let targets = weights.iter().enumerate().map(|(index, weight)| (*weight, target(index)));

@@ -4,13 +4,16 @@ use std::sync::{Arc, OnceLock};
 
 use http::StatusCode;
 use sluice_config::{Action, Backend, Host, Rule, ServiceRef, WeightedBackend};
+use smallvec::SmallVec;
 
 use super::backends::CanaryBackends;
-use super::{Backends, CompiledPolicies, Destination, Route, RouteAction, RouteError, Target, labels};
+use super::{
+    Backends, CompiledPolicies, Destination, Route, RouteAction, RouteError, Sticky, Target, labels,
+};
 use crate::policy::canary::Canaries;
 use crate::policy::limits::Limiter;
 use crate::policy::resources::Resources;
-use crate::policy::{HeaderEdits, PolicyError, RedirectTo, affinity};
+use crate::policy::{HeaderEdits, PolicyError, RedirectTo};
 use crate::registry::Registry;
 use crate::router::CompiledHost;
 use crate::telemetry::{RequestMeters, TargetLabels, TargetMeters};
@@ -45,15 +48,15 @@ impl Compiler<'_> {
         let policies = &rule.policies;
         let action = match &rule.action {
             Action::Forward(backends) => {
-                let mut targets = Vec::with_capacity(backends.len());
-                for backend in backends {
-                    targets.push((backend.weight, self.target(backend, rule, host)?));
-                }
+                let targets = backends
+                    .iter()
+                    .map(|backend| self.target(backend, rule, host).map(|target| (backend.weight, target)))
+                    .collect::<Result<SmallVec<_>, _>>()?;
                 let canaries = self.canaries(rule, host, targets.first())?.map(Box::new);
                 RouteAction::Forward(Backends::new(targets, canaries))
             }
             Action::Redirect(redirect) => {
-                RouteAction::Redirect(RedirectTo::compile(redirect).map_err(failed)?)
+                RouteAction::Redirect(Box::new(RedirectTo::compile(redirect).map_err(failed)?))
             }
             Action::RedirectToHost(host) => RouteAction::RedirectToHost(host.clone()),
             Action::Answer(code) => RouteAction::Answer(status(*code).map_err(failed)?),
@@ -100,20 +103,18 @@ impl Compiler<'_> {
             }
         };
         let name = service.map(ToString::to_string).unwrap_or_default();
-        let sessions = match (&to, &rule.policies.affinity) {
-            (Destination::Pool(pool), Some(_)) => Some(pool.sessions(&name)),
-            _ => None,
+        let pool = match &to {
+            Destination::Pool(pool) => Some(&**pool),
+            Destination::Default | Destination::Invalid(_) => None,
         };
         Ok(Target {
+            sticky: rule.policies.affinity.is_some().then(|| Sticky::new(pool, &name)),
             to,
-            digits: affinity::backend_digits(&name),
             name: crate::telemetry::log_name(&name).into(),
             alternative: "".into(),
             service: service.cloned(),
             edits: edits(&backend.filters).map_err(failed)?.map(Box::new),
             meters: self.meters.map(|meters| meters.target(labels(&rule.origin, host, service))),
-            sessions,
-            is_sticky: true,
             tls: self.tls(rule, service).map_err(failed)?,
         })
     }
@@ -152,15 +153,13 @@ impl Compiler<'_> {
         let labels =
             || TargetLabels { canary: name.as_str().into(), ..labels(&rule.origin, host, main_service) };
         Ok(Target {
-            sessions: sticky.then(|| pool.sessions(&name)),
+            sticky: sticky.then(|| Sticky::new(Some(&pool), &name)),
             to: Destination::Pool(pool),
-            digits: affinity::backend_digits(&name),
             name: main.map_or("".into(), |main| main.name.clone()),
             alternative: crate::telemetry::log_name(&name).into(),
             service: Some(canary.service.clone()),
             edits: None,
             meters: self.meters.map(|meters| meters.target(labels())),
-            is_sticky: sticky,
             tls: self.tls(rule, Some(&canary.service)).map_err(failed)?,
         })
     }

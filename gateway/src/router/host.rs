@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use sluice_config::{Match, PathMatch};
+use smallvec::SmallVec;
 
 use super::error::RouterError;
 use super::predicate::Predicates;
@@ -31,7 +32,8 @@ pub struct RequestView<'a, F = HeaderMap> {
 
 /// The rules of one host. `T` is what a rule leads to, `H` what the caller keeps with the host.
 pub struct CompiledHost<T, H = ()> {
-    rules: Box<[Entry<T>]>,
+    /// Most hosts have one.
+    rules: SmallVec<[Entry<T>; 1]>,
     paths: PathTrie,
     regexes: Regexes,
     fall_through: bool,
@@ -52,7 +54,7 @@ impl<T, H> CompiledHost<T, H> {
         fall_through: bool,
         extra: H,
     ) -> Result<Self, RouterError> {
-        let mut rules = Vec::new();
+        let mut rules = SmallVec::new();
         let mut paths = PathTrie::default();
         let mut patterns = Vec::new();
         for (position, (matches, route)) in (0..).zip(matches) {
@@ -64,7 +66,7 @@ impl<T, H> CompiledHost<T, H> {
             rules.push(Entry { predicates: Predicates::compile(matches)?, route });
         }
         let regexes = Regexes::compile(&patterns)?;
-        Ok(Self { rules: rules.into(), paths, regexes, fall_through, extra })
+        Ok(Self { rules, paths, regexes, fall_through, extra })
     }
 
     /// The route of the first rule that holds. Allocates only where regular expressions or conditions on
