@@ -141,12 +141,6 @@ fn client(address: SocketAddr, tls: bool, body: &str, stop: &AtomicBool, served:
     }
 }
 
-fn generation(gateway: &Gateway) -> u64 {
-    let metrics = gateway.metrics();
-    let line = metrics.lines().find_map(|line| line.strip_prefix("sluice_generation "));
-    line.expect("the generation").parse().unwrap()
-}
-
 #[test]
 fn every_key_changes_live_and_fails_no_request() {
     let backends = [Backend::echo("one"), Backend::echo("two")];
@@ -166,7 +160,7 @@ fn every_key_changes_live_and_fails_no_request() {
         }
         let value = other(key, &logs);
         let value = value.unwrap_or_else(|| panic!("give {} ({}) a value in VALUES", key.name, key.words));
-        let before = generation(&gateway);
+        let before = gateway.generation();
         // A second key makes it a change even where the first one does nothing by itself.
         let mark = if changed % 2 == 0 { "61" } else { "62" };
         let mut keys = vec![(key.name, &*value)];
@@ -174,7 +168,7 @@ fn every_key_changes_live_and_fails_no_request() {
             keys.push(("upstream-keepalive-timeout", mark));
         }
         folder.write("config.yaml", config_map(NAME, &keys));
-        await_until(key.name, || generation(&gateway) > before);
+        await_until(key.name, || gateway.generation() > before);
         let field = format!("data[{}]", key.name);
         let needs_another = ["enable-syslog", "proxy-redirect-from", "proxy-redirect-to"].contains(&key.name);
         let problems = gateway.problems();

@@ -7,12 +7,16 @@ use crate::harness::{Backend, Connection, Folder, Gateway, Ingress, await_until,
 const HOST: &str = "shop.example";
 const CONFIG: &str = "ingress-nginx/controller";
 
-/// Requests of one client, which one worker serves, and how many connections to the backend came of them.
+/// Requests of a new client, which one worker serves, and how many connections to the backend came of them.
 fn made_for(requests: usize, gateway: &Gateway, backend: &Backend) -> usize {
+    made_by(&mut Connection::plain(gateway.http), requests, backend)
+}
+
+/// The same for a client that stays with its worker.
+fn made_by(client: &mut Connection, requests: usize, backend: &Backend) -> usize {
     let before = backend.connections();
-    let mut connection = Connection::plain(gateway.http);
     for _ in 0..requests {
-        assert_eq!(connection.get(HOST, "/").status, 200);
+        assert_eq!(client.get(HOST, "/").status, 200);
     }
     backend.connections() - before
 }
@@ -36,18 +40,28 @@ fn a_connection_to_an_endpoint_has_so_many_requests() {
     await_until("as before", || made_for(9, &gateway, &backend) <= 1);
 }
 
+/// A change that is in force for every request after it.
+fn change(folder: &Folder, gateway: &Gateway, file: &str, text: String) {
+    let before = gateway.generation();
+    folder.write(file, text);
+    await_until("the change in force", || gateway.generation() > before);
+}
+
 #[test]
 fn a_connection_to_an_endpoint_ends_when_it_is_idle_or_old() {
     let backend = Backend::echo("shop");
-    let folder = Folder::with(site("shop", HOST, &[&backend]));
-    folder.write("config.yaml", config_map(CONFIG, &[("upstream-keepalive-timeout", "1")]));
-    let gateway = Gateway::with(&folder, &["--configmap", CONFIG]);
-    assert_eq!(made_for(3, &gateway, &backend), 1);
+    let (folder, gateway) = start(&backend);
+    // One client, so that one worker has the one connection.
+    let mut client = Connection::plain(gateway.http);
+    assert_eq!(made_by(&mut client, 1, &backend), 1);
+    let config = config_map(CONFIG, &[("upstream-keepalive-timeout", "1")]);
+    change(&folder, &gateway, "config.yaml", config);
+    assert_eq!(made_by(&mut client, 1, &backend), 0, "one that is kept for a minute, until it is used again");
     backend.await_closed();
     folder.write("config.yaml", config_map(CONFIG, &[("upstream-keepalive-time", "1s")]));
     // Busy all the time, and replaced all the same.
-    await_until("an old one to be replaced", || made_for(50, &gateway, &backend) == 0);
-    await_until("an old one to be replaced", || made_for(50, &gateway, &backend) == 1);
+    await_until("one to be kept", || made_by(&mut client, 2, &backend) == 0);
+    await_until("an old one to be replaced", || made_by(&mut client, 2, &backend) == 1);
 }
 
 #[test]
@@ -66,9 +80,22 @@ fn connections_to_an_authorisation_service_are_kept_as_the_ingress_says() {
     await_until("two for each", || made_for(6, &gateway, &auth) == 3);
     folder.write("shop.yaml", ingress(&[("auth-keepalive-requests", "2")]));
     await_until("it to mean nothing alone", || made_for(6, &gateway, &auth) <= 1);
-    folder.write("shop.yaml", ingress(&[("auth-keepalive", "5"), ("auth-keepalive-timeout", "1")]));
-    let idle = Gateway::with(&folder, &["--configmap", CONFIG]);
-    drop(gateway);
-    assert_eq!(made_for(3, &idle, &auth), 1);
+}
+
+#[test]
+fn a_connection_to_an_authorisation_service_ends_when_it_is_idle() {
+    let (shop, auth) = (Backend::echo("shop"), Backend::echo("auth"));
+    let folder = Folder::with(service_with("shop", &[&shop]));
+    let ingress = |timeout: &str| {
+        let url = format!("http://{}/check", auth.address);
+        let ingress = Ingress::new("shop").path(HOST, "/", "shop").annotation("auth-url", &url);
+        ingress.annotation("auth-keepalive", "5").annotation("auth-keepalive-timeout", timeout).text()
+    };
+    folder.write("shop.yaml", ingress("60"));
+    let gateway = Gateway::with(&folder, &["--configmap", CONFIG]);
+    let mut client = Connection::plain(gateway.http);
+    assert_eq!(client.get(HOST, "/").status, 200);
+    change(&folder, &gateway, "shop.yaml", ingress("1"));
+    assert_eq!(client.get(HOST, "/").status, 200);
     auth.await_closed();
 }

@@ -242,6 +242,13 @@ impl Gateway {
         self.probe("/metrics").expect("no metrics").text()
     }
 
+    /// The configuration that is in force; a later one has a higher number.
+    pub fn generation(&self) -> u64 {
+        let metrics = self.metrics();
+        let value = metrics.lines().find_map(|line| line.strip_prefix("sluice_generation "));
+        value.expect("the generation").parse().unwrap()
+    }
+
     /// A path of the admin listener.
     #[track_caller]
     pub fn ask(&self, path: &str) -> Response {
