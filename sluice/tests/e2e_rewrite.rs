@@ -134,10 +134,10 @@ fn a_target_changes_live_and_a_url_redirects() {
 #[test]
 fn what_cannot_be_rewritten_is_closed_and_says_why() {
     let backend = Backend::echo("web");
-    let ingress = expression("shop", "/good/(.*)", "web")
+    let ingress = expression("shop", "/good/(?<rest>.*)", "web")
         .typed_path(HOST, "/bad", "ImplementationSpecific", "web")
         .typed_path(HOST, "/unreadable/(?!x)(.*)", "ImplementationSpecific", "web")
-        .annotation("rewrite-target", "/$1");
+        .annotation("rewrite-target", "/$rest");
     let root = Ingress::new("root").path(HOST, "/", "web");
     let folder = Folder::with(ingress.text() + &root.text() + &service_with("web", &[&backend]));
     let gateway = Gateway::start(&folder);
@@ -147,8 +147,23 @@ fn what_cannot_be_rewritten_is_closed_and_says_why() {
         assert_eq!(get(gateway.http, HOST, path).status, status, "{path}");
     }
     let problems = gateway.problems();
-    assert!(problems.contains("names $1, and the path \"/bad\" has no such group"), "{problems}");
+    assert!(problems.contains("names $rest, and the path \"/bad\" has no such group"), "{problems}");
     assert!(problems.contains("look-around"), "{problems}");
+}
+
+/// nginx puts nothing where a path has no group of a number, and such Ingresses are common.
+#[test]
+fn a_path_without_the_group_of_the_target_is_rewritten_without_it() {
+    let backend = Backend::echo("web");
+    let ingress = expression("shop", "/app/(.*)", "web")
+        .typed_path(HOST, "/all", "ImplementationSpecific", "web")
+        .annotation("rewrite-target", "/new/$1");
+    let folder = Folder::with(ingress.text() + &service_with("web", &[&backend]));
+    let gateway = Gateway::start(&folder);
+    assert_eq!(target(&get(gateway.http, HOST, "/app/x?a=b")), "/new/x?a=b");
+    assert_eq!(target(&get(gateway.http, HOST, "/all/x?a=b")), "/new/?a=b");
+    let problems = gateway.problems();
+    assert!(problems.contains("names $1, and the path \"/all\" has no such group"), "{problems}");
 }
 
 #[test]

@@ -88,6 +88,7 @@ codes! {
     PathInvalid: OwnFault = "A path is none that a request can have.";
     ExpressionInvalid: NotServed = "A path is a regular expression that cannot be read.";
     RewriteInvalid: OwnFault = "A path cannot be rewritten as its Ingress asks.";
+    RewriteGroupMissing: OwnFault = "A rewriting names a group by a number that the path does not have.";
     SessionPathMissing: OwnFault = "Paths are expressions, and nothing says for which path a session cookie is.";
     CanaryWithoutMain: MissingReference = "A canary has a path that no main Ingress has.";
     CanaryConflict: Conflict = "The main Ingress of a canary has the same Service, or the canaries of a path want more than all requests.";

@@ -271,12 +271,12 @@ impl Facts {
         })
     }
 
-    /// What a path becomes on its way to an endpoint.
+    /// What a path becomes on its way to an endpoint, and the first number of a group that it lacks.
     pub(crate) fn rewrite(
         &self,
         path: &str,
         expressions: &Expressions,
-    ) -> Result<Option<Rewrite>, RewriteError> {
+    ) -> Result<Option<(Rewrite, Option<usize>)>, RewriteError> {
         self.rewriting.as_ref().map_or(Ok(None), |rewriting| rewriting.for_path(path, expressions))
     }
 

@@ -47,8 +47,8 @@ fn what_rejects_an_ingress_hides_nothing_else_that_is_wrong_with_it() {
     let mut expected = vec![
         (Code::PathUnusual, "spec.rules[0].http.paths[0].path"),
         (Code::ExpressionInvalid, "spec.rules[0].http.paths[0].path"),
-        (Code::RewriteInvalid, "spec.rules[0].http.paths[1].path"),
-        (Code::RewriteInvalid, "spec.rules[0].http.paths[2].path"),
+        (Code::RewriteGroupMissing, "spec.rules[0].http.paths[1].path"),
+        (Code::RewriteGroupMissing, "spec.rules[0].http.paths[2].path"),
         (Code::ServiceNotFound, "spec.rules[0].http.paths[1].backend.service"),
         (Code::SecretNotFound, "spec.tls[0].secretName"),
         (Code::SecretNotFound, "[auth-secret]"),

@@ -109,24 +109,39 @@ fn a_prefix_alone_has_no_effect() {
 }
 
 #[test]
-fn a_path_that_lacks_the_group_is_closed_and_the_others_are_not() {
+fn a_path_that_lacks_the_name_of_a_group_is_closed_and_the_others_are_not() {
     let mut world = world();
     world.put([with(
         "shop",
-        &[("rewrite-target", "/$2")],
-        expressions(&["/good(/|$)(.*)", "/bad", "/named"]),
+        &[("rewrite-target", "/$rest")],
+        expressions(&["/good(/|$)(?<rest>.*)", "/bad", "/named"]),
     )]);
     assert_eq!(
         world.rules(HOST)[..3],
         [
-            format!("~(?i)^/good(/|$)(.*) -> {WEB}"),
+            format!("~(?i)^/good(/|$)(?<rest>.*) -> {WEB}"),
             format!("~(?i)^/named -> {WEB} denied 503"),
             format!("~(?i)^/bad -> {WEB} denied 503"),
         ]
     );
     assert_eq!(codes(&world), [Code::RewriteInvalid; 2]);
     let text = world.texts()[0].clone();
-    assert!(text.contains("spec.rules[0].http.paths[1].path") && text.contains("$2"), "{text}");
+    assert!(text.contains("spec.rules[0].http.paths[1].path") && text.contains("$rest"), "{text}");
+}
+
+#[test]
+fn a_path_that_lacks_the_number_of_a_group_is_rewritten_without_it_and_told() {
+    let mut world = world();
+    world.put([with("shop", &[("rewrite-target", "/$2")], expressions(&["/good(/|$)(.*)", "/all"]))]);
+    let host = world.host(HOST).unwrap();
+    let all =
+        host.rules.iter().find(|rule| rule.matches.path == PathMatch::Regex("(?i)^/all".into())).unwrap();
+    assert_eq!(all.policies.deny, None);
+    let rewrite = all.policies.rewrite.as_ref().unwrap();
+    assert_eq!(rewrite.path, [RewritePart::Text("/".into()), RewritePart::Text("".into())]);
+    assert_eq!(codes(&world), [Code::RewriteGroupMissing]);
+    let text = world.texts()[0].clone();
+    assert!(text.starts_with("warning") && text.contains("$2") && text.contains("/all"), "{text}");
 }
 
 #[test]

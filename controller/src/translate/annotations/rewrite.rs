@@ -44,15 +44,15 @@ impl Rewriting {
         self.target.as_ref().is_some_and(|(text, _)| **text != *path)
     }
 
-    /// What a path becomes.
+    /// What a path becomes, and the first number of a group that the target has and the path has not.
     ///
     /// # Errors
-    /// The target names a group that the path does not have.
+    /// The path cannot be read, or has no group of a name that the target has.
     pub(crate) fn for_path(
         &self,
         path: &str,
         expressions: &Expressions,
-    ) -> Result<Option<Rewrite>, RewriteError> {
+    ) -> Result<Option<(Rewrite, Option<usize>)>, RewriteError> {
         match &self.target {
             Some((_, target)) if self.is_rewritten(path) => {
                 target.resolve(path, self.forwarded_prefix.as_ref(), expressions).map(Some)

@@ -10,6 +10,9 @@ use crate::translate::annotations::{self, REJECTED, UNABLE};
 use crate::translate::backend;
 use crate::translate::facts::Facts;
 
+const REMEDY_FOR_GROUPS: &str =
+    "put the group into the path, such as /app(/|$)(.*) for $2, or take it out of the target";
+
 impl Builder<'_, '_> {
     /// The policies of a path that is not closed otherwise. One that cannot be read, or not be rewritten, is.
     pub(super) fn open_path(
@@ -33,15 +36,33 @@ impl Builder<'_, '_> {
         }
         match facts.rewrite(path, self.view.expressions()) {
             Ok(None) => facts.policies(path),
-            Ok(rewrite) => Arc::new(Policies { rewrite, ..(*facts.policies(path)).clone() }),
+            Ok(Some((rewrite, lacking))) => {
+                if let Some(number) = lacking {
+                    self.problems.push(warning(
+                        Code::RewriteGroupMissing,
+                        object,
+                        field,
+                        format!(
+                            "rewrite-target or x-forwarded-prefix names ${number}, and the path {path:?} has no such \
+                             group: nothing stands in its place"
+                        ),
+                        REMEDY_FOR_GROUPS,
+                    ));
+                }
+                Arc::new(Policies { rewrite: Some(rewrite), ..(*facts.policies(path)).clone() })
+            }
             Err(fault) => {
                 let message = match facts.closed() {
                     None => format!("{fault}; it answers {UNABLE} until one of the two is corrected"),
                     Some(_) => format!("{fault}; it stays closed until one of the two is corrected"),
                 };
-                let remedy =
-                    "put the group into the path, such as /app(/|$)(.*) for $2, or take it out of the target";
-                self.problems.push(error(Code::RewriteInvalid, object, field.clone(), message, remedy));
+                self.problems.push(error(
+                    Code::RewriteInvalid,
+                    object,
+                    field.clone(),
+                    message,
+                    REMEDY_FOR_GROUPS,
+                ));
                 facts.policies_of_closed(&field, &fault.to_string(), UNABLE)
             }
         }

@@ -31,11 +31,11 @@ pub(super) struct Target {
 /// Why a path cannot be rewritten.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RewriteError {
-    /// There is no such group.
-    #[error("rewrite-target or x-forwarded-prefix names ${group}, and the path {path:?} has no such group")]
+    /// There is no group of this name. nginx would take it for a variable, and not start.
+    #[error("rewrite-target or x-forwarded-prefix names ${name}, and the path {path:?} has no such group")]
     NoGroup {
-        /// As it is named.
-        group: String,
+        /// The name.
+        name: String,
         /// The path.
         path: String,
     },
@@ -75,6 +75,13 @@ impl GroupText {
 
     fn has_groups(&self) -> bool {
         self.0.iter().any(|part| !matches!(part, TextPart::Plain(_)))
+    }
+
+    fn numbers(&self) -> impl Iterator<Item = usize> {
+        self.0.iter().filter_map(|part| match part {
+            TextPart::Number(number) => Some(*number),
+            TextPart::Plain(_) | TextPart::Name(_) => None,
+        })
     }
 }
 
@@ -117,18 +124,18 @@ impl Target {
         })
     }
 
-    /// The rewriting of one path.
+    /// The rewriting of one path, and the first number of a group that the path does not have.
     pub(super) fn resolve(
         &self,
         path: &str,
         prefix: Option<&GroupText>,
         expressions: &Expressions,
-    ) -> Result<Rewrite, RewriteError> {
-        let texts = [Some(&self.path), self.query.as_ref(), prefix];
-        let has_groups = texts.into_iter().flatten().any(GroupText::has_groups);
-        let pattern = has_groups.then(|| format!("(?i){path}"));
+    ) -> Result<(Rewrite, Option<usize>), RewriteError> {
+        let texts = || [Some(&self.path), self.query.as_ref(), prefix].into_iter().flatten();
+        let pattern = texts().any(GroupText::has_groups).then(|| format!("(?i){path}"));
         let groups = PathGroups::of(path, pattern.as_deref(), expressions)?;
-        Ok(Rewrite {
+        let lacking = texts().flat_map(GroupText::numbers).find(|number| !groups.has(*number));
+        let rewrite = Rewrite {
             path: self.path.resolve(&groups)?,
             query: match (&self.query, self.appends) {
                 (None, true) => RewriteQuery::Keep,
@@ -144,7 +151,8 @@ impl Target {
             redirects: self.redirects,
             forwarded_prefix: prefix.map(|prefix| prefix.resolve(&groups)).transpose()?,
             pattern: pattern.map(Into::into),
-        })
+        };
+        Ok((rewrite, lacking))
     }
 }
 
@@ -162,17 +170,19 @@ impl<'a> PathGroups<'a> {
         Ok(Self { path, groups: groups.map_err(unreadable)? })
     }
 
+    fn has(&self, number: usize) -> bool {
+        self.groups.as_ref().is_some_and(|groups| number < groups.count)
+    }
+
+    /// A number that the path does not have stands for nothing, as in nginx.
     fn resolve(&self, part: &TextPart) -> Result<RewritePart, RewriteError> {
-        let missing = |group: String| RewriteError::NoGroup { group, path: self.path.to_owned() };
         match part {
             TextPart::Plain(text) => Ok(RewritePart::Text(text.clone())),
-            TextPart::Number(number) if self.groups.as_ref().is_some_and(|groups| *number < groups.count) => {
-                Ok(RewritePart::Group(*number))
-            }
-            TextPart::Number(number) => Err(missing(number.to_string())),
+            TextPart::Number(number) if self.has(*number) => Ok(RewritePart::Group(*number)),
+            TextPart::Number(_) => Ok(RewritePart::Text("".into())),
             TextPart::Name(name) => match self.groups.as_ref().and_then(|groups| groups.names.get(name)) {
                 Some(number) => Ok(RewritePart::Group(*number)),
-                None => Err(missing(name.to_string())),
+                None => Err(RewriteError::NoGroup { name: name.to_string(), path: self.path.to_owned() }),
             },
         }
     }
@@ -185,6 +195,10 @@ mod tests {
     use super::*;
 
     fn resolve(target: &str, path: &str) -> Result<Rewrite, RewriteError> {
+        Ok(with_lacking(target, path)?.0)
+    }
+
+    fn with_lacking(target: &str, path: &str) -> Result<(Rewrite, Option<usize>), RewriteError> {
         Target::read(target).unwrap().resolve(path, None, &Expressions::default())
     }
 
@@ -207,8 +221,17 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_the_path_lacks_is_a_fault() {
-        for (target, path) in [("/$1", "/x"), ("/$2", "/x(.*)"), ("/$host", "/x(.*)"), ("/$0", "/x(.*)")] {
+    fn a_number_that_the_path_lacks_stands_for_nothing_and_is_told() {
+        let (rewrite, lacking) = with_lacking("/a/$2-$1", "/x(.*)").unwrap();
+        assert_eq!(rewrite.path, [Plain("/a/".into()), Plain("".into()), Plain("-".into()), Group(1)]);
+        assert_eq!(lacking, Some(2));
+        assert_eq!(with_lacking("/$1?a=$3", "/x").unwrap().1, Some(1));
+        assert_eq!(with_lacking("/$1", "/x(.*)").unwrap().1, None);
+    }
+
+    #[test]
+    fn a_name_that_the_path_lacks_is_a_fault() {
+        for (target, path) in [("/$host", "/x(.*)"), ("/$0", "/x(.*)")] {
             let fault = resolve(target, path).unwrap_err();
             assert!(fault.to_string().contains("no such group"), "{fault}");
         }
