@@ -38,6 +38,7 @@ pub mod report;
 pub mod resource;
 pub mod rewrite;
 pub mod rule;
+pub mod server_field;
 pub mod snapshot;
 pub mod template;
 pub mod text;
@@ -79,6 +80,7 @@ pub use rule::{
     Action, Backend, FieldMatch, Filter, Match, PathMatch, Redirect, RedirectPath, Rule, TextMatch,
     WeightedBackend,
 };
+pub use server_field::ServerField;
 pub use snapshot::Snapshot;
 pub use template::{Piece, Template, Variable};
 pub use tuning::{Compression, HeaderBuffers, Hsts, Tuning};

@@ -16,6 +16,7 @@ use crate::policy::NextUpstream;
 use crate::pool::{Balance, PoolKey};
 use crate::replacement::Replacements;
 use crate::resource::ResourceKey;
+use crate::server_field::ServerField;
 use crate::template::{Piece, Template, Variable};
 
 /// All global settings, resolved. [`Tuning::default`] is ingress-nginx's default of each key.
@@ -121,6 +122,8 @@ pub struct Tuning {
     pub request_headers: Option<ResourceKey>,
     /// Fields of all responses, a resource of kind `GlobalHeaders` (`add-headers`).
     pub response_headers: Option<ResourceKey>,
+    /// What becomes of `Server` in responses (`server-tokens`, `allow-backend-server-header`).
+    pub server_field: ServerField,
     /// Fields that no response of an endpoint keeps (`hide-headers`).
     pub hidden_headers: Arc<[Arc<str>]>,
     /// What is replaced in cookies and redirects of endpoints (`proxy-cookie-domain`, `proxy-cookie-path`,
@@ -264,6 +267,7 @@ impl Default for Tuning {
             adds_original_uri: false,
             request_headers: None,
             response_headers: None,
+            server_field: ServerField::default(),
             hidden_headers: Arc::default(),
             replacements: Replacements::OFF,
             access_log: AccessLog::default(),

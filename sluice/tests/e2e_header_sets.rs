@@ -98,6 +98,32 @@ fn every_response_gets_the_operators_fields_our_own_answers_too() {
     assert_eq!(response.header("x-powered-by"), Some("PHP"));
 }
 
+/// Scanners ask for it, and it is the first thing that people try.
+#[test]
+fn no_response_names_its_server_where_the_operator_says_so() {
+    let backend = Backend::with("shop", |_| {
+        Reply::Answer(200, vec![("Server".to_owned(), "apache".to_owned())], "ok".to_owned())
+    });
+    let folder = Folder::with(site("shop", HOST, &[&backend]));
+    operator(&folder, &[]);
+    let gateway = Gateway::with(&folder, &["--configmap", OPERATOR]);
+    let named = |host: &str| get(gateway.http, host, "/").header("server").map(str::to_owned);
+    let seen = || [named(HOST), named("nobody.example")];
+    let expected =
+        |of_endpoint: Option<&str>, own: Option<&str>| [of_endpoint, own].map(|name| name.map(str::to_owned));
+    assert_eq!(seen(), expected(Some("apache"), Some("sluice")));
+    for (keys, of_endpoint, own) in [
+        (&[("server-tokens", "false")][..], None, None),
+        (&[("server-tokens", "false"), ("allow-backend-server-header", "true")], Some("apache"), None),
+        (&[("allow-backend-server-header", "false")], Some("sluice"), Some("sluice")),
+        (&[("server-tokens", "true")], Some("apache"), Some("sluice")),
+    ] {
+        operator(&folder, keys);
+        await_until("the keys to change", || seen() == expected(of_endpoint, own));
+    }
+    assert_eq!(gateway.problems().matches("server-tokens").count(), 0, "{}", gateway.problems());
+}
+
 #[test]
 fn fields_of_an_ingress_must_be_allowed_and_it_is_closed_until_they_are() {
     let backend = Backend::echo("shop");

@@ -2,12 +2,9 @@
 
 use bytes::Bytes;
 use http::StatusCode;
-use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, SERVER, STRICT_TRANSPORT_SECURITY};
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, STRICT_TRANSPORT_SECURITY};
 
 use super::page::{page, page_of_large_head};
-
-/// The `Server` field of answers that no endpoint gave.
-pub(crate) const PRODUCT: HeaderValue = HeaderValue::from_static("sluice");
 
 /// A complete response. The driver adds `Date`, `Content-Length` and the connection fields of its protocol,
 /// and leaves the body out for HEAD.
@@ -15,7 +12,7 @@ pub(crate) const PRODUCT: HeaderValue = HeaderValue::from_static("sluice");
 pub struct Answer {
     /// The status.
     pub status: StatusCode,
-    /// Fields, `Server` and `Content-Type` included.
+    /// Fields, `Content-Type` included.
     pub fields: Vec<(HeaderName, HeaderValue)>,
     /// The page.
     pub body: Bytes,
@@ -54,7 +51,6 @@ impl Answer {
 
     fn with_body(status: StatusCode, body: Bytes, hsts: Option<&HeaderValue>) -> Self {
         let mut fields = Vec::with_capacity(4);
-        fields.push((SERVER, PRODUCT));
         if !body.is_empty() {
             fields.push((CONTENT_TYPE, HeaderValue::from_static("text/html")));
         }

@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 use http::header::{
-    CONTENT_LENGTH, DATE, HeaderName, HeaderValue, SERVER, STRICT_TRANSPORT_SECURITY, WWW_AUTHENTICATE,
+    CONTENT_LENGTH, DATE, HeaderName, HeaderValue, STRICT_TRANSPORT_SECURITY, WWW_AUTHENTICATE,
 };
 use http::{Method, StatusCode};
 
@@ -12,7 +12,7 @@ use super::call::Subrequest;
 use super::exchange::Exchange;
 use super::question::{Question, Reply};
 use super::stages::Looks;
-use crate::message::answer::{Answer, PRODUCT};
+use crate::message::answer::Answer;
 use crate::message::fields::{Fields, FieldsMut};
 use crate::message::hop_by_hop;
 use crate::message::request_head::RequestHead;
@@ -97,9 +97,6 @@ impl Exchange {
         // They belong to the message that we make of it.
         for name in [&CONTENT_LENGTH, &DATE, &http::header::TRANSFER_ENCODING, &http::header::TRAILER] {
             FieldsMut::remove(&mut head, name);
-        }
-        if !head.has(&SERVER) {
-            head.set(&SERVER, &PRODUCT);
         }
         if let Some(hsts) = self.hsts() {
             head.set(&STRICT_TRANSPORT_SECURITY, hsts);

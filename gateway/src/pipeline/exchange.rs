@@ -137,7 +137,9 @@ impl Exchange {
 
     /// An answer of our own with the header changes of the operator and the rule, which hold for every response.
     pub(super) fn dressed(&self, mut answer: Answer) -> Answer {
-        self.set_response_headers(&mut Edit::new(&mut answer.fields));
+        let mut head = Edit::new(&mut answer.fields);
+        self.name_server(&mut head);
+        self.set_response_headers(&mut head);
         let cookies = self.authorised_cookies(answer.status);
         answer.fields.extend(cookies.iter().map(|cookie| (SET_COOKIE, cookie.clone())));
         let mut head = Edit::new(&mut answer.fields);

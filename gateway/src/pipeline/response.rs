@@ -1,14 +1,16 @@
 //! The response head on its way to the client.
 
-use http::header::SERVER;
+use http::header::{HeaderValue, SERVER};
+use sluice_config::ServerField;
 
 use super::exchange::Exchange;
-use crate::message::answer::PRODUCT;
 use crate::message::edit::{Edit, EditableName, HeadMut, ResponseMut};
 use crate::message::fields::Fields;
 use crate::message::hop_by_hop;
 use crate::policy::HeaderEdits;
 
+/// The `Server` field of a response that passes on none of an endpoint.
+const PRODUCT: HeaderValue = HeaderValue::from_static("sluice");
 static PRODUCT_FIELD: EditableName = EditableName::from_static("server");
 static HSTS: EditableName = EditableName::from_static("strict-transport-security");
 static SET_COOKIE: EditableName = EditableName::from_static("set-cookie");
@@ -24,9 +26,7 @@ impl Exchange {
         let mut head = Edit::new(head);
         self.hide_headers(&mut head);
         self.replace(&mut head);
-        if !head.fields().has(&SERVER) {
-            head.set(&PRODUCT_FIELD, &PRODUCT);
-        }
+        self.name_server(&mut head);
         if let Some(hsts) = self.hsts() {
             head.set(&HSTS, hsts);
         }
@@ -42,6 +42,17 @@ impl Exchange {
             edits.response(&mut head);
         }
         self.log_sent(head.fields());
+    }
+
+    /// `Server`, of the endpoint or of ours, as far as the operator wants either to be seen.
+    pub(super) fn name_server(&self, head: &mut Edit<'_, impl HeadMut>) {
+        let ServerField { of_endpoints, own } = self.tuning().server_field;
+        match head.fields().has(&SERVER) {
+            true if of_endpoints => {}
+            _ if own => head.set(&PRODUCT_FIELD, &PRODUCT),
+            true => head.remove(&PRODUCT_FIELD),
+            false => {}
+        }
     }
 
     /// Says whether a page of another origin may read the response.

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use sluice_config::{Code, Hsts, ResourceKey, Tuning};
+use sluice_config::{Code, Hsts, ResourceKey, ServerField, Tuning};
 
 use super::logging::Logs;
 use crate::translate::annotations::Gates;
@@ -17,6 +17,8 @@ pub struct Draft {
     pub(super) hsts_enabled: bool,
     pub(super) hsts: Hsts,
     pub(super) retry_non_idempotent: bool,
+    pub(super) server_tokens: Option<bool>,
+    pub(super) server_of_endpoints: Option<bool>,
     pub(super) logs: Logs,
     pub(super) bind_addresses: Vec<IpAddr>,
     pub(super) disable_ipv6: bool,
@@ -38,6 +40,8 @@ impl Default for Draft {
             }),
             tuning,
             retry_non_idempotent: false,
+            server_tokens: None,
+            server_of_endpoints: None,
             logs: Logs::default(),
             bind_addresses: Vec::new(),
             disable_ipv6: false,
@@ -91,6 +95,11 @@ impl Draft {
     pub(super) fn resolved(mut self, closed: Option<Arc<str>>) -> Global {
         self.tuning.hsts = self.hsts_enabled.then_some(self.hsts);
         self.tuning.next_upstream.non_idempotent |= self.retry_non_idempotent;
+        let names_servers = self.server_tokens.unwrap_or(true);
+        self.tuning.server_field = ServerField {
+            of_endpoints: self.server_of_endpoints.unwrap_or(names_servers),
+            own: names_servers,
+        };
         self.tuning.access_log.enabled = self.logs.is_enabled();
         self.tuning.access_log.output = self.logs.output();
         let mut addresses = self.bind_addresses;

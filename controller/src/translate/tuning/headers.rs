@@ -108,19 +108,20 @@ pub(super) fn settings() -> Vec<Key> {
             "Fields that are taken out of responses of endpoints.",
             |settings, value| settings.tuning.hidden_headers = value.into(),
         ),
-        Key::no_effect(
-            "allow-backend-server-header",
-            value::bool(),
-            "false",
-            "the Server field of a backend always passes",
-            "Let the Server field of backends through.",
-        ),
-        Key::no_effect(
+        Key::served(
             "server-tokens",
             value::bool(),
-            "false",
-            "answers carry the Server field of the backend, or sluice",
-            "Send nginx Server header (default removes it).",
+            "",
+            "false: no response has a Server field; true: those without one of an endpoint have `Server: sluice`, as \
+             without the key.",
+            |settings, value| settings.server_tokens = Some(value),
+        ),
+        Key::served(
+            "allow-backend-server-header",
+            value::bool(),
+            "",
+            "Pass on the Server field of endpoints. Without the key it passes, unless server-tokens is false.",
+            |settings, value| settings.server_of_endpoints = Some(value),
         ),
         Key::served(
             "global-allowed-response-headers",

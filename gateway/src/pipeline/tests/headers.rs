@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::Method;
 use http::header::{HeaderMap, HeaderValue};
 use sluice_config::rule::HeaderChanges;
-use sluice_config::{Action, Filter, Hsts, Rule, WeightedBackend};
+use sluice_config::{Action, Filter, Hsts, Rule, ServerField, WeightedBackend};
 
 use super::fixture::*;
 use crate::pipeline::Exchange;
@@ -109,6 +109,25 @@ fn answers_always_name_a_server_and_lose_connection_fields() {
     let switched = [("connection", "Upgrade"), ("upgrade", "websocket")];
     let head = relayed(&mut plane.forward(&request), 101, &switched);
     assert_eq!(head["upgrade"], "websocket");
+}
+
+#[test]
+fn the_operator_decides_whose_server_field_is_seen() {
+    let mut plane = Plane::simple(&[1]);
+    for (of_endpoints, own, expected) in [
+        (true, true, [Some("apache"), Some("sluice"), Some("sluice")]),
+        (true, false, [Some("apache"), None, None]),
+        (false, true, [Some("sluice"); 3]),
+        (false, false, [None; 3]),
+    ] {
+        plane.tune(|tuning| tuning.server_field = ServerField { of_endpoints, own });
+        let request = Request::get("a.example", "/");
+        let named = relayed(&mut plane.forward(&request), 200, &[("server", "apache")]);
+        let unnamed = relayed(&mut plane.forward(&request), 200, &[]);
+        let answer = plane.answer(&Request::get("nobody.example", "/"));
+        let seen = [&named, &unnamed].map(|head| head.get("server").map(|value| value.to_str().unwrap()));
+        assert_eq!([seen[0], seen[1], field(&answer, "server")], expected, "{of_endpoints} {own}");
+    }
 }
 
 #[test]

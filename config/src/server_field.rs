@@ -1,0 +1,18 @@
+//! What becomes of the field `Server` in responses (RFC 9110 §10.2.4).
+
+use serde::{Deserialize, Serialize};
+
+/// Which software a response may name. The default is that of an endpoint, else Sluice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerField {
+    /// That of an endpoint is passed on.
+    pub of_endpoints: bool,
+    /// Responses without one get our own.
+    pub own: bool,
+}
+
+impl Default for ServerField {
+    fn default() -> Self {
+        Self { of_endpoints: true, own: true }
+    }
+}
