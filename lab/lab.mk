@@ -37,7 +37,7 @@ lab-test: tools-test ## the cluster tests
 	$(CARGO) build --locked --workspace --all-targets
 	$(LAB_RUN) build
 	$(LAB_RUN) build $(LAB_PROGRAMS)
-	$(CARGO) test --locked --workspace --test 'cluster_*'
+	$(CARGO) test --locked --workspace --test cluster
 
 # As fast as release within a few percent, and linked in a fraction of the time.
 propagation: lab-build ## how soon a cluster's changes are served, and what 5,000 Ingresses cost

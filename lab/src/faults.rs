@@ -1,6 +1,6 @@
 //! Fault injection for a whole lab. Faults of a single connection are in [`crate::wire`].
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::Duration;
 use std::{fs, io};
@@ -14,15 +14,13 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
-use crate::addresses::{API_PORT, ETCD_PORT, GATEWAY, NodeIndex, PodAddress};
+use crate::addresses::{ETCD_PORT, NodeIndex, PodAddress};
 use crate::control_plane::{self, ApiOptions};
 use crate::exchange::exchange;
 use crate::lab::Lab;
 use crate::network;
 use crate::node;
-use crate::pki;
 use crate::process::{self, Process};
-use crate::wire::Wire;
 
 impl Lab {
     /// Kills the API server. Pods go on; every watch is cut.
@@ -108,20 +106,6 @@ impl Lab {
         work(&store, &backup).with_context(|| format!("cannot copy {}", store.display()))?;
         control_plane::start_etcd(self.layout())?;
         self.start_api(ApiOptions::default()).await
-    }
-
-    /// A wire in front of the API server, and a kubeconfig of the administrator's that leads through it. To be called
-    /// in the lab's network namespace.
-    ///
-    /// # Errors
-    /// When no address can be listened on, or the kubeconfig cannot be written.
-    pub async fn api_wire(&self) -> Result<(Wire, std::path::PathBuf)> {
-        let listen = SocketAddr::from((GATEWAY, 0));
-        let wire = Wire::new(listen, SocketAddr::from((GATEWAY, API_PORT))).await?;
-        let server = format!("https://{}", wire.address());
-        let path = self.layout().kubeconfig(&format!("wire-{}", wire.address().port()));
-        std::fs::write(&path, pki::kubeconfig_at(self.layout(), "admin", &server))?;
-        Ok((wire, path))
     }
 
     /// Stops a node and everything on it in mid-step: connections stay open, new ones are taken by the kernel, and

@@ -2,7 +2,7 @@
 //!
 //! A test runs inside a lab's network namespace: its threads and every program it starts reach Pods, the API server and
 //! load balancer addresses directly, and nothing outside. Tests of one binary share a lab unless they inject faults into it; each has
-//! a Kubernetes namespace of its own.
+//! a Kubernetes namespace of its own. [`Provider`] says what a cluster has to be in place of a lab.
 //!
 //! ```no_run
 //! use sluice_lab::harness::{deployment, shared};
@@ -26,6 +26,7 @@ mod ingress;
 pub mod load;
 mod manifests;
 mod program;
+mod provider;
 mod tls;
 
 pub use cluster::{Cluster, EndpointState, is_ready, restarts};
@@ -33,6 +34,7 @@ pub use gateway::{GatewayPods, GatewayProcess};
 pub use ingress::{TestClass, pod_of, status_of};
 pub use manifests::{deployment, graceful_deployment};
 pub use program::Program;
+pub use provider::{Foreign, Provider};
 pub use tls::{client_of, client_of_pem, handshake, shows};
 
 use std::env;
@@ -44,15 +46,61 @@ use anyhow::{Context, Result};
 use crate::lab::{Lab, Options};
 use crate::layout::LabSettings;
 use crate::name::LabName;
-use crate::network;
 use crate::process::Process;
 
-/// Runs a test in the lab that the tests of this binary share: the one that `SLUICE_LAB` names when it is set, else one
-/// that is started by the first test and goes down with the test process.
+/// Runs a test in the cluster that the tests of this binary share: the one that `SLUICE_TEST_KUBECONFIG` leads to when it is
+/// set, else the lab that `SLUICE_LAB` names, else one that is started by the first test and goes down with the test process.
 ///
 /// # Panics
 /// When the test fails, or there can be no lab; that is how a test says so.
 pub fn shared(test: impl AsyncFnOnce(&Cluster) -> Result<()>) {
+    match Foreign::from_environment() {
+        Some(cluster) => run(cluster, test),
+        None => run(shared_lab().clone(), test),
+    }
+}
+
+/// Runs a test in the shared lab, for tests that use what a lab alone has and others do not notice. In another cluster it
+/// is skipped.
+///
+/// # Panics
+/// When the test fails, or there can be no lab.
+pub fn in_lab(test: impl AsyncFnOnce(&Cluster, &Lab) -> Result<()>) {
+    if skipped() {
+        return;
+    }
+    let lab = shared_lab();
+    run(lab.clone(), async |cluster: &Cluster| test(cluster, lab).await);
+}
+
+/// Runs a test in a lab of its own, for tests that inject faults. One such test runs at a time, since a lab is a whole
+/// cluster. In another cluster it is skipped.
+///
+/// # Panics
+/// When the test fails, or there can be no lab.
+pub fn own(settings: LabSettings, test: impl AsyncFnOnce(&Cluster, &Lab) -> Result<()>) {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    if skipped() {
+        return;
+    }
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let lab = start(settings).unwrap_or_else(|error| panic!("{error:#}"));
+    let down = Down(lab.layout().name().clone());
+    run(lab.clone(), async |cluster: &Cluster| test(cluster, &lab).await);
+    drop(down);
+}
+
+/// Whether a test cannot run because it needs a lab; it says so then.
+fn skipped() -> bool {
+    let skipped = Foreign::from_environment().is_some();
+    if skipped {
+        let test = std::thread::current().name().unwrap_or("a test").to_owned();
+        eprintln!("skipped: {test} needs what only a lab has, such as faults of the API server or of a node");
+    }
+    skipped
+}
+
+fn shared_lab() -> &'static Lab {
     static SHARED: OnceLock<Result<Lab, String>> = OnceLock::new();
     let lab = SHARED.get_or_init(|| {
         let lab = match env::var("SLUICE_LAB") {
@@ -61,24 +109,7 @@ pub fn shared(test: impl AsyncFnOnce(&Cluster) -> Result<()>) {
         };
         lab.map_err(|error| format!("{error:#}"))
     });
-    match lab {
-        Ok(lab) => run(lab, test),
-        Err(error) => panic!("{error}"),
-    }
-}
-
-/// Runs a test in a lab of its own, for tests that inject faults. One such test runs at a time, since a lab is a whole
-/// cluster.
-///
-/// # Panics
-/// When the test fails, or there can be no lab.
-pub fn own(settings: LabSettings, test: impl AsyncFnOnce(&Cluster) -> Result<()>) {
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let lab = start(settings).unwrap_or_else(|error| panic!("{error:#}"));
-    let down = Down(lab.layout().name().clone());
-    run(&lab, test);
-    drop(down);
+    lab.as_ref().unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Takes a lab down, whatever became of its test.
@@ -100,18 +131,17 @@ fn start(settings: LabSettings) -> Result<Lab> {
     Lab::up(&Options { name, settings, owner: Some(owner) })
 }
 
-fn run(lab: &Lab, test: impl AsyncFnOnce(&Cluster) -> Result<()>) {
-    let netns = lab.layout().netns();
-    let outcome = network::enter(&netns).and_then(|()| {
-        // Worker threads are started by this one and so are in the namespace too.
+fn run(provider: impl Provider + 'static, test: impl AsyncFnOnce(&Cluster) -> Result<()>) {
+    let outcome = provider.enter().and_then(|()| {
+        // Worker threads are started by this one and so are where it is.
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         runtime.block_on(async {
-            let cluster = Cluster::new(lab).await?;
+            let cluster = Cluster::new(provider).await?;
             let outcome = test(&cluster).await;
             if outcome.is_err() {
                 eprintln!("{}", cluster.describe());
             }
-            cluster.leave().await;
+            cluster.leave(outcome.is_ok()).await;
             outcome
         })
     });

@@ -19,7 +19,7 @@ use crate::name::LabName;
 use crate::network;
 use crate::pki;
 use crate::process::{self, Process};
-use crate::programs::Unit;
+use crate::programs::{Unit, search_path};
 
 /// How long a lab may take to come up on a machine that is busy with other things.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -155,12 +155,7 @@ impl Lab {
     /// A command that runs in the lab's network namespace, with `KUBECONFIG` and the lab's programs on its path.
     pub fn command(&self, program: impl AsRef<Path>) -> Command {
         let mut command = network::command(&self.layout.netns(), program.as_ref());
-        let built = Unit::ALL.into_iter().filter(|unit| unit.is_built()).map(Unit::folder);
-        let inherited = std::env::var_os("PATH").unwrap_or_default();
-        if let Ok(path) = std::env::join_paths(built.chain(std::env::split_paths(&inherited))) {
-            command.env("PATH", path);
-        }
-        command.env("KUBECONFIG", self.kubeconfig());
+        command.env("PATH", search_path()).env("KUBECONFIG", self.kubeconfig());
         command
     }
 

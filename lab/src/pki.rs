@@ -65,27 +65,21 @@ pub fn create(layout: &Layout, settings: &LabSettings) -> Result<()> {
     write(&layout.pki("tokens.pub"), &tokens.public_key_pem())
 }
 
-/// A kubeconfig like that of `who`, for another address of the API server, at which a test puts something in between.
-pub fn kubeconfig_at(layout: &Layout, who: &str, server: &str) -> String {
+fn kubeconfig(layout: &Layout, who: &str) -> Result<()> {
     let file = |name: String| layout.pki(&name).display().to_string();
-    serde_json::json!({
+    let text = serde_json::json!({
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": "lab",
         "clusters": [{"name": "lab", "cluster": {
-            "server": server, "certificate-authority": file("ca.crt".into()),
+            "server": format!("https://{GATEWAY}:{API_PORT}"), "certificate-authority": file("ca.crt".into()),
         }}],
         "users": [{"name": who, "user": {
             "client-certificate": file(format!("{who}.crt")), "client-key": file(format!("{who}.key")),
         }}],
         "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": who}}],
-    })
-    .to_string()
-}
-
-fn kubeconfig(layout: &Layout, who: &str) -> Result<()> {
-    let path = layout.kubeconfig(who);
-    write(&path, &kubeconfig_at(layout, who, &format!("https://{GATEWAY}:{API_PORT}")))
+    });
+    write(&layout.kubeconfig(who), &text.to_string())
 }
 
 fn authority() -> Result<CertifiedIssuer<'static, KeyPair>> {

@@ -5,6 +5,7 @@
 //! labs that start at once build once, and a build that was cut off leaves nothing that looks finished.
 
 use std::env;
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -280,6 +281,13 @@ pub fn find(unit: Unit, program: &str) -> Result<PathBuf> {
         bail!("{program} is not built: run `sluice-lab build {}`", unit.name());
     }
     Ok(path)
+}
+
+/// The search path of this process, with what is built for labs before everything else.
+pub fn search_path() -> OsString {
+    let built = Unit::ALL.into_iter().filter(|unit| unit.is_built()).map(Unit::folder);
+    let inherited = env::var_os("PATH").unwrap_or_default();
+    env::join_paths(built.chain(env::split_paths(&inherited))).unwrap_or(inherited)
 }
 
 /// The folder of the cache: `$SLUICE_LAB_CACHE`, else `sluice-lab` in the user's cache folder.

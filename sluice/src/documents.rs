@@ -228,7 +228,7 @@ fn what_does_not_exist_is_noticed() {
         "kubectl -n a exec deploy/b -- /sluice problem",
         "helm install sluice charts/sluice --set controller.replicaCuont=2",
         "helm install sluice charts/sluice --set controller.extraArgs.update-statsu=false",
-        "cargo test --test cluster_dutys",
+        "cargo test --test clusters",
         "sluice serve --manifests m --enable-ssl-chain-completion",
     ] {
         assert!(fault(command).is_some(), "{command}");

@@ -1,57 +1,71 @@
-//! Identities with no more rights than a test gives them.
+//! Identities with exactly the rights that a test gives them, to read and to write, in its namespace or everywhere.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-use std::net::SocketAddr;
-
 use anyhow::{Context, Result, ensure};
+use http::Uri;
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec, SubjectAccessReviewStatus,
+};
 use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, RoleBinding};
 use kube::Api;
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, PostParams};
+use kube::config::{Kubeconfig, NamedAuthInfo};
+use tokio::net::lookup_host;
 
 use super::Cluster;
-use crate::addresses::{API_PORT, GATEWAY};
 use crate::wire::Wire;
 
 impl Cluster {
+    /// A wire in front of the API server, and a kubeconfig of the administrator's that leads through it.
+    ///
+    /// # Errors
+    /// When the API server has no address, none can be listened on, or the kubeconfig cannot be written.
+    pub async fn api_wire(&self) -> Result<(Wire, PathBuf)> {
+        let mut config = Kubeconfig::read_from(self.kubeconfig())?;
+        let wire = wired(&mut config).await?;
+        let path = self.write("wire", &config)?;
+        Ok((wire, path))
+    }
+
     /// Makes a ServiceAccount of the test's namespace, without any rights, and a kubeconfig for it.
     ///
     /// # Errors
     /// When the API refuses it, or the kubeconfig cannot be written.
     pub async fn account(&self, name: &str) -> Result<PathBuf> {
-        self.account_at(name, &format!("https://{GATEWAY}:{API_PORT}")).await
+        let config = self.account_config(name).await?;
+        self.write(name, &config)
     }
 
     /// The same with a wire between the user of the kubeconfig and the API server.
     ///
     /// # Errors
-    /// As [`Self::account`], and when no address can be listened on.
+    /// As [`Self::account`] and [`Self::api_wire`].
     pub async fn wired_account(&self, name: &str) -> Result<(Wire, PathBuf)> {
-        let listen = SocketAddr::from((GATEWAY, 0));
-        let wire = Wire::new(listen, SocketAddr::from((GATEWAY, API_PORT))).await?;
-        let kubeconfig = self.account_at(name, &format!("https://{}", wire.address())).await?;
-        Ok((wire, kubeconfig))
+        let mut config = self.account_config(name).await?;
+        let wire = wired(&mut config).await?;
+        let path = self.write(name, &config)?;
+        Ok((wire, path))
     }
 
-    async fn account_at(&self, name: &str, server: &str) -> Result<PathBuf> {
+    async fn account_config(&self, name: &str) -> Result<Kubeconfig> {
         self.apply(&format!("{{apiVersion: v1, kind: ServiceAccount, metadata: {{name: {name}}}}}")).await?;
         let token = self.kubectl().args(["create", "token", name, "--duration=2h"]).output()?;
         ensure!(token.status.success(), "kubectl: {}", String::from_utf8_lossy(&token.stderr));
         let token = String::from_utf8(token.stdout)?;
-        let layout = self.lab.layout();
-        let kubeconfig = serde_json::json!({
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "lab",
-            "clusters": [{"name": "lab", "cluster": {
-                "server": server,
-                "certificate-authority": layout.pki("ca.crt"),
-            }}],
-            "users": [{"name": name, "user": {"token": token.trim()}}],
-            "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": name}}],
-        });
-        let path = layout.kubeconfig(&format!("{}-{name}", self.namespace));
-        std::fs::write(&path, kubeconfig.to_string()).with_context(|| path.display().to_string())?;
+        let mut config = Kubeconfig::read_from(self.kubeconfig())?;
+        let current = current_context(&config)?;
+        let user: NamedAuthInfo =
+            serde_json::from_value(serde_json::json!({"name": name, "user": {"token": token.trim()}}))?;
+        config.contexts[current].context.as_mut().context("an empty context")?.user = Some(name.to_owned());
+        config.auth_infos = vec![user];
+        Ok(config)
+    }
+
+    fn write(&self, name: &str, config: &Kubeconfig) -> Result<PathBuf> {
+        let path = self.file(&format!("{name}-{:08x}.kubeconfig", fastrand::u32(..)));
+        std::fs::write(&path, serde_json::to_string(config)?).with_context(|| path.display().to_string())?;
         Ok(path)
     }
 
@@ -61,49 +75,36 @@ impl Cluster {
     /// # Errors
     /// When the API refuses it.
     pub async fn allow(&self, account: &str, everywhere: bool, resources: &[&str]) -> Result<()> {
-        let kind = if everywhere { "ClusterRole" } else { "Role" };
-        let namespace = &self.namespace;
         for resource in resources {
-            let (group, resource) = resource.split_once('/').context("GROUP/RESOURCE")?;
-            let name = format!("{namespace}-{account}-{resource}");
-            self.apply(&format!(
-                r#"
-apiVersion: rbac.authorization.k8s.io/v1
-kind: {kind}
-metadata: {{name: {name}}}
-rules: [{{apiGroups: ["{group}"], resources: [{resource}], verbs: [list, watch]}}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: {kind}Binding
-metadata: {{name: {name}}}
-roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: {kind}, name: {name}}}
-subjects: [{{kind: ServiceAccount, name: {account}, namespace: {namespace}}}]
-"#
-            ))
-            .await?;
+            let (group, plural) = resource.split_once('/').context("GROUP/RESOURCE")?;
+            let rules =
+                format!(r#"[{{apiGroups: ["{group}"], resources: [{plural}], verbs: [list, watch]}}]"#);
+            self.allow_rules(account, everywhere, &role_to_read(account, plural), &rules).await?;
         }
         Ok(())
     }
 
-    /// Gives a ServiceAccount of the test's namespace rights by rules as roles have them, in the namespace.
+    /// Gives a ServiceAccount of the test's namespace the rights of `rules`, written as roles have them: in the namespace by a
+    /// Role, or everywhere by a ClusterRole. The name is for [`Self::withdraw`].
     ///
     /// # Errors
     /// When the API refuses it.
-    pub async fn allow_rules(&self, account: &str, name: &str, rules: &str) -> Result<()> {
-        let namespace = &self.namespace;
+    pub async fn allow_rules(&self, account: &str, everywhere: bool, name: &str, rules: &str) -> Result<()> {
+        let kind = if everywhere { "ClusterRole" } else { "Role" };
+        let (namespace, role) = (&self.namespace, self.role(everywhere, name));
         self.apply(&format!(
-            r#"
+            r"
 apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {{name: {name}}}
+kind: {kind}
+metadata: {{name: {role}}}
 rules: {rules}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {{name: {name}}}
-roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: Role, name: {name}}}
+kind: {kind}Binding
+metadata: {{name: {role}}}
+roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: {kind}, name: {role}}}
 subjects: [{{kind: ServiceAccount, name: {account}, namespace: {namespace}}}]
-"#
+"
         ))
         .await?;
         Ok(())
@@ -115,19 +116,85 @@ subjects: [{{kind: ServiceAccount, name: {account}, namespace: {namespace}}}]
     /// When the API refuses it, or does not know it in time.
     pub async fn deny(&self, account: &str, everywhere: bool, resource: &str) -> Result<()> {
         let (_, plural) = resource.split_once('/').context("GROUP/RESOURCE")?;
-        let name = format!("{}-{account}-{plural}", self.namespace);
-        let how = DeleteParams::default();
+        self.withdraw(everywhere, &role_to_read(account, plural)).await?;
+        let namespace = if everywhere { "" } else { &self.namespace };
+        self.until(&format!("{account} to have lost {resource}"), async || {
+            Ok((!self.may(account, "watch", resource, namespace).await?).then_some(()))
+        })
+        .await
+    }
+
+    /// Takes the rights of [`Self::allow_rules`] away. The API server may let a request pass for a moment still.
+    ///
+    /// # Errors
+    /// When the API refuses it.
+    pub async fn withdraw(&self, everywhere: bool, name: &str) -> Result<()> {
+        let (name, how) = (self.role(everywhere, name), DeleteParams::default());
         match everywhere {
             true => drop(Api::<ClusterRoleBinding>::all(self.client.clone()).delete(&name, &how).await?),
             false => drop(self.api::<RoleBinding>().delete(&name, &how).await?),
         }
-        let (group, plural) = resource.split_once('/').context("GROUP/RESOURCE")?;
-        let full = if group.is_empty() { plural.to_owned() } else { format!("{plural}.{group}") };
-        let user = format!("system:serviceaccount:{}:{account}", self.namespace);
-        self.until(&format!("{account} to have lost {resource}"), async || {
-            let output = self.kubectl().args(["auth", "can-i", "watch", &full, "--as", &user]).output()?;
-            Ok((output.stdout.trim_ascii() == b"no").then_some(()))
-        })
-        .await
+        Ok(())
     }
+
+    /// Whether a ServiceAccount of the test's namespace may do this to a resource, given as `GROUP/RESOURCE` or
+    /// `GROUP/RESOURCE/SUBRESOURCE`, in a namespace or, with an empty one, everywhere.
+    ///
+    /// # Errors
+    /// When the API cannot be asked.
+    pub async fn may(&self, account: &str, verb: &str, resource: &str, namespace: &str) -> Result<bool> {
+        let (group, plural) = resource.split_once('/').context("GROUP/RESOURCE")?;
+        let (plural, subresource) = plural.split_once('/').unwrap_or((plural, ""));
+        let attributes = ResourceAttributes {
+            verb: Some(verb.to_owned()),
+            group: Some(group.to_owned()),
+            resource: Some(plural.to_owned()),
+            subresource: Some(subresource.to_owned()),
+            namespace: Some(namespace.to_owned()),
+            ..ResourceAttributes::default()
+        };
+        let review = SubjectAccessReview {
+            spec: SubjectAccessReviewSpec {
+                user: Some(format!("system:serviceaccount:{}:{account}", self.namespace)),
+                resource_attributes: Some(attributes),
+                ..SubjectAccessReviewSpec::default()
+            },
+            ..SubjectAccessReview::default()
+        };
+        let reviews: Api<SubjectAccessReview> = Api::all(self.client.clone());
+        let answer = reviews.create(&PostParams::default(), &review).await?;
+        Ok(matches!(answer.status, Some(SubjectAccessReviewStatus { allowed: true, .. })))
+    }
+
+    /// ClusterRoles of all tests have one space of names.
+    fn role(&self, everywhere: bool, name: &str) -> String {
+        if everywhere { format!("{}-{name}", self.namespace) } else { name.to_owned() }
+    }
+}
+
+fn role_to_read(account: &str, plural: &str) -> String {
+    format!("{account}-reads-{plural}")
+}
+
+/// Puts a wire in front of the API server of a kubeconfig.
+async fn wired(config: &mut Kubeconfig) -> Result<Wire> {
+    let current = current_context(config)?;
+    let name = config.contexts[current].context.as_ref().context("an empty context")?.cluster.clone();
+    let cluster = config.clusters.iter_mut().find(|cluster| cluster.name == name);
+    let cluster = cluster.and_then(|cluster| cluster.cluster.as_mut()).context("no cluster")?;
+    let server: Uri = cluster.server.as_deref().context("no server")?.parse()?;
+    let host = server.host().context("a server without a host")?.trim_matches(['[', ']']).to_owned();
+    let target = lookup_host((&*host, server.port_u16().unwrap_or(443))).await?.next();
+    let target = target.with_context(|| format!("{host} has no address"))?;
+    let wire = Wire::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), target).await?;
+    cluster.server = Some(format!("https://{}", wire.address()));
+    // The certificate is the API server's still.
+    cluster.tls_server_name.get_or_insert(host);
+    Ok(wire)
+}
+
+fn current_context(config: &Kubeconfig) -> Result<usize> {
+    let name = config.current_context.as_ref().context("a kubeconfig without a current context")?;
+    let found = config.contexts.iter().position(|context| context.name == *name);
+    found.with_context(|| format!("the kubeconfig has no context {name}"))
 }

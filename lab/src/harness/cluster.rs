@@ -1,8 +1,10 @@
-//! A lab as a test sees it: a Kubernetes namespace of its own, a client, and ways to wait.
+//! A cluster as a test sees it: a Kubernetes namespace of its own, a client, and ways to wait.
 
 use std::fmt::Debug;
 use std::net::IpAddr;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -12,31 +14,34 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Namespace, Pod, ServiceAccount};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
 use kube::discovery::{Scope, pinned_kind};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Value, json};
+use tempfile::TempDir;
 use tokio::net::{TcpStream, ToSocketAddrs};
 use tokio::time::{sleep, timeout};
 
+use super::Provider;
 use crate::client::connect;
 use crate::exchange::exchange;
-use crate::lab::Lab;
 
 /// How long a test waits for anything. Long enough for a busy machine; a test that works never waits that long.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// A lab with a namespace for one test.
+/// A cluster with a namespace for one test.
 pub struct Cluster {
-    /// The lab.
-    pub lab: Lab,
     /// The API, as administrator.
     pub client: Client,
     /// The test's namespace.
     pub namespace: String,
+    provider: Box<dyn Provider>,
+    files: TempDir,
+    /// What the test has applied that belongs to no namespace, and so does not go with the test's.
+    everywhere: Mutex<Vec<(ApiResource, String)>>,
 }
 
 /// One endpoint of a Service as its EndpointSlices have it.
@@ -57,17 +62,43 @@ pub struct EndpointState {
 }
 
 impl Cluster {
-    /// A new namespace in a lab, ready for Pods.
-    pub(super) async fn new(lab: &Lab) -> Result<Self> {
-        let client = connect(&lab.kubeconfig()).await?;
+    /// A new namespace in a cluster, ready for Pods.
+    pub(super) async fn new(provider: impl Provider + 'static) -> Result<Self> {
+        let client = connect(&provider.kubeconfig()).await?;
         let namespace: Namespace = serde_json::from_value(json!({"metadata": {"generateName": "test-"}}))?;
         let namespace = Api::all(client.clone()).create(&PostParams::default(), &namespace).await?.name_any();
-        let cluster = Self { lab: lab.clone(), client, namespace };
+        let cluster = Self {
+            client,
+            namespace,
+            provider: Box::new(provider),
+            files: tempfile::tempdir()?,
+            everywhere: Mutex::default(),
+        };
         let accounts = cluster.api::<ServiceAccount>();
         cluster
             .until("the namespace's ServiceAccount", async || Ok(accounts.get_opt("default").await?))
             .await?;
         Ok(cluster)
+    }
+
+    /// The administrator's kubeconfig.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.provider.kubeconfig()
+    }
+
+    /// A command that runs where the cluster is reached, with `KUBECONFIG` set and kubectl on its path.
+    pub fn command(&self, program: impl AsRef<Path>) -> Command {
+        self.provider.command(program.as_ref())
+    }
+
+    /// The image that stands for a bare name such as `sluice`. [`Self::apply`] puts it into manifests by itself.
+    pub fn image(&self, name: &str) -> String {
+        self.provider.image(name)
+    }
+
+    /// Where a file of the test goes. It is removed with the test, unless that fails.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.files.path().join(name)
     }
 
     /// The objects of a kind in the test's namespace.
@@ -87,16 +118,20 @@ impl Cluster {
     pub async fn apply(&self, manifests: &str) -> Result<Vec<DynamicObject>> {
         let mut applied = Vec::new();
         for document in serde_yaml::Deserializer::from_str(manifests) {
-            let value = serde_json::Value::deserialize(document)?;
+            let mut value = serde_json::Value::deserialize(document)?;
             if value.is_null() {
                 continue;
             }
+            images(&mut value, &|name| self.provider.image(name));
             let object: DynamicObject = serde_json::from_value(value)?;
             let types = object.types.clone().context("a manifest has no apiVersion and kind")?;
             let kind = GroupVersionKind::try_from(&types)?;
             let (resource, capabilities) = pinned_kind(&self.client, &kind).await?;
             let api: Api<DynamicObject> = match capabilities.scope {
-                Scope::Cluster => Api::all_with(self.client.clone(), &resource),
+                Scope::Cluster => {
+                    self.everywhere().push((resource.clone(), object.name_any()));
+                    Api::all_with(self.client.clone(), &resource)
+                }
                 Scope::Namespaced => {
                     let namespace = object.namespace().unwrap_or_else(|| self.namespace.clone());
                     Api::namespaced_with(self.client.clone(), &namespace, &resource)
@@ -234,9 +269,9 @@ impl Cluster {
         exchange(stream, request).await
     }
 
-    /// The lab's kubectl, in the test's namespace.
+    /// kubectl, in the test's namespace.
     pub fn kubectl(&self) -> Command {
-        let mut command = self.lab.command("kubectl");
+        let mut command = self.command("kubectl");
         command.arg("--namespace").arg(&self.namespace);
         command
     }
@@ -246,26 +281,57 @@ impl Cluster {
         let output =
             self.kubectl().args(["get", "pods,services,endpointslices,ingresses", "-o", "wide"]).output();
         let pods = output.map_or_else(|e| e.to_string(), |o| String::from_utf8_lossy(&o.stdout).into_owned());
-        let mut text =
-            format!("namespace {} of the lab {}\n{pods}", self.namespace, self.lab.layout().name());
-        for (role, process) in self.lab.roles() {
-            let log = std::fs::read_to_string(self.lab.layout().log(&role)).unwrap_or_default();
-            let lines: Vec<&str> = log.lines().collect();
-            let state = if process.is_some() { "runs" } else { "has ended" };
-            text += &format!("-- {role} {state}\n{}\n", lines[lines.len().saturating_sub(10)..].join("\n"));
-        }
-        text
+        format!("namespace {} of {}{pods}", self.namespace, self.provider.describe())
     }
 
-    /// Deletes the namespace without waiting until it is gone.
-    pub(super) async fn leave(&self) {
+    /// Deletes what the test has made, without waiting until it is gone.
+    pub(super) async fn leave(self, well: bool) {
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
         let how = DeleteParams::default();
-        let removal = namespaces.delete(&self.namespace, &how);
+        let made = std::mem::take(&mut *self.everywhere());
+        let removal = async {
+            namespaces.delete(&self.namespace, &how).await?;
+            for (resource, name) in made.iter().rev() {
+                let all: Api<DynamicObject> = Api::all_with(self.client.clone(), resource);
+                // A test may have deleted it itself.
+                drop(all.delete(name, &how).await);
+            }
+            Ok::<(), kube::Error>(())
+        };
         // A test may have left its lab without an API server; the lab goes with the test then.
-        if !matches!(timeout(Duration::from_secs(5), removal).await, Ok(Ok(_))) {
+        if !matches!(timeout(Duration::from_secs(5), removal).await, Ok(Ok(()))) {
             eprintln!("the namespace {} stays until its lab goes down", self.namespace);
         }
+        if !well {
+            eprintln!("what its programs have printed is in {}", self.files.keep().display());
+        }
+    }
+
+    fn everywhere(&self) -> MutexGuard<'_, Vec<(ApiResource, String)>> {
+        self.everywhere.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Gives every container whose image is a bare name the image that the name stands for.
+fn images(manifest: &mut Value, image: &dyn Fn(&str) -> String) {
+    match manifest {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                match value {
+                    Value::Array(containers) if matches!(&**name, "containers" | "initContainers") => {
+                        for container in containers {
+                            let bare = container["image"].as_str().filter(|name| !name.contains('/'));
+                            if let Some(given) = bare.map(image) {
+                                container["image"] = given.into();
+                            }
+                        }
+                    }
+                    other => images(other, image),
+                }
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(|value| images(value, image)),
+        _ => {}
     }
 }
 
@@ -279,4 +345,22 @@ pub fn restarts(pod: &Pod) -> i32 {
 pub fn is_ready(pod: &Pod) -> bool {
     let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
     conditions.is_some_and(|all| all.iter().any(|c| c.type_ == "Ready" && c.status == "True"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bare_names_of_images_are_replaced_wherever_containers_are() {
+        let mut job = json!({"spec": {"template": {"spec": {
+            "initContainers": [{"name": "first", "image": "shell"}],
+            "containers": [{"name": "echo", "image": "echo"}, {"name": "own", "image": "registry.example/own"}],
+        }}}});
+        images(&mut job, &|name| format!("tests/{name}"));
+        let spec = &job["spec"]["template"]["spec"];
+        assert_eq!(spec["initContainers"][0]["image"], "tests/shell");
+        assert_eq!(spec["containers"][0]["image"], "tests/echo");
+        assert_eq!(spec["containers"][1]["image"], "registry.example/own");
+    }
 }

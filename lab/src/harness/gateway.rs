@@ -41,7 +41,7 @@ impl GatewayProcess {
     /// # Errors
     /// When it is not built, or ends, or does not become ready; the message has what it has printed.
     pub async fn start(cluster: &Cluster, arguments: &[&str]) -> Result<Self> {
-        Self::start_with(cluster, &cluster.lab.kubeconfig(), arguments).await
+        Self::start_with(cluster, &cluster.kubeconfig(), arguments).await
     }
 
     /// The same with a kubeconfig of the test's, such as one that leads through a [`crate::wire::Wire`].

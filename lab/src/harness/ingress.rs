@@ -81,7 +81,7 @@ impl TestClass {
     /// # Errors
     /// As [`GatewayProcess::start`].
     pub async fn gateway(&self, cluster: &Cluster, arguments: &[&str]) -> Result<GatewayProcess> {
-        let gateway = self.begin_gateway(cluster, &cluster.lab.kubeconfig(), arguments)?;
+        let gateway = self.begin_gateway(cluster, &cluster.kubeconfig(), arguments)?;
         gateway.ready(cluster).await?;
         Ok(gateway)
     }
@@ -89,9 +89,9 @@ impl TestClass {
     /// The same with a wire between it and the API server.
     ///
     /// # Errors
-    /// As [`Lab::api_wire`](crate::lab::Lab::api_wire) and [`GatewayProcess::start`].
+    /// As [`Cluster::api_wire`] and [`GatewayProcess::start`].
     pub async fn wired_gateway(&self, cluster: &Cluster) -> Result<(Wire, GatewayProcess)> {
-        let (wire, kubeconfig) = cluster.lab.api_wire().await?;
+        let (wire, kubeconfig) = cluster.api_wire().await?;
         let gateway = self.begin_gateway(cluster, &kubeconfig, &[])?;
         gateway.ready(cluster).await?;
         Ok((wire, gateway))

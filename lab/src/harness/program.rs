@@ -1,4 +1,4 @@
-//! A program of a test inside the lab's network namespace. It ends when its value is dropped.
+//! A program of a test where the cluster is reached. It ends when its value is dropped.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -23,7 +23,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Starts a program inside the lab. Its output goes to a file of the lab.
+    /// Starts a program. Its output goes to a file of the test.
     ///
     /// # Errors
     /// When it cannot be started.
@@ -33,10 +33,9 @@ impl Program {
         arguments: impl IntoIterator<Item = A>,
     ) -> Result<Self> {
         let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let log =
-            cluster.lab.layout().log(&format!("{}-{name}-{:08x}", cluster.namespace, fastrand::u32(..)));
+        let log = cluster.file(&format!("{name}-{:08x}.log", fastrand::u32(..)));
         let output = File::create(&log).with_context(|| format!("cannot make {}", log.display()))?;
-        let child = Command::from(cluster.lab.command(program))
+        let child = Command::from(cluster.command(program))
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)

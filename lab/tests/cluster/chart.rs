@@ -20,7 +20,7 @@ use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use sluice_lab::allocator::load_balancer_address;
 use sluice_lab::harness::load::{Load, Target};
-use sluice_lab::harness::{Cluster, TestClass, shared};
+use sluice_lab::harness::{Cluster, TestClass, shared, status_of};
 use sluice_testing::certificate::TestCertificate;
 
 const HOST: &str = "web.example";
@@ -33,7 +33,6 @@ fn chart() -> PathBuf {
 /// Runs a program in the lab and gives what it prints.
 fn run(cluster: &Cluster, program: &str, arguments: &[&str], input: &str) -> Result<String> {
     let mut child = cluster
-        .lab
         .command(program)
         .args(arguments)
         .stdin(Stdio::piped())
@@ -76,13 +75,16 @@ fn uninstall(cluster: &Cluster) -> Result<String> {
 fn values(cluster: &Cluster, class: &TestClass, more: &str) -> String {
     format!(
         "controller:
-  image: {{repository: registry.example/sluice}}
+  image: {{repository: \"{}\"}}
   ingressClassResource: {{name: {}, controllerValue: {}}}
   shutdownGracePeriod: 3
   admissionWebhooks: {{certificate: /certificates/cert, key: /certificates/key, namespaceSelector: {{matchLabels: \
          {{kubernetes.io/metadata.name: {}}}}}}}
 {more}",
-        class.name, class.controller, cluster.namespace
+        cluster.image("sluice"),
+        class.name,
+        class.controller,
+        cluster.namespace
     )
 }
 
@@ -198,11 +200,7 @@ fn helm_installs_upgrades_under_load_and_leaves_nothing() {
         // An Ingress that came after the gateway gets the address of the gateway's Service.
         let expected = address.ip().to_string();
         cluster
-            .wait::<Ingress>("web", "told its address", |ingress| {
-                let status = ingress.status.as_ref().and_then(|status| status.load_balancer.as_ref());
-                let given = status.and_then(|status| status.ingress.as_ref()).into_iter().flatten();
-                given.filter_map(|one| one.ip.as_ref()).any(|ip| *ip == expected)
-            })
+            .wait::<Ingress>("web", "told its address", |ingress| status_of(ingress).contains(&expected))
             .await?;
         let refused = refused_rights(cluster).await?;
         ensure!(refused.is_empty(), "{refused}");

@@ -15,7 +15,7 @@ const HOST: &str = "web.example";
 
 #[test]
 fn an_api_server_away_during_an_upgrade_loses_no_request() {
-    own(Options::default().settings, async |cluster| {
+    own(Options::default().settings, async |cluster, lab| {
         let class = TestClass::graceful_web(cluster, 2, 3).await?;
         let [controller, name] = class.flags();
         let flags = [&*controller, &*name, "--shutdown-grace-period=3"];
@@ -34,11 +34,11 @@ fn an_api_server_away_during_an_upgrade_loses_no_request() {
             })
             .await?;
         // Before it is ready: no old Pod has been told to end.
-        cluster.lab.stop_api()?;
+        lab.stop_api()?;
         load.more(1_000).await?;
 
-        let client = cluster.lab.start_api(ApiOptions::default()).await?;
-        cluster.lab.restart_controllers()?;
+        let client = lab.start_api(ApiOptions::default()).await?;
+        lab.restart_controllers()?;
         let api: Api<Pod> = Api::namespaced(client, &cluster.namespace);
         let labels = ListParams::default().labels("app=gateway");
         cluster

@@ -16,7 +16,7 @@ use tokio::process::Command;
 async fn k6(cluster: &Cluster, gateway: SocketAddr, script: &str, settings: &[&str]) -> Result<()> {
     let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../loadtest/k6");
     let target = format!("TARGET=http://{gateway}");
-    let mut command = Command::from(cluster.lab.command(find(Unit::K6, "k6")?));
+    let mut command = Command::from(cluster.command(find(Unit::K6, "k6")?));
     command.args(["run", "--quiet", "--no-usage-report", "--address", ""]);
     for setting in [target.as_str(), "HOST=web.example", "P99_MS=0"].iter().chain(settings) {
         command.args(["-e", setting]);

@@ -41,7 +41,7 @@ fn budget(name: &str) -> String {
 
 #[test]
 fn a_node_that_is_drained_with_a_gateway_on_it_loses_no_request() {
-    own(Options::default().settings, async |cluster| {
+    own(Options::default().settings, async |cluster, _| {
         let class = TestClass::graceful_web(cluster, 4, 3).await?;
         let [controller, name] = class.flags();
         let flags = [&*controller, &*name, "--shutdown-grace-period=3"];
@@ -67,7 +67,7 @@ fn a_node_that_is_drained_with_a_gateway_on_it_loses_no_request() {
 /// The hints are those that Kubernetes' own controller writes for `spec.trafficDistribution`.
 #[test]
 fn requests_stay_in_the_zone_and_leave_it_when_it_has_no_endpoint_left() {
-    own(Options::default().settings, async |cluster| {
+    own(Options::default().settings, async |cluster, _| {
         let class = TestClass::graceful_web(cluster, 4, 3).await?;
         let near = on(cluster, "node-1", true).await?;
         let far = on(cluster, "node-1", false).await?;

@@ -37,7 +37,7 @@ spec:
 
         let folder = tempfile::tempdir()?;
         let kinds = "ingress,ingressclass,svc,endpointslices,secrets,configmaps,namespaces";
-        let dump = cluster.lab.command("kubectl").args(["get", kinds, "-A", "-o", "yaml"]).output()?;
+        let dump = cluster.command("kubectl").args(["get", kinds, "-A", "-o", "yaml"]).output()?;
         ensure!(dump.status.success(), "kubectl: {}", String::from_utf8_lossy(&dump.stderr));
         fs::write(folder.path().join("all.yaml"), dump.stdout)?;
 
@@ -110,7 +110,7 @@ spec:
         symlink(program::find("sluice")?, &plugin)?;
         let run = |arguments: &[&str]| -> anyhow::Result<(Option<i32>, String, String)> {
             let output =
-                cluster.lab.command(&plugin).args(["-n", &cluster.namespace]).args(arguments).output()?;
+                cluster.command(&plugin).args(["-n", &cluster.namespace]).args(arguments).output()?;
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
             Ok((output.status.code(), text(&output.stdout), text(&output.stderr)))
         };

@@ -23,8 +23,8 @@ const PLAIN: &str = "plain.example";
 #[test]
 fn the_way_from_ingress_nginx_loses_no_request_and_can_be_taken_back() {
     // Names of namespaces and of the class are those of the document, so the lab is the test's own.
-    own(LabSettings { nodes: 1, dual_stack: false, images: Vec::new() }, async |cluster| {
-        let document = Document::open(cluster)?;
+    own(LabSettings { nodes: 1, dual_stack: false, images: Vec::new() }, async |cluster, lab| {
+        let document = Document::open(cluster, lab)?;
         let old = old_controller(cluster, &document).await?;
         document.address("203.0.113.10", old);
         let old_load =
@@ -53,7 +53,7 @@ fn the_way_from_ingress_nginx_loses_no_request_and_can_be_taken_back() {
 async fn old_controller(cluster: &Cluster, document: &Document) -> Result<IpAddr> {
     let shop = TestCertificate::new(&[SHOP]);
     document.file("trusted.pem", &shop.pem)?;
-    let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cluster_migration/ingress-nginx");
+    let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cluster/migration/ingress-nginx");
     let webhook = TestCertificate::new(&["ingress-nginx-controller-admission.ingress-nginx.svc"]);
     document.file(
         "old.yaml",

@@ -106,7 +106,7 @@ fn without_a_cluster_or_a_folder_the_program_says_what_to_name() {
     shared(async |cluster| {
         let program = sluice_testing::program::find("sluice")?;
         let run = |flags: &[&str]| -> Result<String> {
-            let output = cluster.lab.command(&program).arg("serve").args(flags).output()?;
+            let output = cluster.command(&program).arg("serve").args(flags).output()?;
             ensure!(output.status.code() == Some(2), "{output:?}");
             Ok(String::from_utf8(output.stderr)?)
         };

@@ -31,7 +31,7 @@ fn cert_manager_gets_a_certificate_through_the_gateway_and_renews_it_under_load(
         return;
     }
     // Its definitions belong to the whole cluster.
-    own(LabSettings { nodes: 1, dual_stack: false, images: Vec::new() }, async |cluster| {
+    own(LabSettings { nodes: 1, dual_stack: false, images: Vec::new() }, async |cluster, _| {
         let crds = Unit::CertManager.folder().join("crds");
         let crds = crds.to_str().context("a path")?;
         kubectl(cluster, &["apply", "--server-side", "-f", crds])?;
@@ -101,7 +101,7 @@ fn kubectl(cluster: &Cluster, arguments: &[&str]) -> Result<String> {
 }
 
 fn curl(cluster: &Cluster, address: &str) -> Result<String> {
-    let output = cluster.lab.command("curl").args(["--silent", "--insecure", "--fail", address]).output()?;
+    let output = cluster.command("curl").args(["--silent", "--insecure", "--fail", address]).output()?;
     ensure!(output.status.success(), "{address}: {}", output.status);
     Ok(String::from_utf8(output.stdout)?)
 }
@@ -109,7 +109,7 @@ fn curl(cluster: &Cluster, address: &str) -> Result<String> {
 /// An ACME server that validates by HTTP on port 80, and its certificate.
 fn pebble(cluster: &Cluster) -> Result<(Program, TestCertificate)> {
     let certificate = TestCertificate::new(&["10.244.0.1"]);
-    let folder = cluster.lab.layout().dir().join("pebble");
+    let folder = cluster.file("pebble");
     std::fs::create_dir_all(&folder)?;
     let [config, shown, key] = ["config.json", "cert.pem", "key.pem"].map(|file| folder.join(file));
     std::fs::write(&shown, &certificate.pem)?;
@@ -134,7 +134,7 @@ fn pebble(cluster: &Cluster) -> Result<(Program, TestCertificate)> {
 }
 
 fn cert_manager(cluster: &Cluster) -> Result<Program> {
-    let kubeconfig = cluster.lab.kubeconfig();
+    let kubeconfig = cluster.kubeconfig();
     let arguments = [
         "--kubeconfig",
         kubeconfig.to_str().context("a path")?,

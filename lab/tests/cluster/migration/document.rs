@@ -10,6 +10,7 @@ use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
 use sluice_lab::harness::Cluster;
+use sluice_lab::lab::Lab;
 use sluice_lab::programs::{Unit, find};
 use sluice_testing::program;
 
@@ -30,12 +31,12 @@ impl Document {
     ///
     /// # Errors
     /// When the document or a program is missing.
-    pub(crate) fn open(cluster: &Cluster) -> Result<Self> {
+    pub(crate) fn open(cluster: &Cluster, lab: &Lab) -> Result<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize()?;
         let text = fs::read_to_string(root.join("docs/migrate-from-ingress-nginx.md"))?;
         let blocks =
             text.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap_or(rest).to_owned());
-        let desk = cluster.lab.layout().dir().join("desk");
+        let desk = cluster.file("desk");
         let document = Self {
             blocks: blocks.collect(),
             text,
@@ -43,15 +44,15 @@ impl Document {
             addresses: RefCell::default(),
             desk,
         };
-        document.furnish(cluster, &root)?;
+        document.furnish(cluster, lab, &root)?;
         Ok(document)
     }
 
-    fn furnish(&self, cluster: &Cluster, root: &Path) -> Result<()> {
+    fn furnish(&self, cluster: &Cluster, lab: &Lab, root: &Path) -> Result<()> {
         let bin = self.desk.join("bin");
         fs::create_dir_all(&bin)?;
         fs::create_dir_all(self.desk.join(".kube"))?;
-        fs::copy(cluster.lab.kubeconfig(), self.desk.join(".kube/config"))?;
+        fs::copy(cluster.kubeconfig(), self.desk.join(".kube/config"))?;
         symlink(root.join("charts"), self.desk.join("charts"))?;
         let sluice = program::find("sluice")?;
         for name in ["sluice", "kubectl-sluice"] {
@@ -60,7 +61,7 @@ impl Document {
         let kubectl = find(Unit::Kubernetes, "kubectl")?;
         let helm = find(Unit::Helm, "helm")?;
         // A lab has no `kubectl exec`: the program is run in the network of the Pod instead.
-        let namespaces = cluster.lab.layout().pod_netns("");
+        let namespaces = lab.layout().pod_netns("");
         let exec = format!(
             r#"#!/bin/sh
 [ "$1" = exec ] || exec {kubectl} "$@"
@@ -156,7 +157,6 @@ exec nsenter --net=/run/netns/{namespaces}$(printf '%02x%02x%02x%02x' $(echo "$a
         path.push(":");
         path.push(std::env::var_os("PATH").unwrap_or_default());
         let output = cluster
-            .lab
             .command("bash")
             .args(["-euc", &script])
             .current_dir(&self.desk)

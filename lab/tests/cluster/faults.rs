@@ -58,17 +58,17 @@ async fn watch_error(
 
 #[test]
 fn the_api_server_goes_and_comes_back_with_and_without_a_past() {
-    own(settings(), async |cluster| {
+    own(settings(), async |cluster, lab| {
         cluster.apply(&deployment("web", 2)).await?;
         cluster.available("web", 2).await?;
         let endpoints = cluster.endpoints("web", |all| all.iter().filter(|e| e.ready).count() == 2).await?;
 
-        cluster.lab.stop_api()?;
+        lab.stop_api()?;
         assert!(cluster.api::<Pod>().list(&ListParams::default()).await.is_err(), "the API answers");
         for endpoint in &endpoints {
             assert_eq!(cluster.get((endpoint.address, 8080), "test", "/").await?.status(), 200);
         }
-        let client = cluster.lab.start_api(ApiOptions::default()).await?;
+        let client = lab.start_api(ApiOptions::default()).await?;
         let version = note(cluster, &client, "before").await?;
         assert_eq!(watch_error(cluster, &client, &WatchParams::default(), &version).await?, None);
 
@@ -76,13 +76,13 @@ fn the_api_server_goes_and_comes_back_with_and_without_a_past() {
         cluster.apply(&deployment("late", 1)).await?;
         cluster.available("late", 1).await?;
 
-        let client = cluster.lab.expire_resource_versions().await?;
+        let client = lab.expire_resource_versions().await?;
         assert_eq!(watch_error(cluster, &client, &WatchParams::default(), &version).await?, Some(410));
 
         let streaming = WatchParams::default().initial_events();
         assert_eq!(watch_error(cluster, &client, &streaming, "").await?, None);
-        cluster.lab.stop_api()?;
-        let client = cluster.lab.start_api(ApiOptions { streaming_lists: false }).await?;
+        lab.stop_api()?;
+        let client = lab.start_api(ApiOptions { streaming_lists: false }).await?;
         let refused = watch_error(cluster, &client, &streaming, "").await?;
         assert_eq!(refused, Some(422), "a server without streaming lists refuses them");
         Ok(())
@@ -91,7 +91,7 @@ fn the_api_server_goes_and_comes_back_with_and_without_a_past() {
 
 #[test]
 fn a_frozen_node_takes_connections_and_does_not_answer() {
-    own(settings(), async |cluster| {
+    own(settings(), async |cluster, lab| {
         cluster.apply(&deployment("web", 4)).await?;
         cluster.available("web", 4).await?;
         let endpoints = cluster.endpoints("web", |all| all.iter().filter(|e| e.ready).count() == 4).await?;
@@ -100,7 +100,7 @@ fn a_frozen_node_takes_connections_and_does_not_answer() {
             endpoints.into_iter().partition(|endpoint| endpoint.zone == Some(node.zone()));
         assert!(!frozen.is_empty() && !others.is_empty(), "Pods stand on one node only");
 
-        cluster.lab.freeze_node(node)?;
+        lab.freeze_node(node)?;
         for endpoint in &frozen {
             let address = (endpoint.address, 8080);
             timeout(Duration::from_secs(10), tokio::net::TcpStream::connect(address)).await??;
@@ -110,13 +110,13 @@ fn a_frozen_node_takes_connections_and_does_not_answer() {
         for endpoint in &others {
             assert_eq!(cluster.get((endpoint.address, 8080), "test", "/").await?.status(), 200);
         }
-        cluster.lab.thaw_node(node)?;
+        lab.thaw_node(node)?;
         for endpoint in &frozen {
             assert_eq!(cluster.get((endpoint.address, 8080), "test", "/").await?.status(), 200);
         }
 
         // A runner that dies takes its Pods along and brings them back at other addresses.
-        cluster.lab.crash_node(node)?;
+        lab.crash_node(node)?;
         for endpoint in &frozen {
             let name = endpoint.pod.as_deref().context("an endpoint without a Pod")?;
             let pod = cluster.wait::<Pod>(name, "back", |pod| restarts(pod) == 1 && is_ready(pod)).await?;
@@ -130,7 +130,7 @@ fn a_frozen_node_takes_connections_and_does_not_answer() {
 #[test]
 fn a_wire_cuts_and_delays_the_api() {
     shared(async |cluster| {
-        let (wire, kubeconfig) = cluster.lab.api_wire().await?;
+        let (wire, kubeconfig) = cluster.api_wire().await?;
         let client = connect(&kubeconfig).await?;
         let version = note(cluster, &client, "first").await?;
         let api: Api<ConfigMap> = Api::namespaced(client.clone(), &cluster.namespace);
@@ -182,10 +182,10 @@ fn traces(name: &LabName) -> Vec<String> {
 fn two_labs_run_side_by_side_and_leave_nothing() {
     let settings = LabSettings { nodes: 1, dual_stack: true, images: Vec::new() };
     let mut second = None;
-    own(settings, async |first| {
+    own(settings, async |first, lab| {
         let name: LabName = format!("b{}", std::process::id()).parse()?;
         let options = Options { name: name.clone(), owner: Process::own(), ..Options::default() };
-        second = Some((name, first.lab.layout().name().clone()));
+        second = Some((name, lab.layout().name().clone()));
         let other = tokio::task::spawn_blocking(move || Lab::up(&options)).await??;
         first.apply(&deployment("web", 1)).await?;
         first.available("web", 1).await?;
@@ -195,7 +195,7 @@ fn two_labs_run_side_by_side_and_leave_nothing() {
             let output = lab.command("kubectl").args(["get", "nodes", "-o", "name"]).output()?;
             Ok(String::from_utf8(output.stdout)?.lines().count())
         };
-        assert_eq!(node_count(&first.lab)?, 1);
+        assert_eq!(node_count(lab)?, 1);
         assert_eq!(node_count(&other)?, 2);
         let pods = other.command("kubectl").args(["get", "pods", "-A", "-o", "name"]).output()?;
         assert_eq!(String::from_utf8(pods.stdout)?, "");
@@ -211,7 +211,7 @@ fn two_labs_run_side_by_side_and_leave_nothing() {
 
         assert!(Lab::down(other.layout().name())?);
         assert_eq!(traces(other.layout().name()), Vec::<String>::new());
-        assert_eq!(node_count(&first.lab)?, 1, "the end of one lab has touched the other");
+        assert_eq!(node_count(lab)?, 1, "the end of one lab has touched the other");
         Ok(())
     });
     let (other, first) = second.expect("the test has run");
@@ -223,16 +223,16 @@ fn two_labs_run_side_by_side_and_leave_nothing() {
 
 #[test]
 fn a_crashed_lab_is_cleared_away_with_its_orphans() {
-    own(settings(), async |cluster| {
+    own(settings(), async |cluster, lab| {
         cluster.apply(&deployment("web", 2)).await?;
         cluster.available("web", 2).await?;
         // Everything that could clear up dies first; the Pods' programs stay behind without a parent.
-        for (role, process) in cluster.lab.roles() {
+        for (role, process) in lab.roles() {
             if role != "guard" {
                 process.with_context(|| format!("{role} has ended"))?.end(Duration::ZERO)?;
             }
         }
-        let name = cluster.lab.layout().name().clone();
+        let name = lab.layout().name().clone();
         let found = Lab::find(&name).err().context("a crashed lab is found as if it were up")?;
         assert!(found.to_string().contains("sluice-lab down"), "{found}");
         assert!(!traces(&name).is_empty());
@@ -258,8 +258,8 @@ fn a_lab_goes_down_with_its_owner() {
 
 #[test]
 fn a_second_lab_of_one_name_is_refused() {
-    own(settings(), async |cluster| {
-        let name = cluster.lab.layout().name().to_string();
+    own(settings(), async |cluster, lab| {
+        let name = lab.layout().name().to_string();
         let output = Command::new(lab_program()?).args(["up", "--name", &name]).output()?;
         let message = String::from_utf8(output.stderr)?;
         if output.status.success() || !message.contains("is up already") {

@@ -15,7 +15,7 @@ use k8s_openapi::api::networking::v1::Ingress;
 use kube::ResourceExt;
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::json;
-use sluice_lab::harness::{Cluster, GatewayPods, GatewayProcess, TestClass, shared, status_of};
+use sluice_lab::harness::{Cluster, GatewayPods, GatewayProcess, TestClass, in_lab, shared, status_of};
 use sluice_testing::certificate::TestCertificate;
 
 const GRACE: Duration = Duration::from_secs(30);
@@ -34,7 +34,7 @@ async fn replica(
 
 /// The same as administrator.
 async fn admin(cluster: &Cluster, class: &TestClass, pod: &str, flags: &[&str]) -> Result<GatewayProcess> {
-    replica(cluster, class, pod, &cluster.lab.kubeconfig(), flags).await
+    replica(cluster, class, pod, &cluster.kubeconfig(), flags).await
 }
 
 /// The test's class and an Ingress `web`, of which nobody needs the backend.
@@ -301,7 +301,7 @@ fn rights_that_are_missing_are_named_one_by_one_and_picked_up() {
             .await?;
         let lease = r#"[{apiGroups: [coordination.k8s.io], resources: [leases], resourceNames: [sluice-leader], verbs: [get, watch, update]},
             {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [create]}]"#;
-        cluster.allow_rules("gateway", "lease", lease).await?;
+        cluster.allow_rules("gateway", false, "lease", lease).await?;
         holder(cluster, "a").await?;
         cluster
             .until("the refused write to be told", async || {
@@ -312,7 +312,7 @@ fn rights_that_are_missing_are_named_one_by_one_and_picked_up() {
         let writes = r#"[{apiGroups: [networking.k8s.io], resources: [ingresses/status], verbs: [patch]},
             {apiGroups: [""], resources: [pods], verbs: [get, list]},
             {apiGroups: [""], resources: [events], verbs: [create, patch]}]"#;
-        cluster.allow_rules("gateway", "writes", writes).await?;
+        cluster.allow_rules("gateway", false, "writes", writes).await?;
         has_status(cluster, "web", &["192.0.2.7"]).await?;
         cluster.apply(&class.ingress("other", "web.example", "web")).await?;
         cluster.until("an Event", async || Ok(events(cluster, "other", "PathConflict").await?.pop())).await?;
@@ -352,7 +352,7 @@ webhooks:
 
 #[test]
 fn the_webhook_refuses_with_a_reason_warns_and_reads_its_certificate_again() {
-    shared(async |cluster| {
+    in_lab(async |cluster, _| {
         let class = ingress(cluster).await?;
         let folder = tempfile::tempdir()?;
         let certificate = TestCertificate::new(&["10.244.0.1"]);

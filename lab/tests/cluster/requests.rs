@@ -1,7 +1,4 @@
 //! Faults that no request is lost to: each test puts a cluster through one while clients go on asking, and counts.
-//!
-//! All of them are one program, so that those which share a lab run beside the two that have one of their own and take
-//! longest; tests begin in the order of their names.
 
 mod api_away;
 mod bulk;

@@ -6,8 +6,7 @@ use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::api::networking::v1::Ingress;
-use k8s_openapi::api::rbac::v1::RoleBinding;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::json;
 use sluice_lab::harness::load::{Load, Target};
 use sluice_lab::harness::{Cluster, GatewayProcess, TestClass, shared, status_of};
@@ -19,7 +18,7 @@ const STATUS: &str = "--publish-status-address=192.0.2.7";
 async fn replica(cluster: &Cluster, class: &TestClass, pod: &str, flags: &[&str]) -> Result<GatewayProcess> {
     let environment = [format!("POD_NAME={pod}"), format!("POD_NAMESPACE={}", cluster.namespace)];
     let environment = environment.each_ref().map(String::as_str);
-    class.gateway_in(cluster, &environment, &cluster.lab.kubeconfig(), flags).await
+    class.gateway_in(cluster, &environment, &cluster.kubeconfig(), flags).await
 }
 
 async fn holder(cluster: &Cluster, pod: &str) -> Result<()> {
@@ -120,9 +119,9 @@ fn each_right_to_write_is_taken_away_and_given_back_and_no_request_is_lost() {
         cluster.allow("gateway", false, &reads).await?;
         cluster.allow("gateway", true, &["networking.k8s.io/ingressclasses"]).await?;
         let pods = r#"[{apiGroups: [""], resources: [pods], verbs: [get, list]}]"#;
-        cluster.allow_rules("gateway", "pods", pods).await?;
+        cluster.allow_rules("gateway", false, "pods", pods).await?;
         for (name, rules) in WRITES {
-            cluster.allow_rules("gateway", name, rules).await?;
+            cluster.allow_rules("gateway", false, name, rules).await?;
         }
         let environment = ["POD_NAME=a".to_owned(), format!("POD_NAMESPACE={}", cluster.namespace)];
         let flags = [
@@ -149,10 +148,9 @@ fn each_right_to_write_is_taken_away_and_given_back_and_no_request_is_lost() {
                 .await
         };
         for (name, rules) in WRITES {
-            let bindings = cluster.api::<RoleBinding>();
-            bindings.delete(name, &DeleteParams::default()).await?;
+            cluster.withdraw(false, name).await?;
             let begin = Instant::now();
-            let back = async || cluster.allow_rules("gateway", name, rules).await;
+            let back = async || cluster.allow_rules("gateway", false, name, rules).await;
             match name {
                 "lease" => {
                     told("leader election: nobody of us writes").await?;

@@ -55,11 +55,11 @@ async fn rename(ingresses: &Api<Ingress>, name: &str, host: &str) -> Result<()> 
 
 #[test]
 fn an_api_server_that_is_away_changes_nothing_and_is_logged_once() {
-    own(Options::default().settings, async |cluster| {
+    own(Options::default().settings, async |cluster, lab| {
         let class = TestClass::web(cluster, 1).await?;
         let gateway = class.gateway(cluster, &[]).await?;
         ensure!(gateway.metric(cluster, AWAY).await? == Some(0.0));
-        cluster.lab.stop_api()?;
+        lab.stop_api()?;
         is_away(cluster, &gateway, true).await?;
         still_serves(cluster, &gateway, "web.example").await?;
         // After several rounds of attempts there is still one line about it.
@@ -71,7 +71,7 @@ fn an_api_server_that_is_away_changes_nothing_and_is_logged_once() {
         ensure!(said(&gateway, "has not answered since") == 1, "{}", gateway.output());
         ensure!(gateway.problems(cluster).await?.contains("has not answered since"));
 
-        let client = cluster.lab.start_api(ApiOptions::default()).await?;
+        let client = lab.start_api(ApiOptions::default()).await?;
         let ingresses: Api<Ingress> = Api::namespaced(client, &cluster.namespace);
         let back = Instant::now();
         rename(&ingresses, "web", "new.example").await?;
@@ -87,16 +87,16 @@ fn an_api_server_that_is_away_changes_nothing_and_is_logged_once() {
 
 #[test]
 fn expired_versions_recompute_nothing_and_lose_nothing() {
-    own(Options::default().settings, async |cluster| {
+    own(Options::default().settings, async |cluster, lab| {
         let class = TestClass::web(cluster, 1).await?;
         cluster.apply(&class.ingress("gone", "gone.example", "web")).await?;
         cluster.apply(&class.ingress("late", "late.example", "web")).await?;
         let (wire, gateway) = class.wired_gateway(cluster).await?;
         let before = computed(cluster, &gateway).await?;
-        cluster.lab.expire_resource_versions().await?;
+        lab.expire_resource_versions().await?;
         is_away(cluster, &gateway, false).await?;
         // The watches are whole again when a change comes through; and that alone was computed.
-        let client = sluice_lab::client::connect(&cluster.lab.kubeconfig()).await?;
+        let client = sluice_lab::client::connect(&cluster.kubeconfig()).await?;
         let ingresses: Api<Ingress> = Api::namespaced(client, &cluster.namespace);
         rename(&ingresses, "late", "later.example").await?;
         cluster.served(gateway.http, "later.example", 200).await?;
@@ -108,7 +108,7 @@ fn expired_versions_recompute_nothing_and_lose_nothing() {
         wire.cut();
         ingresses.delete("gone", &DeleteParams::default()).await?;
         rename(&ingresses, "late", "latest.example").await?;
-        let client = cluster.lab.expire_resource_versions().await?;
+        let client = lab.expire_resource_versions().await?;
         let ingresses: Api<Ingress> = Api::namespaced(client, &cluster.namespace);
         ensure!(ingresses.get_opt("gone").await?.is_none());
         still_serves(cluster, &gateway, "gone.example").await?;
@@ -122,7 +122,7 @@ fn expired_versions_recompute_nothing_and_lose_nothing() {
 
 #[test]
 fn a_server_without_streaming_lists_is_listed_in_pages() {
-    own(Options::default().settings, async |cluster| {
+    own(Options::default().settings, async |cluster, lab| {
         let class = TestClass::web(cluster, 1).await?;
         // More than one page of Ingresses.
         let many: Vec<String> =
@@ -132,8 +132,8 @@ fn a_server_without_streaming_lists_is_listed_in_pages() {
         std::fs::write(&file, many.join("---\n"))?;
         let made = cluster.kubectl().args(["create", "-f"]).arg(&file).output()?;
         ensure!(made.status.success(), "{made:?}");
-        cluster.lab.stop_api()?;
-        let client = cluster.lab.start_api(ApiOptions { streaming_lists: false }).await?;
+        lab.stop_api()?;
+        let client = lab.start_api(ApiOptions { streaming_lists: false }).await?;
         let gateway = class.gateway(cluster, &["--v=3"]).await?;
         ensure!(said(&gateway, "no streaming lists") > 0, "it was not refused:\n{}", gateway.output());
         for host in ["n0.example", "n259.example"] {
@@ -199,7 +199,7 @@ fn a_silent_peer_is_noticed_within_a_minute() {
 fn a_start_without_an_api_waits_for_it() {
     shared(async |cluster| {
         let class = TestClass::web(cluster, 1).await?;
-        let (wire, kubeconfig) = cluster.lab.api_wire().await?;
+        let (wire, kubeconfig) = cluster.api_wire().await?;
         wire.set(Behaviour::Refuse);
         let gateway = class.begin_gateway(cluster, &kubeconfig, &[])?;
         is_away(cluster, &gateway, true).await?;

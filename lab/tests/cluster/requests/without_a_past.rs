@@ -13,7 +13,7 @@ const HOST: &str = "web.example";
 
 #[test]
 fn an_api_server_without_a_past_or_streaming_lists_loses_no_request() {
-    own(Options::default().settings, async |cluster| {
+    own(Options::default().settings, async |cluster, lab| {
         let class = TestClass::graceful_web(cluster, 2, 3).await?;
         let gateway = class.gateway(cluster, &[]).await?;
         cluster.served(gateway.http, HOST, 200).await?;
@@ -32,12 +32,12 @@ fn an_api_server_without_a_past_or_streaming_lists_loses_no_request() {
             })
             .await
         };
-        cluster.lab.expire_resource_versions().await?;
+        lab.expire_resource_versions().await?;
         change("expired", 3).await?;
-        cluster.lab.stop_api()?;
-        cluster.lab.start_api(ApiOptions { streaming_lists: false }).await?;
+        lab.stop_api()?;
+        lab.start_api(ApiOptions { streaming_lists: false }).await?;
         change("no-streaming", 4).await?;
-        cluster.lab.expire_resource_versions().await?;
+        lab.expire_resource_versions().await?;
         change("streaming", 2).await?;
         load.stop("API server restarted 3 times: expired watches, streaming lists off and on")
             .await?

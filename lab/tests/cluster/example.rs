@@ -12,7 +12,10 @@ use sluice_lab::harness::{TestClass, deployment, shared, status_of};
 #[test]
 fn the_example_serves_with_the_rights_it_names() {
     shared(async |cluster| -> Result<()> {
-        cluster.apply(include_str!("../../examples/cluster/sluice.yaml")).await?;
+        let manifests = include_str!("../../../examples/cluster/sluice.yaml");
+        // The name of the image is the one thing that a reader has to put in.
+        let image = cluster.image("sluice");
+        cluster.apply(&manifests.replace("registry.example/sluice:0.1.0", &image)).await?;
         let class = TestClass { name: "sluice".into(), controller: "sluice.dev/ingress-controller".into() };
         cluster.apply(&deployment("web", 1)).await?;
         cluster.apply(&class.ingress("web", "web.example", "web")).await?;
@@ -39,7 +42,6 @@ fn the_example_serves_with_the_rights_it_names() {
             })
             .await?;
         let logs = cluster
-            .lab
             .command("kubectl")
             .args(["-n", "sluice-system", "logs", "deployment/sluice-controller"])
             .output()?;

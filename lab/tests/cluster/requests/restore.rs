@@ -13,13 +13,13 @@ const HOST: &str = "web.example";
 
 #[test]
 fn a_restored_store_is_followed_and_loses_no_request() {
-    own(Options::default().settings, async |cluster| {
+    own(Options::default().settings, async |cluster, lab| {
         let class = TestClass::web(cluster, 2).await?;
         cluster.apply(&class.ingress("other", "other.example", "web")).await?;
-        cluster.lab.back_up_store().await?;
+        lab.back_up_store().await?;
         let gateway = class.gateway(cluster, &[]).await?;
         // What the backup does not have, with versions that it takes a while to come past again.
-        let client = sluice_lab::client::connect(&cluster.lab.kubeconfig()).await?;
+        let client = sluice_lab::client::connect(&cluster.kubeconfig()).await?;
         let ingresses: Api<Ingress> = Api::namespaced(client, &cluster.namespace);
         for n in 0..500 {
             let patch = Patch::Merge(json!({"metadata": {"labels": {"n": n.to_string()}}}));
@@ -34,7 +34,7 @@ fn a_restored_store_is_followed_and_loses_no_request() {
         cluster.served(gateway.http, "moved.example", 200).await?;
 
         let load = Load::new(cluster, gateway.http, [Target::new(HOST, "web")]).start().await?;
-        let client = cluster.lab.restore_store().await?;
+        let client = lab.restore_store().await?;
         let ingresses: Api<Ingress> = Api::namespaced(client, &cluster.namespace);
         let rules = ingresses.get("other").await?.spec.and_then(|spec| spec.rules).unwrap_or_default();
         ensure!(

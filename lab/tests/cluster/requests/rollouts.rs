@@ -13,7 +13,9 @@ use kube::ResourceExt;
 use kube::api::DeleteParams;
 use serde_json::json;
 use sluice_lab::harness::load::{Load, Tally, Target};
-use sluice_lab::harness::{Cluster, GatewayPods, GatewayProcess, TestClass, is_ready, restarts, shared};
+use sluice_lab::harness::{
+    Cluster, GatewayPods, GatewayProcess, TestClass, in_lab, is_ready, restarts, shared,
+};
 
 const HOST: &str = "web.example";
 
@@ -90,13 +92,13 @@ fn a_deployment_scaled_to_twenty_and_back_loses_no_request() {
 /// The Pods take their time to answer, so that each death meets requests that are under way.
 #[test]
 fn a_pod_killed_without_grace_loses_no_request_that_may_be_repeated() {
-    shared(async |cluster| {
+    in_lab(async |cluster, lab| {
         let gateway = served(cluster, &TestClass::web(cluster, 3).await?).await?;
         let slow = Target::new(HOST, "web").path("/?delay_ms=30");
         let gets = Load::new(cluster, gateway.http, [slow]).idempotent().start().await?;
         let both = Load::new(cluster, gateway.http, [Target::new(HOST, "web")]).rate(50).start().await?;
         for pod in names(cluster, "app=web").await? {
-            cluster.lab.kill_pod(&cluster.client, &cluster.namespace, &pod).await?;
+            lab.kill_pod(&cluster.client, &cluster.namespace, &pod).await?;
             let back = |pod: &Pod| restarts(pod) == 1 && is_ready(pod);
             cluster.wait(&pod, "started again", back).await?;
             let answered = gets.so_far().by(&pod);

@@ -24,7 +24,7 @@ const OUTAGE: Duration = Duration::from_secs(60);
 /// both for as long as it takes.
 #[test]
 fn an_api_server_away_for_a_minute_loses_no_request_while_pods_die() {
-    own(Options::default().settings, async |cluster| {
+    own(Options::default().settings, async |cluster, lab| {
         let class = TestClass::graceful_web(cluster, 4, 3).await?;
         let gateway = class.gateway(cluster, &[]).await?;
         cluster.served(gateway.http, HOST, 200).await?;
@@ -37,21 +37,21 @@ fn an_api_server_away_for_a_minute_loses_no_request_while_pods_die() {
         let load = Load::new(cluster, gateway.http, [Target::new(HOST, "web")]).idempotent().start().await?;
 
         let end = Instant::now() + OUTAGE;
-        cluster.lab.stop_api()?;
+        lab.stop_api()?;
         load.more(200).await?;
         for _ in 0..3 {
-            cluster.lab.kill(killed)?;
+            lab.kill(killed)?;
             let answered = load.so_far().by(&killed.name_any());
             load.until("the killed Pod to be back", |tally| tally.by(&killed.name_any()) > answered).await?;
         }
         // The runner takes its Pods along, and a new one does not know of any before the API is back.
-        cluster.lab.crash_node(dying_node)?;
+        lab.crash_node(dying_node)?;
         sleep_until(end).await;
         let alive = cluster.get(gateway.health, "health", "/livez").await?.status();
         ensure!(alive == StatusCode::OK, "/livez answers {alive} while the API server is away");
 
-        let client = cluster.lab.start_api(ApiOptions::default()).await?;
-        cluster.lab.restart_controllers()?;
+        let client = lab.start_api(ApiOptions::default()).await?;
+        lab.restart_controllers()?;
         cluster.apply(&class.ingress("late", "late.example", "web")).await?;
         cluster.served(gateway.http, "late.example", 200).await?;
         let api: Api<Pod> = Api::namespaced(client, &cluster.namespace);

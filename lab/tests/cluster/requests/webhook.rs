@@ -11,7 +11,7 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 use sluice_lab::harness::load::{Load, Target};
-use sluice_lab::harness::{Cluster, TestClass, shared};
+use sluice_lab::harness::{Cluster, TestClass, in_lab};
 use sluice_testing::certificate::TestCertificate;
 
 const HOST: &str = "web.example";
@@ -45,7 +45,7 @@ async fn webhook(cluster: &Cluster, port: u16, authority: &str, policy: &str) ->
 
 #[test]
 fn without_the_gateway_that_reviews_the_failure_policy_decides_and_no_request_is_lost() {
-    shared(async |cluster| {
+    in_lab(async |cluster, _| {
         let class = TestClass::web(cluster, 2).await?;
         let folder = tempfile::tempdir()?;
         let certificate = TestCertificate::new(&["10.244.0.1"]);

@@ -45,7 +45,7 @@ fn a_status_that_somebody_else_writes_too_is_written_ever_less_often_and_told() 
         let environment = ["POD_NAME=a".to_owned(), format!("POD_NAMESPACE={}", cluster.namespace)];
         let environment = environment.each_ref().map(String::as_str);
         let flag = format!("--publish-status-address={OURS}");
-        let kubeconfig = cluster.lab.kubeconfig();
+        let kubeconfig = cluster.kubeconfig();
         let gateway = class.gateway_in(cluster, &environment, &kubeconfig, &[&flag]).await?;
         cluster.served(gateway.http, HOST, 200).await?;
         let is_ours = |ingress: &Ingress| status_of(ingress) == [OURS];

@@ -14,7 +14,7 @@ use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use sluice_lab::forwarder::PROXY_PROTOCOL;
 use sluice_lab::harness::load::{Load, Target};
-use sluice_lab::harness::{Cluster, GatewayPods, Program, TestClass, deployment, is_ready, restarts, shared};
+use sluice_lab::harness::{Cluster, GatewayPods, Program, TestClass, deployment, in_lab, is_ready, restarts};
 use sluice_lab::images::lab_program;
 
 /// Runs kubectl and gives what it has printed.
@@ -41,7 +41,7 @@ fn pod_name(pod: &Pod) -> String {
 
 #[test]
 fn a_deployment_of_three_is_served_by_three_pods() {
-    shared(async |cluster| {
+    in_lab(async |cluster, _| {
         cluster.apply(&deployment("web", 3)).await?;
         cluster.available("web", 3).await?;
         let endpoints = cluster.endpoints("web", |all| all.iter().filter(|e| e.ready).count() == 3).await?;
@@ -63,7 +63,7 @@ fn a_deployment_of_three_is_served_by_three_pods() {
 
 #[test]
 fn a_rollout_restart_replaces_every_pod() {
-    shared(async |cluster| {
+    in_lab(async |cluster, _| {
         cluster.apply(&deployment("web", 3)).await?;
         cluster.available("web", 3).await?;
         let before: HashSet<String> = cluster.pods("app=web").await?.iter().map(pod_name).collect();
@@ -84,7 +84,7 @@ fn a_rollout_restart_replaces_every_pod() {
 
 #[test]
 fn a_draining_pod_serves_and_is_not_ready() {
-    shared(async |cluster| {
+    in_lab(async |cluster, _| {
         let manifests = deployment("web", 1)
             .replace("        env:\n", "        env:\n        - {name: DRAIN_MS, value: '600000'}\n");
         cluster.apply(&manifests).await?;
@@ -113,7 +113,7 @@ fn a_draining_pod_serves_and_is_not_ready() {
 
 #[test]
 fn logs_come_through_the_api() {
-    shared(async |cluster| {
+    in_lab(async |cluster, _| {
         cluster.apply(&deployment("web", 1)).await?;
         cluster.available("web", 1).await?;
         let endpoint = cluster.endpoints("web", |all| all.iter().any(|e| e.ready)).await?.remove(0);
@@ -141,7 +141,7 @@ fn logs_come_through_the_api() {
 
 #[test]
 fn a_followed_log_ends_with_its_container() {
-    shared(async |cluster| {
+    in_lab(async |cluster, _| {
         cluster.apply(&deployment("web", 1)).await?;
         cluster.available("web", 1).await?;
         let endpoint = cluster.endpoints("web", |all| all.iter().any(|e| e.ready)).await?.remove(0);
@@ -164,12 +164,12 @@ fn a_followed_log_ends_with_its_container() {
 
 #[test]
 fn a_pod_killed_without_grace_is_started_again() {
-    shared(async |cluster| {
+    in_lab(async |cluster, lab| {
         cluster.apply(&deployment("web", 1)).await?;
         cluster.available("web", 1).await?;
         let pod = cluster.pods("app=web").await?.remove(0);
         let address = pod.status.as_ref().and_then(|status| status.pod_ip.clone()).context("no address")?;
-        cluster.lab.kill_pod(&cluster.client, &cluster.namespace, &pod.name_any()).await?;
+        lab.kill_pod(&cluster.client, &cluster.namespace, &pod.name_any()).await?;
         let again = cluster
             .wait::<Pod>(&pod.name_any(), "restarted and ready", |pod| restarts(pod) == 1 && is_ready(pod))
             .await?;
@@ -183,7 +183,7 @@ fn a_pod_killed_without_grace_is_started_again() {
         cluster
             .until("nobody to answer at the deleted Pod's address", async || {
                 let attempt = tokio::net::TcpStream::connect((address.as_str(), 8080));
-                let outcome = tokio::time::timeout(Duration::from_millis(500), attempt).await;
+                let outcome = timeout(Duration::from_millis(500), attempt).await;
                 Ok((!matches!(outcome, Ok(Ok(_)))).then_some(()))
             })
             .await?;
@@ -193,7 +193,7 @@ fn a_pod_killed_without_grace_is_started_again() {
 
 #[test]
 fn readiness_follows_the_probe() {
-    shared(async |cluster| {
+    in_lab(async |cluster, _| {
         let manifests =
             deployment("web", 1).replace("periodSeconds: 1}", "periodSeconds: 1, failureThreshold: 1}");
         cluster.apply(&manifests).await?;
@@ -209,7 +209,7 @@ fn readiness_follows_the_probe() {
 
 #[test]
 fn a_failing_liveness_probe_restarts_the_container() {
-    shared(async |cluster| {
+    in_lab(async |cluster, _| {
         cluster
             .apply(
                 r#"
@@ -240,7 +240,7 @@ spec:
 
 #[test]
 fn environment_and_volumes_are_what_the_pod_says() {
-    shared(async |cluster| {
+    in_lab(async |cluster, _| {
         cluster
             .apply(
                 r#"
@@ -319,7 +319,7 @@ spec:
 
 #[test]
 fn a_job_runs_its_init_containers_first_and_once() {
-    shared(async |cluster| {
+    in_lab(async |cluster, _| {
         cluster
             .apply(
                 r#"
@@ -349,7 +349,7 @@ spec:
 
 #[test]
 fn a_hook_runs_before_the_program_is_asked_to_end() {
-    shared(async |cluster| {
+    in_lab(async |cluster, _| {
         cluster
             .apply(
                 r#"
@@ -387,7 +387,7 @@ spec:
 
 #[test]
 fn an_unknown_image_is_said_in_the_status() {
-    shared(async |cluster| {
+    in_lab(async |cluster, _| {
         cluster
             .apply("{apiVersion: v1, kind: Pod, metadata: {name: odd}, spec: {containers: [{name: c, image: 'nginx:1.29'}]}}")
             .await?;
@@ -407,7 +407,7 @@ fn an_unknown_image_is_said_in_the_status() {
 
 #[test]
 fn a_load_balancer_address_reaches_the_pods() {
-    shared(async |cluster| {
+    in_lab(async |cluster, _| {
         let front = GatewayPods::start_image(cluster, "front", ("echo", 80), 2, &[]).await?;
         let pods: HashSet<String> = cluster.pods("app=front").await?.iter().map(pod_name).collect();
         assert_eq!(pods.len(), 2);
@@ -431,7 +431,7 @@ fn a_load_balancer_address_reaches_the_pods() {
 
 #[test]
 fn a_load_balancer_tells_the_address_of_the_client_where_it_is_asked_to() {
-    shared(async |cluster| {
+    in_lab(async |cluster, _| {
         let class = TestClass::web(cluster, 1).await?;
         cluster
             .apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {use-proxy-protocol: 'true'}}")
@@ -452,7 +452,7 @@ fn a_load_balancer_tells_the_address_of_the_client_where_it_is_asked_to() {
 
 #[test]
 fn a_pod_finds_services_and_hosts_by_name_and_is_not_root_where_it_must_not_be() {
-    shared(async |cluster| {
+    in_lab(async |cluster, _| {
         TestClass::web(cluster, 1).await?;
         let status = r#"{"status": {"loadBalancer": {"ingress": [{"ip": "10.97.0.250"}]}}}"#;
         kubectl(
@@ -495,12 +495,12 @@ spec:
 
 #[test]
 fn a_pod_without_its_cable_says_nothing() {
-    shared(async |cluster| {
+    in_lab(async |cluster, lab| {
         cluster.apply(&deployment("web", 1)).await?;
         cluster.available("web", 1).await?;
         let endpoint = cluster.endpoints("web", |all| all.iter().any(|e| e.ready)).await?.remove(0);
         let pod = endpoint.pod.clone().context("an endpoint without a Pod")?;
-        let (lab, client, namespace) = (&cluster.lab, &cluster.client, &cluster.namespace);
+        let (lab, client, namespace) = (lab, &cluster.client, &cluster.namespace);
         lab.plug_pod(client, namespace, &pod, false).await?;
         let attempt = cluster.get((endpoint.address, 8080), "test", "/");
         assert!(tokio::time::timeout(Duration::from_millis(500), attempt).await.is_err(), "it answered");
@@ -512,7 +512,7 @@ fn a_pod_without_its_cable_says_nothing() {
 
 #[test]
 fn a_pod_reaches_the_api_with_its_token_and_nothing_outside() {
-    shared(async |cluster| {
+    in_lab(async |cluster, _| {
         cluster
             .apply(
                 r#"
@@ -549,7 +549,7 @@ spec:
 
 #[test]
 fn a_test_runs_programs_inside_the_lab() {
-    shared(async |cluster| {
+    in_lab(async |cluster, _| {
         let port = sluice_testing::ports::reserve();
         let program = Program::start(cluster, &lab_program()?, ["echo", "--port", &port.to_string()])?;
         let answer = cluster
@@ -569,7 +569,7 @@ fn a_test_runs_programs_inside_the_lab() {
 /// Deployment for those of another.
 #[test]
 fn a_load_counts_what_fails() {
-    shared(async |cluster| {
+    in_lab(async |cluster, lab| {
         cluster.apply(&deployment("web", 1)).await?;
         cluster.available("web", 1).await?;
         let pod = cluster.endpoints("web", |all| all.len() == 1 && all[0].ready).await?.remove(0);
@@ -581,7 +581,7 @@ fn a_load_counts_what_fails() {
         let good = load.so_far();
         good.none_failed()?;
         assert_eq!(good.by(&name), good.served);
-        cluster.lab.kill_pod(&cluster.client, &cluster.namespace, &name).await?;
+        lab.kill_pod(&cluster.client, &cluster.namespace, &name).await?;
         load.until("the Pod to be back", |tally| tally.failed > 0 && tally.by(&name) > good.served + 50)
             .await?;
         let tally = load.stop("a Pod killed and nobody to try again").await?;
