@@ -1,7 +1,8 @@
 //! Services and their endpoints as the watch has told them, and the relay of a connection to one of them: what
 //! addresses of load balancers and of Services have in common.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use k8s_openapi::api::core::v1::{Service, ServicePort};
@@ -10,6 +11,8 @@ use kube::ResourceExt;
 use kube::runtime::watcher;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
+
+use crate::allocator::load_balancer_address;
 
 /// All Services and EndpointSlices, by namespace and name.
 #[derive(Default)]
@@ -40,11 +43,31 @@ pub(crate) fn take_in<K: ResourceExt>(known: &mut HashMap<String, K>, event: wat
     }
 }
 
-/// The TCP ports of a Service.
-pub(crate) fn tcp_ports(service: &Service) -> impl Iterator<Item = (u16, &ServicePort)> {
+/// The protocol of a port that names none.
+pub(crate) const TCP: &str = "TCP";
+/// The protocol of datagrams.
+pub(crate) const UDP: &str = "UDP";
+
+/// The ports of a Service that are of a protocol.
+pub(crate) fn ports<'a>(
+    service: &'a Service,
+    protocol: &'static str,
+) -> impl Iterator<Item = (u16, &'a ServicePort)> {
     let ports = service.spec.iter().flat_map(|spec| spec.ports.iter().flatten());
-    let tcp = ports.filter(|port| port.protocol.as_deref().unwrap_or("TCP") == "TCP");
-    tcp.filter_map(|port| Some((u16::try_from(port.port).ok()?, port)))
+    let wanted = ports.filter(move |port| port.protocol.as_deref().unwrap_or(TCP) == protocol);
+    wanted.filter_map(|port| Some((u16::try_from(port.port).ok()?, port)))
+}
+
+/// The address of a Service's load balancer where it selects Pods. One that selects none leaves its address to a gateway
+/// outside of Pods.
+pub(crate) fn balancer(service: &Service) -> Option<Ipv4Addr> {
+    let selector = service.spec.as_ref()?.selector.as_ref();
+    load_balancer_address(service).filter(|_| selector.is_some_and(|selector| !selector.is_empty()))
+}
+
+/// A Service's own address.
+fn cluster_ip(service: &Service) -> Option<Ipv4Addr> {
+    service.spec.as_ref()?.cluster_ip.as_ref()?.parse().ok()
 }
 
 impl Known {
@@ -63,15 +86,29 @@ impl Known {
         ports
     }
 
-    /// The endpoints behind a port of a Service's own address.
-    pub(crate) fn behind(&self, address: SocketAddr) -> Option<Candidates> {
-        let ip = address.ip().to_string();
+    /// The endpoints behind a port of a Service's own address, or of its load balancer's.
+    pub(crate) fn behind(&self, address: SocketAddr, protocol: &'static str) -> Option<Candidates> {
         let owns = |service: &Service| {
-            service.spec.as_ref().is_some_and(|spec| spec.cluster_ip.as_deref() == Some(&ip))
+            [cluster_ip(service), balancer(service)].into_iter().flatten().any(|own| address.ip() == own)
         };
         let (key, service) = self.services.iter().find(|(_, service)| owns(service))?;
-        let (_, port) = tcp_ports(service).find(|(number, _)| *number == address.port())?;
+        let (_, port) = ports(service, protocol).find(|(number, _)| *number == address.port())?;
         self.endpoints(key).remove(port.name.as_deref().unwrap_or_default())
+    }
+
+    /// Where datagrams come in for Services.
+    pub(crate) fn udp_addresses(&self) -> HashSet<SocketAddr> {
+        let of_service = |service| {
+            let addresses = [cluster_ip(service), balancer(service)].into_iter().flatten();
+            let places = move |(port, _)| addresses.clone().map(move |own| SocketAddr::from((own, port)));
+            ports(service, UDP).flat_map(places)
+        };
+        self.services.values().flat_map(of_service).collect()
+    }
+
+    /// Whether an address is a load balancer's.
+    pub(crate) fn is_balancer(&self, address: SocketAddr) -> bool {
+        self.services.values().filter_map(balancer).any(|own| address.ip() == own)
     }
 }
 
@@ -98,10 +135,16 @@ impl Candidates {
     }
 }
 
-/// Relays a connection to the first endpoint that accepts one, until either side ends it. The endpoint gets `header` first.
-pub(crate) async fn relay(mut client: TcpStream, endpoints: Vec<SocketAddr>, header: Option<String>) {
+/// Relays a connection to the first endpoint to which `connect` makes one, until either side ends it. The endpoint gets
+/// `header` first.
+pub(crate) async fn relay<C: Future<Output = io::Result<TcpStream>>>(
+    mut client: TcpStream,
+    endpoints: Vec<SocketAddr>,
+    header: Option<String>,
+    connect: impl Fn(SocketAddr) -> C,
+) {
     for endpoint in endpoints {
-        if let Ok(mut server) = TcpStream::connect(endpoint).await {
+        if let Ok(mut server) = connect(endpoint).await {
             for stream in [&client, &server] {
                 let _ = stream.set_nodelay(true);
             }
@@ -153,6 +196,32 @@ mod tests {
     }
 
     #[test]
+    fn a_service_is_answered_where_it_selects_pods() {
+        let service = |value: serde_json::Value| balancer(&serde_json::from_value(value).unwrap());
+        let status = json!({"loadBalancer": {"ingress": [{"ip": "10.97.0.1"}]}});
+        let address = Some(Ipv4Addr::new(10, 97, 0, 1));
+        assert_eq!(service(json!({"spec": {"selector": {"a": "b"}}, "status": status})), address);
+        assert_eq!(service(json!({"spec": {"clusterIP": "10.96.0.9"}, "status": status})), None);
+        assert_eq!(service(json!({"spec": {"selector": {"a": "b"}}})), None);
+    }
+
+    #[test]
+    fn datagrams_come_in_at_the_udp_ports_of_both_addresses_of_a_service() {
+        let mut known = Known::default();
+        let service = json!({
+            "spec": {"clusterIP": "10.96.0.9", "selector": {"a": "b"}, "ports": [{"name": "tcp", "port": 53},
+                {"name": "udp", "port": 53, "protocol": "UDP"}]},
+            "status": {"loadBalancer": {"ingress": [{"ip": "10.97.0.1"}]}},
+        });
+        known.services.insert("n/names".into(), serde_json::from_value(service).unwrap());
+        let headless = json!({"spec": {"clusterIP": "None", "ports": [{"port": 53, "protocol": "UDP"}]}});
+        known.services.insert("n/headless".into(), serde_json::from_value(headless).unwrap());
+        let (own, balancer) = ("10.96.0.9:53".parse().unwrap(), "10.97.0.1:53".parse().unwrap());
+        assert_eq!(known.udp_addresses(), HashSet::from([own, balancer]));
+        assert!(known.is_balancer(balancer) && !known.is_balancer(own));
+    }
+
+    #[test]
     fn a_port_of_a_service_address_leads_to_the_endpoints_of_that_port() {
         let mut known = Known::default();
         let service = json!({"spec": {"clusterIP": "10.96.0.9", "ports": [{"name": "a", "port": 80}, {"name": "b", "port": 81}]}});
@@ -164,7 +233,8 @@ mod tests {
             "endpoints": [{"addresses": ["10.0.0.1"], "conditions": {"ready": true}}],
         });
         known.slices.insert("n/web-1".into(), serde_json::from_value(slice).unwrap());
-        let behind = |address: &str| known.behind(address.parse().unwrap()).map(|found| found.in_turn(0));
+        let behind =
+            |address: &str| known.behind(address.parse().unwrap(), TCP).map(|found| found.in_turn(0));
         assert_eq!(behind("10.96.0.9:81"), Some(vec!["10.0.0.1:8081".parse().unwrap()]));
         assert_eq!((behind("10.96.0.9:80"), behind("10.96.0.8:81")), (None, None));
     }

@@ -3,19 +3,18 @@
 //!
 //! All these addresses are local to a network namespace of their own, where one socket for each port number answers all of
 //! them. So thousands of Services cost nothing until somebody connects, and no port is taken in the lab's namespace. TCP
-//! over IPv4 alone.
+//! over IPv4 alone; datagrams are [`crate::datagrams`].
 
 use std::collections::HashSet;
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use k8s_openapi::api::core::v1::Service;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tracing::warn;
 
-use crate::backends::{Known, relay, tcp_ports};
+use crate::backends::{Known, TCP, ports, relay};
 use crate::network;
 
 /// The ports on which something listens.
@@ -34,7 +33,7 @@ impl ClusterIps {
     /// Answers on the ports of a Service, if nothing does yet. They stay answered when the Service goes: a connection to
     /// an address without a Service is closed.
     pub(crate) fn open(&mut self, service: &Service) {
-        for (port, _) in tcp_ports(service) {
+        for (port, _) in ports(service, TCP) {
             if !self.ports.insert(port) {
                 continue;
             }
@@ -49,16 +48,11 @@ impl ClusterIps {
     }
 }
 
-/// A socket belongs to the namespace of the thread that made it, wherever it is used.
 fn listen(netns: &str, port: u16) -> Result<TcpListener> {
-    let socket = thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            network::enter(netns)?;
-            let listener = std::net::TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))?;
-            listener.set_nonblocking(true)?;
-            Ok::<_, anyhow::Error>(listener)
-        });
-        thread.join().map_err(|_| anyhow!("the thread that listens has panicked"))?
+    let socket = network::inside(netns, || {
+        let listener = std::net::TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))?;
+        listener.set_nonblocking(true)?;
+        Ok(listener)
     })?;
     Ok(TcpListener::from_std(socket)?)
 }
@@ -67,8 +61,8 @@ async fn accept(listener: TcpListener, known: Arc<Mutex<Known>>) {
     loop {
         let Ok((client, _)) = listener.accept().await else { continue };
         let Ok(address) = client.local_addr() else { continue };
-        let candidates = known.lock().unwrap_or_else(PoisonError::into_inner).behind(address);
+        let candidates = known.lock().unwrap_or_else(PoisonError::into_inner).behind(address, TCP);
         let Some(candidates) = candidates else { continue };
-        tokio::spawn(relay(client, candidates.in_turn(fastrand::usize(..)), None));
+        tokio::spawn(relay(client, candidates.in_turn(fastrand::usize(..)), None, TcpStream::connect));
     }
 }

@@ -3,9 +3,10 @@
 //!
 //! As a Pod it does more: `/log/TEXT` prints a line; `/unready` and `/ready` switch what the readiness probe `/healthz`
 //! gets; `/crash` ends the program with 3. On SIGTERM it serves for `--drain-ms` longer, then accepts no more connections
-//! and ends when running requests have ended.
+//! and ends when running requests have ended. Where it is given ports for them, it has gRPC's health service too, which says
+//! what `/healthz` says, and sends datagrams back with its name and the address they have come from.
 
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +19,8 @@ use http::{Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use sluice_testing::echo::{self, Identity};
-use tokio::net::TcpListener;
+use sluice_testing::grpc::GrpcBackend;
+use tokio::net::{TcpListener, UdpSocket};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 
@@ -31,6 +33,12 @@ pub struct Options {
     /// How long it goes on after SIGTERM as if nothing were, in milliseconds.
     #[arg(long, env = "DRAIN_MS", default_value_t = 0)]
     drain_ms: u64,
+    /// Where it answers gRPC's health service.
+    #[arg(long, env = "GRPC_PORT")]
+    grpc_port: Option<u16>,
+    /// Where it answers datagrams.
+    #[arg(long, env = "UDP_PORT")]
+    udp_port: Option<u16>,
 }
 
 /// What requests can change.
@@ -38,6 +46,7 @@ struct State {
     identity: Identity,
     ready: AtomicBool,
     crash: Notify,
+    grpc: Option<GrpcBackend>,
 }
 
 /// Serves until SIGTERM.
@@ -52,7 +61,12 @@ pub async fn run(options: Options) -> Result<ExitCode> {
     let variable = |name| std::env::var(name).ok();
     let identity =
         Identity { pod: variable("HOSTNAME"), namespace: variable("NAMESPACE"), node: variable("NODE_NAME") };
-    let state = Arc::new(State { identity, ready: AtomicBool::new(true), crash: Notify::new() });
+    let grpc = options.grpc_port.map(|port| GrpcBackend::at((Ipv4Addr::UNSPECIFIED, port).into()));
+    if let Some(port) = options.udp_port {
+        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)).await?;
+        tokio::spawn(send_back(socket, identity.pod.clone().unwrap_or_default()));
+    }
+    let state = Arc::new(State { identity, ready: AtomicBool::new(true), crash: Notify::new(), grpc });
     let ending = async {
         terminate.recv().await;
         println!("draining");
@@ -71,6 +85,17 @@ pub async fn run(options: Options) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Answers each datagram with `POD ADDRESS TEXT`.
+async fn send_back(socket: UdpSocket, pod: String) {
+    let mut datagram = [0; 2048];
+    loop {
+        let Ok((length, from)) = socket.recv_from(&mut datagram).await else { continue };
+        let answer = [format!("{pod} {from} ").as_bytes(), &datagram[..length]].concat();
+        // A client that has gone is its own business.
+        let _ = socket.send_to(&answer, from).await;
+    }
+}
+
 async fn answer(request: Request<Incoming>, state: &State) -> Response<Full<Bytes>> {
     let path = request.uri().path();
     match path {
@@ -81,7 +106,12 @@ async fn answer(request: Request<Incoming>, state: &State) -> Response<Full<Byte
             }
             return response;
         }
-        "/ready" | "/unready" => state.ready.store(path == "/ready", Ordering::Relaxed),
+        "/ready" | "/unready" => {
+            state.ready.store(path == "/ready", Ordering::Relaxed);
+            if let Some(grpc) = &state.grpc {
+                grpc.set_healthy(path == "/ready");
+            }
+        }
         "/crash" => {
             state.crash.notify_one();
             return std::future::pending().await;

@@ -2,11 +2,12 @@
 //! endpoints, one after the other, ready ones before draining ones.
 //!
 //! It is a load balancer of the plainest kind, at the level of bytes; the client's address is lost on the way, unless the
-//! Service asks for a header of the PROXY protocol by the annotation [`PROXY_PROTOCOL`]. A Service without a selector gets
+//! Service has `externalTrafficPolicy: Local`, or asks for a header of the PROXY protocol by the annotation
+//! [`PROXY_PROTOCOL`]. A Service without a selector gets
 //! an address and nothing that listens on it, so that a gateway outside of a Pod can.
 
 use std::collections::HashMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,16 +18,16 @@ use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, ResourceExt};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
-use crate::allocator::load_balancer_address;
-use crate::backends::{Candidates, Known, relay, take_in, tcp_ports};
+use crate::backends::{Candidates, Known, TCP, balancer, ports, relay, take_in};
 use crate::client::{Again, connect};
 use crate::cluster_ips::ClusterIps;
+use crate::datagrams::Datagrams;
 use crate::layout::Layout;
-use crate::network;
+use crate::{network, transparent};
 
 /// The annotation of a LoadBalancer Service whose endpoints are to be told the client's address, by a header of version 1
 /// of the PROXY protocol before the first byte of a connection.
@@ -37,6 +38,7 @@ pub const PROXY_PROTOCOL: &str = "lab.sluice.dev/proxy-protocol";
 struct Wanted {
     candidates: Candidates,
     header: bool,
+    keeps_address: bool,
 }
 
 /// Where a listening port sends its connections; replaced whole.
@@ -63,6 +65,7 @@ pub async fn run(layout: Layout) -> Result<()> {
     let mut slices = pin!(watcher(Api::<EndpointSlice>::all(client), config()).backoff(Again));
     let mut forwarder = Forwarder::default();
     let mut own = ClusterIps::new(forwarder.known.clone(), layout.services_netns());
+    let mut datagrams = Datagrams::new(forwarder.known.clone(), layout.clone());
     loop {
         let taken_in = tokio::select! {
             Some(event) = services.next() => event.map(|event| {
@@ -75,7 +78,10 @@ pub async fn run(layout: Layout) -> Result<()> {
             else => return Ok(()),
         };
         match taken_in {
-            Ok(()) => forwarder.settle(&layout).await,
+            Ok(()) => {
+                forwarder.settle(&layout).await;
+                datagrams.settle();
+            }
             Err(error) => warn!(%error, "watching Services and EndpointSlices"),
         }
     }
@@ -120,40 +126,45 @@ impl Forwarder {
         let known = self.known();
         let mut wanted = HashMap::new();
         for (key, service) in &known.services {
-            let Some(address) = answered(service) else { continue };
+            let Some(address) = balancer(service) else { continue };
             let header = service.annotations().get(PROXY_PROTOCOL).is_some_and(|value| value == "true");
+            let policy = service.spec.as_ref().and_then(|spec| spec.external_traffic_policy.as_deref());
+            let keeps_address = policy == Some("Local");
             let endpoints = known.endpoints(key);
-            for (number, port) in tcp_ports(service) {
+            for (number, port) in ports(service, TCP) {
                 let candidates = endpoints.get(port.name.as_deref().unwrap_or_default()).cloned();
                 let candidates = candidates.unwrap_or_default();
-                wanted.insert(SocketAddr::from((address, number)), Wanted { candidates, header });
+                let wants = Wanted { candidates, header, keeps_address };
+                wanted.insert(SocketAddr::from((address, number)), wants);
             }
         }
         wanted
     }
 }
 
-/// The address of a load balancer that this answers on.
-fn answered(service: &Service) -> Option<Ipv4Addr> {
-    let selector = service.spec.as_ref()?.selector.as_ref();
-    load_balancer_address(service).filter(|_| selector.is_some_and(|selector| !selector.is_empty()))
-}
-
 async fn listen(layout: &Layout, address: SocketAddr) -> Result<(Arc<Route>, JoinHandle<()>)> {
     network::add_loopback(layout, &address.ip().to_string())?;
     let listener = TcpListener::bind(address).await?;
     let route = Arc::new(Route::default());
-    let task = tokio::spawn(accept(listener, route.clone()));
+    let task = tokio::spawn(accept(listener, route.clone(), layout.clone()));
     Ok((route, task))
 }
 
-async fn accept(listener: TcpListener, route: Arc<Route>) {
+async fn accept(listener: TcpListener, route: Arc<Route>, layout: Layout) {
     loop {
         let Ok((client, from)) = listener.accept().await else { continue };
         let wanted = route.wanted.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let endpoints = wanted.candidates.in_turn(route.next.fetch_add(1, Ordering::Relaxed));
         let header = wanted.header.then(|| client.local_addr().ok().map(|to| header(from, to))).flatten();
-        tokio::spawn(relay(client, endpoints, header));
+        if wanted.keeps_address {
+            let layout = layout.clone();
+            tokio::spawn(relay(client, endpoints, header, move |endpoint| {
+                let layout = layout.clone();
+                async move { transparent::connect(&layout, from, endpoint).await }
+            }));
+        } else {
+            tokio::spawn(relay(client, endpoints, header, TcpStream::connect));
+        }
     }
 }
 
@@ -164,19 +175,7 @@ fn header(from: SocketAddr, to: SocketAddr) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
-
-    #[test]
-    fn a_service_is_answered_where_it_selects_pods() {
-        let service = |value: serde_json::Value| answered(&serde_json::from_value(value).unwrap());
-        let status = json!({"loadBalancer": {"ingress": [{"ip": "10.97.0.1"}]}});
-        let balancer = Some(Ipv4Addr::new(10, 97, 0, 1));
-        assert_eq!(service(json!({"spec": {"selector": {"a": "b"}}, "status": status})), balancer);
-        assert_eq!(service(json!({"spec": {"clusterIP": "10.96.0.9"}, "status": status})), None);
-        assert_eq!(service(json!({"spec": {"selector": {"a": "b"}}})), None);
-    }
 
     #[test]
     fn a_header_of_the_proxy_protocol_names_both_ends() {

@@ -13,7 +13,8 @@
 //! | [`control_plane`], [`lab`] | the API and its controllers; a lab from `up` to `down` |
 //! | [`node`] | the Pod runner |
 //! | [`allocator`], [`forwarder`] | addresses for LoadBalancer Services, and what answers on them |
-//! | `cluster_ips`, `backends` | what answers on the addresses of Services, and which endpoints those have |
+//! | `cluster_ips`, `datagrams`, `backends` | what answers on the addresses of Services, over TCP and UDP, and which endpoints those have |
+//! | `transparent` | connections to Pods that come from the client's address |
 //! | [`names`] | DNS for Pods, and for the hosts of Ingresses |
 //! | [`faults`], [`wire`] | fault injection |
 //! | [`images`], [`echo`] | what Pods run |
@@ -31,6 +32,7 @@ pub mod client;
 mod cluster_ips;
 pub mod container_root;
 pub mod control_plane;
+mod datagrams;
 pub mod echo;
 pub mod exchange;
 pub mod faults;
@@ -47,4 +49,5 @@ pub mod node;
 pub mod pki;
 pub mod process;
 pub mod programs;
+mod transparent;
 pub mod wire;

@@ -7,14 +7,18 @@ use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use rustix::fd::AsFd;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::addresses::{BALANCERS, GATEWAY, NodeIndex, PodAddress, SERVICES, SERVICES_GATEWAY, SERVICES_V6};
 use crate::layout::{LabSettings, Layout};
 use crate::process::Process;
+
+/// The mark of packets that do not leave a Pod's namespace, wherever they are to go.
+pub const STAYS: u32 = 1;
 
 const BRIDGE: &str = "br0";
 const GATEWAY_V6: &str = "fd00:10:244::1";
@@ -68,6 +72,18 @@ pub fn enter(netns: &str) -> Result<()> {
         File::open(&path).with_context(|| format!("cannot open {}: is the lab up?", path.display()))?;
     move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
         .with_context(|| format!("cannot enter the network namespace {netns} (root is needed)"))
+}
+
+/// Does something inside a network namespace, on a thread of its own: a socket belongs to the namespace of the thread that
+/// made it, wherever it is used.
+pub fn inside<T: Send>(netns: &str, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            enter(netns)?;
+            work()
+        });
+        thread.join().map_err(|_| anyhow!("a thread in the network namespace {netns} has panicked"))?
+    })
 }
 
 /// A command that runs `program` inside a network namespace, as the same process: the child's pid is the program's.
@@ -129,7 +145,8 @@ pub fn create_pod(layout: &Layout, pod: PodAddress, dual_stack: bool) -> Result<
         ),
     )?;
     let mut batch = format!(
-        "link set lo up\naddr add {pod}/16 dev eth0\nlink set eth0 up\nroute add {SERVICES} via {SERVICES_GATEWAY}\nroute add {BALANCERS} via {GATEWAY}\n"
+        "link set lo up\naddr add {pod}/16 dev eth0\nlink set eth0 up\nroute add {SERVICES} via {SERVICES_GATEWAY}\nroute add {BALANCERS} via {GATEWAY}\n\
+         rule add fwmark {STAYS} lookup 100\nroute add local default dev lo table 100\n"
     );
     if dual_stack {
         batch += &format!(

@@ -8,6 +8,7 @@ pub mod address_pool;
 pub mod board;
 pub mod container;
 pub mod environment;
+mod grpc_health;
 pub mod health;
 pub mod hook;
 pub mod launch;

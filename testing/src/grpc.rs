@@ -118,8 +118,19 @@ impl GrpcBackend {
         Self::start(Some(TlsAcceptor::from(Arc::new(config))), None)
     }
 
+    /// One without TLS at an address of its own.
+    ///
+    /// # Panics
+    /// It cannot listen there.
+    pub fn at(address: SocketAddr) -> Self {
+        Self::start_on(std::net::TcpListener::bind(address).unwrap(), None, None)
+    }
+
     fn start(tls: Option<TlsAcceptor>, most: Option<u32>) -> Self {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::start_on(std::net::TcpListener::bind("127.0.0.1:0").unwrap(), tls, most)
+    }
+
+    fn start_on(listener: std::net::TcpListener, tls: Option<TlsAcceptor>, most: Option<u32>) -> Self {
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
         let state = Arc::new(State::default());

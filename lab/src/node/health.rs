@@ -115,10 +115,12 @@ async fn attempt(probe: &Probe, container: &Container, target: &Target) -> Resul
         Attempt::Http(action)
     } else if let Some(action) = &probe.tcp_socket {
         Attempt::Tcp(action.host.as_ref(), &action.port)
+    } else if let Some(action) = &probe.grpc {
+        Attempt::Grpc(action)
     } else if let Some(action) = &probe.exec {
         Attempt::Exec(action.command.as_deref().unwrap_or_default())
     } else {
-        return Err("the lab knows httpGet, tcpSocket and exec probes, and this is none".into());
+        return Err("the lab knows httpGet, tcpSocket, grpc and exec probes, and this is none".into());
     };
     attempt.run(container, target, limit).await
 }

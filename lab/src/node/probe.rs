@@ -1,5 +1,5 @@
-//! One probe of a container, and the hooks that use the same means: an HTTP request, a TCP connection, or a command
-//! inside the container.
+//! One probe of a container, and the hooks that use the same means: an HTTP request, a TCP connection, a question to
+//! gRPC's health service, or a command inside the container.
 
 use std::net::{IpAddr, SocketAddr};
 use std::process::Stdio;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Request};
-use k8s_openapi::api::core::v1::{Container, HTTPGetAction};
+use k8s_openapi::api::core::v1::{Container, GRPCAction, HTTPGetAction};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use rustls_pki_types::ServerName;
 use sluice_testing::client::trusting;
@@ -17,6 +17,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use super::grpc_health;
 use crate::exchange::exchange;
 use crate::process::Process;
 
@@ -38,6 +39,8 @@ pub enum Attempt<'a> {
     Http(&'a HTTPGetAction),
     /// A connection that must be accepted.
     Tcp(Option<&'a String>, &'a IntOrString),
+    /// A question to gRPC's health service, without TLS, which must say that the service named there is up.
+    Grpc(&'a GRPCAction),
     /// A command that must exit with 0.
     Exec(&'a [String]),
 }
@@ -52,6 +55,11 @@ impl Attempt<'_> {
             match self {
                 Self::Http(action) => get(action, container, target).await,
                 Self::Tcp(host, port) => connect(host, port, container, target).await.map(drop),
+                Self::Grpc(action) => {
+                    let port = IntOrString::Int(action.port);
+                    let stream = connect(None, &port, container, target).await?;
+                    grpc_health::check(stream, action.service.as_deref().unwrap_or_default()).await
+                }
                 Self::Exec(command) => exec(command, target).await,
             }
         };
@@ -144,6 +152,7 @@ mod tests {
     use serde_json::json;
     use sluice_testing::backend::Backend;
     use sluice_testing::certificate::TestCertificate;
+    use sluice_testing::grpc::GrpcBackend;
 
     use super::*;
 
@@ -158,6 +167,24 @@ mod tests {
         };
         assert_eq!(get(&action("HTTPS"), &container, &target).await, Ok(()));
         assert!(get(&action("HTTP"), &container, &target).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_probe_by_grpc_believes_what_the_health_service_says() {
+        let backend = GrpcBackend::plain();
+        let container: Container = serde_json::from_value(json!({"name": "c"})).unwrap();
+        let process = Process::own().unwrap();
+        let target = Target { address: backend.address.ip(), process, environment: Vec::new() };
+        let probe = async |service: &str| {
+            let action =
+                GRPCAction { port: backend.address.port().into(), service: Some(service.to_owned()) };
+            Attempt::Grpc(&action).run(&container, &target, Duration::from_secs(30)).await
+        };
+        assert_eq!(probe("").await, Ok(()));
+        assert_eq!(probe("shop.Cart").await, Ok(()));
+        assert_eq!(backend.seen()[0].uri.path(), "/grpc.health.v1.Health/Check");
+        backend.set_healthy(false);
+        assert!(probe("").await.is_err());
     }
 
     #[test]

@@ -12,10 +12,13 @@ use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::ResourceExt;
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
+use sluice_lab::allocator::load_balancer_address;
 use sluice_lab::forwarder::PROXY_PROTOCOL;
 use sluice_lab::harness::load::{Load, Target};
 use sluice_lab::harness::{Cluster, GatewayPods, Program, TestClass, deployment, in_lab, is_ready, restarts};
 use sluice_lab::images::lab_program;
+use tokio::net::UdpSocket;
+use tokio::time::timeout;
 
 /// Runs kubectl and gives what it has printed.
 fn kubectl(cluster: &Cluster, arguments: &[&str]) -> Result<String> {
@@ -202,6 +205,31 @@ fn readiness_follows_the_probe() {
         cluster.get((endpoint.address, 8080), "test", "/unready").await?;
         cluster.endpoints("web", |all| all.iter().all(|e| !e.ready && !e.serving && !e.terminating)).await?;
         cluster.get((endpoint.address, 8080), "test", "/ready").await?;
+        cluster.endpoints("web", |all| all.iter().any(|e| e.ready)).await?;
+        Ok(())
+    });
+}
+
+/// The startup probe has to pass for the Pod to become ready, and the liveness probe to go on passing for it to stay.
+#[test]
+fn probes_by_grpc_decide_when_a_pod_is_started_ready_and_alive() {
+    in_lab(async |cluster, _| {
+        let ports = "env:\n        - {name: GRPC_PORT, value: \"9090\"}\n";
+        let probes = "startupProbe: {grpc: {port: 9090}, periodSeconds: 1}\n        \
+             livenessProbe: {grpc: {port: 9090, service: shop.Cart}, periodSeconds: 1, failureThreshold: 3}\n        \
+             readinessProbe: {grpc: {port: 9090}, periodSeconds: 1, failureThreshold: 1}";
+        let probe = "readinessProbe: {httpGet: {path: /healthz, port: http}, periodSeconds: 1}";
+        let plain = deployment("web", 1);
+        let manifests = plain.replace(probe, probes).replace("env:\n", ports);
+        assert!(manifests.contains("GRPC_PORT") && !manifests.contains("httpGet"), "{manifests}");
+        cluster.apply(&manifests).await?;
+        cluster.available("web", 1).await?;
+        let endpoint = cluster.endpoints("web", |all| all.iter().any(|e| e.ready)).await?.remove(0);
+        cluster.get((endpoint.address, 8080), "test", "/unready").await?;
+        cluster.endpoints("web", |all| all.iter().all(|e| !e.ready)).await?;
+        // It says that it is not well until it is started anew.
+        let pod = endpoint.pod.context("an endpoint without a Pod")?;
+        cluster.wait::<Pod>(&pod, "restarted", |pod| restarts(pod) >= 1).await?;
         cluster.endpoints("web", |all| all.iter().any(|e| e.ready)).await?;
         Ok(())
     });
@@ -451,6 +479,106 @@ fn a_load_balancer_tells_the_address_of_the_client_where_it_is_asked_to() {
 }
 
 #[test]
+fn a_load_balancer_leaves_the_address_of_the_client_where_the_service_says_so() {
+    in_lab(async |cluster, _| {
+        let class = TestClass::web(cluster, 1).await?;
+        let [controller, name] = class.flags();
+        let gateway = GatewayPods::start(cluster, "gateway", 2, &[&controller, &name]).await?;
+        let address = (gateway.address, 80).into();
+        cluster.served(address, "web.example", 200).await?;
+        cluster.merge::<Service>("gateway", json!({"spec": {"externalTrafficPolicy": "Local"}})).await?;
+        let seen = async || -> Result<Value> {
+            let answer = cluster.served(address, "web.example", 200).await?;
+            Ok(serde_json::from_slice::<Value>(answer.body())?["headers"].clone())
+        };
+        // The test asks from the lab itself, where the load balancer's address is.
+        let own = gateway.address.to_string();
+        cluster
+            .until("the gateway to see the test", async || {
+                Ok(seen().await?.to_string().contains(&own).then_some(()))
+            })
+            .await?;
+        // A Pod asks over the bridge, to which the gateway's Pods could answer by themselves.
+        cluster
+            .apply(&format!(
+                r#"
+apiVersion: v1
+kind: Pod
+metadata: {{name: client}}
+spec:
+  restartPolicy: Never
+  containers:
+  - name: main
+    image: shell
+    command: [sh, -c, "for i in 1 2 3 4 5 6; do curl -sf -m 20 -H 'Host: web.example' http://{own}/ || exit 1; done"]
+"#
+            ))
+            .await?;
+        let ended = |pod: &Pod| {
+            let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+            matches!(phase, Some("Succeeded" | "Failed"))
+        };
+        let client = cluster.wait::<Pod>("client", "at its end", ended).await?;
+        let client = client.status.and_then(|status| status.pod_ip).context("no address")?;
+        let log = kubectl(cluster, &["logs", "client"])?;
+        let answers = serde_json::Deserializer::from_str(&log).into_iter::<Value>();
+        let answers = answers.collect::<Result<Vec<_>, _>>().context(log.clone())?;
+        assert_eq!(answers.len(), 6, "{log}");
+        for answer in &answers {
+            assert!(answer["headers"].to_string().contains(&client), "{client} is not in {answer}");
+        }
+        Ok(())
+    });
+}
+
+/// The name of the Pod that has answered, and the address that it has seen.
+async fn ask_by_datagram(address: impl tokio::net::ToSocketAddrs) -> Result<(String, String)> {
+    let socket = UdpSocket::bind(("0.0.0.0", 0)).await?;
+    socket.connect(address).await?;
+    let mut answer = [0; 256];
+    // Datagrams may be lost.
+    for _ in 0..30 {
+        socket.send(b"hello").await?;
+        if let Ok(length) = timeout(Duration::from_secs(1), socket.recv(&mut answer)).await {
+            let text = String::from_utf8_lossy(&answer[..length?]).into_owned();
+            let words: Vec<&str> = text.split(' ').collect();
+            let [pod, from, "hello"] = words[..] else { anyhow::bail!("{text:?}") };
+            return Ok((pod.to_owned(), from.to_owned()));
+        }
+    }
+    anyhow::bail!("no answer")
+}
+
+#[test]
+fn datagrams_reach_pods_at_both_addresses_of_a_service() {
+    in_lab(async |cluster, _| {
+        let ports = "env:\n        - {name: UDP_PORT, value: \"5353\"}\n";
+        cluster.apply(&deployment("names", 2).replace("env:\n", ports)).await?;
+        cluster.available("names", 2).await?;
+        let udp = json!({"spec": {"type": "LoadBalancer",
+            "ports": [{"name": "http", "port": 80}, {"name": "dns", "port": 53, "targetPort": 5353, "protocol": "UDP"}]}});
+        cluster.merge::<Service>("names", udp).await?;
+        let given = |service: &Service| load_balancer_address(service).is_some();
+        let service = cluster.wait::<Service>("names", "given an address", given).await?;
+        let own = service.spec.as_ref().and_then(|spec| spec.cluster_ip.clone()).context("no clusterIP")?;
+        let balancer = load_balancer_address(&service).context("no address")?.to_string();
+        let pods: HashSet<String> = cluster.pods("app=names").await?.iter().map(pod_name).collect();
+        for address in [&own, &balancer] {
+            cluster
+                .until(&format!("both Pods to answer at {address}"), async || {
+                    let mut seen = HashSet::new();
+                    for _ in 0..8 {
+                        seen.insert(ask_by_datagram((address.as_str(), 53)).await?.0);
+                    }
+                    Ok((seen == pods).then_some(()))
+                })
+                .await?;
+        }
+        Ok(())
+    });
+}
+
+#[test]
 fn a_pod_finds_services_and_hosts_by_name_and_is_not_root_where_it_must_not_be() {
     in_lab(async |cluster, _| {
         TestClass::web(cluster, 1).await?;
@@ -503,7 +631,7 @@ fn a_pod_without_its_cable_says_nothing() {
         let (lab, client, namespace) = (lab, &cluster.client, &cluster.namespace);
         lab.plug_pod(client, namespace, &pod, false).await?;
         let attempt = cluster.get((endpoint.address, 8080), "test", "/");
-        assert!(tokio::time::timeout(Duration::from_millis(500), attempt).await.is_err(), "it answered");
+        assert!(timeout(Duration::from_millis(500), attempt).await.is_err(), "it answered");
         lab.plug_pod(client, namespace, &pod, true).await?;
         cluster.until("an answer", async || Ok(Some(who(cluster, (endpoint.address, 8080)).await?))).await?;
         Ok(())
