@@ -116,12 +116,6 @@ impl Life {
         let began = Timestamp::now();
         self.board.update_container(self.place, |state| state.phase = Phase::Running(began));
         let target = running.target.clone();
-        if let Some(handler) = self.container.lifecycle.as_ref().and_then(|hooks| hooks.post_start.as_ref())
-            && let Err(error) = hook::run(handler, &self.container, &target).await
-        {
-            warn!(container = self.container.name, error, "postStart failed");
-            running.kill();
-        }
         let mut stop = self.stop.clone();
         let outcome = tokio::select! {
             status = running.wait() => Outcome::Ended(status),

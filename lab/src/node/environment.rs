@@ -5,9 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use anyhow::{Context, Result, anyhow, bail};
-use k8s_openapi::api::core::v1::{Container, EnvVarSource, ObjectFieldSelector, Pod, ResourceFieldSelector};
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use anyhow::{Context, Result, bail};
+use k8s_openapi::api::core::v1::{Container, EnvVarSource, ObjectFieldSelector, Pod};
 use kube::ResourceExt;
 
 use crate::addresses::{API_PORT, GATEWAY};
@@ -40,10 +39,6 @@ pub struct Facts<'a> {
 /// Which ConfigMaps and Secrets a container's environment names.
 pub fn sources(container: &Container) -> Names {
     let mut names = Names::new();
-    for from in container.env_from.iter().flatten() {
-        names.extend(from.config_map_ref.iter().map(|r| (Kind::ConfigMap, r.name.clone())));
-        names.extend(from.secret_ref.iter().map(|r| (Kind::Secret, r.name.clone())));
-    }
     for from in container.env.iter().flatten().filter_map(|variable| variable.value_from.as_ref()) {
         names.extend(from.config_map_key_ref.iter().map(|r| (Kind::ConfigMap, r.name.clone())));
         names.extend(from.secret_key_ref.iter().map(|r| (Kind::Secret, r.name.clone())));
@@ -67,32 +62,12 @@ pub fn environment(
     all.set("KUBERNETES_SERVICE_HOST", GATEWAY.to_string());
     all.set("KUBERNETES_SERVICE_PORT", API_PORT.to_string());
     all.set("KUBERNETES_SERVICE_PORT_HTTPS", API_PORT.to_string());
-    for from in container.env_from.iter().flatten() {
-        let references = [
-            from.config_map_ref.as_ref().map(|r| (Kind::ConfigMap, &r.name, r.optional)),
-            from.secret_ref.as_ref().map(|r| (Kind::Secret, &r.name, r.optional)),
-        ];
-        for (kind, name, optional) in references.into_iter().flatten() {
-            match contents.get(&(kind, name.clone())) {
-                Some(content) => {
-                    for (key, value) in content {
-                        let prefix = from.prefix.as_deref().unwrap_or_default();
-                        all.set(&format!("{prefix}{key}"), String::from_utf8_lossy(value).into_owned());
-                    }
-                }
-                None if optional == Some(true) => {}
-                None => bail!("{kind:?} {name:?} is missing"),
-            }
-        }
-    }
     for variable in container.env.iter().flatten() {
         if let Some(value) = &variable.value {
             let value = all.expand(value);
             all.set(&variable.name, value);
         } else if let Some(from) = &variable.value_from {
-            if let Some(value) =
-                taken_from(facts, container, from, contents).with_context(|| variable.name.clone())?
-            {
+            if let Some(value) = taken_from(facts, from, contents).with_context(|| variable.name.clone())? {
                 all.set(&variable.name, value);
             }
         } else {
@@ -161,48 +136,6 @@ pub fn field(facts: &Facts<'_>, selector: &ObjectFieldSelector) -> Result<String
     })
 }
 
-/// A container's resource as a number in units of its divisor, rounded up. What is not limited is the machine's.
-///
-/// # Errors
-/// When the resource or a quantity is not understood.
-pub fn resource(container: &Container, selector: &ResourceFieldSelector) -> Result<String> {
-    let (list, name) = selector
-        .resource
-        .split_once('.')
-        .ok_or_else(|| anyhow!("the lab does not know the resource {}", selector.resource))?;
-    let resources = container.resources.as_ref();
-    let map = match list {
-        "limits" => resources.and_then(|resources| resources.limits.as_ref()),
-        "requests" => resources.and_then(|resources| resources.requests.as_ref()),
-        _ => bail!("the lab does not know the resource {}", selector.resource),
-    };
-    let given = map.and_then(|map| map.get(name)).map(quantity).transpose()?;
-    let amount = given.unwrap_or(match name {
-        "cpu" => std::thread::available_parallelism().map_or(1.0, |count| count.get() as f64),
-        "memory" => 8.0 * 1024.0 * 1024.0 * 1024.0,
-        _ => 0.0,
-    });
-    let divisor = selector.divisor.as_ref().map(quantity).transpose()?.filter(|divisor| *divisor > 0.0);
-    Ok(format!("{:.0}", (amount / divisor.unwrap_or(1.0)).ceil()))
-}
-
-fn quantity(quantity: &Quantity) -> Result<f64> {
-    let text = quantity.0.trim();
-    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match &text[number.len()..] {
-        "" => 1.0,
-        "m" => 1e-3,
-        "k" => 1e3,
-        "M" => 1e6,
-        "G" => 1e9,
-        "Ki" => 1024.0,
-        "Mi" => 1024.0 * 1024.0,
-        "Gi" => 1024.0 * 1024.0 * 1024.0,
-        other => bail!("the lab does not know the unit {other:?} of {text:?}"),
-    };
-    Ok(number.parse::<f64>().with_context(|| format!("{text:?} is no quantity"))? * unit)
-}
-
 #[derive(Default)]
 struct Environment(Vec<(String, String)>);
 
@@ -220,17 +153,9 @@ impl Environment {
 }
 
 /// The value that a reference names; none for an optional reference to something that is not there.
-fn taken_from(
-    facts: &Facts<'_>,
-    container: &Container,
-    from: &EnvVarSource,
-    contents: &Contents,
-) -> Result<Option<String>> {
+fn taken_from(facts: &Facts<'_>, from: &EnvVarSource, contents: &Contents) -> Result<Option<String>> {
     if let Some(selector) = &from.field_ref {
         return field(facts, selector).map(Some);
-    }
-    if let Some(selector) = &from.resource_field_ref {
-        return resource(container, selector).map(Some);
     }
     let (kind, name, key, optional) = match (&from.config_map_key_ref, &from.secret_key_ref) {
         (Some(r), _) => (Kind::ConfigMap, &r.name, &r.key, r.optional),
@@ -268,16 +193,14 @@ mod tests {
     #[test]
     fn values_come_from_fields_secrets_and_config_maps() {
         let container = json!({"name": "c",
-            "envFrom": [{"prefix": "P_", "configMapRef": {"name": "all"}}],
             "env": [
                 {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
                 {"name": "APP", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['app']"}}},
                 {"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
                 {"name": "NONE", "valueFrom": {"secretKeyRef": {"name": "s", "key": "x", "optional": true}}},
-                {"name": "CPU", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "1m"}}},
+                {"name": "WORD", "valueFrom": {"configMapKeyRef": {"name": "all", "key": "A"}}},
                 {"name": "URL", "value": "http://$(IP):80/$(NO)/$$(IP)"},
             ],
-            "resources": {"limits": {"cpu": "1500m"}},
         });
         let contents = Contents::from([
             ((Kind::ConfigMap, "all".into()), BTreeMap::from([("A".into(), b"1".to_vec())])),
@@ -287,11 +210,10 @@ mod tests {
         assert_eq!(sources(&parsed), contents.keys().cloned().collect());
         let environment = build(container, &contents).unwrap();
         for (name, value) in [
-            ("P_A", "1"),
             ("IP", "10.244.16.1"),
             ("APP", "echo"),
             ("KEY", "v"),
-            ("CPU", "1500"),
+            ("WORD", "1"),
             ("URL", "http://10.244.16.1:80/$(NO)/$(IP)"),
         ] {
             assert_eq!(environment[name], value, "{name}");

@@ -1,4 +1,4 @@
-//! What runs when a container has started and before it is asked to end (`postStart`, `preStop`).
+//! What runs before a container is asked to end (`preStop`).
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::probe::{Attempt, Target};
 /// Runs a hook to its end. It has no time limit of its own: the caller sets one.
 ///
 /// # Errors
-/// When the hook fails; for `preStop` that changes nothing but the log.
+/// When the hook fails, which changes nothing but the log.
 pub async fn run(handler: &LifecycleHandler, container: &Container, target: &Target) -> Result<(), String> {
     const UNLIMITED: Duration = Duration::from_secs(24 * 3600);
     if let Some(exec) = &handler.exec {

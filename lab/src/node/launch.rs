@@ -177,7 +177,7 @@ fn plan(
         root: sandbox.dir.join("roots").join(&container.name),
         record: sandbox.dir.join("processes").join(&container.name),
         program: image.program.map(|program| (image.name, program)),
-        mounts: mounts(sandbox, container, &environment)?,
+        mounts: mounts(sandbox, container)?,
         etc: etc(sandbox, &hostname),
         command: command.map(|part| expand(&part, &environment)).collect(),
         environment,
@@ -193,24 +193,15 @@ fn plan(
     })
 }
 
-fn mounts(sandbox: &Sandbox, container: &Container, environment: &[(String, String)]) -> Result<Vec<Mount>> {
+fn mounts(sandbox: &Sandbox, container: &Container) -> Result<Vec<Mount>> {
     let mut mounts = Vec::new();
     for wanted in container.volume_mounts.iter().flatten() {
         let volume = sandbox
             .volumes
             .get(&wanted.name)
             .with_context(|| format!("the Pod has no volume {:?}", wanted.name))?;
-        let part = match (&wanted.sub_path, &wanted.sub_path_expr) {
-            (Some(path), _) => path.clone(),
-            (None, Some(path)) => expand(path, environment),
-            (None, None) => String::new(),
-        };
-        let source = if part.is_empty() { volume.clone() } else { volume.join(&part) };
-        if !source.exists() {
-            fs::create_dir_all(&source)?;
-        }
         mounts.push(Mount {
-            source,
+            source: volume.clone(),
             target: Path::new("/").join(&wanted.mount_path),
             read_only: wanted.read_only.unwrap_or(false),
         });

@@ -17,7 +17,7 @@ use kube::api::PostParams;
 use kube::{Api, ResourceExt};
 
 use super::NodeContext;
-use super::environment::{Contents, Facts, Kind, Names, field, resource};
+use super::environment::{Contents, Facts, Kind, Names, field};
 use super::volume_files::{self, File, Files};
 use crate::container_root::give_group;
 
@@ -59,7 +59,7 @@ impl Volumes {
         let mut paths = HashMap::new();
         for volume in spec.volumes.iter().flatten() {
             let path = self.one(volume).await.with_context(|| format!("volume {:?}", volume.name))?;
-            if let Some(group) = group.filter(|_| volume.host_path.is_none()) {
+            if let Some(group) = group {
                 give_group(&path, group)?;
             }
             paths.insert(volume.name.clone(), path);
@@ -80,9 +80,6 @@ impl Volumes {
     }
 
     async fn one(&mut self, volume: &Volume) -> Result<PathBuf> {
-        if let Some(host) = &volume.host_path {
-            return Ok(PathBuf::from(&host.path));
-        }
         let path = self.folder.join(&volume.name);
         fs::create_dir_all(&path)?;
         if volume.empty_dir.is_some() {
@@ -115,16 +112,12 @@ impl Volumes {
                 &mut files,
             )
             .await?;
-        } else if let Some(downward) = &volume.downward_api {
-            self.downward(downward.items.as_deref(), mode(downward.default_mode), &mut files)?;
         } else if let Some(projected) = &volume.projected {
             for source in projected.sources.iter().flatten() {
                 self.projection(&volume.name, source, mode(projected.default_mode), &mut files).await?;
             }
         } else {
-            bail!(
-                "the lab has emptyDir, hostPath, secret, configMap, downwardAPI and projected volumes, and this is none"
-            );
+            bail!("the lab has emptyDir, secret, configMap and projected volumes, and this is none");
         }
         Ok(files)
     }
@@ -194,16 +187,9 @@ impl Volumes {
         let node_address = self.node.index.address().into();
         let facts = Facts { pod: &self.pod, addresses: &self.addresses, node_address };
         for item in items.unwrap_or_default() {
-            let text = match (&item.field_ref, &item.resource_field_ref) {
-                (Some(selector), _) => field(&facts, selector)?,
-                (None, Some(selector)) => {
-                    let containers = self.pod.spec.iter().flat_map(|spec| &spec.containers);
-                    let container =
-                        containers.into_iter().find(|c| Some(&c.name) == selector.container_name.as_ref());
-                    resource(container.context("resourceFieldRef names no container of the Pod")?, selector)?
-                }
-                _ => bail!("{:?} says neither fieldRef nor resourceFieldRef", item.path),
-            };
+            let selector =
+                item.field_ref.as_ref().with_context(|| format!("{:?} has no fieldRef", item.path))?;
+            let text = field(&facts, selector)?;
             let mode = item.mode.map_or(mode, |mode| mode.unsigned_abs());
             files.insert(item.path.clone(), File { content: text.into_bytes(), mode });
         }
