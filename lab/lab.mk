@@ -4,8 +4,8 @@
 CARGO ?= cargo
 LAB ?= default
 LAB_FLAGS ?=
-# What cluster tests run beside Kubernetes. Without cert-manager, which takes three minutes of CPU, its test says so and passes.
-LAB_PROGRAMS ?= k6 helm cert-manager
+# What cluster tests run beside Kubernetes. Without cert-manager (three minutes of CPU) or conformance (two), its test says so and passes.
+LAB_PROGRAMS ?= k6 helm cert-manager conformance
 LAB_RUN = $(CARGO) run --locked --quiet --package sluice-lab --
 # Where the pinned k6 is, once it is built. For the shell and not for make to find out: make would ask before the first
 # line of the recipe, which builds the program that is asked.

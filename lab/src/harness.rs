@@ -21,6 +21,7 @@
 
 mod account;
 mod cluster;
+mod conformance;
 mod gateway;
 mod ingress;
 pub mod load;
@@ -30,6 +31,7 @@ mod provider;
 mod tls;
 
 pub use cluster::{Cluster, EndpointState, is_ready, restarts};
+pub use conformance::{Conformance, Conformed};
 pub use gateway::{GatewayPods, GatewayProcess};
 pub use ingress::{TestClass, pod_of, status_of};
 pub use manifests::{deployment, graceful_deployment};

@@ -25,7 +25,7 @@ pub enum Unit {
     Etcd,
     /// The echo server of Gateway API's conformance suite.
     EchoBasic,
-    /// Gateway API's conformance suite.
+    /// Gateway API's conformance suite, and the CRDs of its version.
     Conformance,
     /// Helm.
     Helm,
@@ -84,8 +84,11 @@ impl Unit {
 
     /// Whether the unit is built.
     pub fn is_built(self) -> bool {
-        let folder = self.folder();
-        self.recipe().programs.iter().all(|(file, _)| folder.join(file).is_file())
+        let (folder, recipe) = (self.folder(), self.recipe());
+        let copied =
+            |(_, path): (_, &str)| Path::new(path).file_name().is_some_and(|name| folder.join(name).is_dir());
+        recipe.programs.iter().all(|(file, _)| folder.join(file).is_file())
+            && recipe.folder.is_none_or(copied)
     }
 
     /// Builds the unit unless it is in the cache.
@@ -186,6 +189,7 @@ impl Unit {
                 module: module!("gateway-api"),
                 sources: &[("conformance_test.go", include_str!("../go/gateway-api/conformance_test.go"))],
                 programs: &[("conformance.test", None)],
+                folder: Some(("sigs.k8s.io/gateway-api", "config/crd/standard")),
                 ..plain
             },
             Self::Helm => Recipe {

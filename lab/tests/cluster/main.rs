@@ -11,6 +11,7 @@ mod duties;
 mod example;
 mod faults;
 mod gateway;
+mod gateway_api;
 mod k6;
 mod lab;
 mod migration;
