@@ -143,7 +143,7 @@ impl EventWriter {
             Err(refused) => {
                 tracing::debug!(event = note.id, error = %refused, "an Event was not written");
                 if matches!(refused, Refused::Forbidden(_) | Refused::Away(_)) {
-                    self.queue.put_back(&note, Instant::now() + AGAIN);
+                    self.queue.put_back(note, Instant::now() + AGAIN);
                 }
                 self.refused = true;
                 let effect = "what it would say is in the log and in `sluice problems`";

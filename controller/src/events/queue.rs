@@ -41,11 +41,13 @@ pub(super) struct Note {
     pub(super) message: String,
     /// How often it was told, with this time.
     pub(super) count: u32,
+    /// What it was made of, should it have to wait again.
+    subject: Subject,
 }
 
-/// What waits. What an Event says is put together when its turn comes.
+/// What an Event is about. That is what waits: what the Event says is put together when its turn comes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Waiting {
+enum Subject {
     Problem(Arc<Problem>),
     Sync(NamespacedName, Option<Uid>),
 }
@@ -53,13 +55,11 @@ enum Waiting {
 /// The queue.
 #[derive(Debug)]
 pub(super) struct Queue {
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<Subject>,
     standing: BTreeSet<Arc<Problem>>,
     told: HashMap<String, Told>,
     /// When the bucket of [`BURST`] Events would be full.
     full: Instant,
-    /// What the last note was made of.
-    last: Option<Waiting>,
     /// None before this, because the last one was refused.
     not_before: Option<Instant>,
 }
@@ -73,7 +73,7 @@ struct Told {
 impl Queue {
     pub(super) fn new(now: Instant) -> Self {
         let (waiting, standing, told) = Default::default();
-        Self { waiting, standing, told, full: now, last: None, not_before: None }
+        Self { waiting, standing, told, full: now, not_before: None }
     }
 
     /// Problems have come or gone. Those of files, flags and the API itself have nobody to be told to.
@@ -84,25 +84,25 @@ impl Queue {
         for problem in &changes.appeared {
             let is_of_the_cluster = Kind::named(&problem.object.kind).is_some() && problem.uid.is_some();
             if is_of_the_cluster && self.standing.insert(problem.clone()) && leads {
-                self.push(Waiting::Problem(problem.clone()));
+                self.push(Subject::Problem(problem.clone()));
             }
         }
     }
 
     /// Ingresses were changed.
     pub(super) fn edited(&mut self, ingresses: Vec<(NamespacedName, Option<Uid>)>) {
-        ingresses.into_iter().for_each(|(name, uid)| self.push(Waiting::Sync(name, uid)));
+        ingresses.into_iter().for_each(|(name, uid)| self.push(Subject::Sync(name, uid)));
     }
 
-    fn push(&mut self, waiting: Waiting) {
-        self.waiting.push_front(waiting);
+    fn push(&mut self, subject: Subject) {
+        self.waiting.push_front(subject);
         self.waiting.truncate(LONGEST);
     }
 
     /// All problems that stand are told once more, after what is new.
     pub(super) fn renew(&mut self) {
         let room = LONGEST.saturating_sub(self.waiting.len());
-        self.waiting.extend(self.standing.iter().take(room).cloned().map(Waiting::Problem));
+        self.waiting.extend(self.standing.iter().take(room).cloned().map(Subject::Problem));
     }
 
     /// Somebody else tells.
@@ -117,29 +117,27 @@ impl Queue {
         (!self.waiting.is_empty()).then(|| self.not_before.map_or(paced, |at| at.max(paced)))
     }
 
-    /// The last note was refused for a reason that may pass: it is told again, and nothing before then.
-    pub(super) fn put_back(&mut self, note: &Note, at: Instant) {
-        let Some(waiting) = self.last.take() else { return };
+    /// A note was refused for a reason that may pass: it is told again, and nothing before then.
+    pub(super) fn put_back(&mut self, note: Note, at: Instant) {
         match note.count {
             1 => drop(self.told.remove(&note.id)),
             count => {
                 let told = Told { count: count - 1, at: at.checked_sub(SAME).unwrap_or(at) };
-                self.told.insert(note.id.clone(), told);
+                self.told.insert(note.id, told);
             }
         }
         self.not_before = Some(at);
-        self.push(waiting);
+        self.push(note.subject);
     }
 
     /// The next one, if it may be written.
     pub(super) fn pop(&mut self, now: Instant) -> Option<Note> {
         while self.next().is_some_and(|at| at <= now) {
-            let waiting = self.waiting.pop_front()?;
-            let note = match &waiting {
-                Waiting::Problem(problem) if self.standing.contains(problem) => of_problem(problem),
+            let note = match self.waiting.pop_front()? {
+                Subject::Problem(problem) if self.standing.contains(&problem) => of_problem(problem),
                 // It is gone meanwhile.
-                Waiting::Problem(_) => continue,
-                Waiting::Sync(name, uid) => of_sync(name, uid.clone()),
+                Subject::Problem(_) => continue,
+                Subject::Sync(name, uid) => of_sync(name, uid),
             };
             let told = self.told.get(&note.id);
             if told.is_some_and(|told| now < told.at + SAME) {
@@ -152,14 +150,14 @@ impl Queue {
             }
             self.told.insert(note.id.clone(), Told { count, at: now });
             self.full = self.full.max(now) + PACE;
-            (self.last, self.not_before) = (Some(waiting), None);
+            self.not_before = None;
             return Some(Note { count, ..note });
         }
         None
     }
 }
 
-fn of_problem(problem: &Problem) -> Note {
+fn of_problem(problem: Arc<Problem>) -> Note {
     let NamespacedName { namespace, name } = &problem.object.name;
     let field = if problem.field.is_empty() { String::new() } else { format!("{}: ", problem.field) };
     let mut message = format!("{field}{}; {}", problem.message, problem.remedy);
@@ -179,22 +177,24 @@ fn of_problem(problem: &Problem) -> Note {
         action: "Translate",
         message,
         count: 1,
+        subject: Subject::Problem(problem),
     }
 }
 
-fn of_sync(name: &NamespacedName, uid: Option<Uid>) -> Note {
+fn of_sync(name: NamespacedName, uid: Option<Uid>) -> Note {
     Note {
-        id: id(&name.name, &("Sync", name, &uid)),
+        id: id(&name.name, &("Sync", &name, &uid)),
         namespace: name.namespace.to_string(),
         name: name.name.to_string(),
         kind: Kind::Ingress.as_str().to_owned(),
         api_version: api_version(Kind::Ingress),
-        uid,
+        uid: uid.clone(),
         type_: "Normal",
         reason: "Sync",
         action: "Sync",
         message: "Scheduled for sync".to_owned(),
         count: 1,
+        subject: Subject::Sync(name, uid),
     }
 }
 
@@ -302,7 +302,7 @@ mod tests {
         queue.problems(&appeared(&[problem("web", "taken")]), true);
         let note = queue.pop(now).unwrap();
         let later = now + Duration::from_secs(10);
-        queue.put_back(&note, later);
+        queue.put_back(note.clone(), later);
         queue.problems(&appeared(&[problem("new", "taken")]), true);
         assert_eq!((queue.next(), queue.pop(now)), (Some(later), None), "not even others");
         assert_eq!(queue.pop(later).unwrap().name, "new");
@@ -316,7 +316,7 @@ mod tests {
         };
         let renewed = web(&mut queue);
         assert_eq!(renewed.count, 2);
-        queue.put_back(&renewed, renewal);
+        queue.put_back(renewed.clone(), renewal);
         assert_eq!(web(&mut queue), renewed);
     }
 
