@@ -84,9 +84,9 @@ pub(crate) async fn accept(listening: Listening, worker: Arc<Worker>, mut stop: 
         }
     }
     // The runtime's readiness may lag behind the kernel's queue: ask the kernel.
-    let turn = acceptor.arrivals.turn(Instant::now(), || Duration::ZERO);
+    let order = acceptor.arrivals.begin(Instant::now(), || Duration::ZERO);
     while let Some(Ok((stream, peer))) = take_now(&socket) {
-        acceptor.admit(turn, stream, peer);
+        acceptor.admit(order, stream, peer);
     }
     acceptor.end();
 }
@@ -127,14 +127,14 @@ impl Acceptor {
     /// Takes what there is and begins as much of it as one turn of the loop may.
     fn turn(&mut self, mut take: impl FnMut() -> Option<Accepted>) -> io::Result<()> {
         let mut first = take();
-        let turn = self.arrivals.turn(Instant::now(), || match &first {
+        let order = self.arrivals.begin(Instant::now(), || match &first {
             Some(Ok((stream, _))) => waited(stream),
             _ => Duration::ZERO,
         });
-        let mut left = turn.accepts();
+        let mut left = order.accepts();
         let result = loop {
             match first.take().or_else(&mut take) {
-                Some(Ok((stream, peer))) => self.admit(turn, stream, peer),
+                Some(Ok((stream, peer))) => self.admit(order, stream, peer),
                 Some(Err(error)) => break Err(error),
                 None => break Ok(()),
             }
@@ -143,16 +143,16 @@ impl Acceptor {
                 break Ok(());
             }
         };
-        if turn.newest_first {
-            self.begin_newest(turn);
+        if order.newest_first {
+            self.begin_newest(order);
         }
         // What cannot be accepted is no sign of too much work.
-        self.arrivals.end(turn, left > 0);
+        self.arrivals.end(order, left > 0);
         self.keep(self.arrivals.backlog());
         result
     }
 
-    fn admit(&mut self, turn: Order, stream: TcpStream, peer: SocketAddr) {
+    fn admit(&mut self, order: Order, stream: TcpStream, peer: SocketAddr) {
         let limit = Shares::of_process().clients_within(self.worker.state.tuning().max_connections);
         let open = loop {
             if let Some(open) = self.worker.drain.shared().admit(limit) {
@@ -165,14 +165,14 @@ impl Acceptor {
             }
         };
         let arrival = Arrival { stream, peer, open };
-        match turn.newest_first {
-            true => self.arrivals.push(turn, arrival),
+        match order.newest_first {
+            true => self.arrivals.push(order, arrival),
             false => self.begin(arrival),
         }
     }
 
-    fn begin_newest(&mut self, turn: Order) {
-        let mut left = turn.begins();
+    fn begin_newest(&mut self, order: Order) {
+        let mut left = order.begins();
         while left > 0
             && let Some(arrival) = self.arrivals.newest()
         {
@@ -183,7 +183,7 @@ impl Acceptor {
             self.begin(arrival);
             left -= 1;
         }
-        while self.arrivals.stale(turn).is_some() {
+        while self.arrivals.stale(order).is_some() {
             self.worker.state.telemetry.connection_refused();
         }
     }

@@ -71,7 +71,7 @@ impl<C> Arrivals<C> {
     }
 
     /// Begins a turn. `waited` says how long the first connection of the turn was in the kernel's queue.
-    pub(super) fn turn(&mut self, now: Instant, waited: impl FnOnce() -> Duration) -> Order {
+    pub(super) fn begin(&mut self, now: Instant, waited: impl FnOnce() -> Duration) -> Order {
         let behind = self.behind.is_some_and(|since| now.duration_since(since) >= LATE);
         let first = !self.late && behind && waited() >= LATE;
         self.late |= first;
@@ -79,9 +79,9 @@ impl<C> Arrivals<C> {
     }
 
     /// Ends a turn; `emptied` says that nothing was left in the kernel.
-    pub(super) fn end(&mut self, turn: Order, emptied: bool) {
+    pub(super) fn end(&mut self, order: Order, emptied: bool) {
         let caught_up = emptied && self.waiting.is_empty();
-        self.behind = (!caught_up).then(|| self.behind.unwrap_or(turn.now));
+        self.behind = (!caught_up).then(|| self.behind.unwrap_or(order.now));
         self.late &= !caught_up;
     }
 
@@ -91,8 +91,8 @@ impl<C> Arrivals<C> {
     }
 
     /// Lets one wait.
-    pub(super) fn push(&mut self, turn: Order, connection: C) {
-        self.waiting.push_back((turn.now, connection));
+    pub(super) fn push(&mut self, order: Order, connection: C) {
+        self.waiting.push_back((order.now, connection));
     }
 
     /// The one that came last.
@@ -106,8 +106,8 @@ impl<C> Arrivals<C> {
     }
 
     /// One that has waited too long.
-    pub(super) fn stale(&mut self, turn: Order) -> Option<C> {
-        let stale = |(since, _): &mut (Instant, C)| turn.now.duration_since(*since) >= STALE;
+    pub(super) fn stale(&mut self, order: Order) -> Option<C> {
+        let stale = |(since, _): &mut (Instant, C)| order.now.duration_since(*since) >= STALE;
         self.waiting.pop_front_if(stale).map(|(_, connection)| connection)
     }
 }
@@ -125,9 +125,9 @@ mod tests {
         let mut arrivals = Arrivals::<u32>::default();
         let start = Instant::now();
         for turns in 0..100 {
-            let turn = arrivals.turn(start + turns * LATE, || LATE / 2);
-            assert!(!turn.newest_first, "a row of clients that is always as long is no overload");
-            arrivals.end(turn, false);
+            let order = arrivals.begin(start + turns * LATE, || LATE / 2);
+            assert!(!order.newest_first, "a row of clients that is always as long is no overload");
+            arrivals.end(order, false);
             assert_eq!(arrivals.backlog(), BACKLOG);
         }
     }
@@ -136,17 +136,17 @@ mod tests {
     fn who_keeps_up_lets_nobody_wait() {
         let mut arrivals = Arrivals::<u32>::default();
         let start = Instant::now();
-        let turn = arrivals.turn(start, long);
-        assert!(!turn.newest_first);
-        arrivals.end(turn, true);
+        let order = arrivals.begin(start, long);
+        assert!(!order.newest_first);
+        arrivals.end(order, true);
         assert!(!arrivals.is_behind());
         // A burst that takes some turns.
-        let turn = arrivals.turn(start + STALE, long);
-        arrivals.end(turn, false);
+        let order = arrivals.begin(start + STALE, long);
+        arrivals.end(order, false);
         assert!(arrivals.is_behind());
-        let turn = arrivals.turn(start + STALE + LATE / 2, long);
-        assert!(!turn.newest_first);
-        arrivals.end(turn, true);
+        let order = arrivals.begin(start + STALE + LATE / 2, long);
+        assert!(!order.newest_first);
+        arrivals.end(order, true);
         assert!(!arrivals.is_behind());
     }
 
@@ -154,25 +154,29 @@ mod tests {
     fn beyond_capacity_the_newest_begin_until_nobody_waits() {
         let mut arrivals = Arrivals::default();
         let start = Instant::now();
-        let turn = arrivals.turn(start, long);
-        arrivals.end(turn, false);
-        let turn = arrivals.turn(start + LATE / 2, long);
-        arrivals.end(turn, false);
-        let turn = arrivals.turn(start + LATE, long);
-        assert!(turn.newest_first && turn.accepts() > turn.begins());
+        let order = arrivals.begin(start, long);
+        arrivals.end(order, false);
+        let order = arrivals.begin(start + LATE / 2, long);
+        arrivals.end(order, false);
+        let order = arrivals.begin(start + LATE, long);
+        assert!(order.newest_first && order.accepts() > order.begins());
         for connection in 1..=3 {
-            arrivals.push(turn, connection);
+            arrivals.push(order, connection);
         }
         assert_eq!(arrivals.newest(), Some(3));
-        arrivals.end(turn, true);
+        arrivals.end(order, true);
         assert!(arrivals.is_behind(), "two wait");
         assert_eq!(arrivals.backlog(), QUEUE);
-        let turn = arrivals.turn(start + 2 * LATE, || Duration::ZERO);
-        assert!(turn.newest_first);
-        assert_eq!(turn.accepts(), turn.begins(), "what the kernel keeps is young, and costs nothing there");
-        arrivals.push(turn, 4);
+        let order = arrivals.begin(start + 2 * LATE, || Duration::ZERO);
+        assert!(order.newest_first);
+        assert_eq!(
+            order.accepts(),
+            order.begins(),
+            "what the kernel keeps is young, and costs nothing there"
+        );
+        arrivals.push(order, 4);
         assert_eq!([arrivals.newest(), arrivals.newest(), arrivals.newest()], [Some(4), Some(2), Some(1)]);
-        arrivals.end(turn, true);
+        arrivals.end(order, true);
         assert!(!arrivals.is_behind());
         assert_eq!(arrivals.backlog(), BACKLOG);
     }
@@ -181,16 +185,16 @@ mod tests {
     fn the_oldest_make_room_and_nobody_waits_for_ever() {
         let mut arrivals = Arrivals::default();
         let start = Instant::now();
-        let turn = arrivals.turn(start, long);
-        arrivals.push(turn, 1);
-        let turn = arrivals.turn(start, long);
-        arrivals.push(turn, 2);
-        let turn = arrivals.turn(start + LATE, long);
-        arrivals.push(turn, 3);
+        let order = arrivals.begin(start, long);
+        arrivals.push(order, 1);
+        let order = arrivals.begin(start, long);
+        arrivals.push(order, 2);
+        let order = arrivals.begin(start + LATE, long);
+        arrivals.push(order, 3);
         assert_eq!(arrivals.oldest(), Some(1));
-        let turn = arrivals.turn(start + STALE / 2, long);
-        assert_eq!(arrivals.stale(turn), None);
-        let late = arrivals.turn(start + STALE, long);
+        let order = arrivals.begin(start + STALE / 2, long);
+        assert_eq!(arrivals.stale(order), None);
+        let late = arrivals.begin(start + STALE, long);
         assert_eq!([arrivals.stale(late), arrivals.stale(late)], [Some(2), None]);
         assert_eq!(arrivals.newest(), Some(3));
     }
