@@ -1,24 +1,24 @@
 //! What a line of the access log says, compiled: made once for each change of the format, written once for each request
 //! into the buffer that goes to the log.
 //!
-//! The head of a request is gone when the request ends. So the values that the format wants of it are put away when it
-//! begins ([`LogLine`]), escaped as they will be written; everything else is known at the end ([`Facts`]). No value of a
-//! request is ever turned into text that is not written.
+//! The head of a request is gone when the request ends. So what the format wants of it is put away when it begins
+//! ([`LogLine`]), as it will stand in the line, with the text around it; everything else is known at the end ([`Facts`]).
+//! No value of a request is ever turned into text that is not written.
 
+mod compile;
 mod facts;
 mod head;
 #[cfg(test)]
 mod tests;
 mod values;
 
-use std::fs;
-
 use http::header::HeaderName;
-use sluice_config::{LogEscape, LogPiece, LogVariable};
+use sluice_config::{LogEscape, LogVariable};
 
 use super::escape::escape;
 use crate::message::fields::Fields;
 
+pub(super) use compile::hostname;
 pub use facts::{Facts, UpstreamAttempt};
 pub use head::LoggedHead;
 
@@ -28,16 +28,34 @@ use values::Values;
 /// A format, compiled.
 #[derive(Debug)]
 pub struct LogFormat {
-    pieces: Box<[Piece]>,
+    /// Values of request heads with the text around them, each run up to the next value that is not of a head.
+    runs: Box<[Box<[Piece]>]>,
+    /// The line up to its last value that is not of a head: each with what stands before it.
+    steps: Box<[(Before, Value)]>,
+    /// What stands behind that, with the newline.
+    end: Before,
     escape: LogEscape,
     wants_response: bool,
 }
 
+/// A piece of a run: text, or a value of the head.
 #[derive(Debug)]
 enum Piece {
     Text(Box<[u8]>),
-    /// Put away when the request begins.
-    Head(HeadValue),
+    Value(HeadValue),
+}
+
+/// What stands before a value.
+#[derive(Debug)]
+enum Before {
+    Text(Box<[u8]>),
+    /// The next run of what was put away of the head.
+    Head,
+}
+
+/// What is not of the head of the request.
+#[derive(Debug)]
+enum Value {
     /// Put away when the response has come.
     Upstream(HeaderName),
     /// Put away when the response goes.
@@ -60,13 +78,6 @@ struct ResponseValues {
 }
 
 impl LogFormat {
-    /// Compiles a format.
-    pub fn compile(format: &sluice_config::LogFormat) -> Self {
-        let pieces: Box<[Piece]> = format.pieces.iter().filter_map(Piece::compile).collect();
-        let of_response = |piece: &Piece| matches!(piece, Piece::Upstream(_) | Piece::Sent(_));
-        Self { wants_response: pieces.iter().any(of_response), pieces, escape: format.escape }
-    }
-
     /// Whether it says anything of response heads, which its lines are to be shown then.
     pub fn wants_response(&self) -> bool {
         self.wants_response
@@ -74,27 +85,31 @@ impl LogFormat {
 
     /// Begins the line of a request that was read.
     pub fn request<F: Fields>(&self, logged: &LoggedHead<'_, F>) -> LogLine {
-        let mut line = LogLine::default();
-        for piece in &self.pieces {
-            if let Piece::Head(value) = piece {
-                line.head.put(|out| value.write(logged, self.escape, out));
-            }
-        }
-        line
+        self.begin(|value, out| value.write(logged, self.escape, out))
     }
 
     /// Begins the line of a request of which no more than its first line, or a part of that, was read.
     pub fn refused(&self, request_line: &[u8]) -> LogLine {
-        let mut line = LogLine::default();
-        for piece in &self.pieces {
-            match piece {
-                Piece::Head(HeadValue::Request) => line.head.put(|out| {
-                    escape(self.escape, request_line, out);
-                    Some(())
-                }),
-                Piece::Head(_) => line.head.put(|_| None),
-                _ => {}
+        self.begin(|value, out| match value {
+            HeadValue::Request => {
+                escape(self.escape, request_line, out);
+                Some(())
             }
+            _ => None,
+        })
+    }
+
+    fn begin(&self, write: impl Fn(&HeadValue, &mut Vec<u8>) -> Option<()>) -> LogLine {
+        let mut line = LogLine::default();
+        for run in &self.runs {
+            line.head.put(|out| {
+                for piece in run {
+                    match piece {
+                        Piece::Text(text) => push(out, text),
+                        Piece::Value(value) => self.or_nothing(write(value, out), out),
+                    }
+                }
+            });
         }
         line
     }
@@ -103,9 +118,9 @@ impl LogFormat {
     pub fn upstream(&self, line: &mut LogLine, fields: &impl Fields) {
         let values = &mut line.response.get_or_insert_default().upstream;
         values.clear();
-        for piece in &self.pieces {
-            if let Piece::Upstream(name) = piece {
-                values.put(|out| field(fields, name, self.escape, out));
+        for (_, value) in &self.steps {
+            if let Value::Upstream(name) = value {
+                values.put(|out| self.or_nothing(field(fields, name, self.escape, out), out));
             }
         }
     }
@@ -114,33 +129,42 @@ impl LogFormat {
     pub fn sent(&self, line: &mut LogLine, fields: &impl Fields) {
         let values = &mut line.response.get_or_insert_default().sent;
         values.clear();
-        for piece in &self.pieces {
-            if let Piece::Sent(name) = piece {
-                values.put(|out| field(fields, name, self.escape, out));
+        for (_, value) in &self.steps {
+            if let Value::Sent(name) = value {
+                values.put(|out| self.or_nothing(field(fields, name, self.escape, out), out));
             }
         }
     }
 
     /// Writes a line, its newline included.
     pub fn write(&self, line: &LogLine, facts: &Facts<'_>, out: &mut Vec<u8>) {
-        let (mut head, mut upstream, mut sent) = (0, 0, 0);
         let response = line.response.as_deref();
-        for piece in &self.pieces {
-            let written = match piece {
-                Piece::Text(text) => {
-                    out.extend_from_slice(text);
+        let mut head = line.head.iter();
+        let mut upstream = response.map(|values| values.upstream.iter()).into_iter().flatten();
+        let mut sent = response.map(|values| values.sent.iter()).into_iter().flatten();
+        for (before, value) in &self.steps {
+            before.write(&mut head, out);
+            let put_away = match value {
+                Value::Fact(variable) => {
+                    self.or_nothing(facts.write(variable, self.escape, out), out);
                     continue;
                 }
-                Piece::Head(_) => line.head.write(&mut head, out),
-                Piece::Upstream(_) => response.and_then(|values| values.upstream.write(&mut upstream, out)),
-                Piece::Sent(_) => response.and_then(|values| values.sent.write(&mut sent, out)),
-                Piece::Fact(variable) => facts.write(variable, self.escape, out),
+                Value::Upstream(_) => upstream.next(),
+                Value::Sent(_) => sent.next(),
             };
-            if written.is_none() && self.escape == LogEscape::Hex {
-                out.push(b'-');
+            match put_away {
+                Some(bytes) => out.extend_from_slice(bytes),
+                None => self.or_nothing(None, out),
             }
         }
-        out.push(b'\n');
+        self.end.write(&mut head, out);
+    }
+
+    /// Stands for what there is not.
+    fn or_nothing(&self, written: Option<()>, out: &mut Vec<u8>) {
+        if written.is_none() && self.escape == LogEscape::Hex {
+            out.push(b'-');
+        }
     }
 }
 
@@ -150,39 +174,20 @@ impl Default for LogFormat {
     }
 }
 
-impl Piece {
-    /// `None` for what is always empty.
-    fn compile(piece: &LogPiece) -> Option<Self> {
-        // Translation passes on whatever has a prefix of fields: what is no name of one has no value.
-        let name = |text: &str| text.parse().unwrap_or(HeaderName::from_static("x-none"));
-        let text = |text: &str| Self::Text(text.as_bytes().into());
-        let variable = match piece {
-            LogPiece::Text(piece) => return Some(text(piece)),
-            LogPiece::Variable(variable) => variable,
-        };
-        Some(match variable {
-            LogVariable::Args => Self::Head(HeadValue::Args),
-            LogVariable::IsArgs => Self::Head(HeadValue::IsArgs),
-            LogVariable::PassAccessScheme => Self::Head(HeadValue::PassAccessScheme),
-            LogVariable::RemoteUser => Self::Head(HeadValue::RemoteUser),
-            LogVariable::Request => Self::Head(HeadValue::Request),
-            LogVariable::RequestUri => Self::Head(HeadValue::RequestUri),
-            LogVariable::Uri => Self::Head(HeadValue::Uri),
-            LogVariable::Field(field) => Self::Head(HeadValue::Field(name(field))),
-            LogVariable::Cookie(cookie) => Self::Head(HeadValue::Cookie((**cookie).into())),
-            LogVariable::Argument(argument) => Self::Head(HeadValue::Argument((**argument).into())),
-            LogVariable::UpstreamField(field) => Self::Upstream(name(field)),
-            LogVariable::SentField(field) => Self::Sent(name(field)),
-            LogVariable::Pid => text(&std::process::id().to_string()),
-            LogVariable::Hostname => text(&hostname()),
-            variable => Self::Fact(variable.clone()),
-        })
+impl Before {
+    fn write<'v>(&self, head: &mut impl Iterator<Item = &'v [u8]>, out: &mut Vec<u8>) {
+        match self {
+            Self::Text(text) => push(out, text),
+            Self::Head => out.extend_from_slice(head.next().unwrap_or_default()),
+        }
     }
 }
 
-/// The name of this machine, as far as it has one.
-pub(super) fn hostname() -> String {
-    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let name = name.trim();
-    if name.is_empty() { "localhost".to_owned() } else { name.to_owned() }
+/// Adds text, of which most is a blank or nothing: no call for that.
+fn push(out: &mut Vec<u8>, text: &[u8]) {
+    match text {
+        [] => {}
+        [byte] => out.push(*byte),
+        text => out.extend_from_slice(text),
+    }
 }

@@ -113,6 +113,10 @@ impl Facts<'_> {
             LogVariable::ProxyUpstreamName => name(mode, self.upstream, out),
             LogVariable::RealIpRemoteAddr => escape::ip(out, self.connection.peer.ip().to_canonical()),
             LogVariable::RealIpRemotePort => number(out, self.connection.peer.port().into()),
+            // Nearly always the connection has it as text.
+            LogVariable::RemoteAddr if self.client == self.connection.nearest() => {
+                out.extend_from_slice(self.connection.texts.nearest.as_bytes());
+            }
             LogVariable::RemoteAddr => escape::ip(out, self.client),
             LogVariable::RequestId => match self.request_id {
                 [] => return None,
@@ -159,7 +163,7 @@ impl Facts<'_> {
                     None => out.push(b'-'),
                 });
             }
-            // The others are no facts: `Piece::compile` has them.
+            // The others are no facts: `compile` has them elsewhere.
             _ => return None,
         }
         Some(())

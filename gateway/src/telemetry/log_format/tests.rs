@@ -2,11 +2,11 @@ use std::time::Duration;
 
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue, Method, Version};
-use sluice_config::{ObjectRef, Origin, ServiceRef};
+use sluice_config::{LogPiece, ObjectRef, Origin, ServiceRef};
 
 use super::head::remote_user;
 use super::*;
-use crate::connection_info::{ConnectionInfo, ProxiedAddresses, TlsInfo};
+use crate::connection_info::{ConnectionInfo, ProxiedAddresses, Texts, TlsInfo};
 use crate::message::request_head::RequestHead;
 use crate::pipeline::tests::fixture;
 
@@ -170,6 +170,7 @@ fn every_variable_is_written() {
         source: "198.51.100.7:7777".parse().unwrap(),
         destination: "203.0.113.1:443".parse().unwrap(),
     }));
+    connection.texts = Texts::new(connection.nearest(), 443);
     let origin = Origin {
         object: ObjectRef::new("Ingress", "shop", "web"),
         rule: 0,

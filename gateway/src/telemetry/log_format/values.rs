@@ -2,12 +2,15 @@
 
 use smallvec::SmallVec;
 
+/// Bytes that most heads leave in a line.
+const USUAL: usize = 256;
+
 /// Values one behind the other, in the order of the format.
 #[derive(Debug, Default)]
 pub(super) struct Values {
     bytes: Vec<u8>,
-    /// Where each ends, and whether there is none.
-    ends: SmallVec<[(u32, bool); 4]>,
+    /// Where each ends. A head is far smaller than 4 GiB.
+    ends: SmallVec<[u32; 4]>,
 }
 
 impl Values {
@@ -16,21 +19,20 @@ impl Values {
         self.ends.clear();
     }
 
-    pub(super) fn put(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Option<()>) {
+    pub(super) fn put(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         if self.bytes.capacity() == 0 {
-            self.bytes.reserve(256);
+            self.bytes.reserve(USUAL);
         }
-        let is_there = write(&mut self.bytes).is_some();
-        // A head is far smaller than 4 GiB.
-        self.ends.push((u32::try_from(self.bytes.len()).unwrap_or(u32::MAX), is_there));
+        write(&mut self.bytes);
+        self.ends.push(u32::try_from(self.bytes.len()).unwrap_or(u32::MAX));
     }
 
-    /// Writes the next one.
-    pub(super) fn write(&self, next: &mut usize, out: &mut Vec<u8>) -> Option<()> {
-        let start = next.checked_sub(1).map_or(0, |before| self.ends[before].0);
-        let (end, is_there) = *self.ends.get(*next)?;
-        *next += 1;
-        out.extend_from_slice(self.bytes.get(start as usize..end as usize)?);
-        is_there.then_some(())
+    /// In the order in which they were put away.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let mut start = 0;
+        self.ends.iter().map(move |end| {
+            let end = *end as usize;
+            self.bytes.get(std::mem::replace(&mut start, end)..end).unwrap_or_default()
+        })
     }
 }

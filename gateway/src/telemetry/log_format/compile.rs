@@ -1,0 +1,110 @@
+//! How a format is compiled: which values are put away of the head of a request, and what stands between the others.
+
+use std::{fs, mem};
+
+use http::header::HeaderName;
+use sluice_config::{LogPiece, LogVariable};
+
+use super::head::HeadValue;
+use super::{Before, LogFormat, Piece, Value};
+
+/// Where the value of a variable is from.
+enum Source {
+    Head(HeadValue),
+    Later(Value),
+    /// It is the same in all lines.
+    Constant(String),
+}
+
+/// What has gathered since the last value that is not of a head.
+#[derive(Default)]
+struct Run {
+    pieces: Vec<Piece>,
+    /// Behind these.
+    text: Vec<u8>,
+}
+
+impl LogFormat {
+    /// Compiles a format.
+    pub fn compile(format: &sluice_config::LogFormat) -> Self {
+        let (mut runs, mut steps, mut before) = (Vec::new(), Vec::new(), Run::default());
+        for piece in &*format.pieces {
+            match piece {
+                LogPiece::Text(text) => before.push_text(text),
+                LogPiece::Variable(variable) => match Source::of(variable) {
+                    Source::Head(value) => before.push_value(value),
+                    Source::Later(value) => steps.push((before.take(&mut runs), value)),
+                    Source::Constant(text) => before.push_text(&text),
+                },
+            }
+        }
+        before.push_text("\n");
+        let end = before.take(&mut runs);
+        let of_response = |(_, value): &(_, Value)| !matches!(value, Value::Fact(_));
+        Self {
+            wants_response: steps.iter().any(of_response),
+            runs: runs.into(),
+            steps: steps.into(),
+            end,
+            escape: format.escape,
+        }
+    }
+}
+
+impl Run {
+    fn push_text(&mut self, text: &str) {
+        self.text.extend_from_slice(text.as_bytes());
+    }
+
+    fn push_value(&mut self, value: HeadValue) {
+        self.end_text();
+        self.pieces.push(Piece::Value(value));
+    }
+
+    fn end_text(&mut self) {
+        if !self.text.is_empty() {
+            self.pieces.push(Piece::Text(mem::take(&mut self.text).into()));
+        }
+    }
+
+    /// Ends it. One with values of the head goes to the others.
+    fn take(&mut self, runs: &mut Vec<Box<[Piece]>>) -> Before {
+        if self.pieces.is_empty() {
+            return Before::Text(mem::take(&mut self.text).into());
+        }
+        self.end_text();
+        runs.push(mem::take(&mut self.pieces).into());
+        Before::Head
+    }
+}
+
+impl Source {
+    fn of(variable: &LogVariable) -> Self {
+        // Translation passes on whatever has a prefix of fields: what is no name of one has no value.
+        let name = |text: &str| text.parse().unwrap_or(HeaderName::from_static("x-none"));
+        Self::Head(match variable {
+            LogVariable::Args => HeadValue::Args,
+            LogVariable::IsArgs => HeadValue::IsArgs,
+            LogVariable::PassAccessScheme => HeadValue::PassAccessScheme,
+            LogVariable::RemoteUser => HeadValue::RemoteUser,
+            LogVariable::Request => HeadValue::Request,
+            LogVariable::RequestUri => HeadValue::RequestUri,
+            LogVariable::Uri => HeadValue::Uri,
+            LogVariable::Field(field) => HeadValue::Field(name(field)),
+            LogVariable::Cookie(cookie) => HeadValue::Cookie((**cookie).into()),
+            LogVariable::Argument(argument) => HeadValue::Argument((**argument).into()),
+            LogVariable::UpstreamField(field) => return Self::Later(Value::Upstream(name(field))),
+            LogVariable::SentField(field) => return Self::Later(Value::Sent(name(field))),
+            LogVariable::Pid => return Self::Constant(std::process::id().to_string()),
+            LogVariable::Hostname => return Self::Constant(hostname()),
+            variable => return Self::Later(Value::Fact(variable.clone())),
+        })
+    }
+}
+
+/// The name of this machine, as far as it has one.
+pub(in crate::telemetry) fn hostname() -> String {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = name.trim();
+    if name.is_empty() { "localhost".to_owned() } else { name.to_owned() }
+}
