@@ -47,8 +47,9 @@ pub(super) struct Attempt {
     pub(super) status: Option<StatusCode>,
 }
 
-/// What limits the attempts of a call.
+/// When an attempt of a call begins, and what limits it.
 pub(super) struct Rules<'r> {
+    pub(super) now: Instant,
     pub(super) policy: RetryPolicy,
     pub(super) timeouts: &'r Timeouts,
     pub(super) tuning: &'r Tuning,
@@ -84,14 +85,14 @@ impl Attempts {
     /// Begins an attempt at this endpoint. `again` says that the one before it went over a stale connection, which was
     /// no attempt: its place is taken.
     pub(super) fn begin(&mut self, endpoint: &Arc<Endpoint>, again: bool, rules: &Rules<'_>) -> Upstream {
-        let now = Instant::now();
-        let Rules { policy, timeouts, tuning, keep_alive, server_name, protocol, tls } = rules;
+        let Rules { now, policy, timeouts, tuning, keep_alive, server_name, protocol, tls } = rules;
+        let now = *now;
         let first = *self.first.get_or_insert(now);
         let connect = resolve(timeouts.connect, tuning.proxy_connect_timeout);
         // The first attempt always has the whole time, also where the window is no longer: else no attempt would ever
         // find out that a machine is dead. A stale connection was no attempt. What is left must not be nothing.
         let is_first = self.all.len() == usize::from(again);
-        let left = Some(policy.time_left(first)).filter(|left| !is_first && !left.is_zero());
+        let left = (!is_first).then(|| policy.time_left(first)).filter(|left| !left.is_zero());
         let connect_timeout = [connect, left].into_iter().flatten().min();
         self.hurried = connect_timeout != connect;
         let upstream = Upstream {
@@ -153,7 +154,7 @@ impl Attempts {
         self.finish(status);
         if let Some(endpoint) = endpoint {
             if failure.kind.is_timeout() {
-                self.measure(pool, &endpoint);
+                self.measure(pool, &endpoint, Instant::now());
             }
             self.eject(pool, failure, &endpoint);
             self.failed.push(endpoint);
@@ -166,12 +167,12 @@ impl Attempts {
     /// its status is one of `proxy-next-upstream`.
     pub(super) fn responded(&mut self, pool: Option<&Pool>, status: StatusCode, replayable: bool) -> bool {
         let Some(attempt) = self.all.last_mut() else { return false };
-        attempt.header = Some(attempt.began.elapsed());
+        let (began, now) = (attempt.began, Instant::now());
+        attempt.header = Some(now - began);
         attempt.status = Some(status);
-        let began = attempt.began;
         if let Some(on_its_way) = &self.in_flight {
             on_its_way.endpoint().succeeded(began);
-            self.measure(pool, on_its_way.endpoint());
+            self.measure(pool, on_its_way.endpoint(), now);
         }
         let wanted = self.policy.filter(|policy| policy.names_status(status));
         let retry =
@@ -195,9 +196,9 @@ impl Attempts {
 
     /// Tells how long the endpoint of the present attempt took, up to the head of its response, where its pool is balanced
     /// by that. What it takes after the head may be the client's doing.
-    fn measure(&self, pool: Option<&Pool>, endpoint: &Endpoint) {
+    fn measure(&self, pool: Option<&Pool>, endpoint: &Endpoint, now: Instant) {
         if let (Some(pool), Some(attempt)) = (pool, self.all.last()) {
-            pool.measure(endpoint, attempt.began, Instant::now());
+            pool.measure(endpoint, attempt.began, now);
         }
     }
 

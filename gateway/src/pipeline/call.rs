@@ -103,15 +103,17 @@ impl Call {
         let Subrequest { pool, method, route, tuning, keep_alive, server_name, .. } = &self.subrequest;
         let afresh = self.attempts.afresh.take();
         let again = afresh.is_some();
+        let now = Instant::now();
         let endpoint = match afresh {
             Some(endpoint) => endpoint,
-            None => pick(pool, None, &self.attempts.failed, Instant::now()).ok()?,
+            None => pick(pool, None, &self.attempts.failed, now).ok()?,
         };
         let (retry, timeouts): (&Retry, &Timeouts) = match route {
             Some(route) => (&route.policies.retry, &route.policies.timeouts),
             None => (&DEFAULT_RETRY, &DEFAULT_TIMEOUTS),
         };
         let rules = Rules {
+            now,
             policy: RetryPolicy::new(retry, tuning, method),
             timeouts,
             tuning,

@@ -46,9 +46,10 @@ impl Exchange {
         let protocol = self.spoken_to(pool);
         let afresh = self.attempts.afresh.take();
         let again = afresh.is_some();
+        let now = Instant::now();
         let endpoint = match afresh {
             Some(endpoint) => endpoint,
-            None => match self.choose(pool, Instant::now()) {
+            None => match self.choose(pool, now) {
                 Ok(endpoint) => endpoint,
                 Err(_) => return Err(self.answer(StatusCode::SERVICE_UNAVAILABLE)),
             },
@@ -60,6 +61,7 @@ impl Exchange {
         let route = self.route.as_deref();
         let retry = route.map_or(&DEFAULT_RETRY, |route| &route.policies.retry);
         let rules = Rules {
+            now,
             policy: RetryPolicy::new(retry, tuning, &self.method),
             timeouts: route.map_or(&DEFAULT_TIMEOUTS, |route| &route.policies.timeouts),
             tuning,
