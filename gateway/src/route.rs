@@ -143,6 +143,11 @@ impl RouteError {
 }
 
 impl Route {
+    /// Whether it is open, and asks for nothing but what every rule has: an action, and settings that meet the global ones.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.deny.is_none() && self.compiled.is_none()
+    }
+
     /// Sticky sessions.
     pub fn affinity(&self) -> Option<&Affinity> {
         self.compiled.as_ref()?.affinity.as_ref()

@@ -79,6 +79,14 @@ pub(crate) const ORDER: [Stage; 13] = [
     Stage::Loop,
 ];
 
+impl Stage {
+    /// Whether it looks at what every rule has. The others have nothing to say where neither the rule nor the operator
+    /// asks for anything, and most rules are like that.
+    pub(super) const fn is_for_all_rules(self) -> bool {
+        matches!(self, Self::Redirect | Self::HttpsRedirect | Self::Backend | Self::Loop)
+    }
+}
+
 /// Whether the next stage is to look at the request, or what becomes of it.
 pub(super) type Step = ControlFlow<Verdict>;
 
@@ -110,7 +118,11 @@ impl Exchange {
     }
 
     fn run_from<F: Fields>(&mut self, from: usize, route: &Route, looks: &Looks<'_, F>) -> Verdict {
+        let is_plain = route.is_plain() && looks.globals.ask_nothing();
         for (at, stage) in ORDER.iter().enumerate().skip(from) {
+            if is_plain && !stage.is_for_all_rules() {
+                continue;
+            }
             if let ControlFlow::Break(verdict) = self.look(*stage, route, looks) {
                 return self.stopped(at, verdict);
             }
@@ -127,7 +139,7 @@ impl Exchange {
     }
 
     /// One stage looks at the request.
-    fn look<F: Fields>(&mut self, stage: Stage, route: &Route, looks: &Looks<'_, F>) -> Step {
+    pub(super) fn look<F: Fields>(&mut self, stage: Stage, route: &Route, looks: &Looks<'_, F>) -> Step {
         match stage {
             Stage::Blocked => self.check_blocked(looks.head, looks.globals),
             Stage::Denied => self.check_denied(route),

@@ -10,6 +10,7 @@ use sluice_config::{
 
 use super::fixture::*;
 use crate::apply::apply;
+use crate::pipeline::stages::{Looks, ORDER};
 use crate::tls::Certificates;
 
 fn title(answer: &crate::pipeline::Answer) -> String {
@@ -28,6 +29,18 @@ fn a_host_without_a_rule_gets_the_built_in_404() {
         assert_eq!(field(&answer, "server"), Some("sluice"));
         assert_eq!(field(&answer, "content-type"), Some("text/html"));
         assert!(!answer.close);
+    }
+}
+
+#[test]
+fn what_does_not_look_at_a_plain_rule_has_nothing_to_say_of_it() {
+    let (plane, request) = (Plane::simple(&[1]), Request::get("a.example", "/"));
+    let mut exchange = plane.forward(&request);
+    let (route, snapshot) = (exchange.route.clone().unwrap(), exchange.snapshot.clone());
+    assert!(route.is_plain() && snapshot.globals.ask_nothing());
+    let looks = Looks { head: &request.head(), path: "/", globals: &snapshot.globals };
+    for stage in ORDER.into_iter().filter(|stage| !stage.is_for_all_rules()) {
+        assert!(exchange.look(stage, &route, &looks).is_continue(), "{stage:?}");
     }
 }
 
