@@ -19,7 +19,7 @@ const UNDERSCORE: u8 = 1;
 const ODD: u8 = 2;
 
 /// What a byte makes of a name; nothing where the byte is a letter, a digit or a hyphen.
-const KINDS: [u8; 256] = {
+static KINDS: [u8; 256] = {
     let mut kinds = [ODD; 256];
     let mut byte = 0;
     while byte < kinds.len() {

@@ -21,12 +21,10 @@ pub struct Facts<'a> {
 
 /// Whether the request is redirected.
 pub fn applies(policy: &HttpsRedirect, tuning: &Tuning, facts: &Facts<'_>) -> bool {
-    if facts.access_scheme != b"http" || exempt(tuning, facts.path) {
-        return false;
-    }
     let force = policy.force.unwrap_or(tuning.force_ssl_redirect);
     let ssl = policy.ssl.unwrap_or(tuning.ssl_redirect);
-    force || (ssl && facts.host_has_tls && !facts.https)
+    let wanted = force || (ssl && facts.host_has_tls && !facts.https);
+    wanted && facts.access_scheme == b"http" && !exempt(tuning, facts.path)
 }
 
 /// `no-tls-redirect-locations`: what certificate authorities ask for over http.

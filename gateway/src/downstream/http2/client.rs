@@ -28,6 +28,7 @@ use crate::io::deadlines::STALL;
 use crate::io::scratch;
 use crate::message::field_list::line;
 use crate::message::field_names::FieldNames;
+use crate::message::fields::FieldsMut;
 use crate::message::framing::Framing;
 use crate::message::framing::Taken;
 use crate::message::head::Head;
@@ -358,6 +359,8 @@ impl Downstream for Client {
         bytes: &[u8],
     ) -> Result<Passed, FailureKind> {
         response.deliver(false);
+        // When we relay it is the time that counts, as with HTTP/1.
+        response.fields.remove(&DATE);
         let mut fields = map(response.fields.iter(), 1);
         fields.insert(DATE, get_cached_date());
         if response.framing.is_done() {
