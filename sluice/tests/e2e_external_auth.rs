@@ -295,6 +295,8 @@ fn the_service_for_all_rules_is_asked_unless_one_says_otherwise() {
     await_until("its path exempt", || send(&gateway, "eve", &[]).status == 200);
     folder.write("config.yaml", config_map(CONFIG, &[("global-auth-url", "nonsense")]));
     await_until("a bad value told", || gateway.problems().contains("global-auth-url"));
+    // It is told before the change is in force. Until then the path is exempt, and looks as if the file had gone already.
+    await_until("the last good value in force", || send(&gateway, "eve", &[]).status == 401);
     folder.remove("config.yaml");
     await_until("open again", || send(&gateway, "eve", &[]).status == 200);
     folder.write("config.yaml", config_map(CONFIG, &[("global-auth-url", "nonsense")]));
