@@ -176,8 +176,11 @@ mod tests {
         let process = Process::own().unwrap();
         let target = Target { address: backend.address.ip(), process, environment: Vec::new() };
         let probe = async |service: &str| {
-            let action =
-                GRPCAction { port: backend.address.port().into(), service: Some(service.to_owned()) };
+            let action = GRPCAction {
+                port: backend.address.port().into(),
+                service: Some(service.to_owned()),
+                ..GRPCAction::default()
+            };
             Attempt::Grpc(&action).run(&container, &target, Duration::from_secs(30)).await
         };
         assert_eq!(probe("").await, Ok(()));
