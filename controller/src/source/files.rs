@@ -14,6 +14,7 @@
 mod folder;
 mod manifest;
 mod pieces;
+mod stamp;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -21,10 +22,8 @@ mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::io::{self, Read};
 use std::num::NonZero;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -42,6 +41,7 @@ use crate::problem::{error, warning};
 use crate::store::{Needs, Prune};
 use folder::Folder;
 use manifest::{Contents, Parsed};
+use stamp::{UNSETTLED, stamp};
 use walk::{LeftOut, Look, Walk};
 use watch::{FileChange, Wake, Watch};
 
@@ -49,11 +49,6 @@ use watch::{FileChange, Wake, Watch};
 const POLL: Duration = Duration::from_secs(1);
 /// How often a folder is looked through that is watched.
 const COMPARE: Duration = Duration::from_secs(30);
-/// A file that has changed so lately may not be whole yet: a look that no notification has asked for leaves it.
-const BEING_WRITTEN: Duration = Duration::from_secs(1);
-/// The clocks of file systems stand still for so long at most (10 ms at 100 ticks a second): two changes within that may have
-/// the same stamp.
-const TICK: Duration = Duration::from_millis(100);
 /// A file that could not be read is read again so much later, twice as much after each further time.
 const RETRY: Duration = Duration::from_millis(100);
 /// No later than this.
@@ -158,27 +153,6 @@ fn check_folder(folder: &Path) -> Result<(), FileSourceError> {
     fs::read_dir(folder)
         .map(drop)
         .map_err(|reason| FileSourceError::Folder { folder: folder.to_owned(), reason })
-}
-
-/// What differs between two states of a file, without reading it. Of a file that has changed just now it is [`UNSETTLED`].
-fn stamp(metadata: &fs::Metadata, now: SystemTime) -> u64 {
-    if changed_within(TICK, metadata, now) {
-        return UNSETTLED;
-    }
-    let modified = (metadata.mtime(), metadata.mtime_nsec());
-    let changed = (metadata.ctime(), metadata.ctime_nsec());
-    let state = (metadata.dev(), metadata.ino(), metadata.size(), modified, changed);
-    BuildHasherDefault::<DefaultHasher>::default().hash_one(state).max(UNSETTLED + 1)
-}
-
-/// The stamp of a file that the next look has to read again. It may be that of several states.
-const UNSETTLED: u64 = 0;
-
-/// Whether a file has changed within this time. A time in the future is another machine's, and says nothing.
-fn changed_within(time: Duration, metadata: &fs::Metadata, now: SystemTime) -> bool {
-    let (seconds, nanos) = (metadata.ctime().try_into(), metadata.ctime_nsec().try_into());
-    let (Ok(seconds), Ok(nanos)) = (seconds, nanos) else { return false };
-    now.duration_since(SystemTime::UNIX_EPOCH + Duration::new(seconds, nanos)).is_ok_and(|age| age < time)
 }
 
 /// Whether this is how a file is not there. Anything else may be over soon, and takes no objects away.

@@ -467,20 +467,6 @@ fn a_change_without_a_notification_is_found_when_the_folder_is_compared() {
     watched.until(|watched| watched.port("a") == Some(2));
 }
 
-#[test]
-fn a_stamp_that_two_states_may_share_does_not_hold() {
-    let file = tempfile::NamedTempFile::new().unwrap();
-    let metadata = file.as_file().metadata().unwrap();
-    let changed = SystemTime::UNIX_EPOCH
-        + Duration::new(metadata.ctime().try_into().unwrap(), metadata.ctime_nsec().try_into().unwrap());
-    assert_eq!(stamp(&metadata, changed), UNSETTLED);
-    assert_eq!(stamp(&metadata, changed + TICK / 2), UNSETTLED);
-    let settled = stamp(&metadata, changed + TICK);
-    assert_ne!(settled, UNSETTLED);
-    assert_eq!(stamp(&metadata, changed + TICK * 2), settled);
-    assert_eq!(stamp(&metadata, changed - TICK), settled, "a clock that is not ours");
-}
-
 fn secret(name: &str, fields: &[(&str, &str)]) -> String {
     let data: Vec<String> = fields.iter().map(|(key, value)| format!("  {key}: {value}\n")).collect();
     format!("apiVersion: v1\nkind: Secret\nmetadata:\n  name: {name}\nstringData:\n{}", data.concat())

@@ -14,11 +14,14 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use super::folder::Folder;
+use super::stamp::{UNSETTLED, changed_within, stamp};
 use super::watch::{self, Watch};
 
+/// A file that has changed so lately may not be whole yet: a look that no notification has asked for leaves it.
+const BEING_WRITTEN: Duration = Duration::from_secs(1);
 /// Folders within folders.
 const MAX_DEPTH: usize = 32;
 /// Files and folders in all.
@@ -191,9 +194,9 @@ impl<'a> Walk<'a> {
             } else if watch::language(&path).is_some() {
                 let name: Arc<Path> = name.into();
                 let now = SystemTime::now();
-                let left = self.settled && super::changed_within(super::BEING_WRITTEN, &metadata, now);
-                let stamp = super::stamp(&metadata, now);
-                let is_read = stamp != super::UNSETTLED && self.folder.stamp(&name) == Some(stamp);
+                let left = self.settled && changed_within(BEING_WRITTEN, &metadata, now);
+                let stamp = stamp(&metadata, now);
+                let is_read = stamp != UNSETTLED && self.folder.stamp(&name) == Some(stamp);
                 if !left && !is_read {
                     self.look.stale.push(name.clone());
                 }
