@@ -77,8 +77,8 @@ pub use report::{BindError, BindResult, Refusal, Report, Subject};
 pub use resource::{CaBundle, Credentials, HeaderSet, PasswordHash, Resource, ResourceKey, ResourceKind};
 pub use rewrite::{Rewrite, RewritePart, RewriteQuery, RewriteTemplate};
 pub use rule::{
-    Action, Backend, FieldMatch, Filter, Match, PathMatch, Redirect, RedirectPath, Rule, TextMatch,
-    WeightedBackend,
+    Action, Backend, FieldMatch, Filter, LookAhead, LookAheadRegex, Match, PathMatch, Redirect, RedirectPath,
+    Rule, TextMatch, WeightedBackend,
 };
 pub use server_field::ServerField;
 pub use snapshot::Snapshot;

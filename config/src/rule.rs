@@ -56,6 +56,29 @@ pub enum PathMatch {
     Prefix(Arc<str>),
     /// A linear-time regular expression, searched in the path; anchors and flags are part of the text.
     Regex(Arc<str>),
+    /// The same with look-ahead.
+    LookAhead(Arc<LookAheadRegex>),
+}
+
+/// A regular expression with look-ahead, taken apart so that each part is searched in linear time: it matches a text
+/// that its pattern matches and that all its conditions hold for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct LookAheadRegex {
+    /// As it was written, for people.
+    pub text: Arc<str>,
+    /// Without look-ahead. Its groups have the numbers that they have in the text.
+    pub pattern: Arc<str>,
+    /// What was ahead.
+    pub conditions: Vec<LookAhead>,
+}
+
+/// What must be found in a text, or must not be.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct LookAhead {
+    /// A linear-time regular expression.
+    pub pattern: Arc<str>,
+    /// Whether it must not be found.
+    pub negative: bool,
 }
 
 /// A condition on a header field or query parameter.

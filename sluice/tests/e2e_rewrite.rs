@@ -136,7 +136,7 @@ fn what_cannot_be_rewritten_is_closed_and_says_why() {
     let backend = Backend::echo("web");
     let ingress = expression("shop", "/good/(?<rest>.*)", "web")
         .typed_path(HOST, "/bad", "ImplementationSpecific", "web")
-        .typed_path(HOST, "/unreadable/(?!x)(.*)", "ImplementationSpecific", "web")
+        .typed_path(HOST, "/unreadable/(?<!x)(.*)", "ImplementationSpecific", "web")
         .annotation("rewrite-target", "/$rest");
     let root = Ingress::new("root").path(HOST, "/", "web");
     let folder = Folder::with(ingress.text() + &root.text() + &service_with("web", &[&backend]));
@@ -164,6 +164,39 @@ fn a_path_without_the_group_of_the_target_is_rewritten_without_it() {
     assert_eq!(target(&get(gateway.http, HOST, "/all/x?a=b")), "/new/?a=b");
     let problems = gateway.problems();
     assert!(problems.contains("names $1, and the path \"/all\" has no such group"), "{problems}");
+}
+
+/// As single-page applications have it: all but the interface.
+#[test]
+fn a_path_with_look_ahead_takes_what_it_does_not_exclude_and_keeps_the_numbers_of_its_groups() {
+    let backend = Backend::echo("web");
+    let other = expression("other", "/api/.*", "web");
+    let folder = Folder::with(other.text() + &service_with("web", &[&backend]));
+    let write = |excluded: &str| {
+        let ingress = expression("shop", &format!("/(?!({excluded})(/|$))(.*)"), "web");
+        folder.write("ingress.yaml", ingress.annotation("rewrite-target", "/page/$3").text());
+    };
+    write("api|static");
+    let gateway = Gateway::start(&folder);
+    let seen = |path: &str| {
+        let response = get(gateway.http, HOST, path);
+        (response.status == 200).then(|| target(&response))
+    };
+    for (path, reached) in [
+        ("/", Some("/page/")),
+        ("/cart?x=1", Some("/page/cart?x=1")),
+        ("/apiary", Some("/page/apiary")),
+        ("/api/users", Some("/api/users")),
+        ("/API/users", Some("/API/users")),
+        ("/api", None),
+        ("/static/app.js", None),
+    ] {
+        assert_eq!(seen(path).as_deref(), reached, "{path}");
+    }
+    assert_eq!(gateway.problems(), "");
+    write("api|cart");
+    await_until("the new expression", || seen("/cart").is_none());
+    assert_eq!(seen("/static/app.js").as_deref(), Some("/page/static/app.js"));
 }
 
 #[test]

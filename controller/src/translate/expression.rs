@@ -4,9 +4,13 @@
 //! its expressions are as they were. To compile one costs up to a millisecond and says the same each time, also where
 //! it says that the expression cannot be read; so what it has said is remembered.
 
+mod look_ahead;
+
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
+
+use sluice_config::LookAheadRegex;
 
 /// Bytes that an expression may have when compiled; well below what the data plane allows.
 pub(crate) const EXPRESSION_LIMIT: usize = 256 << 10;
@@ -20,28 +24,30 @@ pub(crate) struct Expressions {
     known: RefCell<HashMap<Box<str>, ReadExpression>>,
 }
 
-/// The groups of an expression, or why it cannot be read.
-type ReadExpression = Result<Arc<Groups>, Arc<str>>;
+/// What is known of an expression, or why it cannot be read.
+type ReadExpression = Result<Arc<Expression>, Arc<str>>;
 
-/// The groups of an expression.
+/// An expression that can be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Groups {
-    /// How many there are, with the whole as the first.
-    pub(crate) count: usize,
+pub(crate) struct Expression {
+    /// How many groups it has, with the whole as the first.
+    pub(crate) groups: usize,
     /// Those with a name, by number.
     pub(crate) names: HashMap<Box<str>, usize>,
+    /// How it is searched, where it has look-ahead.
+    pub(crate) look_ahead: Option<Arc<LookAheadRegex>>,
 }
 
 impl Expressions {
-    /// The groups of an expression.
+    /// What is known of an expression.
     ///
     /// # Errors
     /// Why it cannot be read, in a line.
-    pub(crate) fn groups(&self, pattern: &str) -> Result<Arc<Groups>, Arc<str>> {
+    pub(crate) fn read(&self, pattern: &str) -> Result<Arc<Expression>, Arc<str>> {
         if let Some(known) = self.known.borrow().get(pattern) {
             return known.clone();
         }
-        let read = compile(pattern).map(|compiled| Arc::new(Groups::of(&compiled))).map_err(Into::into);
+        let read = Expression::read(pattern).map(Arc::new).map_err(Into::into);
         let mut known = self.known.borrow_mut();
         if known.len() >= MOST {
             known.clear();
@@ -51,11 +57,21 @@ impl Expressions {
     }
 }
 
-impl Groups {
-    fn of(compiled: &regex::Regex) -> Self {
+impl Expression {
+    fn read(pattern: &str) -> Result<Self, String> {
+        let fault = match compile(pattern) {
+            Ok(compiled) => return Ok(Self::of(&compiled, None)),
+            Err(fault) => fault,
+        };
+        let Some(apart) = look_ahead::take_apart(pattern) else { return Err(fault) };
+        apart.conditions.iter().try_for_each(|condition| compile(&condition.pattern).map(drop))?;
+        Ok(Self::of(&compile(&apart.pattern)?, Some(Arc::new(apart))))
+    }
+
+    fn of(compiled: &regex::Regex, look_ahead: Option<Arc<LookAheadRegex>>) -> Self {
         let names = compiled.capture_names().enumerate();
         let names = names.filter_map(|(at, name)| Some((name?.into(), at))).collect();
-        Self { count: compiled.captures_len(), names }
+        Self { groups: compiled.captures_len(), names, look_ahead }
     }
 }
 
@@ -81,20 +97,21 @@ mod tests {
     #[test]
     fn an_expression_is_compiled_once_whether_it_can_be_read_or_not() {
         let expressions = Expressions::default();
-        let groups = expressions.groups("/a(?<tail>b)(c)").unwrap();
-        assert_eq!((groups.count, groups.names.get("tail")), (3, Some(&1)));
-        assert!(Arc::ptr_eq(&groups, &expressions.groups("/a(?<tail>b)(c)").unwrap()));
-        let reason = expressions.groups("/x{1000}{1000}{1000}").unwrap_err();
+        let read = expressions.read("/a(?<tail>b)(c)").unwrap();
+        assert_eq!((read.groups, read.names.get("tail")), (3, Some(&1)));
+        assert!(Arc::ptr_eq(&read, &expressions.read("/a(?<tail>b)(c)").unwrap()));
+        let reason = expressions.read("/x{1000}{1000}{1000}").unwrap_err();
         assert_eq!(&*reason, "it is too large");
-        assert!(Arc::ptr_eq(&reason, &expressions.groups("/x{1000}{1000}{1000}").unwrap_err()));
-        assert!(expressions.groups("/a(?!b)").unwrap_err().contains("look-around"));
+        assert!(Arc::ptr_eq(&reason, &expressions.read("/x{1000}{1000}{1000}").unwrap_err()));
+        assert!(expressions.read("/a(?<!b)").unwrap_err().contains("look-around"));
+        assert_eq!(&*expressions.read("(?i)^/(?!x{1000}{1000}{1000})").unwrap_err(), "it is too large");
     }
 
     #[test]
     fn what_is_remembered_is_bounded() {
         let expressions = Expressions::default();
         for number in 0..=MOST {
-            expressions.groups(&format!("/{number}")).unwrap();
+            expressions.read(&format!("/{number}")).unwrap();
         }
         assert!(expressions.known.borrow().len() <= MOST);
     }

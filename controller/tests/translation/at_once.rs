@@ -31,7 +31,7 @@ fn sorted(expected: &[(Code, &str)]) -> Vec<(Code, String)> {
 
 #[test]
 fn what_rejects_an_ingress_hides_nothing_else_that_is_wrong_with_it() {
-    let mut spec = paths("shop.example", &["/a(?!b)", "/c", "/"]);
+    let mut spec = paths("shop.example", &["/a(?<!b)", "/c", "/"]);
     spec["rules"][0]["http"]["paths"][1]["backend"] = backend("gone", json!({"number": 80}));
     spec["tls"] = json!([{"hosts": ["shop.example"], "secretName": "no-tls"}]);
     let faults = [

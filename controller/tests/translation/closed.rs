@@ -130,7 +130,7 @@ fn a_default_backend_that_is_rejected_is_closed_where_it_would_have_served() {
 #[test]
 fn paths_that_are_meant_as_expressions_are_closed_as_such() {
     let mut world = world();
-    let expressions = regex_to("shop.example", &["/admin(/|$)(.*)", "/look/(?!public)"]);
+    let expressions = regex_to("shop.example", &["/admin(/|$)(.*)", "/look/(?<!public)"]);
     world.put([
         ingress("shop", paths("shop.example", &["/", "/admin-of-others-and-longer"])),
         with("admin", &[("rewrite-target", "/$2"), ("auth-tls-match-cn", "CN=x")], expressions),
@@ -140,7 +140,7 @@ fn paths_that_are_meant_as_expressions_are_closed_as_such() {
         world.rules("shop.example"),
         [
             format!("/admin-of-others-and-longer -> {WEB}"),
-            format!("/look/(?!public) -> {WEB} denied 503"),
+            format!("/look/(?<!public) -> {WEB} denied 503"),
             format!("~(?i)^/admin(/|$)(.*) -> {WEB} denied 503"),
             format!("/admin(/|$)(.*) -> {WEB} denied 503"),
             format!("~(?i)^/look/ -> {WEB} denied 503"),
@@ -156,7 +156,7 @@ fn an_expression_that_cannot_be_read_closes_no_longer_path_of_others() {
     let mut world = world();
     world.put([
         created(ingress("api", paths("shop.example", &["/", "/api"])), 1),
-        created(with("spa", &[("use-regex", "true")], regex_to("shop.example", &["/(?!api).*"])), 2),
+        created(with("spa", &[("use-regex", "true")], regex_to("shop.example", &["/(?<!api).*"])), 2),
     ]);
     assert_eq!(
         world.rules("shop.example"),
@@ -431,7 +431,7 @@ proptest! {
             (
                 select(vec!["a.example", "*.example", "b.example"]),
                 proptest::collection::vec(
-                    select(vec!["/", "=/", "/a", "=/a", "/a/b", "/b", "/a(/|$)(.*)", "/(?!a)", "/a|/b(?!x)", "/[ab]+"]),
+                    select(vec!["/", "=/", "/a", "=/a", "/a/b", "/b", "/a(/|$)(.*)", "/(?<!a)", "/a|/b(?<!x)", "/[ab]+"]),
                     0..4,
                 ),
                 0..3u32,

@@ -149,7 +149,7 @@ fn an_expression_that_cannot_be_read_is_closed_and_what_nobody_meant_as_one_stan
     let mut world = world();
     world.put([
         created(ingress("plain", paths(HOST, &["/a(b", "/"])), 1),
-        created(with("shop", &[("use-regex", "true")], paths(HOST, &["/admin/(?!public)", "/ok.*"])), 2),
+        created(with("shop", &[("use-regex", "true")], paths(HOST, &["/admin/(?<!public)", "/ok.*"])), 2),
     ]);
     let rules = world.rules(HOST);
     assert!(rules.contains(&format!("~(?i)^/a\\(b -> {WEB}")), "{rules:?}");
@@ -162,6 +162,21 @@ fn an_expression_that_cannot_be_read_is_closed_and_what_nobody_meant_as_one_stan
         unreadable[0].contains("default/shop") && unreadable[0].contains("look-around"),
         "{unreadable:?}"
     );
+}
+
+#[test]
+fn an_expression_with_look_ahead_stands_by_its_length_and_is_rewritten_without_it() {
+    let mut world = world();
+    let path = "/(?!api)(.*)";
+    world.put([with("shop", &[("rewrite-target", "/$1")], expressions(&[path, "/api", "/static/files.*"]))]);
+    let by_length = ["/static/files.*", path, "/api"].map(|path| format!("~(?i)^{path} -> {WEB}"));
+    assert_eq!(world.rules(HOST)[..3], by_length);
+    assert!(!codes(&world).contains(&Code::ExpressionInvalid));
+    let host = world.host(HOST).unwrap();
+    let PathMatch::LookAhead(regex) = &host.rules[1].matches.path else { panic!("{:?}", host.rules[1]) };
+    assert_eq!((&*regex.pattern, &*regex.conditions[0].pattern), ("(?i)^/(.*)", "(?i)^/(?:api)"));
+    let rewrite = host.rules[1].policies.rewrite.as_ref().unwrap();
+    assert_eq!(rewrite.pattern.as_deref(), Some("(?i)^/(.*)"));
 }
 
 #[test]

@@ -139,6 +139,7 @@ pub(super) fn rule(rule: &Rule) -> RuleView<'_> {
         PathMatch::Exact(path) => ("Exact", path),
         PathMatch::Prefix(path) => ("Prefix", path),
         PathMatch::Regex(path) => ("Regex", path),
+        PathMatch::LookAhead(regex) => ("Regex", &regex.text),
     };
     let (action, status, location, backends) = match &rule.action {
         Action::Forward(backends) => ("forward", None, None, &backends[..]),

@@ -6,12 +6,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use http::HeaderMap;
-use sluice_config::{Match, PathMatch};
+use sluice_config::{LookAheadRegex, Match, PathMatch};
 use smallvec::SmallVec;
 
 use super::error::RouterError;
 use super::predicate::Predicates;
-use super::regexes::Regexes;
+use super::regexes::{PathPattern, Regexes};
 use super::trie::PathTrie;
 use crate::message::fields::Fields;
 
@@ -61,7 +61,13 @@ impl<T, H> CompiledHost<T, H> {
             match &matches.path {
                 PathMatch::Exact(path) => paths.insert_exact(path, position),
                 PathMatch::Prefix(path) => paths.insert_prefix(path, position),
-                PathMatch::Regex(pattern) => patterns.push((position, pattern.clone())),
+                PathMatch::Regex(pattern) => {
+                    patterns.push(PathPattern { position, pattern, conditions: &[] })
+                }
+                PathMatch::LookAhead(regex) => {
+                    let LookAheadRegex { pattern, conditions, .. } = &**regex;
+                    patterns.push(PathPattern { position, pattern, conditions });
+                }
             }
             rules.push(Entry { predicates: Predicates::compile(matches)?, route });
         }

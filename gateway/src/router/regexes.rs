@@ -5,9 +5,8 @@
 //! is bounded, and because a match in an early batch saves the later ones. Most hosts have one or two of them, often of a
 //! kind that can be told without a search.
 
-use std::sync::Arc;
-
-use regex::{RegexBuilder, RegexSet, RegexSetBuilder};
+use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
+use sluice_config::LookAhead;
 
 use super::error::RouterError;
 use super::prefix_and_rest::PrefixAndRest;
@@ -22,17 +21,36 @@ pub(super) struct Regexes {
     batches: Box<[Batch]>,
 }
 
+/// The regular expression of a rule.
+#[derive(Clone, Copy)]
+pub(super) struct PathPattern<'m> {
+    /// That of the rule.
+    pub(super) position: u32,
+    pub(super) pattern: &'m str,
+    /// What must hold besides.
+    pub(super) conditions: &'m [LookAhead],
+}
+
 struct Batch {
     /// Ascending; parallel to the patterns of `set`.
     positions: Box<[u32]>,
     set: RegexSet,
     /// The first of them, if it is of that kind.
     first: Option<PrefixAndRest>,
+    /// What must hold besides, of those few that ask for it.
+    conditions: Box<[Condition]>,
+}
+
+/// A look-ahead of the rule at a position.
+struct Condition {
+    position: u32,
+    pattern: Regex,
+    negative: bool,
 }
 
 impl Regexes {
     /// Patterns by ascending position.
-    pub(super) fn compile(patterns: &[(u32, Arc<str>)]) -> Result<Self, RouterError> {
+    pub(super) fn compile(patterns: &[PathPattern<'_>]) -> Result<Self, RouterError> {
         patterns.chunks(BATCH).map(Batch::compile).collect::<Result<_, _>>().map(|batches| Self { batches })
     }
 
@@ -40,50 +58,64 @@ impl Regexes {
     pub(super) fn first(&self, path: &str, best: u32, accept: impl Fn(u32) -> bool) -> Option<u32> {
         self.batches.iter().take_while(|batch| batch.positions[0] < best).find_map(|batch| {
             let position = batch.positions[0];
-            if batch.first.as_ref().is_some_and(|first| first.groups(path).is_some()) && accept(position) {
+            let is_first = batch.first.as_ref().is_some_and(|first| first.groups(path).is_some());
+            if is_first && batch.holds(position, path) && accept(position) {
                 return Some(position);
             }
-            let matched = batch.set.matches(path);
-            let mut positions = matched.iter().map(|index| batch.positions[index]);
-            positions.find(|position| *position < best && accept(*position))
+            batch.matches(path).find(|position| *position < best && accept(*position))
         })
     }
-}
 
-impl Regexes {
     /// The positions of all whose pattern is found in the path.
     pub(super) fn all(&self, path: &str) -> impl Iterator<Item = u32> {
-        self.batches
-            .iter()
-            .flat_map(move |batch| batch.set.matches(path).into_iter().map(|index| batch.positions[index]))
+        self.batches.iter().flat_map(move |batch| batch.matches(path))
     }
 }
 
 impl Batch {
-    fn compile(patterns: &[(u32, Arc<str>)]) -> Result<Self, RouterError> {
-        let set = RegexSetBuilder::new(patterns.iter().map(|(_, pattern)| pattern))
+    fn compile(patterns: &[PathPattern<'_>]) -> Result<Self, RouterError> {
+        let set = RegexSetBuilder::new(patterns.iter().map(|pattern| pattern.pattern))
             .size_limit(SIZE_LIMIT * patterns.len())
             .dfa_size_limit(SIZE_LIMIT)
             .build();
-        match set {
-            Ok(set) => Ok(Self {
-                positions: patterns.iter().map(|(position, _)| *position).collect(),
-                set,
-                first: patterns.first().and_then(|(_, pattern)| PrefixAndRest::of(pattern)),
-            }),
-            Err(together) => Err(culprit(patterns, &together)),
-        }
+        let set = set.map_err(|together| culprit(patterns, &together))?;
+        let conditions = patterns
+            .iter()
+            .flat_map(|pattern| pattern.conditions.iter().map(|condition| (pattern.position, condition)))
+            .map(|(position, condition)| {
+                let pattern = alone(&condition.pattern)?;
+                Ok(Condition { position, pattern, negative: condition.negative })
+            });
+        Ok(Self {
+            positions: patterns.iter().map(|pattern| pattern.position).collect(),
+            set,
+            first: patterns.first().and_then(|first| PrefixAndRest::of(first.pattern)),
+            conditions: conditions.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// The positions of those that match a path, ascending.
+    fn matches(&self, path: &str) -> impl Iterator<Item = u32> {
+        let found = self.set.matches(path).into_iter().map(|index| self.positions[index]);
+        found.filter(|position| self.holds(*position, path))
+    }
+
+    /// Whether a path has ahead what the pattern at a position asks for.
+    fn holds(&self, position: u32, path: &str) -> bool {
+        let mut asked = self.conditions.iter().filter(|condition| condition.position == position);
+        asked.all(|condition| condition.pattern.is_match(path) != condition.negative)
     }
 }
 
+fn alone(pattern: &str) -> Result<Regex, RouterError> {
+    let built = RegexBuilder::new(pattern).size_limit(SIZE_LIMIT).dfa_size_limit(SIZE_LIMIT).build();
+    built.map_err(|error| RouterError::regex(pattern, &error))
+}
+
 /// Which of the patterns is at fault. A set does not tell, so each is tried alone.
-fn culprit(patterns: &[(u32, Arc<str>)], together: &regex::Error) -> RouterError {
-    let alone = patterns.iter().find_map(|(_, pattern)| {
-        let error = RegexBuilder::new(pattern).size_limit(SIZE_LIMIT).build().err()?;
-        Some(RouterError::regex(pattern, &error))
-    });
-    alone.unwrap_or_else(|| {
-        let all: Vec<&str> = patterns.iter().map(|(_, pattern)| &**pattern).collect();
+fn culprit(patterns: &[PathPattern<'_>], together: &regex::Error) -> RouterError {
+    patterns.iter().find_map(|pattern| alone(pattern.pattern).err()).unwrap_or_else(|| {
+        let all: Vec<&str> = patterns.iter().map(|pattern| pattern.pattern).collect();
         RouterError::regex(&all.join("`, `"), together)
     })
 }

@@ -4,7 +4,8 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use proptest::prelude::*;
 use proptest::sample::select;
 use sluice_config::{
-    FieldMatch, GroupId, HostKey, HostName, HostPattern, Listener, ListenerId, Match, PathMatch, TextMatch,
+    FieldMatch, GroupId, HostKey, HostName, HostPattern, Listener, ListenerId, LookAhead, LookAheadRegex,
+    Match, PathMatch, TextMatch,
 };
 
 use super::*;
@@ -17,6 +18,16 @@ fn exact(path: &str) -> Match {
 
 fn prefix(path: &str) -> Match {
     Match::path(PathMatch::Prefix(path.into()))
+}
+
+fn look_ahead(pattern: &str, conditions: &[(&str, bool)]) -> Match {
+    let condition = |&(pattern, negative): &(&str, bool)| LookAhead { pattern: pattern.into(), negative };
+    let conditions = conditions.iter().map(condition).collect();
+    Match::path(PathMatch::LookAhead(Arc::new(LookAheadRegex {
+        text: "as it was written".into(),
+        pattern: pattern.into(),
+        conditions,
+    })))
 }
 
 fn regex(pattern: &str) -> Match {
@@ -349,6 +360,24 @@ mod paths {
     }
 
     #[test]
+    fn a_regex_takes_only_what_its_look_ahead_asks_for() {
+        let host = compile(&[
+            look_ahead("(?i)^/(.*)", &[("(?i)^/(?:api)", true), ("(?i)^/(?:.*x)", false)]),
+            look_ahead("(?i)^/shop(/|$)(.*)", &[("(?i)^/shop(/|$)(?:admin)", true)]),
+            regex("^/"),
+        ]);
+        for (path, expected) in
+            [("/x", 0), ("/y", 2), ("/API/x", 2), ("/shop/y", 1), ("/shop/admin", 2), ("/shop/admix", 0)]
+        {
+            assert_eq!(find(&host, path), Some(expected), "{path}");
+        }
+        // One with a form that is told without a search, in front.
+        let host = compile(&[look_ahead("(?i)^/shop(/|$)(.*)", &[("(?i)^/shop(/|$)(?:admin)", true)])]);
+        assert_eq!((find(&host, "/shop/a"), find(&host, "/shop/admin")), (Some(0), None));
+        assert!(try_compile(&[look_ahead("^/", &[("(", true)])]).unwrap_err().to_string().contains("`(`"));
+    }
+
+    #[test]
     fn a_regex_that_cannot_be_used_is_named() {
         let error = try_compile(&[regex("^/fine"), regex("^/(unclosed")]).unwrap_err();
         assert!(matches!(&error, RouterError::Regex { pattern, .. } if pattern == "^/(unclosed"), "{error}");
@@ -432,6 +461,7 @@ fn naive(matches: &[Match], path: &str, method: &str, headers: &HeaderMap, query
             PathMatch::Prefix(prefix) if prefix.ends_with('/') => path.starts_with(&**prefix),
             PathMatch::Prefix(prefix) => path == &**prefix || path.starts_with(&format!("{prefix}/")),
             PathMatch::Regex(pattern) => ::regex::Regex::new(pattern).unwrap().is_match(path),
+            PathMatch::LookAhead(_) => unreachable!("none is made here"),
         };
         path_holds
             && matches.method.as_deref().is_none_or(|wanted| wanted == method)

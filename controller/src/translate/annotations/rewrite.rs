@@ -80,7 +80,8 @@ pub(super) fn settings() -> Vec<Annotation> {
             "false",
             "Paths of the host, of all its Ingresses, are regular expressions from the start of the path, \
              without regard \
-             to case.",
+             to case. Look-ahead such as /(?!api)(.*) is served where what stands before it has one length; \
+             look-behind and back-references are refused.",
             |settings, value| settings.rewriting.use_regex = value,
         )
         .location(Risk::Low),

@@ -110,18 +110,17 @@ impl PathRank {
 /// where that stands, so that it closes nothing of others that is more exact.
 pub(super) fn expression(path: Arc<str>, expressions: &Expressions) -> (PathRank, PathMatch) {
     let (form, length, matches) = match readable(&path, expressions) {
-        Ok(whole) => (Form::Expression, path.len(), whole),
+        Ok(matches) => (Form::Expression, path.len(), matches),
         Err(_) => {
             let plain = beginning(&path);
             let matches = match plain {
                 "" => "^".to_owned(),
                 plain => format!("(?i)^{}", regex::escape(plain)),
             };
-            (Form::Beginning, plain.len().max(1), matches)
+            (Form::Beginning, plain.len().max(1), PathMatch::Regex(matches.into()))
         }
     };
-    let place = PathRank { kind: PathKind::Prefix, length: Reverse(length), form, path: Reverse(path) };
-    (place, PathMatch::Regex(matches.into()))
+    (PathRank { kind: PathKind::Prefix, length: Reverse(length), form, path: Reverse(path) }, matches)
 }
 
 /// The place and the match for a path on a host whose paths are expressions. One that nobody has meant as such and
@@ -152,9 +151,12 @@ pub(super) fn unreadable(path: &str, expressions: &Expressions) -> Option<Arc<st
     readable(path, expressions).err()
 }
 
-fn readable(path: &str, expressions: &Expressions) -> Result<String, Arc<str>> {
+fn readable(path: &str, expressions: &Expressions) -> Result<PathMatch, Arc<str>> {
     let whole = format!("(?i)^{path}");
-    expressions.groups(&whole).map(|_| whole)
+    Ok(match &expressions.read(&whole)?.look_ahead {
+        Some(apart) => PathMatch::LookAhead(apart.clone()),
+        None => PathMatch::Regex(whole.into()),
+    })
 }
 
 /// What every path begins with that the expression can mean.
@@ -240,6 +242,7 @@ mod tests {
     fn text(path: &str) -> String {
         match expression(path.into(), &Expressions::default()).1 {
             PathMatch::Regex(text) => text.to_string(),
+            PathMatch::LookAhead(regex) => regex.text.to_string(),
             other => panic!("{other:?}"),
         }
     }
@@ -247,14 +250,14 @@ mod tests {
     #[test]
     fn a_regular_expression_that_cannot_be_read_covers_what_it_begins_with() {
         assert_eq!(text("/admin(/|$)(.*)"), "(?i)^/admin(/|$)(.*)");
-        assert_eq!(text("/admin/(?!public)"), "(?i)^/admin/");
-        assert_eq!(text("/admin?(?!x)"), "(?i)^/admi");
+        assert_eq!(text("/admin/(?<!public)"), "(?i)^/admin/");
+        assert_eq!(text("/admin?(?<!x)"), "(?i)^/admi");
         assert_eq!(text("/a.b[("), "(?i)^/a\\.b");
-        assert_eq!(text("/a|/b(?!x)"), "^");
-        assert_eq!(text("/a[(]|/secret(?!x)"), "^");
-        assert_eq!(text("/a[]|(](?!x)"), "(?i)^/a");
-        assert_eq!(text("/a[^])|](?!x)"), "(?i)^/a");
-        assert_eq!(text("/a[\\](]|/secret(?!x)"), "^");
+        assert_eq!(text("/a|/b(?<!x)"), "^");
+        assert_eq!(text("/a[(]|/secret(?<!x)"), "^");
+        assert_eq!(text("/a[]|(](?<!x)"), "(?i)^/a");
+        assert_eq!(text("/a[^])|](?<!x)"), "(?i)^/a");
+        assert_eq!(text("/a[\\](]|/secret(?<!x)"), "^");
         assert_eq!(text("/x{1000}{1000}{1000}"), "(?i)^/");
     }
 
@@ -262,11 +265,11 @@ mod tests {
     fn an_expression_that_cannot_be_read_closes_nothing_that_is_longer_than_what_it_begins_with() {
         let place = |path: &str| expression(path.into(), &Expressions::default()).0;
         let plain = |path: &str| PathRank::plain(path.into(), PathType::Prefix);
-        for unreadable in ["/(?!api).*", "/a[(]|/secret(?!x)"] {
+        for unreadable in ["/(?<!api).*", "/a[(]|/secret(?<!x)"] {
             assert!(plain("/api") < place(unreadable) && place(unreadable) < plain("/"), "{unreadable}");
         }
-        assert!(place("/admin/(?!public)") < plain("/admin/"));
-        assert!(plain("/admin/x") < place("/admin/(?!public)"));
+        assert!(place("/admin/(?<!public)") < plain("/admin/"));
+        assert!(plain("/admin/x") < place("/admin/(?<!public)"));
         assert!(place("/admin(/|$)(.*)") < plain("/admin/x"), "one that can be read stands by its length");
     }
 

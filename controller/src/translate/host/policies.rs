@@ -30,7 +30,7 @@ impl Builder<'_, '_> {
                 None => format!("{reason}; what it can mean answers {UNABLE} until it is corrected"),
                 Some(_) => format!("{reason}; what it can mean stays closed until it is corrected"),
             };
-            let remedy = "write an expression without look-around and back-references, or several paths";
+            let remedy = "write it without look-behind and back-references, with look-ahead only behind text of one length, or as several paths";
             self.problems.push(error(Code::ExpressionInvalid, object, field.clone(), message, remedy));
             return facts.policies_of_closed(&field, &reason, UNABLE);
         }

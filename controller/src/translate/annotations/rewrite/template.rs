@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sluice_config::{Rewrite, RewritePart, RewriteQuery, RewriteTemplate};
 
-use crate::translate::expression::{Expressions, Groups};
+use crate::translate::expression::{Expression, Expressions};
 
 /// A text with references to groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,8 +132,10 @@ impl Target {
         expressions: &Expressions,
     ) -> Result<(Rewrite, Option<usize>), RewriteError> {
         let texts = || [Some(&self.path), self.query.as_ref(), prefix].into_iter().flatten();
-        let pattern = texts().any(GroupText::has_groups).then(|| format!("(?i){path}"));
-        let groups = PathGroups::of(path, pattern.as_deref(), expressions)?;
+        let groups = match texts().any(GroupText::has_groups) {
+            true => PathGroups::of(path, expressions)?,
+            false => PathGroups { path, searched: None },
+        };
         let lacking = texts().flat_map(GroupText::numbers).find(|number| !groups.has(*number));
         let rewrite = Rewrite {
             path: self.path.resolve(&groups)?,
@@ -150,7 +152,7 @@ impl Target {
             },
             redirects: self.redirects,
             forwarded_prefix: prefix.map(|prefix| prefix.resolve(&groups)).transpose()?,
-            pattern: pattern.map(Into::into),
+            pattern: groups.searched.map(|(pattern, _)| pattern),
         };
         Ok((rewrite, lacking))
     }
@@ -159,19 +161,30 @@ impl Target {
 /// The groups of a path.
 struct PathGroups<'a> {
     path: &'a str,
-    groups: Option<Arc<Groups>>,
+    /// What they are found by, where they are asked for.
+    searched: Option<(Arc<str>, Arc<Expression>)>,
 }
 
 impl<'a> PathGroups<'a> {
-    fn of(path: &'a str, pattern: Option<&str>, expressions: &Expressions) -> Result<Self, RewriteError> {
-        let groups = pattern.map(|pattern| expressions.groups(pattern)).transpose();
-        let unreadable =
-            |reason: Arc<str>| RewriteError::Expression { path: path.to_owned(), reason: reason.to_string() };
-        Ok(Self { path, groups: groups.map_err(unreadable)? })
+    fn of(path: &'a str, expressions: &Expressions) -> Result<Self, RewriteError> {
+        let anchored = expressions.read(&format!("(?i)^{path}"));
+        let searched = match anchored.as_ref().map(|read| (read, &read.look_ahead)) {
+            // What is ahead is known when the path has been chosen.
+            Ok((read, Some(apart))) => (apart.pattern.clone(), read.clone()),
+            _ => {
+                let pattern = format!("(?i){path}");
+                let read = expressions.read(&pattern).map_err(|reason| RewriteError::Expression {
+                    path: path.to_owned(),
+                    reason: reason.to_string(),
+                })?;
+                (pattern.into(), read)
+            }
+        };
+        Ok(Self { path, searched: Some(searched) })
     }
 
     fn has(&self, number: usize) -> bool {
-        self.groups.as_ref().is_some_and(|groups| number < groups.count)
+        self.searched.as_ref().is_some_and(|(_, read)| number < read.groups)
     }
 
     /// A number that the path does not have stands for nothing, as in nginx.
@@ -180,7 +193,7 @@ impl<'a> PathGroups<'a> {
             TextPart::Plain(text) => Ok(RewritePart::Text(text.clone())),
             TextPart::Number(number) if self.has(*number) => Ok(RewritePart::Group(*number)),
             TextPart::Number(_) => Ok(RewritePart::Text("".into())),
-            TextPart::Name(name) => match self.groups.as_ref().and_then(|groups| groups.names.get(name)) {
+            TextPart::Name(name) => match self.searched.as_ref().and_then(|(_, read)| read.names.get(name)) {
                 Some(number) => Ok(RewritePart::Group(*number)),
                 None => Err(RewriteError::NoGroup { name: name.to_string(), path: self.path.to_owned() }),
             },
@@ -235,7 +248,7 @@ mod tests {
             let fault = resolve(target, path).unwrap_err();
             assert!(fault.to_string().contains("no such group"), "{fault}");
         }
-        let fault = resolve("/$1", "/x(?!y)(.*)").unwrap_err().to_string();
+        let fault = resolve("/$1", "/x(?<!y)(.*)").unwrap_err().to_string();
         assert!(fault.contains("look-around"), "{fault}");
     }
 
