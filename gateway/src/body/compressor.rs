@@ -77,7 +77,7 @@ impl Compressor {
         let Some(running) = &mut self.running else { return Ok(passed) };
         compression::dress(&mut response.fields, running.encoder.coding());
         let whole = response.framing.is_done();
-        plain(response, |response| to.respond(cx, response, running.encoder.out()))?;
+        plain(response, whole, |response| to.respond(cx, response, running.encoder.out()))?;
         running.encoder.out().clear();
         if whole {
             self.running = None;
@@ -95,7 +95,7 @@ impl Compressor {
         bytes: &[u8],
     ) -> Result<Passed, FailureKind> {
         let passed = self.read(response, bytes)?;
-        self.send(cx, to, response)?;
+        self.send(cx, to, response, response.framing.is_done())?;
         if response.framing.is_done() {
             self.running = None;
             to.end(cx, response, None)?;
@@ -114,7 +114,7 @@ impl Compressor {
         if let Some(running) = &mut self.running {
             running.encoder.finish().map_err(broken)?;
         }
-        self.send(cx, to, response)?;
+        self.send(cx, to, response, trailers.is_none())?;
         self.running = None;
         to.end(cx, response, trailers)
     }
@@ -131,7 +131,7 @@ impl Compressor {
         };
         running.held_back = false;
         running.encoder.flush().map_err(broken)?;
-        self.send(cx, to, response)?;
+        self.send(cx, to, response, false)?;
         Ok(true)
     }
 
@@ -155,19 +155,20 @@ impl Compressor {
         Ok(Passed { taken, data })
     }
 
-    /// Passes on what came out.
+    /// Passes on what came out, which may be the last.
     fn send(
         &mut self,
         cx: &mut Context<'_>,
         to: &mut impl Downstream,
         response: &mut Response,
+        is_last: bool,
     ) -> Result<(), FailureKind> {
         let Some(running) = &mut self.running else { return Ok(()) };
         let out = running.encoder.out();
         if out.is_empty() {
             return Ok(());
         }
-        plain(response, |response| to.pass(cx, response, out))?;
+        plain(response, is_last, |response| to.pass(cx, response, out))?;
         out.clear();
         out.shrink_to(KEPT);
         Ok(())
@@ -187,10 +188,12 @@ impl Running {
 }
 
 /// For whom it is passed on to, the response has a body that ends when it is told so.
-fn plain<T>(response: &mut Response, with: impl FnOnce(&mut Response) -> T) -> T {
+fn plain<T>(response: &mut Response, is_last: bool, with: impl FnOnce(&mut Response) -> T) -> T {
     let framing = std::mem::replace(&mut response.framing, Framing::Opaque);
+    response.is_last = is_last;
     let result = with(response);
     response.framing = framing;
+    response.is_last = false;
     result
 }
 

@@ -24,6 +24,8 @@ pub(crate) struct Fake {
     pub(crate) head: String,
     /// The body that it got.
     pub(crate) body: Vec<u8>,
+    /// It was told with the last piece that nothing more comes.
+    pub(crate) has_last: bool,
     pub(crate) ended: bool,
     /// Whatever it got, with a mark between two turns.
     pub(crate) flushes: usize,
@@ -38,6 +40,7 @@ impl Fake {
             interims: Vec::new(),
             head: String::new(),
             body: Vec::new(),
+            has_last: false,
             ended: false,
             flushes: 0,
         }
@@ -111,6 +114,8 @@ impl Downstream for Fake {
         response: &mut Response,
         bytes: &[u8],
     ) -> Result<Passed, FailureKind> {
+        assert!(!self.has_last, "nothing comes behind the last piece");
+        self.has_last = response.is_last;
         let mut data = 0;
         let taken = response.framing.read(bytes, |piece| {
             data += piece.len();

@@ -35,6 +35,9 @@ pub(crate) struct Response {
     pub(crate) keeps_alive: bool,
     /// How the client learns where the body ends.
     pub(crate) delivery: Delivery,
+    /// What is passed on now is the last of a body without a length, whose [end](crate::body::downstream::Downstream::end)
+    /// follows at once and without trailers: both can leave together.
+    pub(crate) is_last: bool,
 }
 
 /// How a body goes to the client.

@@ -34,6 +34,8 @@ use crate::worker::Worker;
 
 /// What leaves in one piece: one TLS record.
 const JOIN: usize = 16 * 1024;
+/// What stands before the trailers of a body in chunks (RFC 9112 §7.1).
+const LAST_CHUNK: &[u8] = b"0\r\n";
 /// Bytes of the next requests that are read while this one is under way and memory is plenty; else one read.
 const AHEAD: usize = 64 * 1024;
 
@@ -52,6 +54,8 @@ pub(super) struct Client {
     request_trailers: Section,
     /// The trailers of the response.
     trailers: Section,
+    /// The end of a body in chunks of ours has left with its last piece.
+    ended: bool,
     /// Bytes written.
     sent: u64,
     /// Bytes of the body written, free of their coding.
@@ -86,6 +90,7 @@ impl Client {
             names: FieldNames::ANY,
             request_trailers: Section::default(),
             trailers: Section::default(),
+            ended: false,
             sent: 0,
             body_sent: 0,
             backlog: Backlog::default(),
@@ -215,12 +220,17 @@ impl Client {
                     out.extend_from_slice(bytes);
                     out.extend_from_slice(b"\r\n");
                 }
+                self.ended = response.is_last;
+                if self.ended {
+                    out.extend_from_slice(LAST_CHUNK);
+                    out.extend_from_slice(b"\r\n");
+                }
                 data = bytes.len();
                 (bytes.len(), &[][..])
             }
         };
         self.body_sent += data as u64;
-        let whole = response.framing.is_done();
+        let whole = response.framing.is_done() || self.ended;
         self.send(cx, out, body, whole).map_err(gone)?;
         Ok(Passed { taken, data })
     }
@@ -323,6 +333,7 @@ impl Downstream for Client {
         self.keep &= !ends_here && !self.worker.drain.is_draining() && self.can_drain();
         // An attempt before this one may have left something.
         self.trailers = Section::default();
+        self.ended = false;
         scratch::write(|out| {
             response.write(out, self.keep);
             self.pass_behind(cx, response, out, bytes)
@@ -344,10 +355,10 @@ impl Downstream for Client {
         response: &mut Response,
         trailers: Option<&HeaderMap>,
     ) -> Result<(), FailureKind> {
-        if response.delivery != Delivery::Chunked {
+        if response.delivery != Delivery::Chunked || self.ended {
             return Ok(());
         }
-        let mut out = b"0\r\n".to_vec();
+        let mut out = LAST_CHUNK.to_vec();
         for (name, value) in trailers.into_iter().flatten() {
             let name = name.as_str().as_bytes();
             if trailers::passes(name, FieldNames::ANY) {

@@ -371,7 +371,7 @@ impl Downstream for Client {
         self.section = Section::default();
         let passed = self.read(response, bytes)?;
         self.send_head(response.status, fields, false)?;
-        self.complete = response.framing.is_done();
+        self.complete = response.framing.is_done() || response.is_last;
         self.deliver()?;
         Ok(passed)
     }
@@ -383,7 +383,7 @@ impl Downstream for Client {
         bytes: &[u8],
     ) -> Result<Passed, FailureKind> {
         let passed = self.read(response, bytes)?;
-        self.complete = response.framing.is_done();
+        self.complete = response.framing.is_done() || response.is_last;
         self.deliver()?;
         Ok(passed)
     }
@@ -410,6 +410,9 @@ impl Downstream for Client {
         _: &mut Response,
         section: Option<&HeaderMap>,
     ) -> Result<(), FailureKind> {
+        if self.complete {
+            return Ok(());
+        }
         self.trailers = section.and_then(|section| trailers(section, FieldNames::ANY));
         self.complete = true;
         self.deliver()
