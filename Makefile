@@ -145,10 +145,10 @@ bench-docs: bench-build ## the same as bench, and write the figures into docs/
 # is for a machine's mood.
 GUARD_LIMIT ?= 0.7
 GUARD_LIMIT_CLOSE ?= 0.8
-BENCH_GUARD = $(OUT)/quick/bench --peers vanilla --rounds 5 --seconds 2
+BENCH_GUARD = $(OUT)/guard/bench --peers vanilla --rounds 5 --seconds 2
 
 bench-guard: tools ## fail when a request costs more than 0.7 of plain Pingora's, or 0.8 with its connection
-	$(BENCH_BUILD) --profile quick
+	$(BENCH_BUILD) --profile guard
 	$(BENCH_GUARD) --label guard --scenarios h1,h1-10k --guard $(GUARD_LIMIT)
 	$(BENCH_GUARD) --label guard-close --scenarios h1-close --guard $(GUARD_LIMIT_CLOSE)
 
