@@ -18,9 +18,10 @@ use sluice_config::{
 
 use crate::bounds::bounded;
 use crate::configuration::Configuration;
+use crate::globals::{GlobalAuth, Globals};
 use crate::policy::ExternalAuth;
 use crate::route::{Compiler, Target};
-use crate::state::{GlobalAuth, Globals, Published, State};
+use crate::state::{Published, State};
 use crate::tls::Certificates;
 
 /// Applies a delta and says so. Deltas are applied one after the other: there must be one caller.

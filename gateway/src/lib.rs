@@ -19,12 +19,14 @@ pub mod drain;
 pub mod driver;
 mod engine;
 pub mod failure;
+mod globals;
 mod io;
 pub mod listen;
 pub mod message;
 mod per_worker;
 pub mod pipeline;
 pub mod policy;
+pub mod readiness;
 pub mod registry;
 pub mod reporter;
 #[cfg(test)]

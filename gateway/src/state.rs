@@ -3,34 +3,25 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
-use http::HeaderValue;
 use imbl::OrdSet;
-use sluice_config::{Code, ObjectRef, Piece, Problem, ResourceKey, Severity, Tuning, Variable};
+use sluice_config::{Code, ObjectRef, Problem, Severity, Tuning};
 use tokio::sync::watch;
 
-use crate::body::compression::CompressionRules;
 use crate::body::disk::Disk;
 use crate::configuration::Configuration;
+use crate::globals::Globals;
 use crate::io::budget::Budget;
-use crate::message::edit::EditableName;
-use crate::policy::access_log::LogRules;
 use crate::policy::basic_auth::Verified;
-use crate::policy::blocks::Blocks;
 use crate::policy::digest_auth::Nonces;
-use crate::policy::forwarded::ForwardedRules;
-use crate::policy::header_set::HeaderSet;
 use crate::policy::limits::Limiter;
-use crate::policy::replacements::Replacements;
-use crate::policy::resources::{Resources, Slot};
-use crate::policy::template::Template;
-use crate::policy::{ExternalAuth, Sources, hsts};
+use crate::policy::resources::Resources;
+use crate::readiness::Readiness;
 use crate::registry::{OwnEndpoint, OwnListener, Registry};
 use crate::reporter::Reporter;
-use crate::route::{Route, Target};
+use crate::route::Route;
 use crate::router::RouteTable;
 use crate::telemetry::{LogFault, MemoryUse, Telemetry};
 
@@ -104,188 +95,6 @@ pub struct Published {
     pub routes: RouteTable<Route>,
     /// Global settings with what is made of them.
     pub(crate) globals: Arc<Globals>,
-}
-
-/// The tuning and what every request would otherwise make of it anew.
-#[derive(Debug)]
-pub(crate) struct Globals {
-    pub(crate) tuning: Arc<Tuning>,
-    pub(crate) hsts: Option<HeaderValue>,
-    pub(crate) compression: Option<Arc<CompressionRules>>,
-    pub(crate) default_backend: Option<Target>,
-    pub(crate) auth: GlobalAuth,
-    pub(crate) blocks: Blocking,
-    pub(crate) sources: Option<Sources>,
-    pub(crate) forwarded: ForwardedRules,
-    pub(crate) limit_key: LimitKey,
-    pub(crate) log: LogRules,
-    /// Fields of heads; most installations want none.
-    pub(crate) headers: Option<Box<GlobalHeaders>>,
-}
-
-/// Fields of the heads of all rules.
-#[derive(Debug, Default)]
-pub(crate) struct GlobalHeaders {
-    /// Whether endpoints are told what the client asked for (`proxy-add-original-uri-header`).
-    pub(crate) adds_original_uri: bool,
-    /// Of requests to endpoints (`proxy-set-headers`).
-    pub(crate) request: Option<Arc<Slot<HeaderSet>>>,
-    /// Of responses (`add-headers`).
-    pub(crate) response: Option<Arc<Slot<HeaderSet>>>,
-    /// What is taken out of responses of endpoints (`hide-headers`).
-    pub(crate) hidden: Box<[EditableName]>,
-    /// What is replaced in cookies and redirects of endpoints.
-    pub(crate) replacements: Option<Replacements>,
-}
-
-/// What makes two requests those of one client for limits.
-#[derive(Debug)]
-pub(crate) enum LimitKey {
-    /// That they come from one address.
-    Client,
-    /// That this becomes the same for both (`limit-conn-zone-variable`).
-    Filled(Template),
-}
-
-/// Who is kept out everywhere.
-#[derive(Debug)]
-pub(crate) enum Blocking {
-    /// Nobody.
-    None,
-    /// Whoever cannot be told from those that are to be: everybody.
-    Closed,
-    /// These.
-    These(Box<Blocks>),
-}
-
-/// Who says for all rules which requests get in.
-#[derive(Debug, Default)]
-pub(crate) enum GlobalAuth {
-    /// Nobody.
-    #[default]
-    None,
-    /// Somebody who cannot be asked.
-    Closed,
-    /// This service.
-    Asks(Arc<ExternalAuth>),
-}
-
-/// Whether traffic should be sent here.
-#[derive(Debug, Default)]
-pub struct Readiness {
-    complete: AtomicBool,
-    bound: AtomicBool,
-    draining: AtomicBool,
-}
-
-impl GlobalAuth {
-    /// Whether nobody says.
-    pub(crate) fn is_none(&self) -> bool {
-        matches!(self, Self::None)
-    }
-}
-
-impl Globals {
-    pub(crate) fn new(
-        tuning: Arc<Tuning>,
-        default_backend: Option<Target>,
-        auth: GlobalAuth,
-        resources: &Resources,
-    ) -> Self {
-        let compression = CompressionRules::compile(&tuning).map(Arc::new);
-        let blocks = match Blocks::compile(&tuning.blocks) {
-            Ok(None) => Blocking::None,
-            Ok(Some(blocks)) => Blocking::These(Box::new(blocks)),
-            Err(error) => {
-                tracing::error!(%error, "who is to be blocked cannot be told: all requests answer 503");
-                Blocking::Closed
-            }
-        };
-        Self {
-            hsts: tuning.hsts.as_ref().map(hsts::value),
-            compression,
-            sources: Sources::compile(&tuning.sources),
-            headers: GlobalHeaders::compile(&tuning, resources).map(Box::new),
-            forwarded: ForwardedRules::compile(&tuning.forwarded),
-            limit_key: LimitKey::compile(&tuning.limit_key),
-            log: LogRules::compile(&tuning.access_log),
-            blocks,
-            tuning,
-            default_backend,
-            auth,
-        }
-    }
-
-    /// Whether no stage has anything to ask of a request that its rule does not ask.
-    pub(crate) fn ask_nothing(&self) -> bool {
-        // By name, so that whoever adds one says whether a stage asks for it.
-        let Self {
-            auth,
-            blocks,
-            sources,
-            tuning: _,
-            hsts: _,
-            compression: _,
-            default_backend: _,
-            forwarded: _,
-            limit_key: _,
-            log: _,
-            headers: _,
-        } = self;
-        auth.is_none() && sources.is_none() && matches!(blocks, Blocking::None)
-    }
-}
-
-impl LimitKey {
-    fn compile(template: &sluice_config::Template) -> Self {
-        if matches!(&*template.pieces, [Piece::Variable(Variable::ClientAddress)]) {
-            return Self::Client;
-        }
-        Template::compile(template).map_or_else(
-            |error| {
-                // Translation passes on names of fields only.
-                tracing::error!(%error, "limit-conn-zone-variable cannot be used: limits are for each address");
-                Self::Client
-            },
-            Self::Filled,
-        )
-    }
-}
-
-impl GlobalHeaders {
-    /// `None` where nobody wants any. A name that cannot be hidden and a key of another kind, which the control plane
-    /// sends of neither, are left out.
-    fn compile(tuning: &Tuning, resources: &Resources) -> Option<Self> {
-        let slot = |key: &Option<ResourceKey>| key.as_ref().and_then(|key| resources.headers(key).ok());
-        let hidden = tuning.hidden_headers.iter().filter_map(|name| EditableName::new(name).ok()).collect();
-        let replacements = match tuning.replacements == sluice_config::Replacements::OFF {
-            true => None,
-            false => Replacements::compile(&tuning.replacements).unwrap_or_else(|error| {
-                tracing::error!(%error, "cookies and redirects of endpoints stay as they are");
-                None
-            }),
-        };
-        let headers = Self {
-            adds_original_uri: tuning.adds_original_uri,
-            request: slot(&tuning.request_headers),
-            response: slot(&tuning.response_headers),
-            hidden,
-            replacements,
-        };
-        let Self { adds_original_uri, request, response, hidden, replacements } = &headers;
-        let is_used = *adds_original_uri
-            || request.is_some()
-            || response.is_some()
-            || !hidden.is_empty()
-            || replacements.is_some();
-        is_used.then_some(headers)
-    }
-}
-
-impl Default for Globals {
-    fn default() -> Self {
-        Self::new(Arc::default(), None, GlobalAuth::None, &Resources::default())
-    }
 }
 
 impl State {
@@ -458,38 +267,6 @@ impl State {
 /// As many as this machine can tell.
 fn bytes(count: u64) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX)
-}
-
-impl Readiness {
-    /// A complete configuration is in force.
-    pub(crate) fn set_complete(&self) {
-        self.complete.store(true, Relaxed);
-    }
-
-    /// Says whether all listeners are bound.
-    pub fn set_bound(&self, bound: bool) {
-        self.bound.store(bound, Relaxed);
-    }
-
-    /// The end has begun: no new traffic, please.
-    pub fn set_draining(&self) {
-        self.draining.store(true, Relaxed);
-    }
-
-    /// Whether a complete configuration has been applied.
-    pub fn is_complete(&self) -> bool {
-        self.complete.load(Relaxed)
-    }
-
-    /// Whether the end has begun.
-    pub fn is_draining(&self) -> bool {
-        self.draining.load(Relaxed)
-    }
-
-    /// Whether requests can be served and should be sent.
-    pub fn is_ready(&self) -> bool {
-        self.is_complete() && self.bound.load(Relaxed) && !self.is_draining()
-    }
 }
 
 impl fmt::Debug for State {

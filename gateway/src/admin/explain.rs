@@ -16,11 +16,12 @@ use sluice_config::{Action, Backend, GroupId, Host, Policies, PoolKey, Rule};
 
 use super::view;
 use crate::configuration::Configuration;
+use crate::globals::Globals;
 use crate::policy::https_redirect;
 use crate::registry::PoolDescription;
 use crate::route::Route;
 use crate::router::{CompiledHost, Reason, RequestView, RouteTable, host_of, normalise, query_values};
-use crate::state::{Globals, State};
+use crate::state::State;
 
 /// The request in question.
 struct Asked {

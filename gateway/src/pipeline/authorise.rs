@@ -13,13 +13,13 @@ use super::call::Subrequest;
 use super::exchange::{Exchange, Verdict};
 use super::question::{Question, Reply};
 use super::stages::Looks;
+use crate::globals::{GlobalAuth, Globals};
 use crate::message::answer::Answer;
 use crate::message::edit::{Edit, EditableName};
 use crate::message::fields::{Fields, FieldsMut};
 use crate::policy::external_auth::{self, CacheKey, keep, kept};
 use crate::policy::{ExternalAuth, forwarded};
 use crate::route::Route;
-use crate::state::{GlobalAuth, Globals};
 use crate::upstream::attempt::KeepAlive;
 
 static X_AUTH_REQUEST_REDIRECT: HeaderName = HeaderName::from_static("x-auth-request-redirect");

@@ -7,6 +7,7 @@ use sluice_config::HostName;
 use super::exchange::{Exchange, HashKey, Verdict};
 use super::session::BoundSession;
 use super::stages::{Looks, Step};
+use crate::globals::{Blocking, Globals, LimitKey};
 use crate::message::answer::Answer;
 use crate::message::fields::Fields;
 use crate::message::request_head::RequestHead;
@@ -14,7 +15,6 @@ use crate::policy::limits::Excess;
 use crate::policy::redirect::Source;
 use crate::policy::{Affinity, RedirectTo, Rewritten, forwarded, hops, https_redirect, redirect, same_site};
 use crate::route::{CompiledPolicies, Destination, Route, RouteAction};
-use crate::state::{Blocking, Globals, LimitKey};
 
 impl Exchange {
     pub(super) fn check_blocked<F: Fields>(&self, head: &RequestHead<'_, F>, globals: &Globals) -> Step {

@@ -18,6 +18,7 @@ use super::header_sets::FilledSets;
 use super::question::Question;
 use super::session::BoundSession;
 use crate::connection_info::ConnectionInfo;
+use crate::globals::Globals;
 use crate::message::answer::Answer;
 use crate::message::edit::Edit;
 use crate::policy::external_auth::Word;
@@ -26,7 +27,7 @@ use crate::policy::limits::Permit;
 use crate::policy::rewrite::Outgoing;
 use crate::route::{Route, Target};
 use crate::snapshot::{Held, Snapshot};
-use crate::state::{Globals, State};
+use crate::state::State;
 use crate::telemetry::{LogLine, TargetMeters};
 
 /// The state of one request. Plain data; a driver keeps it next to the stream. Should the driver drop it

@@ -19,10 +19,10 @@ use http::StatusCode;
 
 use super::exchange::{Exchange, Verdict};
 use super::question::Reply;
+use crate::globals::Globals;
 use crate::message::fields::Fields;
 use crate::message::request_head::RequestHead;
 use crate::route::Route;
-use crate::state::Globals;
 
 /// A stage of the pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 use sluice_config::{Action, Backend, Limits, Policies, ResourceKey, Satisfy};
 
 use super::{Asked, Taken};
+use crate::globals::Blocking;
 use crate::message::fields::Fields;
 use crate::pipeline::{ORDER, Service, Stage, service};
 use crate::policy::canary::Canary;
 use crate::policy::sources::{Standpoint, standpoint};
 use crate::policy::{Rewritten, hops, https_redirect};
 use crate::router::host_of;
-use crate::state::Blocking;
 
 /// What a check comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
