@@ -581,14 +581,19 @@ fn datagrams_reach_pods_at_both_addresses_of_a_service() {
 #[test]
 fn a_pod_finds_services_and_hosts_by_name_and_is_not_root_where_it_must_not_be() {
     in_lab(async |cluster, _| {
-        TestClass::web(cluster, 1).await?;
+        let class = TestClass::web(cluster, 1).await?;
+        // A host of this test alone: names are of the whole cluster, and many tests have a `web.example`.
+        let host = format!("{}.example", cluster.namespace);
+        cluster.apply(&class.ingress("named", &host, "web")).await?;
         let status = r#"{"status": {"loadBalancer": {"ingress": [{"ip": "10.97.0.250"}]}}}"#;
         kubectl(
             cluster,
-            &["patch", "ingress", "web", "--subresource=status", "--type=merge", "--patch", status],
+            &["patch", "ingress", "named", "--subresource=status", "--type=merge", "--patch", status],
         )?;
-        let asked = "id -u; getent hosts web.example; getent hosts nobody.example || echo unknown; \
-                     curl --silent --fail http://web/ && curl --silent --fail http://web.$NAMESPACE.svc.cluster.local/";
+        let asked = format!(
+            "id -u; getent hosts {host}; getent hosts nobody.{host} || echo unknown; \
+             curl --silent --fail http://web/ && curl --silent --fail http://web.$NAMESPACE.svc.cluster.local/"
+        );
         cluster
             .apply(&format!(
                 r#"
