@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::time::Duration;
 
+use notify::event::{EventKind, Flag};
 use sluice_config::{NamespacedName, Problem};
 use tempfile::TempDir;
 
@@ -465,6 +466,48 @@ fn a_change_without_a_notification_is_found_when_the_folder_is_compared() {
     assert_eq!(watched.port("a"), Some(1));
     fs::write(&target, service("a", 2)).unwrap();
     watched.until(|watched| watched.port("a") == Some(2));
+}
+
+#[test]
+fn a_folder_that_cannot_be_looked_at_is_tried_again_and_keeps_its_objects() {
+    let (folder, elsewhere) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let (target, away) = (elsewhere.path().join("sub"), elsewhere.path().join("away"));
+    fs::create_dir(&target).unwrap();
+    fs::write(target.join("a.yaml"), service("a", 1)).unwrap();
+    symlink(&target, folder.path().join("sub")).unwrap();
+    let path = folder.path().to_owned();
+    let mut watched = Watched::at(folder, &path);
+    // A link to itself cannot be opened, whoever tries. Only what is in the folder that it leads to is watched, not itself.
+    fs::rename(&target, &away).unwrap();
+    symlink(&target, &target).unwrap();
+    fs::create_dir(watched.path("look")).unwrap();
+    watched.until(|watched| !watched.problems.is_empty());
+    assert!(watched.texts()[0].contains("the folder cannot be read"), "{:?}", watched.texts());
+    assert_eq!(watched.port("a"), Some(1), "last good");
+
+    fs::write(away.join("a.yaml"), service("a", 2)).unwrap();
+    fs::remove_file(&target).unwrap();
+    fs::rename(&away, &target).unwrap();
+    watched.until(|watched| watched.port("a") == Some(2) && watched.problems.is_empty());
+}
+
+#[test]
+fn after_missing_notifications_everything_is_looked_at_and_watched_anew() {
+    let overflow = notify::Event::new(EventKind::Other).set_flag(Flag::Rescan);
+    assert!(matches!(watch::changes(overflow)[..], [FileChange::Missed]));
+
+    let (folder, elsewhere) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    // What a linked file leads to is in a folder that is not watched, so a change of it is as good as missed.
+    let target = elsewhere.path().join("a");
+    fs::write(&target, service("a", 1)).unwrap();
+    symlink(&target, folder.path().join("a.yaml")).unwrap();
+    let path = folder.path().to_owned();
+    let mut watched = Watched::at(folder, &path);
+    fs::write(&target, service("a", 2)).unwrap();
+    watched.source.wakes.send(Wake::Changed(FileChange::Missed, Instant::now())).unwrap();
+    watched.until(|watched| watched.port("a") == Some(2));
+    watched.write("b.yaml", &service("b", 1));
+    watched.until(|watched| watched.port("b") == Some(1));
 }
 
 fn secret(name: &str, fields: &[(&str, &str)]) -> String {

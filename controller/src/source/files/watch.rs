@@ -143,7 +143,7 @@ pub(super) fn language(path: &Path) -> Option<Language> {
 
 /// What an event means. A file counts when it is closed after writing, not while it is written; one that
 /// appears whole (a link, a rename) counts at once.
-fn changes(event: notify::Event) -> Vec<FileChange> {
+pub(super) fn changes(event: notify::Event) -> Vec<FileChange> {
     if event.need_rescan() {
         return vec![FileChange::Missed];
     }
