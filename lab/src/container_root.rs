@@ -132,14 +132,25 @@ impl Plan {
 
     /// `/usr`, and the folders that are links into it on most machines and folders of their own on others.
     fn machine_folders(&self) -> Result<()> {
-        for folder in ["usr", "bin", "sbin", "lib", "lib64"] {
-            let source = Path::new("/").join(folder);
-            let Ok(kind) = source.symlink_metadata() else { continue };
-            if kind.is_symlink() {
-                symlink(fs::read_link(&source)?, self.root.join(folder))?;
-            } else {
-                self.bind(&Mount { target: source.clone(), source, read_only: true })?;
+        ["usr", "bin", "sbin", "lib", "lib64"]
+            .iter()
+            .try_for_each(|name| self.machine_path(&Path::new("/").join(name)))
+    }
+
+    /// What the machine has there, read-only. A folder into which the Pod mounts something is one of the container with what is
+    /// in the machine's, because nothing can be made in the machine's own.
+    fn machine_path(&self, path: &Path) -> Result<()> {
+        let Ok(kind) = path.symlink_metadata() else { return Ok(()) };
+        let target = self.root.join(path.strip_prefix("/")?);
+        if kind.is_symlink() {
+            symlink(fs::read_link(path)?, target)?;
+        } else if self.mounts.iter().any(|mount| mount.target != path && mount.target.starts_with(path)) {
+            fs::create_dir(&target)?;
+            for entry in fs::read_dir(path)? {
+                self.machine_path(&entry?.path())?;
             }
+        } else {
+            self.bind(&Mount { source: path.to_owned(), target: path.to_owned(), read_only: true })?;
         }
         Ok(())
     }

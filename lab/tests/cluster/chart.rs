@@ -71,15 +71,14 @@ fn uninstall(cluster: &Cluster) -> Result<String> {
 }
 
 /// Values for a class of the test's own. The grace is short: a lab's load balancer hears of an end at once. Other tests
-/// of this lab make Ingresses too, which are not reviewed; `/usr` is the machine's in a lab, and nothing can be mounted there.
+/// of this lab make Ingresses too, which are not reviewed.
 fn values(cluster: &Cluster, class: &TestClass, more: &str) -> String {
     format!(
         "controller:
   image: {{repository: \"{}\"}}
   ingressClassResource: {{name: {}, controllerValue: {}}}
   shutdownGracePeriod: 3
-  admissionWebhooks: {{certificate: /certificates/cert, key: /certificates/key, namespaceSelector: {{matchLabels: \
-         {{kubernetes.io/metadata.name: {}}}}}}}
+  admissionWebhooks: {{namespaceSelector: {{matchLabels: {{kubernetes.io/metadata.name: {}}}}}}}
 {more}",
         cluster.image("sluice"),
         class.name,

@@ -287,7 +287,7 @@ spec:
       cat /etc/all/greeting /etc/all/deep/er
       cat /var/run/secrets/kubernetes.io/serviceaccount/namespace; echo
       wc -c < /var/run/secrets/kubernetes.io/serviceaccount/token
-      touch /work/mine && ! touch /forbidden 2> /dev/null && echo written
+      touch /work/mine /usr/local/work/mine && ! touch /forbidden 2> /dev/null && ! touch /usr/forbidden 2> /dev/null && echo written
       while ! grep -q changed /etc/all/greeting; do sleep 0.1; done
       cat /etc/all/greeting
     env:
@@ -297,6 +297,7 @@ spec:
     volumeMounts:
     - {name: all, mountPath: /etc/all, readOnly: true}
     - {name: work, mountPath: /work}
+    - {name: work, mountPath: /usr/local/work}
     securityContext: {readOnlyRootFilesystem: true, allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
   restartPolicy: Never
   volumes:

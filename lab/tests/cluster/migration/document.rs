@@ -73,10 +73,8 @@ exec nsenter --net=/run/netns/{namespaces}$(printf '%02x%02x%02x%02x' $(echo "$a
             kubectl = kubectl.display(),
             sluice = sluice.display(),
         );
-        // Nothing can be mounted below `/usr` in a lab, and its load balancers hear of an end at once.
-        let values = "controller:\n  shutdownGracePeriod: 3\n  admissionWebhooks: {certificate: /certificates/cert, key: \
-                      /certificates/key}\n";
-        fs::write(self.desk.join("lab.yaml"), values)?;
+        // A lab's load balancers hear of an end at once.
+        fs::write(self.desk.join("lab.yaml"), "controller:\n  shutdownGracePeriod: 3\n")?;
         let lab_helm = format!(
             "#!/bin/sh\ncase $1 in install | upgrade) set -- \"$@\" --wait --timeout 90s --values lab.yaml;; \
              uninstall) set -- \"$@\" --wait;; esac\nexec {} \"$@\"\n",
