@@ -86,6 +86,11 @@ impl Folder {
         self.files.get(name).map(|file| file.stamp)
     }
 
+    /// Whether a file has objects.
+    pub(super) fn has_objects_of(&self, name: &Path) -> bool {
+        self.files.get(name).is_some_and(|file| !file.objects().is_empty())
+    }
+
     /// Whether any object is different since that was last asked for.
     pub(super) fn has_events(&self) -> bool {
         !self.changes.events.is_empty()

@@ -2,15 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::symlink;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use notify::event::{EventKind, Flag};
+use notify::event::{EventKind, Flag, ModifyKind, RemoveKind, RenameMode};
 use sluice_config::{NamespacedName, Problem};
 use tempfile::TempDir;
 
+use super::manifest::Contents;
+use super::watch::FileChange;
 use super::*;
 use crate::input;
+use crate::source::Event;
 use crate::store::{Fields, Kind, Object, ObjectKey, Reference};
 
 const WAIT: Duration = Duration::from_secs(20);
@@ -389,6 +393,48 @@ fn a_file_that_an_editor_moves_aside_does_not_lose_its_objects_meanwhile() {
         (Some(2), Vec::<String>::new()),
         "a file under a new name"
     );
+}
+
+#[test]
+fn a_file_that_is_emptied_before_it_is_written_does_not_lose_its_objects_meanwhile() {
+    let mut watched = Watched::new(&[("a.yaml", &service("a", 1))]);
+    // The notification of a shell that empties a file and closes it, say one of `: > a.yaml`.
+    watched.write("a.yaml", "");
+    watched.write("b.yaml", &service("b", 1));
+    watched.until(|watched| watched.port("b") == Some(1));
+    assert_eq!(watched.port("a"), Some(1), "another file is no reason to give it up");
+    watched.write("a.yaml", &service("a", 2));
+    let edit = watched.next();
+    assert!(matches!(edit.events[..], [Event::Put(_)]), "{:?}", edit.events);
+
+    watched.write("a.yaml", "");
+    watched.until(|watched| watched.port("a").is_none());
+    watched.write("a.yaml", &service("a", 3));
+    watched.until(|watched| watched.port("a") == Some(3));
+}
+
+#[test]
+fn what_is_written_in_place_of_a_file_that_was_moved_away_is_read_when_it_is_whole() {
+    let mut watched = Watched::new(&[("a.yaml", &service("a", 1))]);
+    let name = ModifyKind::Name;
+    // The file under the new name is there and being written when the notification that the old one left arrives.
+    let mut half = fs::File::create(watched.path("half.yaml")).unwrap();
+    half.write_all(service("half", 1).as_bytes()).unwrap();
+    for kind in [EventKind::Modify(name(RenameMode::From)), EventKind::Remove(RemoveKind::File)] {
+        let event = notify::Event::new(kind).add_path(watched.path("half.yaml"));
+        assert!(matches!(watch::changes(event)[..], [FileChange::Gone(_)]));
+        let left = FileChange::Gone(watched.path("half.yaml"));
+        watched.source.wakes.send(Wake::Changed(left, Instant::now())).unwrap();
+    }
+    let both = notify::Event::new(EventKind::Modify(name(RenameMode::Both)))
+        .add_path(watched.path("a.yaml"))
+        .add_path(watched.path("half.yaml"));
+    assert!(watch::changes(both).is_empty(), "its two names have had an event each");
+    watched.write("b.yaml", &service("b", 1));
+    watched.until(|watched| watched.port("b") == Some(1));
+    assert_eq!(watched.port("half"), None);
+    drop(half);
+    watched.until(|watched| watched.port("half") == Some(1));
 }
 
 #[test]

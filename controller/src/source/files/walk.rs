@@ -173,7 +173,7 @@ impl<'a> Walk<'a> {
             let metadata = match fs::metadata(&path) {
                 Ok(metadata) => metadata,
                 // A link that leads nowhere is as good as absent.
-                Err(reason) if super::is_absence(&reason) => continue,
+                Err(reason) if super::text::is_absence(&reason) => continue,
                 Err(_) if watch::language(&path).is_some() => {
                     // Reading says why.
                     let name: Arc<Path> = name.into();

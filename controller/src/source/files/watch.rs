@@ -37,7 +37,7 @@ pub(super) enum Wake {
 pub(super) enum FileChange {
     /// This file.
     File(PathBuf),
-    /// This is gone or was, and it may have been a folder.
+    /// This is gone or was: a file, or a folder.
     Gone(PathBuf),
     /// Anything.
     Anything,
@@ -142,7 +142,8 @@ pub(super) fn language(path: &Path) -> Option<Language> {
 }
 
 /// What an event means. A file counts when it is closed after writing, not while it is written; one that
-/// appears whole (a link, a rename) counts at once.
+/// appears whole (a link, a rename) counts at once. That a file leaves does not count for what may be there now under its
+/// name, which somebody may be writing: that has an event of its own.
 pub(super) fn changes(event: notify::Event) -> Vec<FileChange> {
     if event.need_rescan() {
         return vec![FileChange::Missed];
@@ -151,6 +152,8 @@ pub(super) fn changes(event: notify::Event) -> Vec<FileChange> {
     let relevant = match event.kind {
         EventKind::Access(AccessKind::Close(AccessMode::Write)) => true,
         EventKind::Create(CreateKind::Folder) => return vec![FileChange::Anything],
+        // Each of the two names has had an event already.
+        EventKind::Modify(ModifyKind::Name(RenameMode::Both)) => false,
         EventKind::Create(_) | EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_)) => true,
         _ => false,
     };
@@ -161,7 +164,8 @@ pub(super) fn changes(event: notify::Event) -> Vec<FileChange> {
         matches!(event.kind, EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(RenameMode::From)));
     let of_path = |path: PathBuf| {
         let gone = leaves.then(|| FileChange::Gone(path.clone()));
-        gone.into_iter().chain(change(path, appears))
+        let left = |change: &FileChange| leaves && matches!(change, FileChange::File(_));
+        gone.into_iter().chain(change(path, appears).filter(|change| !left(change)))
     };
     event.paths.into_iter().flat_map(of_path).collect()
 }
