@@ -5,6 +5,7 @@ use std::task::Context;
 
 use http::HeaderMap;
 
+use super::coding::Coding;
 use super::compression::{self, Choice, CompressionRules, Wanted};
 use super::encoder::Encoder;
 use crate::body::downstream::{Downstream, Passed};
@@ -68,7 +69,7 @@ impl Compressor {
             compression::vary(&mut response.fields);
         }
         if let Choice::Compress(coding, level) = choice {
-            self.running = Running::new(coding, level);
+            self.running = Running::new(coding, level, response.framing.left());
         }
         if self.running.is_none() {
             return to.respond(cx, response, bytes);
@@ -177,9 +178,9 @@ impl Compressor {
 
 impl Running {
     /// Nothing where there is no memory for it: a response need not be compressed.
-    fn new(coding: super::coding::Coding, level: u8) -> Option<Self> {
+    fn new(coding: Coding, level: u8, length: Option<u64>) -> Option<Self> {
         let mut share = Share::default();
-        if !share.try_hold(Encoder::memory(coding, level)) {
+        if !share.try_hold(Encoder::memory(coding, level, length)) {
             return None;
         }
         let encoder = Encoder::new(coding, level).ok()?;
@@ -204,5 +205,29 @@ fn broken(_: std::io::Error) -> FailureKind {
 impl std::fmt::Debug for Running {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Running").field("coding", &self.encoder.coding()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::Waker;
+
+    use super::*;
+    use crate::io::budget::{self, Account, Budget};
+
+    #[test]
+    fn a_page_is_compressed_as_hard_as_it_can_be_while_others_are() {
+        let budget = Budget::new(128 << 20);
+        budget::serve(budget.clone());
+        let account = Account::open();
+        let connection = pin!(async {
+            let running: Vec<_> = (0..3).map(|_| Running::new(Coding::Brotli, 11, Some(20_000))).collect();
+            assert!(running.iter().all(Option::is_some));
+            let long = Running::new(Coding::Brotli, 11, None);
+            assert!(long.is_none(), "that would be more than the fair share of a connection");
+        });
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(pin!(account.of(connection)).poll(&mut cx).is_ready());
     }
 }

@@ -14,15 +14,21 @@ use zstd::stream::raw::{self, CParameter, InBuffer, Operation, OutBuffer};
 
 use super::coding::Coding;
 
-/// Compressors that a worker keeps for the next response.
-const KEPT: usize = 8;
+/// Bytes of compressors that a worker keeps for the next response.
+const KEPT: usize = 4 << 20;
 /// What compressors write at a time.
 const ROOM: usize = 16 * 1024;
 /// Bytes that brotli and zstd look back, as a power of two. gzip has 15.
 const WINDOW: u32 = 18;
 /// Brotli compresses blocks of so many bytes at once, as a power of two. Larger ones hold up other requests for
 /// longer.
-const BLOCK: i32 = 16;
+const BLOCK: u32 = 16;
+/// Levels of brotli above this and below 10 find hardly more, in tables of 8 to 32 MiB that are zeroed for each response.
+const BROTLI_TABLES: u8 = 6;
+/// From this level on, zstd would have tables for more than the window: 10 MiB, and 80 at level 19.
+const ZSTD_TABLES: u8 = 7;
+/// From this level on, it has two entries for each byte of the window.
+const ZSTD_TREES: u8 = 13;
 
 thread_local! {
     static SPARE: RefCell<Vec<(Coding, u8, State)>> = const { RefCell::new(Vec::new()) };
@@ -61,15 +67,33 @@ impl Encoder {
         self.coding
     }
 
-    /// Bytes that a compressor holds, about.
-    pub(crate) fn memory(coding: Coding, level: u8) -> usize {
-        match (coding, level) {
-            (Coding::Gzip, _) => 384 << 10,
-            (Coding::Zstd, ..=4) => 1 << 20,
-            (Coding::Zstd, _) => 3 << 20,
-            (Coding::Brotli, ..=4) => 1 << 20,
-            (Coding::Brotli, 5..=9) => 4 << 20,
-            (Coding::Brotli, _) => 12 << 20,
+    /// Bytes that a compressor holds for a body of this length, about.
+    pub(crate) fn memory(coding: Coding, level: u8, length: Option<u64>) -> usize {
+        const KIB: usize = 1 << 10;
+        match coding {
+            Coding::Gzip => 384 * KIB,
+            Coding::Zstd => match level {
+                ..=2 => 1280 * KIB,
+                3 => 1792 * KIB,
+                4 => 3072 * KIB,
+                5..ZSTD_TREES => 3584 * KIB,
+                _ => 6144 * KIB,
+            },
+            Coding::Brotli => {
+                let (tables, of_each_byte) = match level {
+                    ..=3 => (256 * KIB, 24),
+                    4 => (512 * KIB, 24),
+                    5 => (1024 * KIB, 24),
+                    6..=9 => (2048 * KIB, 24),
+                    _ => (2816 * KIB, 84),
+                };
+                let block = 1 << BLOCK;
+                match length.and_then(|length| usize::try_from(length).ok()).filter(|length| *length <= block)
+                {
+                    Some(length) => tables + of_each_byte * length,
+                    None => tables + of_each_byte * block + 1024 * KIB,
+                }
+            }
         }
     }
 
@@ -96,10 +120,15 @@ impl Encoder {
             // At the end of a thread there is nothing left to keep it in.
             let _ = SPARE.try_with(|spare| {
                 let mut spare = spare.borrow_mut();
-                if spare.len() == KEPT {
+                spare.push((self.coding, self.level, state));
+                let mut kept: usize = spare.iter().map(|(of, at, _)| Self::memory(*of, *at, None)).sum();
+                // The oldest go first: their level may be another's of before.
+                while kept > KEPT
+                    && let Some((of, at, _)) = spare.first()
+                {
+                    kept -= Self::memory(*of, *at, None);
                     spare.remove(0);
                 }
-                spare.push((self.coding, self.level, state));
             });
         }
         Ok(())
@@ -117,9 +146,13 @@ impl State {
             Coding::Gzip => Self::Gzip(Compress::new_gzip(Compression::new(level.into()), 15)),
             Coding::Brotli => {
                 let params = BrotliEncoderParams {
-                    quality: level.into(),
+                    quality: match level {
+                        BROTLI_TABLES..10 => BROTLI_TABLES,
+                        level => level,
+                    }
+                    .into(),
                     lgwin: WINDOW.cast_signed(),
-                    lgblock: BLOCK,
+                    lgblock: BLOCK.cast_signed(),
                     ..BrotliEncoderParams::default()
                 };
                 Self::Brotli(Box::new(CompressorWriter::with_params(Vec::new(), ROOM, &params)))
@@ -127,6 +160,11 @@ impl State {
             Coding::Zstd => {
                 let mut encoder = raw::Encoder::new(level.into())?;
                 encoder.set_parameter(CParameter::WindowLog(WINDOW))?;
+                if level >= ZSTD_TABLES {
+                    encoder.set_parameter(CParameter::HashLog(WINDOW + 1))?;
+                    let trees = u32::from(level >= ZSTD_TREES);
+                    encoder.set_parameter(CParameter::ChainLog(WINDOW + trees))?;
+                }
                 Self::Zstd(encoder)
             }
         })
@@ -247,6 +285,44 @@ pub(crate) mod tests {
             assert_eq!(decoded(coding, encoder.out()), b"one event\nanother\n", "{coding:?}");
             encoder.finish().unwrap();
             assert_eq!(decoded(coding, encoder.out()), b"one event\nanother\n", "{coding:?}");
+        }
+    }
+
+    /// About 200 KB of words, not one like the other.
+    fn words() -> Vec<u8> {
+        let word = |n: u32| format!("{} of {} routes\n", n.wrapping_mul(2_654_435_761) >> 12, n % 97);
+        (0..10_000).flat_map(|n| word(n).into_bytes()).collect()
+    }
+
+    #[test]
+    fn smaller_tables_compress_as_well() {
+        let body = words();
+        for level in [ZSTD_TABLES, ZSTD_TREES, 19] {
+            let mut of_the_level = raw::Encoder::new(level.into()).unwrap();
+            of_the_level.set_parameter(CParameter::WindowLog(WINDOW)).unwrap();
+            let mut lengths =
+                [State::Zstd(of_the_level), State::new(Coding::Zstd, level).unwrap()].map(|mut state| {
+                    let mut out = Vec::new();
+                    state.write(&body, &mut out).unwrap();
+                    state.finish(&mut out).unwrap();
+                    out.len()
+                });
+            lengths[1] = lengths[1] * 100 / 101;
+            assert!(lengths[1] <= lengths[0], "level {level}: {lengths:?}");
+        }
+    }
+
+    #[test]
+    fn few_bytes_are_kept_in_compressors() {
+        let level = 19;
+        let memory = Encoder::memory(Coding::Gzip, 1, None);
+        for (coding, level, expected) in [(Coding::Gzip, 1, KEPT / memory), (Coding::Zstd, level, 0)] {
+            let mut encoders: Vec<_> = (0..20).map(|_| Encoder::new(coding, level).unwrap()).collect();
+            for encoder in &mut encoders {
+                encoder.write(b"a").unwrap();
+                encoder.finish().unwrap();
+            }
+            assert_eq!(SPARE.with_borrow(Vec::len), expected, "{coding:?}");
         }
     }
 
