@@ -312,11 +312,36 @@ pub(crate) mod tests {
         }
     }
 
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn compressors_take_no_more_than_is_counted_for_them() {
+        const COUNT: usize = 10;
+        // What other tests of the process take meanwhile.
+        const OTHERS: usize = 128 << 20;
+        let resident = || {
+            let status = std::fs::read_to_string("/proc/self/status").unwrap();
+            let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+            line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() << 10
+        };
+        let body = words();
+        for (coding, level) in
+            [(Coding::Zstd, 12), (Coding::Zstd, 19), (Coding::Brotli, 9), (Coding::Brotli, 11)]
+        {
+            let before = resident();
+            let mut encoders: Vec<_> = (0..COUNT).map(|_| Encoder::new(coding, level).unwrap()).collect();
+            for encoder in &mut encoders {
+                encoder.write(&body[..16 << 10]).unwrap();
+            }
+            let taken = resident().saturating_sub(before);
+            let counted = COUNT * Encoder::memory(coding, level, None);
+            assert!(taken < counted + OTHERS, "{coding:?} {level}: {taken} bytes, {counted} are counted");
+        }
+    }
+
     #[test]
     fn few_bytes_are_kept_in_compressors() {
-        let level = 19;
         let memory = Encoder::memory(Coding::Gzip, 1, None);
-        for (coding, level, expected) in [(Coding::Gzip, 1, KEPT / memory), (Coding::Zstd, level, 0)] {
+        for (coding, level, expected) in [(Coding::Gzip, 1, KEPT / memory), (Coding::Zstd, 19, 0)] {
             let mut encoders: Vec<_> = (0..20).map(|_| Encoder::new(coding, level).unwrap()).collect();
             for encoder in &mut encoders {
                 encoder.write(b"a").unwrap();

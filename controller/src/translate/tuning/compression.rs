@@ -57,7 +57,7 @@ pub(super) fn settings() -> Vec<Key> {
             value::within(0, 11),
             "4",
             "How hard brotli tries. 7 to 9 do as 6: they would take tables of up to 32 MiB for each response, for 4 % fewer bytes. \
-             From 10 on, one response can hold up others of its worker.",
+             From 10 on, one response can hold up others of its worker, and holds up to 9 MiB of body-memory-budget.",
             |settings, value| settings.tuning.brotli.level = value as u8,
         ),
         Key::served(
