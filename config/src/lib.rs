@@ -8,7 +8,8 @@
 //! matched against and what then happens ([`rule`], [`policy`]), where it goes ([`pool`], [`endpoint`]), which
 //! certificates are served ([`certificate`]), what else rules name that other objects hold ([`resource`]), settings with one global value ([`tuning`]), and what is wrong
 //! with the input ([`problem`]). Beside it stand the one map that both planes keep such data in ([`by_key`]), and
-//! how what others wrote is shown to people ([`text`]).
+//! how what others wrote is shown to people ([`text`]), and the few expressions that both can tell without an engine
+//! ([`simple_expression`]).
 
 pub mod access;
 pub mod access_log;
@@ -39,6 +40,7 @@ pub mod resource;
 pub mod rewrite;
 pub mod rule;
 pub mod server_field;
+pub mod simple_expression;
 pub mod snapshot;
 pub mod template;
 pub mod text;
@@ -81,6 +83,7 @@ pub use rule::{
     Rule, TextMatch, WeightedBackend,
 };
 pub use server_field::ServerField;
+pub use simple_expression::{Places, SimpleExpression};
 pub use snapshot::Snapshot;
 pub use template::{Piece, Template, Variable};
 pub use tuning::{Compression, HeaderBuffers, Hsts, Tuning};

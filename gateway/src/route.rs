@@ -246,6 +246,6 @@ mod tests {
     fn what_each_host_keeps_is_small() {
         assert!(size_of::<Target>() <= 128, "{} bytes", size_of::<Target>());
         assert!(size_of::<Route>() <= 232, "{} bytes", size_of::<Route>());
-        assert!(size_of::<CompiledHost<Route>>() <= 176, "{} bytes", size_of::<CompiledHost<Route>>());
+        assert!(size_of::<CompiledHost<Route>>() <= 168, "{} bytes", size_of::<CompiledHost<Route>>());
     }
 }

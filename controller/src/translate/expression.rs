@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use sluice_config::LookAheadRegex;
+use sluice_config::{LookAheadRegex, SimpleExpression};
 
 /// Bytes that an expression may have when compiled; well below what the data plane allows.
 pub(crate) const EXPRESSION_LIMIT: usize = 256 << 10;
@@ -59,6 +59,9 @@ impl Expressions {
 
 impl Expression {
     fn read(pattern: &str) -> Result<Self, String> {
+        if let Some(simple) = SimpleExpression::of(pattern) {
+            return Ok(Self { groups: simple.groups(), names: HashMap::new(), look_ahead: None });
+        }
         let fault = match compile(pattern) {
             Ok(compiled) => return Ok(Self::of(&compiled, None)),
             Err(fault) => fault,

@@ -9,24 +9,29 @@ use std::ops::Range;
 
 use http::header::HeaderValue;
 use regex::{Captures, Regex, RegexBuilder};
-use sluice_config::{RewritePart, RewriteQuery, RewriteTemplate};
+use sluice_config::{Places, RewritePart, RewriteQuery, RewriteTemplate, SimpleExpression};
 
 use super::error::PolicyError;
 use crate::message::edit::{Edit, EditableName, RequestMut, RequestTarget};
-use crate::router::{PrefixAndRest, REGEX_SIZE_LIMIT, normal_bytes};
+use crate::router::{REGEX_SIZE_LIMIT, normal_bytes};
 
 static X_FORWARDED_PREFIX: EditableName = EditableName::from_static("x-forwarded-prefix");
 
 /// A rewriting, compiled.
 #[derive(Debug)]
 pub struct Rewrite {
-    pattern: Option<Regex>,
-    /// The same, if it is of that kind.
-    prefix_and_rest: Option<PrefixAndRest>,
+    pattern: Option<Pattern>,
     path: RewriteTemplate,
     query: RewriteQuery,
     redirects: bool,
     forwarded_prefix: Option<RewriteTemplate>,
+}
+
+/// How the path is searched.
+#[derive(Debug)]
+enum Pattern {
+    Simple(SimpleExpression),
+    Other(Regex),
 }
 
 /// What a request becomes.
@@ -63,21 +68,34 @@ impl Outgoing {
     }
 }
 
+impl Pattern {
+    fn compile(pattern: &str) -> Result<Self, PolicyError> {
+        if let Some(simple) = SimpleExpression::of(pattern) {
+            return Ok(Self::Simple(simple));
+        }
+        let built =
+            RegexBuilder::new(pattern).size_limit(REGEX_SIZE_LIMIT).dfa_size_limit(REGEX_SIZE_LIMIT).build();
+        built
+            .map(Self::Other)
+            .map_err(|error| PolicyError::Rewrite(format!("expression `{pattern}`: {error}")))
+    }
+
+    /// How many groups it has, with the whole as the first.
+    fn groups(&self) -> usize {
+        match self {
+            Self::Simple(expression) => expression.groups(),
+            Self::Other(regex) => regex.captures_len(),
+        }
+    }
+}
+
 impl Rewrite {
     /// Compiles the expression. Fails on one that is malformed or too large, and on a template that names a group
     /// which it does not have.
     pub fn compile(rewrite: &sluice_config::Rewrite) -> Result<Self, PolicyError> {
         let sluice_config::Rewrite { pattern, path, query, redirects, forwarded_prefix } = rewrite;
-        let compile = |pattern: &std::sync::Arc<str>| {
-            let built = RegexBuilder::new(pattern)
-                .size_limit(REGEX_SIZE_LIMIT)
-                .dfa_size_limit(REGEX_SIZE_LIMIT)
-                .build();
-            built.map_err(|error| PolicyError::Rewrite(format!("expression `{pattern}`: {error}")))
-        };
-        let prefix_and_rest = pattern.as_deref().and_then(PrefixAndRest::of);
-        let pattern = pattern.as_ref().map(compile).transpose()?;
-        let groups = pattern.as_ref().map_or(0, Regex::captures_len);
+        let pattern = pattern.as_deref().map(Pattern::compile).transpose()?;
+        let groups = pattern.as_ref().map_or(0, Pattern::groups);
         let own_query = match query {
             RewriteQuery::Keep => None,
             RewriteQuery::Replace { query, append: _ } => Some(query),
@@ -97,7 +115,6 @@ impl Rewrite {
         }
         Ok(Self {
             pattern,
-            prefix_and_rest,
             path: path.clone(),
             query: query.clone(),
             redirects: *redirects,
@@ -107,10 +124,10 @@ impl Rewrite {
 
     /// `None` where the expression does not match.
     fn search<'p>(&self, path: &'p str) -> Option<Found<'p>> {
-        let Some(pattern) = &self.pattern else { return Some(Found::Nowhere) };
-        match self.prefix_and_rest.as_ref().and_then(|pattern| pattern.groups(path)) {
-            Some(places) => Some(Found::Places(places)),
-            None => pattern.captures(path).map(Found::Captures),
+        match &self.pattern {
+            None => Some(Found::Nowhere),
+            Some(Pattern::Simple(expression)) => expression.find(path).map(Found::Places),
+            Some(Pattern::Other(regex)) => regex.captures(path).map(Found::Captures),
         }
     }
 
@@ -188,7 +205,7 @@ enum Found<'a> {
     /// There is none.
     Nowhere,
     Captures(Captures<'a>),
-    Places([Range<usize>; 3]),
+    Places(Places),
 }
 
 impl Found<'_> {
@@ -196,7 +213,7 @@ impl Found<'_> {
         match self {
             Found::Nowhere => None,
             Found::Captures(captures) => captures.get(group).map(|found| found.range()),
-            Found::Places(places) => places.get(group).cloned(),
+            Found::Places(places) => places.get(group).cloned().flatten(),
         }
     }
 }

@@ -35,7 +35,8 @@ pub struct CompiledHost<T, H = ()> {
     /// Most hosts have one.
     rules: SmallVec<[Entry<T>; 1]>,
     paths: PathTrie,
-    regexes: Regexes,
+    /// Most hosts have none.
+    regexes: Option<Box<Regexes>>,
     fall_through: bool,
     extra: H,
 }
@@ -71,7 +72,10 @@ impl<T, H> CompiledHost<T, H> {
             }
             rules.push(Entry { predicates: Predicates::compile(matches)?, route });
         }
-        let regexes = Regexes::compile(&patterns)?;
+        let regexes = match patterns.is_empty() {
+            true => None,
+            false => Some(Box::new(Regexes::compile(&patterns)?)),
+        };
         Ok(Self { rules, paths, regexes, fall_through, extra })
     }
 
@@ -86,7 +90,9 @@ impl<T, H> CompiledHost<T, H> {
                 best = position;
             }
         }
-        if let Some(position) = self.regexes.first(request.path, best, |at| self.holds(at, request)) {
+        if let Some(regexes) = &self.regexes
+            && let Some(position) = regexes.first(request.path, best, |at| self.holds(at, request))
+        {
             best = position;
         }
         self.rules.get(best as usize).map(|entry| &entry.route)

@@ -345,6 +345,17 @@ mod paths {
         assert_eq!(find(&host, "/foo/bar/abcd"), Some(1));
         assert_eq!(find(&host, "/a/x"), Some(2));
         assert_eq!(find(&host, "/x/a"), None);
+        // Those that are told without a search and the others are in one order.
+        let host = compile(&[
+            regex("(?i)^/a[bc]"),
+            regex("(?i)^/ab(/|$)(.*)"),
+            regex("(?i)^/ad"),
+            regex("(?i)^/[ab]d"),
+            regex("(?i)^/(.*)"),
+        ]);
+        for (path, expected) in [("/AB", 0), ("/ad", 2), ("/bd", 3), ("/ae", 4), ("/", 4)] {
+            assert_eq!(find(&host, path), Some(expected), "{path}");
+        }
     }
 
     #[test]

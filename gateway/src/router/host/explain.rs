@@ -42,7 +42,8 @@ impl<T, H> CompiledHost<T, H> {
     pub fn explain(&self, request: &RequestView<'_, impl Fields>) -> Vec<Reason> {
         let candidates = self.paths.candidates(request.path);
         let indexed = candidates.iter().flat_map(|positions| positions.iter().copied());
-        let right_path: BTreeSet<u32> = indexed.chain(self.regexes.all(request.path)).collect();
+        let searched = self.regexes.iter().flat_map(|regexes| regexes.all(request.path));
+        let right_path: BTreeSet<u32> = indexed.chain(searched).collect();
         let mut taken = false;
         let reason = |(position, entry): (u32, &super::Entry<T>)| {
             if !right_path.contains(&position) {
