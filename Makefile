@@ -6,7 +6,7 @@ OUT := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
 .PHONY: help build run test fmt fmt-check lint docs deny loadtest k6 tools tools-go tools-test bench bench-short bench-guard \
-  bench-guard-build bench-docs bench-build build-pgo chart-test image-root image-lint check sbom
+  bench-guard-build bench-docs bench-build build-pgo chart-test image-root image-lint check sbom scripts-test
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ $(SBOM): Cargo.lock
 
 sbom: $(SBOM) ## the software bill of materials, CycloneDX in JSON: target/sbom/sluice.cdx.json
 
+scripts-test: # the scripts of CI and of the image
+	.ci/scripts-test
+
 image-lint: ## the Containerfile, by hadolint
 	.ci/image-lint
 
@@ -80,7 +83,7 @@ test: tools-test ## every suite: unit, property, end to end, cluster, and short 
 	$(OUT)/debug/k6-suite --short --sluice $(OUT)/debug/sluice --k6 "$(K6)"
 
 # What needs neither root nor Go. Tests of programs that this machine has not got say so and pass.
-check: tools fmt-check lint ## formatting, lints, and every test that needs neither root nor Go
+check: tools fmt-check lint scripts-test ## formatting, lints, and every test that needs neither root nor Go
 	$(CARGO) build --locked --workspace --bins
 	$(CARGO) test --locked --workspace --lib --bins
 	$(CARGO) test --locked --workspace --test documentation --test translation --test kubernetes --test e2e
