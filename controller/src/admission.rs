@@ -8,6 +8,7 @@
 //! happens then is for the `failurePolicy` of the cluster to decide, and not for us.
 
 pub(crate) mod certificate;
+mod connections;
 mod decision;
 mod request;
 mod server;

@@ -8,21 +8,25 @@ pub(crate) mod api;
 mod findings;
 mod rights;
 
+use std::collections::BTreeSet;
+use std::pin::pin;
 use std::thread;
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client};
-use sluice_config::NamespacedName;
+use sluice_config::{Code, NamespacedName, ObjectRef, Problem};
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::events::{EventWriter, News};
 use crate::input::Input;
 use crate::leader::{Candidate, Election};
-use crate::problem::ProblemChanges;
+use crate::options::Options;
+use crate::panic_guard::PanicGuard;
+use crate::problem::{ProblemChanges, error};
 use crate::source::kube::{Access, AccessError, client};
-use crate::status::writer::StatusWriter;
-use crate::status::{IngressChange, IngressChanges};
+use crate::status::{self, IngressChange, IngressChanges};
 pub(crate) use findings::{Findings, refusal};
 
 /// How long the duties have at the end: to clear the status, to release the Lease.
@@ -79,6 +83,24 @@ pub struct OwnPod {
     pub namespace: String,
 }
 
+/// Where objects are that may have a status and Events to be written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DutyScope {
+    /// The only namespace that is watched; `None` for all.
+    pub namespace: Option<String>,
+    /// Namespaces of objects that flags name.
+    pub further: BTreeSet<String>,
+}
+
+impl DutyScope {
+    /// The scope that these flags give.
+    pub fn of(options: &Options) -> Self {
+        let named = [&options.configmap, &options.default_backend_service, &options.default_ssl_certificate];
+        let further = named.into_iter().flatten().map(|name| name.namespace.to_string()).collect();
+        Self { namespace: options.watch_namespace.clone(), further }
+    }
+}
+
 /// One of the duties: who finds a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Duty {
@@ -121,7 +143,7 @@ impl Duties {
         access: Access,
         options: DutyOptions,
         pod: OwnPod,
-        watch_namespace: Option<String>,
+        scope: DutyScope,
         inputs: mpsc::WeakSender<Input>,
     ) -> Result<Self, AccessError> {
         let (status, seen) = mpsc::unbounded_channel();
@@ -140,7 +162,7 @@ impl Duties {
                 Err(error) => return drop(started.send(Err(error))),
             };
             let _ = started.send(Ok(()));
-            let at_work = AtWork { client, options, pod, watch_namespace, findings: Findings::new(inputs) };
+            let at_work = AtWork { client, options, pod, scope, findings: Findings::new(inputs) };
             at_work.run(lead, seen, told, stopped).await;
             let _ = over.send(());
         };
@@ -206,7 +228,7 @@ struct AtWork {
     client: Client,
     options: DutyOptions,
     pod: OwnPod,
-    watch_namespace: Option<String>,
+    scope: DutyScope,
     findings: Findings,
 }
 
@@ -218,35 +240,42 @@ impl AtWork {
         told: mpsc::UnboundedReceiver<News>,
         stopped: oneshot::Receiver<()>,
     ) {
-        let Self { client, options, pod, watch_namespace, findings } = self;
+        let Self { client, options, pod, scope, findings } = self;
         let (stop_status, status_stopped) = oneshot::channel();
         let (stop_election, election_stopped) = oneshot::channel();
-        let needed = rights::needed(&options, &pod, watch_namespace.as_deref());
-        tokio::spawn(rights::watch(client.clone(), needed, findings.clone()));
+        let guard = PanicGuard::default();
+        let mut tasks = JoinSet::new();
+        let needed = rights::needed(&options, &pod, &scope);
+        tasks.spawn(guard.clone().around(rights::watch(client.clone(), needed, findings.clone())));
         let events = EventWriter::new(&client, &options, &pod, &findings, lead.subscribe());
-        tokio::spawn(events.run(told));
+        tasks.spawn(guard.clone().around(events.run(told)));
         let status = options.update_status.then(|| {
-            let writer = StatusWriter::start(&client, &options, &pod, &findings, lead.subscribe());
-            tokio::spawn(writer.run(seen, status_stopped))
+            let (client, options, pod) = (client.clone(), options.clone(), pod.clone());
+            let (findings, leading) = (findings.clone(), lead.subscribe());
+            let work = status::run(client, options, pod, findings, leading, seen, status_stopped);
+            tokio::spawn(guard.clone().around(work))
         });
-        let candidate = Candidate {
-            api: Api::<Lease>::namespaced(client.clone(), &pod.namespace),
-            name: options.election_id.clone(),
-            election: Election::new(pod.name.clone(), options.election_ttl),
-            leading: lead,
-            findings,
-        };
+        let leases = Api::<Lease>::namespaced(client.clone(), &pod.namespace);
+        let election = Election::new(pod.name.clone(), options.election_ttl);
+        let candidate =
+            Candidate::new(leases, options.election_id.clone(), election, lead.clone(), findings.clone());
         let election = match options.disable_leader_election {
-            // Somebody has to hold the other end for as long as the others run.
-            true => tokio::spawn(async move {
-                let _ = election_stopped.await;
-                drop(candidate);
-            }),
-            false => tokio::spawn(candidate.run(election_stopped)),
+            true => None,
+            false => Some(tokio::spawn(guard.clone().around(candidate.run(election_stopped)))),
         };
-        if stopped.await.is_err() {
-            // The program ends at once.
-            return;
+        let mut stopped = pin!(stopped);
+        tokio::select! {
+            // Where the other end is gone, the program ends at once.
+            stop = &mut stopped => if stop.is_err() { return },
+            () = guard.panicked() => {
+                // The Lease ends by itself, and another replica takes it.
+                status.iter().chain(&election).for_each(JoinHandle::abort);
+                tasks.abort_all();
+                lead.send_replace(false);
+                findings.set(Duty::Election, vec![dead()]);
+                let _ = stopped.await;
+                return;
+            }
         }
         // In this order: only a leader writes.
         let _ = stop_status.send(());
@@ -254,6 +283,23 @@ impl AtWork {
             let _ = status.await;
         }
         let _ = stop_election.send(());
-        let _ = election.await;
+        if let Some(election) = election {
+            let _ = election.await;
+        }
     }
 }
+
+/// Said when a task has panicked. The gateway serves what it serves; nothing more is written by
+/// this replica.
+fn dead() -> Problem {
+    error(
+        Code::DutyFailed,
+        &ObjectRef::new("KubernetesApi", "", "duties"),
+        "",
+        "a task has panicked, so this replica writes no status and no Events and does not lead any more",
+        "report the panic, which is in the log; delete the Pod to have it write again",
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,8 @@
 
 mod queue;
 
-use std::time::{Duration, Instant};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
@@ -16,12 +17,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, Time
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
-use sluice_config::{NamespacedName, Uid};
+use sluice_config::{NamespacedName, Problem, Uid};
 use tokio::sync::{mpsc, watch};
-use tokio::time::sleep_until;
+use tokio::time::{Instant, sleep_until};
 
 use crate::duties::api::{Refused, ask};
-use crate::duties::{Duty, DutyOptions, Findings, OwnPod};
+use crate::duties::{Duty, DutyOptions, Findings, OwnPod, refusal};
 use crate::problem::ProblemChanges;
 use queue::{Note, Queue};
 
@@ -29,8 +30,8 @@ use queue::{Note, Queue};
 const COMPONENT: &str = "sluice";
 /// Between two renewals of the Events of problems that stand.
 const RENEWAL: Duration = Duration::from_secs(30 * 60);
-/// Until an Event that was refused is written again.
-const AGAIN: Duration = Duration::from_secs(10);
+/// Refusals that are told at a time.
+const MOST_REFUSALS: usize = 20;
 /// The namespace of Events on objects that have none.
 const NO_NAMESPACE: &str = "default";
 
@@ -51,7 +52,8 @@ pub(crate) struct EventWriter {
     leading: watch::Receiver<bool>,
     sync: bool,
     queue: Queue,
-    refused: bool,
+    /// By namespace, what was refused there last.
+    refused: BTreeMap<String, Problem>,
 }
 
 impl EventWriter {
@@ -69,7 +71,7 @@ impl EventWriter {
             leading,
             sync: !options.disable_sync_events,
             queue: Queue::new(Instant::now()),
-            refused: false,
+            refused: BTreeMap::new(),
         }
     }
 
@@ -97,12 +99,12 @@ impl EventWriter {
                         false => self.queue.clear(),
                     }
                 }
-                () = sleep_until(next.unwrap_or(renewal).into()), if next.is_some() => {
+                () = sleep_until(next.unwrap_or(renewal)), if next.is_some() => {
                     if let Some(note) = self.queue.pop(Instant::now()) {
                         self.write(note).await;
                     }
                 }
-                () = sleep_until(renewal.into()) => {
+                () = sleep_until(renewal) => {
                     renewal = Instant::now() + RENEWAL;
                     if leads {
                         self.queue.renew();
@@ -132,24 +134,40 @@ impl EventWriter {
                 outcome => outcome,
             },
         };
+        self.done(note, outcome);
+    }
+
+    /// Takes in what became of an Event.
+    fn done(&mut self, note: Note, outcome: Result<(), Refused>) {
+        let now = Instant::now();
+        if let Err(refused) = &outcome {
+            tracing::debug!(event = note.id, error = %refused, "an Event was not written");
+        }
+        let effect = "what it would say is in the log and in `sluice problems`";
+        let problem = outcome.as_ref().err().and_then(|refused| refusal("events", effect, refused));
         match outcome {
-            Ok(()) => {
-                if std::mem::take(&mut self.refused) {
-                    self.findings.clear(Duty::Events).await;
-                }
+            // Where it is not found, the object or its namespace has gone.
+            Ok(()) | Err(Refused::NotFound | Refused::Conflict) => {
+                self.queue.answered(&note.namespace, true);
+                self.refused.remove(&note.namespace);
             }
-            // The object or its namespace has gone.
-            Err(Refused::NotFound | Refused::Conflict) => {}
             Err(refused) => {
-                tracing::debug!(event = note.id, error = %refused, "an Event was not written");
-                if matches!(refused, Refused::Forbidden(_) | Refused::Away(_)) {
-                    self.queue.put_back(note, Instant::now() + AGAIN);
+                let again = concerns_others(&refused);
+                match &refused {
+                    Refused::Away { retry_after, .. } => self.queue.failed(*retry_after, now),
+                    _ => self.queue.answered(&note.namespace, !again),
                 }
-                self.refused = true;
-                let effect = "what it would say is in the log and in `sluice problems`";
-                self.findings.refused(Duty::Events, "events", effect, &refused).await;
+                if let Some(problem) = problem {
+                    self.refused.insert(note.namespace.clone(), problem);
+                }
+                if again {
+                    self.queue.put_back(note, now);
+                }
             }
         }
+        let mut problems: Vec<Problem> = self.refused.values().take(MOST_REFUSALS).cloned().collect();
+        problems.dedup();
+        self.findings.set(Duty::Events, problems);
     }
 
     fn event(&self, note: &Note, namespace: &str, now: Timestamp) -> Event {
@@ -181,6 +199,16 @@ impl EventWriter {
             reporting_instance: Some(self.instance.clone()),
             ..Event::default()
         }
+    }
+}
+
+/// Whether other Events of the namespace would be refused too. What a webhook or a policy denies is
+/// one Event.
+fn concerns_others(refused: &Refused) -> bool {
+    match refused {
+        Refused::Forbidden(message) => message.contains("cannot create") || message.contains("cannot patch"),
+        Refused::Quota(_) | Refused::Away { .. } => true,
+        Refused::NotFound | Refused::Conflict | Refused::Invalid(_) => false,
     }
 }
 

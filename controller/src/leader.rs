@@ -3,112 +3,193 @@
 //! The rules are a state machine without a network ([`election`]); here is what carries them out. There are crates for
 //! this. The one that goes with our version of kube believes the clocks of other machines, keeps thinking that it
 //! leads while it cannot renew, and notices a released Lease only when it would have expired.
+//!
+//! The holder renews with one request, over the version that it wrote last. The others watch the
+//! Lease, and send requests only when it is released or ends.
 
 mod election;
 
-use std::time::{Duration, Instant};
+use std::pin::pin;
+use std::time::Duration;
 
+use futures::StreamExt;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::api::{Api, ObjectMeta, PostParams};
+use kube::api::{Api, ObjectMeta, PostParams, WatchEvent};
 use tokio::sync::{oneshot, watch};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use crate::duties::api::{self, Refused, hint};
+use crate::duties::api::{self, Refused};
 use crate::duties::{Duty, Findings};
 pub(crate) use election::Election;
 use election::Move;
 
-/// Between two attempts after somebody else was faster.
-const CONFLICT: Duration = Duration::from_millis(100);
+/// Until the Lease is watched again after that was refused. Until then it is read now and then.
+const UNWATCHED: Duration = Duration::from_secs(60);
 
 /// One candidate at work.
 pub(crate) struct Candidate {
-    pub(crate) api: Api<Lease>,
+    api: Api<Lease>,
     /// The name of the Lease.
-    pub(crate) name: String,
-    pub(crate) election: Election,
+    name: String,
+    election: Election,
     /// Whether we lead.
-    pub(crate) leading: watch::Sender<bool>,
-    pub(crate) findings: Findings,
+    leading: watch::Sender<bool>,
+    findings: Findings,
+    /// The Lease as it was read or written last.
+    lease: Option<Lease>,
+    /// Attempts in a row that failed.
+    failures: u32,
+    /// No watch before this.
+    unwatched_until: Option<Instant>,
 }
 
 impl Candidate {
+    pub(crate) fn new(
+        api: Api<Lease>,
+        name: String,
+        election: Election,
+        leading: watch::Sender<bool>,
+        findings: Findings,
+    ) -> Self {
+        Self { api, name, election, leading, findings, lease: None, failures: 0, unwatched_until: None }
+    }
+
     /// Runs for the Lease until it is stopped, then releases it.
     pub(crate) async fn run(mut self, mut stop: oneshot::Receiver<()>) {
         loop {
-            let (wait, version) = tokio::select! {
-                waited = self.attempt() => waited,
+            let next = tokio::select! {
+                next = self.attempt() => next,
                 _ = &mut stop => break,
             };
-            // The end of what we hold comes before the next attempt where those fail.
-            let wait = match self.election.leads_until() {
-                Some(end) if self.leads() => wait.min(end.saturating_duration_since(Instant::now())),
-                _ => wait,
-            };
-            let (follows, fields) = (!self.leads(), format!("metadata.name={}", self.name));
             tokio::select! {
-                () = sleep(wait) => {}
-                () = hint(&self.api, &fields, &version), if follows => {}
+                () = self.rest(next) => {}
                 _ = &mut stop => break,
             }
-            self.tell();
         }
         self.release().await;
     }
 
-    /// Reads the Lease and does what the rules say. Gives the time until the next attempt, and the version that was read.
-    async fn attempt(&mut self) -> (Duration, String) {
-        let retry = self.election.retry();
+    /// Makes one attempt at the Lease; returns when the next one is due.
+    async fn attempt(&mut self) -> Instant {
+        let patience = self.election.patience(Instant::now());
+        let outcome = match timeout(patience, self.read_and_write()).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(Refused::silent(patience)),
+        };
+        self.tell();
+        let wait = match &outcome {
+            Ok(()) => {
+                self.failures = 0;
+                self.findings.clear(Duty::Election);
+                self.election.retry()
+            }
+            Err(refused) => {
+                self.failures = self.failures.saturating_add(1);
+                let object = format!("leases.coordination.k8s.io {}", self.name);
+                let effect = "leader election: nobody of us writes";
+                self.findings.refused(Duty::Election, &object, effect, refused);
+                self.election.backoff(self.failures).max(refused.retry_after().unwrap_or_default())
+            }
+        };
+        Instant::now() + wait
+    }
+
+    /// Reads the Lease, unless it is ours and known, and does what the rules say.
+    async fn read_and_write(&mut self) -> Result<(), Refused> {
+        let own = self.lease.take().filter(|_| self.leads());
+        let lease = match own {
+            Some(lease) => Some(lease),
+            None => api::found(self.api.get(&self.name)).await?,
+        };
+        let spec = lease.as_ref().and_then(|lease| lease.spec.as_ref());
+        let Move::Take(new) = self.election.decide(spec, Instant::now(), Timestamp::now()) else {
+            self.lease = lease;
+            return Ok(());
+        };
         // In the worst case it reaches the server at once, and others count from then on.
         let begun = Instant::now();
-        let mut version = String::new();
-        let outcome = async {
-            let lease = api::found(self.api.get(&self.name)).await?;
-            version =
-                lease.as_ref().and_then(|lease| lease.metadata.resource_version.clone()).unwrap_or_default();
-            let spec = lease.as_ref().and_then(|lease| lease.spec.as_ref());
-            let Move::Take(new) = self.election.decide(spec, begun, Timestamp::now()) else {
-                return Ok(false);
-            };
-            let how = PostParams { field_manager: Some("sluice".into()), ..PostParams::default() };
-            match lease {
-                Some(old) => {
-                    // With the version that was read: somebody else who has written since is not overwritten.
-                    let new = Lease { spec: Some(new.clone()), ..old };
-                    api::ask(self.api.replace(&self.name, &how, &new)).await?;
-                }
-                None => {
-                    let metadata = ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() };
-                    api::ask(self.api.create(&how, &Lease { metadata, spec: Some(new.clone()) })).await?;
-                }
+        let how = PostParams { field_manager: Some("sluice".into()), ..PostParams::default() };
+        let written = match lease {
+            // With the version that was read: another replica that has written since is not
+            // overwritten.
+            Some(old) => {
+                let new = Lease { spec: Some(new.clone()), ..old };
+                api::ask(self.api.replace(&self.name, &how, &new)).await?
             }
-            self.election.taken(&new, begun);
-            Ok(true)
-        };
-        let outcome: Result<bool, Refused> = outcome.await;
-        let wait = match &outcome {
-            Err(Refused::Conflict) => CONFLICT.min(retry),
-            // So that replicas that wait for the same end do not come at the same moment.
-            _ => retry.mul_f64(1.0 + fastrand::f64() / 5.0),
-        };
-        let wait = match self.election.expires() {
-            Some(end) if !self.leads() => {
-                wait.min(end.saturating_duration_since(Instant::now()).max(CONFLICT))
+            None => {
+                let metadata = ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() };
+                let new = Lease { metadata, spec: Some(new.clone()) };
+                api::ask(self.api.create(&how, &new)).await?
             }
-            _ => wait,
         };
-        match &outcome {
-            Ok(_) => self.findings.clear(Duty::Election).await,
-            Err(refused) => {
-                let object = format!("leases.coordination.k8s.io {}", self.name);
-                self.findings
-                    .refused(Duty::Election, &object, "leader election: nobody of us writes", refused)
-                    .await;
+        self.election.taken(&new, begun);
+        self.lease = Some(written);
+        Ok(())
+    }
+
+    /// Waits for the next attempt, which comes earlier where the Lease is released or ends.
+    async fn rest(&mut self, next: Instant) {
+        if self.failures == 0 && !self.leads() {
+            return self.follow(next).await;
+        }
+        loop {
+            // The term may end before the next attempt.
+            let end = self.election.leads_until().filter(|_| *self.leading.borrow());
+            sleep_until(end.map_or(next, |end| end.min(next))).await;
+            self.tell();
+            if Instant::now() >= next {
+                return;
             }
         }
-        self.tell();
-        (wait, version)
+    }
+
+    /// Watches the Lease of another replica, whose renewals cost no request of ours. Where it
+    /// cannot be watched, it is read again at `next`.
+    async fn follow(&mut self, next: Instant) {
+        let begun = Instant::now();
+        let version = self.lease.as_ref().and_then(|lease| lease.metadata.resource_version.clone());
+        if let Some(version) = version
+            && self.unwatched_until.is_none_or(|end| begun >= end)
+        {
+            if self.watch(&version).await {
+                return;
+            }
+            if Instant::now() < next {
+                self.unwatched_until = Some(begun + UNWATCHED);
+            }
+        }
+        sleep_until(self.end_of_lease().map_or(next, |end| end.min(next))).await;
+    }
+
+    /// Follows the Lease until it is free. False where the watch does not say so.
+    async fn watch(&mut self, version: &str) -> bool {
+        let fields = format!("metadata.name={}", self.name);
+        let Some(end) = self.end_of_lease() else { return true };
+        let Ok(Ok(events)) = timeout_at(end, api::watch(&self.api, &fields, version)).await else {
+            return false;
+        };
+        let mut events = pin!(events);
+        while let Some(end) = self.end_of_lease() {
+            tokio::select! {
+                event = events.next() => match event {
+                    Some(Ok(WatchEvent::Added(lease) | WatchEvent::Modified(lease))) => {
+                        let spec = lease.spec.unwrap_or_default();
+                        self.election.observe(&spec, Instant::now());
+                    }
+                    Some(Ok(WatchEvent::Deleted(_))) => return true,
+                    Some(Ok(WatchEvent::Bookmark(_))) => {}
+                    Some(Ok(WatchEvent::Error(_)) | Err(_)) | None => return false,
+                },
+                () = sleep_until(end) => return true,
+            }
+        }
+        true
+    }
+
+    /// When the Lease of another replica may be taken: a little later for each candidate.
+    fn end_of_lease(&self) -> Option<Instant> {
+        Some(self.election.expires()? + self.election.backoff(1))
     }
 
     fn leads(&self) -> bool {

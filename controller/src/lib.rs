@@ -6,6 +6,7 @@
 //! a `Delta`. [`run()`] drives that beside a data plane, [`check()`] without one.
 
 pub mod admission;
+mod backoff;
 pub mod check;
 pub mod controller;
 pub mod duties;
@@ -14,6 +15,7 @@ pub mod input;
 mod leader;
 pub mod names;
 pub mod options;
+mod panic_guard;
 mod problem;
 mod refusals;
 pub mod run;

@@ -149,7 +149,7 @@ async fn attempts(
         left -= 1;
         match attempt().await {
             Ok(done) => return Ok(done),
-            Err(Failed::Request(what, Refused::Away(reason))) if left > 0 => {
+            Err(Failed::Request(what, Refused::Away { reason, .. })) if left > 0 => {
                 tracing::warn!(%what, %reason, "the Kubernetes API did not answer; asking again");
                 tokio::time::sleep(PAUSE).await;
             }

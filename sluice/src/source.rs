@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Result;
 use jiff::Timestamp;
 use sluice_config::Snapshot;
-use sluice_controller::duties::OwnPod;
+use sluice_controller::duties::{DutyScope, OwnPod};
 use sluice_controller::snapshot_file::{self, SnapshotError, SnapshotSettings, SnapshotWriter, Wanted};
 use sluice_controller::source::References;
 use sluice_controller::source::files::FileSource;
@@ -122,7 +122,7 @@ impl Source {
             );
             return Ok(None);
         }
-        let scope = flags.controller.watch_namespace.clone();
+        let scope = DutyScope::of(&flags.controller);
         Ok(Some(Duties::start(access.clone(), flags.duties.clone(), pod, scope, inputs).await?))
     }
 

@@ -59,7 +59,7 @@ impl Certificates {
         loop {
             if told != self.fault {
                 told.clone_from(&self.fault);
-                findings.set(Duty::Webhook, self.problem().into_iter().collect()).await;
+                findings.set(Duty::Webhook, self.problem().into_iter().collect());
             }
             sleep(LOOK).await;
             self.look();

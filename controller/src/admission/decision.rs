@@ -49,6 +49,8 @@ fn rank(problem: &Problem, is_own: bool) -> Option<u8> {
         Code::PathUnusual => Some(2),
         Code::AnnotationForbidden => Some(4),
         Code::PathConflict | Code::CanaryConflict => Some(6),
+        // Sluice may be what cannot read it, but stored it would close its route.
+        Code::ExpressionInvalid => Some(5),
         _ if is_snippet(problem) => Some(4),
         _ if problem.severity == Severity::Warning => None,
         _ => match problem.code.class() {
@@ -84,7 +86,7 @@ fn refusal(problem: &Problem, is_own: bool) -> String {
         (Code::CatchAllDisabled, _) => format!(
             "this deployment is trying to create a catch-all ingress while DisableCatchAll flag is set to true: {text}"
         ),
-        (Code::PathUnusual, _) => format!("ingress contains invalid paths: {text}"),
+        (Code::PathUnusual | Code::ExpressionInvalid, _) => format!("ingress contains invalid paths: {text}"),
         (_, Some(name)) if is_snippet(problem) => format!(
             "{name} annotation cannot be used. Snippet directives are disabled by the Ingress administrator: {text}"
         ),

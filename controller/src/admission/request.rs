@@ -154,6 +154,11 @@ impl Reviewer {
             Ok(ingress) => ingress,
             Err(error) => return Ok(refused(format!("the Ingress cannot be read: {error}"))),
         };
+        // Whatever is wrong with it goes with it. A refusal would keep its finalizers, and its
+        // namespace, for ever.
+        if ingress.metadata.deletion_timestamp.is_some() {
+            return Ok(Decision::default());
+        }
         if let Some(uid) = ingress.metadata.uid.as_ref().filter(|uid| !is_uid(uid)) {
             return Ok(refused(format!("invalid object: metadata.uid {uid:?} is none")));
         }

@@ -1,4 +1,5 @@
-//! The server of the webhook: one path, with limits for all that a client may send or keep waiting.
+//! The server of the webhook: one path, a deadline for each part of a request, and room for new
+//! clients whatever the open connections do (`connections.rs`).
 
 use std::convert::Infallible;
 use std::io;
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Bytes, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -15,23 +16,23 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use super::certificate::Current;
+use super::connections::{ConnectionSlot, Connections, Limits};
 use super::request::{Reviewer, Unanswered};
 
 /// As in ingress-nginx.
 const PATH: &str = "/networking/v1/ingresses";
 /// The largest review: an object has 3 MiB at most, and an update has two of them.
 const LARGEST: usize = 9 * 1024 * 1024;
-/// Connections at a time.
-const CONNECTIONS: usize = 64;
-/// Reviews at a time: each may hold its body.
-const REVIEWS: usize = 8;
+/// Connections at a time, and the bytes of all bodies that they may hold.
+const LIMITS: Limits = Limits { connections: 128, bytes: 4 * LARGEST };
 const HANDSHAKE: Duration = Duration::from_secs(5);
 const HEAD: Duration = Duration::from_secs(10);
+/// For the body. API servers send it at once.
+const BODY: Duration = Duration::from_secs(5);
 /// For the body and the answer. API servers wait for 10 s unless they are told otherwise.
 const ANSWER: Duration = Duration::from_secs(9);
 /// A connection that is older is closed between two requests.
@@ -48,10 +49,8 @@ pub(super) fn tls(certificates: Arc<Current>) -> TlsAcceptor {
 
 /// Serves for ever.
 pub(super) async fn run(listener: TcpListener, tls: TlsAcceptor, reviewer: Arc<Reviewer>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
-    let reviews = Arc::new(Semaphore::new(REVIEWS));
+    let connections = Connections::new(LIMITS);
     loop {
-        let Ok(place) = places.clone().acquire_owned().await else { return };
         let stream = match accept(&listener).await {
             Ok(stream) => stream,
             Err(error) => {
@@ -61,10 +60,15 @@ pub(super) async fn run(listener: TcpListener, tls: TlsAcceptor, reviewer: Arc<R
                 continue;
             }
         };
-        let (tls, reviewer, reviews) = (tls.clone(), reviewer.clone(), reviews.clone());
+        let slot = connections.admit().await;
+        let (tls, reviewer) = (tls.clone(), reviewer.clone());
         tokio::spawn(async move {
-            connection(stream, tls, &reviewer, &reviews).await;
-            drop(place);
+            tokio::select! {
+                () = connection(stream, tls, &reviewer, &slot) => {}
+                () = slot.evicted() => {
+                    tracing::debug!("a connection to the validating webhook was closed to admit another");
+                }
+            }
         });
     }
 }
@@ -77,7 +81,7 @@ async fn accept(listener: &TcpListener) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-async fn connection(stream: TcpStream, tls: TlsAcceptor, reviewer: &Reviewer, reviews: &Semaphore) {
+async fn connection(stream: TcpStream, tls: TlsAcceptor, reviewer: &Reviewer, slot: &ConnectionSlot) {
     let stream = match timeout(HANDSHAKE, tls.accept(stream)).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => {
@@ -85,8 +89,13 @@ async fn connection(stream: TcpStream, tls: TlsAcceptor, reviewer: &Reviewer, re
         }
         Err(_) => return,
     };
-    let service =
-        service_fn(|request| async { Ok::<_, Infallible>(serve(request, reviewer, reviews).await) });
+    let service = service_fn(|request| async {
+        slot.waits_for_client();
+        let response = serve(request, reviewer, slot).await;
+        slot.release();
+        slot.waits_for_client();
+        Ok::<_, Infallible>(response)
+    });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(64 * 1024);
     let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
@@ -102,7 +111,7 @@ async fn connection(stream: TcpStream, tls: TlsAcceptor, reviewer: &Reviewer, re
 async fn serve(
     request: Request<Incoming>,
     reviewer: &Reviewer,
-    reviews: &Semaphore,
+    slot: &ConnectionSlot,
 ) -> Response<Full<Bytes>> {
     if request.uri().path() != PATH {
         return plain(
@@ -114,19 +123,12 @@ async fn serve(
         return plain(StatusCode::METHOD_NOT_ALLOWED, "reviews are sent with POST");
     }
     let answer = async {
-        if request.body().size_hint().lower() > LARGEST as u64 {
-            return plain(StatusCode::PAYLOAD_TOO_LARGE, "the review is larger than 9 MiB");
-        }
-        let Ok(_place) = reviews.acquire().await else {
-            return plain(StatusCode::SERVICE_UNAVAILABLE, "the program ends");
+        let body = match timeout(BODY, receive(request.into_body(), slot)).await {
+            Ok(Ok(body)) => body,
+            Ok(Err(refusal)) => return refusal.response(),
+            Err(_) => return plain(StatusCode::REQUEST_TIMEOUT, "the body did not come in time"),
         };
-        let body = match Limited::new(request.into_body(), LARGEST).collect().await {
-            Ok(body) => body.to_bytes(),
-            Err(error) if error.is::<LengthLimitError>() => {
-                return plain(StatusCode::PAYLOAD_TOO_LARGE, "the review is larger than 9 MiB");
-            }
-            Err(_) => return plain(StatusCode::BAD_REQUEST, "the body broke off"),
-        };
+        slot.waits_for_verdict();
         match reviewer.answer(&body).await {
             Ok(json) => {
                 let mut response = Response::new(Full::new(Bytes::from(json)));
@@ -141,6 +143,43 @@ async fn serve(
         Ok(response) => response,
         Err(_) => plain(StatusCode::SERVICE_UNAVAILABLE, "there was no verdict in time; try again"),
     }
+}
+
+/// Why a body is not read to its end.
+enum BodyRefusal {
+    TooLarge,
+    Broken,
+    NoMemory,
+}
+
+impl BodyRefusal {
+    fn response(self) -> Response<Full<Bytes>> {
+        match self {
+            Self::TooLarge => plain(StatusCode::PAYLOAD_TOO_LARGE, "the review is larger than 9 MiB"),
+            Self::Broken => plain(StatusCode::BAD_REQUEST, "the body broke off"),
+            Self::NoMemory => {
+                plain(StatusCode::SERVICE_UNAVAILABLE, "too many large reviews at a time; try again")
+            }
+        }
+    }
+}
+
+async fn receive(mut body: Incoming, slot: &ConnectionSlot) -> Result<Vec<u8>, BodyRefusal> {
+    if body.size_hint().lower() > LARGEST as u64 {
+        return Err(BodyRefusal::TooLarge);
+    }
+    let mut received = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|_| BodyRefusal::Broken)?.into_data() else { continue };
+        if received.len() + data.len() > LARGEST {
+            return Err(BodyRefusal::TooLarge);
+        }
+        if !slot.hold(data.len()) {
+            return Err(BodyRefusal::NoMemory);
+        }
+        received.extend_from_slice(&data);
+    }
+    Ok(received)
 }
 
 fn plain(status: StatusCode, text: &str) -> Response<Full<Bytes>> {

@@ -1,5 +1,7 @@
 //! How a duty tells what it finds wrong: as problems, like everything else.
 
+use std::collections::BTreeMap;
+
 use sluice_config::{Code, ObjectRef, Problem};
 use tokio::sync::mpsc;
 
@@ -8,35 +10,50 @@ use super::api::Refused;
 use crate::input::Input;
 use crate::problem::{error, warning};
 
-/// The way of the duties' problems into the control loop.
+/// The way of the duties' problems into the control loop. A duty never waits for that: while it
+/// did, a term would end unnoticed.
 #[derive(Clone, Debug)]
 pub(crate) struct Findings {
-    inputs: mpsc::WeakSender<Input>,
+    sender: mpsc::UnboundedSender<(Duty, Vec<Problem>)>,
 }
 
 impl Findings {
+    /// To be called within a runtime.
     pub(crate) fn new(inputs: mpsc::WeakSender<Input>) -> Self {
-        Self { inputs }
+        let (sender, found) = mpsc::unbounded_channel();
+        tokio::spawn(forward(found, inputs));
+        Self { sender }
     }
 
     /// This is wrong now, and nothing else.
-    pub(crate) async fn set(&self, duty: Duty, problems: Vec<Problem>) {
-        if let Some(inputs) = self.inputs.upgrade() {
-            // It is only at the end that nobody listens.
-            let _ = inputs.send(Input::Finding(duty, problems)).await;
-        }
+    pub(crate) fn set(&self, duty: Duty, problems: Vec<Problem>) {
+        // It is only at the end that nobody listens.
+        let _ = self.sender.send((duty, problems));
     }
 
     /// Nothing is wrong any more.
-    pub(crate) async fn clear(&self, duty: Duty) {
-        self.set(duty, Vec::new()).await;
+    pub(crate) fn clear(&self, duty: Duty) {
+        self.set(duty, Vec::new());
     }
 
     /// A request was refused; `effect` says what that means. An API that is away is told by the source, and a conflict is
     /// no fault.
-    pub(crate) async fn refused(&self, duty: Duty, object: &str, effect: &str, refused: &Refused) {
+    pub(crate) fn refused(&self, duty: Duty, object: &str, effect: &str, refused: &Refused) {
         if let Some(problem) = refusal(object, effect, refused) {
-            self.set(duty, vec![problem]).await;
+            self.set(duty, vec![problem]);
+        }
+    }
+}
+
+/// Passes on what differs from before.
+async fn forward(mut found: mpsc::UnboundedReceiver<(Duty, Vec<Problem>)>, inputs: mpsc::WeakSender<Input>) {
+    let mut known: BTreeMap<Duty, Vec<Problem>> = BTreeMap::new();
+    while let Some((duty, problems)) = found.recv().await {
+        let known = known.entry(duty).or_default();
+        if *known != problems {
+            known.clone_from(&problems);
+            let Some(inputs) = inputs.upgrade() else { return };
+            let _ = inputs.send(Input::Finding(duty, problems)).await;
         }
     }
 }
@@ -45,7 +62,7 @@ impl Findings {
 pub(crate) fn refusal(object: &str, effect: &str, refused: &Refused) -> Option<Problem> {
     let object = ObjectRef::new("KubernetesApi", "", object);
     match refused {
-        Refused::Away(_) | Refused::Conflict => None,
+        Refused::Away { .. } | Refused::Conflict => None,
         Refused::Forbidden(message) => Some(error(
             Code::RightMissing,
             &object,
@@ -53,7 +70,7 @@ pub(crate) fn refusal(object: &str, effect: &str, refused: &Refused) -> Option<P
             format!("no right ({message}); {effect}"),
             "give the ServiceAccount the right that the message names; it is picked up without a restart",
         )),
-        Refused::NotFound | Refused::Invalid(_) => Some(warning(
+        Refused::NotFound | Refused::Invalid(_) | Refused::Quota(_) => Some(warning(
             Code::DutyFailed,
             &object,
             "",

@@ -1,6 +1,7 @@
-//! The rights that the duties need, each with the feature that it is for. The API server is asked about each at the start,
-//! so that an operator reads which ones are missing before something has been left undone; again while one is; and now
-//! and then for as long as the program runs, because a right can be taken away long before it is needed.
+//! The rights that the duties need, each with the feature that it is for. The API server is asked
+//! about each at the start, so that an operator reads which ones are missing before something has
+//! been left undone; again about those that are; and every hour for as long as the program runs,
+//! because a right can be taken away long before it is needed.
 //!
 //! What is watched for serving needs no such question: a watch that is refused says so by itself.
 
@@ -14,14 +15,18 @@ use kube::{Api, Client};
 use sluice_config::{Code, ObjectRef, Problem};
 use tokio::time::sleep;
 
-use super::api::ask;
-use super::{Duty, DutyOptions, Findings, OwnPod};
+use super::api::{Refused, ask};
+use super::{Duty, DutyOptions, DutyScope, Findings, OwnPod};
+use crate::backoff::Backoff;
 use crate::problem::error;
 
-/// Between two looks while a right is missing.
+/// Between two looks at the rights that are missing.
 const AGAIN: Duration = Duration::from_secs(10);
-/// Between two looks while none is. What a duty is refused with is told at once.
-const REGULARLY: Duration = Duration::from_secs(60);
+/// Between two looks at all of them, about: replicas must not come together. What a duty is refused
+/// with is told at once.
+const REGULARLY: Duration = Duration::from_secs(60 * 60);
+/// While there is no answer.
+const AWAY: Backoff = Backoff::new(Duration::from_secs(2), Duration::from_secs(120));
 
 /// One right.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -78,8 +83,8 @@ const EVENTS: Right = Right {
 };
 
 /// All that these flags need.
-pub(super) fn needed(options: &DutyOptions, pod: &OwnPod, watch_namespace: Option<&str>) -> Vec<Right> {
-    let scope = watch_namespace.map(str::to_owned);
+pub(super) fn needed(options: &DutyOptions, pod: &OwnPod, scope: &DutyScope) -> Vec<Right> {
+    let DutyScope { namespace: scope, further } = scope;
     let own = Some(pod.namespace.clone());
     let mut rights = Vec::new();
     if !options.disable_leader_election {
@@ -110,8 +115,11 @@ pub(super) fn needed(options: &DutyOptions, pod: &OwnPod, watch_namespace: Optio
             rights.push(Right { verb: "list", ..pods });
         }
     }
-    for verb in ["create", "patch"] {
-        rights.push(Right { verb, namespace: scope.clone(), ..EVENTS });
+    let further = further.iter().filter(|name| scope.as_ref().is_some_and(|scope| scope != *name));
+    for namespace in [scope.clone()].into_iter().chain(further.cloned().map(Some)) {
+        for verb in ["create", "patch"] {
+            rights.push(Right { verb, namespace: namespace.clone(), ..EVENTS });
+        }
     }
     rights
 }
@@ -120,22 +128,43 @@ pub(super) fn needed(options: &DutyOptions, pod: &OwnPod, watch_namespace: Optio
 pub(super) async fn watch(client: Client, rights: Vec<Right>, findings: Findings) {
     let reviews = Api::<SelfSubjectAccessReview>::all(client);
     loop {
-        let (mut missing, mut unknown) = (Vec::new(), false);
-        for right in &rights {
-            let review = SelfSubjectAccessReview { spec: right.review(), ..Default::default() };
-            match ask(reviews.create(&PostParams::default(), &review)).await {
-                Ok(review) if review.status.as_ref().is_some_and(|status| !status.allowed) => {
-                    missing.push(right.problem());
+        let mut open: Vec<&Right> = rights.iter().collect();
+        let mut failures = 0;
+        while !open.is_empty() {
+            let wait = match look(&reviews, &mut open).await {
+                Ok(()) => {
+                    failures = 0;
+                    AGAIN
                 }
-                Ok(_) => {}
-                // Whatever is refused later is told then.
-                Err(_) => unknown = true,
+                // What is refused later is told then.
+                Err(refused) => {
+                    failures += 1;
+                    AWAY.wait(failures).max(refused.retry_after().unwrap_or_default())
+                }
+            };
+            if failures == 0 {
+                findings.set(Duty::Rights, open.iter().map(|right| right.problem()).collect());
+            }
+            if !open.is_empty() {
+                sleep(wait).await;
             }
         }
-        let wait = if missing.is_empty() && !unknown { REGULARLY } else { AGAIN };
-        findings.set(Duty::Rights, missing).await;
-        sleep(wait).await;
+        sleep(REGULARLY.mul_f64(0.9 + fastrand::f64() / 5.0)).await;
     }
+}
+
+/// Leaves those that are missing. One that the API server does not answer about ends the look.
+async fn look(reviews: &Api<SelfSubjectAccessReview>, open: &mut Vec<&Right>) -> Result<(), Refused> {
+    let mut missing = Vec::new();
+    for right in open.iter() {
+        let review = SelfSubjectAccessReview { spec: right.review(), ..Default::default() };
+        let review = ask(reviews.create(&PostParams::default(), &review)).await?;
+        if review.status.is_some_and(|status| !status.allowed) {
+            missing.push(*right);
+        }
+    }
+    *open = missing;
+    Ok(())
 }
 
 impl Right {
@@ -191,13 +220,18 @@ mod tests {
     use super::*;
 
     fn shown(options: &DutyOptions, watch: Option<&str>) -> Vec<String> {
+        let scope = DutyScope { namespace: watch.map(str::to_owned), ..DutyScope::default() };
+        shown_in(options, &scope)
+    }
+
+    fn shown_in(options: &DutyOptions, scope: &DutyScope) -> Vec<String> {
         let pod = OwnPod { name: "sluice-0".into(), namespace: "system".into() };
         let one = |right: Right| {
             let (scope, name) =
                 (right.namespace.clone().unwrap_or_default(), right.name.clone().unwrap_or_default());
             format!("{} {}/{} {scope} {name}", right.verb, right.group, right.resource())
         };
-        needed(options, &pod, watch).into_iter().map(one).collect()
+        needed(options, &pod, scope).into_iter().map(one).collect()
     }
 
     #[test]
@@ -235,6 +269,28 @@ mod tests {
         let options =
             DutyOptions { update_status: false, disable_leader_election: true, ..DutyOptions::default() };
         assert_eq!(shown(&options, None), ["create /events  ", "patch /events  "]);
+    }
+
+    #[test]
+    fn events_are_also_written_where_flags_name_objects() {
+        let options =
+            DutyOptions { update_status: false, disable_leader_election: true, ..DutyOptions::default() };
+        let further = ["certificates", "shop"].map(str::to_owned).into();
+        let scope = DutyScope { namespace: Some("shop".into()), further };
+        assert_eq!(
+            shown_in(&options, &scope),
+            [
+                "create /events shop ",
+                "patch /events shop ",
+                "create /events certificates ",
+                "patch /events certificates ",
+            ]
+        );
+        assert_eq!(
+            shown_in(&options, &DutyScope { namespace: None, ..scope }),
+            ["create /events  ", "patch /events  "],
+            "everywhere is enough"
+        );
     }
 
     #[test]

@@ -1,12 +1,18 @@
 //! Which Events are to be written, and when the next one may be: no clock and no network.
+//!
+//! Where a namespace takes none, because of a quota, a missing right or a webhook that hangs, its
+//! Events wait by themselves: one of them is tried ever more rarely, and the others follow when it
+//! is taken.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sluice_config::{NamespacedName, Problem, Uid};
+use tokio::time::Instant;
 
+use crate::backoff::Backoff;
 use crate::problem::ProblemChanges;
 use crate::store::Kind;
 
@@ -16,6 +22,10 @@ const BURST: u32 = 50;
 const PACE: Duration = Duration::from_millis(200);
 /// The same Event is written at most as often as this.
 const SAME: Duration = Duration::from_secs(20);
+/// Between two attempts in a namespace that takes none.
+const CLOSED: Backoff = Backoff::new(Duration::from_secs(10), Duration::from_secs(300));
+/// Between two attempts while there is no answer, wherever they go.
+const AWAY: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
 /// Events that wait; of more, the oldest are left out.
 const LONGEST: usize = 10_000;
 /// Events whose count is known.
@@ -60,8 +70,22 @@ pub(super) struct Queue {
     told: HashMap<String, Told>,
     /// When the bucket of [`BURST`] Events would be full.
     full: Instant,
-    /// None before this, because the last one was refused.
+    /// Namespaces that took none last.
+    closed: HashMap<Arc<str>, Closed>,
+    /// Attempts in a row that had no answer.
+    failures: u32,
+    /// No Event before this, because there was no answer.
     not_before: Option<Instant>,
+}
+
+/// A namespace that took no Event last.
+#[derive(Debug)]
+struct Closed {
+    /// Refusals in a row.
+    refusals: u32,
+    /// When one is tried again; none while that is under way.
+    until: Option<Instant>,
+    waiting: VecDeque<Subject>,
 }
 
 #[derive(Debug)]
@@ -72,8 +96,8 @@ struct Told {
 
 impl Queue {
     pub(super) fn new(now: Instant) -> Self {
-        let (waiting, standing, told) = Default::default();
-        Self { waiting, standing, told, full: now, not_before: None }
+        let (waiting, standing, told, closed) = Default::default();
+        Self { waiting, standing, told, full: now, closed, failures: 0, not_before: None }
     }
 
     /// Problems have come or gone. Those of files, flags and the API itself have nobody to be told to.
@@ -95,45 +119,80 @@ impl Queue {
     }
 
     fn push(&mut self, subject: Subject) {
-        self.waiting.push_front(subject);
-        self.waiting.truncate(LONGEST);
+        let waiting = match self.closed.get_mut(subject.namespace()) {
+            Some(closed) => &mut closed.waiting,
+            None => &mut self.waiting,
+        };
+        waiting.push_front(subject);
+        waiting.truncate(LONGEST);
     }
 
     /// All problems that stand are told once more, after what is new.
     pub(super) fn renew(&mut self) {
+        let closed = &self.closed;
+        let all = self.standing.iter().filter(|problem| !closed.contains_key(&problem.object.name.namespace));
         let room = LONGEST.saturating_sub(self.waiting.len());
-        self.waiting.extend(self.standing.iter().take(room).cloned().map(Subject::Problem));
+        self.waiting.extend(all.take(room).cloned().map(Subject::Problem));
     }
 
     /// Somebody else tells.
     pub(super) fn clear(&mut self) {
         self.waiting.clear();
+        self.closed.clear();
     }
 
     /// When the next one may be written, if any waits.
     pub(super) fn next(&self) -> Option<Instant> {
         let tokens = PACE * (BURST - 1);
         let paced = self.full.checked_sub(tokens).unwrap_or(self.full);
-        (!self.waiting.is_empty()).then(|| self.not_before.map_or(paced, |at| at.max(paced)))
+        let open = (!self.waiting.is_empty()).then_some(paced);
+        let closed = self.closed.values().filter(|closed| !closed.waiting.is_empty());
+        let next = closed.filter_map(|closed| closed.until).chain(open).min()?;
+        Some(self.not_before.map_or(next, |at| at.max(next)).max(paced))
     }
 
-    /// A note was refused for a reason that may pass: it is told again, and nothing before then.
-    pub(super) fn put_back(&mut self, note: Note, at: Instant) {
+    /// The API server has answered; `taken` says that the namespace takes Events again.
+    pub(super) fn answered(&mut self, namespace: &str, taken: bool) {
+        (self.failures, self.not_before) = (0, None);
+        if taken && let Some(closed) = self.closed.remove(namespace) {
+            self.waiting.extend(closed.waiting);
+            self.waiting.truncate(LONGEST);
+        }
+    }
+
+    /// There was no answer: for a while nothing is tried anywhere.
+    pub(super) fn failed(&mut self, retry_after: Option<Duration>, now: Instant) {
+        self.failures = self.failures.saturating_add(1);
+        self.not_before = Some(now + AWAY.wait(self.failures).max(retry_after.unwrap_or_default()));
+    }
+
+    /// A note was refused for a reason that may pass, and that holds for its namespace.
+    pub(super) fn put_back(&mut self, note: Note, now: Instant) {
         match note.count {
             1 => drop(self.told.remove(&note.id)),
             count => {
-                let told = Told { count: count - 1, at: at.checked_sub(SAME).unwrap_or(at) };
+                let told = Told { count: count - 1, at: now.checked_sub(SAME).unwrap_or(now) };
                 self.told.insert(note.id, told);
             }
         }
-        self.not_before = Some(at);
+        let namespace = note.subject.namespace().clone();
+        if !self.closed.contains_key(&namespace) {
+            let (own, others) =
+                std::mem::take(&mut self.waiting).into_iter().partition(|one| *one.namespace() == namespace);
+            self.waiting = others;
+            self.closed.insert(namespace.clone(), Closed { refusals: 0, until: None, waiting: own });
+        }
+        if let Some(closed) = self.closed.get_mut(&namespace) {
+            closed.refusals = closed.refusals.saturating_add(1);
+            closed.until = Some(now + CLOSED.wait(closed.refusals));
+        }
         self.push(note.subject);
     }
 
     /// The next one, if it may be written.
     pub(super) fn pop(&mut self, now: Instant) -> Option<Note> {
         while self.next().is_some_and(|at| at <= now) {
-            let note = match self.waiting.pop_front()? {
+            let note = match self.take(now)? {
                 Subject::Problem(problem) if self.standing.contains(&problem) => of_problem(problem),
                 // It is gone meanwhile.
                 Subject::Problem(_) => continue,
@@ -150,10 +209,29 @@ impl Queue {
             }
             self.told.insert(note.id.clone(), Told { count, at: now });
             self.full = self.full.max(now) + PACE;
-            self.not_before = None;
+            if let Some(closed) = self.closed.get_mut(note.subject.namespace()) {
+                closed.until = None;
+            }
             return Some(Note { count, ..note });
         }
         None
+    }
+
+    /// The next subject: one of a closed namespace where that is to be tried, else the first that
+    /// waits.
+    fn take(&mut self, now: Instant) -> Option<Subject> {
+        let due = |closed: &&mut Closed| closed.until.is_some_and(|at| at <= now);
+        let probe = self.closed.values_mut().filter(due).find_map(|closed| closed.waiting.pop_front());
+        probe.or_else(|| self.waiting.pop_front())
+    }
+}
+
+impl Subject {
+    fn namespace(&self) -> &Arc<str> {
+        match self {
+            Self::Problem(problem) => &problem.object.name.namespace,
+            Self::Sync(name, _) => &name.namespace,
+        }
     }
 }
 
@@ -295,29 +373,56 @@ mod tests {
         assert_eq!(queue.pop(now).unwrap().reason, "Sync");
     }
 
+    fn elsewhere(name: &str) -> Arc<Problem> {
+        let object = ObjectRef::new("Ingress", "other", name);
+        let problem = error(Code::PathConflict, &object, "spec.rules[0]", "taken", "remove one of the two");
+        Arc::new(Problem { uid: Some(Uid::new(name)), ..problem })
+    }
+
     #[test]
-    fn an_event_that_was_refused_was_lost_and_its_problem_stood_for_half_an_hour() {
+    fn a_namespace_with_a_used_up_quota_holds_up_no_other() {
         let now = Instant::now();
         let mut queue = Queue::new(now);
-        queue.problems(&appeared(&[problem("web", "taken")]), true);
+        queue.problems(&appeared(&[elsewhere("b"), problem("web", "taken")]), true);
         let note = queue.pop(now).unwrap();
-        let later = now + Duration::from_secs(10);
-        queue.put_back(note.clone(), later);
+        assert_eq!(note.namespace, "shop");
+        queue.put_back(note.clone(), now);
         queue.problems(&appeared(&[problem("new", "taken")]), true);
-        assert_eq!((queue.next(), queue.pop(now)), (Some(later), None), "not even others");
-        assert_eq!(queue.pop(later).unwrap().name, "new");
-        let again = queue.pop(later).unwrap();
-        assert_eq!(again, note);
+        assert_eq!(queue.pop(now).unwrap().name, "b", "of another namespace");
+        assert_eq!(queue.pop(now), None);
+        // One is tried, and the next one later than that.
+        let later = now + CLOSED.longest(1);
+        let probe = queue.pop(later).unwrap();
+        assert_eq!(queue.pop(later), None, "one at a time");
+        queue.put_back(probe, later);
+        assert!(queue.next().unwrap() > later + CLOSED.longest(1) / 2);
+        let later = later + CLOSED.longest(2);
+        let probe = queue.pop(later).unwrap();
+        queue.answered("shop", true);
+        let rest = queue.pop(later).unwrap();
+        let mut names = [probe.name, rest.name];
+        names.sort();
+        assert_eq!(names, ["new", "web"]);
         // One that is renewed keeps its count.
         let renewal = later + SAME;
         queue.renew();
-        let web = |queue: &mut Queue| {
-            std::iter::from_fn(|| queue.pop(renewal)).find(|note| note.name == "web").unwrap()
-        };
-        let renewed = web(&mut queue);
+        let renewed = std::iter::from_fn(|| queue.pop(renewal)).find(|note| note.name == "web").unwrap();
         assert_eq!(renewed.count, 2);
         queue.put_back(renewed.clone(), renewal);
-        assert_eq!(web(&mut queue), renewed);
+        assert_eq!(queue.pop(renewal + CLOSED.longest(1)), Some(renewed));
+    }
+
+    #[test]
+    fn without_an_answer_nothing_is_tried_for_a_growing_while() {
+        let now = Instant::now();
+        let mut queue = Queue::new(now);
+        queue.problems(&appeared(&[elsewhere("b"), problem("web", "taken")]), true);
+        queue.failed(None, now);
+        assert!(queue.next().unwrap() > now && queue.pop(now).is_none());
+        queue.failed(Some(Duration::from_secs(60)), now);
+        assert_eq!(queue.next(), Some(now + Duration::from_secs(60)), "Retry-After");
+        queue.answered("shop", false);
+        assert!(queue.pop(now).is_some());
     }
 
     #[test]

@@ -4,14 +4,19 @@
 //! that on its own clock, so that clocks which differ do no harm. Its holder stops leading earlier than that: when it
 //! could not renew for half of the time.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::LeaseSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use tokio::time::Instant;
+
+use crate::backoff::Backoff;
 
 /// The shortest time that a Lease is given for.
 const SHORTEST: Duration = Duration::from_secs(1);
+/// The shortest time that one attempt of a holder has.
+const SHORTEST_ATTEMPT: Duration = Duration::from_secs(2);
 
 /// One candidate.
 #[derive(Debug)]
@@ -48,17 +53,38 @@ impl Election {
         &self.identity
     }
 
-    /// The time between two attempts.
+    /// The time between two attempts, which differs each time, as client-go's does: replicas must
+    /// not come together.
     pub(super) fn retry(&self) -> Duration {
-        self.ttl / 4
+        (self.ttl / 4).mul_f64(1.0 + fastrand::f64() / 5.0)
+    }
+
+    /// The time until the next attempt after so many that failed. A holder has several before its
+    /// term ends.
+    pub(super) fn backoff(&self, failures: u32) -> Duration {
+        Backoff::new(self.ttl / 32, self.ttl).wait(failures)
+    }
+
+    /// How long one attempt may take. That of a holder ends with its term at the latest, and leaves
+    /// time for another; that of others ends before what it writes would be too old to lead with.
+    pub(super) fn patience(&self, now: Instant) -> Duration {
+        match self.leads_until().filter(|end| *end > now) {
+            Some(end) => (self.ttl / 8).max(SHORTEST_ATTEMPT).min(end - now),
+            None => self.ttl / 2,
+        }
+    }
+
+    /// Takes in the Lease as it is now.
+    pub(super) fn observe(&mut self, lease: &LeaseSpec, now: Instant) {
+        if self.seen.as_ref().is_none_or(|seen| seen.spec != *lease) {
+            self.seen = Some(Seen { spec: lease.clone(), at: now });
+        }
     }
 
     /// What to do about the Lease that there is.
     pub(super) fn decide(&mut self, lease: Option<&LeaseSpec>, now: Instant, clock: Timestamp) -> Move {
         let old = lease.cloned().unwrap_or_default();
-        if self.seen.as_ref().is_none_or(|seen| seen.spec != old) {
-            self.seen = Some(Seen { spec: old.clone(), at: now });
-        }
+        self.observe(&old, now);
         let holder = old.holder_identity.as_deref().unwrap_or_default();
         let is_own = holder == self.identity;
         if !is_own {

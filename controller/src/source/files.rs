@@ -89,7 +89,7 @@ impl FileSource {
         let prune = Prune::with(options, Needs::names());
         let watch = Watch::new(wakes.clone());
         let mut reader = FolderReader::new(folder, prune, Some(watch), compare);
-        let stop = reader.stop();
+        let stop = reader.stop_flag();
         thread::Builder::new()
             .name("manifests".into())
             .spawn(move || reader.run(&woken, &inputs))

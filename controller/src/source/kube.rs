@@ -11,8 +11,6 @@
 //! While the API is away, nothing happens: what was sent stays in force for as long as that takes.
 
 mod access;
-mod backoff;
-mod canary;
 pub(crate) mod client;
 mod cluster;
 mod contact;
@@ -22,7 +20,9 @@ mod known;
 mod lines;
 mod pacer;
 mod plan;
+pub(crate) mod postponed;
 mod reader;
+mod relist;
 mod watcher;
 mod wire;
 
@@ -34,9 +34,9 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use super::References;
 use crate::input::Input;
 use crate::options::Options;
+use crate::panic_guard::PanicGuard;
 use crate::store::{Needs, Prune};
 pub use access::{Access, AccessError};
-use canary::Canary;
 pub use cluster::Cluster;
 use contact::Contact;
 pub use contact::{Away, ContactState};
@@ -89,7 +89,7 @@ impl KubeSource {
             };
             let _ = started.send(Ok(cluster));
             let fetches = Arc::new(Semaphore::new(FETCHES));
-            let canary = Canary::default();
+            let guard = PanicGuard::default();
             let watcher = |(number, scope)| Watcher {
                 fetches: fetches.clone(),
                 client: client.clone(),
@@ -98,13 +98,13 @@ impl KubeSource {
                 events: sender.clone(),
                 number,
                 scope,
-                _canary: canary.clone(),
+                _guard: guard.clone(),
             };
             let watchers = scopes.into_iter().enumerate().map(watcher).collect();
             let reader = Reader::new(watchers, needs, contact.subscribe());
             tokio::select! {
                 () = reader.run(news, referred, inputs, stopped) => {}
-                () = canary.panicked() => tracing::error!("a watch of the Kubernetes API has panicked"),
+                () = guard.panicked() => tracing::error!("a watch of the Kubernetes API has panicked"),
             }
         };
         thread::Builder::new().name("kubernetes".into()).spawn(move || runtime.block_on(work))?;

@@ -3,22 +3,9 @@
 //! The rules are ingress-nginx's: fixed addresses, else those of a Service by its type, else those of the nodes on which
 //! ready Pods of ours run.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::api::core::v1 as core;
 
 use crate::store::Address;
-
-/// Labels that differ between Pods of one release: by template, and by their place in a StatefulSet.
-const OF_ONE_POD: [&str; 5] = [
-    "pod-template-hash",
-    "controller-revision-hash",
-    "pod-template-generation",
-    "statefulset.kubernetes.io/pod-name",
-    "apps.kubernetes.io/pod-index",
-];
-/// API servers copy these from the node of a Pod: replicas in other zones have others.
-const OF_A_NODE: &str = "topology.kubernetes.io/";
 
 /// `--publish-status-address`: IP addresses and names.
 pub(crate) fn fixed(list: &[String]) -> Vec<Address> {
@@ -45,14 +32,6 @@ pub(crate) fn of_service(service: &core::Service) -> Vec<Address> {
         _ => cluster().collect(),
     };
     in_order(all)
-}
-
-/// The labels that all our replicas have in common, as a selector.
-pub(crate) fn selector(labels: &BTreeMap<String, String>) -> Option<String> {
-    let is_common = |name: &str| !OF_ONE_POD.contains(&name) && !name.starts_with(OF_A_NODE);
-    let common = labels.iter().filter(|(name, _)| is_common(name));
-    let parts: Vec<String> = common.map(|(name, value)| format!("{name}={value}")).collect();
-    (!parts.is_empty()).then(|| parts.join(","))
 }
 
 /// The node of a Pod that is ready.
@@ -156,19 +135,5 @@ mod tests {
         let inner = node(json!([{"type": "InternalIP", "address": "10.0.0.2"}]));
         assert_eq!(shown(&of_nodes([&both, &inner, &both].into_iter(), false)), ["10.0.0.2", "192.0.2.1"]);
         assert_eq!(shown(&of_nodes([&both, &inner].into_iter(), true)), ["10.0.0.1", "10.0.0.2"]);
-    }
-
-    #[test]
-    fn replicas_are_known_by_the_labels_that_they_share() {
-        let labels = [
-            ("app", "sluice"),
-            ("pod-template-hash", "5d8f"),
-            ("tier", "edge"),
-            ("topology.kubernetes.io/zone", "zone-a"),
-            ("apps.kubernetes.io/pod-index", "0"),
-        ];
-        let labels = labels.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-        assert_eq!(selector(&labels).as_deref(), Some("app=sluice,tier=edge"));
-        assert_eq!(selector(&BTreeMap::new()), None, "no labels would be all Pods");
     }
 }

@@ -4,37 +4,47 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Node, Pod, Service};
-use kube::api::ListParams;
+use k8s_openapi::api::core::v1::{Node, Service};
 use kube::{Api, Client};
 use sluice_config::{Code, NamespacedName, ObjectRef, Problem};
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep_until};
 
 use super::addresses;
-use crate::duties::api::{self, Refused, hint};
-use crate::duties::{Duty, DutyOptions, Findings, OwnPod, refusal};
+use super::nodes::NodeAddresses;
+use super::replicas::Replicas;
+use crate::backoff::Backoff;
+use crate::duties::api::{self, Refused, changed};
+use crate::duties::{Duty, DutyOptions, Findings, refusal};
 use crate::problem::error;
 use crate::store::Address;
 
-/// The shortest time between two looks, as in ingress-nginx.
+/// The shortest time between two looks by the clock, as in ingress-nginx.
 const SHORTEST: Duration = Duration::from_secs(5);
+/// The shortest time between two looks because of a change.
+const CHANGES: Duration = Duration::from_secs(1);
+/// After looks that failed.
+const FAILED: Backoff = Backoff::new(SHORTEST, Duration::from_secs(60));
 
 /// Where the addresses come from, and where they go to.
 pub(super) struct AddressSource {
     pub(super) client: Client,
     pub(super) options: DutyOptions,
-    pub(super) pod: OwnPod,
+    pub(super) replicas: Arc<Replicas>,
     pub(super) findings: Findings,
-    pub(super) leading: watch::Receiver<bool>,
+    /// What is published when this replica begins to lead; none while it does not.
+    pub(super) published: watch::Receiver<Option<Arc<[Address]>>>,
     /// Empty as long as none are known.
     pub(super) addresses: watch::Sender<Arc<[Address]>>,
 }
 
-/// Addresses as they are now, with the version of the object that they come from.
+/// Addresses as they are now.
 struct Found {
     addresses: Vec<Address>,
+    /// The version of the object that they come from.
     version: Option<String>,
+    /// Whether others are expected soon.
+    awaited: bool,
 }
 
 /// Why there are none.
@@ -44,54 +54,65 @@ enum Lack {
 }
 
 impl AddressSource {
-    /// Runs until nobody wants to know any more.
+    /// Runs until there is no reader of the addresses.
     pub(super) async fn run(mut self) {
         loop {
-            if self.leading.wait_for(|leads| *leads).await.is_err() {
-                return;
-            }
-            let (wait, version) = self.look().await;
-            let service = self.options.publish_service.as_ref();
-            let namespace = service.map_or("default", |service| &*service.namespace);
-            let api = Api::<Service>::namespaced(self.client.clone(), namespace);
-            let fields = service.map(|service| format!("metadata.name={}", service.name)).unwrap_or_default();
-            let since = version.as_deref().unwrap_or_default();
-            tokio::select! {
-                () = sleep(wait) => {}
-                () = hint(&api, &fields, since), if version.is_some() => {}
-                changed = self.leading.changed() => if changed.is_err() { return },
-                () = self.addresses.closed() => return,
+            let published = match self.published.wait_for(Option::is_some).await {
+                Ok(published) => published.clone().unwrap_or_default(),
+                Err(_) => return,
+            };
+            let mut nodes = NodeAddresses::new(&published);
+            let mut failures = 0;
+            loop {
+                let begun = Instant::now();
+                let (next, version) = self.look(&mut nodes, &mut failures).await;
+                let (changes, stopped) = (self.changes(version, begun + next), self.published.clone());
+                tokio::select! {
+                    () = changes => sleep_until(begun + CHANGES).await,
+                    () = over(stopped) => break,
+                    () = self.addresses.closed() => return,
+                }
             }
         }
     }
 
+    /// Waits for a change of the Service, or for the time of the next look where that cannot be
+    /// watched.
+    async fn changes(&self, version: Option<String>, next: Instant) {
+        if let (Some(version), Some(service)) = (version, &self.options.publish_service) {
+            let api = Api::<Service>::namespaced(self.client.clone(), &service.namespace);
+            if changed(&api, &format!("metadata.name={}", service.name), &version).await {
+                return;
+            }
+        }
+        sleep_until(next).await;
+    }
+
     /// Looks once. Gives the time until the next look, and the version to wait for a change of.
-    async fn look(&self) -> (Duration, Option<String>) {
+    async fn look(&self, nodes: &mut NodeAddresses, failures: &mut u32) -> (Duration, Option<String>) {
         let wait = self.options.status_update_interval.max(SHORTEST);
-        match self.find().await {
-            Ok(Found { addresses, version }) => {
+        let found = self.find(nodes).await;
+        *failures = if found.is_ok() { 0 } else { failures.saturating_add(1) };
+        match found {
+            Ok(Found { addresses, version, awaited }) => {
                 let none = self.is_none(&addresses);
                 // Without any, the next ones are not far: a load balancer is being made.
-                let wait = if none.is_some() { SHORTEST } else { wait };
+                let wait = if none.is_some() || awaited { SHORTEST } else { wait };
                 if none.is_none() {
-                    self.addresses.send_if_modified(|old| {
-                        let new = **old != *addresses;
-                        *old = addresses.into();
-                        new
-                    });
+                    self.addresses.send_replace(addresses.into());
                 }
-                self.findings.set(Duty::Addresses, none.into_iter().collect()).await;
+                self.findings.set(Duty::Addresses, none.into_iter().collect());
                 (wait, version)
             }
             Err(Lack::Problem(problem)) => {
-                self.findings.set(Duty::Addresses, vec![problem]).await;
-                (SHORTEST, None)
+                self.findings.set(Duty::Addresses, vec![problem]);
+                (FAILED.wait(*failures), None)
             }
             Err(Lack::Refused { object, refused }) => {
                 tracing::debug!(object, error = %refused, "cannot look at the addresses for the status");
                 let effect = "the status of Ingresses stays as it is";
-                self.findings.refused(Duty::Addresses, &object, effect, &refused).await;
-                (SHORTEST, None)
+                self.findings.refused(Duty::Addresses, &object, effect, &refused);
+                (FAILED.wait(*failures).max(refused.retry_after().unwrap_or_default()), None)
             }
         }
     }
@@ -116,14 +137,17 @@ impl AddressSource {
         Some(error(Code::AddressUnknown, &object, "", what, remedy))
     }
 
-    async fn find(&self) -> Result<Found, Lack> {
+    async fn find(&self, nodes: &mut NodeAddresses) -> Result<Found, Lack> {
         let fixed = addresses::fixed(&self.options.publish_status_address);
         if !fixed.is_empty() {
-            return Ok(Found { addresses: fixed, version: None });
+            return Ok(Found { addresses: fixed, version: None, awaited: false });
         }
         match &self.options.publish_service {
             Some(name) => self.of_service(name).await,
-            None => Ok(Found { addresses: self.of_nodes().await?, version: None }),
+            None => {
+                let (addresses, awaited) = nodes.take(self.of_nodes().await?, Instant::now());
+                Ok(Found { addresses, version: None, awaited })
+            }
         }
     }
 
@@ -133,6 +157,7 @@ impl AddressSource {
             Ok(service) => Ok(Found {
                 addresses: addresses::of_service(&service),
                 version: service.metadata.resource_version,
+                awaited: false,
             }),
             Err(Refused::NotFound) => Err(Lack::Problem(error(
                 Code::AddressUnknown,
@@ -147,9 +172,17 @@ impl AddressSource {
 
     async fn of_nodes(&self) -> Result<Vec<Address>, Lack> {
         let lack = |object: String| move |refused| Lack::Refused { object, refused };
-        let pods = replicas(&self.client, &self.pod)
-            .await
-            .map_err(lack(format!("pods in namespace {}", self.pod.namespace)))?;
+        let listed = self.replicas.list().await.map_err(lack("pods".to_owned()))?;
+        let Some(pods) = listed else {
+            return Err(Lack::Problem(error(
+                Code::AddressUnknown,
+                &ObjectRef::new("Flag", "", "--publish-status-address"),
+                "",
+                "there is no Pod of the name that POD_NAME and POD_NAMESPACE give, so that nothing says which Pods are replicas; \
+                 the status of Ingresses stays as it is",
+                "set both from the fields of the Pod, or name a Service with --publish-service",
+            )));
+        };
         let names: BTreeSet<&str> = pods.iter().filter_map(addresses::node_of_ready).collect();
         tracing::debug!(replicas = pods.len(), nodes = ?names, "looked at the nodes of ready replicas");
         let api = Api::<Node>::all(self.client.clone());
@@ -162,15 +195,9 @@ impl AddressSource {
     }
 }
 
-/// The Pods with the labels of ours, ours among them; none where ours is not there.
-pub(super) async fn replicas(client: &Client, pod: &OwnPod) -> Result<Vec<Pod>, Refused> {
-    let api = Api::<Pod>::namespaced(client.clone(), &pod.namespace);
-    let Some(own) = api::found(api.get(&pod.name)).await? else { return Ok(Vec::new()) };
-    let labels = own.metadata.labels.clone().unwrap_or_default();
-    match addresses::selector(&labels) {
-        Some(selector) => Ok(api::ask(api.list(&ListParams::default().labels(&selector))).await?.items),
-        None => Ok(vec![own]),
-    }
+/// Waits until this replica leads no more.
+async fn over(mut published: watch::Receiver<Option<Arc<[Address]>>>) {
+    let _ = published.wait_for(Option::is_none).await;
 }
 
 /// A refusal as a problem that stands beside others.

@@ -1,22 +1,25 @@
 //! Which Ingresses have to be written, as a table without a clock and without a network.
 //!
-//! What was written is believed only when the watch shows it. Until then, and when somebody else writes something
-//! different each time, an Ingress waits ever longer for its next write, so that two writers who disagree are no load.
+//! What the API server has confirmed is not written again before the watch shows something else of
+//! a later version: that is a contest with another writer. Each contest in a row makes an Ingress
+//! wait longer for its next write, counted from its last one, so that two writers who disagree are
+//! no load.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sluice_config::{NamespacedName, Uid};
+use tokio::time::Instant;
 
 use super::IngressChange;
 use crate::store::Address;
 
-/// How long the watch may take to show what was written, and the first wait of two writers who disagree.
+/// The first wait of two writers who disagree.
 const FIRST: Duration = Duration::from_secs(1);
-/// The longest wait between two writes.
+/// The longest wait between two writes, and how long the watch may take to show what was written.
 const LONGEST: Duration = Duration::from_secs(60);
-/// So many writes that did not last are told as a problem.
+/// So many writes in a row that did not last are told as a problem.
 const CONTESTED: u32 = 5;
 
 /// All Ingresses, and what their status should be.
@@ -26,14 +29,20 @@ pub(super) struct Table {
     wanted: Arc<[Address]>,
     /// Those that may have another status than they should.
     suspects: HashSet<NamespacedName>,
+    /// Those whose status does not stay as it was written.
+    contested: BTreeSet<NamespacedName>,
 }
 
 #[derive(Debug, Default)]
 struct Entry {
     served: bool,
     seen: Option<Seen>,
-    /// Writes that the watch has not shown to last.
-    writes: u32,
+    /// A write is under way.
+    writing: bool,
+    /// The last write, until something later is seen.
+    written: Option<Written>,
+    /// Writes in a row that did not last.
+    contests: u32,
     /// No write before this.
     not_before: Option<Instant>,
 }
@@ -42,6 +51,16 @@ struct Entry {
 struct Seen {
     uid: Option<Uid>,
     addresses: Arc<[Address]>,
+    /// The version of the object.
+    version: Option<u64>,
+}
+
+/// A write that the API server has confirmed.
+#[derive(Clone, Copy, Debug)]
+struct Written {
+    at: Instant,
+    /// The version of the object since then.
+    version: Option<u64>,
 }
 
 /// A status to write.
@@ -54,23 +73,41 @@ pub(super) struct Write {
 
 impl Table {
     /// Takes in what has become of an Ingress.
-    pub(super) fn take(&mut self, change: IngressChange) {
+    pub(super) fn take(&mut self, change: IngressChange, now: Instant) {
         match change {
-            IngressChange::Seen { name, uid, addresses, .. } => {
+            IngressChange::Seen { name, uid, addresses, version, .. } => {
                 // Nearly all have the same ones.
                 let addresses = if *addresses == *self.wanted { self.wanted.clone() } else { addresses };
                 let entry = self.entries.entry(name.clone()).or_default();
-                entry.seen = Some(Seen { uid, addresses });
+                if entry.seen.as_ref().is_some_and(|seen| seen.uid != uid) {
+                    *entry = Entry { served: entry.served, ..Entry::default() };
+                    self.contested.remove(&name);
+                }
+                let is_later = |written: &Written| match (version, written.version) {
+                    (Some(seen), Some(written)) => seen > written,
+                    _ => true,
+                };
+                if *addresses != *self.wanted
+                    && let Some(written) = entry.written.take_if(|written| is_later(written))
+                    && entry.contest(written, now)
+                {
+                    self.contested.insert(name.clone());
+                }
+                entry.seen = Some(Seen { uid, addresses, version });
                 self.suspects.insert(name);
             }
             IngressChange::Gone(name) => {
                 if let Some(entry) = self.entries.get_mut(&name) {
                     *entry = Entry { served: entry.served, ..Entry::default() };
+                    self.contested.remove(&name);
                     self.forget_if_idle(&name);
                 }
             }
             IngressChange::Served(name, served) => {
                 self.entries.entry(name.clone()).or_default().served = served;
+                if !served {
+                    self.contested.remove(&name);
+                }
                 self.forget_if_idle(&name);
                 self.suspects.insert(name);
             }
@@ -89,9 +126,6 @@ impl Table {
             return false;
         }
         self.wanted = addresses.into();
-        for entry in self.entries.values_mut() {
-            (entry.writes, entry.not_before) = (0, None);
-        }
         self.look_at_all();
         true
     }
@@ -101,8 +135,13 @@ impl Table {
         &self.wanted
     }
 
-    /// Everything may be other than it should: somebody else has written while we did not.
+    /// Everything may be other than it should, and that is no contest: another replica has written
+    /// while we did not, or other addresses are wanted.
     pub(super) fn look_at_all(&mut self) {
+        for entry in self.entries.values_mut() {
+            (entry.writing, entry.written, entry.contests, entry.not_before) = (false, None, 0, None);
+        }
+        self.contested.clear();
         self.suspects = self.entries.keys().cloned().collect();
     }
 
@@ -112,25 +151,27 @@ impl Table {
         if self.wanted.is_empty() {
             return (due, None);
         }
-        let Self { entries, wanted, suspects } = self;
+        let Self { entries, wanted, suspects, contested } = self;
         suspects.retain(|name| {
             let Some(entry) = entries.get_mut(name) else { return false };
             let Some(seen) = entry.seen.as_ref().filter(|_| entry.served) else { return false };
-            if *seen.addresses == **wanted {
-                // It has lasted for as long as the next write would have waited.
-                if entry.not_before.is_some_and(|at| at <= now) {
-                    (entry.writes, entry.not_before) = (0, None);
-                }
-                return false;
-            }
-            match entry.not_before.filter(|at| *at > now) {
+            let waits = entry.not_before.filter(|at| *at > now);
+            let differs = *seen.addresses != **wanted;
+            match waits {
+                _ if !differs && entry.contests == 0 => return false,
                 Some(at) => later = Some(later.map_or(at, |other| other.min(at))),
+                // The watch may show our write before it is confirmed, which says nothing of how
+                // long it lasts.
+                None if entry.writing => {}
+                None if !differs => {
+                    // It has lasted for as long as the next write would have waited.
+                    entry.contests = 0;
+                    contested.remove(name);
+                    return false;
+                }
                 None => {
-                    entry.not_before = Some(now + wait(entry.writes));
-                    entry.writes = entry.writes.saturating_add(1);
                     let (uid, addresses) = (seen.uid.clone(), wanted.clone());
                     due.push(Write { name: name.clone(), uid, addresses });
-                    later = Some(later.map_or(now + FIRST, |other| other.min(now + FIRST)));
                 }
             }
             true
@@ -139,21 +180,65 @@ impl Table {
         (due, later)
     }
 
-    /// What is due was not written, which says nothing of anybody else: it is due again at `at`.
-    pub(super) fn put_back(&mut self, name: &NamespacedName, at: Instant) {
+    /// A write is about to be sent. None where it is not due any more.
+    pub(super) fn begin(&mut self, name: &NamespacedName, now: Instant) -> Option<Write> {
+        let entry = self.entries.get_mut(name).filter(|entry| entry.served && !entry.writing)?;
+        let seen = entry.seen.as_ref().filter(|seen| *seen.addresses != *self.wanted)?;
+        if self.wanted.is_empty() || entry.not_before.is_some_and(|at| at > now) {
+            return None;
+        }
+        entry.writing = true;
+        Some(Write { name: name.clone(), uid: seen.uid.clone(), addresses: self.wanted.clone() })
+    }
+
+    /// The API server has confirmed a write of these addresses.
+    pub(super) fn written(&mut self, write: &Write, version: Option<u64>, now: Instant) {
+        if let Some(entry) = self.entries.get_mut(&write.name) {
+            entry.writing = false;
+            // Of another object of that name, or of addresses that are wanted no more, this says
+            // nothing.
+            let seen = entry.seen.as_ref().filter(|seen| seen.uid == write.uid);
+            if let Some(seen) = seen.filter(|_| write.addresses == self.wanted) {
+                let written = Written { at: now, version };
+                // The watch may show another writer's next version before the confirmation of ours
+                // is here.
+                if *seen.addresses != *self.wanted && version.is_some() && seen.version > version {
+                    if entry.contest(written, now) {
+                        self.contested.insert(write.name.clone());
+                    }
+                } else {
+                    entry.written = Some(written);
+                    entry.not_before = Some(now + LONGEST);
+                }
+            }
+            self.suspects.insert(write.name.clone());
+        }
+    }
+
+    /// A write did not take place, which says nothing of other writers: it is due again at `at`.
+    pub(super) fn put_off(&mut self, name: &NamespacedName, at: Instant) {
         if let Some(entry) = self.entries.get_mut(name) {
-            entry.writes = entry.writes.saturating_sub(1);
+            entry.writing = false;
             entry.not_before = Some(at);
             self.suspects.insert(name.clone());
         }
     }
 
-    /// The Ingresses whose status does not stay as it was written, with how often it was.
-    pub(super) fn contested(&self) -> Vec<(NamespacedName, u32)> {
-        let all = self.entries.iter().filter(|(_, entry)| entry.served && entry.writes >= CONTESTED);
-        let mut all: Vec<_> = all.map(|(name, entry)| (name.clone(), entry.writes)).collect();
-        all.sort();
-        all
+    /// The Ingresses whose status does not stay as it was written.
+    pub(super) fn contested(&self) -> impl ExactSizeIterator<Item = &NamespacedName> {
+        self.contested.iter()
+    }
+
+    /// What the status of most Ingresses that are served is, where it is not empty.
+    pub(super) fn published(&self) -> Vec<Address> {
+        let mut counts: HashMap<&[Address], usize> = HashMap::new();
+        let served = self.entries.values().filter(|entry| entry.served);
+        for seen in served.filter_map(|entry| entry.seen.as_ref()) {
+            *counts.entry(&seen.addresses).or_default() += 1;
+        }
+        counts.remove(&[][..]);
+        let most = counts.into_iter().max_by_key(|(addresses, count)| (*count, *addresses));
+        most.map(|(addresses, _)| addresses.to_vec()).unwrap_or_default()
     }
 
     /// The Ingresses whose status is exactly what we write: what may be cleared when the last replica ends.
@@ -172,119 +257,21 @@ impl Table {
     }
 }
 
-fn wait(writes: u32) -> Duration {
-    FIRST.saturating_mul(1 << writes.min(10)).min(LONGEST)
+impl Entry {
+    /// Counts a write that did not last. Returns whether so many in a row did not that it is a
+    /// problem.
+    fn contest(&mut self, written: Written, now: Instant) -> bool {
+        let lasted = now >= written.at + LONGEST.max(wait(self.contests));
+        self.contests = if lasted { 1 } else { self.contests.saturating_add(1) };
+        self.not_before = Some(written.at + wait(self.contests));
+        self.contests >= CONTESTED
+    }
+}
+
+/// From one write to the next after so many contests.
+fn wait(contests: u32) -> Duration {
+    FIRST.saturating_mul(1 << contests.saturating_sub(1).min(10)).min(LONGEST)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn addresses(ips: &[&str]) -> Vec<Address> {
-        ips.iter().map(|ip| Address { ip: (*ip).into(), hostname: Box::default() }).collect()
-    }
-
-    fn name(name: &str) -> NamespacedName {
-        NamespacedName::new("shop", name)
-    }
-
-    fn seen(ingress: &str, ips: &[&str]) -> IngressChange {
-        let (name, uid) = (name(ingress), Some(Uid::new(ingress)));
-        IngressChange::Seen { name, uid, addresses: addresses(ips).into(), edited: true }
-    }
-
-    fn table(ingresses: &[&str]) -> Table {
-        let mut table = Table::default();
-        for ingress in ingresses {
-            table.take(seen(ingress, &[]));
-            table.take(IngressChange::Served(name(ingress), true));
-        }
-        table
-    }
-
-    fn due(table: &mut Table, now: Instant) -> Vec<String> {
-        table.due(now).0.into_iter().map(|write| write.name.name.to_string()).collect()
-    }
-
-    #[test]
-    fn only_what_is_served_and_differs_is_written_and_once_until_it_is_seen() {
-        let now = Instant::now();
-        let mut table = table(&["a", "b"]);
-        table.take(seen("other", &[]));
-        assert!(due(&mut table, now).is_empty(), "no address is known");
-        table.want(addresses(&["1.2.3.4"]));
-        assert_eq!(due(&mut table, now), ["a", "b"]);
-        assert!(due(&mut table, now).is_empty(), "written and not seen yet");
-        table.take(seen("a", &["1.2.3.4"]));
-        table.take(seen("b", &["1.2.3.4"]));
-        assert!(due(&mut table, now + LONGEST).is_empty());
-        assert!(!table.want(addresses(&["1.2.3.4"])), "nothing new");
-        table.want(addresses(&["1.2.3.4", "5.6.7.8"]));
-        assert_eq!(due(&mut table, now + LONGEST), ["a", "b"]);
-        table.take(IngressChange::Gone(name("a")));
-        table.take(IngressChange::Served(name("b"), false));
-        assert!(due(&mut table, now + 3 * LONGEST).is_empty());
-        table.take(IngressChange::Served(name("a"), false));
-        assert_eq!(table.entries.len(), 2, "what is gone is forgotten");
-    }
-
-    #[test]
-    fn a_write_that_got_lost_is_repeated() {
-        let now = Instant::now();
-        let mut table = table(&["a"]);
-        table.want(addresses(&["1.2.3.4"]));
-        assert_eq!(due(&mut table, now), ["a"]);
-        let (none, later) = table.due(now + FIRST / 2);
-        assert!(none.is_empty() && later == Some(now + FIRST), "{later:?}");
-        assert_eq!(due(&mut table, now + FIRST), ["a"]);
-    }
-
-    #[test]
-    fn who_writes_against_us_is_answered_ever_more_slowly_and_told() {
-        let mut now = Instant::now();
-        let mut table = table(&["a"]);
-        table.want(addresses(&["1.2.3.4"]));
-        let mut waits = Vec::new();
-        for _ in 0..10 {
-            let begin = now;
-            while due(&mut table, now).is_empty() {
-                now = table.due(now).1.unwrap();
-            }
-            waits.push(now - begin);
-            table.take(seen("a", &["1.2.3.4"]));
-            assert!(due(&mut table, now).is_empty());
-            table.take(seen("a", &["9.9.9.9"]));
-        }
-        assert_eq!(waits[0], Duration::ZERO);
-        assert!(waits.windows(2).all(|two| two[0] <= two[1]) && waits[9] == LONGEST, "{waits:?}");
-        assert_eq!(table.contested().len(), 1);
-        table.take(seen("a", &["1.2.3.4"]));
-        assert!(due(&mut table, now + LONGEST).is_empty());
-        assert!(table.contested().is_empty(), "it has lasted");
-    }
-
-    #[test]
-    fn writes_that_were_refused_counted_as_a_fight_with_somebody() {
-        let mut now = Instant::now();
-        let mut table = table(&["a"]);
-        table.want(addresses(&["1.2.3.4"]));
-        for _ in 0..3 * CONTESTED {
-            assert_eq!(due(&mut table, now), ["a"]);
-            table.put_back(&name("a"), now + FIRST);
-            assert!(due(&mut table, now).is_empty());
-            now += FIRST;
-        }
-        assert!(table.contested().is_empty());
-        assert_eq!(due(&mut table, now), ["a"], "it waits no longer than it was told to");
-    }
-
-    #[test]
-    fn only_our_own_addresses_are_cleared() {
-        let mut table = table(&["a", "b"]);
-        table.want(addresses(&["1.2.3.4"]));
-        table.take(seen("a", &["1.2.3.4"]));
-        table.take(seen("b", &["9.9.9.9"]));
-        let cleared: Vec<_> = table.ours().into_iter().map(|write| write.name).collect();
-        assert_eq!(cleared, [name("a")]);
-    }
-}
+mod tests;

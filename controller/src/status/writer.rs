@@ -1,100 +1,108 @@
-//! Writes the status of Ingresses while this replica leads.
+//! Writes the status of Ingresses while this replica leads: one write after the other as there is
+//! room, each after all that the watch has shown until then.
 
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use futures::StreamExt;
-use futures::stream::iter;
+use futures::stream::FuturesUnordered;
 use k8s_openapi::api::networking::v1::Ingress;
 use kube::api::{Patch, PatchParams};
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 use sluice_config::{Code, NamespacedName, ObjectRef, Problem};
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::sleep_until;
+use tokio::time::{Instant, sleep_until};
 
 use super::IngressChanges;
-use super::source::{AddressSource, problem_of, replicas};
+use super::lanes::{Lanes, Next};
+use super::replicas::{Others, Replicas};
+use super::source::problem_of;
 use super::table::{Table, Write};
 use crate::duties::api::{self, Refused};
-use crate::duties::{Duty, DutyOptions, Findings, OwnPod};
+use crate::duties::{Duty, DutyOptions, Findings};
 use crate::problem::warning;
 use crate::store::Address;
 
-/// Writes at a time.
-const AT_A_TIME: usize = 10;
-/// Until what was refused for a reason that concerns others too is written again.
+/// Until what was refused for a reason that concerns others too is looked at again.
 const AGAIN: Duration = Duration::from_secs(10);
 /// The same for a reason of its own.
 const MUCH_LATER: Duration = Duration::from_secs(60);
 /// Who writes, as `metadata.managedFields` shows it.
 const MANAGER: &str = "sluice";
-/// Problems of Ingresses whose status others write too.
-const MOST_CONTESTED: usize = 20;
+/// Problems of each sort that are told at a time.
+const MOST: usize = 20;
 
 /// The writer.
-pub(crate) struct StatusWriter {
-    client: Client,
-    options: DutyOptions,
-    pod: OwnPod,
-    findings: Findings,
-    leading: watch::Receiver<bool>,
-    addresses: watch::Receiver<Arc<[Address]>>,
+pub(super) struct StatusWriter {
+    pub(super) client: Client,
+    pub(super) options: DutyOptions,
+    pub(super) replicas: Arc<Replicas>,
+    pub(super) findings: Findings,
+    pub(super) leading: watch::Receiver<bool>,
+    /// Where the addresses begin from, while this replica leads.
+    pub(super) published: watch::Sender<Option<Arc<[Address]>>>,
+    pub(super) addresses: watch::Receiver<Arc<[Address]>>,
+    pub(super) state: State,
+}
+
+/// What the writer knows.
+#[derive(Default)]
+pub(super) struct State {
     table: Table,
-    /// What was told last.
-    told: Vec<Problem>,
+    lanes: Lanes,
+    /// Whether all Ingresses are known that there were at the start.
+    known: bool,
+    /// What was refused last, by Ingress.
+    refused: BTreeMap<NamespacedName, Refused>,
+    /// Writes since the last line in the log.
+    count: usize,
 }
 
 /// What became of a write.
 enum Outcome {
-    Written,
+    /// The object has this version now.
+    Written(Option<u64>),
     /// Its Ingress has gone, or became another.
     Gone,
-    /// It was not tried.
-    Left,
     Refused(Refused),
 }
 
 impl StatusWriter {
-    /// The writer, and beside it what looks at the addresses. To be called within a runtime.
-    pub(crate) fn start(
-        client: &Client,
-        options: &DutyOptions,
-        pod: &OwnPod,
-        findings: &Findings,
-        leading: watch::Receiver<bool>,
-    ) -> Self {
-        let (addresses, known) = watch::channel(Arc::default());
-        let (client, options, pod) = (client.clone(), options.clone(), pod.clone());
-        let source = AddressSource {
-            client: client.clone(),
-            options: options.clone(),
-            pod: pod.clone(),
-            findings: findings.clone(),
-            leading: leading.clone(),
-            addresses,
-        };
-        tokio::spawn(source.run());
-        let (table, told) = (Table::default(), Vec::new());
-        Self { client, options, pod, findings: findings.clone(), leading, addresses: known, table, told }
-    }
-
-    /// Runs until it is stopped; then clears the status, where that is to be done.
-    pub(crate) async fn run(
+    /// Runs until it is stopped; then clears the status, where that is to be done. What is not
+    /// stopped, but left without its inputs, clears nothing.
+    pub(super) async fn run(
         mut self,
         mut seen: mpsc::UnboundedReceiver<IngressChanges>,
         mut stop: oneshot::Receiver<()>,
     ) {
-        let mut known = false;
+        let mut under_way = FuturesUnordered::new();
+        let mut contested = 0;
         loop {
-            let later = match known && *self.leading.borrow() {
-                true => self.write().await,
-                false => None,
-            };
+            while let Ok(changes) = seen.try_recv() {
+                self.state.take(changes);
+            }
+            if contested != self.state.table.contested().len() {
+                contested = self.state.table.contested().len();
+                self.findings.set(Duty::Status, self.state.problems());
+            }
+            let mut later = None;
+            if self.leads() {
+                if self.published.borrow().is_none() {
+                    self.published.send_replace(Some(self.state.table.published().into()));
+                }
+                later = self.state.fill(Instant::now());
+                while let Some(write) = self.state.next(Instant::now()) {
+                    under_way.push(patch(self.client.clone(), write));
+                }
+            }
+            if under_way.is_empty() {
+                self.state.log_count();
+            }
             let next = async {
                 match later {
-                    Some(later) => sleep_until(later.into()).await,
+                    Some(later) => sleep_until(later).await,
                     None => std::future::pending().await,
                 }
             };
@@ -103,133 +111,208 @@ impl StatusWriter {
                 _ = &mut stop => break,
                 changed = self.leading.changed() => {
                     if changed.is_err() {
-                        break;
+                        return;
                     }
-                    self.table.look_at_all();
+                    // A write that has not reached the server yet does not any more.
+                    under_way.clear();
+                    self.state.begin_anew();
+                    self.published.send_replace(None);
                 }
                 changed = self.addresses.changed() => {
                     if changed.is_err() {
-                        break;
+                        return;
                     }
                     let addresses = self.addresses.borrow_and_update().to_vec();
-                    self.table.want(addresses);
+                    self.state.table.want(addresses);
+                }
+                Some((write, outcome)) = under_way.next() => {
+                    self.state.done(&write, outcome, Instant::now());
+                    self.findings.set(Duty::Status, self.state.problems());
                 }
                 changes = seen.recv() => {
-                    let Some(changes) = changes else { break };
-                    known |= changes.first;
-                    changes.changes.into_iter().for_each(|change| self.table.take(change));
+                    let Some(changes) = changes else { return };
+                    self.state.take(changes);
                 }
                 () = next => {}
             }
         }
+        drop(under_way);
         self.clear().await;
     }
 
-    /// Writes what is due. Says when there is more to write.
-    async fn write(&mut self) -> Option<Instant> {
-        let (due, later) = self.table.due(Instant::now());
-        let (count, refused) = if due.is_empty() { (0, None) } else { self.patch(due).await };
-        if count > 0 {
-            tracing::info!(ingresses = count, addresses = %shown(self.table.wanted()), "wrote the status of Ingresses");
-        }
-        let contested = self.table.contested();
-        let mut problems: Vec<Problem> = contested.iter().take(MOST_CONTESTED).map(contest).collect();
-        // A refusal that stands is asked about again with the next write.
-        match (&refused, count) {
-            (Some(refused), _) => problems.extend(problem_of(refused)),
-            (None, 0) => {
-                problems.extend(self.told.iter().filter(|told| told.code != Code::StatusContested).cloned())
-            }
-            (None, _) => {}
-        }
-        if problems != self.told {
-            self.told = problems.clone();
-            self.findings.set(Duty::Status, problems).await;
-        }
-        later
+    /// Whether it may write.
+    fn leads(&self) -> bool {
+        self.state.known && *self.leading.borrow()
     }
 
-    /// Carries writes out. Gives how many were, and the last refusal. A right is missing for a namespace or for all:
-    /// after a refusal nothing more is written there, and all of it is due again a little later.
-    async fn patch(&mut self, writes: Vec<Write>) -> (usize, Option<Refused>) {
-        let how = PatchParams { field_manager: Some(MANAGER.into()), ..PatchParams::default() };
-        let closed: Mutex<HashSet<Arc<str>>> = Mutex::default();
-        let closed = || closed.lock().unwrap_or_else(PoisonError::into_inner);
-        let (this, closed, how) = (&*self, &closed, &how);
-        let one = async move |write: Write| {
-            let namespace = &write.name.namespace;
-            // Leadership may end between two writes.
-            if !*this.leading.borrow() || closed().contains(namespace) {
-                return (write.name, Outcome::Left);
-            }
-            let api = Api::<Ingress>::namespaced(this.client.clone(), namespace);
-            let patch = Patch::Merge(patch_of(&write));
-            let outcome = match api::found(api.patch_status(&write.name.name, how, &patch)).await {
-                Ok(Some(_)) => Outcome::Written,
-                // One that was deleted and made anew is seen again.
-                Ok(None) | Err(Refused::Conflict) => Outcome::Gone,
-                Err(error) => {
-                    tracing::debug!(ingress = %write.name, %error, "the status was not written");
-                    if concerns_others(&error) {
-                        closed().insert(namespace.clone());
-                    }
-                    Outcome::Refused(error)
-                }
-            };
-            (write.name, outcome)
-        };
-        let outcomes: Vec<(NamespacedName, Outcome)> =
-            iter(writes).map(one).buffer_unordered(AT_A_TIME).collect().await;
-        let (mut count, mut last, now) = (0, None, Instant::now());
-        for (name, outcome) in outcomes {
-            match outcome {
-                Outcome::Written => count += 1,
-                Outcome::Gone => {}
-                Outcome::Left => self.table.put_back(&name, now + AGAIN),
-                Outcome::Refused(refused) => {
-                    let wait = if concerns_others(&refused) { AGAIN } else { MUCH_LATER };
-                    self.table.put_back(&name, now + wait);
-                    last = Some(refused);
-                }
-            }
-        }
-        (count, last)
-    }
-
-    /// Takes the addresses out where nobody is left to answer at them: at the end of the last replica, where there is
-    /// one address. With several, others may go on; and what says something else was written by somebody else.
+    /// Takes the addresses out where no replica is left to answer at them: at the end of the last
+    /// one, where there is one address. With several, others may go on; and what says something
+    /// else was written by another writer.
     async fn clear(mut self) {
-        if !self.options.update_status || !self.options.update_status_on_shutdown || !*self.leading.borrow() {
+        if !self.options.update_status_on_shutdown || !*self.leading.borrow() {
             return;
         }
-        if self.table.wanted().len() > 1 {
+        if self.state.table.wanted().len() > 1 {
             tracing::info!("the status of Ingresses stays: there is more than one address");
             return;
         }
-        match replicas(&self.client, &self.pod).await {
-            Ok(pods) if pods.len() > 1 => {
-                tracing::info!(
-                    replicas = pods.len(),
-                    "the status of Ingresses stays: there are other replicas"
-                );
+        match self.replicas.others().await {
+            Ok(Others::Some) => {
+                tracing::info!("the status of Ingresses stays: there are other replicas, or one will follow");
             }
-            Ok(_) => {
-                let ours = self.table.ours();
-                let (count, refused) = self.patch(ours).await;
-                match refused {
-                    None => tracing::info!(
-                        ingresses = count,
-                        "cleared the status of Ingresses: this was the last replica"
-                    ),
-                    Some(error) => tracing::warn!(%error, "cannot clear the status of all Ingresses"),
-                }
-                self.table = Table::default();
+            Ok(Others::None) => self.clear_all().await,
+            Ok(Others::Unknown) => {
+                tracing::warn!(
+                    "the status of Ingresses stays: the Pod of this replica is gone, so others may follow"
+                );
             }
             Err(error) => {
                 tracing::warn!(%error, "the status of Ingresses stays: cannot see whether there are other replicas")
             }
         }
     }
+
+    async fn clear_all(&mut self) {
+        let (mut lanes, mut under_way) = (Lanes::default(), FuturesUnordered::new());
+        lanes.extend(self.state.table.ours());
+        let (mut count, mut last) = (0, None);
+        loop {
+            while let Some(next) = lanes.next(Instant::now()) {
+                match next {
+                    Next::Send(write) => under_way.push(patch(self.client.clone(), write)),
+                    // There is no time for another attempt.
+                    Next::PutOff(..) => {}
+                }
+            }
+            let Some((write, outcome)) = under_way.next().await else { break };
+            match outcome {
+                Outcome::Written(_) | Outcome::Gone => {
+                    count += 1;
+                    lanes.done(&write.name.namespace, None, Instant::now());
+                }
+                Outcome::Refused(refused) => {
+                    let others = concerns_others(&refused).then(|| refused.retry_after());
+                    lanes.done(&write.name.namespace, others, Instant::now());
+                    last = Some(refused);
+                }
+            }
+        }
+        match last {
+            None => {
+                tracing::info!(
+                    ingresses = count,
+                    "cleared the status of Ingresses: this was the last replica"
+                )
+            }
+            Some(error) => tracing::warn!(%error, "cannot clear the status of all Ingresses"),
+        }
+    }
+}
+
+impl State {
+    fn take(&mut self, changes: IngressChanges) {
+        self.known |= changes.first;
+        let now = Instant::now();
+        for change in changes.changes {
+            if let super::IngressChange::Gone(name) = &change {
+                self.refused.remove(name);
+            }
+            self.table.take(change, now);
+        }
+    }
+
+    /// Looks for what is due once all that was is on its way. Says when more will be.
+    fn fill(&mut self, now: Instant) -> Option<Instant> {
+        if !self.lanes.is_empty() {
+            return None;
+        }
+        let (due, later) = self.table.due(now);
+        self.lanes.extend(due);
+        later
+    }
+
+    /// The next write, if there is room for one.
+    fn next(&mut self, now: Instant) -> Option<Write> {
+        while let Some(next) = self.lanes.next(now) {
+            match next {
+                Next::PutOff(name, until) => self.table.put_off(&name, until),
+                Next::Send(write) => match self.table.begin(&write.name, now) {
+                    Some(write) => return Some(write),
+                    None => self.lanes.skip(&write.name.namespace),
+                },
+            }
+        }
+        None
+    }
+
+    fn done(&mut self, write: &Write, outcome: Outcome, now: Instant) {
+        let (name, namespace) = (&write.name, &*write.name.namespace);
+        match outcome {
+            Outcome::Written(version) => {
+                self.count += 1;
+                self.refused.remove(name);
+                self.lanes.done(namespace, None, now);
+                self.table.written(write, version, now);
+            }
+            Outcome::Gone => {
+                self.refused.remove(name);
+                self.lanes.done(namespace, None, now);
+                // One that was deleted and made anew is seen again.
+                self.table.put_off(name, now + MUCH_LATER);
+            }
+            Outcome::Refused(refused) => {
+                tracing::debug!(ingress = %name, error = %refused, "the status was not written");
+                let others = concerns_others(&refused);
+                self.lanes.done(namespace, others.then(|| refused.retry_after()), now);
+                let until = match others {
+                    true => self.lanes.closed_until(namespace).unwrap_or(now + AGAIN),
+                    false => now + MUCH_LATER,
+                };
+                self.table.put_off(name, until);
+                self.refused.insert(name.clone(), refused);
+            }
+        }
+    }
+
+    /// What is wrong now.
+    fn problems(&self) -> Vec<Problem> {
+        let mut problems: Vec<Problem> = self.table.contested().take(MOST).map(contest).collect();
+        let mut refused: Vec<Problem> = self.refused.values().take(MOST).filter_map(problem_of).collect();
+        refused.dedup();
+        problems.append(&mut refused);
+        problems
+    }
+
+    /// The leadership has begun or ended.
+    fn begin_anew(&mut self) {
+        self.lanes.clear();
+        // Those of an earlier term may be wrong by now.
+        self.table.want(Vec::new());
+        self.table.look_at_all();
+    }
+
+    fn log_count(&mut self) {
+        if self.count > 0 {
+            let (ingresses, addresses) = (self.count, shown(self.table.wanted()));
+            tracing::info!(ingresses, addresses, "wrote the status of Ingresses");
+            self.count = 0;
+        }
+    }
+}
+
+/// Carries a write out.
+async fn patch(client: Client, write: Write) -> (Write, Outcome) {
+    let api = Api::<Ingress>::namespaced(client, &write.name.namespace);
+    let how = PatchParams { field_manager: Some(MANAGER.into()), ..PatchParams::default() };
+    let patch = Patch::Merge(patch_of(&write));
+    let outcome = match api::found(api.patch_status(&write.name.name, &how, &patch)).await {
+        Ok(Some(ingress)) => {
+            Outcome::Written(ingress.resource_version().and_then(|version| version.parse().ok()))
+        }
+        Ok(None) | Err(Refused::Conflict) => Outcome::Gone,
+        Err(refused) => Outcome::Refused(refused),
+    };
+    (write, outcome)
 }
 
 /// Whether other Ingresses of the namespace would be refused too: the right is missing, or nobody answers. What a webhook or a
@@ -237,8 +320,8 @@ impl StatusWriter {
 fn concerns_others(refused: &Refused) -> bool {
     match refused {
         Refused::Forbidden(message) => message.contains("cannot patch resource"),
-        Refused::Away(_) => true,
-        Refused::NotFound | Refused::Conflict | Refused::Invalid(_) => false,
+        Refused::Away { .. } => true,
+        Refused::NotFound | Refused::Conflict | Refused::Invalid(_) | Refused::Quota(_) => false,
     }
 }
 
@@ -257,12 +340,13 @@ fn patch_of(write: &Write) -> Value {
     patch
 }
 
-fn contest((name, writes): &(NamespacedName, u32)) -> Problem {
+/// The message has no count: problems that differ in their message are different Events.
+fn contest(name: &NamespacedName) -> Problem {
     warning(
         Code::StatusContested,
         &ObjectRef { kind: "Ingress".into(), name: name.clone() },
         "status.loadBalancer.ingress",
-        format!("was written {writes} times and each time became another: somebody else writes it too"),
+        "each time that it was written it became another soon after: another controller writes it too",
         "stop the other controller from writing it (ingress-nginx: --update-status=false), or give it another class",
     )
 }
@@ -280,7 +364,7 @@ mod tests {
     fn one_ingress_that_is_denied_does_not_hold_up_its_namespace() {
         let right = r#"ingresses.networking.k8s.io "web" is forbidden: User "system:serviceaccount:a:b" cannot patch resource "ingresses/status" in API group "networking.k8s.io" in the namespace "shop""#;
         assert!(concerns_others(&Refused::Forbidden(right.into())));
-        assert!(concerns_others(&Refused::Away("timeout".into())));
+        assert!(concerns_others(&Refused::silent(Duration::ZERO)));
         let denied = r#"admission webhook "policy.example" denied the request: not this one"#;
         assert!(!concerns_others(&Refused::Forbidden(denied.into())));
         assert!(!concerns_others(&Refused::Invalid("spec".into())));

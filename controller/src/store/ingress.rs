@@ -44,7 +44,12 @@ pub struct Ingress {
 /// The addresses in the status of an Ingress. They are no input of the translation: Ingresses that differ in nothing else
 /// count as equal, so that writing a status recomputes nothing.
 #[derive(Clone, Debug, Default)]
-pub struct Published(pub Box<[Address]>);
+pub struct Published {
+    /// The addresses, sorted.
+    pub addresses: Box<[Address]>,
+    /// `metadata.resourceVersion` of the object that had them; `None` where it is no number.
+    pub version: Option<u64>,
+}
 
 impl PartialEq for Published {
     fn eq(&self, _: &Self) -> bool {
@@ -158,7 +163,7 @@ impl Ingress {
             default_backend: spec.default_backend.map(IngressBackend::pruned),
             tls: spec.tls.unwrap_or_default().into_iter().map(IngressTls::pruned).collect(),
             rules: spec.rules.unwrap_or_default().into_iter().map(IngressRule::pruned).collect(),
-            published: Published::pruned(object.status),
+            published: Published::pruned(object.status, object.metadata.resource_version.as_deref()),
         }
     }
 
@@ -170,7 +175,7 @@ impl Ingress {
 }
 
 impl Published {
-    fn pruned(status: Option<networking::IngressStatus>) -> Self {
+    fn pruned(status: Option<networking::IngressStatus>, version: Option<&str>) -> Self {
         let all = status.and_then(|status| status.load_balancer?.ingress).unwrap_or_default();
         let address = |one: networking::IngressLoadBalancerIngress| Address {
             hostname: one.hostname.unwrap_or_default().into(),
@@ -178,7 +183,7 @@ impl Published {
         };
         let mut all: Vec<Address> = all.into_iter().map(address).collect();
         all.sort();
-        Self(all.into())
+        Self { addresses: all.into(), version: version.and_then(|version| version.parse().ok()) }
     }
 }
 

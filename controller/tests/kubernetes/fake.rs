@@ -168,6 +168,11 @@ impl Fake {
         self.shared.change(|state| state.resource(resource).released += count);
     }
 
+    /// How many requests there were for a resource.
+    pub(crate) fn asked(&self, resource: &str) -> u64 {
+        self.shared.lock().resource(resource).asked
+    }
+
     /// Waits until there were so many more requests for a resource.
     pub(crate) fn until_asked(&self, resource: &str, more: u64) {
         let wanted = self.shared.lock().resource(resource).asked + more;

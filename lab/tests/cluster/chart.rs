@@ -296,7 +296,7 @@ fn an_ingress_that_would_be_rejected_is_refused_with_the_reason() {
         let good = class.ingress("web", HOST, "web");
         let bad = good.replace(
             "metadata: {",
-            "metadata: {annotations: {nginx.ingress.kubernetes.io/proxy-body-size: many}, ",
+            "metadata: {annotations: {nginx.ingress.kubernetes.io/limit-rps: many}, ",
         );
         ensure!(bad != good, "no place for an annotation in {good}");
         let apply = |manifest: &str| {
@@ -304,10 +304,7 @@ fn an_ingress_that_would_be_rejected_is_refused_with_the_reason() {
         };
         let reviewed = || -> Result<()> {
             let refused = format!("{:#}", apply(&bad).err().context("this was not refused")?);
-            ensure!(
-                refused.contains("denied the request") && refused.contains("proxy-body-size"),
-                "{refused}"
-            );
+            ensure!(refused.contains("denied the request") && refused.contains("limit-rps"), "{refused}");
             apply(&good).map(drop)
         };
         let changed = |mark: &str| {
@@ -364,6 +361,102 @@ async fn age(cluster: &Cluster) -> Result<()> {
     let name = format!("{namespace}-gateway-sluice-admission");
     webhooks.patch(&name, &PatchParams::default(), &Patch::Strategic(trusted)).await?;
     Ok(())
+}
+
+/// With `failurePolicy: Fail` and no gateway, an API server that asked about every Ingress refused those of all controllers.
+#[test]
+fn only_ingresses_of_served_classes_depend_on_the_gateway() {
+    shared(async |cluster| {
+        let class = TestClass::of(cluster);
+        let apply = |manifest: &str| {
+            run(cluster, "kubectl", &["apply", "--namespace", &cluster.namespace, "-f", "-"], manifest)
+        };
+        let named = |name: &str| class.ingress(name, HOST, "web");
+        let field = format!("  ingressClassName: {}\n", class.name);
+        let classless = |name: &str| named(name).replace(&field, "");
+        let annotated = |name: &str, text: &str| {
+            let annotation = format!("metadata: {{annotations: {{kubernetes.io/ingress.class: {text}}}, ");
+            classless(name).replace("metadata: {", &annotation)
+        };
+        // An invalid one that was stored before, with a finalizer.
+        let invalid = named("invalid").replace(
+            "metadata: {",
+            "metadata: {finalizers: [example.com/hold], annotations: {nginx.ingress.kubernetes.io/limit-rps: many}, ",
+        );
+        apply(&invalid)?;
+        helm(cluster, "install", &values(cluster, &class, ""))?;
+        let kubectl = |arguments: &[&str]| {
+            run(cluster, "kubectl", &[arguments, &["--namespace", &cluster.namespace]].concat(), "")
+        };
+        let label = kubectl(&["label", "ingress", "invalid", "a=b"]).err().context("it is still invalid")?;
+        ensure!(format!("{label:#}").contains("denied the request"), "{label:#}");
+        kubectl(&["delete", "ingress", "invalid", "--wait=false"])?;
+        kubectl(&[
+            "patch",
+            "ingress",
+            "invalid",
+            "--type=merge",
+            "-p",
+            "{\"metadata\":{\"finalizers\":null}}",
+        ])?;
+        let ingresses = cluster.api::<Ingress>();
+        let gone = async || Ok(ingresses.get_opt("invalid").await?.is_none().then_some(()));
+        cluster.until("the Ingress that is being deleted to have gone", gone).await?;
+
+        // No gateway answers any more.
+        scale(cluster, 0).await?;
+        let refused = |manifest: &str| -> Result<()> {
+            let message = apply(manifest).err().with_context(|| format!("not refused: {manifest}"))?;
+            ensure!(format!("{message:#}").contains("failed calling webhook"), "{message:#}");
+            Ok(())
+        };
+        refused(&named("one"))?;
+        refused(&annotated("two", &class.name))?;
+        apply(&named("three").replace(&field, "  ingressClassName: somebody-else\n"))?;
+        apply(&annotated("four", "somebody-else"))?;
+        apply(&classless("five"))?;
+        // The API server takes up a changed configuration soon.
+        helm(
+            cluster,
+            "upgrade",
+            &values(cluster, &class, "  replicaCount: 0\n  watchIngressWithoutClass: true\n"),
+        )?;
+        cluster
+            .until("Ingresses without a class to be reviewed", async || Ok(refused(&classless("six")).ok()))
+            .await?;
+        refused(&annotated("seven", "\"\""))?;
+        apply(&annotated("eight", "somebody-else"))?;
+        uninstall(cluster)?;
+        Ok(())
+    });
+}
+
+/// Helm refuses to install over an object of others: a Lease of ingress-nginx, or of a gateway that was installed otherwise.
+#[test]
+fn a_lease_that_a_program_created_does_not_prevent_the_installation() {
+    shared(async |cluster| {
+        let class = TestClass::of(cluster);
+        let lease =
+            "{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: gateway-sluice-leader}}";
+        cluster.apply(lease).await?;
+        helm(cluster, "install", &values(cluster, &class, ""))?;
+        let held = |lease: &Lease| {
+            lease
+                .spec
+                .as_ref()
+                .is_some_and(|spec| spec.holder_identity.as_ref().is_some_and(|holder| !holder.is_empty()))
+        };
+        cluster.wait::<Lease>("gateway-sluice-leader", "held by a Pod", held).await?;
+        helm(
+            cluster,
+            "upgrade",
+            &values(cluster, &class, "  podAnnotations: {example.com/changed: once}\n"),
+        )?;
+        uninstall(cluster)?;
+        let left = cluster.api::<Lease>().get_opt("gateway-sluice-leader").await?;
+        ensure!(left.is_some(), "it was none of the release");
+        Ok(())
+    });
 }
 
 /// Roles alone: one namespace is served, and the certificate of another is read, that one and no other.

@@ -45,6 +45,17 @@ async fn ingress(cluster: &Cluster) -> Result<TestClass> {
     Ok(class)
 }
 
+/// The Pod that a gateway takes itself for. It is never started.
+async fn pod(cluster: &Cluster, name: &str) -> Result<()> {
+    cluster
+        .apply(&format!(
+            "{{apiVersion: v1, kind: Pod, metadata: {{name: {name}, labels: {{app: gateway}}}}, \
+             spec: {{schedulerName: none, containers: [{{name: gateway, image: none}}]}}}}"
+        ))
+        .await?;
+    Ok(())
+}
+
 async fn has_status(cluster: &Cluster, ingress: &str, addresses: &[&str]) -> Result<()> {
     let what = format!("given the addresses {addresses:?}");
     cluster.wait::<Ingress>(ingress, &what, |ingress| status_of(ingress) == addresses).await.map(drop)
@@ -69,6 +80,7 @@ fn the_leader_writes_the_status_keeps_it_and_clears_it_at_the_end() {
         let class = ingress(cluster).await?;
         let foreign = TestClass { name: "foreign".into(), controller: "example.com/foreign".into() };
         cluster.apply(&foreign.ingress("foreign", "foreign.example", "web")).await?;
+        pod(cluster, "a").await?;
         let gateway = admin(cluster, &class, "a", &["--publish-status-address=192.0.2.7"]).await?;
         has_status(cluster, "web", &["192.0.2.7"]).await?;
         cluster.apply(&class.ingress("late", "late.example", "web")).await?;
@@ -94,6 +106,23 @@ fn the_leader_writes_the_status_keeps_it_and_clears_it_at_the_end() {
         );
         ensure!(status_of(&cluster.api::<Ingress>().get("foreign").await?) == ["198.51.100.2"]);
         Ok(())
+    });
+}
+
+#[test]
+fn a_leader_whose_pod_was_deleted_by_force_or_that_another_follows_clears_nothing() {
+    shared(async |cluster| {
+        let class = ingress(cluster).await?;
+        let gateway = admin(cluster, &class, "a", &["--publish-status-address=192.0.2.7"]).await?;
+        has_status(cluster, "web", &["192.0.2.7"]).await?;
+        gateway.end(GRACE).await?;
+        has_status(cluster, "web", &["192.0.2.7"]).await?;
+        pod(cluster, "b").await?;
+        pod(cluster, "c").await?;
+        let gateway = admin(cluster, &class, "b", &["--publish-status-address=192.0.2.9"]).await?;
+        has_status(cluster, "web", &["192.0.2.9"]).await?;
+        gateway.end(GRACE).await?;
+        has_status(cluster, "web", &["192.0.2.9"]).await
     });
 }
 

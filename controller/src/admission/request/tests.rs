@@ -128,6 +128,31 @@ fn what_is_not_ours_and_what_is_deleted_is_allowed() {
     assert_eq!(one(review("DELETE", gone))["response"]["allowed"], true);
 }
 
+/// The finalizer of an Ingress that was invalid could not be removed, so it and its namespace stayed for ever.
+#[test]
+fn an_update_of_an_ingress_that_is_being_deleted_is_allowed() {
+    let mut going = ingress("second", "/a(b)");
+    going["metadata"]["annotations"] = json!({"nginx.ingress.kubernetes.io/proxy-body-size": "plenty"});
+    assert_eq!(one(review("UPDATE", going.clone()))["response"]["allowed"], false);
+    going["metadata"]["deletionTimestamp"] = json!("2026-01-03T00:00:00Z");
+    going["metadata"]["uid"] = json!("bad");
+    let response = one(review("UPDATE", going))["response"].clone();
+    assert_eq!((&response["allowed"], &response["status"]), (&json!(true), &Value::Null));
+}
+
+#[test]
+fn an_expression_that_cannot_be_read_is_refused_where_it_closes_a_route() {
+    let mut object = ingress("second", "/a(b");
+    object["spec"]["rules"][0]["http"]["paths"][0]["pathType"] = json!("ImplementationSpecific");
+    let plain = one(review("CREATE", object.clone()));
+    assert_eq!(plain["response"]["allowed"], true, "it is a plain path: {plain}");
+    object["metadata"]["annotations"] = json!({"nginx.ingress.kubernetes.io/use-regex": "true"});
+    let answer = one(review("CREATE", object));
+    let message = answer["response"]["status"]["message"].as_str().unwrap();
+    assert!(message.starts_with("ingress contains invalid paths: "), "{message}");
+    assert!(message.contains("\"/a(b\" is a regular expression that cannot be read"), "{message}");
+}
+
 #[test]
 fn malformed_objects_and_other_kinds_are_refused() {
     let mut bad = ingress("second", "/x");

@@ -104,7 +104,7 @@ impl FolderReader {
     }
 
     /// Ends the reader when it is set.
-    pub(super) fn stop(&self) -> Arc<AtomicBool> {
+    pub(super) fn stop_flag(&self) -> Arc<AtomicBool> {
         self.stop.clone()
     }
 

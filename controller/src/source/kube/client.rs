@@ -14,10 +14,12 @@ use tower_http::timeout::ResponseBodyTimeoutLayer;
 use super::access::AccessError;
 use super::contact::Contact;
 use super::pacer::PacerLayer;
+use super::postponed;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Between two parts of an answer. Longer than a watch lives, which may have no event in all that time.
-const SILENCE: Duration = Duration::from_secs(60);
+/// Between two parts of an answer. Longer than any watch lives, which may have no event in all that
+/// time.
+const SILENCE: Duration = Duration::from_secs(420);
 /// A machine that has died is noticed after as long as this, by the kernel.
 const DEAD_PEER: Duration = Duration::from_secs(30);
 const KEEPALIVE: Duration = Duration::from_secs(15);
@@ -59,9 +61,17 @@ fn client(config: &Config, contact: Option<&Contact>) -> Result<Client, AccessEr
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer().map_err(refused)?)
         .layer(config.extra_headers_layer().map_err(refused)?)
-        .option_layer(contact.map(|contact| PacerLayer::new(contact.clone())))
         .map_err(BoxError::from)
-        .layer(ResponseBodyTimeoutLayer::new(SILENCE))
-        .service(http.map_err(BoxError::from));
-    Ok(Client::new(service, config.default_namespace.clone()))
+        .layer(ResponseBodyTimeoutLayer::new(SILENCE));
+    let http = http.map_err(BoxError::from);
+    let namespace = config.default_namespace.clone();
+    Ok(match contact {
+        Some(contact) => {
+            Client::new(service.layer(PacerLayer::new(contact.clone())).service(http), namespace)
+        }
+        None => {
+            let postponed = |result: Result<_, BoxError>| result.and_then(postponed::refuse);
+            Client::new(service.map_result(postponed).service(http), namespace)
+        }
+    })
 }

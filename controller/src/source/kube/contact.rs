@@ -1,12 +1,13 @@
 //! Whether the API answers. One record for all watches: an API server that is away is away for each of them,
 //! and an operator wants one problem about it, with the time at which it began.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 /// How long nothing may be answered before that is worth saying. A restart of a connection is not.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -26,6 +27,10 @@ pub struct ContactState {
     unanswered: BTreeMap<Arc<str>, Away>,
     /// The first failure since the last answer to anything.
     first: Option<Away>,
+    /// Requests whose last one was answered with what was asked for.
+    granted: BTreeSet<Arc<str>>,
+    /// Requests whose last one was refused for want of credentials or rights.
+    refused: BTreeMap<Arc<str>, Away>,
 }
 
 /// Since when there is no answer.
@@ -52,7 +57,7 @@ impl Contact {
         self.0.subscribe()
     }
 
-    /// The API has answered, whatever the answer was.
+    /// The API says something that was asked for.
     pub(super) fn heard(&self) {
         self.0.send_if_modified(ContactState::heard);
     }
@@ -61,8 +66,34 @@ impl Contact {
     pub(super) fn answered(&self, path: &str) {
         self.0.send_if_modified(|state| {
             state.unanswered.remove(path);
+            state.refused.remove(path);
+            state.granted.insert(path.into());
             let over = state.failing.remove(path).is_some();
             state.heard() || over
+        });
+    }
+
+    /// A request of this path was refused for want of credentials or rights (401, 403). That one of
+    /// several is refused is a missing right, with a problem of its own. When all of them are,
+    /// nothing is known of the cluster any more, as if the API did not answer.
+    pub(super) fn refused(&self, path: &str, begun: Instant, reason: &str) {
+        self.0.send_if_modified(|state| {
+            state.unanswered.remove(path);
+            state.granted.remove(path);
+            let over = state.failing.remove(path).is_some();
+            if !state.refused.contains_key(path) {
+                state.refused.insert(path.into(), Away::since(begun, reason));
+            }
+            let last = state.refused.values().max_by_key(|one| one.begun);
+            let long = |one: &&Away| one.begun.elapsed() >= LONG_PATIENCE;
+            if state.away.is_none()
+                && state.granted.is_empty()
+                && let Some(last) = last.filter(long)
+            {
+                state.away = Some(last.clone());
+                return true;
+            }
+            over
         });
     }
 
@@ -70,6 +101,8 @@ impl Contact {
     pub(super) fn forget(&self, path: &str) {
         self.0.send_if_modified(|state| {
             state.unanswered.remove(path);
+            state.granted.remove(path);
+            state.refused.remove(path);
             state.failing.remove(path).is_some()
         });
     }
@@ -77,11 +110,8 @@ impl Contact {
     /// A request of this path, which began at `begun`, was not answered.
     pub(super) fn failed(&self, path: &str, begun: Instant, reason: &str) {
         self.0.send_if_modified(|state| {
-            let now = Away {
-                since: Timestamp::now().checked_sub(begun.elapsed()).unwrap_or_default(),
-                reason: reason.into(),
-                begun,
-            };
+            state.granted.remove(path);
+            let now = Away::since(begun, reason);
             let first = state.first.get_or_insert_with(|| now.clone());
             if state.away.is_none() && first.begun.elapsed() >= PATIENCE {
                 state.away = state.first.clone();
@@ -101,6 +131,13 @@ impl Contact {
     }
 }
 
+impl Away {
+    fn since(begun: Instant, reason: &str) -> Self {
+        let since = Timestamp::now().checked_sub(begun.elapsed()).unwrap_or_default();
+        Self { since, reason: reason.into(), begun }
+    }
+}
+
 impl ContactState {
     /// Returns whether subscribers have to be woken.
     fn heard(&mut self) -> bool {
@@ -110,6 +147,7 @@ impl ContactState {
         if back {
             // Each of them was away with the rest.
             self.unanswered.clear();
+            self.refused.clear();
         }
         back
     }
@@ -142,6 +180,29 @@ mod tests {
         assert!(!seen.has_changed().unwrap(), "reported once");
         contact.heard();
         assert!(seen.has_changed().unwrap());
+        assert_eq!(seen.borrow_and_update().away, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_outage_of_authorisation_counts_as_no_answer_and_one_missing_right_does_not() {
+        let contact = Contact::new();
+        let mut seen = contact.subscribe();
+        contact.answered("/a");
+        let known = seen.borrow_and_update().last_answer;
+        for _ in 0..10 {
+            contact.refused("/b", Instant::now(), "403");
+            tokio::time::advance(LONG_PATIENCE).await;
+        }
+        assert_eq!(seen.borrow_and_update().away, None, "others are answered");
+        // The token has expired: the watch that was open ends, and cannot be renewed.
+        contact.refused("/a", Instant::now(), "401");
+        assert_eq!(seen.borrow_and_update().away, None, "it may be back in a moment");
+        tokio::time::advance(LONG_PATIENCE).await;
+        contact.refused("/b", Instant::now(), "401");
+        let state = seen.borrow_and_update().clone();
+        assert_eq!(state.away.as_ref().map(|away| &*away.reason), Some("401"));
+        assert_eq!(state.last_answer, known, "a refusal says nothing about the state of the cluster");
+        contact.answered("/a");
         assert_eq!(seen.borrow_and_update().away, None);
     }
 

@@ -9,18 +9,27 @@ use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::{Request, Response, StatusCode, Uri};
+use tokio::time::Instant;
 use tower::{BoxError, Layer, Service, ServiceExt};
 
-use super::backoff;
 use super::contact::Contact;
+use super::postponed::retry_after;
+use crate::backoff::Backoff;
 
 /// For the head of an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// A watch that lives shorter than this was closed at once.
 const SHORT_WATCH: Duration = Duration::from_secs(2);
+
+/// After failures to connect. Capped low: a server that is not there has no load from attempts, and
+/// an outage must not be followed by half a minute of old configuration.
+const UNREACHABLE: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
+/// After refusals and after no answer at all: the server is there, and may be overloaded. The cap
+/// is that of client-go.
+pub(super) const REFUSED: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(30));
 
 /// Why a request that was put off has no answer, with what to do.
 const THROTTLED: &str = "it answers 429, too many requests: it limits how much we may ask; look at its load, and at the \
@@ -39,12 +48,25 @@ type Paces = HashMap<String, Pace>;
 /// How requests of one kind have fared.
 #[derive(Debug, Default)]
 struct Pace {
-    /// Failures in a row.
+    /// Failures of one sort in a row.
     failures: u32,
+    sort: Failure,
+    /// No request before this.
+    not_before: Option<Instant>,
     /// Watches in a row that were closed at once.
     short: u32,
     /// When the last watch was answered.
     watch: Option<Instant>,
+}
+
+/// What sort of failure it was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Failure {
+    /// There was no connection.
+    #[default]
+    Unreachable,
+    /// The server refused, or did not answer in time.
+    Refused,
 }
 
 /// A client behind the pacer.
@@ -76,19 +98,27 @@ impl Pace {
             let is_short = now.duration_since(began) < SHORT_WATCH;
             self.short = if is_short { self.short.saturating_add(1) } else { 0 };
         }
-        backoff::wait(if is_watch { self.failures.max(self.short) } else { self.failures })
+        let short = if is_watch { UNREACHABLE.wait(self.short) } else { Duration::ZERO };
+        let failed = self.not_before.map(|at| at.saturating_duration_since(now)).unwrap_or_default();
+        failed.max(short)
     }
 
     fn answered(&mut self, is_watch: bool, now: Instant) {
-        self.failures = 0;
+        (self.failures, self.not_before) = (0, None);
         if is_watch {
             // Whether it goes well is seen when it ends.
             self.watch = Some(now);
         }
     }
 
-    fn failed(&mut self) {
-        self.failures = self.failures.saturating_add(1);
+    fn failed(&mut self, sort: Failure, retry_after: Option<Duration>, now: Instant) {
+        self.failures = if sort == self.sort { self.failures.saturating_add(1) } else { 1 };
+        self.sort = sort;
+        let backoff = match sort {
+            Failure::Unreachable => UNREACHABLE,
+            Failure::Refused => REFUSED,
+        };
+        self.not_before = Some(now + backoff.wait(self.failures).max(retry_after.unwrap_or_default()));
     }
 }
 
@@ -125,9 +155,12 @@ where
                 tokio::time::sleep(wait).await;
             }
             let begun = Instant::now();
-            let outcome = match tokio::time::timeout(ANSWER_TIMEOUT, inner.oneshot(request)).await {
-                Ok(outcome) => outcome.map_err(Into::into),
-                Err(_) => Err(format!("no answer within {} s", ANSWER_TIMEOUT.as_secs()).into()),
+            let (outcome, sort) = match tokio::time::timeout(ANSWER_TIMEOUT, inner.oneshot(request)).await {
+                Ok(outcome) => (outcome.map_err(Into::into), Failure::Unreachable),
+                Err(_) => {
+                    let silence = format!("no answer within {} s", ANSWER_TIMEOUT.as_secs());
+                    (Err(silence.into()), Failure::Refused)
+                }
             };
             match &outcome {
                 Ok(answer) => {
@@ -137,17 +170,20 @@ where
                         pacer.contact.failed(&path, begun, THROTTLED);
                     } else if status.is_server_error() {
                         pacer.contact.failed(&path, begun, &format!("it answers {status}"));
+                    } else if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+                        pacer.contact.refused(&path, begun, &format!("it refuses every request ({status})"));
                     } else {
                         pacer.contact.answered(&path);
                     }
+                    let after = retry_after(status, answer.headers());
                     pacer.with_pace(&key, |pace| match status.is_success() {
                         true => pace.answered(is_watch, Instant::now()),
-                        false => pace.failed(),
+                        false => pace.failed(Failure::Refused, after, Instant::now()),
                     });
                 }
                 Err(error) => {
                     pacer.contact.failed(&path, begun, &innermost(&**error));
-                    pacer.with_pace(&key, Pace::failed);
+                    pacer.with_pace(&key, |pace| pace.failed(sort, None, Instant::now()));
                 }
             }
             outcome
@@ -217,8 +253,8 @@ mod tests {
     fn failures_wait_and_pages_of_a_list_do_not() {
         let mut pace = Pace::default();
         let now = Instant::now();
-        pace.failed();
-        pace.failed();
+        pace.failed(Failure::Unreachable, None, now);
+        pace.failed(Failure::Unreachable, None, now);
         assert!(pace.wait(false, now) >= Duration::from_millis(50));
         pace.answered(false, now);
         for _ in 0..10 {
@@ -226,6 +262,39 @@ mod tests {
             pace.answered(false, now);
         }
         assert_eq!(pace.wait(true, now), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_server_that_refuses_is_left_alone_longer_than_one_that_is_not_there() {
+        let (mut pace, now) = (Pace::default(), Instant::now());
+        (0..20).for_each(|_| pace.failed(Failure::Unreachable, None, now));
+        assert!((1..=2).contains(&pace.wait(false, now).as_secs()));
+        pace.failed(Failure::Refused, None, now);
+        assert!(pace.wait(false, now) <= Duration::from_millis(50), "it is back, and the count begins anew");
+        (0..20).for_each(|_| pace.failed(Failure::Refused, None, now));
+        assert!((15..=30).contains(&pace.wait(false, now).as_secs()));
+        assert_eq!(pace.wait(false, now + REFUSED.cap()), Duration::ZERO, "the time since then counts");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn retry_after_of_a_list_or_watch_is_waited_for() {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let inner = tower::service_fn({
+            let asked = asked.clone();
+            move |_: Request<()>| {
+                asked.lock().unwrap().push(Instant::now());
+                let busy = Response::builder().status(429).header("retry-after", "30").body(()).unwrap();
+                async { Ok::<_, BoxError>(busy) }
+            }
+        });
+        let mut pacer = PacerLayer::new(Contact::new()).layer(inner);
+        let rounds = async {
+            loop {
+                pacer.call(Request::get("/api/v1/services").body(()).unwrap()).await.unwrap();
+            }
+        };
+        assert!(tokio::time::timeout(Duration::from_secs(95), rounds).await.is_err());
+        assert_eq!(asked.lock().unwrap().len(), 4, "every 30 s");
     }
 
     #[tokio::test]

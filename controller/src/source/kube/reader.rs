@@ -15,6 +15,7 @@ use super::contact::ContactState;
 use super::failure::{self, Of, WatchFailure};
 use super::interest::{Interest, Number, Want};
 use super::known::Known;
+use super::relist::Relist;
 use super::watcher::{WatchEvent, Watcher, What};
 use super::wire::Item;
 use crate::input::Input;
@@ -50,8 +51,9 @@ pub(super) struct Reader {
 struct Watch {
     watcher: Watcher,
     known: Known,
-    /// Whether it runs.
-    started: bool,
+    /// What runs it, once it has been started.
+    task: Option<AbortHandle>,
+    relist: Relist,
     /// Whether a list has come to its end.
     listed: bool,
     /// Refusals before the first list.
@@ -66,7 +68,8 @@ impl Reader {
         let watch = |watcher| Watch {
             watcher,
             known: Known::default(),
-            started: false,
+            task: None,
+            relist: Relist::default(),
             listed: false,
             refusals: 0,
             absent: false,
@@ -108,6 +111,7 @@ impl Reader {
                     received_at = buffer.first().map_or(received_at, |event| event.at);
                     buffer.drain(..).for_each(|event| self.take(event));
                 }
+                () = until(self.relist_due()) => self.relist(Instant::now()),
                 // Its sender lives in every watch.
                 _ = contact.changed() => self.problems_changed = true,
             }
@@ -123,8 +127,12 @@ impl Reader {
         let watch = &mut self.watches[event.scope];
         let (kind, referred) = (watch.watcher.scope.kind, watch.watcher.scope.referred);
         match event.what {
-            What::Begin => watch.known.begin(),
+            What::Begin => {
+                watch.known.begin();
+                watch.relist.begin();
+            }
             What::Item(item) => {
+                watch.relist.count();
                 if !referred || self.is_wanted(event.scope, &item) {
                     self.put(event.scope, item);
                 }
@@ -142,6 +150,7 @@ impl Reader {
                 let gone = watch.known.done().into_iter();
                 self.events.extend(gone.map(|name| Event::Delete(ObjectKey { kind, name })));
                 watch.listed = true;
+                watch.relist.done();
                 if kind == Kind::IngressClass {
                     self.events.push(Event::Classes(ClassAccess::Listed));
                 }
@@ -250,12 +259,14 @@ impl Reader {
         }
         for Reference { object: key, fields } in changes.wanted {
             self.needs.set(&key, Some(fields.clone()));
-            let seen = self.watch_of(&key).is_some_and(|watch| watch.started);
+            let watch = self.watches.iter_mut().find(|watch| watch.has(&key));
+            let seen =
+                watch.is_some_and(|watch| watch.is_started() && !watch.comes_with_list(Instant::now()));
             let Want { question, dropped } = self.interest.want(&key, fields, seen);
             self.drop_question(dropped);
             for watch in self.watches.iter_mut().filter(|watch| watch.has(&key)) {
                 watch.known.renew(&key.name);
-                if watch.watcher.scope.is_lazy() && !watch.started {
+                if watch.watcher.scope.is_lazy() && !watch.is_started() {
                     watch.start();
                 }
             }
@@ -266,6 +277,22 @@ impl Reader {
         if !std::mem::replace(&mut self.told, true) {
             let scope = |watch: &Watch| watch.watcher.scope.referred && !watch.watcher.scope.is_lazy();
             self.watches.iter_mut().filter(|watch| scope(watch)).for_each(Watch::start);
+        }
+    }
+
+    /// When a watch is to begin anew with a list.
+    fn relist_due(&self) -> Option<Instant> {
+        self.watches.iter().filter_map(|watch| watch.relist.due()).min()
+    }
+
+    fn relist(&mut self, now: Instant) {
+        let due = |watch: &&mut Watch| watch.relist.due().is_some_and(|at| at <= now);
+        for watch in self.watches.iter_mut().filter(due) {
+            watch.relist.start(now);
+            if let Some(task) = watch.task.take() {
+                task.abort();
+            }
+            watch.start();
         }
     }
 
@@ -366,7 +393,7 @@ impl Watch {
         self.listed
             || self.absent
             || scope.may_be_withheld() && self.refusals > 0
-            || scope.is_lazy() && !self.started
+            || scope.is_lazy() && !self.is_started()
     }
 
     /// Whether it brings an object that something refers to.
@@ -376,8 +403,17 @@ impl Watch {
     }
 
     fn start(&mut self) {
-        self.started = true;
-        tokio::spawn(self.watcher.clone().run());
+        self.task = Some(tokio::spawn(self.watcher.clone().run()).abort_handle());
+    }
+
+    fn is_started(&self) -> bool {
+        self.task.is_some()
+    }
+
+    /// Whether an object that something refers to from now on comes with another list of all. Not
+    /// while the watch does not work: what is wrong with it would be forgotten with its task.
+    fn comes_with_list(&mut self, now: Instant) -> bool {
+        self.listed && self.failure.is_none() && self.relist.want(now)
     }
 
     fn of(&self) -> Of<'static> {
@@ -391,6 +427,14 @@ impl Watch {
         let nameless = nameless.then(|| failure::nameless(scope));
         let failure = self.failure.as_ref().and_then(|failure| failure.problem(scope, self.of()));
         failure.into_iter().chain(unreadable).chain(nameless)
+    }
+}
+
+/// Waits until then; for ever where there is no such time.
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => std::future::pending().await,
     }
 }
 

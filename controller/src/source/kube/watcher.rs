@@ -16,22 +16,24 @@ use sluice_config::NamespacedName;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::Sender;
 
-use super::backoff;
-use super::canary::Canary;
 use super::contact::Contact;
 use super::failure::WatchFailure;
 use super::interest::Number;
 use super::known::Version;
 use super::lines::{LineRead, Lines};
+use super::pacer::REFUSED;
 use super::plan::Scope;
 use super::wire::{self, Item, Line, Page, Watched};
+use crate::panic_guard::PanicGuard;
 use crate::store::{Kind, Need, Prune, for_each_kind};
 
-/// Seconds that one watch request lives, at least. A peer that has stopped answering is given up five
-/// seconds after the request should have ended, which is within a minute.
-const LIFETIME: u32 = 45;
+/// Seconds that one watch request lives, at least, as with client-go.
+const LIFETIME: u32 = 300;
 /// Seconds by which lifetimes differ, so that watches are not renewed all at once.
-const SPREAD: u32 = 6;
+const SPREAD: u32 = 60;
+/// Between two lines of a watch. An API server sends a bookmark every minute where nothing else is
+/// to be sent; a peer that sends nothing has stopped answering.
+const SILENCE: Duration = Duration::from_secs(75);
 /// How much later than its lifetime a watch may end.
 const MARGIN: u32 = 5;
 /// Between two objects of a streaming list. A server that does not support them sends what there is and then nothing.
@@ -89,7 +91,7 @@ pub(super) struct Watcher {
     pub(super) fetches: Arc<Semaphore>,
     pub(super) number: usize,
     pub(super) scope: Scope,
-    pub(super) _canary: Canary,
+    pub(super) _guard: PanicGuard,
 }
 
 /// The state of a watch between two requests.
@@ -210,7 +212,7 @@ impl Watcher {
             let listing = state.position.is_none();
             let patience = match listing {
                 true => LIST_SILENCE,
-                false => Duration::from_secs((lifetime + MARGIN).into()),
+                false => SILENCE.min(Duration::from_secs((lifetime + MARGIN).into())),
             };
             let text = match lines.next(patience).await {
                 LineRead::Line(text) => text,
@@ -358,9 +360,11 @@ impl Watcher {
                 Err(Stop::Failed(failure)) => failure,
             };
             failures += 1;
+            // As long as the pacer would have it wait, because it would do so with a permit in
+            // hand.
             let pause = match failure {
-                WatchFailure::Forbidden(_) if failures > SOON => FORBIDDEN,
-                _ => backoff::wait(failures),
+                WatchFailure::Forbidden(_) if failures > SOON => FORBIDDEN.max(REFUSED.longest(failures)),
+                _ => REFUSED.longest(failures),
             };
             if self.say(What::Unfetched(name.clone(), number, failure)).await.is_err() {
                 return;

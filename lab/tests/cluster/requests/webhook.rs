@@ -15,7 +15,7 @@ use sluice_lab::harness::{Cluster, TestClass, in_lab};
 use sluice_testing::certificate::TestCertificate;
 
 const HOST: &str = "web.example";
-const BAD: &str = "nginx.ingress.kubernetes.io/proxy-body-size";
+const BAD: &str = "nginx.ingress.kubernetes.io/limit-rps";
 
 /// Has the API server ask about Ingresses of the test's namespace at a port of the lab.
 async fn webhook(cluster: &Cluster, port: u16, authority: &str, policy: &str) -> Result<()> {
@@ -100,7 +100,7 @@ fn without_the_gateway_that_reviews_the_failure_policy_decides_and_no_request_is
         ensure!(apply("wrong", true)?.0);
         cluster
             .until("the wrong one to be told", async || {
-                Ok(serving.problems(cluster).await?.contains("proxy-body-size").then_some(()))
+                Ok(serving.problems(cluster).await?.contains("limit-rps").then_some(()))
             })
             .await?;
 

@@ -7,12 +7,12 @@ use tokio::sync::Semaphore;
 
 use sluice_config::NamespacedName;
 
-use super::super::canary::Canary;
 use super::super::contact::Contact;
 use super::super::known::Version;
 use super::super::{client, plan};
 use super::*;
 use crate::Options;
+use crate::panic_guard::PanicGuard;
 use crate::store::{Object, Prune};
 
 fn reader() -> Reader {
@@ -29,7 +29,7 @@ fn reader() -> Reader {
         events: events.clone(),
         number,
         scope,
-        _canary: Canary::default(),
+        _guard: PanicGuard::default(),
     };
     let watchers = plan::plan(&options).into_iter().enumerate().map(watcher).collect();
     Reader::new(watchers, Needs::nothing(), contact.subscribe())

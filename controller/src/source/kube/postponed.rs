@@ -1,0 +1,70 @@
+//! `Retry-After`: how long an API server, or a proxy in front of it, asks its clients to wait.
+
+use std::time::Duration;
+
+use http::{HeaderMap, Response, StatusCode, header};
+use jiff::Timestamp;
+use tower::BoxError;
+
+/// The longest wait that is accepted: a server that recovers early must not be left alone for an
+/// hour.
+const LONGEST: Duration = Duration::from_secs(120);
+
+/// A response that asks for another attempt later. An error, because kube's own error has no header
+/// fields.
+#[derive(Debug, thiserror::Error)]
+#[error("it answers {status} and asks to wait for {} s", after.as_secs())]
+pub(crate) struct Postponed {
+    /// The status of the response.
+    pub(crate) status: StatusCode,
+    /// Until the next attempt.
+    pub(crate) after: Duration,
+}
+
+/// Turns a response that asks for another attempt later into an error.
+///
+/// # Errors
+/// [`Postponed`].
+pub(crate) fn refuse<B>(response: Response<B>) -> Result<Response<B>, BoxError> {
+    match retry_after(response.status(), response.headers()) {
+        Some(after) => Err(Postponed { status: response.status(), after }.into()),
+        None => Ok(response),
+    }
+}
+
+/// How long the response asks to wait: seconds or a date (RFC 9110, section 10.2.3). Only where it
+/// is a failure that may pass.
+pub(super) fn retry_after(status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
+    if status != StatusCode::TOO_MANY_REQUESTS && !status.is_server_error() {
+        return None;
+    }
+    let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
+    let after = match text.parse() {
+        Ok(seconds) => Duration::from_secs(seconds),
+        Err(_) => {
+            let date = jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(text).ok()?;
+            date.duration_since(Timestamp::now()).try_into().unwrap_or_default()
+        }
+    };
+    Some(after.min(LONGEST))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(status: u16, text: &str) -> Option<Duration> {
+        let headers = HeaderMap::from_iter([(header::RETRY_AFTER, text.parse().unwrap())]);
+        retry_after(StatusCode::from_u16(status).unwrap(), &headers)
+    }
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date_and_bounded() {
+        assert_eq!(read(429, "30"), Some(Duration::from_secs(30)));
+        assert_eq!(read(503, "86400"), Some(LONGEST));
+        assert_eq!(read(503, "Tue, 31 Dec 2199 23:59:59 GMT"), Some(LONGEST));
+        assert_eq!(read(503, "Sun, 06 Nov 1994 08:49:37 GMT"), Some(Duration::ZERO));
+        assert_eq!(read(503, "soon"), None);
+        assert_eq!(read(200, "30"), None);
+    }
+}
