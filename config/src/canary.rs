@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::name::ServiceRef;
 use crate::pool::PoolKey;
+use crate::rule::LookAheadRegex;
 
 /// Another backend of a rule, and which requests it takes: the header decides first, then the cookie, then the weight.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -44,4 +45,9 @@ pub enum CanaryValue {
     Exact(Arc<str>),
     /// One in which this linear-time regular expression is found chooses the canary.
     Regex(Arc<str>),
+    /// The same with look-ahead.
+    LookAhead(Arc<LookAheadRegex>),
+    /// The expression cannot be read: requests with the field go to the rule's own backend, as in
+    /// ingress-nginx.
+    Unreadable,
 }

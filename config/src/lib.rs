@@ -4,12 +4,13 @@
 //! line. Every type here is serialisable and knows neither Kubernetes nor Pingora, so that the two planes can
 //! run in one process or in two Pods without either of them noticing.
 //!
-//! Where to find things: what listens ([`listener`]), which hosts there are ([`host`]), what a request is
-//! matched against and what then happens ([`rule`], [`policy`]), where it goes ([`pool`], [`endpoint`]), which
-//! certificates are served ([`certificate`]), what else rules name that other objects hold ([`resource`]), settings with one global value ([`tuning`]), and what is wrong
-//! with the input ([`problem`]). Beside it stand the one map that both planes keep such data in ([`by_key`]), and
-//! how what others wrote is shown to people ([`text`]), and the few expressions that both can tell without an engine
-//! ([`simple_expression`]).
+//! Where to find things: what listens ([`listener`]), which hosts there are ([`host`]), what a
+//! request is matched against and what then happens ([`rule`], [`policy`]), where it goes
+//! ([`pool`], [`endpoint`]), which certificates are served ([`certificate`]), what else rules name
+//! that other objects hold ([`resource`]), settings with one global value ([`tuning`]), and what is
+//! wrong with the input ([`problem`]). Beside it stand the one map that both planes keep such data
+//! in ([`by_key`]), how what others wrote is shown to people ([`text`]), and the few expressions
+//! that both can tell without an engine ([`simple_expression`]).
 
 pub mod access;
 pub mod access_log;

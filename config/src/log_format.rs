@@ -46,7 +46,7 @@ pub const FAMILIES: &[(&str, &str)] = &[
 macro_rules! variables {
     ($($name:ident: $($text:literal)|+ = $doc:literal;)*) => {
         /// A variable of the access log.
-        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
         pub enum LogVariable {
             $(#[doc = $doc] $name,)*
             /// `$arg_NAME`.

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::template::Variable;
+
 /// A new path, with parts of the old one in it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Rewrite {
@@ -34,7 +36,7 @@ pub enum RewriteQuery {
     },
 }
 
-/// A text with groups of a regular expression in it.
+/// A text with groups of a regular expression and variables in it.
 pub type RewriteTemplate = Vec<RewritePart>;
 
 /// A part of a [`RewriteTemplate`].
@@ -44,4 +46,6 @@ pub enum RewritePart {
     Text(Arc<str>),
     /// What the group of this number has matched; nothing where it took no part.
     Group(usize),
+    /// What a request makes of a variable.
+    Variable(Variable),
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Which software a response may name. The default is that of an endpoint, else Sluice.
+/// Which software a response may name. The default is Sluice alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerField {
     /// That of an endpoint is passed on.
@@ -13,6 +13,6 @@ pub struct ServerField {
 
 impl Default for ServerField {
     fn default() -> Self {
-        Self { of_endpoints: true, own: true }
+        Self { of_endpoints: false, own: true }
     }
 }

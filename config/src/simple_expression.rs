@@ -90,32 +90,32 @@ impl SimpleExpression {
             return None;
         }
         let end = path.len();
-        let next = path.get(after);
+        let slash = match path.get(after) {
+            None => Some(after..after),
+            Some(b'/') => Some(after..after + 1),
+            Some(_) => None,
+        };
         // A dot is no line feed.
         let rest = |from: usize| {
             from..path[from..].iter().position(|byte| *byte == b'\n').map_or(end, |at| from + at)
         };
         let with_rest = |rest: Range<usize>| [Some(start..rest.end), Some(rest), None];
-        match self.end {
-            End::Open => Some([Some(start..after), None, None]),
-            End::Whole => next.is_none().then_some([Some(start..after), None, None]),
-            End::Rest => Some(with_rest(rest(after))),
-            End::SlashAndRest => Some(with_rest(rest(after + usize::from(next == Some(&b'/'))))),
-            End::Segment | End::SegmentAndRest => {
-                let slash = match next {
-                    None => after..after,
-                    Some(b'/') => after..after + 1,
-                    Some(_) => return None,
-                };
-                Some(match self.end {
-                    End::SegmentAndRest => {
-                        let rest = rest(slash.end);
-                        [Some(start..rest.end), Some(slash), Some(rest)]
-                    }
-                    _ => [Some(start..slash.end), Some(slash), None],
-                })
+        Some(match self.end {
+            End::Open => [Some(start..after), None, None],
+            End::Whole if after == end => [Some(start..after), None, None],
+            End::Whole => return None,
+            End::Rest => with_rest(rest(after)),
+            End::SlashAndRest => with_rest(rest(slash.map_or(after, |slash| slash.end))),
+            End::Segment => {
+                let slash = slash?;
+                [Some(start..slash.end), Some(slash), None]
             }
-        }
+            End::SegmentAndRest => {
+                let slash = slash?;
+                let rest = rest(slash.end);
+                [Some(start..rest.end), Some(slash), Some(rest)]
+            }
+        })
     }
 }
 

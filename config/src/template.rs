@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::log_format::LogVariable;
+
 /// A text with variables. Read once, by translation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Template {
@@ -33,8 +35,18 @@ pub enum Piece {
 pub enum Variable {
     /// `$host`: the host in lower case, without its port.
     Host,
-    /// `$http_host`, `$best_http_host`: host and port as the client wrote them.
+    /// `$http_host`: host and port as the client wrote them.
     HttpHost,
+    /// `$best_http_host`: the same, or what a trusted proxy says in `X-Forwarded-Host`.
+    BestHttpHost,
+    /// `$remote_user`: the user of the request's credentials.
+    RemoteUser,
+    /// `$request`: the request line.
+    RequestLine,
+    /// A variable that the access log has as well and that is known when the request begins.
+    Logged(LogVariable),
+    /// A variable of nginx that has no value before the response, or none in Sluice: it is empty.
+    Unset,
     /// `$scheme`: that of the connection.
     Scheme,
     /// `$pass_access_scheme`: what a trusted proxy in front says, else that of the connection.

@@ -30,7 +30,8 @@ pub struct Tuning {
     pub keep_alive: Duration,
     /// Requests on one client connection (`keep-alive-requests`).
     pub keep_alive_requests: u32,
-    /// Client connections that are open at once, over all workers; 0 is no limit but the file limit.
+    /// Client connections that are open at once, for each worker; all workers share the sum. 0 is
+    /// no limit but the file limit (`max-worker-connections`).
     pub max_connections: usize,
     /// How long a request head and each line of it may be (`large-client-header-buffers`).
     pub large_client_header_buffers: HeaderBuffers,

@@ -160,8 +160,10 @@ impl Look {
 
     fn report(self) -> CheckReport {
         let snapshot = self.controller.snapshot();
+        let mut problems = self.controller.problems();
+        problems.extend(self.controller.obeyed_app_protocols());
         CheckReport {
-            problems: self.controller.problems(),
+            problems,
             counts: Counts {
                 objects: self.objects,
                 skipped: self.skipped,

@@ -180,6 +180,11 @@ impl Controller {
         self.translation.problems()
     }
 
+    /// Services whose appProtocol is obeyed here and ignored by ingress-nginx.
+    pub(crate) fn obeyed_app_protocols(&self) -> Vec<Problem> {
+        self.translation.obeyed_app_protocols()
+    }
+
     fn take_problem_changes(&mut self) -> ProblemChanges {
         self.translation.book().take_changes()
     }

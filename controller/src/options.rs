@@ -32,6 +32,8 @@ pub struct Options {
     pub annotations_prefix: String,
     /// `--enable-annotation-validation`.
     pub enable_annotation_validation: bool,
+    /// `--enable-ssl-passthrough`.
+    pub enable_ssl_passthrough: bool,
     /// `--configmap`.
     pub configmap: Option<NamespacedName>,
     /// `--default-backend-service`.
@@ -72,6 +74,7 @@ impl Default for Options {
             disable_catch_all: false,
             annotations_prefix: "nginx.ingress.kubernetes.io".into(),
             enable_annotation_validation: true,
+            enable_ssl_passthrough: false,
             configmap: None,
             default_backend_service: None,
             default_ssl_certificate: None,

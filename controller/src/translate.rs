@@ -17,6 +17,7 @@
 //! are values of nodes too, so that an edit touches only its own.
 
 pub mod annotations;
+mod app_protocol;
 mod backend;
 mod certificate;
 mod claim;
@@ -32,6 +33,7 @@ mod graph;
 mod host;
 mod ledger;
 mod mirror;
+mod nginx_text;
 mod remote;
 mod replacement;
 mod resource;
@@ -109,7 +111,6 @@ pub struct Translation {
     store: Store,
     graph: Graph,
     dirty: Dirty,
-    keys: tuning::Keys,
     values: Values,
     policies: Shared<Policies>,
     /// How many Ingresses and flags name a certificate; its node exists while there is one.
@@ -187,7 +188,7 @@ impl Translation {
     /// Nothing known yet; everything to compute.
     pub fn new(options: Options) -> Self {
         let store = Store::default();
-        let (global, _) = tuning::Keys::default().read(None);
+        let (global, _) = tuning::read(None);
         let values = Values {
             global,
             facts: ByKey::default(),
@@ -210,7 +211,6 @@ impl Translation {
             store,
             graph: Graph::default(),
             dirty,
-            keys: tuning::Keys::default(),
             values,
             policies: Shared::default(),
             named_certificates,
@@ -376,7 +376,14 @@ impl Translation {
 
     /// What has become of Ingresses since this was last asked, in the order in which it has.
     pub(crate) fn take_ingresses(&mut self) -> Vec<IngressChange> {
-        std::mem::take(&mut self.ingresses)
+        let mut changes = std::mem::take(&mut self.ingresses);
+        for change in &mut changes {
+            if let IngressChange::Seen { name, edited, .. } = change {
+                // Of one that belongs to another controller there are no facts.
+                *edited &= self.values.facts.get(name).is_some();
+            }
+        }
+        changes
     }
 
     /// The names that are to be looked up, if they are others than when this was last asked.

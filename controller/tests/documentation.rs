@@ -14,11 +14,17 @@ fn the_list_of_annotations_is_that_of_the_table() {
         "# Annotations\n\nMade from the tables in `controller/src/translate/annotations/`. The prefix is \
          `nginx.ingress.kubernetes.io/` unless\n`--annotations-prefix` says otherwise; names with `sluice.dev/` in front are whole, and Sluice's own. What is not served yet fails \
          closed where it protects or changes answers: its routes\nanswer 503, whatever `annotations-risk-level` \
-         says, and `sluice check` says why and what to do; what is harmless warns.\n\nAn invalid value rejects the \
-         Ingress: all its routes answer 404 until it is corrected (503 with\n`--enable-annotation-validation=false`). \
-         So does a value with a word of `annotation-value-word-blocklist`, and an annotation that\nis served but has \
-         a higher risk than `annotations-risk-level` allows. Where the table says that an invalid value is ignored,\n\
-         the Ingress stays served with the default, and a problem says so.\n\nA closed Ingress keeps its hosts and \
+         says, and `sluice check` says why and what to do; what is harmless warns.\n\nThe column \
+         \"unreadable value\" says what is done with a value that cannot be read. Where one thing is named, ingress-nginx \
+         does the same.\n\n- *the default*: the value is ignored with a warning.\n- *skips the entry*: the other entries of \
+         the list apply, with a warning.\n- *503*: the routes of the Ingress answer 503 until the value is corrected.\n\
+         - *rejects the Ingress*: its routes answer 404 until the value is corrected (503 with \
+         `--enable-annotation-validation=false`).\n- *ignored*: the annotation has no effect whatever its value.\n- *ignores all of its family*: \
+         ingress-nginx then serves without the check or redirect that the annotation belongs to.\n- *ignored \
+         without X*: without annotation X the annotation means nothing, whatever its value.\n\nAn Ingress is rejected or \
+         closed only where serving it would disable a protection that its owner asked for, or would send\nrequests \
+         elsewhere. A value with a word of `annotation-value-word-blocklist` rejects the Ingress too, and so does an\n\
+         annotation that is served but has a higher risk than `annotations-risk-level` allows.\n\nA closed Ingress keeps its hosts and \
          paths, and the oldest Ingress still wins: nothing that it covers is served by a\nbroader path, a wildcard \
          host or the catch-all.\n\n",
         &annotations::markdown_table(),
@@ -30,7 +36,18 @@ fn the_list_of_configmap_keys_is_that_of_the_table() {
     compare(
         "configmap.md",
         "# ConfigMap keys\n\nMade from the tables in `controller/src/translate/tuning/`. The ConfigMap is the one that \
-         `--configmap namespace/name`\nnames; changes apply live, and a bad value keeps the last good one.\n\n",
+         `--configmap namespace/name`\nnames; changes apply live.\n\n\
+         The column \"unreadable value\" says what is done with a value that cannot be read. The effect is the same in a \
+         running\nprocess and after a restart, and the problem names it. Where one thing is named, ingress-nginx does the \
+         same; where it *refuses\nits whole configuration*, nginx does not accept the text: a running process keeps the \
+         configuration that it has, and a new one\nhas none. Sluice does not follow that, so that one value neither stops \
+         all other changes nor waits for the next restart.\n\n- *the default*: the value is ignored, and the default \
+         applies.\n- *skips the entry*: the other entries of the list apply; if none of an allow list can be read, all \
+         routes answer 503.\n- *503 for all routes*: the key protects all routes, so that all are closed until the value \
+         is corrected.\n- *ignored*: the key has no effect whatever its value.\n\
+         - *ignores all of its family*: ingress-nginx then serves without the check that the key belongs to.\n\nA snippet that restricts access (`deny`, \
+         `allow`, `return` with 4xx or 5xx, `auth_*`, `limit_*`, `satisfy`, `if`, `location`,\n`include` and the like) \
+         closes all routes, because the routes would be open without it.\n\n",
         &tuning::markdown_table(),
     );
 }
@@ -56,7 +73,7 @@ fn the_list_of_log_variables_is_that_of_the_table() {
         "# Format of the access log\n\nThe ConfigMap key `log-format-upstream` says what a line has: text with \
          variables, written `$name` or `${{name}}`. It is what\nstands between the quotes of nginx's `log_format`, so \
          that `\\\"`, `\\'`, `\\\\`, `\\t`, `\\r` and `\\n` mean what they mean there.\nA name that is not in the list \
-         is refused, and the format before it stays in force.\n\nThe default is that of ingress-nginx, byte for \
+         is refused, and the default format is in force.\n\nThe default is that of ingress-nginx, byte for \
          byte:\n\n    {}\n\nFor lines of JSON, set `log-format-escape-json` to `true` and write the braces and quotes \
          yourself:\n\n    {{\"time\": \"$time_iso8601\", \"status\": $status, \"path\": \"$uri\", \"took\": \
          $request_time}}\n\nWhere there is no value, a line has `-`; with `log-format-escape-json` or \

@@ -87,7 +87,7 @@ pub async fn serve(state: Arc<State>, options: Options) -> Result<AdminAddresses
         health: local(&health, "--healthz-port")?,
         admin: local(&admin, "--admin-address")?,
     };
-    let own = |address, name: &str| OwnListener { address, name: name.into() };
+    let own = |address, name: &str| OwnListener { address, name: name.into(), is_public: false };
     state.set_admin_listeners(vec![
         own(addresses.health, "the health listener (--healthz-port)"),
         own(addresses.admin, "the admin listener (--admin-address)"),

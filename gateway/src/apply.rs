@@ -61,6 +61,9 @@ fn apply_tuning(state: &State, delta: &Delta, published: &mut Published, configu
     if let Some(tuning) = &delta.tuning {
         configuration.tuning_hash = digest(&"tuning", &**tuning);
         state.set_room(tuning);
+        if published.globals.tuning.forwarded != tuning.forwarded {
+            state.distrusted.forget();
+        }
         let before = &published.globals.tuning.access_log.output;
         if *before != tuning.access_log.output {
             state.telemetry.access_log.turn_to(tuning.access_log.output.clone());

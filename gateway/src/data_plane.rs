@@ -73,6 +73,10 @@ impl DataPlane {
             };
             tended.tend(changed).await;
         });
+        let followed = state.clone();
+        vital::spawn(&state.reporter, "reports of proxies", async move {
+            followed.follow_distrusted_proxies().await;
+        });
         if let Some(prober) = state.registry.take_prober() {
             vital::spawn(&state.reporter, "health checks", prober.run());
         }

@@ -13,10 +13,11 @@
 //! | requests to one endpoint | three quarters of that, so that one that does not answer leaves some for the others |
 //! | idle connections of all workers | half of it: what one worker keeps, another cannot have |
 //!
-//! Probes, scrapes and introspection have up to 112 connections; every worker has a runtime and a copy of each listening
-//! socket. Clients may have three quarters and not half because most of many clients are idle. A client above that share is
-//! closed at once, as with `max-worker-connections`. A request for which there is no
-//! connection to an endpoint waits for [`PATIENCE`] in case something ends meanwhile, and then gets 503.
+//! Probes, scrapes and introspection have up to 112 connections; every worker has a runtime and a
+//! copy of each listening socket. Clients may have three quarters and not half because most of many
+//! clients are idle. A client above that share is admitted in place of an idle one, as with
+//! `max-worker-connections`. A request for which there is no connection to an endpoint waits for
+//! [`PATIENCE`] in case something ends meanwhile, and then gets 503.
 
 use std::io;
 use std::sync::LazyLock;

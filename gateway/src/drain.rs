@@ -20,10 +20,14 @@ use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 
+use crate::idle_connections::{IdleConnections, IdleSlot};
 use crate::per_worker::{Padded, PerWorker};
 
 /// How long what is under way may still come when the program closes.
 const LAST_CALL: Duration = Duration::from_secs(1);
+
+/// Connections beyond the limit that are admitted while idle ones are being closed for them.
+const BEYOND_LIMIT: usize = 64;
 
 /// How far shutdown has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,6 +50,7 @@ pub struct Drain {
     /// Connections and whatever may still accept some.
     holds: Padded<AtomicUsize>,
     connections: Padded<AtomicUsize>,
+    idle: IdleConnections,
     requests: PerWorker<AtomicUsize>,
     released: Notify,
 }
@@ -56,7 +61,22 @@ pub(crate) struct Hold(Arc<Drain>);
 
 /// An open connection.
 #[derive(Debug)]
-pub(crate) struct OpenConnection(Hold);
+pub(crate) struct OpenConnection {
+    hold: Hold,
+    /// By which it can be closed while it is idle.
+    pub(crate) idle: IdleSlot,
+}
+
+/// Whether a new connection is admitted.
+#[derive(Debug)]
+pub(crate) enum Admission {
+    /// There were fewer than the limit.
+    Free(OpenConnection),
+    /// An idle connection is being closed for it.
+    InPlaceOfIdle(OpenConnection),
+    /// The limit is reached, and every connection has a request in progress.
+    Refused,
+}
 
 /// A request under way.
 #[derive(Debug)]
@@ -76,6 +96,7 @@ impl Default for Drain {
             changes: watch::Sender::new(Phase::Serving),
             holds: Padded::default(),
             connections: Padded::default(),
+            idle: IdleConnections::default(),
             requests: PerWorker::default(),
             released: Notify::new(),
         }
@@ -151,14 +172,22 @@ impl Drain {
         Hold(self.clone())
     }
 
-    /// A new connection, unless there are `limit` already; 0 is no limit.
-    pub(crate) fn admit(self: &Arc<Self>, limit: usize) -> Option<OpenConnection> {
+    /// A new connection, unless there are `limit` already and all have requests in progress; 0 is
+    /// no limit. At the limit the oldest idle connection is closed for it.
+    pub(crate) fn admit(self: &Arc<Self>, limit: usize) -> Admission {
         let open = self.connections.fetch_add(1, SeqCst);
-        if limit > 0 && open >= limit {
-            self.connections.fetch_sub(1, SeqCst);
-            return None;
+        if limit == 0 || open < limit {
+            return Admission::Free(self.open_connection());
         }
-        Some(OpenConnection(self.hold()))
+        if open - limit < BEYOND_LIMIT && self.idle.close_oldest() {
+            return Admission::InPlaceOfIdle(self.open_connection());
+        }
+        self.connections.fetch_sub(1, SeqCst);
+        Admission::Refused
+    }
+
+    fn open_connection(self: &Arc<Self>) -> OpenConnection {
+        OpenConnection { hold: self.hold(), idle: self.idle.slot() }
     }
 
     /// A new request.
@@ -179,7 +208,7 @@ impl Drop for Hold {
 
 impl Drop for OpenConnection {
     fn drop(&mut self) {
-        self.0.0.connections.fetch_sub(1, SeqCst);
+        self.hold.0.connections.fetch_sub(1, SeqCst);
     }
 }
 
@@ -264,10 +293,17 @@ mod tests {
     #[tokio::test]
     async fn it_ends_with_the_last_connection() {
         let drain = Drain::new();
-        let one = drain.admit(2).unwrap();
-        let two = drain.admit(2).unwrap();
-        assert!(drain.admit(2).is_none(), "the limit is reached");
-        let more = drain.admit(0).unwrap();
+        let admit = |limit| match drain.admit(limit) {
+            Admission::Free(open) => {
+                open.idle.end();
+                Some(open)
+            }
+            Admission::InPlaceOfIdle(_) | Admission::Refused => None,
+        };
+        let one = admit(2).unwrap();
+        let two = admit(2).unwrap();
+        assert!(matches!(drain.admit(2), Admission::Refused), "the limit is reached");
+        let more = admit(0).unwrap();
         assert_eq!(drain.connections(), 3);
         drop((one, more));
         drain.close();

@@ -29,6 +29,7 @@ pub(crate) use listeners::{ListenerSet, Listening, SocketKey};
 use crate::connection_info::{ConnectionInfo, Texts};
 use crate::downstream::http1::Http1;
 use crate::downstream::http2::Http2;
+use crate::idle_connections::IdleSlot;
 use crate::io::transport::Transport;
 use crate::io::wire::Wire;
 use crate::snapshot::Snapshot;
@@ -48,19 +49,23 @@ struct AcceptedStream {
 }
 
 /// A connection that is ready for its first request.
-enum Opened {
-    Http1(Http1, Box<Wire>),
-    Http2(Box<Http2>, Box<Wire>),
+struct Opened {
+    wire: Box<Wire>,
+    worker: Arc<Worker>,
+    info: Arc<ConnectionInfo>,
+    /// ALPN chose HTTP/2.
+    http2: bool,
 }
 
 /// Serves one connection until it ends.
-async fn serve(opening: Pin<Box<impl Future<Output = Option<Opened>>>>) {
-    // Not in the match, which would keep it.
-    let opened = opening.await;
-    match opened {
-        Some(Opened::Http1(http1, wire)) => http1.serve(wire).await,
-        Some(Opened::Http2(http2, wire)) => Box::pin(http2.serve(wire)).await,
-        None => {}
+async fn serve(opening: Pin<Box<impl Future<Output = Option<Opened>>>>, idle: &IdleSlot) {
+    let Some(Opened { wire, worker, info, http2 }) = idle.unless_chosen(opening).await.flatten() else {
+        return;
+    };
+    match http2 {
+        true => Box::pin(Http2::new(worker, info).serve(wire, idle)).await,
+        // Without TLS its first bytes may say that it is HTTP/2 all the same.
+        false => Http1::new(worker, info, idle).serve(wire).await,
     }
 }
 
@@ -111,10 +116,5 @@ async fn open(accepted: AcceptedStream, entry: Entry, port: u16, worker: Arc<Wor
         opened,
         requests,
     });
-    let wire = Wire::new(transport);
-    Some(match http2 {
-        true => Opened::Http2(Box::new(Http2::new(worker, info)), wire),
-        // Without TLS its first bytes may say that it is HTTP/2 all the same.
-        false => Opened::Http1(Http1::new(worker, info), wire),
-    })
+    Some(Opened { wire: Wire::new(transport), worker, info, http2 })
 }

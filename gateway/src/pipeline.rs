@@ -36,6 +36,7 @@ mod stages;
 pub(crate) mod tests;
 mod upstream;
 
+pub(crate) use admission::is_exempt;
 pub(crate) use authorise::{Service, service};
 pub(crate) use bodies::RequestBody;
 pub use call::{Call, CallFailure, Subrequest};

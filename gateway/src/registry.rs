@@ -462,7 +462,7 @@ impl SetEntry {
             if !again && members.member(endpoint.address).is_some() {
                 continue;
             }
-            match own.ask(endpoint.address) {
+            match own.ask_for(self.members.set().key(), endpoint.address) {
                 Owner::Other => {}
                 Owner::Ours(listener) => refused.push((endpoint.clone(), listener)),
                 Owner::Unknown(listener) => {

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use crate::body::disk::Disk;
 use crate::configuration::Configuration;
+use crate::distrusted_proxies::{DistrustedProxies, DistrustedProxy};
 use crate::globals::Globals;
 use crate::io::budget::Budget;
 use crate::policy::basic_auth::Verified;
@@ -49,6 +50,8 @@ pub struct State {
     pub(crate) disk: Arc<Disk>,
     /// Whether traffic should be sent here.
     pub readiness: Readiness,
+    /// Requests of proxies that are not trusted.
+    pub(crate) distrusted: DistrustedProxies,
     /// Where it is told what no delta asked for.
     pub(crate) reporter: Reporter,
     /// The configuration in force, as it was sent; for introspection and metrics.
@@ -86,6 +89,8 @@ struct Told {
     admin: Vec<OwnListener>,
     /// Logs that do not go where they should, by name.
     logs: BTreeMap<&'static str, Vec<Arc<Problem>>>,
+    /// A proxy that is not trusted.
+    proxies: Vec<Arc<Problem>>,
 }
 
 /// The part of the configuration that requests are judged by. It changes as a whole.
@@ -113,6 +118,7 @@ impl State {
             limiter: Limiter::default(),
             verified: Arc::new(Verified::new()),
             nonces: LazyLock::new(Nonces::new),
+            distrusted: DistrustedProxies::default(),
             reporter,
             telemetry,
             readiness: Readiness::default(),
@@ -188,6 +194,23 @@ impl State {
             tracing::error!(%problem, "a log cannot be opened");
         }
         self.replace(told.logs.entry(name).or_default(), problem.into_iter().collect());
+    }
+
+    /// Reports a proxy that is not trusted in place of the one before.
+    fn set_distrusted_proxy(&self, proxy: Option<DistrustedProxy>) {
+        let problems = proxy.map(DistrustedProxy::problem).into_iter().collect();
+        for problem in self.replace(&mut self.told().proxies, problems) {
+            tracing::error!(%problem, "a proxy is not trusted");
+        }
+    }
+
+    /// Reports proxies that are not trusted, for ever.
+    pub(crate) async fn follow_distrusted_proxies(&self) {
+        let mut reports = self.distrusted.subscribe();
+        while reports.changed().await.is_ok() {
+            let proxy = *reports.borrow_and_update();
+            self.set_distrusted_proxy(proxy);
+        }
     }
 
     /// Says where health and introspection are, so that nobody makes that an endpoint.

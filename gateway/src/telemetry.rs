@@ -40,6 +40,7 @@ pub use admission::ReviewSample;
 pub use certificates::HostCertificate;
 pub use error::TelemetryError;
 pub use escape::log_name;
+pub(crate) use log_format::hostname;
 pub use log_format::{Facts, LogFormat, LogLine, LoggedHead, UpstreamAttempt};
 pub use memory::MemoryUse;
 pub use options::Options;
@@ -140,6 +141,11 @@ impl Telemetry {
     /// A client connection ended.
     pub fn connection_closed(&self) {
         self.connections.open.fetch_sub(1, Relaxed);
+    }
+
+    /// An idle connection is closed to admit a new one.
+    pub fn connection_reclaimed(&self) {
+        self.connections.reclaimed.fetch_add(1, Relaxed);
     }
 
     /// A connection that was accepted is closed before anything is read: `max-worker-connections` is reached, or it

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use crate::descriptors::Shares;
 use crate::drain::LocalDrain;
 use crate::driver::Driver;
 use crate::state::State;
@@ -17,4 +18,14 @@ pub(crate) struct Worker {
     pub(crate) driver: Driver,
     /// Idle connections to endpoints that there is room for.
     pub(crate) idle: usize,
+    /// How many workers there are.
+    pub(crate) count: usize,
+}
+
+impl Worker {
+    /// Client connections that all workers together may have; 0 is no limit.
+    pub(crate) fn client_limit(&self) -> usize {
+        let configured = self.state.tuning().max_connections.saturating_mul(self.count);
+        Shares::of_process().clients_within(configured)
+    }
 }

@@ -79,7 +79,7 @@ impl Workers {
                 budget::serve(state.budget.clone());
                 let phase = drain.subscribe();
                 let drain = LocalDrain::new(drain);
-                let worker = Arc::new(Worker { state, certificates, drain, driver, idle });
+                let worker = Arc::new(Worker { state, certificates, drain, driver, idle, count });
                 runtime.block_on(run(worker, listeners, phase, stop));
                 // Requests that are cut off end here.
                 drop(runtime);

@@ -76,7 +76,7 @@ fn the_config_map_lists_hold_where_an_ingress_has_none_of_its_own() {
 fn a_list_that_cannot_be_read_lets_nobody_in() {
     let (backend, folder, gateway) =
         start(&shop(&[("allowlist-source-range", "10.0.0.0/8, 300.1.2.3")]), &[]);
-    assert_eq!(get(gateway.http, HOST, "/").status, 404);
+    assert_eq!(get(gateway.http, HOST, "/").status, 503);
     let problems = gateway.problems();
     for part in ["Ingress default/shop", "allowlist-source-range", "\"300.1.2.3\"", "correct the value"] {
         assert!(problems.contains(part), "{part}: {problems}");

@@ -155,12 +155,12 @@ fn the_format_is_the_operators_and_changes_live() {
     assert_eq!(connection.response().status, 400);
     let refused: Value = serde_json::from_str(&gateway.await_access("\"status\": 400")).unwrap();
     assert_eq!(refused["uri"], "");
-    // A name that there is not is refused, and the format stays.
+    // A name that there is not is refused, and the default format is in force.
     let keys = [("log-format-upstream", "$status $no_such_thing"), ("log-format-escape-json", "true")];
     folder.write("config.yaml", config_map(NAME, &keys));
     await_until("the problem", || gateway.problems().contains("$no_such_thing"));
     assert!(gateway.problems().contains("log-format.md#variables"));
-    line_like(&gateway, "/stays", |line| line.contains("\"/stays\""));
+    line_like(&gateway, "/default", |line| line.contains("\"GET /default HTTP/1.1\""));
     folder.write("config.yaml", config_map(NAME, &[("log-format-upstream", "plain $request_uri")]));
     line_like(&gateway, "/plain", |line| line == "plain /plain");
 }

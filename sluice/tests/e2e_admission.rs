@@ -85,10 +85,10 @@ fn a_review_is_answered_with_a_verdict_and_nothing_is_changed_by_it() {
         message.contains("host \"shop.example\" and path \"/\" is already defined in ingress default/first"),
         "{message}"
     );
-    let bad = json!({"nginx.ingress.kubernetes.io/proxy-body-size": "plenty"});
+    let bad = json!({"nginx.ingress.kubernetes.io/limit-rps": "plenty"});
     let refused = webhook.review(object("third", "other.example", bad));
     let message = refused["status"]["message"].as_str().unwrap();
-    assert!(message.contains("proxy-body-size contains invalid value"), "{message}");
+    assert!(message.contains("limit-rps contains invalid value"), "{message}");
     let allowed = webhook.review(object("fourth", "other.example", json!({})));
     assert_eq!(allowed["allowed"], true);
     assert!(allowed["warnings"].to_string().contains("ServiceNotFound"), "{allowed}");
@@ -111,6 +111,32 @@ fn what_is_no_review_is_turned_away_with_a_status_of_its_own() {
         10 << 20
     ));
     assert_eq!(large.response().status, 413);
+}
+
+/// Each held one of eight places for reviews until its time was over, 9 s, and all other clients got 503 meanwhile.
+#[test]
+fn twenty_incomplete_requests_stalled_the_reviews_of_other_clients() {
+    let webhook = Webhook::start(String::new(), Some(&TestCertificate::new(&["webhook.example"])));
+    let head = format!("POST {PATH} HTTP/1.1\r\nHost: webhook.example\r\nContent-Length: 1000\r\n\r\n{{");
+    let _incomplete: Vec<Connection> = (0..20)
+        .map(|_| {
+            let mut connection = Connection::tls(webhook.address, "webhook.example");
+            connection.send(&head);
+            connection
+        })
+        .collect();
+    let allowed = webhook.review(object("web", "shop.example", json!({})));
+    assert_eq!(allowed["allowed"], true, "{allowed}");
+}
+
+/// More connections than there may be: the webhook closes those that send nothing.
+#[test]
+fn silent_connections_do_not_keep_other_clients_out() {
+    let webhook = Webhook::start(String::new(), Some(&TestCertificate::new(&["webhook.example"])));
+    let connect = |_| std::net::TcpStream::connect(webhook.address).unwrap();
+    let _silent: Vec<std::net::TcpStream> = (0..400).map(connect).collect();
+    let allowed = webhook.review(object("web", "shop.example", json!({})));
+    assert_eq!(allowed["allowed"], true, "{allowed}");
 }
 
 #[test]

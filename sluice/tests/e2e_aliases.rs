@@ -70,11 +70,9 @@ fn protections_hold_under_an_alias_and_what_is_no_name_closes() {
     let guarded = [("server-alias", "store.example"), ("auth-type", "basic"), ("auth-secret", "missing")];
     let (backend, folder, gateway) = start(&shop(&guarded));
     assert_eq!(get(gateway.http, "store.example", "/").status, 503);
-    for (alias, status) in [("~^store[0-9]+$", 503), ("store.*", 404), ("a b", 404)] {
-        folder.write("shop.yaml", shop(&[("server-alias", alias)]).text());
-        await_until("the problem", || gateway.problems().contains(&format!("{alias:?}")));
-        await_until(alias, || get(gateway.http, HOST, "/").status == status);
-    }
+    folder.write("shop.yaml", shop(&[("server-alias", "a b")]).text());
+    await_until("the problem", || gateway.problems().contains("\"a b\""));
+    await_until("404", || get(gateway.http, HOST, "/").status == 404);
     assert_eq!(backend.requests(), 0);
 }
 

@@ -168,7 +168,7 @@ fn a_rejected_ingress_beside_it_stays_closed() {
     users(&folder, "ann:{PLAIN}x");
     let admin = Ingress::new("admin").path(HOST, "/admin", "shop").annotation("auth-type", "basic");
     let admin = admin.annotation("auth-secret", "users");
-    folder.write("admin.yaml", admin.annotation("ssl-redirect", "fasle").text());
+    folder.write("admin.yaml", admin.annotation("limit-rps", "many").text());
     let gateway = Gateway::start(&folder);
     let ask = |path| {
         let mut connection = Connection::plain(gateway.http);

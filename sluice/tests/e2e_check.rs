@@ -23,13 +23,13 @@ fn every_problem_is_named_with_its_objects_and_what_to_do() {
         Ingress::new("nobackend").path("a.example", "/", "missing").text()
             + &Ingress::new("badvalue")
                 .path("b.example", "/", "missing")
-                .annotation("proxy-read-timeout", "long")
+                .annotation("limit-rps", "many")
                 .text(),
     );
     folder.write("broken.yaml", "kind: [");
     let (status, text) = check(&folder, &[]);
     assert_eq!(status, Some(1), "{text}");
-    for part in ["default/nobackend", "missing", "default/badvalue", "proxy-read-timeout", "broken.yaml"] {
+    for part in ["default/nobackend", "missing", "default/badvalue", "limit-rps", "broken.yaml"] {
         assert!(text.contains(part), "{part}: {text}");
     }
 }
@@ -37,10 +37,7 @@ fn every_problem_is_named_with_its_objects_and_what_to_do() {
 #[test]
 fn programs_get_every_problem_with_its_code_and_class() {
     let folder = Folder::with(
-        Ingress::new("shop")
-            .path("a.example", "/", "missing")
-            .annotation("proxy-read-timeout", "long")
-            .text(),
+        Ingress::new("shop").path("a.example", "/", "missing").annotation("limit-rps", "many").text(),
     );
     let (status, text) = check(&folder, &["-o", "json"]);
     assert_eq!(status, Some(1), "{text}");
@@ -105,7 +102,7 @@ fn the_head_of_a_long_report_says_how_much_there_is_of_what() {
         let ingress = Ingress::new(&format!("i{number:02}")).path(&format!("h{number}.example"), "/", "none");
         folder += &ingress.annotation("enable-opentelemetry", "true").text();
     }
-    let bad = Ingress::new("bad").path("bad.example", "/", "none").annotation("proxy-read-timeout", "long");
+    let bad = Ingress::new("bad").path("bad.example", "/", "none").annotation("limit-rps", "many");
     let (status, text) = check(&Folder::with(folder + &bad.text()), &[]);
     assert_eq!(status, Some(1), "{text}");
     let head: Vec<&str> = text.lines().take(10).collect();
@@ -117,7 +114,7 @@ fn the_head_of_a_long_report_says_how_much_there_is_of_what() {
         "{text}"
     );
     assert_eq!(
-        head[5], "error    1 object    nginx.ingress.kubernetes.io/proxy-read-timeout [AnnotationInvalid]",
+        head[5], "error    1 object    nginx.ingress.kubernetes.io/limit-rps [AnnotationInvalid]",
         "{text}"
     );
     assert!(head[6].starts_with("warning  12 objects  nginx.ingress.kubernetes.io/enable-open"), "{text}");
@@ -143,7 +140,7 @@ fn the_exit_code_is_0_for_warnings_1_for_errors_and_2_when_there_is_nothing_to_c
     };
     let (status, text) = check(&with("enable-opentelemetry", "true"), &[]);
     assert!(status == Some(0) && text.contains("warning: "), "{status:?}: {text}");
-    let (status, text) = check(&with("proxy-read-timeout", "long"), &[]);
+    let (status, text) = check(&with("limit-rps", "many"), &[]);
     assert!(status == Some(1) && text.contains("error: "), "{status:?}: {text}");
     assert_eq!(run(&["check", "--manifests", "/nonexistent"]).status.code(), Some(2));
     assert_eq!(run(&["check"]).status.code(), Some(2));
@@ -155,10 +152,29 @@ fn the_exit_code_is_0_for_warnings_1_for_errors_and_2_when_there_is_nothing_to_c
 fn a_protection_that_is_not_served_is_not_said_to_be_fixed_by_removing_it() {
     let backend = Backend::echo("shop");
     let ingress = Ingress::new("inside").path("a.example", "/", "shop");
-    let ingress = ingress.annotation("auth-tls-match-cn", "CN=x");
+    let ingress = ingress.annotation("auth-tls-secret", "ca");
     let (_, text) = check(&Folder::with(site("shop", "shop.example", &[&backend]) + &ingress.text()), &[]);
     assert!(
         text.contains("leave it until Sluice serves it") && !text.contains("; remove the annotation"),
         "{text}"
     );
+}
+
+#[test]
+fn services_whose_app_protocol_ingress_nginx_ignores_are_named() {
+    let service = |name: &str, protocol: &str| {
+        format!(
+            "---\napiVersion: v1\nkind: Service\nmetadata: {{name: {name}}}\nspec:\n  ports: [{{port: 80, appProtocol: \
+             {protocol}}}]\n"
+        )
+    };
+    let own = Ingress::new("own").path("shop.example", "/own", "own").annotation("backend-protocol", "HTTPS");
+    let ingress =
+        Ingress::new("shop").path("shop.example", "/", "secure").path("shop.example", "/plain", "plain");
+    let services = [("secure", "https"), ("plain", "http"), ("own", "https"), ("unused", "https")];
+    let services = services.map(|(name, protocol)| service(name, protocol)).concat();
+    let folder = Folder::with(ingress.text() + &own.text() + &services);
+    let (_, text) = check(&folder, &[]);
+    assert!(text.contains("Service default/secure") && text.contains("AppProtocolDiffers"), "{text}");
+    assert_eq!(text.matches("AppProtocolDiffers").count(), 1, "{text}");
 }

@@ -26,18 +26,18 @@ fn a_rejected_ingress_does_not_open_its_paths_to_a_broader_rule() {
     folder.write("admin.yaml", admin().text());
     let gateway = Gateway::with(&folder, &["--enable-metrics"]);
     assert_eq!(get(gateway.http, HOST, "/admin").backend(), "shop");
-    // A client certificate cannot be asked for yet: 503. With a slip of the pen in another annotation: 404.
-    let guarded = admin().annotation("auth-tls-match-cn", "CN=x");
+    // Rules of a firewall cannot be served: 503. With a slip of the pen in another annotation: 404.
+    let guarded = admin().annotation("modsecurity-snippet", "SecRuleEngine On");
     folder.write("admin.yaml", guarded.text());
     await_until("that to close its path", || get(gateway.http, HOST, "/admin/x").status == 503);
-    folder.write("admin.yaml", guarded.annotation("ssl-redirect", "fasle").text());
+    folder.write("admin.yaml", guarded.annotation("limit-rps", "many").text());
     await_until("the slip to reject the Ingress", || get(gateway.http, HOST, "/admin/x").status == 404);
     for path in ["/admin", "/admin/", "//admin/%2e/x", "/a/../admin"] {
         assert_eq!(get(gateway.http, HOST, path).status, 404, "{path}");
     }
     assert_eq!(get(gateway.http, HOST, "/").backend(), "shop");
     let problems = gateway.problems();
-    for part in ["default/admin", "fasle", "the Ingress is rejected, and all its routes answer 404"] {
+    for part in ["default/admin", "many", "the Ingress is rejected, and all its routes answer 404"] {
         assert!(problems.contains(part), "{part}: {problems}");
     }
     let metrics = gateway.metrics();
@@ -68,12 +68,12 @@ fn a_rejected_host_falls_neither_to_a_wildcard_nor_to_the_catch_all() {
         service_with("wild", &[&backend])
             + &Ingress::new("wild").path("*.example", "/", "wild").text()
             + &Ingress::new("all").default_backend("wild").text()
-            + &Ingress::new("a").path("a.example", "/x", "wild").annotation("ssl-redirect", "fasle").text()
-            + &Ingress::new("b").path("b.other", "/x", "wild").annotation("ssl-redirect", "fasle").text()
+            + &Ingress::new("a").path("a.example", "/x", "wild").annotation("limit-rps", "many").text()
+            + &Ingress::new("b").path("b.other", "/x", "wild").annotation("limit-rps", "many").text()
             + &Ingress::new("alias")
                 .path("c.other", "/", "wild")
                 .annotation("server-alias", "c.example")
-                .annotation("auth-tls-match-cn", "CN=x")
+                .annotation("modsecurity-snippet", "SecRuleEngine On")
                 .text(),
     );
     let gateway = Gateway::start(&folder);
@@ -98,7 +98,7 @@ fn a_protected_expression_is_closed_as_an_expression() {
     let guarded = Ingress::new("admin")
         .typed_path(HOST, "/admin(/|$)(.*)", "ImplementationSpecific", "shop")
         .annotation("rewrite-target", "/$2")
-        .annotation("auth-tls-match-cn", "CN=x");
+        .annotation("modsecurity-snippet", "SecRuleEngine On");
     folder.write("admin.yaml", guarded.text());
     let gateway = Gateway::start(&folder);
     for path in ["/admin", "/admin/x", "/ADMIN/x"] {
@@ -122,10 +122,7 @@ fn client_certificates_close_the_whole_host_because_they_would_protect_all_of_it
 #[test]
 fn the_oldest_wins_also_when_it_is_rejected() {
     let (_backend, folder) = shop();
-    folder.write(
-        "old.yaml",
-        admin().created("2020-01-01T00:00:00Z").annotation("ssl-redirect", "fasle").text(),
-    );
+    folder.write("old.yaml", admin().created("2020-01-01T00:00:00Z").annotation("limit-rps", "many").text());
     folder.write("new.yaml", Ingress::new("new").path(HOST, "/admin", "shop").text());
     // A younger one that is rejected takes nothing from the shop.
     folder.write(
@@ -133,7 +130,7 @@ fn the_oldest_wins_also_when_it_is_rejected() {
         Ingress::new("young")
             .created("2025-01-01T00:00:00Z")
             .path(HOST, "/", "shop")
-            .annotation("ssl-redirect", "x")
+            .annotation("limit-rps", "many")
             .text(),
     );
     let gateway = Gateway::start(&folder);
@@ -147,7 +144,7 @@ fn the_oldest_wins_also_when_it_is_rejected() {
 #[test]
 fn an_ingress_of_another_class_claims_nothing_however_bad_it_is() {
     let (_backend, folder) = shop();
-    folder.write("other.yaml", admin().class(Some("other")).annotation("ssl-redirect", "fasle").text());
+    folder.write("other.yaml", admin().class(Some("other")).annotation("limit-rps", "many").text());
     let gateway = Gateway::start(&folder);
     assert_eq!(get(gateway.http, HOST, "/admin").backend(), "shop");
 }
@@ -158,7 +155,7 @@ fn a_closed_host_is_closed_over_https_too_with_its_own_certificate() {
     let certificate = TestCertificate::new(&[HOST]);
     let ingress = Ingress::new("shop").path(HOST, "/", "shop").tls(&[HOST], "tls");
     let folder = Folder::with(service_with("shop", &[&backend]) + &certificate.secret("tls"));
-    folder.write("shop.yaml", ingress.annotation("ssl-redirect", "fasle").text());
+    folder.write("shop.yaml", ingress.annotation("limit-rps", "many").text());
     let gateway = Gateway::start(&folder);
     assert_eq!(Connection::tls(gateway.https, HOST).certificate(), certificate.der);
     assert_eq!(get_tls(gateway.https, HOST, "/").status, 404);
@@ -168,7 +165,7 @@ fn a_closed_host_is_closed_over_https_too_with_its_own_certificate() {
 #[test]
 fn check_and_routes_say_what_is_closed_and_why() {
     let (_backend, folder) = shop();
-    folder.write("admin.yaml", admin().annotation("ssl-redirect", "fasle").text());
+    folder.write("admin.yaml", admin().annotation("limit-rps", "many").text());
     let output = run(&["check", "--manifests", folder.path().to_str().unwrap()]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(1), "{text}");
@@ -179,5 +176,5 @@ fn check_and_routes_say_what_is_closed_and_why() {
     }
     let gateway = Gateway::start(&folder);
     let routes = gateway.ask("/routes").text();
-    assert!(routes.contains("ssl-redirect") && routes.contains("404"), "{routes}");
+    assert!(routes.contains("limit-rps") && routes.contains("404"), "{routes}");
 }

@@ -52,6 +52,26 @@ fn start(ingress: &Ingress, shop: &Backend, program: Option<&Backend>) -> (Folde
 }
 
 #[test]
+fn errors_that_the_configmap_names_go_to_the_program_s_backend() {
+    let (shop, program, own) = (shop(), errors("program"), errors("own"));
+    let ingress = ingress().annotation("default-backend", "own");
+    let (folder, gateway) = start(&ingress, &shop, Some(&program));
+    folder.write("own.yaml", service_with("own", &[&own]));
+    folder.write("config.yaml", config_map(CONFIG, &[("custom-http-errors", "404")]));
+    await_until("the page", || get(gateway.http, HOST, "/404").header("x-page-of") == Some("program"));
+    folder.write("ingress.yaml", ingress.annotation("custom-http-errors", "404").text());
+    await_until("the page", || get(gateway.http, HOST, "/404").header("x-page-of") == Some("own"));
+}
+
+#[test]
+fn a_page_of_500_kib_is_passed_on() {
+    let shop = shop();
+    let program = Backend::with("program", |_| Reply::Answer(404, Vec::new(), "x".repeat(500 << 10)));
+    let (_folder, gateway) = start(&ingress().annotation("custom-http-errors", "404"), &shop, Some(&program));
+    assert_eq!(get(gateway.http, HOST, "/404").body().len(), 500 << 10);
+}
+
+#[test]
 fn the_error_backend_is_told_what_happened_and_words_it() {
     let (shop, program) = (shop(), errors("program"));
     let (_folder, gateway) =
@@ -62,7 +82,7 @@ fn the_error_backend_is_told_what_happened_and_words_it() {
     assert_eq!((response.status, response.text()), (404, "page 404".to_owned()));
     assert_eq!(response.header("x-page-of"), Some("program"));
     let asked = &program.seen()[0];
-    assert_eq!(asked.start, "GET / HTTP/1.1");
+    assert_eq!(asked.start, "POST / HTTP/1.1", "the method of the client, as in ingress-nginx");
     for (name, value) in [
         ("Host", HOST),
         ("X-Code", "404"),
@@ -144,7 +164,7 @@ fn a_backend_that_fails_leaves_the_plain_page() {
     let response = get(gateway.http, HOST, "/500");
     assert_eq!(response.status, 500);
     assert!(response.text().contains("500 Internal Server Error"), "{}", response.text());
-    let endless = Backend::with("program", |_| Reply::Answer(200, Vec::new(), "x".repeat(1024 * 1024)));
+    let endless = Backend::with("program", |_| Reply::Answer(200, Vec::new(), "x".repeat((1 << 20) + 1)));
     folder.write("program.yaml", service_with("program", &[&endless]));
     await_until("the other backend asked", || {
         assert!(!get(gateway.http, HOST, "/500").text().contains("xxx"), "what is that large is no page");
@@ -181,7 +201,8 @@ fn keys_hold_where_annotations_say_nothing() {
     folder.write("config.yaml", config_map(CONFIG, &keys));
     await_until("responses left alone by the key", || text("/500") == "a secret stack trace");
     folder.write("ingress.yaml", ingress().annotation("custom-http-errors", "200").text());
-    await_until("a bad list", || get(gateway.http, HOST, "/").status == 404);
+    await_until("a bad list", || gateway.problems().contains("custom-http-errors"));
+    assert_eq!(get(gateway.http, HOST, "/").status, 200, "it is ignored");
     folder.write("ingress.yaml", ingress().annotation("default-backend", "Not/A-Name").text());
     await_until("a bad name", || gateway.problems().contains("default-backend"));
 }

@@ -151,11 +151,12 @@ fn an_answer_to_head_has_no_body() {
 #[test]
 fn an_ingress_with_a_protecting_annotation_that_is_not_built_yet_stays_closed() {
     let backend = Backend::echo("web");
-    let ingress = Ingress::new("web").path(HOST, "/", "web").annotation("auth-tls-match-cn", "CN=x");
+    let ingress =
+        Ingress::new("web").path(HOST, "/", "web").annotation("modsecurity-snippet", "SecRuleEngine On");
     let gateway = Gateway::start(&Folder::with(ingress.text() + &service_with("web", &[&backend])));
     is_page(&get(gateway.http, HOST, "/"), 503, "503 Service Temporarily Unavailable");
     assert_eq!(backend.requests(), 0);
-    assert!(gateway.problems().contains("auth-tls-match-cn"), "{}", gateway.problems());
+    assert!(gateway.problems().contains("modsecurity-snippet"), "{}", gateway.problems());
 }
 
 #[test]

@@ -208,6 +208,19 @@ fn what_was_said_is_kept_for_its_key() {
 }
 
 #[test]
+fn statuses_without_a_time_keep_no_answer() {
+    let (auth, shop) = (Backend::with("auth", |_| Reply::status(202)), Backend::echo("shop"));
+    let cached = ingress(&auth)
+        .annotation("auth-cache-key", "$cookie_session")
+        .annotation("auth-cache-duration", "200 202");
+    let (_folder, gateway) = start(&cached, &shop);
+    for asked in 1..=3 {
+        assert_eq!((send(&gateway, "ann", &[]).status, auth.requests()), (200, asked));
+    }
+    assert!(gateway.problems().contains("statuses and no time"), "{}", gateway.problems());
+}
+
+#[test]
 fn services_of_the_cluster_are_asked_at_their_endpoints_and_names_are_looked_up() {
     let (auth, shop) = (service(), Backend::echo("shop"));
     let at = |url: &str| Ingress::new("shop").path(HOST, "/", "shop").annotation("auth-url", url);
@@ -248,10 +261,6 @@ fn values_that_cannot_be_used_close_the_routes() {
         ("auth-url", "auth.example/check"),
         ("auth-url", "http://$arg_host/"),
         ("auth-url", "http://auth.example/$nothing"),
-        ("auth-method", "CONNECT"),
-        ("auth-response-headers", "X-User, Content-Length"),
-        ("auth-cache-duration", "often 5m"),
-        ("auth-signin", "https://login.example/ $uri"),
     ] {
         folder.write("ingress.yaml", open().text());
         await_until("open", || get(gateway.http, HOST, "/").status == 200);
@@ -259,6 +268,16 @@ fn values_that_cannot_be_used_close_the_routes() {
         await_until(value, || get(gateway.http, HOST, "/").status == 404);
         assert!(gateway.problems().contains(name), "{}", gateway.problems());
     }
+    for (name, value) in [("auth-method", "CONNECT"), ("auth-response-headers", "X-User; X-Mail")] {
+        folder.write("ingress.yaml", open().annotation(name, value).text());
+        await_until("no effect without auth-url", || get(gateway.http, HOST, "/").status == 200);
+        let guarded = open().annotation("auth-url", "http://127.0.0.1:1/").annotation(name, value);
+        folder.write("ingress.yaml", guarded.text());
+        await_until(value, || get(gateway.http, HOST, "/").status == 503);
+        assert!(gateway.problems().contains(name), "{}", gateway.problems());
+    }
+    folder.write("ingress.yaml", open().text());
+    await_until("open again", || get(gateway.http, HOST, "/").status == 200);
     let any = Ingress::new("shop").path("*.example", "/", "shop").annotation("auth-url", "http://$host/auth");
     folder.write("ingress.yaml", any.text());
     await_until("$host on many hosts closed", || get(gateway.http, HOST, "/").status == 503);
@@ -295,12 +314,35 @@ fn the_service_for_all_rules_is_asked_unless_one_says_otherwise() {
     await_until("its path exempt", || send(&gateway, "eve", &[]).status == 200);
     folder.write("config.yaml", config_map(CONFIG, &[("global-auth-url", "nonsense")]));
     await_until("a bad value told", || gateway.problems().contains("global-auth-url"));
-    // It is told before the change is in force. Until then the path is exempt, and looks as if the file had gone already.
-    await_until("the last good value in force", || send(&gateway, "eve", &[]).status == 401);
+    await_until("closed: nobody can be asked", || send(&gateway, "ann", &[]).status == 503);
     folder.remove("config.yaml");
     await_until("open again", || send(&gateway, "eve", &[]).status == 200);
     folder.write("config.yaml", config_map(CONFIG, &[("global-auth-url", "nonsense")]));
-    await_until("closed: there is no good value", || send(&gateway, "eve", &[]).status == 503);
+    await_until("closed again", || send(&gateway, "eve", &[]).status == 503);
+}
+
+#[test]
+fn the_service_for_all_rules_may_be_at_the_host_of_the_request() {
+    let (auth, shop) = (service(), Backend::echo("shop"));
+    let port = auth.address.port();
+    let folder = Folder::with(
+        Ingress::new("shop").path("localhost", "/", "shop").text() + &service_with("shop", &[&shop]),
+    );
+    let url = format!("http://$host:{port}/check");
+    folder.write("config.yaml", config_map(CONFIG, &[("global-auth-url", &*url)]));
+    let gateway =
+        Gateway::with(&folder, &["--configmap", CONFIG, "--default-backend-service", "default/shop"]);
+    let ask = |who: &str| {
+        let fields = [("Cookie", &*format!("session={who}"))];
+        Connection::plain(gateway.http).request("GET", "localhost", "/", &fields, "").status
+    };
+    await_until("the name looked up", || ask("ann") == 200);
+    assert_eq!(ask("eve"), 401);
+    assert_eq!(get(gateway.http, "unknown.test", "/").status, 404);
+    let wild = Ingress::new("wild").path("*.example", "/", "shop");
+    folder.write("wild.yaml", wild.text());
+    await_until("many hosts closed", || get(gateway.http, HOST, "/").status == 503);
+    assert!(gateway.problems().contains("global-auth-url"), "{}", gateway.problems());
 }
 
 #[test]
@@ -439,4 +481,25 @@ fn questions_have_lines_of_their_own_where_the_operator_wants_them() {
     });
     keys("false", "again");
     assert_eq!(questions("again"), 0);
+}
+
+#[test]
+fn an_authorisation_service_behind_the_gateway_itself_is_asked() {
+    let (shop, auth) = (Backend::echo("shop"), Backend::with("auth", |_| Reply::status(202)));
+    let services = service_with("shop", &[&shop]) + &service_with("auth", &[&auth]);
+    let folder = Folder::with(Ingress::new("login").default_backend("auth").text() + &services);
+    let gateway = Gateway::start(&folder);
+    let asks = |address: std::net::SocketAddr| {
+        let url = format!("http://{address}/oauth2/auth");
+        folder.write(
+            "shop.yaml",
+            Ingress::new("shop").path(HOST, "/", "shop").annotation("auth-url", &url).text(),
+        );
+    };
+    asks(gateway.http);
+    await_until("the shop", || get(gateway.http, HOST, "/").status == 200);
+    assert!(auth.seen().iter().any(|request| request.start.contains("/oauth2/auth")));
+    asks(gateway.admin);
+    await_until("the refusal", || get(gateway.http, HOST, "/").status == 500);
+    assert!(gateway.problems().contains("the admin listener"), "{}", gateway.problems());
 }

@@ -67,6 +67,24 @@ fn every_request_gets_the_operators_fields_and_an_edit_counts_at_once() {
 }
 
 #[test]
+fn no_client_sends_a_field_that_the_operator_sets() {
+    let backend = Backend::echo("shop");
+    let folder = Folder::with(site("shop", HOST, &[&backend]));
+    operator(&folder, &[("proxy-set-headers", "ingress-nginx/to-backends")]);
+    let set = [("X-WEBAUTH-USER", "$remote_user"), ("X-Geo", "$geoip_city"), ("X-Sent", "$sent_http_x")];
+    fields(&folder, "ingress-nginx/to-backends", &set);
+    let gateway = Gateway::with(&folder, &["--configmap", OPERATOR]);
+    let forged = [("X-WEBAUTH-USER", "admin"), ("X-Geo", "forged"), ("X-Sent", "forged")];
+    let response = Connection::plain(gateway.http).request("GET", HOST, "/", &forged, "");
+    for (name, _) in forged {
+        assert_eq!(response.received(name), Vec::<String>::new(), "{name}");
+    }
+    let named = [("X-WEBAUTH-USER", "admin"), ("Authorization", "Basic YW5uOng6eQ==")];
+    let response = Connection::plain(gateway.http).request("GET", HOST, "/", &named, "");
+    assert_eq!(response.received("x-webauth-user"), ["ann"], "the user of the credentials, as in nginx");
+}
+
+#[test]
 fn every_response_gets_the_operators_fields_our_own_answers_too() {
     let backend = Backend::with("shop", |_| {
         let fields = [("X-Powered-By", "PHP"), ("X-Frame-Options", "ALLOWALL"), ("X-Kept", "yes")];
@@ -111,12 +129,12 @@ fn no_response_names_its_server_where_the_operator_says_so() {
     let seen = || [named(HOST), named("nobody.example")];
     let expected =
         |of_endpoint: Option<&str>, own: Option<&str>| [of_endpoint, own].map(|name| name.map(str::to_owned));
-    assert_eq!(seen(), expected(Some("apache"), Some("sluice")));
+    assert_eq!(seen(), expected(Some("sluice"), Some("sluice")));
     for (keys, of_endpoint, own) in [
         (&[("server-tokens", "false")][..], None, None),
         (&[("server-tokens", "false"), ("allow-backend-server-header", "true")], Some("apache"), None),
-        (&[("allow-backend-server-header", "false")], Some("sluice"), Some("sluice")),
-        (&[("server-tokens", "true")], Some("apache"), Some("sluice")),
+        (&[("allow-backend-server-header", "true")], Some("apache"), Some("sluice")),
+        (&[("server-tokens", "true")], Some("sluice"), Some("sluice")),
     ] {
         operator(&folder, keys);
         await_until("the keys to change", || seen() == expected(of_endpoint, own));
@@ -127,22 +145,22 @@ fn no_response_names_its_server_where_the_operator_says_so() {
 #[test]
 fn fields_of_an_ingress_must_be_allowed_and_it_is_closed_until_they_are() {
     let backend = Backend::echo("shop");
-    let folder = shop(&backend, &[("custom-headers", "default/own"), ("permanent-redirect-code", "301")]);
+    let folder = shop(&backend, &[("custom-headers", "platform/own"), ("permanent-redirect-code", "301")]);
     operator(&folder, &[("global-allowed-response-headers", "X-Own")]);
     let gateway = Gateway::with(&folder, &["--configmap", OPERATOR]);
     assert_eq!(get(gateway.http, HOST, "/").status, 503);
-    assert!(gateway.problems().contains("ConfigMap default/own does not exist"), "{}", gateway.problems());
-    fields(&folder, "default/own", &[("X-Own", "costs $5")]);
+    assert!(gateway.problems().contains("ConfigMap platform/own does not exist"), "{}", gateway.problems());
+    fields(&folder, "platform/own", &[("X-Own", "costs $5")]);
     await_until("the route to open", || get(gateway.http, HOST, "/").status == 200);
     assert_eq!(get(gateway.http, HOST, "/").all("x-own"), ["costs $5"]);
-    fields(&folder, "default/own", &[("X-Own", "costs $6"), ("X-Other", "1")]);
+    fields(&folder, "platform/own", &[("X-Own", "costs $6"), ("X-Other", "1")]);
     await_until("the route to close", || get(gateway.http, HOST, "/").status == 503);
     assert!(gateway.problems().contains("\"X-Other\""), "{}", gateway.problems());
     operator(&folder, &[("global-allowed-response-headers", "x-own,X-Other")]);
     await_until("the route to open", || get(gateway.http, HOST, "/").status == 200);
     assert_eq!(get(gateway.http, HOST, "/").all("x-own"), ["costs $6"]);
     assert_eq!(get(gateway.http, HOST, "/").all("x-other"), ["1"]);
-    fields(&folder, "default/own", &[("X-Own", "last")]);
+    fields(&folder, "platform/own", &[("X-Own", "last")]);
     await_until("the edit", || get(gateway.http, HOST, "/").all("x-own") == ["last"]);
 }
 

@@ -51,6 +51,34 @@ fn the_backend_learns_who_asked_for_what() {
 }
 
 #[test]
+fn the_host_that_a_trusted_proxy_names_reaches_the_endpoint() {
+    let backend = Backend::echo("shop");
+    let (folder, gateway) = start(&backend);
+    let named = || send(&gateway, &[("X-Forwarded-Host", "public.example")]).received("host");
+    assert_eq!(named(), [HOST]);
+    folder.write("config.yaml", config_map("ingress-nginx/controller", &[("use-forwarded-headers", "true")]));
+    await_until("the key", || named() == ["public.example"]);
+}
+
+#[test]
+fn endless_redirects_of_a_distrusted_proxy_are_reported() {
+    let backend = Backend::echo("shop");
+    let (folder, gateway) = start(&backend);
+    let mut keys = vec![("use-forwarded-headers", "true"), ("force-ssl-redirect", "true")];
+    let cidr = |cidr| ("proxy-real-ip-cidr", cidr);
+    keys.push(cidr("10.0.0.0/8"));
+    folder.write("config.yaml", config_map("ingress-nginx/controller", &keys));
+    await_until("the problem", || {
+        send(&gateway, &[("X-Forwarded-Proto", "https")]);
+        gateway.problems().contains("Peer /127.0.0.1: proxy-real-ip-cidr")
+    });
+    keys[2] = cidr("127.0.0.0/8");
+    folder.write("config.yaml", config_map("ingress-nginx/controller", &keys));
+    await_until("its end", || gateway.problems().is_empty());
+    assert_eq!(send(&gateway, &[("X-Forwarded-Proto", "https")]).status, 200);
+}
+
+#[test]
 fn over_tls_it_learns_of_https_and_port_443() {
     let backend = Backend::echo("shop");
     let certificate = TestCertificate::new(&[HOST]);
@@ -177,7 +205,7 @@ fn end_to_end_fields_pass_unchanged() {
 fn there_is_always_a_server_field() {
     let own = Backend::with("own", |_| Reply::field("Server", "apache"));
     let (_folder, gateway) = start(&own);
-    assert_eq!(send(&gateway, &[]).all("server"), ["apache"]);
+    assert_eq!(send(&gateway, &[]).all("server"), ["sluice"], "the banner is hidden");
     let none = Backend::echo("none");
     let (_folder, gateway) = start(&none);
     assert_eq!(send(&gateway, &[]).all("server"), ["sluice"]);

@@ -143,8 +143,8 @@ fn a_person_signs_in_stays_in_and_signs_out() {
     use_the_shop(&gateway, &sessions);
     // What is asked for lives: no way to sign in, then no question.
     folder.write("shop.yaml", guarded().text().replace("auth-signin", "auth-signin-redirect-param"));
-    await_until("rejected: that is no name of a parameter", || {
-        Browser::new(&gateway).send("GET", "/", "").status == 404
+    await_until("no way to sign in: the value is no name of a parameter", || {
+        Browser::new(&gateway).send("GET", "/", "").status == 401
     });
     folder.write("shop.yaml", Ingress::new("shop").path(HOST, "/", "shop").text());
     await_until("open", || Browser::new(&gateway).send("GET", "/", "").status == 200);

@@ -71,6 +71,14 @@ fn a_target_that_cannot_be_used_closes_and_says_how_to_fix_it() {
 }
 
 #[test]
+fn a_temporal_redirect_to_a_path_is_ignored_and_never_loops() {
+    let (backend, _folder, gateway) = start(&shop(&[("temporal-redirect", "/new")]));
+    assert_eq!(redirect(&gateway, "/new"), (200, String::new()));
+    assert_eq!(backend.requests(), 1);
+    assert!(gateway.problems().contains("temporal-redirect"), "{}", gateway.problems());
+}
+
+#[test]
 fn the_redirect_comes_before_the_one_to_https() {
     let url = "https://new.example";
     let (_backend, _folder, gateway) = start(&shop(&[("permanent-redirect", url)]).tls(&[HOST], "tls"));

@@ -49,6 +49,17 @@ fn the_endpoint_gets_the_rewritten_path_escaped_as_nginx_does_it() {
 }
 
 #[test]
+fn a_target_with_variables_is_served() {
+    let backend = Backend::echo("web");
+    let ingress =
+        expression("shop", "/app/(.*)", "web").annotation("rewrite-target", "/$service_name/$host/$1/$arg_v");
+    let gateway = Gateway::start(&Folder::with(ingress.text() + &service_with("web", &[&backend])));
+    let response = get(gateway.http, HOST, "/app/x?v=2");
+    assert_eq!((response.status, target(&response).as_str()), (200, "/web/shop.example/x/2?v=2"));
+    assert_eq!(gateway.problems(), "");
+}
+
+#[test]
 fn streams_of_http2_are_rewritten_too() {
     let backend = Backend::echo("web");
     let ingress = rewriting().tls(&[HOST], "tls").text();

@@ -32,7 +32,7 @@ fn a_config_map_that_is_not_there_yet_means_defaults_and_a_warning() {
 }
 
 #[test]
-fn a_bad_value_keeps_the_last_good_one_and_is_named() {
+fn an_unreadable_value_means_the_default_and_is_named() {
     let backend = Backend::echo("shop");
     let (folder, gateway) = start(&backend);
     folder.write("config.yaml", config_map(NAME, &[("keep-alive", "0")]));
@@ -46,7 +46,7 @@ fn a_bad_value_keeps_the_last_good_one_and_is_named() {
         [NAME, "keep-alive", "a-while"].iter().all(|part| problems.contains(part))
     });
     await_until("the good part", || get(gateway.http, HOST, "/").received("x-request-id").is_empty());
-    assert!(!keeps_alive(&gateway));
+    assert!(keeps_alive(&gateway));
     folder.write("config.yaml", config_map(NAME, &[("keep-alive", "30")]));
     await_until("the repair", || keeps_alive(&gateway) && !gateway.problems().contains("a-while"));
 }
@@ -59,6 +59,51 @@ fn a_bad_value_from_the_start_is_the_default() {
     let gateway = Gateway::with(&folder, &["--configmap", NAME]);
     assert!(keeps_alive(&gateway));
     assert!(gateway.problems().contains("a-while"));
+}
+
+#[test]
+fn an_unreadable_protection_has_one_effect_live_and_after_a_restart() {
+    let backend = Backend::echo("shop");
+    for (key, good, bad, status, effect) in [
+        ("block-user-agents", "BadBot", "~(?<!x)bot", 503, "all routes answer 503"),
+        ("whitelist-source-range", "127.0.0.0/8", "127.0.0.0/8, lb.example", 200, "skipped"),
+        ("whitelist-source-range", "127.0.0.0/8", "lb.example", 503, "all routes answer 503"),
+    ] {
+        let (folder, gateway) = start(&backend);
+        folder.write("config.yaml", config_map(NAME, &[(key, good)]));
+        await_until("the good value", || !gateway.problems().contains(NAME));
+        assert_eq!(get(gateway.http, HOST, "/").status, 200, "{key} of {good}");
+        folder.write("config.yaml", config_map(NAME, &[(key, bad)]));
+        await_until("the problem", || gateway.problems().contains(effect));
+        await_until("its effect", || get(gateway.http, HOST, "/").status == status);
+        let restarted = Gateway::with(&folder, &["--configmap", NAME]);
+        assert_eq!(get(restarted.http, HOST, "/").status, status, "{key} of {bad}");
+        assert!(restarted.problems().contains(effect), "{}", restarted.problems());
+    }
+}
+
+#[test]
+fn blanks_between_networks_separate_them() {
+    let backend = Backend::echo("shop");
+    let folder = Folder::with(site("shop", HOST, &[&backend]));
+    folder.write("config.yaml", config_map(NAME, &[("whitelist-source-range", "10.0.0.0/8 127.0.0.0/8")]));
+    let gateway = Gateway::with(&folder, &["--configmap", NAME]);
+    assert_eq!(get(gateway.http, HOST, "/").status, 200, "{}", gateway.problems());
+}
+
+#[test]
+fn a_configmap_snippet_that_restricts_access_closes_all_routes() {
+    let backend = Backend::echo("shop");
+    let (folder, gateway) = start(&backend);
+    for (key, value) in [
+        ("location-snippet", "allow 10.0.0.0/8; deny all;"),
+        ("server-snippet", "location /actuator { deny all; }"),
+    ] {
+        folder.write("config.yaml", config_map(NAME, &[(key, value)]));
+        await_until("the routes to close", || get(gateway.http, HOST, "/actuator").status == 503);
+        folder.write("config.yaml", config_map(NAME, &[(key, "proxy_buffering off;")]));
+        await_until("the routes to open", || get(gateway.http, HOST, "/actuator").status == 200);
+    }
 }
 
 #[test]

@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::client::{Connection, Response};
 use crate::folder::Folder;
 use crate::wait::{PATIENCE, await_some, pause};
-use crate::{ports, program};
+use crate::{memory, ports, program};
 
 /// How often a start is tried again when somebody else took a port in between.
 const STARTS: usize = 3;
@@ -311,10 +311,7 @@ impl Gateway {
     /// # Errors
     /// The process has ended, or this is not Linux.
     pub fn resident(&self) -> io::Result<u64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());
-        Ok(kilobytes.ok_or_else(|| io::Error::other("the gateway has ended: it has no memory"))? * 1024)
+        memory::resident(self.child.id())
     }
 
     /// Sends SIGTERM.

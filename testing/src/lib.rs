@@ -26,6 +26,7 @@ pub mod gateway;
 pub mod grpc;
 pub mod http2;
 pub mod manifest;
+pub mod memory;
 pub mod ports;
 pub mod program;
 pub mod trust;

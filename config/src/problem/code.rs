@@ -95,6 +95,7 @@ codes! {
     CanaryIdle: OwnFault = "Nothing says which requests a canary takes.";
     CanaryAnnotationIgnored: OwnFault = "An annotation of a canary has no effect: the main Ingress decides.";
     PathUnusual: OwnFault = "A path of type Exact or Prefix has unusual characters.";
+    EndpointTlsOfSibling: Conflict = "Another Ingress of the namespace has proxy-ssl annotations for the same host, which count for its own paths only.";
     PathConflict: Conflict = "An older object has the same path of the same host.";
     AliasConflict: Conflict = "A further name of a host (an alias, or its name with or without www.) belongs to another Ingress.";
     DefaultBackendConflict: Conflict = "An older object has the default backend of the same host.";
@@ -108,6 +109,7 @@ codes! {
     ServicePortByTarget: OwnFault = "A port is named by the Service's targetPort.";
     ServiceAddressMissing: MissingReference = "The Service has no address of its own, and service-upstream asks for it.";
     ServiceExternal: NotServed = "The Service is of type ExternalName.";
+    AppProtocolDiffers: NotServed = "The appProtocol of a Service port is obeyed; ingress-nginx ignores it. Only sluice check reports it.";
     SecretNotFound: MissingReference = "The Secret does not exist.";
     SecretInvalid: MissingReference = "The Secret exists and cannot be used.";
     ConfigMapNotFound: MissingReference = "The ConfigMap does not exist.";
@@ -128,6 +130,7 @@ codes! {
     PartRefused: DataPlane = "The data plane cannot use a part of the configuration; what it had before stays in force.";
     ListenerNotBound: DataPlane = "A socket cannot be bound.";
     LogNotOpened: DataPlane = "A log cannot be written where it should be; its lines go to the standard stream.";
+    ProxyNotTrusted: DataPlane = "A proxy that is not trusted sends requests that are redirected to https endlessly.";
     EndpointIsGateway: DataPlane = "An endpoint is a listener of the gateway itself.";
     FileUnreadable: Source = "A file or folder of manifests cannot be read.";
     FileIgnored: Source = "A file or folder of manifests is left out.";

@@ -1,10 +1,12 @@
 //! Annotations of an Ingress: the table, and what the annotations of one Ingress amount to.
 //!
-//! One file per family, each with its entries and the types it fills in. An invalid value rejects the Ingress:
-//! it keeps its hosts and paths, which answer 404, so that what it was to protect is not served by a broader
-//! rule. That holds also when an earlier version of it was served: what is served is then a function of the
-//! objects alone, and does not depend on which versions of them were seen. The exceptions are settings whose
-//! default is safe (`OnInvalid::Default`) and settings without effect on requests.
+//! One file per family, each with its entries and the types it fills in. Each entry says what is
+//! done with a value that cannot be read (`Leniency`): nearly always it is ignored with a warning,
+//! as in ingress-nginx. A value that protects, or without which requests would go elsewhere,
+//! rejects the Ingress: it keeps its hosts and paths, which are closed, so that what it was to
+//! protect is not served by a broader rule. That holds also when an earlier version of it was
+//! served: what is served is then a function of the objects alone, and does not depend on which
+//! versions of them were seen.
 
 mod access;
 mod affinity;
@@ -39,6 +41,7 @@ mod upstream_tls;
 
 use std::sync::LazyLock;
 
+use super::nginx_text;
 use super::setting::{self, Family, Setting, Table};
 
 pub use affinity::Affinity;
@@ -54,7 +57,7 @@ pub use headers::Heads;
 pub use health_check::HealthChecking;
 pub use limits::Limiting;
 pub use password_auth::Auth;
-pub use reader::{Parsed, Treatment, parse};
+pub use reader::{HostClosure, Parsed, Treatment, parse};
 pub(crate) use reader::{REJECTED, UNABLE, field};
 pub use redirect::Redirection;
 pub use rewrite::{RewriteError, Rewriting};

@@ -294,6 +294,16 @@ impl Unresolved {
     }
 }
 
+/// The number of a port of a Service, and what its Service says is spoken there.
+pub(super) fn protocol_of(
+    service: Option<&Service>,
+    name: &NamespacedName,
+    port: &PortRef,
+    options: &Options,
+) -> Option<(i32, UpstreamProtocol)> {
+    find(service, name, port, options).ok().map(|found| (found.number, found.protocol))
+}
+
 /// By `port` or `name`, as Kubernetes has it; and by `targetPort`, as ingress-nginx does too, where nothing
 /// else fits.
 fn find(

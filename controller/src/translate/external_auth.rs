@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluice_config::{
-    AuthCache, AuthKeepAlive, ExternalAuth, NamespacedName, ResourceKey, ResourceKind, Template,
+    AuthCache, AuthKeepAlive, ExternalAuth, NamespacedName, ResourceKey, ResourceKind, Template, is_own_field,
 };
 
 use super::backend::Uses;
 use super::remote::{Place, Remote};
+use super::template;
 use super::view::View;
 
 pub(crate) use values::{SignIn, cache_duration, method, parameter, response_headers, sign_in_url};
@@ -60,10 +61,22 @@ impl Default for AuthSettings {
 }
 
 impl AuthSettings {
+    /// What is kept of its answers: nothing where the key has a variable that is not served,
+    /// because requests that the key is meant to tell apart would share an answer.
+    fn cache(&self) -> Option<AuthCache> {
+        let key = self.cache_key.as_ref().filter(|key| !template::has_unset(key))?;
+        Some(AuthCache { key: key.clone(), valid: self.cache_valid.clone() })
+    }
+
     /// The ConfigMap that it needs.
     pub(crate) fn resource(&self) -> Option<ResourceKey> {
         let name = self.set_headers.clone().filter(|_| self.url.is_some())?;
         Some(ResourceKey { kind: ResourceKind::Headers, name })
+    }
+
+    /// Whether the service is another one for each host.
+    pub(crate) fn needs_host(&self) -> bool {
+        self.url.as_ref().is_some_and(Remote::needs_host)
     }
 
     /// The policy, for requests to `host`; nothing without a URL, or without the host that the URL needs.
@@ -82,15 +95,32 @@ impl AuthSettings {
             target: url.target.clone(),
             method: self.method.clone(),
             sign_in: self.sign_in.as_ref().map(|url| url.leading_back(&self.redirect_param)),
-            response_headers: self.response_headers.clone(),
+            response_headers: self.others_fields().cloned().collect(),
             request_redirect: self.request_redirect.clone(),
             set_headers: self.resource(),
             always_set_cookie: self.always_set_cookie,
-            cache: self.cache_key.clone().map(|key| AuthCache { key, valid: self.cache_valid.clone() }),
-            keep_alive: (self.keep_alive > 0).then_some(AuthKeepAlive {
-                requests: self.keep_alive_requests.max(1),
+            cache: self.cache(),
+            keep_alive: self.keeps_alive().then_some(AuthKeepAlive {
+                requests: self.keep_alive_requests,
                 idle: self.keep_alive_timeout,
             }),
         })
+    }
+
+    /// As in ingress-nginx: one of these that is not positive switches all of them off.
+    fn keeps_alive(&self) -> bool {
+        self.keep_alive > 0 && self.keep_alive_requests > 0 && !self.keep_alive_timeout.is_zero()
+    }
+
+    /// What of the fields of answers goes to endpoints.
+    fn others_fields(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.response_headers.iter().filter(|name| !is_own_field(name))
+    }
+
+    /// Why some fields of answers do not go to endpoints, if so.
+    pub(crate) fn own_fields(&self) -> Option<String> {
+        let own: Vec<_> = self.response_headers.iter().filter(|name| is_own_field(name)).collect();
+        (!own.is_empty())
+            .then(|| format!("has {own:?}, which the gateway itself sets; the others are in force"))
     }
 }

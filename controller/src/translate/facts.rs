@@ -15,7 +15,7 @@ use sluice_config::{
 pub(crate) use names::alias;
 
 use super::annotations::{
-    self, Affinity, BackendProtocol, Canary, Gates, REJECTED, RewriteError, Rewriting, Treatment,
+    self, Affinity, BackendProtocol, Canary, Gates, HostClosure, REJECTED, RewriteError, Rewriting, Treatment,
 };
 use super::backend::Usage;
 use super::claim::ClaimKind;
@@ -44,8 +44,11 @@ pub(crate) struct Facts {
     kind: ClaimKind,
     /// Rules whose host no Ingress may have but requests can: closed under the host that they can only mean.
     misnamed: Box<[u32]>,
-    /// Why its hosts are closed for everybody, if they are.
-    pub(crate) closes_hosts: Option<Arc<str>>,
+    /// What else it closes on its hosts.
+    pub(crate) closes_hosts: Option<HostClosure>,
+    /// Whether a copy of one of its paths without snippets, of the same namespace, is served in its
+    /// place.
+    pub(crate) gives_way_to_copies: bool,
     /// What is spoken to its endpoints, where it does not leave that to the Service.
     pub(crate) protocol: Option<UpstreamProtocol>,
     /// How its endpoints are used where no session decides.
@@ -87,8 +90,8 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> Output {
     }
     let object = ObjectRef { kind: "Ingress".into(), name: name.clone() };
     let gates = view.gates();
-    let (prefix, validate) = (&view.options.annotations_prefix, view.options.enable_annotation_validation);
-    let parsed = annotations::parse(ingress, prefix, validate, gates);
+    let prefix = &view.options.annotations_prefix;
+    let parsed = annotations::parse(ingress, view.options, gates);
     let mut problems = parsed.problems;
     let takes_requests = parsed.treatment == Treatment::Canary { rejected: false };
     let (kind, mut deny) = match parsed.treatment {
@@ -96,10 +99,12 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> Output {
         Treatment::Close(deny) => (ClaimKind::Rule, Some(deny)),
         Treatment::Serve => (ClaimKind::Rule, None),
     };
+    let mut gives_way_to_copies = parsed.closed_by_snippets;
     let mut has_default_backend = ingress.default_backend.is_some();
     if view.options.disable_catch_all && has_default_backend && kind == ClaimKind::Rule {
         // Its rules are closed. The catch-all is none of its claims: nobody may have that with this flag.
         has_default_backend = false;
+        gives_way_to_copies = false;
         let reason = "--disable-catch-all is set, so an Ingress with a default backend is rejected";
         let message = format!("{reason}; all routes of this Ingress answer {REJECTED}");
         let remedy = "remove spec.defaultBackend, or the flag";
@@ -121,7 +126,7 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> Output {
         (Some(_), _) => {
             names::further(names::readable_aliases(ingress), on("from-to-www-redirect"), &claims.hosts)
         }
-        (None, _) => names::further(settings.aliases, settings.redirection.www, &claims.hosts),
+        (None, _) => names::further(settings.aliases.names, settings.redirection.www, &claims.hosts),
     };
     let canary = Some(settings.canary).filter(|_| takes_requests);
     let rewriting = Some(settings.rewriting).filter(|rewriting| !rewriting.is_idle());
@@ -180,6 +185,7 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> Output {
         kind,
         misnamed: claims.misnamed.into(),
         closes_hosts: parsed.closes_hosts,
+        gives_way_to_copies,
         protocol: settings.protocol.given(),
         usage: Usage {
             balance: match policies.hash_by.as_deref() {

@@ -51,7 +51,18 @@ pub(crate) fn compute(view: &View<'_>, global: &Global) -> Output {
         default_certificate(view, name, &mut tuning, &mut uses, &mut problems);
     }
     if let Some(name) = &view.options.default_backend_service {
-        default_backend(view, name, &mut tuning, &mut uses, &mut problems);
+        match global.auth_of_hosts() {
+            // Requests to hosts that no Ingress has would reach it unasked.
+            Some(_) => problems.push(warning(
+                Code::KeyNotServed,
+                &flag("--default-backend-service"),
+                name.to_string(),
+                "global-auth-url has $host as its host, and hosts without an Ingress have no address to ask at; the \
+                 built-in 404 is served to them",
+                "name the host of the authorisation service in global-auth-url",
+            )),
+            None => default_backend(view, name, &mut tuning, &mut uses, &mut problems),
+        }
     }
     tuning.global_auth = global.global_auth.policy(view, &mut uses, None).map(Arc::new);
     for (key, resource) in global.resources() {

@@ -35,6 +35,8 @@ pub(crate) enum Key {
     ServiceUpstream,
     /// Whether addresses of version 6 count that names have.
     Ipv4Names,
+    /// The authorisation service for all rules, where it is another one for each host.
+    AuthOfHosts,
     /// What an Ingress asks for.
     Facts(NamespacedName),
     /// Which Ingresses claim a host.

@@ -2,11 +2,14 @@
 //!
 //! The oldest Ingress wins a path that two of them ask for, also when it is closed. The order of the rules is
 //! decided here and nowhere else: exact paths first, then the longest path, and of one path Exact before Prefix.
+//! A path that cannot be read comes behind the paths of other namespaces.
 //! Where an Ingress asks for regular expressions, all paths of the host are such, in the order of their lengths.
 //! What is closed is claimed as widely as it can have been meant: paths as regular expressions where an Ingress
 //! can have asked for them, further names of a host where nobody has a rule for them.
 
 mod canaries;
+mod copies;
+mod endpoint_tls;
 mod paths;
 mod policies;
 mod reading;
@@ -19,14 +22,14 @@ use sluice_config::{
     PathMatch, Policies, Problem, Redirect, RedirectPath, Rule, Severity, WeightedBackend,
 };
 
-use super::annotations::{self, REJECTED};
+use super::annotations::{self, HostClosure, REJECTED};
 use super::backend::{BackendReference, UNSERVED, Uses};
 use super::claim::{Claim, ClaimKind};
 use super::facts::Facts;
 use super::view::View;
-use crate::problem::error;
+use crate::problem::{error, warning};
 use crate::store::IngressPath;
-use paths::PathTable;
+use paths::{OrderedRules, PathTable};
 use reading::{Reading, meant_path, places};
 
 /// What the node gives; no host when nobody claims it.
@@ -54,6 +57,7 @@ pub(crate) fn compute(view: &View<'_>, key: &HostKey) -> Output {
     let mut builder = Builder { view, served: pattern, uses: Uses::default(), problems: Vec::new() };
     let (mut rules, claimants) = if !own.rules.is_empty() {
         let rules = builder.rules(pattern, &own);
+        builder.without_endpoint_tls(pattern, &own.rules);
         // The redirect holds for what is left, such as beside a challenge of a certificate authority.
         let redirects = own.redirects.iter().filter(|facts| facts.closed().is_none());
         (rules, own.rules.iter().chain(redirects).copied().collect())
@@ -71,10 +75,17 @@ pub(crate) fn compute(view: &View<'_>, key: &HostKey) -> Output {
     let tls = tls::choose(view, pattern, &claimants, &mut builder.problems);
     builder.uses.certificate = tls.as_ref().and_then(|tls| tls.certificate.clone());
     if let Some(reason) = view.closed() {
-        close(&mut rules, reason);
-    } else if let Some(closer) = claimants.iter().find(|facts| facts.closes_hosts.is_some()) {
-        builder.closed_by(pattern, closer, &claimants);
-        closer.closes_hosts.iter().for_each(|reason| close(&mut rules, reason));
+        close(rules.iter_mut(), reason);
+    } else {
+        let closures = claimants.iter().filter_map(|facts| Some((facts, facts.closes_hosts.as_ref()?)));
+        for (closer, closure) in closures {
+            builder.closed_by(pattern, closer, closure, &claimants);
+            let namespace = &closer.ingress.name.namespace;
+            let is_closed = |rule: &&mut Rule| {
+                !closure.own_namespace_only || rule.origin.object.name.namespace == *namespace
+            };
+            close(rules.iter_mut().filter(is_closed), &closure.reason);
+        }
     }
     let host = Host { key: key.clone(), tls, rules, fall_through: false };
     Output { host: Some(Arc::new(host)), uses: builder.uses, problems: builder.problems }
@@ -115,15 +126,24 @@ struct Builder<'a, 'v> {
 impl<'a> Builder<'a, '_> {
     /// The rules of those who have some for a host, in order.
     fn rules(&mut self, pattern: &HostPattern, claimants: &Claimants<'_>) -> Vec<Rule> {
-        let mut rules = self.paths(pattern, &claimants.rules);
+        let OrderedRules { mut rules, behind } = self.paths(pattern, &claimants.rules);
         if let Some(root) = Self::app_root(&claimants.rules, &rules) {
             rules.insert(0, root);
         }
         let redirect = claimants.redirects.iter().find(|facts| facts.closed().is_none());
-        match redirect.filter(|_| !rules.iter().any(paths::takes_everything)) {
-            Some(facts) => rules.extend(to_sibling(pattern, facts)),
-            None => rules.extend(self.rest(pattern, &claimants.rules, &rules)),
-        }
+        let rest = match redirect.filter(|_| !rules.iter().any(paths::takes_everything)) {
+            Some(facts) => to_sibling(pattern, facts),
+            None => self.rest(pattern, &claimants.rules, &rules),
+        };
+        // The default backend of another namespace is served before what cannot be read.
+        let is_behind_rest = |rule: &Rule| {
+            rest.as_ref().is_some_and(|rest| {
+                rest.origin.object.name.namespace != rule.origin.object.name.namespace
+                    && rest.action != forward(Backend::Default)
+            })
+        };
+        let (after, before): (Vec<_>, Vec<_>) = behind.into_iter().partition(is_behind_rest);
+        rules.extend(before.into_iter().chain(rest).chain(after));
         self.canaries(pattern, &claimants.canaries, &claimants.rules, &mut rules);
         rules
     }
@@ -152,16 +172,43 @@ impl<'a> Builder<'a, '_> {
         self.rest(self.served, &[facts], &[]).into_iter().collect()
     }
 
-    /// Tells the others on a host that one of them closes it.
-    fn closed_by(&mut self, pattern: &HostPattern, closer: &Facts, claimants: &[&Arc<Facts>]) {
+    /// Reports to the others on a host that one of them closes it, or would close it in
+    /// ingress-nginx.
+    fn closed_by(
+        &mut self,
+        pattern: &HostPattern,
+        closer: &Facts,
+        closure: &HostClosure,
+        claimants: &[&Arc<Facts>],
+    ) {
+        let name = &closer.ingress.name;
         for facts in claimants.iter().filter(|facts| facts.closes_hosts.is_none()) {
-            let message = format!(
-                "all routes of host {pattern} answer 503, because Ingress {} asks for what holds for the whole host \
-                 and cannot be served",
-                closer.ingress.name
-            );
-            let remedy = "give one of the two another host";
-            self.problems.push(error(Code::HostClosed, &object_ref(facts), "spec.rules", message, remedy));
+            let is_served = closure.own_namespace_only && facts.ingress.name.namespace != name.namespace;
+            let problem = match is_served {
+                true => warning(
+                    Code::HostClosed,
+                    &object_ref(facts),
+                    "spec.rules",
+                    format!(
+                        "Ingress {name} has a server-snippet that restricts access to host {pattern}, which applies to \
+                         this Ingress too in ingress-nginx; it is not served, and this Ingress, of another namespace, \
+                         is served without it"
+                    ),
+                    "if the snippet protects this Ingress, protect it by annotations of its own",
+                ),
+                false => error(
+                    Code::HostClosed,
+                    &object_ref(facts),
+                    "spec.rules",
+                    format!(
+                        "all routes of {}host {pattern} answer 503, because Ingress {name} asks for what holds for the \
+                         whole host and cannot be served",
+                        if closure.own_namespace_only { "this namespace on " } else { "" }
+                    ),
+                    "give one of the two another host",
+                ),
+            };
+            self.add(problem);
         }
     }
 
@@ -195,24 +242,34 @@ impl<'a> Builder<'a, '_> {
     }
 
     /// The rules that Ingresses spell out, in order.
-    fn paths(&mut self, pattern: &HostPattern, claimants: &[&Arc<Facts>]) -> Vec<Rule> {
+    fn paths(&mut self, pattern: &HostPattern, claimants: &[&Arc<Facts>]) -> OrderedRules {
         let mut table = PathTable::default();
         // One Ingress that asks for regular expressions makes all paths of the host such. One that is closed does so
         // for what is closed alone.
         let expressions = claimants.iter().any(|facts| facts.makes_expressions(pattern));
         let closed_too = claimants.iter().any(|facts| facts.regex);
-        for facts in claimants {
-            let reading = match expressions {
-                true => Reading::Expressions,
-                false if closed_too && facts.closed().is_some() => Reading::Both,
-                false => Reading::Plain,
-            };
-            for &rule in facts.rules_of(pattern) {
-                let paths = facts.ingress.rules[rule as usize].paths.as_deref().unwrap_or_default();
-                for (index, path) in (0u32..).zip(paths) {
-                    self.path(&mut table, pattern, facts, (rule, index), path, reading);
-                }
+        let reading_of = |facts: &Facts| match expressions {
+            true => Reading::Expressions,
+            false if closed_too && facts.closed().is_some() => Reading::Both,
+            false => Reading::Plain,
+        };
+        // Copies that were served in the place of an older Ingress.
+        let mut served = Vec::new();
+        let all = (1..)
+            .zip(claimants)
+            .flat_map(|(next, facts)| copies::paths_of(facts, pattern).map(move |placed| (next, placed)));
+        for (next, placed) in all {
+            let copy = placed
+                .0
+                .gives_way_to_copies
+                .then(|| self.copy(pattern, placed, &claimants[next..]))
+                .flatten();
+            let (facts, position, path) = copy.unwrap_or(placed);
+            if served.iter().any(|known: &*const IngressPath| std::ptr::eq(*known, path)) {
+                continue;
             }
+            self.path(&mut table, pattern, facts, position, path, reading_of(facts));
+            served.extend(copy.map(|(_, _, path)| std::ptr::from_ref(path)));
         }
         table.into_rules(expressions)
     }
@@ -286,9 +343,10 @@ impl<'a> Builder<'a, '_> {
         // What is closed is looked at all the same, to tell what else is wrong.
         let open = self.open_path(&object, &field(), facts, &path.path, asks);
         let policies = self.guarded(facts, closed.unwrap_or(open));
+        let is_read = fault.is_none() && !facts.is_misnamed(rule);
         let origin = origin(facts, rule, index, text);
         for (place, matches) in places {
-            table.put(place, matches, action.clone(), policies.clone(), origin.clone());
+            table.put(place, is_read, matches, action.clone(), policies.clone(), origin.clone());
         }
     }
 
@@ -335,6 +393,10 @@ impl<'a> Builder<'a, '_> {
         let mut found: Option<(Rule, &Facts)> = None;
         for facts in claimants {
             let Some(backend) = facts.default_backend() else { continue };
+            let has_copy = |other: &&Arc<Facts>| copies::takes_over(other, facts);
+            if claimants.iter().any(|other| has_copy(other) && other.default_backend().is_some()) {
+                continue;
+            }
             let object = object_ref(facts);
             if let Some((_, winner)) = &found {
                 if winner.default_backend() != facts.default_backend()
@@ -425,7 +487,7 @@ fn object_ref(facts: &Facts) -> ObjectRef {
     ObjectRef { kind: "Ingress".into(), name: facts.ingress.name.clone() }
 }
 
-fn close(rules: &mut [Rule], reason: &Arc<str>) {
+fn close<'r>(rules: impl Iterator<Item = &'r mut Rule>, reason: &Arc<str>) {
     for rule in rules {
         if rule.policies.deny.is_none() {
             let deny = Some(Deny { status: 503, reason: reason.clone() });

@@ -16,7 +16,7 @@ use super::backend::Uses;
 use super::claim::Claim;
 use super::facts::Facts;
 use super::graph::Key;
-use super::tuning::Global;
+use super::tuning::{self, Global};
 use super::view::View;
 use super::{Dirty, Stats, Translation, certificate, endpoints, facts, flags, host, resource};
 use crate::store::{Object, ObjectKey};
@@ -121,15 +121,14 @@ impl Review<'_> {
         if !take(&mut self.dirty.global) {
             return;
         }
-        // A copy, because keys remember their last good values.
-        let mut keys = self.base.keys.clone();
-        let (new, problems) = keys.read(self.view().own_config_map().map(|map| &**map));
+        let (new, problems) = tuning::read(self.view().own_config_map().map(|map| &**map));
         self.stats.tuning += 1;
         self.find(problems);
         let old = &self.base.values.global;
         let (gates, closed) = (old.gates != new.gates, old.closed != new.closed);
         let service_upstream = old.service_upstream != new.service_upstream;
         let ipv4_names = old.ipv4_names != new.ipv4_names;
+        let auth_of_hosts = old.auth_of_hosts() != new.auth_of_hosts();
         self.dirty.flags |= *old != new;
         let resources = &self.base.values.resources;
         let named = new.resources().map(|(_, key)| key).filter(|key| !resources.contains_key(key));
@@ -146,6 +145,9 @@ impl Review<'_> {
         }
         if ipv4_names {
             self.stale(&Key::Ipv4Names);
+        }
+        if auth_of_hosts {
+            self.stale(&Key::AuthOfHosts);
         }
     }
 

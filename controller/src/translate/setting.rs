@@ -9,6 +9,7 @@
 //! Tables are made once, when they are first used: a closure with captures, such as a type with a range, is more
 //! than a constant can hold.
 
+mod leniency;
 mod markdown;
 
 use std::collections::HashMap;
@@ -17,8 +18,10 @@ use std::sync::Arc;
 use sluice_config::Code;
 
 use super::value::{Author, Type, Wrong};
+use crate::options::Options;
 use crate::store::Kind;
 
+pub use leniency::{Leniency, Reference, Unreadable};
 pub use markdown::{markdown, support};
 
 /// A setting that changes `S` when it is given.
@@ -39,8 +42,16 @@ pub struct Setting<S> {
     pub fallback: Option<&'static str>,
     /// What one value is for.
     pub scope: Scope,
-    /// Whether it holds for all routes of a host as soon as one Ingress has it.
-    pub whole_host: bool,
+    /// Whose routes of a host it holds for.
+    pub reach: Reach,
+    /// The setting without which it means nothing.
+    pub beside: Option<&'static str>,
+    /// It does not protect while this other setting has this value.
+    pub unless: Option<(&'static str, &'static str)>,
+    /// The flag without which it means nothing, and whether that is set.
+    pub flag: Option<FlagCondition>,
+    /// Which of its values keep requests out, where only some do.
+    pub restricts: Option<fn(&str) -> bool>,
     /// Whether it counts on a canary, where those of the main Ingress hold for the rest.
     pub on_canary: bool,
     /// It keeps requests out, so that a value that cannot be used closes what it would have protected.
@@ -51,17 +62,26 @@ pub struct Setting<S> {
     pub support: Support,
     /// Some of its values are known and not served yet.
     pub is_partial: bool,
+    /// Which values are not served, and what becomes of them, where they do not close the routes.
+    pub except: Option<&'static str>,
     /// It will never be served, and what to do instead.
     pub never: Option<&'static str>,
-    /// What an invalid value does.
-    pub on_invalid: OnInvalid,
+    /// What is done with a value that cannot be read.
+    pub leniency: Leniency,
     /// One line for people.
     pub doc: &'static str,
     /// What a value that cannot be used means, in words and in settings, where the default would be less safe.
     pub instead: Option<Instead<S>>,
     apply: Box<Apply<S>>,
     is_same: Box<IsSame>,
+    is_readable: Box<IsReadable>,
 }
+
+/// A flag, and whether it is set.
+pub type FlagCondition = (&'static str, fn(&Options) -> bool);
+
+/// Whether a text can be read.
+type IsReadable = dyn Fn(&str, &Author<'_>) -> bool + Send + Sync;
 
 /// Whether two texts mean the same.
 type IsSame = dyn Fn(&str, &str) -> bool + Send + Sync;
@@ -142,14 +162,16 @@ pub enum NotYet {
     Harmless,
 }
 
-/// What an invalid value does.
+/// Whose routes of a host a setting holds for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnInvalid {
-    /// The Ingress is rejected, and all its routes answer 404. With `--enable-annotation-validation=false` they
-    /// answer 503.
-    Reject,
-    /// The default is used.
-    Default,
+pub enum Reach {
+    /// Those of its Ingress.
+    Ingress,
+    /// In ingress-nginx all of the host; here those of the same namespace, because what cannot be
+    /// served harms its owner at most.
+    NamespaceOfHost,
+    /// All of the host.
+    Host,
 }
 
 impl<S> Setting<S> {
@@ -162,30 +184,36 @@ impl<S> Setting<S> {
         set: impl Fn(&mut S, T) + Send + Sync + 'static,
     ) -> Self {
         let value = Arc::new(value);
-        let compared = value.clone();
+        let (compared, tried) = (value.clone(), value.clone());
         Self {
             name,
             aliases: &[],
             words: value.words().to_owned(),
             refers: value.refers(),
             is_partial: value.is_partial(),
+            except: None,
             never: None,
             default,
             idle: &[],
             fallback: None,
             scope: Scope::Global,
-            whole_host: false,
+            reach: Reach::Ingress,
+            beside: None,
+            unless: None,
+            flag: None,
+            restricts: None,
             on_canary: false,
             protects: false,
             risk: Risk::Low,
             support,
-            on_invalid: OnInvalid::Reject,
+            leniency: Leniency::DEFAULT,
             doc,
             instead: None,
             apply: Box::new(move |text, author, settings| {
                 set(settings, value.parse(text, author)?);
                 Ok(())
             }),
+            is_readable: Box::new(move |text, author| tried.parse(text, author).is_ok()),
             is_same: Box::new(move |a, b| {
                 let read = |text| compared.parse(text, &Author::OPERATOR);
                 a.eq_ignore_ascii_case(b) || matches!((read(a), read(b)), (Ok(a), Ok(b)) if a == b)
@@ -242,7 +270,37 @@ impl<S> Setting<S> {
 
     /// Holds for all routes of the hosts of its Ingress, whoever they belong to.
     pub fn for_whole_host(mut self) -> Self {
-        self.whole_host = true;
+        self.reach = Reach::Host;
+        self
+    }
+
+    /// Holds for all routes of the hosts of its Ingress that are of its namespace.
+    pub fn for_namespace_of_host(mut self) -> Self {
+        self.reach = Reach::NamespaceOfHost;
+        self
+    }
+
+    /// Means nothing without this other setting.
+    pub fn beside(mut self, main: &'static str) -> Self {
+        self.beside = Some(main);
+        self
+    }
+
+    /// Does not protect while this other setting has this value.
+    pub fn unless(mut self, other: &'static str, value: &'static str) -> Self {
+        self.unless = Some((other, value));
+        self
+    }
+
+    /// Means nothing without this flag.
+    pub fn with_flag(mut self, name: &'static str, is_set: fn(&Options) -> bool) -> Self {
+        self.flag = Some((name, is_set));
+        self
+    }
+
+    /// Keeps requests out where its value is one of these.
+    pub fn restricting(mut self, restricts: fn(&str) -> bool) -> Self {
+        self.restricts = Some(restricts);
         self
     }
 
@@ -255,6 +313,13 @@ impl<S> Setting<S> {
     /// Keeps requests out.
     pub fn protects(mut self) -> Self {
         self.protects = true;
+        self
+    }
+
+    /// Serves all values but some: which, and what becomes of them.
+    pub fn except(mut self, words: &'static str) -> Self {
+        self.is_partial = true;
+        self.except = Some(words);
         self
     }
 
@@ -282,9 +347,22 @@ impl<S> Setting<S> {
         self
     }
 
-    /// An invalid value means the default.
-    pub fn invalid_means_default(mut self) -> Self {
-        self.on_invalid = OnInvalid::Default;
+    /// What is done with a value that cannot be read, here and in ingress-nginx, and why that is
+    /// not the same.
+    pub fn unreadable(mut self, here: Unreadable, reference: Reference, reason: &'static str) -> Self {
+        self.leniency = Leniency { here, reference, reason };
+        self
+    }
+
+    /// ingress-nginx copies the text into nginx's configuration unchecked.
+    pub fn unchecked_by_reference(mut self) -> Self {
+        self.leniency.reference = Reference::RefuseAll;
+        self
+    }
+
+    /// ingress-nginx does not have it.
+    pub fn absent_in_reference(mut self) -> Self {
+        self.leniency.reference = Reference::Absent;
         self
     }
 
@@ -300,6 +378,27 @@ impl<S> Setting<S> {
     /// Why the text cannot be used; the settings are as they were.
     pub fn apply(&self, text: &str, author: &Author<'_>, settings: &mut S) -> Result<(), Wrong> {
         (self.apply)(text, author, settings)
+    }
+
+    /// The entries of a list that can be read, joined, and those that cannot.
+    pub fn readable_entries<'t>(&self, text: &'t str, author: &Author<'_>) -> (String, Vec<&'t str>) {
+        let entries = text.split(|c: char| c == ',' || c.is_whitespace()).filter(|entry| !entry.is_empty());
+        let (good, bad): (Vec<_>, Vec<_>) = entries.partition(|entry| (self.is_readable)(entry, author));
+        (good.join(","), bad)
+    }
+
+    /// What it does while it is not implemented, with this value.
+    pub fn meanwhile(&self, text: &str) -> Option<NotYet> {
+        match self.support {
+            Support::NotYet(NotYet::ChangesAnswers) if self.restricts.is_some_and(|is| is(text)) => {
+                Some(NotYet::Protects)
+            }
+            Support::NotYet(NotYet::Protects) if self.restricts.is_some_and(|is| !is(text)) => {
+                Some(NotYet::Harmless)
+            }
+            Support::NotYet(meanwhile) => Some(meanwhile),
+            Support::Served | Support::NoEffect(_) => None,
+        }
     }
 
     /// Its name and its older names.

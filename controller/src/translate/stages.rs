@@ -10,7 +10,7 @@ use super::claim::Claim;
 use super::facts::Facts;
 use super::graph::{Key, Node};
 use super::view::View;
-use super::{HostNode, Stats, Translation, certificate, endpoints, facts, flags, host, resource};
+use super::{HostNode, Stats, Translation, certificate, endpoints, facts, flags, host, resource, tuning};
 use crate::status::IngressChange;
 
 impl Translation {
@@ -20,7 +20,7 @@ impl Translation {
         }
         let view = View::new(&self.store, &self.values, &self.options);
         let config_map = view.own_config_map();
-        let (new, problems) = self.keys.read(config_map.map(|map| &**map));
+        let (new, problems) = tuning::read(config_map.map(|map| &**map));
         let reads = view.into_reads();
         self.record(Node::Global, reads, problems);
         stats.tuning += 1;
@@ -43,6 +43,9 @@ impl Translation {
         }
         if old.ipv4_names != self.values.global.ipv4_names {
             self.stale(&Key::Ipv4Names);
+        }
+        if old.auth_of_hosts() != self.values.global.auth_of_hosts() {
+            self.stale(&Key::AuthOfHosts);
         }
     }
 

@@ -2,9 +2,44 @@
 
 use std::sync::Arc;
 
-use sluice_config::{Piece, Template, Variable};
+use sluice_config::{LogVariable, Piece, Template, Variable};
 
 use super::value::{self, Type};
+
+/// Variables of nginx that are not served, beside those of the access log that are about the
+/// response.
+const UNSET: [&str; 30] = [
+    "connection_upgrade",
+    "date_gmt",
+    "date_local",
+    "document_root",
+    "forwarded_for_proxy_protocol",
+    "full_x_forwarded_for",
+    "gzip_ratio",
+    "http3",
+    "limit_conn_status",
+    "limit_rate",
+    "limit_req_status",
+    "nginx_version",
+    "proxy_port",
+    "realpath_root",
+    "request_body",
+    "request_body_file",
+    "request_filename",
+    "server_addr",
+    "ssl_ciphers",
+    "ssl_client_i_dn_legacy",
+    "ssl_client_raw_cert",
+    "ssl_client_s_dn_legacy",
+    "ssl_curve",
+    "ssl_curves",
+    "tcpinfo_rcv_space",
+    "tcpinfo_rtt",
+    "tcpinfo_rttvar",
+    "tcpinfo_snd_cwnd",
+    "upstream_bytes_received",
+    "upstream_bytes_sent",
+];
 
 /// Reads a template. The error completes "the value ...".
 pub(crate) fn parse(text: &str) -> Result<Template, String> {
@@ -48,6 +83,14 @@ pub(crate) fn field() -> Type<Template> {
     value::field().called("text with variables").and_then(|text| parse(&text))
 }
 
+/// A template that tells requests apart for a limit: all its variables must be served.
+pub(crate) fn key() -> Type<Template> {
+    field().and_then(|template| match has_unset(&template) {
+        true => Err("has a variable that is always empty here"),
+        false => Ok(template),
+    })
+}
+
 /// A template for a `Host` field. Variables that a client can choose freely are refused: some endpoints believe what
 /// that field says.
 pub(crate) fn host() -> Type<Template> {
@@ -63,6 +106,7 @@ pub(crate) fn host() -> Type<Template> {
                 | Piece::Variable(
                     Variable::Host
                     | Variable::HttpHost
+                    | Variable::BestHttpHost
                     | Variable::ServerPort
                     | Variable::Namespace
                     | Variable::IngressName
@@ -79,11 +123,21 @@ pub(crate) fn host() -> Type<Template> {
     value::field().called("host, with variables").and_then(read)
 }
 
-fn variable(name: &str) -> Option<Variable> {
+/// Whether a template has a variable that is always empty here and not in nginx.
+pub(crate) fn has_unset(template: &Template) -> bool {
+    template.pieces.contains(&Piece::Variable(Variable::Unset))
+}
+
+/// The variable of this name, without its `$`.
+pub(crate) fn variable(name: &str) -> Option<Variable> {
     let named = |prefix: &str| name.strip_prefix(prefix).filter(|rest| !rest.is_empty());
     Some(match name {
         "host" => Variable::Host,
-        "http_host" | "best_http_host" => Variable::HttpHost,
+        "http_host" => Variable::HttpHost,
+        "best_http_host" => Variable::BestHttpHost,
+        "remote_user" => Variable::RemoteUser,
+        "request" => Variable::RequestLine,
+        "content_type" | "content_length" => Variable::Field(name.replace('_', "-").into()),
         "scheme" => Variable::Scheme,
         "pass_access_scheme" => Variable::AccessScheme,
         "request_uri" => Variable::RequestUri,
@@ -112,9 +166,47 @@ fn variable(name: &str) -> Option<Variable> {
             return named("http_")
                 .map(field)
                 .or_else(|| named("cookie_").map(cookie))
-                .or_else(|| named("arg_").map(argument));
+                .or_else(|| named("arg_").map(argument))
+                .or_else(|| logged(name));
         }
     })
+}
+
+/// A variable of the access log, which has no value yet where it is about the response.
+fn logged(name: &str) -> Option<Variable> {
+    use LogVariable as V;
+    let is_known = |variable: &V| {
+        matches!(
+            variable,
+            V::Connection
+                | V::ConnectionRequests
+                | V::ConnectionTime
+                | V::Hostname
+                | V::Http2
+                | V::Pid
+                | V::ProxyProtocolAddr
+                | V::ProxyProtocolPort
+                | V::ProxyProtocolServerAddr
+                | V::ProxyProtocolServerPort
+                | V::ProxyUpstreamName
+                | V::RealIpRemoteAddr
+                | V::RealIpRemotePort
+                | V::RequestLength
+                | V::ServerName
+                | V::SslAlpnProtocol
+                | V::SslCipher
+                | V::SslClientVerify
+                | V::SslProtocol
+                | V::SslServerName
+                | V::TimeIso8601
+                | V::TimeLocal
+        )
+    };
+    match V::named(name) {
+        Some(variable) if is_known(&variable) => Some(Variable::Logged(variable)),
+        Some(_) => Some(Variable::Unset),
+        None => UNSET.contains(&name).then_some(Variable::Unset),
+    }
 }
 
 #[cfg(test)]
@@ -136,6 +228,19 @@ mod tests {
             ]
         );
         assert_eq!(parse("plain").unwrap().pieces, [text("plain")]);
+        for (name, variable) in [
+            ("$remote_user", Variable::RemoteUser),
+            ("$best_http_host", Variable::BestHttpHost),
+            ("$content_type", Variable::Field("content-type".into())),
+            ("$server_name", Variable::Logged(LogVariable::ServerName)),
+            ("$ssl_client_s_dn", Variable::Unset),
+            ("$upstream_http_x", Variable::Unset),
+            ("$request_body", Variable::Unset),
+        ] {
+            assert_eq!(parse(name).unwrap().pieces, [Piece::Variable(variable)], "{name}");
+        }
+        assert!(key().parse("$host", &value::Author::OPERATOR).is_ok());
+        assert!(key().parse("$request_body", &value::Author::OPERATOR).is_err());
         for bad in ["$", "a$-", "${host", "$nothing", "$http_", "${}"] {
             assert!(parse(bad).is_err(), "{bad}");
         }

@@ -1,9 +1,8 @@
 //! Global settings: the table of ConfigMap keys, and what one ConfigMap amounts to.
 //!
-//! A key with a bad value keeps the last good one it had, which is the only memory in the whole translation:
-//! [`Keys`] remembers, per key, the last text that was good. A key that is taken out of the ConfigMap is
-//! forgotten with it, and so is everything when the ConfigMap goes. After a restart a bad value means the
-//! default, since nothing better is known.
+//! What a ConfigMap amounts to depends on its text alone, never on values that were seen before: a
+//! value that cannot be read has the effect that the table says (`Leniency`), in a running process
+//! as after a restart.
 
 mod authentication;
 mod blocking;
@@ -28,10 +27,11 @@ mod upstream;
 
 use std::sync::LazyLock;
 
+use super::nginx_text;
 use super::setting::{self, Family, Setting, Table};
 
 pub use draft::{Draft, Global};
-pub use reader::Keys;
+pub use reader::read;
 
 /// An entry of the table.
 type Key = Setting<Draft>;

@@ -21,14 +21,14 @@ use crate::store::Kind;
 
 pub use network::{addresses, networks, trusted_peers};
 pub use number::{
-    buffers, count, int, kibibytes, positive, ratio, seconds, seconds_or_zero, size, some_time, time,
-    time_of, time_within, within,
+    buffers, count, count_or_none, int, kibibytes, positive, ratio, seconds, seconds_or_zero, size,
+    some_time, time, time_of, time_within, within,
 };
-pub use reference::{config_map, secret, service};
+pub use reference::{config_map, config_map_of_any_namespace, secret, service};
 pub use retry::next_upstream;
 pub use text::{
-    any, bool, capture_path, choice, field, field_name, items, list, list_of, one_of, partly, switch, text,
-    token, truth, words,
+    any, bool, capture_path, choice, exactly_one_of, field, field_name, items, list, list_of, one_of, partly,
+    switch, text, token, truth, words,
 };
 pub use tls::{tls_ciphers, tls_versions};
 

@@ -10,6 +10,7 @@ use super::annotations::Gates;
 use super::certificate::CertificateState;
 use super::claim::Claim;
 use super::expression::Expressions;
+use super::external_auth::AuthSettings;
 use super::facts::Facts;
 use super::graph::Key;
 use super::resource;
@@ -207,6 +208,12 @@ impl<'a> View<'a> {
     pub(crate) fn ipv4_names(&self) -> bool {
         self.read(Key::Ipv4Names);
         self.global().ipv4_names
+    }
+
+    /// The authorisation service for all rules, where it is another one for each host.
+    pub(crate) fn auth_of_hosts(&self) -> Option<&'a AuthSettings> {
+        self.read(Key::AuthOfHosts);
+        self.global().auth_of_hosts()
     }
 
     pub(crate) fn facts(&self, name: &NamespacedName) -> Option<&'a Arc<Facts>> {

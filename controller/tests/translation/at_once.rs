@@ -62,8 +62,8 @@ fn what_rejects_an_ingress_hides_nothing_else_that_is_wrong_with_it() {
     let read: Vec<_> = told(&world).into_iter().map(|(code, field)| (code, bare(&field))).collect();
     assert_eq!(read, sorted(&expected));
     assert_eq!(world.rules("shop.example").len(), 3);
-    world.put([with(&[&faults[..], &[("ssl-redirect", "maybe")]].concat(), spec)]);
-    expected.push((Code::AnnotationInvalid, "[ssl-redirect]"));
+    world.put([with(&[&faults[..], &[("limit-rps", "many")]].concat(), spec)]);
+    expected.push((Code::AnnotationInvalid, "[limit-rps]"));
     let read: Vec<_> = told(&world).into_iter().map(|(code, field)| (code, bare(&field))).collect();
     assert_eq!(read, sorted(&expected));
     let closed = world.texts().into_iter().filter(|text| text.contains("answer 404")).count();
@@ -80,15 +80,15 @@ fn a_closed_ingress_names_its_secret_and_opens_when_all_is_well() {
     let mut world = World::ready(Options::default());
     let auth = [("auth-type", "basic"), ("auth-secret", "users")];
     let spec = || paths("shop.example", &["/"]);
-    world.put([with(&[&auth[..], &[("ssl-redirect", "maybe")]].concat(), spec())]);
+    world.put([with(&[&auth[..], &[("limit-rps", "many")]].concat(), spec())]);
     assert_eq!(
         told(&world),
-        sorted(&[(Code::AnnotationInvalid, "[ssl-redirect]"), (Code::SecretNotFound, "[auth-secret]")])
+        sorted(&[(Code::AnnotationInvalid, "[limit-rps]"), (Code::SecretNotFound, "[auth-secret]")])
     );
     assert!(world.mirror.resources.is_empty(), "what is closed uses nothing");
     world.put([json!({"kind": "Secret", "metadata": {"name": "users", "namespace": "default"},
                       "stringData": {"auth": "ann:{PLAIN}x"}})]);
-    assert_eq!(told(&world), sorted(&[(Code::AnnotationInvalid, "[ssl-redirect]")]));
+    assert_eq!(told(&world), sorted(&[(Code::AnnotationInvalid, "[limit-rps]")]));
     assert!(world.mirror.resources.is_empty());
     world.put([with(&auth, spec())]);
     assert_eq!(told(&world), []);
@@ -99,10 +99,10 @@ fn a_closed_ingress_names_its_secret_and_opens_when_all_is_well() {
 fn what_is_missing_beside_an_annotation_is_told_once() {
     let mut world = World::ready(Options::default());
     let spec = || paths("shop.example", &["/"]);
-    world.put([with(&[("ssl-redirect", "maybe"), ("auth-type", "basic")], spec())]);
+    world.put([with(&[("limit-rps", "many"), ("auth-type", "basic")], spec())]);
     assert_eq!(
         told(&world),
-        sorted(&[(Code::AnnotationInvalid, "[auth-type]"), (Code::AnnotationInvalid, "[ssl-redirect]")])
+        sorted(&[(Code::AnnotationInvalid, "[auth-type]"), (Code::AnnotationInvalid, "[limit-rps]")])
     );
     world.put([with(&[("auth-type", "Negotiate"), ("auth-secret", "users")], spec())]);
     assert_eq!(told(&world), sorted(&[(Code::AnnotationInvalid, "[auth-type]")]), "its type is there");

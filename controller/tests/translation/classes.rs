@@ -1,9 +1,10 @@
 //! Every line of the class table, and namespaces.
 
 use serde_json::{Value, json};
-use sluice_controller::Options;
 use sluice_controller::source::{ClassAccess, Event};
+use sluice_controller::status::IngressChange;
 use sluice_controller::store::Kind;
+use sluice_controller::{Options, Update};
 
 use crate::support::*;
 
@@ -49,6 +50,28 @@ fn the_class_table() {
     ] {
         assert_eq!(taken(options, field, annotation), expected, "{why}");
     }
+}
+
+/// What is edited gets a Sync Event.
+#[test]
+fn an_edit_of_an_ingress_of_another_class_is_no_edit_of_ours() {
+    let mut world = World::ready(Options::default());
+    let edited = |update: Update| -> Vec<bool> {
+        let changes = update.ingresses.changes.into_iter();
+        changes
+            .filter_map(|change| match change {
+                IngressChange::Seen { edited, .. } => Some(edited),
+                _ => None,
+            })
+            .collect()
+    };
+    world.put([class("other", OTHER)]);
+    assert_eq!(edited(world.put([shop(Some("other"), None)])), [false]);
+    assert_eq!(edited(world.put([shop(Some("nginx"), None)])), [true]);
+    let mut rejected = shop(Some("nginx"), None);
+    rejected["metadata"]["annotations"] = json!({"nginx.ingress.kubernetes.io/proxy-body-size": "x"});
+    assert_eq!(edited(world.put([rejected.clone()])), [true], "ours, with a fault");
+    assert_eq!(edited(world.put([rejected])), [false], "nothing is new");
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn with(name: &str, annotations: &[(&str, &str)], spec: Value) -> Value {
 
 /// Of class `nginx`, with an annotation that rejects it.
 fn rejected(name: &str, spec: Value) -> Value {
-    with(name, &[("ssl-redirect", "maybe")], spec)
+    with(name, &[("limit-rps", "many")], spec)
 }
 
 fn regex_to(host: &str, paths: &[&str]) -> Value {
@@ -44,7 +44,7 @@ fn a_rejected_ingress_does_not_leave_its_paths_to_a_broader_rule() {
         with("snippet", &[("configuration-snippet", "deny all;")], paths("shop.example", &["/hidden"])),
         with(
             "both",
-            &[("auth-tls-match-cn", "CN=x"), ("ssl-redirect", "maybe")],
+            &[("modsecurity-snippet", "SecRuleEngine On"), ("limit-rps", "many")],
             paths("shop.example", &["/private"]),
         ),
     ]);
@@ -133,7 +133,7 @@ fn paths_that_are_meant_as_expressions_are_closed_as_such() {
     let expressions = regex_to("shop.example", &["/admin(/|$)(.*)", "/look/(?<!public)"]);
     world.put([
         ingress("shop", paths("shop.example", &["/", "/admin-of-others-and-longer"])),
-        with("admin", &[("rewrite-target", "/$2"), ("auth-tls-match-cn", "CN=x")], expressions),
+        with("admin", &[("rewrite-target", "/$2"), ("modsecurity-snippet", "SecRuleEngine On")], expressions),
         created(rejected("plain", paths("shop.example", &["/old"])), 1),
     ]);
     assert_eq!(
@@ -165,20 +165,16 @@ fn an_expression_that_cannot_be_read_closes_no_longer_path_of_others() {
 }
 
 #[test]
-fn a_slip_in_what_asks_for_expressions_or_for_www_is_closed_as_if_it_asked() {
+fn a_slip_in_what_asks_for_expressions_or_for_www_asks_for_nothing() {
     let mut world = world();
     world.put([
         ingress("shop", paths("shop.example", &["/"])),
         with("admin", &[("use-regex", "yes")], regex_to("shop.example", &["/admin(/|$)(.*)"])),
         with("www", &[("from-to-www-redirect", "yes")], paths("other.example", &["/"])),
-        with(
-            "plain",
-            &[("use-regex", "false"), ("ssl-redirect", "maybe")],
-            regex_to("plain.example", &["/x."]),
-        ),
+        with("plain", &[("use-regex", "false"), ("limit-rps", "many")], regex_to("plain.example", &["/x."])),
     ]);
-    assert_eq!(world.rules("shop.example")[0], format!("~(?i)^/admin(/|$)(.*) -> {WEB} denied 404"));
-    assert_eq!(world.rules("www.other.example"), ["/ -> default denied 404"]);
+    assert_eq!(world.rules("shop.example")[0], format!("/admin(/|$)(.*) -> {WEB}"));
+    assert!(world.host("www.other.example").is_none());
     assert_eq!(world.rules("plain.example")[0], format!("/x. -> {WEB} denied 404"));
 }
 
@@ -208,7 +204,7 @@ fn client_certificates_close_the_whole_host_also_when_their_secret_is_misspelled
     assert_eq!(
         world.rules("shop.example"),
         [
-            format!("/admin -> {WEB} denied 404"),
+            format!("/admin -> {WEB} denied 503"),
             format!("/api -> {WEB} denied 503"),
             "/ -> default denied 503".into(),
         ]
@@ -232,13 +228,13 @@ fn further_names_of_a_closed_ingress_are_closed_unless_they_are_somebody_s_own()
             "shop",
             &[
                 ("server-alias", "admin.shop.example, own.shop.example, ~^bad$"),
-                ("auth-tls-match-cn", "CN=x"),
+                ("modsecurity-snippet", "SecRuleEngine On"),
             ],
             paths("shop.example", &["/"]),
         ),
         with(
             "www",
-            &[("from-to-www-redirect", "true"), ("auth-tls-match-cn", "CN=x")],
+            &[("from-to-www-redirect", "true"), ("modsecurity-snippet", "SecRuleEngine On")],
             paths("other.example", &["/"]),
         ),
         ingress("own", paths("own.shop.example", &["/"])),
@@ -343,11 +339,7 @@ fn what_is_not_ours_and_a_canary_claim_nothing() {
         created(rejected("foreign", foreign), 1),
         created(with("canary", &[("canary", "true")], paths("shop.example", &["/", "/admin"])), 1),
         created(
-            with(
-                "bad-canary",
-                &[("canary", "true"), ("ssl-redirect", "maybe")],
-                paths("shop.example", &["/"]),
-            ),
+            with("bad-canary", &[("canary", "true"), ("limit-rps", "many")], paths("shop.example", &["/"])),
             1,
         ),
     ]);
@@ -390,10 +382,10 @@ proptest! {
             1..6,
         ),
         annotation in select(vec![
-            ("ssl-redirect", "maybe"),
-            ("auth-tls-match-cn", "CN=x"),
-            ("server-snippet", "x"),
-            ("limit-rps", "-1"),
+            ("limit-rps", "many"),
+            ("auth-type", "bearer"),
+            ("backend-protocol", "FCGI"),
+            ("whitelist-source-range", "x"),
         ]),
     ) {
         let mut before = world();
@@ -438,7 +430,7 @@ proptest! {
             ),
             1..6,
         ),
-        closing in select(vec![("ssl-redirect", "maybe"), ("auth-tls-match-cn", "CN=x")]),
+        closing in select(vec![("limit-rps", "many"), ("backend-protocol", "FCGI")]),
         further in proptest::sample::subsequence(
             vec![("use-regex", "true"), ("rewrite-target", "/$1"), ("server-alias", "b.example, alias.example")],
             0..4,

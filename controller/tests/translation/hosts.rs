@@ -1,7 +1,7 @@
 //! Hosts and paths: precedence, conflicts, default backends.
 
 use serde_json::{Value, json};
-use sluice_config::Severity;
+use sluice_config::{Code, Severity};
 use sluice_controller::Options;
 use sluice_controller::store::Kind;
 
@@ -188,7 +188,7 @@ fn a_broken_ingress_harms_no_other() {
     let broken: Vec<Value> = vec![
         annotated(
             "z1",
-            json!({"nginx.ingress.kubernetes.io/force-ssl-redirect": "banana"}),
+            json!({"nginx.ingress.kubernetes.io/limit-rps": "many"}),
             paths("shop.example", &["/good", "/"]),
         ),
         annotated(
@@ -221,7 +221,7 @@ fn a_broken_ingress_harms_no_other() {
     assert_eq!(world.problems().len(), 6 + 4, "{:?}", world.texts());
     let denied = annotated(
         "a",
-        json!({"nginx.ingress.kubernetes.io/auth-tls-match-cn": "CN=x"}),
+        json!({"nginx.ingress.kubernetes.io/modsecurity-snippet": "SecRuleEngine On"}),
         paths("shop.example", &["/closed"]),
     );
     world.put([denied]);
@@ -243,12 +243,51 @@ fn an_invalid_update_closes_the_routes_and_a_valid_one_opens_them_again() {
     world.put([good.clone()]);
     world.put([annotated(
         "shop",
-        json!({"nginx.ingress.kubernetes.io/ssl-redirect": "maybe"}),
+        json!({"nginx.ingress.kubernetes.io/limit-rps": "many"}),
         paths("shop.example", &["/"]),
     )]);
     assert_eq!(world.rules("shop.example"), [format!("/ -> {WEB} denied 404")]);
-    assert!(world.texts()[0].contains("\"maybe\" must be true or false"));
+    assert!(world.texts()[0].contains("\"many\" must be an integer"));
     world.put([good]);
     assert_eq!(world.rules("shop.example"), [format!("/ -> {WEB}")]);
     assert_eq!(world.problems(), []);
+}
+
+#[test]
+fn an_alias_that_is_an_expression_is_skipped_and_closes_nothing() {
+    let mut world = world();
+    let alias =
+        json!({"nginx.ingress.kubernetes.io/server-alias": "store.example, ~^s[0-9]+\\.example$, a.*"});
+    world.put([annotated("shop", alias, paths("shop.example", &["/"]))]);
+    for host in ["shop.example", "store.example"] {
+        assert_eq!(world.rules(host), [format!("/ -> {WEB}")], "{host}");
+    }
+    let problems = world.problems();
+    let [problem] = &problems[..] else { panic!("{problems:?}") };
+    assert_eq!(problem.severity, Severity::Warning);
+    for part in ["~^s[0-9]+", "a regular expression, which is not served", "\"a.*\", which has a *"] {
+        assert!(problem.message.contains(part), "{part}: {}", problem.message);
+    }
+}
+
+#[test]
+fn a_sibling_without_the_tls_annotations_of_its_host_is_told() {
+    let mut world = world();
+    let https = ("nginx.ingress.kubernetes.io/backend-protocol", "HTTPS");
+    let verified =
+        json!({https.0: https.1, "nginx.ingress.kubernetes.io/proxy-ssl-secret": "default/authority"});
+    world.put([
+        annotated("first", verified, paths("shop.example", &["/a"])),
+        annotated("second", json!({https.0: https.1}), paths("shop.example", &["/b"])),
+        ingress("plain", paths("shop.example", &["/c"])),
+    ]);
+    let told = |world: &World| -> Vec<String> {
+        let problems = world.problems();
+        let of_host = problems.iter().filter(|problem| problem.code == Code::EndpointTlsOfSibling);
+        of_host.map(|problem| format!("{}: {}", problem.object, problem.message)).collect()
+    };
+    let [problem] = &told(&world)[..] else { panic!("{:?}", world.problems()) };
+    assert!(problem.starts_with("Ingress default/second: is not set, and Ingress default/first has it"));
+    world.delete(Kind::Ingress, "first");
+    assert_eq!(told(&world), [""; 0]);
 }

@@ -7,6 +7,7 @@ mod closed;
 mod counters;
 mod gates;
 mod hosts;
+mod owners;
 mod properties;
 mod references;
 mod refusals;

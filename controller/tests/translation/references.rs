@@ -150,7 +150,6 @@ fn what_asks_for_a_password_and_cannot_be_carried_out_is_closed() {
     for (annotations, said) in [
         (&[("auth-type", "digest")][..], "needs auth-secret"),
         (&[("auth-type", "basic")], "needs auth-secret"),
-        (&[("auth-secret", "users")], "without auth-type"),
     ] {
         let mut world = World::ready(Options::default());
         world.put([guarded("shop", "shop.example", annotations), users("users", "ann:{PLAIN}x")]);
@@ -160,6 +159,9 @@ fn what_asks_for_a_password_and_cannot_be_carried_out_is_closed() {
         assert!(world.mirror.resources.is_empty());
     }
     let mut world = World::ready(Options::default());
+    world.put([guarded("shop", "shop.example", &[("auth-secret", "users")])]);
+    assert_eq!(world.rules("shop.example"), ["/ -> web:http (http)"], "as in ingress-nginx");
+    assert!(world.texts()[0].contains("no effect without auth-type"), "{:?}", world.texts());
     world.put([guarded("shop", "shop.example", &[("auth-type", "Negotiate"), ("auth-secret", "users")])]);
     assert_eq!(world.rules("shop.example"), ["/ -> web:http (http) denied 404"], "rejected");
 }

@@ -159,10 +159,7 @@ impl RequestBuffer {
                 self.memory = Vec::new();
                 self.count();
                 // Nobody's memory but that of others is short.
-                if budget::poll_room(cx, &mut self.ticket).is_pending() {
-                    deadlines.room.begin(Some(budget::PATIENCE));
-                    return Poll::Pending;
-                }
+                ready!(deadlines.poll_room(cx, &mut self.ticket));
                 continue;
             }
             ready!(self.poll_spill(cx))?;

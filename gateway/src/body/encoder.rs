@@ -23,7 +23,8 @@ const WINDOW: u32 = 18;
 /// Brotli compresses blocks of so many bytes at once, as a power of two. Larger ones hold up other requests for
 /// longer.
 const BLOCK: u32 = 16;
-/// Levels of brotli above this and below 10 find hardly more, in tables of 8 to 32 MiB that are zeroed for each response.
+/// Levels of brotli above this and below 10 have tables of 8 to 32 MiB, zeroed for each response,
+/// and find little more in pages.
 const BROTLI_TABLES: u8 = 6;
 /// From this level on, zstd would have tables for more than the window: 10 MiB, and 80 at level 19.
 const ZSTD_TABLES: u8 = 7;
@@ -121,12 +122,8 @@ impl Encoder {
             let _ = SPARE.try_with(|spare| {
                 let mut spare = spare.borrow_mut();
                 spare.push((self.coding, self.level, state));
-                let mut kept: usize = spare.iter().map(|(of, at, _)| Self::memory(*of, *at, None)).sum();
-                // The oldest go first: their level may be another's of before.
-                while kept > KEPT
-                    && let Some((of, at, _)) = spare.first()
-                {
-                    kept -= Self::memory(*of, *at, None);
+                // The oldest go first: their level may be one of before.
+                while spare.iter().map(|(of, at, _)| Self::memory(*of, *at, None)).sum::<usize>() > KEPT {
                     spare.remove(0);
                 }
             });
@@ -258,6 +255,7 @@ pub(crate) mod tests {
 
     use flate2::read::MultiGzDecoder;
     use proptest::prelude::*;
+    use sluice_testing::memory;
 
     use super::*;
 
@@ -318,11 +316,7 @@ pub(crate) mod tests {
         const COUNT: usize = 10;
         // What other tests of the process take meanwhile.
         const OTHERS: usize = 128 << 20;
-        let resident = || {
-            let status = std::fs::read_to_string("/proc/self/status").unwrap();
-            let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-            line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() << 10
-        };
+        let resident = || usize::try_from(memory::resident(std::process::id()).unwrap()).unwrap();
         let body = words();
         for (coding, level) in
             [(Coding::Zstd, 12), (Coding::Zstd, 19), (Coding::Brotli, 9), (Coding::Brotli, 11)]

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use h2::Reason;
 use http::HeaderMap;
-use http::header::{CONTENT_LENGTH, EXPECT, HeaderValue, TRAILER, TRANSFER_ENCODING};
+use http::header::{CONTENT_LENGTH, HeaderValue, TRAILER, TRANSFER_ENCODING};
 
 use super::buffer::RequestBuffer;
 use super::compressor::Compressor;
@@ -75,8 +75,6 @@ impl<D: Downstream> Staged<D> {
         })
         .await?;
         head.framing = buffer.coding();
-        // The client has been told already.
-        head.fields.remove(&EXPECT);
         if let Framing::Length(length) = head.framing {
             head.fields.remove(&TRANSFER_ENCODING);
             head.fields.remove(&TRAILER);

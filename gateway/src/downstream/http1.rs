@@ -18,14 +18,14 @@ use http::StatusCode;
 use tokio::sync::futures::Notified;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::LINGER;
 use super::MAX_DRAIN;
-use super::deliver;
 use super::http2::Http2;
+use super::{deliver, linger};
 use crate::connection_info::ConnectionInfo;
 use crate::drain::{OpenRequest, Phase};
 use crate::engine::tunnel::Tunnel;
 use crate::engine::{self, Ended, Refusal};
+use crate::idle_connections::IdleSlot;
 use crate::io::alarm::Alarm;
 use crate::io::budget;
 use crate::io::wire::{READ_SIZE, Wire};
@@ -49,9 +49,10 @@ const LAST_FIRST: Duration = Duration::from_secs(1);
 const LAST_NEXT: Duration = Duration::from_millis(100);
 
 /// A connection that speaks HTTP/1.
-pub(crate) struct Http1 {
+pub(crate) struct Http1<'c> {
     worker: Arc<Worker>,
     info: Arc<ConnectionInfo>,
+    idle: &'c IdleSlot,
     alarm: Alarm,
     served: u32,
 }
@@ -86,12 +87,12 @@ enum NoHead {
     Fault(Fault),
 }
 
-impl Http1 {
-    pub(crate) fn new(worker: Arc<Worker>, info: Arc<ConnectionInfo>) -> Self {
-        Self { worker, info, alarm: Alarm::default(), served: 0 }
+impl<'c> Http1<'c> {
+    pub(crate) fn new(worker: Arc<Worker>, info: Arc<ConnectionInfo>, idle: &'c IdleSlot) -> Self {
+        Self { worker, info, idle, alarm: Alarm::default(), served: 0 }
     }
 
-    /// Serves requests until the connection ends.
+    /// Serves requests until the connection ends, or is closed in favour of a new one.
     pub(crate) async fn serve(mut self, mut wire: Box<Wire>) {
         let worker = self.worker.clone();
         let mut waiter = pin!(None);
@@ -104,10 +105,10 @@ impl Http1 {
                 && wire.ahead.starts_with(b"P")
                 && Snapshot::take(&worker.state).globals.tuning.use_http2
             {
-                match Box::pin(speaks_http2(&mut wire, &worker)).await {
+                match Box::pin(speaks_http2(&mut wire, &worker, self.idle)).await {
                     Some(true) => {
                         let http2 = Http2::new(worker.clone(), self.info.clone());
-                        return Box::pin(http2.serve(wire)).await;
+                        return Box::pin(http2.serve(wire, self.idle)).await;
                     }
                     Some(false) => {}
                     None => return,
@@ -119,12 +120,14 @@ impl Http1 {
                 AfterRequest::Continue(wire) => wire,
                 AfterRequest::Tunnel(wire, tunnel, _open) => return tunnel.run(wire, &mut self.alarm).await,
                 // Rare and long: not part of what every idle connection keeps.
-                AfterRequest::Linger(wire) => {
-                    deliver(&wire, &worker).await;
-                    return Box::pin(wire.linger(LINGER)).await;
+                AfterRequest::Linger(mut wire) => {
+                    deliver(&mut wire, &worker).await;
+                    self.idle.begin(Instant::now().into_std());
+                    self.idle.unless_chosen(Box::pin(linger(wire, &worker))).await;
+                    return;
                 }
-                AfterRequest::Close(wire) => {
-                    deliver(&wire, &worker).await;
+                AfterRequest::Close(mut wire) => {
+                    deliver(&mut wire, &worker).await;
                     return wire.close().await;
                 }
                 AfterRequest::Drop => return,
@@ -148,17 +151,22 @@ impl Http1 {
         worker: &'w Worker,
         waiter: &mut Pin<&mut Option<Notified<'w>>>,
     ) -> bool {
-        let idle = {
+        let patience = {
             let tuning = &Snapshot::take(&worker.state).globals.tuning;
             if self.served == 0 { tuning.client_header_timeout } else { tuning.keep_alive }
         };
-        let mut deadline = Instant::now() + idle;
+        let now = Instant::now();
+        let mut deadline = now + patience;
+        self.idle.begin(now.into_std());
         let mut last_call = Some(if self.served == 0 { LAST_FIRST } else { LAST_NEXT });
         poll_fn(|cx| {
             if let Poll::Ready(read) = wire.poll_fill(cx) {
                 return Poll::Ready(matches!(read, Ok(1..)));
             }
             wire.rest();
+            if self.idle.is_chosen() {
+                return Poll::Ready(false);
+            }
             // The end of the program cuts the wait short: a request may be on its way, or in the kernel already
             // without the runtime having noticed.
             if last_call.is_some() && worker.drain.poll_reached(cx, waiter, Phase::Closing).is_ready() {
@@ -187,6 +195,7 @@ impl Http1 {
             }
             let is_empty_line = matches!(&wire.ahead[..], [] | [b'\r']);
             if !is_empty_line && let Some(length) = scanner.scan(&wire.ahead, &limits)? {
+                self.idle.end();
                 return Ok(Head::read(&wire.ahead[..length], names)?);
             }
             let read = wire.ahead.len();
@@ -194,9 +203,14 @@ impl Http1 {
                 let reason = "there is no memory for a large head";
                 return Err(Fault { status: StatusCode::SERVICE_UNAVAILABLE, reason }.into());
             }
-            let until = *until.get_or_insert_with(|| Instant::now() + deadline);
+            let until = *until.get_or_insert_with(|| {
+                let now = Instant::now();
+                self.idle.begin(now.into_std());
+                now + deadline
+            });
             let read = poll_fn(|cx| match wire.poll_fill(cx) {
                 Poll::Ready(read) => Poll::Ready(Some(read)),
+                Poll::Pending if self.idle.is_chosen() => Poll::Ready(Some(Ok(0))),
                 Poll::Pending => self.alarm.poll(cx, until).map(|()| None),
             });
             match read.await {
@@ -246,11 +260,13 @@ impl Http1 {
         if framing.is_done() {
             return AfterRequest::Continue(wire);
         }
-        let until = Instant::now() + self.worker.state.tuning().client_body_timeout;
+        let now = Instant::now();
+        let until = now + self.worker.state.tuning().client_body_timeout;
+        self.idle.begin(now.into_std());
         let mut drained = 0;
         while !framing.is_done() {
             if wire.ahead.is_empty()
-                && hear(&mut wire, until, LAST_FIRST, &self.worker).await != Heard::Something
+                && hear(&mut wire, until, LAST_FIRST, &self.worker, self.idle).await != Heard::Something
             {
                 return AfterRequest::Drop;
             }
@@ -292,7 +308,7 @@ fn request_line(bytes: &[u8]) -> Vec<u8> {
 
 /// Whether a client speaks HTTP/2 without having said so before (RFC 9113 §3.3). Reads as much as it takes to
 /// tell. `None` when it says nothing at all, or the end comes first.
-async fn speaks_http2(wire: &mut Wire, worker: &Worker) -> Option<bool> {
+async fn speaks_http2(wire: &mut Wire, worker: &Worker, idle: &IdleSlot) -> Option<bool> {
     let until = Instant::now() + worker.state.tuning().client_header_timeout;
     loop {
         let seen = wire.ahead.len().min(PREFACE.len());
@@ -302,7 +318,7 @@ async fn speaks_http2(wire: &mut Wire, worker: &Worker) -> Option<bool> {
         if seen == PREFACE.len() {
             return Some(true);
         }
-        match hear(wire, until, LAST_FIRST, worker).await {
+        match hear(wire, until, LAST_FIRST, worker, idle).await {
             Heard::Something => {}
             // Too slow for this is too slow for a head: the loop says so.
             Heard::Nothing if seen > 0 => return Some(false),
@@ -323,19 +339,24 @@ enum Heard {
 
 /// Waits for bytes while nothing is under way. The end of the program cuts the wait short to `last_call`: a
 /// request may be on its way, or in the kernel already without the runtime having noticed.
-async fn hear(wire: &mut Wire, until: Instant, last_call: Duration, worker: &Worker) -> Heard {
-    let read = tokio::select! {
-        biased;
-        read = timeout_at(until, wire.fill()) => read,
-        () = worker.drain.reached(Phase::Closing) => match timeout(last_call, wire.fill()).await {
-            Err(_) => return Heard::End,
-            read => read,
-        },
+async fn hear(
+    wire: &mut Wire,
+    until: Instant,
+    last_call: Duration,
+    worker: &Worker,
+    idle: &IdleSlot,
+) -> Heard {
+    let read = async {
+        tokio::select! {
+            biased;
+            read = timeout_at(until, wire.fill()) => Some(read),
+            () = worker.drain.reached(Phase::Closing) => timeout(last_call, wire.fill()).await.ok().map(Ok),
+        }
     };
-    match read {
-        Ok(Ok(1..)) => Heard::Something,
-        Ok(_) => Heard::End,
-        Err(_) => Heard::Nothing,
+    match idle.unless_chosen(pin!(read)).await.flatten() {
+        Some(Ok(Ok(1..))) => Heard::Something,
+        Some(Err(_)) => Heard::Nothing,
+        Some(Ok(_)) | None => Heard::End,
     }
 }
 
@@ -350,6 +371,6 @@ mod tests {
     /// Thousands of connections are idle at any time, and each keeps this.
     #[test]
     fn an_idle_connection_is_small() {
-        assert!(size(Http1::serve) <= 400, "{} bytes", size(Http1::serve));
+        assert!(size(Http1::serve) <= 424, "{} bytes", size(Http1::serve));
     }
 }

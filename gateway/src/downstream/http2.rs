@@ -38,10 +38,11 @@ use super::deliver;
 use crate::connection_info::ConnectionInfo;
 use crate::drain::Phase;
 use crate::engine::{self, Ended, Refusal};
+use crate::idle_connections::IdleSlot;
 use crate::io::alarm::Alarm;
 use crate::io::joined::WRITE_TIMEOUT;
 use crate::io::transport::on_its_way;
-use crate::io::wire::Wire;
+use crate::io::wire::{Patience, Wire};
 use crate::message::field_names::FieldNames;
 use crate::message::framing::Framing;
 use crate::message::head::Head;
@@ -76,10 +77,19 @@ const OWN_RESETS: usize = 1024;
 /// Requests that may be malformed at a time, and then one for each of these.
 const MALFORMED: u32 = 100;
 const MALFORMED_LEAK: Duration = Duration::from_millis(100);
+/// Streams that a client may open after it was told that they are refused, and then one for each of
+/// these.
+const REFUSED: u32 = 1000;
+const REFUSED_LEAK: Duration = Duration::from_millis(10);
+/// How long streams are served that a client opens after GOAWAY. It has ignored that then: what was
+/// on its way has come.
+const GOAWAY_GRACE: Duration = Duration::from_secs(5);
 /// Bytes of a response that may wait for the socket, per stream.
 const SEND_BUFFER: usize = 64 * 1024;
 /// How long a client may take to answer the last PING of a connection that ends, and then to close its side.
 const FAREWELL: Duration = Duration::from_secs(1);
+/// The connection may have ended because of a flood.
+const LAST_PATIENCE: Patience = Patience { total: FAREWELL, silence: FAREWELL, bytes: 1 << 20 };
 
 type Connection = h2::server::Connection<Stream, Bytes>;
 
@@ -91,11 +101,16 @@ pub(crate) struct Http2 {
     serving: Serving,
     /// Requests that have come.
     served: u32,
-    /// Whether the client was told that the connection ends.
-    farewell: bool,
+    /// When the client was told that the connection ends.
+    farewell: Option<Instant>,
+    /// New streams are refused from now on; those that are open are served.
+    refuses_streams: bool,
+    /// Whether it is being closed in favour of a new connection.
+    dismissed: bool,
     /// Streams that the connection's window makes up for.
     made_up: usize,
     malformed: Rate,
+    refused: Rate,
 }
 
 /// How long no stream has been open.
@@ -124,19 +139,38 @@ impl Idle {
 impl Http2 {
     pub(crate) fn new(worker: Arc<Worker>, info: Arc<ConnectionInfo>) -> Self {
         let malformed = Rate::new(MALFORMED, MALFORMED_LEAK);
+        let refused = Rate::new(REFUSED, REFUSED_LEAK);
         let (streams, serving) = (Arc::default(), Serving::default());
-        Self { worker, info, streams, serving, served: 0, farewell: false, made_up: 0, malformed }
+        Self {
+            worker,
+            info,
+            streams,
+            serving,
+            served: 0,
+            farewell: None,
+            refuses_streams: false,
+            dismissed: false,
+            made_up: 0,
+            malformed,
+            refused,
+        }
     }
 
     /// Serves streams until the connection ends, and gives the client time to say its own farewell.
-    pub(crate) async fn serve(self, wire: Box<Wire>) {
+    /// An idle connection is closed at once in favour of a new one.
+    pub(crate) async fn serve(self, wire: Box<Wire>, idle: &IdleSlot) {
         let (home, worker) = (Home::default(), self.worker.clone());
         let socket = wire.transport.descriptor();
-        let left = self.run(Stream::new(wire, home.clone()), socket).await;
+        let left = self.run(Stream::new(wire, home.clone()), socket, idle).await;
         let farewell = async {
-            if let Some(wire) = home.take() {
-                deliver(&wire, &worker).await;
-                wire.linger(FAREWELL).await;
+            match home.take() {
+                Some(wire) if idle.is_chosen() => wire.close().await,
+                Some(mut wire) => {
+                    deliver(&mut wire, &worker).await;
+                    idle.begin(Instant::now().into_std());
+                    idle.unless_chosen(Box::pin(wire.linger(LAST_PATIENCE))).await;
+                }
+                None => {}
             }
         };
         tokio::join!(left.finish(), farewell);
@@ -144,9 +178,10 @@ impl Http2 {
 
     /// Gives the streams that the end of the connection has left behind. `socket` is the client's, for as long as the
     /// connection lives.
-    async fn run(mut self, stream: Stream, socket: RawFd) -> Serving {
+    async fn run(mut self, stream: Stream, socket: RawFd, slot: &IdleSlot) -> Serving {
         let (options, patience) = self.options();
-        let Ok(Ok(mut connection)) = timeout(patience, options.handshake(stream)).await else {
+        let made = slot.unless_chosen(Box::pin(timeout(patience, options.handshake(stream)))).await;
+        let Some(Ok(Ok(mut connection))) = made else {
             return self.serving;
         };
         let worker = self.worker.clone();
@@ -174,10 +209,18 @@ impl Http2 {
                     }
                 }
                 // Once it is told, what comes next is that idle connections have less time.
-                let phase = if self.farewell { Phase::Closing } else { last_word };
+                let phase = if self.farewell.is_some() { Phase::Closing } else { last_word };
                 let reached = worker.drain.poll_reached(cx, &mut waiter, phase).is_ready();
-                let is_idle = self.poll_idle(cx, socket, &mut idle).is_ready();
-                match self.farewell {
+                let is_idle = self.poll_idle(cx, socket, &mut idle, slot).is_ready();
+                if slot.is_chosen() && !self.dismissed {
+                    self.dismissed = true;
+                    // GOAWAY says which requests were not served, so that the client can send them
+                    // again elsewhere.
+                    connection.abrupt_shutdown(Reason::NO_ERROR);
+                    goes_on = true;
+                    continue;
+                }
+                match self.farewell.is_some() {
                     true if is_idle => return Poll::Ready(()),
                     false if is_idle || reached => {
                         idle.since = None;
@@ -193,26 +236,33 @@ impl Http2 {
     }
 
     /// Ready when no stream has been open for as long as a connection may be idle.
-    fn poll_idle(&self, cx: &mut Context<'_>, socket: RawFd, idle: &mut Idle) -> Poll<()> {
+    fn poll_idle(&self, cx: &mut Context<'_>, socket: RawFd, idle: &mut Idle, slot: &IdleSlot) -> Poll<()> {
         if self.streams.under_way() > 0 {
             (idle.since, idle.arrived) = (None, None);
+            slot.end();
             return Poll::Pending;
+        }
+        let since = *idle.since.get_or_insert_with(Instant::now);
+        slot.begin(since.into_std());
+        // The end of a response is still on its way.
+        if slot.is_chosen() && on_its_way(socket).is_some() {
+            slot.renew(Instant::now().into_std());
         }
         let snapshot = Snapshot::take(&self.worker.state);
         let tuning = &snapshot.globals.tuning;
         let patience = match self.worker.drain.shared().phase() {
             Phase::Closing => FAREWELL,
+            _ if self.refuses_streams => FAREWELL,
             // Requests that were sent before the client heard the farewell are on their way.
-            _ if self.farewell => tuning.keep_alive.max(FAREWELL),
+            _ if self.farewell.is_some() => tuning.keep_alive.max(FAREWELL),
             // As with HTTP/1, nothing has been kept alive yet.
             _ if self.served == 0 => tuning.client_header_timeout,
             _ => tuning.keep_alive,
         };
         drop(snapshot);
-        let since = *idle.since.get_or_insert_with(Instant::now);
         ready!(idle.alarm.poll(cx, since + patience));
         // A stream has ended when `h2` has its last piece, which a slow client gets a good deal later.
-        if !self.farewell || !idle.is_sending(socket, Instant::now()) {
+        if self.farewell.is_none() || !idle.is_sending(socket, Instant::now()) {
             return Poll::Ready(());
         }
         let now = *idle.since.insert(Instant::now());
@@ -257,16 +307,18 @@ impl Http2 {
         let tuning = &snapshot.globals.tuning;
         let most = tuning.http2_max_concurrent_streams as usize;
         let last = self.served >= tuning.keep_alive_requests;
-        // It took back requests faster than they can be let go of.
-        let refused = self.streams.under_way() >= 2 * most;
-        if !refused && self.streams.are_cancelled_too_often() {
-            return connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+        if self.streams.are_cancelled_too_often() {
+            self.refuse_streams(connection);
         }
-        match refused {
-            true => reply.send_reset(Reason::REFUSED_STREAM),
-            false => self.serve_stream(snapshot, request, reply, connection),
+        self.refuses_streams |= self.has_ignored_farewell();
+        // Or it took back requests faster than they can be let go of.
+        if self.refuses_streams || self.streams.under_way() >= 2 * most {
+            reply.send_reset(Reason::REFUSED_STREAM);
+            self.count_refused(connection);
+        } else {
+            self.serve_stream(snapshot, request, reply, connection);
         }
-        if (last || self.worker.drain.is_draining()) && !self.farewell {
+        if (last || self.worker.drain.is_draining()) && self.farewell.is_none() {
             self.say_farewell(connection);
         }
     }
@@ -317,13 +369,39 @@ impl Http2 {
     fn count_malformed(&mut self, connection: &mut Connection) {
         self.malformed.count();
         if self.malformed.is_exceeded() {
+            self.refuse_streams(connection);
+        }
+    }
+
+    /// Ends the connection with all its streams if the client goes on opening streams that are
+    /// refused.
+    fn count_refused(&self, connection: &mut Connection) {
+        self.refused.count();
+        if self.refused.is_exceeded() {
             connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
         }
     }
 
+    /// GOAWAY, and no new streams: those that are open are served, then the connection ends.
+    fn refuse_streams(&mut self, connection: &mut Connection) {
+        self.refuses_streams = true;
+        if self.farewell.is_none() {
+            self.say_farewell(connection);
+        }
+    }
+
+    /// Whether the client opens streams although it was told long ago that the connection ends.
+    fn has_ignored_farewell(&self) -> bool {
+        let grace = match self.worker.drain.shared().phase() {
+            Phase::Closing => FAREWELL,
+            Phase::Serving | Phase::Draining => GOAWAY_GRACE,
+        };
+        self.farewell.is_some_and(|since| since.elapsed() >= grace)
+    }
+
     /// GOAWAY: streams that are open or on their way are served, then the connection ends.
     fn say_farewell(&mut self, connection: &mut Connection) {
-        self.farewell = true;
+        self.farewell = Some(Instant::now());
         connection.graceful_shutdown();
     }
 }

@@ -81,12 +81,14 @@ pub(crate) async fn carry(
                 let last = size == 0 || connection.served + 1 >= upstream.keep_alive.requests;
                 let mut attempt = Attempt::default();
                 match attempt.run(&call.subrequest, feed.as_mut(), &mut connection, &upstream, last).await {
-                    Ok(()) if call.responded(attempt.response.status) => None,
                     Ok(()) => {
                         if attempt.is_reusable() {
                             pool::put(connection, &upstream, size, worker.idle, Instant::now());
                         }
-                        return Ok(attempt.into_response());
+                        if !call.responded(attempt.response.status) {
+                            return Ok(attempt.into_response());
+                        }
+                        None
                     }
                     Err(kind) => {
                         let replayable = feed.as_ref().is_none_or(Feed::is_replayable);
@@ -183,7 +185,7 @@ impl Attempt {
         let request = written(subrequest, feed.as_ref().map(|feed| feed.framing), last);
         // As fields and as text.
         self.working = 2 * request.len() + PIECE;
-        self.hold(0)?;
+        self.hold(0, subrequest).await?;
         self.send(&request, connection, upstream).await?;
         if let Some(feed) = &mut feed {
             feed.rewind();
@@ -209,9 +211,9 @@ impl Attempt {
         }
         within(upstream.send_timeout, FailureKind::SendTimeout, connection.stream.flush()).await?;
         let mut piece = vec![0; PIECE];
-        let mut partial = self.head(&mut piece, &subrequest.method, connection, upstream).await?;
+        let mut partial = self.head(&mut piece, subrequest, connection, upstream).await?;
         loop {
-            self.take(&partial, subrequest)?;
+            self.take(&partial, subrequest).await?;
             if self.whole || self.length > subrequest.most_body {
                 return Ok(());
             }
@@ -249,7 +251,7 @@ impl Attempt {
     async fn head(
         &mut self,
         piece: &mut [u8],
-        method: &Method,
+        subrequest: &Subrequest,
         connection: &mut Connection,
         upstream: &Upstream,
     ) -> Result<Vec<u8>, FailureKind> {
@@ -259,8 +261,8 @@ impl Attempt {
                 0 => return Err(FailureKind::Broken),
                 read => partial.extend_from_slice(&piece[..read]),
             }
-            self.hold(partial.len())?;
-            while let Some(length) = heads.read(&mut self.response, &partial, method, false)? {
+            self.hold(partial.len(), subrequest).await?;
+            while let Some(length) = heads.read(&mut self.response, &partial, &subrequest.method, false)? {
                 partial.drain(..length);
                 if !self.response.is_interim() {
                     return Ok(partial);
@@ -275,18 +277,8 @@ impl Attempt {
         connection: &mut Connection,
         upstream: &Upstream,
     ) -> Result<usize, FailureKind> {
-        let limit = upstream.read_timeout;
-        let read = async {
-            match connection.stream.read(piece).await {
-                // TLS without a goodbye, but TCP with one.
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                    self.ended = true;
-                    Err(error)
-                }
-                read => read,
-            }
-        };
-        let read = within(limit, FailureKind::ReadTimeout, read).await?;
+        let read = connection.stream.read(piece);
+        let read = within(upstream.read_timeout, FailureKind::ReadTimeout, read).await?;
         match read {
             0 => self.ended = true,
             _ => self.heard = true,
@@ -295,12 +287,12 @@ impl Attempt {
     }
 
     /// Takes in bytes of the body.
-    fn take(&mut self, bytes: &[u8], subrequest: &Subrequest) -> Result<(), FailureKind> {
+    async fn take(&mut self, bytes: &[u8], subrequest: &Subrequest) -> Result<(), FailureKind> {
         let wanted = if subrequest.wants_body { subrequest.most_body } else { 0 };
         let least = self.body.len() + bytes.len().min(wanted - self.body.len());
         if least > self.body.capacity() {
             let size = least.max(2 * self.body.capacity()).min(wanted);
-            self.hold(size)?;
+            self.hold(size, subrequest).await?;
             self.body.reserve_exact(size - self.body.len());
         }
         let Self { response, body, length, .. } = self;
@@ -315,12 +307,10 @@ impl Attempt {
         Ok(())
     }
 
-    /// Holds so many bytes besides what it works with, if there is memory for them.
-    fn hold(&mut self, bytes: usize) -> Result<(), FailureKind> {
-        match self.memory.try_hold(self.working + bytes) {
-            true => Ok(()),
-            false => Err(FailureKind::Memory),
-        }
+    /// Holds so many bytes besides what it works with, if there is memory for them. What a request
+    /// needs waits for that.
+    async fn hold(&mut self, bytes: usize, subrequest: &Subrequest) -> Result<(), FailureKind> {
+        hold(&mut self.memory, self.working + bytes, subrequest).await
     }
 
     fn failure(&self, kind: FailureKind, connection: &Connection) -> Failure {
@@ -342,7 +332,7 @@ impl Attempt {
     }
 
     fn into_response(self) -> call::Response {
-        let Self { response, body, mut memory, .. } = self;
+        let Self { response, body, length, whole, mut memory, .. } = self;
         memory.hold(body.capacity() + response.fields.text().len());
         let fields = response.fields.iter().filter_map(|(name, value)| {
             Some((HeaderName::from_bytes(name).ok()?, HeaderValue::from_bytes(value).ok()?))
@@ -354,10 +344,19 @@ impl Attempt {
         call::Response {
             status: response.status,
             fields: map,
+            // The end may come in the same read as bytes beyond the limit.
+            whole: whole && length == body.len(),
             body: counted(body, memory),
-            whole: self.whole,
         }
     }
+}
+
+/// Makes a share one of so many bytes, if there is memory for them. What a request needs waits for
+/// that.
+async fn hold(memory: &mut Share, bytes: usize, subrequest: &Subrequest) -> Result<(), FailureKind> {
+    // In a box: rare.
+    let held = memory.try_hold(bytes) || subrequest.is_needed() && Box::pin(memory.hold_in_time(bytes)).await;
+    if held { Ok(()) } else { Err(FailureKind::Memory) }
 }
 
 /// The request as it goes out.

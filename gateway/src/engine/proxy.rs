@@ -27,7 +27,7 @@ mod session;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use http::header::{CONNECTION, EXPECT, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE};
+use http::header::{CONNECTION, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE};
 use http::{StatusCode, Version};
 use pingora_core::modules::http::HttpModules;
 use pingora_core::protocols::Digest;
@@ -156,8 +156,8 @@ impl ProxyHttp for Proxy {
             request.set_version(Version::HTTP_10);
         }
         if ctx.http2 {
-            // What is of a connection of HTTP/1 has no place there (RFC 9113 §8.2.2), and 100 comes from the session.
-            for name in [&CONNECTION, &UPGRADE, &TRANSFER_ENCODING, &EXPECT] {
+            // What is of a connection of HTTP/1 has no place there (RFC 9113 §8.2.2).
+            for name in [&CONNECTION, &UPGRADE, &TRANSFER_ENCODING] {
                 request.remove_header(name);
             }
             if hop_by_hop::takes_trailers(&session.req_header().headers) {

@@ -62,9 +62,14 @@ impl Deadline {
 }
 
 impl Deadlines {
-    /// Ready when there is memory for what is read next. Its deadline is set meanwhile.
+    /// Ready when there is memory for what is read next of the request. Its deadline is set
+    /// meanwhile, and the client's is not: what the client sends is not read.
     pub(crate) fn poll_room(&mut self, cx: &mut Context<'_>, ticket: &mut Ticket) -> Poll<()> {
-        self.wait_for(budget::poll_room(cx, ticket))
+        let room = self.wait_for(budget::poll_room(cx, ticket));
+        if room.is_pending() {
+            self.body.end();
+        }
+        room
     }
 
     /// The same for what is read of a response.
@@ -129,6 +134,21 @@ mod tests {
         assert!(!stalls(100 * 1024, 1), "there is plenty");
         assert!(stalls(600 * 1024, 1) && stalls(600 * 1024, 4095));
         assert!(!stalls(600 * 1024, 4096));
+    }
+
+    #[test]
+    fn the_time_of_a_client_that_is_not_read_from_does_not_run() {
+        let run = || {
+            budget::serve(Budget::new(1 << 20));
+            let (mut share, mut ticket) = (Share::default(), Ticket::default());
+            let mut deadlines = Deadlines::default();
+            deadlines.body.begin(Some(Duration::from_secs(1)));
+            share.hold(2 << 20);
+            let mut cx = Context::from_waker(std::task::Waker::noop());
+            assert!(deadlines.poll_room(&mut cx, &mut ticket).is_pending());
+            assert!(deadlines.room.runs() && !deadlines.body.runs(), "503 after its own time, never 408");
+        };
+        std::thread::spawn(run).join().unwrap();
     }
 
     #[test]

@@ -82,9 +82,15 @@ pub(crate) fn on_its_way(descriptor: RawFd) -> Option<u64> {
     (info.tcpi_unacked > 0 || info.tcpi_notsent_bytes > 0).then_some(info.tcpi_bytes_acked)
 }
 
+/// TLS that ends without a close_notify ends like TCP, as with nginx: many servers send none. Where
+/// a message ends is for HTTP to say, and what it leaves open (a body until the end of the
+/// connection) cannot be told from a whole one.
 impl AsyncRead for Transport {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        either!(self, stream => stream.poll_read(cx, buf))
+        match either!(self, stream => stream.poll_read(cx, buf)) {
+            Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => Poll::Ready(Ok(())),
+            read => read,
+        }
     }
 }
 

@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::io::budget::Share;
+use crate::io::scratch;
 use crate::io::transport::{Transport, on_its_way};
 
 /// Bytes per read while nobody offers a buffer: more than most heads have.
@@ -21,8 +22,17 @@ pub(crate) const READ_SIZE: usize = 4096;
 const FAREWELL: Duration = Duration::from_secs(1);
 /// Between two looks whether a client has got all there is for it.
 const LOOK: Duration = Duration::from_millis(50);
-/// How much a client may send after it has been answered for the last time.
-const LINGER_BYTES: usize = 1024 * 1024;
+
+/// How long a client may go on sending before its connection is closed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    /// Altogether.
+    pub(crate) total: Duration,
+    /// Between two reads.
+    pub(crate) silence: Duration,
+    /// How much it may send.
+    pub(crate) bytes: u64,
+}
 
 /// Bytes of a buffer that are worth keeping.
 const KEPT: usize = 16 * 1024;
@@ -81,9 +91,13 @@ impl Wire {
         }
     }
 
-    /// Waits until the client has got all that was written, as far as the kernel knows, but no longer than it takes some
-    /// within `patience`. A container that ends takes what its kernel still holds along.
-    pub(crate) async fn deliver(&self, patience: Duration) {
+    /// Ends our side of the connection and waits until the client has received all that was
+    /// written, as far as the kernel knows, but no longer than it takes some within `patience`. A
+    /// container that ends takes what its kernel still holds along.
+    pub(crate) async fn deliver(&mut self, patience: Duration) {
+        // First: the kernel holds the last bytes back until the end of the stream comes, or for 200
+        // ms ([`Transport::poll_write_last`]).
+        let _ = timeout(FAREWELL, self.transport.shutdown()).await;
         let (mut before, mut since) = (None, Instant::now());
         while let Some(arrived) = on_its_way(self.transport.descriptor()) {
             if before.replace(arrived) != Some(arrived) {
@@ -101,30 +115,38 @@ impl Wire {
         if matches!(self.transport, Transport::Tls(_)) {
             // Late, or gone already: either way there is nobody to tell.
             // In a box, because it is rare and every idle connection would carry it.
-            let _ = Box::pin(tokio::time::timeout(FAREWELL, self.transport.shutdown())).await;
+            let _ = Box::pin(timeout(FAREWELL, self.transport.shutdown())).await;
         }
     }
 
-    /// Closes the connection so that the client can read what was written last: a socket that is closed while
-    /// the client still sends answers with a reset, which discards data on its way. Waits for the client to
-    /// close its side, but no longer than `patience`.
-    pub(crate) async fn linger(mut self: Box<Self>, patience: Duration) {
+    /// Closes the connection so that the client can read what was written last: a socket that is
+    /// closed while the client still sends answers with a reset, which discards data on its way.
+    /// Reads and drops what comes until the client closes its side, or `patience` is over.
+    pub(crate) async fn linger(mut self: Box<Self>, patience: Patience) {
         self.ahead.clear();
         self.rest();
         let close = async {
-            self.transport.shutdown().await?;
-            let mut seen = 0;
-            while seen < LINGER_BYTES {
-                self.ahead.clear();
-                match self.fill().await? {
+            timeout(FAREWELL, self.transport.shutdown()).await??;
+            let mut left = patience.bytes;
+            while left > 0 {
+                match timeout(patience.silence, poll_fn(|cx| self.poll_discard(cx))).await?? {
                     0 => break,
-                    read => seen += read,
+                    read => left = left.saturating_sub(read as u64),
                 }
             }
             io::Result::Ok(())
         };
         // Late, or gone already: either way there is nobody to wait for.
-        let _ = tokio::time::timeout(patience, close).await;
+        let _ = timeout(patience.total, close).await;
+    }
+
+    /// Reads and drops what there is. Gives the number of bytes, 0 at the end of the stream.
+    fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        scratch::read(|buffer| {
+            let mut buf = ReadBuf::new(buffer);
+            ready!(Pin::new(&mut self.transport).poll_read(cx, &mut buf))?;
+            Poll::Ready(Ok(buf.filled().len()))
+        })
     }
 }
 
@@ -139,5 +161,59 @@ impl AsyncRead for Wire {
         buf.put_slice(&wire.ahead[..taken]);
         wire.ahead.advance(taken);
         Poll::Ready(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::Waker;
+
+    use pingora_core::protocols::l4::ext::get_tcp_info;
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+    const SHORT: Duration = Duration::from_millis(50);
+
+    fn patience(total: Duration, silence: Duration) -> Patience {
+        Patience { total, silence, bytes: u64::MAX }
+    }
+
+    async fn pair() -> (Box<Wire>, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        (Wire::new(Transport::Plain(listener.accept().await.unwrap().0)), client)
+    }
+
+    #[tokio::test]
+    async fn the_last_bytes_leave_before_the_wait_for_the_client() {
+        let (mut wire, _client) = pair().await;
+        let socket = wire.transport.descriptor();
+        let unsent = || get_tcp_info(socket).unwrap().tcpi_notsent_bytes;
+        poll_fn(|cx| wire.transport.poll_write_last(cx, b"ok")).await.unwrap();
+        let mut cx = Context::from_waker(Waker::noop());
+        let _ = pin!(wire.deliver(Duration::from_secs(60))).poll(&mut cx);
+        assert_eq!(unsent(), 0, "the kernel holds them back for 200 ms");
+    }
+
+    #[tokio::test]
+    async fn a_client_that_falls_silent_ends_the_lingering_close() {
+        let (wire, mut client) = pair().await;
+        let lingers = tokio::spawn(wire.linger(patience(HOUR, SHORT)));
+        // More than sockets hold, so that all of it is read.
+        for _ in 0..64 {
+            client.write_all(&[0; 1 << 20]).await.expect("no reset while it sends");
+        }
+        lingers.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_client_that_sends_without_end_ends_the_lingering_close() {
+        let (wire, mut client) = pair().await;
+        let lingers = tokio::spawn(wire.linger(patience(SHORT, HOUR)));
+        while client.write_all(&[0; 1 << 16]).await.is_ok() {}
+        lingers.await.unwrap();
     }
 }

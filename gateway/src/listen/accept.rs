@@ -21,8 +21,7 @@ use super::arrivals::{Arrivals, Order};
 use super::bind::BACKLOG;
 use super::listeners::{Entry, Listening};
 use super::{AcceptedStream, open, serve};
-use crate::descriptors::Shares;
-use crate::drain::OpenConnection;
+use crate::drain::{Admission, OpenConnection};
 use crate::io::budget::Account;
 use crate::worker::Worker;
 
@@ -112,7 +111,7 @@ struct Acceptor {
     arrivals: Arrivals<Arrival>,
     /// Connections that the kernel keeps, as it was told last.
     backlog: u16,
-    /// When it was last said that there are no descriptors.
+    /// When a lack of descriptors or a reached limit was last logged.
     complained: Option<Instant>,
 }
 
@@ -153,12 +152,19 @@ impl Acceptor {
     }
 
     fn admit(&mut self, order: Order, stream: TcpStream, peer: SocketAddr) {
-        let limit = Shares::of_process().clients_within(self.worker.state.tuning().max_connections);
+        let limit = self.worker.client_limit();
         let open = loop {
-            if let Some(open) = self.worker.drain.shared().admit(limit) {
-                break open;
+            match self.worker.drain.shared().admit(limit) {
+                Admission::Free(open) => break open,
+                Admission::InPlaceOfIdle(open) => {
+                    self.worker.state.telemetry.connection_reclaimed();
+                    self.complain_of_limit(limit);
+                    break open;
+                }
+                Admission::Refused => {}
             }
             self.worker.state.telemetry.connection_refused();
+            self.complain_of_limit(limit);
             // Whoever has waited longest is the likeliest to have left.
             if self.arrivals.oldest().is_none() {
                 return;
@@ -192,7 +198,7 @@ impl Acceptor {
         let Arrival { stream, peer, open } = arrival;
         let number = self.worker.state.telemetry.connection_opened();
         let accepted = AcceptedStream { stream, peer, number, opened: Instant::now() };
-        let counted = Counted { worker: self.worker.clone(), _open: open };
+        let counted = Counted { worker: self.worker.clone(), open };
         tokio::spawn(connection(accepted, self.entry.clone(), self.port, counted));
     }
 
@@ -231,11 +237,30 @@ impl Acceptor {
 }
 
 impl Acceptor {
+    fn complain_of_limit(&mut self, limit: usize) {
+        if self.may_complain() {
+            tracing::warn!(
+                limit,
+                listener = ?self.socket.local_addr().ok(),
+                "the limit of client connections is reached: the oldest idle ones are closed to admit new ones; \
+                 raise max-worker-connections or the limit of open files"
+            );
+        }
+    }
+
+    /// Whether a warning is due, which then counts as written.
+    fn may_complain(&mut self) -> bool {
+        let due = self.complained.is_none_or(|last| last.elapsed() >= COMPLAINT);
+        if due {
+            self.complained = Some(Instant::now());
+        }
+        due
+    }
+
     fn complain(&mut self, error: &io::Error) {
-        if self.complained.is_some_and(|last| last.elapsed() < COMPLAINT) {
+        if !self.may_complain() {
             return;
         }
-        self.complained = Some(Instant::now());
         tracing::warn!(
             %error,
             listener = ?self.socket.local_addr().ok(),
@@ -269,16 +294,16 @@ fn connection(
     async move {
         // What the connection keeps of heads and bodies counts together.
         let account = Account::open();
-        let serving = pin!(serve(opening));
+        counted.open.idle.attach().await;
+        let serving = pin!(serve(opening, &counted.open.idle));
         account.of(serving).await;
-        drop(counted);
     }
 }
 
 /// A connection in the counts, however it ends.
 struct Counted {
     worker: Arc<Worker>,
-    _open: OpenConnection,
+    open: OpenConnection,
 }
 
 impl Drop for Counted {

@@ -202,13 +202,14 @@ impl Listeners {
                 let own = move |ip: &_| OwnListener {
                     address: SocketAddr::new(*ip, bind.port),
                     name: name.clone(),
+                    is_public: true,
                 };
                 bind.addresses.iter().map(own)
             })
             .collect();
         for Open { address, .. } in inner.sockets.values() {
             if all.iter().all(|own| own.address != *address) {
-                all.push(OwnListener { address: *address, name: "a listener".into() });
+                all.push(OwnListener { address: *address, name: "a listener".into(), is_public: true });
             }
         }
         all.sort_by_key(|own| own.address);

@@ -342,7 +342,7 @@ pub(crate) fn content_length(digits: &[u8]) -> Option<u64> {
 }
 
 /// Whether every line of a head that was read ends with CR and LF (RFC 9112 §2.2): `httparse` takes a bare LF
-/// too, and nothing else that is not a line's end.
+/// too, and nothing else that is not a line's end. A mixture would be read in two ways.
 pub(crate) fn ends_lines_strictly(head: &[u8], fields: &[httparse::Header<'_>]) -> bool {
     let begins_line = |field: &httparse::Header<'_>| {
         let start = field.name.as_ptr().addr() - head.as_ptr().addr();

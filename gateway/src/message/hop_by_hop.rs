@@ -8,7 +8,7 @@
 //! few, so whoever reads a head refuses one with more than [`MAX_OPTIONS`].
 
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, HOST, HeaderName, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE,
+    CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderName, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE,
 };
 use http::{StatusCode, Version};
 use smallvec::SmallVec;
@@ -33,8 +33,10 @@ pub fn has_too_many_options(head: &impl Fields) -> bool {
     head.lines(&CONNECTION).map(count_options).sum::<usize>() > MAX_OPTIONS
 }
 
-/// Clears a request head on its way to an endpoint. An upgrade that the client asks for is asked for again,
-/// but for HTTP/2 (RFC 7540's `h2c`, withdrawn by RFC 9113): it would hand the connection past every rule.
+/// Clears a request head on its way to an endpoint. An upgrade that the client asks for is asked
+/// for again, but for HTTP/2 (RFC 7540's `h2c`, withdrawn by RFC 9113): it would hand the
+/// connection past every rule. `Expect` is answered by the gateway itself, as with nginx: an
+/// endpoint that never sends 100 would wait for the client, and the client for it.
 pub fn request(head: &mut impl FieldsMut, version: Version) {
     let upgrade = match version {
         Version::HTTP_11 if asks_for_upgrade(head) => value(head, &UPGRADE),
@@ -43,6 +45,7 @@ pub fn request(head: &mut impl FieldsMut, version: Version) {
     clear(head);
     head.remove(&TE);
     head.remove(&HTTP2_SETTINGS);
+    head.remove(&EXPECT);
     if let Some(protocol) = upgrade {
         head.set(&UPGRADE, &protocol);
         head.set(&CONNECTION, &HeaderValue::from_static("upgrade"));

@@ -4,8 +4,7 @@
 use std::net::SocketAddr;
 
 use http::header::{
-    AUTHORIZATION, CONTENT_LENGTH, COOKIE, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue,
-    PROXY_AUTHORIZATION, TE,
+    AUTHORIZATION, CONTENT_LENGTH, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHORIZATION, TE,
 };
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{Method, Request, StatusCode, Uri, response};
@@ -55,8 +54,6 @@ pub(crate) fn trailers(section: &HeaderMap, names: FieldNames) -> Option<HeaderM
 /// The head of a request that the pipeline has made ready for an endpoint.
 pub(crate) fn request(head: &Head, spoken: Spoken) -> Request<()> {
     let mut fields = map(head.fields.iter(), 1);
-    // `100 Continue` is our business.
-    fields.remove(EXPECT);
     if spoken.trailers {
         fields.insert(TE, HeaderValue::from_static("trailers"));
     }
@@ -168,7 +165,7 @@ mod tests {
     fn a_request_loses_what_belongs_to_a_connection_and_keeps_the_rest() {
         let head = head(
             "POST /a?b=%20 HTTP/1.1\r\nHost: a.example:81\r\nTransfer-Encoding: chunked\r\nConnection: x\r\n\
-             Expect: 100-continue\r\nCookie: a=b\r\nX-A: 1\r\nx-a: 2\r\n\r\n",
+             Cookie: a=b\r\nX-A: 1\r\nx-a: 2\r\n\r\n",
         );
         let request = request(&head, SPOKEN);
         assert_eq!(request.method(), Method::POST);

@@ -1,6 +1,32 @@
-//! Named parts of a request head: parameters of its query, its cookies.
+//! Named parts of a request head: parameters of its query, its cookies, its basic credentials.
+
+use base64::Engine;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use http::header::AUTHORIZATION;
 
 use super::fields::Fields;
+
+/// As lenient as nginx: with or without padding, with any unused bits.
+pub(crate) const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_allow_trailing_bits(true)
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// The user and the password of `Basic` credentials (RFC 7617 §2).
+pub(crate) fn basic_credentials(headers: &impl Fields) -> Option<(Vec<u8>, Vec<u8>)> {
+    let (scheme, credentials) = headers.first(&AUTHORIZATION)?.split_at_checked(6)?;
+    if !scheme.eq_ignore_ascii_case(b"basic ") {
+        return None;
+    }
+    let mut user = BASE64.decode(credentials.trim_ascii()).ok()?;
+    let colon = user.iter().position(|byte| *byte == b':')?;
+    let password = user.split_off(colon + 1);
+    user.truncate(colon);
+    Some((user, password))
+}
 
 /// The value of a parameter of the query.
 pub(crate) fn argument<'q>(query: &'q str, name: &str) -> Option<&'q str> {
@@ -18,4 +44,25 @@ pub(crate) fn cookie<'h>(headers: &'h impl Fields, name: &str) -> Option<&'h [u8
         let rest = crumb.strip_prefix(name.as_bytes())?;
         rest.strip_prefix(b"=")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderMap;
+
+    use super::*;
+
+    #[test]
+    fn credentials_without_user_and_password_are_none() {
+        let read = |value: &str| {
+            let headers = HeaderMap::from_iter([(AUTHORIZATION, value.parse().unwrap())]);
+            basic_credentials(&headers)
+        };
+        for value in ["Bearer abc", "Basic", "Basic ???", "Basic bm9jb2xvbg=="] {
+            assert_eq!(read(value), None, "{value}");
+        }
+        for value in ["Basic YW5uOng6eQ==", "basic  YW5uOng6eQ"] {
+            assert_eq!(read(value), Some((b"ann".to_vec(), b"x:y".to_vec())), "{value}");
+        }
+    }
 }

@@ -88,7 +88,11 @@ impl Response {
             _ => return Err(BadHead),
         };
         let head = &bytes[..length];
-        if length > MAX_HEAD || !head.starts_with(b"HTTP/") || !ends_lines_strictly(head, response.headers) {
+        // Endpoints that write lines with a bare LF are served as with nginx, if they do so
+        // throughout.
+        let has_line_ends =
+            || ends_lines_strictly(head, response.headers) || memchr::memchr(b'\r', head).is_none();
+        if length > MAX_HEAD || !head.starts_with(b"HTTP/") || !has_line_ends() {
             return Err(BadHead);
         }
         let (Some(code), Some(minor)) = (response.code, response.version) else { return Err(BadHead) };
@@ -266,6 +270,11 @@ mod tests {
             "\r\nHTTP/1.1 200 OK\r\n\r\n",
             "\nHTTP/1.1 200 OK\r\n\r\n",
             "HTTP/1.1 200 OK\n\r\n",
+            "HTTP/1.1 200 OK\r\nA: 1\n\n",
+            "HTTP/1.1 200 OK\nA: 1\r\nB: 2\n\n",
+            "HTTP/1.1 200 OK\nA: 1\rB: 2\n\n",
+            "HTTP/1.1 200 OK\nContent-Length: 5\n 5\n\n",
+            "\nHTTP/1.1 200 OK\n\n",
             "HTTP/1.1 200 OK\r\n\n",
             "HTTP/1.1 200 OK\r\nA: 1\nB: 2\r\n\r\n",
             "HTTP/1.1 200 OK\r\nA: 1\rB: 2\r\n\r\n",
@@ -307,6 +316,20 @@ mod tests {
         assert!(out.ends_with(" GMT\r\nConnection: keep-alive\r\n\r\n"), "{out}");
         let endless = format!("HTTP/1.1 200 OK\r\nA: {}", "x".repeat(MAX_HEAD));
         assert!(read(&endless).is_err());
+    }
+
+    #[test]
+    fn a_head_whose_lines_all_end_in_a_bare_line_feed_is_read() {
+        let head = "HTTP/1.1 200 Fine\nA: 1\nContent-Length: 2\n\nok";
+        for end in 0..head.len() - 2 {
+            assert!(read(&head[..end]).unwrap().is_none(), "{end}");
+        }
+        let (mut response, length) = read(head).unwrap().unwrap();
+        assert_eq!((&head[length..], response.framing), ("ok", Framing::Length(2)));
+        let mut out = Vec::new();
+        response.write(&mut out, true);
+        let out = String::from_utf8(out).unwrap();
+        assert!(out.starts_with("HTTP/1.1 200 Fine\r\nA: 1\r\nContent-Length: 2\r\nDate: "), "{out}");
     }
 
     #[test]

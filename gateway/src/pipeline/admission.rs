@@ -13,6 +13,7 @@ use sluice_config::Satisfy;
 use super::exchange::{Exchange, Verdict};
 use super::question::{Job, Question, Reply};
 use super::stages::{Looks, Step};
+use crate::globals::Globals;
 use crate::message::answer::Answer;
 use crate::message::fields::Fields;
 use crate::policy::basic_auth::Access;
@@ -104,6 +105,9 @@ impl Exchange {
     }
 
     pub(super) fn check_credentials<F: Fields>(&self, route: &Route, looks: &Looks<'_, F>) -> Word {
+        if is_exempt(route, looks.globals) {
+            return Word::Nothing;
+        }
         if let Some(policy) = route.digest_auth() {
             let (head, nonces) = (looks.head, &self.state().nonces);
             return match policy.access(head.method.as_str(), head.target, head.headers, nonces) {
@@ -138,6 +142,13 @@ impl Exchange {
         answer.fields.extend(challenges.into_iter().map(|challenge| (WWW_AUTHENTICATE, challenge)));
         Word::No(Refusal { can_retry: true, answer: self.dressed(answer) })
     }
+}
+
+/// Whether `no-auth-locations` switches authentication off for a rule: passwords, and authorisation
+/// by its own service or by that of all rules.
+pub(crate) fn is_exempt(route: &Route, globals: &Globals) -> bool {
+    let path = &*route.origin.path;
+    globals.tuning.no_auth_locations.iter().any(|prefix| path.starts_with(&**prefix))
 }
 
 impl Refusal {

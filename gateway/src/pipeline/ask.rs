@@ -5,8 +5,9 @@ use http::header::{
     IF_RANGE, IF_UNMODIFIED_SINCE, RANGE, TRAILER, TRANSFER_ENCODING,
 };
 use http::{StatusCode, Version};
-use sluice_config::ServiceRef;
+use sluice_config::{Satisfy, ServiceRef};
 
+use super::admission::is_exempt;
 use super::exchange::Exchange;
 use super::stages::Looks;
 use crate::message::fields::{Fields, FieldsMut};
@@ -31,11 +32,12 @@ static OF_THE_REQUEST_ALONE: [HeaderName; 10] = [
 ];
 
 impl Exchange {
-    /// The client's fields for a question of our own, with what every endpoint is told about the client.
+    /// The client's fields for a question of our own, with what every endpoint is told about the
+    /// client. Without a host of its own, the question has that of the request.
     pub(super) fn fields_of_question<F: Fields>(
         &self,
         head: &RequestHead<'_, F>,
-        host: &HeaderValue,
+        host: Option<&HeaderValue>,
     ) -> Vec<(HeaderName, HeaderValue)> {
         let mut fields = Vec::with_capacity(32);
         head.headers.each(|name, value| {
@@ -50,7 +52,9 @@ impl Exchange {
             FieldsMut::remove(&mut fields, name);
         }
         self.tell_of_client(&mut fields);
-        fields.set(&HOST, host);
+        if let Some(host) = host {
+            fields.set(&HOST, host);
+        }
         fields
     }
 
@@ -60,15 +64,21 @@ impl Exchange {
         route: Option<&'f Route>,
         looks: &'f Looks<'f, F>,
     ) -> Facts<'f, F> {
+        let head = looks.head;
+        let checks_digest = |route: &Route| {
+            // Another check may have admitted the client, and then nobody has checked its
+            // credentials.
+            route.digest_auth().is_some()
+                && route.policies.satisfy == Satisfy::All
+                && !is_exempt(route, looks.globals)
+        };
         Facts {
-            connection: &self.connection,
-            client: self.client.address,
-            head: looks.head,
+            request: self.facts_of_line(&[]),
+            head,
             path: looks.path,
-            access_scheme: forwarded::access_scheme(&self.connection, looks.head.headers, self.client),
-            request_id: self.request_id.as_ref().map_or(b"", |id| id.as_bytes()),
-            origin: route.map(|route| &*route.origin),
-            service: route.and_then(|route| self.service(route)),
+            access_scheme: forwarded::access_scheme(&self.connection, head.headers, self.client),
+            access_host: forwarded::access_host(head.authority, head.headers, self.client),
+            checks_digest: route.is_some_and(checks_digest),
         }
     }
 

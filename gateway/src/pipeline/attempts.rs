@@ -96,7 +96,9 @@ impl Attempts {
         let connect_timeout = [connect, left].into_iter().flatten().min();
         self.hurried = connect_timeout != connect;
         let upstream = Upstream {
+            endpoint: endpoint.clone(),
             address: endpoint.address(),
+            membership: endpoint.membership(),
             protocol: *protocol,
             server_name: server_name.cloned(),
             tls: tls.clone(),

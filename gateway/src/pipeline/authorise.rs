@@ -7,12 +7,13 @@ use http::StatusCode;
 use http::header::{HeaderName, HeaderValue, SET_COOKIE, WWW_AUTHENTICATE};
 use sluice_config::Authorisation;
 
-use super::admission::{Refusal, Word};
+use super::admission::{Refusal, Word, is_exempt};
 use super::ask::target;
-use super::call::Subrequest;
+use super::call::{CallFailure, Subrequest};
 use super::exchange::{Exchange, Verdict};
 use super::question::{Question, Reply};
 use super::stages::Looks;
+use crate::failure::FailureKind;
 use crate::globals::{GlobalAuth, Globals};
 use crate::message::answer::Answer;
 use crate::message::edit::{Edit, EditableName};
@@ -74,6 +75,10 @@ impl Exchange {
         let auth = auth.clone();
         let word = match reply {
             Reply::Response(response) => auth.word(response.status, &response.fields),
+            // A fault of the gateway's own, which says nothing about the service.
+            Reply::NoResponse(CallFailure::Attempt(FailureKind::Memory | FailureKind::Shortage)) => {
+                return Word::Stop(self.refused(StatusCode::SERVICE_UNAVAILABLE));
+            }
             _ => None,
         };
         let Some(word) = word.map(Arc::new) else {
@@ -130,7 +135,7 @@ impl Exchange {
         let Looks { head, globals, .. } = looks;
         let facts = self.facts(Some(route), looks);
         let target = target(auth.target.fill(&facts))?;
-        let mut fields = self.fields_of_question(head, &auth.host);
+        let mut fields = self.fields_of_question(head, Some(&auth.host));
         let url = [self.connection.scheme(), "://", head.authority, head.target].concat();
         let redirect = match &auth.request_redirect {
             Some(template) => template.fill(&facts),
@@ -167,6 +172,7 @@ impl Exchange {
             most_body: MOST_BODY,
             wants_body: false,
             is_copy: false,
+            is_single: true,
             route: self.route.clone(),
             tuning: globals.tuning.clone(),
         })
@@ -215,18 +221,16 @@ pub(crate) enum Service<'r> {
 
 /// Whom the requests of a rule are asked about.
 pub(crate) fn service<'r>(route: &'r Route, globals: &'r Globals) -> Service<'r> {
+    if is_exempt(route, globals) {
+        return Service::None;
+    }
     let compiled = route.compiled.as_deref();
     if let Some(own) = compiled.and_then(|compiled| compiled.external_auth.as_ref()) {
         return Service::Asks(own);
     }
-    let exempt = || {
-        let path = &*route.origin.path;
-        route.policies.authorisation == Authorisation::Off
-            || globals.tuning.no_auth_locations.iter().any(|prefix| path.starts_with(&**prefix))
-    };
     match &globals.auth {
         GlobalAuth::None => Service::None,
-        _ if exempt() => Service::None,
+        _ if route.policies.authorisation == Authorisation::Off => Service::None,
         GlobalAuth::Closed => Service::Closed,
         GlobalAuth::Asks(auth) => Service::Asks(auth),
     }

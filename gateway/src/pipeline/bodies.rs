@@ -1,6 +1,6 @@
 //! What is done to the bodies of a request that is about to be forwarded: the last check of its head.
 
-use http::header::{CONTENT_TYPE, EXPECT};
+use http::header::CONTENT_TYPE;
 use http::{Method, StatusCode};
 
 use super::exchange::Exchange;
@@ -50,11 +50,8 @@ impl Exchange {
             && !head.first(&CONTENT_TYPE).is_some_and(is_grpc)
             // Without an endpoint there will be an answer at once. HTTP/2 to endpoints is there for gRPC.
             && self.pool().is_some_and(|pool| !pool.is_empty() && !pool.protocol().is_http2());
-        // An endpoint of HTTP/1.0 wants to know the length, and does not ask for a body that waits for that.
-        let waits = waits
-            || !body.framing.is_done() && self.speaks_http_1_0() && {
-                length.is_none() || head.first(&EXPECT).is_some()
-            };
+        // An endpoint of HTTP/1.0 needs the length.
+        let waits = waits || !body.framing.is_done() && self.speaks_http_1_0() && length.is_none();
         let memory = bodies.and_then(|bodies| bodies.memory).unwrap_or(tuning.body_buffer);
         let compression = globals.compression.as_ref().filter(|_| self.method != Method::HEAD);
         let rate = bodies.and_then(|bodies| bodies.rate).unwrap_or(tuning.response_rate);

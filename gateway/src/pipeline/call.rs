@@ -45,6 +45,9 @@ pub struct Subrequest {
     /// Nobody wants to know what is in the response, nor may the request be sent a second time once an endpoint can have
     /// seen it.
     pub is_copy: bool,
+    /// A client waits for the response: once an endpoint has taken the connection there is no
+    /// further attempt, which would double the time of a slow endpoint.
+    pub is_single: bool,
     /// The rule whose timeouts and retries hold; without one, the global ones do.
     pub route: Option<Held<Route>>,
     /// Global settings.
@@ -78,6 +81,7 @@ impl CallFailure {
     pub(super) fn status(self) -> StatusCode {
         match self {
             Self::NoEndpoint => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Attempt(FailureKind::Memory | FailureKind::Shortage) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Attempt(kind) if kind.is_timeout() => StatusCode::GATEWAY_TIMEOUT,
             Self::Attempt(_) => StatusCode::BAD_GATEWAY,
         }
@@ -90,6 +94,14 @@ pub struct Call {
     /// What is asked.
     pub subrequest: Subrequest,
     pub(super) attempts: Attempts,
+}
+
+impl Subrequest {
+    /// Whether the request fails without a response to this: a copy is dropped, and an answer
+    /// without its page goes out plain.
+    pub(crate) fn is_needed(&self) -> bool {
+        !self.is_copy && !self.wants_body
+    }
 }
 
 impl Call {
@@ -144,12 +156,17 @@ impl Call {
 
     /// The attempt failed. Says whether there is another.
     pub fn failed(&mut self, failure: &Failure) -> bool {
-        let again = self.attempts.failed(Some(&self.subrequest.pool), failure, StatusCode::BAD_GATEWAY);
-        again && !(self.subrequest.is_copy && failure.sent && !failure.stale)
+        let Subrequest { pool, is_copy, is_single, .. } = &self.subrequest;
+        let was_connected = self.attempts.all.last().is_some_and(|attempt| attempt.connected.is_some());
+        let again = self.attempts.failed(Some(pool), failure, StatusCode::BAD_GATEWAY);
+        // A stale connection was no attempt.
+        let is_over = !failure.stale && (*is_copy && failure.sent || *is_single && was_connected);
+        again && !is_over
     }
 
     /// There is a response head. Says whether it is dropped for another attempt.
     pub fn responded(&mut self, status: StatusCode) -> bool {
-        self.attempts.responded(Some(&self.subrequest.pool), status, !self.subrequest.is_copy)
+        let Subrequest { pool, is_copy, is_single, .. } = &self.subrequest;
+        self.attempts.responded(Some(pool), status, !is_copy && !is_single)
     }
 }

@@ -13,6 +13,7 @@ use crate::message::fields::Fields;
 use crate::message::request_head::RequestHead;
 use crate::policy::limits::Excess;
 use crate::policy::redirect::Source;
+use crate::policy::template::Template;
 use crate::policy::{Affinity, RedirectTo, Rewritten, forwarded, hops, https_redirect, redirect, same_site};
 use crate::route::{CompiledPolicies, Destination, Route, RouteAction};
 
@@ -59,7 +60,8 @@ impl Exchange {
     pub(super) fn rewrite<F: Fields>(&mut self, route: &Route, looks: &Looks<'_, F>) -> Step {
         let rewrite = route.compiled.as_ref().and_then(|compiled| compiled.rewrite.as_ref());
         let Some(rewrite) = rewrite else { return Step::Continue(()) };
-        match rewrite.apply(looks.head.target, looks.path) {
+        let fill = |template: &Template| template.fill(&self.facts(Some(route), looks));
+        match rewrite.apply(looks.head.target, looks.path, &fill) {
             Ok(None) => Step::Continue(()),
             Ok(Some(Rewritten::Outgoing(outgoing))) => {
                 self.outgoing = Some(Box::new(outgoing));
@@ -87,6 +89,9 @@ impl Exchange {
         };
         if !https_redirect::applies(&route.policies.https_redirect, tuning, &facts) {
             return Step::Continue(());
+        }
+        if globals.forwarded.distrusts_https(head.headers, self.client) {
+            self.state().distrusted.count(self.connection.nearest());
         }
         let host = host_of_url(forwarded::access_host(head.authority, head.headers, self.client));
         let status = https_redirect::status(tuning);

@@ -110,7 +110,6 @@ impl Exchange {
         let attempts = logged(&call.attempts.all, 0);
         let facts = Facts {
             status: status.as_u16(),
-            request_length: self.head_length as u64,
             request_time: time,
             is_whole: matches!(reply, Reply::Response(_)),
             ..self.facts_of_line(&attempts)
@@ -119,21 +118,15 @@ impl Exchange {
     }
 
     /// What lines say of the request, however it ends.
-    fn facts_of_line<'a>(&'a self, attempts: &'a [UpstreamAttempt]) -> Facts<'a> {
+    pub(super) fn facts_of_line<'a>(&'a self, attempts: &'a [UpstreamAttempt]) -> Facts<'a> {
         let route = self.route.as_deref();
         Facts {
-            connection: &self.connection,
             client: self.client.address,
             requests: self.ordinal,
             method: self.head_was_read.then_some(&self.method),
             version: self.version,
             authority: self.authority.to_str().unwrap_or_default(),
-            status: 0,
-            body_sent: 0,
-            bytes_sent: 0,
-            request_length: 0,
-            request_time: Duration::ZERO,
-            is_whole: false,
+            request_length: self.head_length as u64,
             upstream: self.target.as_ref().map_or("", |target| &target.name),
             alternative: self.target.as_ref().map_or("", |target| &target.alternative),
             attempts,
@@ -141,6 +134,7 @@ impl Exchange {
             origin: route.map(|route| &*route.origin),
             server_name: route.map_or("_", Route::host),
             service: route.and_then(|route| self.service(route)),
+            ..Facts::at_start(&self.connection)
         }
     }
 

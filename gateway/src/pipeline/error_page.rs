@@ -3,10 +3,10 @@
 //! denied stays denied, whatever the page says.
 
 use bytes::Bytes;
+use http::StatusCode;
 use http::header::{
     CONTENT_LENGTH, DATE, HeaderName, HeaderValue, STRICT_TRANSPORT_SECURITY, WWW_AUTHENTICATE,
 };
-use http::{Method, StatusCode};
 
 use super::call::Subrequest;
 use super::exchange::Exchange;
@@ -27,8 +27,8 @@ static X_ORIGINAL_URI: HeaderName = HeaderName::from_static("x-original-uri");
 static X_SERVICE_NAME: HeaderName = HeaderName::from_static("x-service-name");
 static X_SERVICE_PORT: HeaderName = HeaderName::from_static("x-service-port");
 
-/// Bytes of a page. What is larger is no page.
-const MOST_BODY: usize = 256 * 1024;
+/// Bytes of a page, which is held in memory. What is larger is no page.
+const MOST_BODY: usize = 1024 * 1024;
 
 impl Exchange {
     /// Whether the response of an endpoint gives way, and to which answer if nobody words it better. Its own challenge
@@ -66,13 +66,13 @@ impl Exchange {
         if !error_pages::replaces(own, &globals.tuning, answer.status) || self.goes_round().is_some() {
             return None;
         }
-        let backend = own.and_then(|own| own.backend.as_ref()).or(globals.default_backend.as_ref())?;
+        let backend = error_pages::backend(own).or(globals.default_backend.as_ref())?;
         let Destination::Pool(pool) = &backend.to else { return None };
-        let mut fields = self.fields_of_question(head, &self.authority);
+        let mut fields = self.fields_of_question(head, None);
         self.set_error_fields(answer.status, route, head, &mut fields);
         Some(Question::Call(Box::new(Subrequest {
             pool: pool.clone(),
-            method: Method::GET,
+            method: head.method.clone(),
             target: "/".into(),
             fields,
             body: Bytes::new(),
@@ -81,6 +81,7 @@ impl Exchange {
             most_body: MOST_BODY,
             wants_body: true,
             is_copy: false,
+            is_single: false,
             route: self.route.clone(),
             tuning: globals.tuning.clone(),
         })))

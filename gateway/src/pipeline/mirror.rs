@@ -105,6 +105,7 @@ impl Exchange {
             most_body: MOST_BODY,
             wants_body: false,
             is_copy: true,
+            is_single: false,
             route: self.route.clone(),
             tuning: globals.tuning.clone(),
         };

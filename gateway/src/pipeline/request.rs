@@ -23,7 +23,8 @@ use crate::router::{RequestView, host_of, normalise};
 use crate::snapshot::{Held, Snapshot};
 use crate::telemetry::{LogFormat, LoggedHead};
 
-/// Answered by every gateway for hosts it does not know, because load balancers in front of it ask for it.
+/// Answered with 200 for every host that no Ingress names, because load balancers send health
+/// checks to addresses.
 const HEALTH_PATH: &str = "/healthz";
 
 /// What the lookup found.
@@ -184,18 +185,19 @@ impl Exchange {
         let found = self.snapshot.hold(|published| {
             let table = &published.routes;
             let Some(hosts) = table.find_host(group, host) else { return Err(Found::UnknownHost) };
-            if let Some(route) = hosts.find(view) {
-                return Ok(&**route);
-            }
-            // Rules for any host leave the names of nobody as unknown as they were.
-            let any = HostKey {
-                group: group.clone(),
-                listener: hosts.listener().clone(),
-                pattern: HostPattern::Any,
+            // Rules for any host do not name the host of a request.
+            let is_unknown = || {
+                let listener = hosts.listener().clone();
+                let any = HostKey { group: group.clone(), listener, pattern: HostPattern::Any };
+                table.host(&any).is_some_and(|any| Arc::ptr_eq(any, hosts.host()))
             };
-            match table.host(&any) {
-                Some(any) if Arc::ptr_eq(any, hosts.host()) => Err(Found::UnknownHost),
-                _ => Err(Found::NoRule),
+            match hosts.find(view) {
+                Some(route) if view.path == HEALTH_PATH && !names_health(route) && is_unknown() => {
+                    Err(Found::UnknownHost)
+                }
+                Some(route) => Ok(&**route),
+                None if is_unknown() => Err(Found::UnknownHost),
+                None => Err(Found::NoRule),
             }
         });
         found.map_or_else(|nothing| nothing, Found::Route)
@@ -245,6 +247,12 @@ impl Exchange {
         let logged = LoggedHead { head, path, access_scheme };
         self.line = self.log_format().map(|format| format.request(&logged));
     }
+}
+
+/// Whether the path of a rule names the health path, so that the rule takes it over from the
+/// gateway.
+fn names_health(route: &Route) -> bool {
+    route.origin.path.to_ascii_lowercase().contains(&HEALTH_PATH[1..])
 }
 
 /// The number of a request on its connection.

@@ -5,9 +5,9 @@
 //! Before any stage, **the path is normalised** for matching: a rule must not be passed by writing its path in another
 //! way. One that cannot be normalised is answered with 400. Then come **host and rule**. The host decides which rules
 //! there are; the rules of the most specific host are tried in their total order. A known host without a fitting rule
-//! gets the program's default backend. For a host that nobody named, `/healthz` is answered with 200, because load
-//! balancers in front of a gateway ask for it, and everything else goes to the default backend; without one the answer
-//! is 404.
+//! gets the program's default backend. For a host that no Ingress names, `/healthz` is answered with 200, because load
+//! balancers in front of a gateway request it, unless the path of a catch-all rule names it. Everything else goes to the
+//! catch-all rules and the default backend; without one the answer is 404.
 //!
 //! After the last stage the request is forwarded. Each attempt picks an endpoint; no endpoint is 503. What goes out
 //! loses the fields of the client's connection first, then gets ours, so that no client can remove one of ours by

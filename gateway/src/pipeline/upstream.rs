@@ -8,6 +8,7 @@ use std::time::{Instant, SystemTime};
 use http::{StatusCode, Version};
 use sluice_config::{Tuning, UpstreamProtocol};
 
+use super::admission::is_exempt;
 use super::attempts::{DEFAULT_RETRY, DEFAULT_TIMEOUTS, Rules, pick};
 use super::exchange::Exchange;
 use super::header_sets::backend_headers;
@@ -108,7 +109,10 @@ impl Exchange {
             outgoing.apply(&mut edit);
         }
         self.set_request_headers(&mut edit);
-        let asks = |route: &Route| route.basic_auth().is_some() || route.digest_auth().is_some();
+        let asks = |route: &Route| {
+            let has_users = route.basic_auth().is_some() || route.digest_auth().is_some();
+            has_users && !is_exempt(route, self.globals())
+        };
         if self.route.as_ref().is_some_and(|route| asks(route)) {
             // The password is ours, as in ingress-nginx; what an authorisation or a rule sets stays.
             edit.remove(&AUTHORIZATION);

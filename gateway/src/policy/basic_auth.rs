@@ -9,28 +9,17 @@ mod verified;
 
 use std::sync::Arc;
 
-use base64::Engine;
-use base64::alphabet::STANDARD;
-use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use http::HeaderValue;
-use http::header::AUTHORIZATION;
 use sluice_config::{Credentials, PasswordHash};
 
 use super::PolicyError;
 use super::resources::{Resources, Slot};
 use crate::message::fields::Fields;
+use crate::message::parts::basic_credentials;
 pub(crate) use verified::Verified;
 
 /// Bytes of a password. The time that some checks take grows with its square.
 const LONGEST: usize = 1024;
-
-/// As lenient as nginx: without padding, with whatever unused bits.
-const BASE64: GeneralPurpose = GeneralPurpose::new(
-    &STANDARD,
-    GeneralPurposeConfig::new()
-        .with_decode_allow_trailing_bits(true)
-        .with_decode_padding_mode(DecodePaddingMode::Indifferent),
-);
 
 /// Who gets in, and what others are asked for.
 #[derive(Debug)]
@@ -80,10 +69,9 @@ impl BasicAuth {
     pub(crate) fn access(&self, fields: &impl Fields, verified: &Arc<Verified>) -> Access {
         let users = self.users.load();
         let Some(users) = &*users else { return Access::Closed };
-        let Some(pair) = fields.first(&AUTHORIZATION).and_then(pair) else { return Access::Denied };
-        let Some(colon) = pair.iter().position(|byte| *byte == b':') else { return Access::Denied };
-        let (user, password) = (&pair[..colon], &pair[colon + 1..]);
-        let Ok(at) = users.users.binary_search_by(|(name, _)| name.as_bytes().cmp(user)) else {
+        let Some((user, password)) = basic_credentials(fields) else { return Access::Denied };
+        let password = password.as_slice();
+        let Ok(at) = users.users.binary_search_by(|(name, _)| name.as_bytes().cmp(&user)) else {
             return Access::Denied;
         };
         let hash = &users.users[at].1;
@@ -121,12 +109,6 @@ impl Verification {
 
 fn of(good: bool) -> Access {
     if good { Access::Granted } else { Access::Denied }
-}
-
-/// `user:password` of `Basic` credentials.
-fn pair(value: &[u8]) -> Option<Vec<u8>> {
-    let (scheme, rest) = value.split_at_checked(6)?;
-    scheme.eq_ignore_ascii_case(b"basic ").then(|| BASE64.decode(rest.trim_ascii()).ok())?
 }
 
 #[cfg(test)]

@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use http::HeaderName;
 use http::header::COOKIE;
-use regex::bytes::{Regex, RegexBuilder};
+use regex::bytes::Regex;
 use sluice_config::CanaryValue;
 use smallvec::SmallVec;
 
 use super::error::PolicyError;
 use super::shares::Shares;
 use crate::message::fields::Fields;
-use crate::router::REGEX_SIZE_LIMIT;
+use crate::router::bounded_bytes_regex;
 
 /// The choice between a rule's own backend and its canaries, compiled.
 #[derive(Debug)]
@@ -35,6 +35,13 @@ enum Value {
     AlwaysOrNever,
     Exact(Arc<str>),
     Regex(Regex),
+    LookAhead {
+        pattern: Regex,
+        /// Each with whether it must not be found.
+        conditions: Box<[(Regex, bool)]>,
+    },
+    /// The rule's own backend, whatever the value is.
+    Never,
 }
 
 impl Canaries {
@@ -105,14 +112,16 @@ impl Value {
         Ok(match value {
             CanaryValue::AlwaysOrNever => Self::AlwaysOrNever,
             CanaryValue::Exact(text) => Self::Exact(text.clone()),
-            CanaryValue::Regex(pattern) => {
-                let built = RegexBuilder::new(pattern)
-                    .size_limit(REGEX_SIZE_LIMIT)
-                    .dfa_size_limit(REGEX_SIZE_LIMIT)
-                    .build();
-                let bad = |error| PolicyError::Canary(format!("expression `{pattern}`: {error}"));
-                Self::Regex(built.map_err(bad)?)
-            }
+            CanaryValue::Regex(pattern) => Self::Regex(expression(pattern)?),
+            CanaryValue::LookAhead(regex) => Self::LookAhead {
+                pattern: expression(&regex.pattern)?,
+                conditions: regex
+                    .conditions
+                    .iter()
+                    .map(|condition| Ok((expression(&condition.pattern)?, condition.negative)))
+                    .collect::<Result<_, PolicyError>>()?,
+            },
+            CanaryValue::Unreadable => Self::Never,
         })
     }
 
@@ -133,8 +142,18 @@ impl Value {
             Self::AlwaysOrNever => always_or_never(value),
             Self::Exact(text) => (value == text.as_bytes()).then_some(true),
             Self::Regex(pattern) => pattern.is_match(value).then_some(true),
+            Self::LookAhead { pattern, conditions } => {
+                let holds = |(ahead, negative): &(Regex, bool)| ahead.is_match(value) != *negative;
+                (pattern.is_match(value) && conditions.iter().all(holds)).then_some(true)
+            }
+            Self::Never => Some(false),
         }
     }
+}
+
+fn expression(pattern: &str) -> Result<Regex, PolicyError> {
+    let bad = |error| PolicyError::Canary(format!("expression `{pattern}`: {error}"));
+    bounded_bytes_regex(pattern).map_err(bad)
 }
 
 fn always_or_never(value: &[u8]) -> Option<bool> {
@@ -160,7 +179,7 @@ fn cookie<'h>(headers: &'h impl Fields, name: &str) -> Option<&'h [u8]> {
 #[cfg(test)]
 mod tests {
     use http::HeaderMap;
-    use sluice_config::{CanaryHeader, EndpointSetKey, PoolKey, ServiceRef};
+    use sluice_config::{CanaryHeader, EndpointSetKey, LookAhead, LookAheadRegex, PoolKey, ServiceRef};
 
     use super::*;
 
@@ -216,6 +235,23 @@ mod tests {
         }
         let rest = canary(Some(CanaryValue::AlwaysOrNever), Some("side"), 100, 100);
         assert!(rest.takes(&headers(&[])) && !rest.takes(&headers(&[("x-canary", "never")])));
+    }
+
+    #[test]
+    fn with_an_unreadable_expression_requests_with_the_header_stay() {
+        let unreadable = canary(Some(CanaryValue::Unreadable), Some("side"), 100, 100);
+        assert!(unreadable.takes(&headers(&[])));
+        assert!(!unreadable.takes(&headers(&[("x-canary", "x"), ("cookie", "side=always")])));
+    }
+
+    #[test]
+    fn an_expression_with_look_ahead_chooses() {
+        let condition = LookAhead { pattern: "^eu".into(), negative: true };
+        let regex =
+            LookAheadRegex { text: "^(?!eu).+".into(), pattern: "^.+".into(), conditions: vec![condition] };
+        let canary = canary(Some(CanaryValue::LookAhead(regex.into())), None, 0, 100);
+        assert!(canary.takes(&headers(&[("x-canary", "us-1")])));
+        assert!(!canary.takes(&headers(&[("x-canary", "eu-1")])));
     }
 
     #[test]

@@ -135,6 +135,11 @@ impl DigestAuth {
     }
 }
 
+/// The user that digest credentials name, whether or not they were checked.
+pub(super) fn user(fields: &impl Fields) -> Option<Vec<u8>> {
+    fields.first(&AUTHORIZATION).and_then(Response::read).map(|response| response.user)
+}
+
 fn find<'u, T>(users: &'u [(Arc<str>, T)], user: &[u8]) -> Option<&'u T> {
     let at = users.binary_search_by(|(name, _)| name.as_bytes().cmp(user)).ok()?;
     Some(&users[at].1)

@@ -11,10 +11,11 @@
 //! | `use-proxy-protocol` | what the header of the connection says; its peer is trusted, or the connection would have been closed | mean nothing |
 //! | `use-proxy-protocol`, `use-forwarded-headers` | the same | `forwarded-for-header`, from its end |
 //!
-//! By default nothing that a client says about itself is passed on as fact: our own values replace the incoming ones,
-//! which stay readable as `X-Original-Forwarded-*`. With `use-forwarded-headers` the fields of whoever is nearest are
-//! kept, where that is a trusted peer. ingress-nginx believes anybody's `X-Forwarded-Proto`, `-Host` and `-Port` then;
-//! so a client that comes past the proxies could skip the redirect to https.
+//! By default nothing that a client says about itself is passed on as fact: our own values replace
+//! the incoming ones, which stay readable as `X-Original-Forwarded-*`. With `use-forwarded-headers`
+//! the fields of the nearest peer are kept where it is trusted, and its `X-Forwarded-Host` is the
+//! `Host` that endpoints get. ingress-nginx believes anybody's `X-Forwarded-Proto`, `-Host` and
+//! `-Port` then; so a client that comes past the proxies could skip the redirect to https.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -115,6 +116,14 @@ impl ForwardedRules {
         }
     }
 
+    /// Whether the request says that its client used https, and this counts for nothing because of
+    /// its peer.
+    pub fn distrusts_https(&self, headers: &impl Fields, client: Client) -> bool {
+        self.uses_headers
+            && !client.believed
+            && headers.first(&X_FORWARDED_PROTO).is_some_and(|proto| proto.eq_ignore_ascii_case(b"https"))
+    }
+
     /// Who has sent a request with these fields.
     pub fn client(&self, connection: &ConnectionInfo, headers: &impl Fields) -> Client {
         let mut client = connection.nearest();
@@ -200,6 +209,8 @@ impl Forwarding<'_> {
         let value = |bytes: &[u8]| HeaderValue::from_bytes(bytes).ok();
         let host = believed_host(map, *client).and_then(value);
         let host = host.as_ref().unwrap_or(authority);
+        let sent_host = believed_host(map, *client).filter(|host| is_authority(host)).and_then(value);
+        let sent_host = sent_host.as_ref().unwrap_or(authority);
         let port = believed(map, &X_FORWARDED_PORT, *client).and_then(value);
         let port = port.as_ref().unwrap_or(&connection.texts.port);
         let proto = match access_scheme(connection, map, *client) {
@@ -223,7 +234,7 @@ impl Forwarding<'_> {
         };
 
         head.remove(&PROXY);
-        head.set(&HOST, authority);
+        head.set(&HOST, sent_host);
         match request_id {
             Some(id) => head.set(&X_REQUEST_ID, id),
             None => head.remove(&X_REQUEST_ID),

@@ -36,7 +36,12 @@ impl HeaderSet {
                     let value = value.map_err(|_| PolicyError::HeaderValue(text.to_string()))?;
                     fixed.push((name, (!value.is_empty()).then_some(value)));
                 }
-                template => templates.push((name, template)),
+                template => {
+                    // Removed until it is filled: the client's own field never takes the place of
+                    // the operator's.
+                    fixed.push((name.clone(), None));
+                    templates.push((name, template));
+                }
             }
         }
         Ok(Self { fixed: FilledHeaders(fixed.into()), templates: templates.into() })
@@ -47,7 +52,7 @@ impl HeaderSet {
         !self.templates.is_empty()
     }
 
-    /// The fields whose values are the same for all requests.
+    /// The fields whose values are the same for all requests, and the removal of all others.
     pub fn fixed(&self) -> &FilledHeaders {
         &self.fixed
     }

@@ -8,28 +8,45 @@
 use std::ops::Range;
 
 use http::header::HeaderValue;
-use regex::{Captures, Regex, RegexBuilder};
-use sluice_config::{Places, RewritePart, RewriteQuery, RewriteTemplate, SimpleExpression};
+use regex::{Captures, Regex};
+use sluice_config::{Piece, Places, RewritePart, RewriteQuery, SimpleExpression};
 
 use super::error::PolicyError;
+use super::template::Template;
 use crate::message::edit::{Edit, EditableName, RequestMut, RequestTarget};
-use crate::router::{REGEX_SIZE_LIMIT, normal_bytes};
+use crate::router::{bounded_regex, normal_bytes};
 
 static X_FORWARDED_PREFIX: EditableName = EditableName::from_static("x-forwarded-prefix");
 
 /// A rewriting, compiled.
 #[derive(Debug)]
 pub struct Rewrite {
-    pattern: Option<Pattern>,
-    path: RewriteTemplate,
-    query: RewriteQuery,
+    pattern: Option<PathExpression>,
+    path: Box<[Part]>,
+    query: Option<OwnQuery>,
     redirects: bool,
-    forwarded_prefix: Option<RewriteTemplate>,
+    forwarded_prefix: Option<Box<[Part]>>,
+}
+
+/// The query of a target.
+#[derive(Debug)]
+struct OwnQuery {
+    parts: Box<[Part]>,
+    /// The client's query comes behind it.
+    appends: bool,
+}
+
+/// A part of a template.
+#[derive(Debug)]
+enum Part {
+    Text(Box<str>),
+    Group(usize),
+    Variable(Template),
 }
 
 /// How the path is searched.
 #[derive(Debug)]
-enum Pattern {
+enum PathExpression {
     Simple(SimpleExpression),
     Other(Regex),
 }
@@ -68,14 +85,12 @@ impl Outgoing {
     }
 }
 
-impl Pattern {
+impl PathExpression {
     fn compile(pattern: &str) -> Result<Self, PolicyError> {
         if let Some(simple) = SimpleExpression::of(pattern) {
             return Ok(Self::Simple(simple));
         }
-        let built =
-            RegexBuilder::new(pattern).size_limit(REGEX_SIZE_LIMIT).dfa_size_limit(REGEX_SIZE_LIMIT).build();
-        built
+        bounded_regex(pattern)
             .map(Self::Other)
             .map_err(|error| PolicyError::Rewrite(format!("expression `{pattern}`: {error}")))
     }
@@ -94,31 +109,27 @@ impl Rewrite {
     /// which it does not have.
     pub fn compile(rewrite: &sluice_config::Rewrite) -> Result<Self, PolicyError> {
         let sluice_config::Rewrite { pattern, path, query, redirects, forwarded_prefix } = rewrite;
-        let pattern = pattern.as_deref().map(Pattern::compile).transpose()?;
-        let groups = pattern.as_ref().map_or(0, Pattern::groups);
-        let own_query = match query {
-            RewriteQuery::Keep => None,
-            RewriteQuery::Replace { query, append: _ } => Some(query),
+        let pattern = pattern.as_deref().map(PathExpression::compile).transpose()?;
+        let groups = pattern.as_ref().map_or(0, PathExpression::groups);
+        let parts = |template: &[RewritePart]| -> Result<Box<[Part]>, PolicyError> {
+            template.iter().map(|part| Part::compile(part, groups)).collect()
         };
-        for part in [Some(path), own_query, forwarded_prefix.as_ref()].into_iter().flatten().flatten() {
-            match part {
-                RewritePart::Group(group) if *group >= groups => {
-                    return Err(PolicyError::Rewrite(format!("group {group} of {groups}")));
+        let query = match query {
+            RewriteQuery::Keep => None,
+            RewriteQuery::Replace { query, append } => {
+                let is_bad = |part: &RewritePart| matches!(part, RewritePart::Text(text) if !text.bytes().all(is_of_query));
+                if query.iter().any(is_bad) {
+                    return Err(PolicyError::Rewrite("a query with characters that none can have".into()));
                 }
-                _ => {}
+                Some(OwnQuery { parts: parts(query)?, appends: *append })
             }
-        }
-        let bad =
-            |part: &RewritePart| matches!(part, RewritePart::Text(text) if !text.bytes().all(is_of_query));
-        if own_query.is_some_and(|query| query.iter().any(bad)) {
-            return Err(PolicyError::Rewrite("a query with characters that none can have".into()));
-        }
+        };
         Ok(Self {
-            pattern,
-            path: path.clone(),
-            query: query.clone(),
+            path: parts(path)?,
+            query,
             redirects: *redirects,
-            forwarded_prefix: forwarded_prefix.clone(),
+            forwarded_prefix: forwarded_prefix.as_deref().map(parts).transpose()?,
+            pattern,
         })
     }
 
@@ -126,14 +137,20 @@ impl Rewrite {
     fn search<'p>(&self, path: &'p str) -> Option<Found<'p>> {
         match &self.pattern {
             None => Some(Found::Nowhere),
-            Some(Pattern::Simple(expression)) => expression.find(path).map(Found::Places),
-            Some(Pattern::Other(regex)) => regex.captures(path).map(Found::Captures),
+            Some(PathExpression::Simple(expression)) => expression.find(path).map(Found::Places),
+            Some(PathExpression::Other(regex)) => regex.captures(path).map(Found::Captures),
         }
     }
 
-    /// What becomes of a request. `target` is what the client sent, `path` its path, normalised. `None` where the
-    /// expression does not match: then nothing changes. An error where the result is nothing that can be sent.
-    pub fn apply(&self, target: &str, path: &str) -> Result<Option<Rewritten>, NoTarget> {
+    /// What becomes of a request. `target` is what the client sent, `path` its path, normalised;
+    /// `fill` fills in a variable. `None` where the expression does not match: then nothing
+    /// changes. An error where the result is nothing that can be sent.
+    pub fn apply(
+        &self,
+        target: &str,
+        path: &str,
+        fill: &dyn Fn(&Template) -> Vec<u8>,
+    ) -> Result<Option<Rewritten>, NoTarget> {
         let (raw_path, query) = match target.split_once('?') {
             Some((path, query)) => (path, Some(query)),
             None => (target, None),
@@ -144,7 +161,7 @@ impl Rewrite {
             true => Some(normal_bytes(raw_path).map_err(|_| NoTarget)?),
             false => None,
         };
-        let groups = Groups { found, path, bytes: bytes.as_deref() };
+        let groups = Groups { found, path, bytes: bytes.as_deref(), fill };
         let mut text = String::with_capacity(target.len() + 16);
         let coded = raw_path.contains(['%', '+']);
         match self.redirects {
@@ -163,10 +180,10 @@ impl Rewrite {
             }
         }
         let mut separator = '?';
-        if let RewriteQuery::Replace { query: own, append: _ } = &self.query {
+        if let Some(own) = &self.query {
             let start = text.len();
             text.push(separator);
-            groups.expand(own, &mut text, |part, out| match coded {
+            groups.expand(&own.parts, &mut text, |part, out| match coded {
                 true => escape(part, out, is_plain_in_query),
                 false => escape(part, out, is_of_query),
             });
@@ -175,7 +192,7 @@ impl Rewrite {
                 false => separator = '&',
             }
         }
-        let appends = !matches!(self.query, RewriteQuery::Replace { append: false, .. });
+        let appends = self.query.as_ref().is_none_or(|own| own.appends);
         if let Some(query) = query.filter(|_| appends) {
             text.push(separator);
             text.push_str(query);
@@ -224,6 +241,8 @@ struct Groups<'a> {
     path: &'a str,
     /// The path as bytes, where it is no UTF-8.
     bytes: Option<&'a [u8]>,
+    /// Fills in a variable.
+    fill: &'a dyn Fn(&Template) -> Vec<u8>,
 }
 
 impl Groups<'_> {
@@ -235,22 +254,42 @@ impl Groups<'_> {
         }
     }
 
-    fn expand_bytes(&self, template: &[RewritePart], out: &mut Vec<u8>) {
+    fn expand_bytes(&self, template: &[Part], out: &mut Vec<u8>) {
         for part in template {
             match part {
-                RewritePart::Text(text) => out.extend_from_slice(text.as_bytes()),
-                RewritePart::Group(group) => out.extend_from_slice(self.get(*group)),
+                Part::Text(text) => out.extend_from_slice(text.as_bytes()),
+                Part::Group(group) => out.extend_from_slice(self.get(*group)),
+                Part::Variable(variable) => out.extend_from_slice(&(self.fill)(variable)),
             }
         }
     }
 
-    fn expand(&self, template: &[RewritePart], out: &mut String, escape: impl Fn(&[u8], &mut String)) {
+    /// As nginx does it, groups are escaped by `escape_group`, and variables are taken as they are,
+    /// except for what no query can have.
+    fn expand(&self, template: &[Part], out: &mut String, escape_group: impl Fn(&[u8], &mut String)) {
         for part in template {
             match part {
-                RewritePart::Text(text) => out.push_str(text),
-                RewritePart::Group(group) => escape(self.get(*group), out),
+                Part::Text(text) => out.push_str(text),
+                Part::Group(group) => escape_group(self.get(*group), out),
+                Part::Variable(variable) => escape(&(self.fill)(variable), out, is_of_query),
             }
         }
+    }
+}
+
+impl Part {
+    fn compile(part: &RewritePart, groups: usize) -> Result<Self, PolicyError> {
+        Ok(match part {
+            RewritePart::Text(text) => Self::Text((**text).into()),
+            RewritePart::Group(group) if *group >= groups => {
+                return Err(PolicyError::Rewrite(format!("group {group} of {groups}")));
+            }
+            RewritePart::Group(group) => Self::Group(*group),
+            RewritePart::Variable(variable) => {
+                let pieces = vec![Piece::Variable(variable.clone())];
+                Self::Variable(Template::compile(&sluice_config::Template { pieces })?)
+            }
+        })
     }
 }
 

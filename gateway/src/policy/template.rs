@@ -1,17 +1,17 @@
 //! Templates with variables of the request, compiled, and what a request makes of one.
 
-use std::net::IpAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use http::HeaderName;
-use sluice_config::{Origin, Piece, ServiceRef, Variable};
+use sluice_config::{LogEscape, LogVariable, Piece, Variable};
 
+use super::digest_auth;
 use super::error::PolicyError;
-use crate::connection_info::ConnectionInfo;
 use crate::message::fields::Fields;
-use crate::message::parts::{argument, cookie};
+use crate::message::parts::{argument, basic_credentials, cookie};
 use crate::message::request_head::RequestHead;
 use crate::router::host_of;
+use crate::telemetry;
 
 static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
@@ -28,22 +28,18 @@ enum Part {
 
 /// What variables are filled in from.
 pub struct Facts<'f, F> {
-    /// The connection that the request came on.
-    pub connection: &'f ConnectionInfo,
-    /// The client.
-    pub client: IpAddr,
+    /// The connection, the client and the rule.
+    pub request: telemetry::Facts<'f>,
     /// The head.
     pub head: &'f RequestHead<'f, F>,
     /// The path, normalised.
     pub path: &'f str,
     /// The scheme that the client used, as far as we may believe it.
     pub access_scheme: &'f [u8],
-    /// The request's id, if it has one.
-    pub request_id: &'f [u8],
-    /// Where the rule came from, if there is one.
-    pub origin: Option<&'f Origin>,
-    /// The Service of the rule, if there is one.
-    pub service: Option<&'f ServiceRef>,
+    /// The host that the client used, as far as we may believe it.
+    pub access_host: &'f str,
+    /// Whether the rule checks digest credentials, so that these name the user.
+    pub checks_digest: bool,
 }
 
 impl Template {
@@ -54,6 +50,12 @@ impl Template {
     pub fn compile(template: &sluice_config::Template) -> Result<Self, PolicyError> {
         let part = |piece: &Piece| match piece {
             Piece::Text(text) => Ok(Part::Text(text.as_bytes().into())),
+            Piece::Variable(Variable::Logged(LogVariable::Hostname)) => {
+                Ok(Part::Text(telemetry::hostname().into_bytes().into()))
+            }
+            Piece::Variable(Variable::Logged(LogVariable::Pid)) => {
+                Ok(Part::Text(std::process::id().to_string().into_bytes().into()))
+            }
             Piece::Variable(Variable::Field(name)) => HeaderName::from_bytes(name.as_bytes())
                 .map(Part::Field)
                 .map_err(|_| PolicyError::HeaderName(name.to_string())),
@@ -129,14 +131,26 @@ impl Template {
 }
 
 impl<F: Fields> Facts<'_, F> {
+    /// The user that credentials name: digest credentials only where the rule checks them, others
+    /// always, as in nginx.
+    fn user(&self) -> Option<Vec<u8>> {
+        match self.checks_digest {
+            true => digest_auth::user(self.head.headers),
+            false => basic_credentials(self.head.headers).map(|(user, _)| user),
+        }
+    }
+
     fn fill(&self, variable: &Variable, out: &mut Vec<u8>) {
-        let (head, origin) = (self.head, self.origin);
+        let (head, request) = (self.head, &self.request);
+        let (connection, origin) = (request.connection, request.origin);
         let query = head.target.split_once('?').map(|(_, query)| query);
         let mut put = |bytes: &[u8]| out.extend_from_slice(bytes);
         match variable {
             Variable::Host => put(host_of(head.authority).as_bytes()),
             Variable::HttpHost => put(head.authority.as_bytes()),
-            Variable::Scheme => put(self.connection.scheme().as_bytes()),
+            Variable::BestHttpHost => put(self.access_host.as_bytes()),
+            Variable::RemoteUser => put(&self.user().unwrap_or_default()),
+            Variable::Scheme => put(connection.scheme().as_bytes()),
             Variable::AccessScheme => put(self.access_scheme),
             Variable::RequestUri => put(head.target.as_bytes()),
             Variable::EscapedRequestUri => escape(head.target.as_bytes(), out),
@@ -145,10 +159,13 @@ impl<F: Fields> Facts<'_, F> {
             Variable::IsArgs => put(query.map_or(&b""[..], |_| b"?")),
             Variable::Method => put(head.method.as_str().as_bytes()),
             Variable::Protocol => put(format!("{:?}", head.version).as_bytes()),
-            Variable::ClientAddress => put(self.client.to_string().as_bytes()),
-            Variable::ServerPort => put(self.connection.declared_port.to_string().as_bytes()),
-            Variable::RequestId => put(self.request_id),
-            Variable::Https => put(if self.connection.is_https() { b"on" } else { b"" }),
+            Variable::RequestLine => {
+                put(format!("{} {} {:?}", head.method, head.target, head.version).as_bytes());
+            }
+            Variable::ClientAddress => put(request.client.to_string().as_bytes()),
+            Variable::ServerPort => put(connection.declared_port.to_string().as_bytes()),
+            Variable::RequestId => put(request.request_id),
+            Variable::Https => put(if connection.is_https() { b"on" } else { b"" }),
             Variable::Seconds => {
                 let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
                 put(format!("{}.{:03}", since.as_secs(), since.subsec_millis()).as_bytes());
@@ -158,15 +175,16 @@ impl<F: Fields> Facts<'_, F> {
                     put(line);
                     put(b", ");
                 }
-                put(self.client.to_string().as_bytes());
+                put(request.client.to_string().as_bytes());
             }
             Variable::Namespace => put(origin.map_or("", |of| &of.object.name.namespace).as_bytes()),
             Variable::IngressName => put(origin.map_or("", |of| &of.object.name.name).as_bytes()),
-            Variable::ServiceName => put(self.service.map_or("", |service| &service.name).as_bytes()),
-            Variable::ServicePort => put(self.service.map_or("", |service| &service.port).as_bytes()),
+            Variable::ServiceName => put(request.service.map_or("", |service| &service.name).as_bytes()),
+            Variable::ServicePort => put(request.service.map_or("", |service| &service.port).as_bytes()),
             Variable::LocationPath => put(origin.map_or("", |of| &of.path).as_bytes()),
-            // Compiled to a name; known to whoever searches.
-            Variable::Field(_) | Variable::Group(_) => {}
+            Variable::Logged(variable) => request.fill(variable, LogEscape::None, out),
+            // A field is compiled to a name, and a group is known to the code that searches.
+            Variable::Unset | Variable::Field(_) | Variable::Group(_) => {}
             Variable::Cookie(name) => {
                 put(cookie(head.headers, name).unwrap_or_default());
             }
@@ -193,7 +211,7 @@ fn escape(text: &[u8], out: &mut Vec<u8>) {
 #[cfg(test)]
 pub(super) mod tests {
     use http::{HeaderMap, HeaderValue, Method, Version};
-    use sluice_config::ObjectRef;
+    use sluice_config::{ObjectRef, Origin};
 
     use super::*;
     use crate::pipeline::tests::fixture::connection;
@@ -204,6 +222,7 @@ pub(super) mod tests {
         headers.insert("cookie", HeaderValue::from_static("a=1; session=x=y; session2=no"));
         headers.insert("x-tenant", HeaderValue::from_static("blue"));
         headers.insert("x-forwarded-for", HeaderValue::from_static("203.0.113.9"));
+        headers.insert("authorization", HeaderValue::from_static("Basic YW5uOng6eQ"));
         let head = RequestHead {
             method: &Method::POST,
             target: "/a%20b/c?x=1&y=é",
@@ -221,14 +240,18 @@ pub(super) mod tests {
         };
         let connection = connection(true);
         let facts = Facts {
-            connection: &connection,
-            client: "192.0.2.7".parse().unwrap(),
+            request: telemetry::Facts {
+                client: "192.0.2.7".parse().unwrap(),
+                request_id: b"r1",
+                origin: Some(&origin),
+                server_name: "shop.example",
+                ..telemetry::Facts::at_start(&connection)
+            },
             head: &head,
             path: "/a b/c",
             access_scheme: b"https",
-            request_id: b"r1",
-            origin: Some(&origin),
-            service: None,
+            access_host: "public.example",
+            checks_digest: false,
         };
         use_them(&facts);
     }
@@ -238,6 +261,11 @@ pub(super) mod tests {
         for (variable, text) in [
             (Variable::Host, "shop.example"),
             (Variable::HttpHost, "Shop.example:8443"),
+            (Variable::BestHttpHost, "public.example"),
+            (Variable::RemoteUser, "ann"),
+            (Variable::RequestLine, "POST /a%20b/c?x=1&y=é HTTP/1.1"),
+            (Variable::Logged(LogVariable::ServerName), "shop.example"),
+            (Variable::Unset, ""),
             (Variable::Scheme, "https"),
             (Variable::RequestUri, "/a%20b/c?x=1&y=é"),
             (Variable::EscapedRequestUri, "%2Fa%2520b%2Fc%3Fx%3D1%26y%3D%C3%A9"),

@@ -56,7 +56,12 @@ pub struct Endpoint {
     latency: Latency,
     /// When it came, or was well again, in milliseconds since [`EPOCH`]; 0 for one that has been there from the start.
     since: AtomicU64,
+    /// The number of its present membership of its set; 0 while it is not a member.
+    membership: AtomicU64,
 }
+
+/// The number of the last membership that began, of any endpoint.
+static MEMBERSHIPS: AtomicU64 = AtomicU64::new(0);
 
 /// Whether an endpoint has room for a request that needs a connection to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +111,7 @@ impl Record {
 }
 
 impl Endpoint {
-    pub(super) fn new(address: SocketAddr, zone: Option<Arc<str>>) -> Self {
+    pub(crate) fn new(address: SocketAddr, zone: Option<Arc<str>>) -> Self {
         Self {
             address,
             zone,
@@ -116,7 +121,28 @@ impl Endpoint {
             waiting: AtomicU32::new(0),
             latency: Latency::default(),
             since: AtomicU64::new(0),
+            membership: AtomicU64::new(0),
         }
+    }
+
+    /// Begins a membership, unless the endpoint is a member.
+    pub(crate) fn join(&self) {
+        if self.membership() == 0 {
+            let number = MEMBERSHIPS.fetch_add(1, Ordering::Relaxed) + 1;
+            self.membership.store(number, Ordering::Relaxed);
+        }
+    }
+
+    /// Ends its membership, and with it the use of the connections that were opened during it.
+    pub(crate) fn leave(&self) {
+        self.membership.store(0, Ordering::Relaxed);
+    }
+
+    /// The number of its present membership of its set, which no other membership of any endpoint
+    /// has; 0 while it is not a member. A connection serves only requests of the membership that it
+    /// was opened in: afterwards the address may belong to another Pod.
+    pub fn membership(&self) -> u64 {
+        self.membership.load(Ordering::Relaxed)
     }
 
     /// It has come to others that are there, or is well again: from now on its share grows, in pools that start endpoints

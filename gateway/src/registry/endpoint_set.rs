@@ -156,7 +156,11 @@ impl Members {
         {
             return false;
         }
-        let stays = |address| next.binary_search_by_key(&address, |endpoint| endpoint.address()).is_ok();
+        let find = |address| next.binary_search_by_key(&address, |endpoint| endpoint.address());
+        let stays = |address| find(address).is_ok();
+        let is_next = |one: &Arc<Endpoint>| find(one.address()).is_ok_and(|at| Arc::ptr_eq(one, &next[at]));
+        next.iter().for_each(|endpoint| endpoint.join());
+        old.endpoints.iter().filter(|endpoint| !is_next(endpoint)).for_each(|endpoint| endpoint.leave());
         let left = old.endpoints.iter().map(|endpoint| (endpoint.address(), (now, endpoint.clone())));
         self.departed.extend(left.filter(|(address, _)| !stays(*address)));
         self.departed.retain(|address, (left, endpoint)| {
@@ -196,6 +200,13 @@ impl Members {
             }
             Arc::new(endpoint)
         })
+    }
+}
+
+impl Drop for Members {
+    /// The set is no longer configured: nothing reports any more which Pod an address belongs to.
+    fn drop(&mut self) {
+        self.set.current().endpoints.iter().for_each(|endpoint| endpoint.leave());
     }
 }
 

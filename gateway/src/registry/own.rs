@@ -1,9 +1,12 @@
-//! Addresses at which this program listens itself: they are never endpoints.
+//! Addresses at which this program listens itself: they are never endpoints of a Service.
 //!
-//! Otherwise a user who may write a Service could reach our admin listener, which is for this machine only, or
-//! send requests round in circles. An endpoint is ours if its port is one of our listeners' and its address is the
-//! listener's, or any address of this machine where the listener has no address of its own. In a Pod that shares the
-//! node's network these are the node's addresses.
+//! Otherwise a user who may write a Service could reach our admin listener, which is for this
+//! machine only, or send requests round in circles. The gateway's own calls to an address or a name
+//! (`auth-url`, `mirror-target`) may go to its public listeners: on nodes with `hostNetwork` the
+//! public name of a host leads there, and the count of gateways that a request carries ends loops.
+//! An endpoint is ours if its port is one of our listeners' and its address is the listener's, or
+//! any address of this machine where the listener has no address of its own. In a Pod that shares
+//! the node's network these are the node's addresses.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -22,6 +25,8 @@ pub struct OwnListener {
     pub address: SocketAddr,
     /// What it is called, with the flag that sets it: `the admin listener (--admin-address)`.
     pub name: Arc<str>,
+    /// Whether clients use it: the gateway's own calls may go there.
+    pub is_public: bool,
 }
 
 /// An endpoint that is never connected to.
@@ -83,11 +88,23 @@ impl Own {
 }
 
 impl Lookups<'_> {
+    /// Whether an endpoint of this set leads to one of our listeners that the set must not lead to.
+    pub(super) fn ask_for(&self, set: &EndpointSetKey, endpoint: SocketAddr) -> Owner {
+        // What has no namespace is no Service but the address of a call of our own.
+        let is_call = set.namespace.is_empty();
+        self.owner(endpoint, |own| !(is_call && own.is_public))
+    }
+
     /// Whether an endpoint leads to one of our listeners.
     pub(super) fn ask(&self, endpoint: SocketAddr) -> Owner {
+        self.owner(endpoint, |_| true)
+    }
+
+    fn owner(&self, endpoint: SocketAddr, counts: impl Fn(&OwnListener) -> bool) -> Owner {
         // Nearly always this is enough. What follows costs system calls.
+        let listeners = self.own.listeners.iter();
         let mut same_port =
-            self.own.listeners.iter().filter(|own| own.address.port() == endpoint.port()).peekable();
+            listeners.filter(|own| own.address.port() == endpoint.port() && counts(own)).peekable();
         if same_port.peek().is_none() {
             return Owner::Other;
         }
@@ -175,8 +192,11 @@ mod tests {
 
     fn own(addresses: &[&str]) -> Own {
         let mut own = Own::default();
-        let listener =
-            |address: &&str| OwnListener { address: address.parse().unwrap(), name: (*address).into() };
+        let listener = |address: &&str| OwnListener {
+            address: address.parse().unwrap(),
+            name: (*address).into(),
+            is_public: address.ends_with(":80"),
+        };
         assert!(own.set(addresses.iter().map(listener).collect()));
         own
     }
@@ -184,6 +204,21 @@ mod tests {
     /// An address of this machine that is not loopback, if it has one.
     fn address_of_this_machine() -> Option<IpAddr> {
         source(Ipv4Addr::new(192, 0, 2, 1).into()).ok().filter(|ip| !ip.is_loopback())
+    }
+
+    #[test]
+    fn own_calls_may_go_to_public_listeners_and_no_others() {
+        let own = own(&["0.0.0.0:80", "127.0.0.1:10246"]);
+        let set = |namespace: &str| EndpointSetKey {
+            namespace: namespace.into(),
+            service: "login.example".into(),
+            port: "80".into(),
+        };
+        let ask =
+            |namespace, endpoint: &str| own.lookups().ask_for(&set(namespace), endpoint.parse().unwrap());
+        assert_eq!(ask("", "127.0.0.1:80"), Owner::Other);
+        assert_eq!(ask("shop", "127.0.0.1:80"), Owner::Ours("0.0.0.0:80".into()), "a Service");
+        assert_eq!(ask("", "127.0.0.1:10246"), Owner::Ours("127.0.0.1:10246".into()));
     }
 
     #[test]

@@ -25,6 +25,12 @@ pub fn replaces(own: Option<&ErrorPages>, tuning: &Tuning, status: StatusCode) -
     statuses.contains(&status.as_u16())
 }
 
+/// The rule's own backend for the pages of errors that the rule itself names. Pages for errors that
+/// the global list names come from the program's default backend, as in ingress-nginx.
+pub fn backend(own: Option<&ErrorPages>) -> Option<&Target> {
+    own.filter(|own| own.statuses.is_some())?.backend.as_ref()
+}
+
 /// Whether that holds for responses of endpoints too.
 pub fn intercepts(own: Option<&ErrorPages>, tuning: &Tuning) -> bool {
     !own.and_then(|own| own.keeps_responses).unwrap_or(tuning.keeps_error_responses)

@@ -103,10 +103,7 @@ impl Text {
     fn compile(text: &TextMatch) -> Result<Self, RouterError> {
         match text {
             TextMatch::Exact(value) => Ok(Self::Exact(value.clone())),
-            TextMatch::Regex(pattern) => regex::bytes::RegexBuilder::new(pattern)
-                .size_limit(regexes::SIZE_LIMIT)
-                .dfa_size_limit(regexes::SIZE_LIMIT)
-                .build()
+            TextMatch::Regex(pattern) => regexes::bounded_bytes_regex(pattern)
                 .map(Self::Regex)
                 .map_err(|error| RouterError::regex(pattern, &error)),
         }

@@ -116,9 +116,18 @@ impl Batch {
     }
 }
 
+/// A regular expression for text, within the bounds.
+pub(crate) fn bounded_regex(pattern: &str) -> Result<Regex, regex::Error> {
+    RegexBuilder::new(pattern).size_limit(SIZE_LIMIT).dfa_size_limit(SIZE_LIMIT).build()
+}
+
+/// The same for bytes.
+pub(crate) fn bounded_bytes_regex(pattern: &str) -> Result<regex::bytes::Regex, regex::Error> {
+    regex::bytes::RegexBuilder::new(pattern).size_limit(SIZE_LIMIT).dfa_size_limit(SIZE_LIMIT).build()
+}
+
 fn alone(pattern: &str) -> Result<Regex, RouterError> {
-    let built = RegexBuilder::new(pattern).size_limit(SIZE_LIMIT).dfa_size_limit(SIZE_LIMIT).build();
-    built.map_err(|error| RouterError::regex(pattern, &error))
+    bounded_regex(pattern).map_err(|error| RouterError::regex(pattern, &error))
 }
 
 /// Which of the patterns is at fault. A set does not tell, so each is tried alone.

@@ -19,6 +19,8 @@ pub(super) struct Connections {
     pub(super) handled: Padded<AtomicU64>,
     /// Those that were accepted too, and did not.
     pub(super) refused: Padded<AtomicU64>,
+    /// Idle ones that were closed to admit new ones.
+    pub(super) reclaimed: Padded<AtomicU64>,
     pub(super) requests: PerWorker<Requests>,
 }
 
@@ -39,6 +41,7 @@ struct ConnectionsCollector {
     open: IntGauge,
     accepted: IntCounter,
     refused: IntCounter,
+    reclaimed: IntCounter,
 }
 
 pub(super) fn register(
@@ -66,7 +69,12 @@ pub(super) fn register(
         refused: IntCounter::with_opts(Opts::new(
             "sluice_connections_refused_total",
             "Client connections closed before anything was read of them: max-worker-connections, or what the limit of \
-             open files carries, was reached, or there was more to do than time.",
+             open files carries, was reached and no connection was idle, or there was more to do than time.",
+        ))?,
+        reclaimed: IntCounter::with_opts(Opts::new(
+            "sluice_connections_reclaimed_total",
+            "Idle client connections closed to admit new ones: max-worker-connections, or what the limit of open \
+             files carries, was reached.",
         ))?,
     }))?;
     Ok(())
@@ -80,6 +88,7 @@ impl Collector for ConnectionsCollector {
         all.extend(self.open.desc());
         all.extend(self.accepted.desc());
         all.extend(self.refused.desc());
+        all.extend(self.reclaimed.desc());
         all
     }
 
@@ -105,12 +114,14 @@ impl Collector for ConnectionsCollector {
         self.open.set(open);
         raise(&self.accepted, accepted);
         raise(&self.refused, refused);
+        raise(&self.reclaimed, self.counts.reclaimed.load(Relaxed));
         let mut all = self.states.collect();
         all.extend(self.totals.collect());
         all.extend(self.requests.collect());
         all.extend(self.open.collect());
         all.extend(self.accepted.collect());
         all.extend(self.refused.collect());
+        all.extend(self.reclaimed.collect());
         all
     }
 }

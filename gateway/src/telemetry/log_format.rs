@@ -18,7 +18,7 @@ use sluice_config::{LogEscape, LogVariable};
 use super::escape::escape;
 use crate::message::fields::Fields;
 
-pub(super) use compile::hostname;
+pub(crate) use compile::hostname;
 pub use facts::{Facts, UpstreamAttempt};
 pub use head::LoggedHead;
 

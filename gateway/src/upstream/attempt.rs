@@ -7,12 +7,17 @@ use std::time::{Duration, Instant};
 use sluice_config::UpstreamProtocol;
 
 use super::tls::Session;
+use crate::registry::Endpoint;
 
 /// Where an attempt goes, and how.
 #[derive(Clone, Debug)]
 pub struct Upstream {
     /// The endpoint.
+    pub endpoint: Arc<Endpoint>,
+    /// Its address.
     pub address: SocketAddr,
+    /// Its membership of its set when the attempt began ([`Endpoint::membership`]).
+    pub membership: u64,
     /// What to speak.
     pub protocol: UpstreamProtocol,
     /// The name that is asked for in TLS; without one, none is (an address is never sent, RFC 6066 §3).
@@ -36,6 +41,41 @@ pub struct Upstream {
     pub in_flight: u32,
     /// When the attempt began.
     pub began: Instant,
+}
+
+impl Upstream {
+    /// Whether a connection of this attempt may serve another request: its endpoint has been a
+    /// member of its set all the time.
+    pub(crate) fn is_member(&self) -> bool {
+        self.membership != 0 && self.endpoint.membership() == self.membership
+    }
+
+    /// An attempt at this address, which is a member of a set of its own.
+    #[cfg(test)]
+    pub(crate) fn to(address: SocketAddr, protocol: UpstreamProtocol) -> Self {
+        let endpoint = Arc::new(Endpoint::new(address, None));
+        endpoint.join();
+        Self {
+            membership: endpoint.membership(),
+            endpoint,
+            address,
+            protocol,
+            server_name: None,
+            tls: None,
+            fresh: false,
+            repeatable: true,
+            connect_timeout: None,
+            read_timeout: None,
+            send_timeout: None,
+            keep_alive: KeepAlive {
+                idle: Duration::from_secs(60),
+                age: Duration::from_secs(3600),
+                requests: 1000,
+            },
+            in_flight: 1,
+            began: Instant::now(),
+        }
+    }
 }
 
 /// The life of upstream connections.

@@ -1,25 +1,31 @@
 //! Connections to endpoints that wait for their next request. Each worker has its own and shares them with
 //! nobody, so there is nothing to lock.
 //!
-//! The last one put back is the first one taken: it is the warmest, and the others grow old and go. Nobody waits
-//! on an idle connection; whether the endpoint has closed it is looked up when it is taken, and by a sweep now
-//! and then, which also ends those whose time is over. A connection is only ever taken for the same address
-//! spoken to in the same way, trust included.
+//! The last one put back is the first one taken: it is the warmest, and the others grow old and go.
+//! Nobody waits on an idle connection; whether the endpoint has closed it is looked up when it is
+//! taken, and by a sweep now and then, which also ends those whose time is over. A connection is
+//! only ever taken for the same address spoken to in the same way, trust included, and within one
+//! membership of its endpoint: when an address has left its set it may belong to another Pod, also
+//! if it returns.
 //!
 //! The pool may hold as many as its size says, or as many as were in use at a time lately, if these are more. With
 //! less room than that, a gateway that has more to do than it can would open and close a connection for every request
 //! for which there is no room, just when it has no time to spare. While requests wait for a descriptor it keeps no more than
 //! the share of its worker: what is idle here is what another worker cannot have.
 
+mod by_age;
+
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
-use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use self::by_age::ByAge;
 use super::connection::Connection;
 use super::trust::TrustKey;
 use crate::descriptors::is_short;
+use crate::registry::Endpoint;
 use crate::upstream::attempt::Upstream;
 
 /// Between two looks at what is idle.
@@ -28,18 +34,15 @@ const SWEEP: Duration = Duration::from_secs(1);
 /// What makes connections exchangeable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
-    address: SocketAddr,
+    /// Belongs to one endpoint, and so to one Service port, however many rules use it.
+    membership: u64,
     trust: TrustKey,
 }
 
 impl Hash for Key {
-    /// Addresses come from the configuration, where nobody makes them collide on purpose.
+    /// Memberships are numbered: nobody makes them collide on purpose.
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let ip = match self.address.ip() {
-            IpAddr::V4(ip) => u64::from(ip.to_bits()),
-            IpAddr::V6(ip) => (ip.to_bits() >> 64) as u64 ^ ip.to_bits() as u64,
-        };
-        state.write_u64(ip << 16 ^ u64::from(self.address.port()) ^ (self.trust.protocol as u64) << 60);
+        state.write_u64(self.membership ^ (self.trust.protocol as u64) << 60);
     }
 }
 
@@ -64,9 +67,10 @@ impl Hasher for OneWord {
 
 #[derive(Default)]
 struct Pool {
-    /// In the order in which they were put back. Empty lists go with the next sweep.
-    idle: HashMap<Key, VecDeque<Idle>, BuildHasherDefault<OneWord>>,
-    count: usize,
+    /// In the order in which they were put back.
+    idle: ByAge<Idle>,
+    /// Those of each key. Empty lists go with the next sweep.
+    lists: HashMap<Key, List, BuildHasherDefault<OneWord>>,
     /// The size that is configured.
     size: usize,
     /// The worker's share of all idle connections.
@@ -86,9 +90,16 @@ struct Used {
 /// A connection in use, or on its way to be.
 pub(crate) struct InUse(());
 
+/// Idle connections that are exchangeable.
+struct List {
+    endpoint: Arc<Endpoint>,
+    /// Their slots, the oldest first.
+    slots: VecDeque<usize>,
+}
+
 struct Idle {
     connection: Connection,
-    since: Instant,
+    key: Key,
     /// When it must be gone.
     until: Instant,
 }
@@ -99,7 +110,13 @@ thread_local! {
 
 impl Key {
     pub(crate) fn of(upstream: &Upstream) -> Self {
-        Self { address: upstream.address, trust: TrustKey::of(upstream) }
+        Self { membership: upstream.membership, trust: TrustKey::of(upstream) }
+    }
+
+    /// Whether the endpoint still is a member of its set as it was when its connections were
+    /// opened.
+    pub(crate) fn is_of_member(&self, endpoint: &Endpoint) -> bool {
+        self.membership == endpoint.membership()
     }
 }
 
@@ -151,13 +168,13 @@ pub(crate) fn put(mut connection: Connection, upstream: &Upstream, size: usize, 
     connection.served += 1;
     let keep = upstream.keep_alive;
     let until = (now + keep.idle).min(connection.made + keep.age);
-    if size == 0 || connection.served >= keep.requests || until <= now {
+    if size == 0 || connection.served >= keep.requests || until <= now || !upstream.is_member() {
         return;
     }
-    let idle = Idle { connection, since: now, until };
+    let idle = Idle { connection, key: Key::of(upstream), until };
     let (_gone, sweep) = POOL.with_borrow_mut(|pool| {
         (pool.size, pool.share) = (size, share);
-        let gone = pool.put(Key::of(upstream), idle, is_short());
+        let gone = pool.put(idle, &upstream.endpoint, is_short());
         (gone, !std::mem::replace(&mut pool.sweeping, true))
     });
     if sweep {
@@ -171,7 +188,7 @@ async fn sweeps() {
         tokio::time::sleep(SWEEP).await;
         let (_gone, more) = POOL.with_borrow_mut(|pool| {
             let gone = pool.sweep(Instant::now(), is_short());
-            pool.sweeping = pool.count > 0;
+            pool.sweeping = pool.idle.len() > 0;
             (gone, pool.sweeping)
         });
         if !more {
@@ -186,10 +203,9 @@ type Gone = Vec<Idle>;
 impl Pool {
     fn take(&mut self, upstream: &Upstream) -> (Option<Connection>, Gone) {
         let mut gone = Vec::new();
-        let Some(list) = self.idle.get_mut(&Key::of(upstream)) else { return (None, gone) };
+        let Some(list) = self.lists.get_mut(&Key::of(upstream)) else { return (None, gone) };
         let mut taken = None;
-        while let Some(mut idle) = list.pop_back() {
-            self.count -= 1;
+        while let Some(mut idle) = list.slots.pop_back().and_then(|slot| self.idle.remove(slot)) {
             let alive = idle.until > upstream.began && idle.connection.is_quiet();
             // What cannot be sent twice is worth a system call.
             if alive && (upstream.repeatable || idle.connection.is_quiet_now()) {
@@ -202,9 +218,10 @@ impl Pool {
         (taken, gone)
     }
 
-    fn put(&mut self, key: Key, idle: Idle, is_short: bool) -> Gone {
-        self.idle.entry(key).or_default().push_back(idle);
-        self.count += 1;
+    fn put(&mut self, idle: Idle, endpoint: &Arc<Endpoint>, is_short: bool) -> Gone {
+        let list = self.lists.entry(idle.key.clone());
+        let list = list.or_insert_with(|| List { endpoint: endpoint.clone(), slots: VecDeque::new() });
+        list.slots.push_back(self.idle.add(idle));
         let mut gone = Vec::new();
         self.shrink(&mut gone, is_short);
         gone
@@ -212,17 +229,19 @@ impl Pool {
 
     fn sweep(&mut self, now: Instant, is_short: bool) -> Gone {
         let mut gone = Vec::new();
-        self.idle.retain(|_, list| {
-            for _ in 0..list.len() {
-                let Some(mut idle) = list.pop_front() else { break };
-                match idle.until > now && idle.connection.is_quiet() {
-                    true => list.push_back(idle),
-                    false => gone.push(idle),
+        let Self { idle: all, lists, .. } = self;
+        lists.retain(|key, List { endpoint, slots }| {
+            let is_member = key.is_of_member(endpoint);
+            let stays = |idle: &mut Idle| is_member && idle.until > now && idle.connection.is_quiet();
+            slots.retain(|slot| {
+                let stays = all.get_mut(*slot).is_some_and(stays);
+                if !stays {
+                    gone.extend(all.remove(*slot));
                 }
-            }
-            !list.is_empty()
+                stays
+            });
+            !slots.is_empty()
         });
-        self.count -= gone.len();
         self.used.sweep();
         self.shrink(&mut gone, is_short);
         gone
@@ -233,7 +252,7 @@ impl Pool {
     fn shrink(&mut self, gone: &mut Gone, is_short: bool) {
         let wanted = self.size.max(self.used.lately());
         let most = if is_short { wanted.min(self.share) } else { wanted };
-        while self.count > most {
+        while self.idle.len() > most {
             let Some(oldest) = self.let_go() else { break };
             gone.push(oldest);
         }
@@ -241,9 +260,11 @@ impl Pool {
 
     /// The one that has been idle longest.
     fn let_go(&mut self) -> Option<Idle> {
-        let lists = self.idle.values_mut().filter(|list| !list.is_empty());
-        let oldest = lists.min_by_key(|list| list.front().map(|idle| idle.since))?.pop_front()?;
-        self.count -= 1;
+        let oldest = self.idle.remove_oldest()?;
+        if let Some(list) = self.lists.get_mut(&oldest.key) {
+            // The oldest of all is the oldest of its list.
+            list.slots.pop_front();
+        }
         Some(oldest)
     }
 }
@@ -259,52 +280,65 @@ mod tests {
     const SHARE: usize = 2;
 
     /// A pool after so many requests at a time, and the endpoint's side of their connections.
-    async fn after(requests: usize) -> (Pool, Vec<std::net::TcpStream>) {
-        let key = Key {
-            address: ([127, 0, 0, 1], 80).into(),
-            trust: TrustKey { protocol: UpstreamProtocol::Http, server_name: None, session: None },
-        };
+    async fn after(requests: usize) -> (Pool, Upstream, Vec<std::net::TcpStream>) {
+        let upstream = Upstream::to(([127, 0, 0, 1], 80).into(), UpstreamProtocol::Http);
         let (mut pool, mut endpoints) = (Pool { size: ROOM, share: SHARE, ..Pool::default() }, Vec::new());
         (0..requests).for_each(|_| pool.used.add());
         for _ in 0..requests {
             let (connection, endpoint) = used().await;
-            let since = Instant::now();
-            let idle = Idle { connection, since, until: since + Duration::from_secs(3600) };
-            assert!(pool.put(key.clone(), idle, false).is_empty());
+            assert!(pool.put(idle(connection, &upstream), &upstream.endpoint, false).is_empty());
             pool.used.now -= 1;
             endpoints.push(endpoint);
         }
-        (pool, endpoints)
+        (pool, upstream, endpoints)
+    }
+
+    fn idle(connection: Connection, upstream: &Upstream) -> Idle {
+        Idle { connection, key: Key::of(upstream), until: Instant::now() + Duration::from_secs(3600) }
+    }
+
+    /// An address is not proof that the Pod is the same.
+    #[tokio::test]
+    async fn connections_to_an_address_that_has_left_serve_no_more_requests() {
+        let (mut pool, before, _endpoints) = after(4).await;
+        let after = Upstream::to(before.address, UpstreamProtocol::Http);
+        assert!(pool.take(&after).0.is_none(), "another Service has the address");
+        let (taken, _) = pool.take(&before);
+        before.endpoint.leave();
+        let gone = pool.sweep(Instant::now(), false);
+        assert_eq!((gone.len(), pool.idle.len()), (3, 0), "closed without a request");
+        before.endpoint.join();
+        put(taken.unwrap(), &before, 10, 10, Instant::now());
+        let again = Upstream { membership: before.endpoint.membership(), ..before.clone() };
+        assert!(take(&again).is_none() && take(&before).is_none(), "it was in use when the address left");
     }
 
     #[tokio::test]
     async fn requests_for_which_the_pool_has_no_room_opened_a_connection_each() {
-        let (mut pool, _endpoints) = after(4).await;
-        assert_eq!(pool.count, 4);
+        let (mut pool, _upstream, _endpoints) = after(4).await;
+        assert_eq!(pool.idle.len(), 4);
         let gone = pool.sweep(Instant::now(), false);
-        assert_eq!((pool.count, gone.len()), (4, 0), "there may be as many again");
+        assert_eq!((pool.idle.len(), gone.len()), (4, 0), "there may be as many again");
     }
 
     /// What had been in use lately was kept, however little was left: one worker could keep what others waited for.
     #[tokio::test]
     async fn idle_connections_beyond_the_share_were_kept_while_requests_waited_for_a_descriptor() {
-        let (mut pool, _endpoints) = after(4).await;
+        let (mut pool, _upstream, _endpoints) = after(4).await;
         let gone = pool.sweep(Instant::now(), true);
-        assert_eq!((pool.count, gone.len()), (SHARE, 2));
-        let (mut pool, _endpoints) = after(4).await;
-        let (key, list) = pool.idle.iter_mut().next().unwrap();
-        let (key, idle) = (key.clone(), list.pop_back().unwrap());
-        pool.count -= 1;
-        let gone = pool.put(key, idle, true);
-        assert_eq!((pool.count, gone.len()), (SHARE, 2), "as soon as one is put back");
+        assert_eq!((pool.idle.len(), gone.len()), (SHARE, 2));
+        let (mut pool, upstream, _endpoints) = after(4).await;
+        let (taken, _) = pool.take(&upstream);
+        let gone = pool.put(idle(taken.unwrap(), &upstream), &upstream.endpoint, true);
+        assert_eq!((pool.idle.len(), gone.len()), (SHARE, 2), "as soon as one is put back");
     }
 
     #[tokio::test]
     async fn what_has_not_been_used_lately_makes_no_room() {
-        let (mut pool, _endpoints) = after(4).await;
+        let (mut pool, _upstream, _endpoints) = after(4).await;
         let most = [(), (), ()].map(|()| {
             pool.sweep(Instant::now(), false);
-            pool.count
+            pool.idle.len()
         });
         assert_eq!(most, [4, ROOM, ROOM]);
     }

@@ -97,7 +97,7 @@ spec:
 
 /// A command that a webhook has to refuse.
 fn misspelt(cluster: &Cluster) -> String {
-    let annotation = "nginx.ingress.kubernetes.io/proxy-body-size=many";
+    let annotation = "nginx.ingress.kubernetes.io/limit-rps=many";
     format!("! kubectl annotate ingress plain --namespace {} {annotation}", cluster.namespace)
 }
 

@@ -14,6 +14,8 @@ use super::settings::ServeFlags;
 pub(super) enum Place<T> {
     /// Into this field.
     To(fn(&mut ServeFlags) -> &mut T),
+    /// Into this field, although it has hardly any effect. Says why, and what to do about it.
+    Noted(fn(&mut ServeFlags) -> &mut T, &'static str),
     /// Nowhere: it is accepted and checked but has no effect. Says why, and what to do about it.
     Nowhere(&'static str),
 }
@@ -132,7 +134,7 @@ impl Value {
         fn reason<T>(place: Place<T>) -> Option<&'static str> {
             match place {
                 Place::To(_) => None,
-                Place::Nowhere(reason) => Some(reason),
+                Place::Noted(_, reason) | Place::Nowhere(reason) => Some(reason),
             }
         }
         match self {
@@ -184,7 +186,7 @@ impl Value {
 }
 
 fn store<T>(place: Place<T>, value: T, flags: &mut ServeFlags) -> Result<(), Expected> {
-    if let Place::To(field) = place {
+    if let Place::To(field) | Place::Noted(field, _) = place {
         *field(flags) = value;
     }
     Ok(())

@@ -3,7 +3,7 @@
 use sluice_config::Satisfy;
 
 use super::Annotation;
-use crate::translate::setting::Risk;
+use crate::translate::setting::{Reference, Risk, Unreadable};
 use crate::translate::value;
 
 pub(super) fn settings() -> Vec<Annotation> {
@@ -15,6 +15,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Only clients from these networks are served; others get 403.",
             |settings, value| settings.sources.allow = Some(value),
         )
+        .unreadable(Unreadable::Close, Reference::Close, "")
         .location(Risk::Medium)
         .falls_back_to("whitelist-source-range")
         .also(&["whitelist-source-range"]),
@@ -25,11 +26,12 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Clients from these networks get 403, also those of allowlist-source-range.",
             |settings, value| settings.sources.deny = Some(value),
         )
+        .unreadable(Unreadable::Close, Reference::Close, "")
         .location(Risk::Medium)
         .falls_back_to("denylist-source-range"),
         Annotation::served(
             "satisfy",
-            value::one_of(&[("all", Satisfy::All), ("any", Satisfy::Any)]),
+            value::exactly_one_of(&[("all", Satisfy::All), ("any", Satisfy::Any)]),
             "all",
             "Whether a request must pass all of address lists, auth-type and auth-url, or any one of them.",
             |settings, value| settings.satisfy = value,

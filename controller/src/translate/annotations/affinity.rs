@@ -72,8 +72,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Sticky sessions; the only kind is cookie.",
             |settings, _| settings.affinity.enabled = true,
         )
-        .ingress(Risk::Low)
-        .invalid_means_default(),
+        .ingress(Risk::Low),
         Annotation::served(
             "affinity-mode",
             value::one_of(MODES),
@@ -81,8 +80,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Whether sessions may move when endpoints come and go, or stay while their endpoint lives.",
             |settings, value| settings.affinity.cookie.mode = value,
         )
-        .ingress(Risk::Medium)
-        .invalid_means_default(),
+        .ingress(Risk::Medium),
         Annotation::served(
             "affinity-canary-behavior",
             value::one_of(&[("sticky", false), ("legacy", true)]),
@@ -92,7 +90,6 @@ pub(super) fn settings() -> Vec<Annotation> {
             |settings, value| settings.canary.legacy = value,
         )
         .ingress(Risk::Low)
-        .invalid_means_default()
         .on_canary(),
         Annotation::served(
             "session-cookie-name",
@@ -101,8 +98,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Name of the cookie.",
             |settings, value| settings.affinity.cookie.name = value,
         )
-        .ingress(Risk::Medium)
-        .invalid_means_default(),
+        .ingress(Risk::Medium),
         Annotation::served(
             "session-cookie-path",
             attribute(),
@@ -110,8 +106,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Path attribute of the cookie; the path of the rule by default.",
             |settings, value| settings.affinity.path = Some(value),
         )
-        .ingress(Risk::Medium)
-        .invalid_means_default(),
+        .ingress(Risk::Medium),
         Annotation::served(
             "session-cookie-domain",
             attribute(),
@@ -119,8 +114,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Domain attribute of the cookie.",
             |settings, value| settings.affinity.cookie.domain = Some(value),
         )
-        .ingress(Risk::Medium)
-        .invalid_means_default(),
+        .ingress(Risk::Medium),
         Annotation::served(
             "session-cookie-secure",
             value::bool(),
@@ -128,8 +122,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Secure attribute of the cookie on answers over http too; over https it is always there.",
             |settings, value| settings.affinity.cookie.secure = value,
         )
-        .ingress(Risk::Low)
-        .invalid_means_default(),
+        .ingress(Risk::Low),
         Annotation::served(
             "session-cookie-samesite",
             value::one_of(SAME_SITE),
@@ -137,8 +130,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "SameSite attribute of the cookie.",
             |settings, value| settings.affinity.cookie.same_site = Some(value),
         )
-        .ingress(Risk::Low)
-        .invalid_means_default(),
+        .ingress(Risk::Low),
         Annotation::served(
             "session-cookie-conditional-samesite-none",
             value::bool(),
@@ -146,8 +138,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Leave SameSite=None out for browsers known to mishandle it.",
             |settings, value| settings.affinity.cookie.conditional_same_site_none = value,
         )
-        .ingress(Risk::Low)
-        .invalid_means_default(),
+        .ingress(Risk::Low),
         Annotation::served(
             "session-cookie-expires",
             value::int(),
@@ -155,8 +146,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Expires attribute of the cookie, seconds from now.",
             |settings, value| settings.affinity.cookie.expires = Some(value.into()),
         )
-        .ingress(Risk::Medium)
-        .invalid_means_default(),
+        .ingress(Risk::Medium),
         Annotation::served(
             "session-cookie-max-age",
             value::int(),
@@ -164,8 +154,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Max-Age attribute of the cookie, seconds.",
             |settings, value| settings.affinity.cookie.max_age = Some(value.into()),
         )
-        .ingress(Risk::Medium)
-        .invalid_means_default(),
+        .ingress(Risk::Medium),
         Annotation::served(
             "session-cookie-change-on-failure",
             value::bool(),
@@ -173,8 +162,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Pick another endpoint and set a new cookie after a failed try.",
             |settings, value| settings.affinity.cookie.change_on_failure = value,
         )
-        .ingress(Risk::Low)
-        .invalid_means_default(),
+        .ingress(Risk::Low),
     ]
 }
 

@@ -1,7 +1,7 @@
 //! Who is asking: client certificates.
 
 use super::Annotation;
-use crate::translate::setting::{NotYet, Risk};
+use crate::translate::setting::{NotYet, Reference, Risk, Unreadable};
 use crate::translate::value;
 
 pub(super) fn settings() -> Vec<Annotation> {
@@ -13,6 +13,8 @@ pub(super) fn settings() -> Vec<Annotation> {
             NotYet::Protects,
             "Secret with ca.crt (optionally ca.crl) used to verify clients, for all paths of the host.",
         )
+        .unreadable(Unreadable::Close, Reference::Close, "")
+        .unless("auth-tls-verify-client", "off")
         .location(Risk::Medium)
         .for_whole_host(),
         Annotation::not_yet(
@@ -22,6 +24,8 @@ pub(super) fn settings() -> Vec<Annotation> {
             NotYet::Protects,
             "Pattern for the subject of client certificates; others get 403.",
         )
+        .unreadable(Unreadable::Close, Reference::Reject, "both keep requests out")
+        .beside("auth-tls-secret")
         .location(Risk::High),
         Annotation::not_yet(
             "auth-tls-verify-client",
@@ -30,6 +34,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             NotYet::Harmless,
             "Verification mode.",
         )
+        .beside("auth-tls-secret")
         .location(Risk::Medium),
         Annotation::not_yet(
             "auth-tls-verify-depth",
@@ -38,6 +43,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             NotYet::Harmless,
             "Max chain length.",
         )
+        .beside("auth-tls-secret")
         .location(Risk::Low),
         Annotation::not_yet(
             "auth-tls-error-page",
@@ -46,6 +52,8 @@ pub(super) fn settings() -> Vec<Annotation> {
             NotYet::Harmless,
             "Redirect target for client-certificate errors (nginx 495/496) instead of 400.",
         )
+        .unreadable(Unreadable::Default, Reference::Reject, "it has no effect yet")
+        .beside("auth-tls-secret")
         .location(Risk::High),
         Annotation::not_yet(
             "auth-tls-pass-certificate-to-upstream",
@@ -54,6 +62,8 @@ pub(super) fn settings() -> Vec<Annotation> {
             NotYet::Harmless,
             "Adds ssl-client-cert with the URL-encoded PEM to the upstream request.",
         )
+        .unreadable(Unreadable::Default, Reference::Reject, "it has no effect yet")
+        .beside("auth-tls-secret")
         .location(Risk::Low),
     ]
 }

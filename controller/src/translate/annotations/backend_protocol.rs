@@ -4,7 +4,7 @@
 use sluice_config::UpstreamProtocol;
 
 use super::Annotation;
-use crate::translate::setting::Risk;
+use crate::translate::setting::{Reference, Risk, Unreadable};
 use crate::translate::value::{self, Wrong};
 
 /// What is spoken to the endpoints.
@@ -64,8 +64,7 @@ pub(super) fn settings() -> Vec<Annotation> {
              is HTTP. Certificates are not verified unless proxy-ssl-verify says so. With FCGI the routes answer 503.",
             |settings, value| settings.protocol = value,
         )
-        .location(Risk::Low)
-        .invalid_means_default(),
+        .location(Risk::Low),
         Annotation::served(
             "proxy-http-version",
             value::one_of(HTTP_VERSIONS),
@@ -74,15 +73,14 @@ pub(super) fn settings() -> Vec<Annotation> {
             |settings, value| settings.http_1_0 = Some(value),
         )
         .location(Risk::Low)
-        .falls_back_to("proxy-http-version")
-        .invalid_means_default(),
+        .falls_back_to("proxy-http-version"),
         Annotation::no_effect(
             "fastcgi-index",
             value::text(),
             "",
             "FastCGI is not spoken",
             "Index for FastCGI backends.",
-        )
+        ).unreadable(Unreadable::Default, Reference::Reject, "it has no effect")
         .location(Risk::Medium),
         Annotation::no_effect(
             "fastcgi-params-configmap",
@@ -90,7 +88,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "",
             "FastCGI is not spoken",
             "FastCGI parameters.",
-        )
+        ).unreadable(Unreadable::Default, Reference::Reject, "it has no effect")
         .location(Risk::Medium),
     ]
 }

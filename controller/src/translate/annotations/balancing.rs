@@ -7,7 +7,7 @@ use std::time::Duration;
 use sluice_config::{Balance, HashBy, Template};
 
 use super::Annotation;
-use crate::translate::setting::Risk;
+use crate::translate::setting::{Reference, Risk, Unreadable};
 use crate::translate::template;
 use crate::translate::value::{self, Type};
 
@@ -67,10 +67,9 @@ pub(super) fn settings() -> Vec<Annotation> {
              head, times the requests under way), or the one with the fewest requests under way (least_conn, which \
              ingress-nginx does not have).",
             |settings, value| settings.balancing.balance = value,
-        )
+        ).unreadable(Unreadable::Default, Reference::Reject, "no request goes anywhere else")
         .location(Risk::Low)
-        .falls_back_to("load-balance")
-        .invalid_means_default(),
+        .falls_back_to("load-balance"),
         Annotation::served(
             "upstream-hash-by",
             key(),
@@ -78,7 +77,8 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Requests for which this text becomes the same go to the same endpoint, by consistent hashing. Variables of \
              nginx in it are filled in; where all that comes to nothing, the request is balanced as any other.",
             |settings, value| settings.balancing.hash_by = Some(value),
-        )
+        ).unreadable(Unreadable::Default, Reference::Reject, "no request goes to another Service")
+        .except("a value with an unknown variable is ignored")
         .location(Risk::High),
         Annotation::served(
             "upstream-hash-by-subset",
@@ -86,9 +86,8 @@ pub(super) fn settings() -> Vec<Annotation> {
             "false",
             "upstream-hash-by chooses a group of endpoints, any of which gets the request.",
             |settings, value| settings.balancing.subset = value,
-        )
-        .location(Risk::Low)
-        .invalid_means_default(),
+        ).unreadable(Unreadable::Default, Reference::Reject, "no request goes to another Service")
+        .location(Risk::Low),
         Annotation::served(
             "upstream-hash-by-subset-size",
             value::positive(),
@@ -97,9 +96,8 @@ pub(super) fn settings() -> Vec<Annotation> {
             |settings, value| {
                 settings.balancing.subset_size = NonZeroU32::new(value).unwrap_or(SUBSET_SIZE);
             },
-        )
-        .location(Risk::Low)
-        .invalid_means_default(),
+        ).unreadable(Unreadable::Default, Reference::Reject, "no request goes to another Service")
+        .location(Risk::Low),
         Annotation::served(
             "service-upstream",
             value::bool(),
@@ -109,8 +107,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             |settings, value| settings.balancing.service_upstream = Some(value),
         )
         .ingress(Risk::Low)
-        .falls_back_to("service-upstream")
-        .invalid_means_default(),
+        .falls_back_to("service-upstream"),
         Annotation::served(
             "sluice.dev/slow-start",
             value::time_within(1, 3600),
@@ -118,9 +115,8 @@ pub(super) fn settings() -> Vec<Annotation> {
             "How long an endpoint that has come to others, or has been ejected or unhealthy, takes to get its whole share of \
              requests without a session or key; it begins with a tenth.",
             |settings, value| settings.balancing.slow_start = Some(value),
-        )
-        .ingress(Risk::Low)
-        .invalid_means_default(),
+        ).absent_in_reference()
+        .ingress(Risk::Low),
     ]
 }
 

@@ -15,8 +15,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             |settings, value| settings.bodies.limit = Some(value),
         )
         .location(Risk::Medium)
-        .falls_back_to("proxy-body-size")
-        .invalid_means_default(),
+        .falls_back_to("proxy-body-size"),
         Annotation::served(
             "client-body-buffer-size",
             value::size(),
@@ -26,8 +25,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             |settings, value| settings.bodies.memory = Some(value),
         )
         .location(Risk::Low)
-        .falls_back_to("client-body-buffer-size")
-        .invalid_means_default(),
+        .falls_back_to("client-body-buffer-size"),
         Annotation::no_effect(
             "proxy-buffer-size",
             value::size(),
@@ -78,7 +76,6 @@ pub(super) fn settings() -> Vec<Annotation> {
             |settings, value| settings.bodies.request_buffering = Some(value),
         )
         .location(Risk::Low)
-        .falls_back_to("proxy-request-buffering")
-        .invalid_means_default(),
+        .falls_back_to("proxy-request-buffering"),
     ]
 }

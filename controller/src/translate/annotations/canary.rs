@@ -6,8 +6,8 @@ use std::sync::Arc;
 use sluice_config::{CanaryHeader, CanaryValue};
 
 use super::Annotation;
-use crate::translate::expression::compile;
-use crate::translate::setting::Risk;
+use crate::translate::expression::Expressions;
+use crate::translate::setting::{Reference, Risk, Unreadable};
 use crate::translate::value;
 
 /// What the annotations of this family say.
@@ -15,7 +15,7 @@ use crate::translate::value;
 pub struct Canary {
     header: Option<Arc<str>>,
     header_value: Option<Arc<str>>,
-    header_pattern: Option<Arc<str>>,
+    header_pattern: Option<CanaryValue>,
     /// `canary-by-cookie`.
     pub cookie: Option<Arc<str>>,
     /// `canary-weight`.
@@ -31,7 +31,7 @@ impl Canary {
         let name = self.header.clone()?;
         let value = match (&self.header_value, &self.header_pattern) {
             (Some(value), _) => CanaryValue::Exact(value.clone()),
-            (None, Some(pattern)) => CanaryValue::Regex(pattern.clone()),
+            (None, Some(pattern)) => pattern.clone(),
             (None, None) => CanaryValue::AlwaysOrNever,
         };
         Some(CanaryHeader { name, value })
@@ -60,9 +60,8 @@ pub(super) fn settings() -> Vec<Annotation> {
              the value is invalid.",
             // What it amounts to is decided before all others are read.
             |_, _| {},
-        )
+        ).unreadable(Unreadable::Reject, Reference::Default, "an Ingress that may be meant as a canary is never served as an ordinary one")
         .ingress(Risk::Low)
-        .invalid_means_default()
         .on_canary(),
         Annotation::served(
             "canary-by-cookie",
@@ -72,7 +71,6 @@ pub(super) fn settings() -> Vec<Annotation> {
             |settings, value| settings.canary.cookie = Some(value),
         )
         .ingress(Risk::Medium)
-        .invalid_means_default()
         .on_canary(),
         Annotation::served(
             "canary-by-header",
@@ -82,18 +80,20 @@ pub(super) fn settings() -> Vec<Annotation> {
             |settings, value| settings.canary.header = Some(value),
         )
         .ingress(Risk::Medium)
-        .invalid_means_default()
         .on_canary(),
         Annotation::served(
             "canary-by-header-pattern",
             value::text().and_then(pattern),
             "",
             "Regular expression that is searched in the header and chooses the canary; not with \
-             canary-by-header-value.",
+             canary-by-header-value. Look-ahead is served where what stands before it has one length.",
             |settings, value| settings.canary.header_pattern = Some(value),
         )
         .ingress(Risk::Medium)
-        .invalid_means_default()
+        .instead("requests with the header go to the main Ingress", |settings| {
+            settings.canary.header_pattern = Some(CanaryValue::Unreadable);
+        })
+        .except("look-behind, back-references and other look-ahead send requests with the header to the main Ingress")
         .on_canary(),
         Annotation::served(
             "canary-by-header-value",
@@ -103,7 +103,6 @@ pub(super) fn settings() -> Vec<Annotation> {
             |settings, value| settings.canary.header_value = Some(value),
         )
         .ingress(Risk::Medium)
-        .invalid_means_default()
         .on_canary(),
         Annotation::served(
             "canary-weight",
@@ -113,7 +112,6 @@ pub(super) fn settings() -> Vec<Annotation> {
             |settings, value| settings.canary.weight = value,
         )
         .ingress(Risk::Low)
-        .invalid_means_default()
         .on_canary(),
         Annotation::served(
             "canary-weight-total",
@@ -123,14 +121,16 @@ pub(super) fn settings() -> Vec<Annotation> {
             |settings, value| settings.canary.total = value,
         )
         .ingress(Risk::Low)
-        .invalid_means_default()
         .on_canary(),
     ]
 }
 
-fn pattern(text: Arc<str>) -> Result<Arc<str>, String> {
-    match compile(&text) {
-        Ok(_) => Ok(text),
+fn pattern(text: Arc<str>) -> Result<CanaryValue, String> {
+    match Expressions::default().read(&text) {
+        Ok(read) => Ok(match &read.look_ahead {
+            Some(apart) => CanaryValue::LookAhead(apart.clone()),
+            None => CanaryValue::Regex(text),
+        }),
         Err(reason) => Err(format!("is a regular expression that cannot be read: {reason}")),
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use sluice_config::{AllowedOrigin, AllowedOrigins, Cors};
 
 use super::Annotation;
-use crate::translate::setting::Risk;
+use crate::translate::setting::{Reference, Risk, Unreadable};
 use crate::translate::value::{self, Type};
 
 const METHODS: &str = "GET, PUT, POST, DELETE, PATCH, OPTIONS";
@@ -71,8 +71,7 @@ pub(super) fn settings() -> Vec<Annotation> {
              that they may read it.",
             |settings, value| settings.cors.enabled = value,
         )
-        .ingress(Risk::Low)
-        .invalid_means_default(),
+        .ingress(Risk::Low),
         Annotation::served(
             "cors-allow-credentials",
             value::bool(),
@@ -80,8 +79,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Access-Control-Allow-Credentials: true.",
             |settings, value| settings.cors.credentials = Some(value),
         )
-        .ingress(Risk::Low)
-        .invalid_means_default(),
+        .ingress(Risk::Low),
         Annotation::served(
             "cors-allow-headers",
             names("names of header fields, or *, between commas"),
@@ -89,8 +87,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Access-Control-Allow-Headers.",
             |settings, value| settings.cors.headers = Some(value),
         )
-        .ingress(Risk::Medium)
-        .invalid_means_default(),
+        .ingress(Risk::Medium),
         Annotation::served(
             "cors-allow-methods",
             names("names of methods, or *, between commas"),
@@ -98,8 +95,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Access-Control-Allow-Methods.",
             |settings, value| settings.cors.methods = Some(value),
         )
-        .ingress(Risk::Medium)
-        .invalid_means_default(),
+        .ingress(Risk::Medium),
         Annotation::served(
             "cors-allow-origin",
             origins(),
@@ -107,7 +103,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Origins whose pages may read responses, with * in place of a first label for any one label; each gets its own \
              back, and caches are told (Vary). * alone is all of them. What is no origin is left out.",
             |settings, value| settings.cors.origins = Some(value),
-        )
+        ).unreadable(Unreadable::SkipEntries, Reference::Default, "the default accepts every origin")
         .ingress(Risk::Medium),
         Annotation::served(
             "cors-expose-headers",
@@ -116,8 +112,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Access-Control-Expose-Headers.",
             |settings, value| settings.cors.expose = Some(value),
         )
-        .ingress(Risk::Medium)
-        .invalid_means_default(),
+        .ingress(Risk::Medium),
         Annotation::served(
             "cors-max-age",
             value::int(),
@@ -125,8 +120,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Access-Control-Max-Age: seconds for which browsers may keep the answer to a preflight.",
             |settings, value| settings.cors.max_age = Some(value),
         )
-        .ingress(Risk::Low)
-        .invalid_means_default(),
+        .ingress(Risk::Low),
     ]
 }
 

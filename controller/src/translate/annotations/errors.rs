@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Annotation;
-use crate::translate::setting::Risk;
+use crate::translate::setting::{Reference, Risk, Unreadable};
 use crate::translate::value::{self, Type};
 
 /// What the annotations of this family say.
@@ -28,6 +28,7 @@ pub(super) fn settings() -> Vec<Annotation> {
              GET / with X-Code, X-Format, X-Original-URI and others; without one, to a plain page.",
             |settings, value| settings.errors.statuses = Some(value),
         )
+        .unreadable(Unreadable::SkipEntries, Reference::Reject, "an error page protects nothing")
         .location(Risk::Low)
         .falls_back_to("custom-http-errors"),
         Annotation::served(
@@ -48,6 +49,7 @@ pub(super) fn settings() -> Vec<Annotation> {
              the Service of the rule has no endpoint.",
             |settings, value| settings.errors.backend = Some(value),
         )
+        .unreadable(Unreadable::Default, Reference::Reject, "the default backend of the program answers")
         .location(Risk::Low),
     ]
 }
@@ -55,8 +57,8 @@ pub(super) fn settings() -> Vec<Annotation> {
 /// A comma-separated list of error statuses.
 pub(crate) fn statuses() -> Type<Arc<[u16]>> {
     let status = |word: &str| match word.parse() {
-        Ok(code @ 400..=599) if word.len() == 3 => Ok(code),
-        _ => Err(format!("has {word:?}, which is no status from 400 to 599")),
+        Ok(code @ 300..=599) if word.len() == 3 => Ok(code),
+        _ => Err(format!("has {word:?}, which is no status from 300 to 599")),
     };
-    value::list_of("comma-separated list of statuses from 400 to 599", status).map(Into::into)
+    value::list_of("comma-separated list of statuses from 300 to 599", status).map(Into::into)
 }

@@ -1,10 +1,13 @@
 //! Authorisation by another service. `auth-url` asks it, and the others mean something beside that only.
 
+use std::time::Duration;
+
 use super::Annotation;
-use crate::translate::setting::Risk;
+use crate::translate::setting::{Reference, Risk, Unreadable};
 use crate::translate::{external_auth, remote, template, value};
 
 pub(super) const SET_HEADERS: &str = "auth-proxy-set-headers";
+pub(super) const RESPONSE_HEADERS: &str = "auth-response-headers";
 
 pub(super) fn settings() -> Vec<Annotation> {
     vec![
@@ -17,7 +20,8 @@ pub(super) fn settings() -> Vec<Annotation> {
              silence are 500. Its host may be $host (for hosts without a wildcard), and no other variable. Services of the \
              cluster are asked at their endpoints; certificates are not verified.",
             |settings, value| settings.external_auth.url = Some(value),
-        )
+        ).unreadable(Unreadable::Reject, Reference::Reject, "")
+        .except("$host on a wildcard host answers 503, other variables in the host reject the Ingress")
         .location(Risk::High)
         .protects(),
         Annotation::served(
@@ -26,7 +30,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "",
             "Where a client is redirected (302) that auth-url answers with 401.",
             |settings, value| settings.external_auth.sign_in = Some(value),
-        )
+        ).beside("auth-url")
         .location(Risk::High),
         Annotation::served(
             "auth-signin-redirect-param",
@@ -34,7 +38,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "rd",
             "Name of the parameter of auth-signin that carries the original URL.",
             |settings, value| settings.external_auth.redirect_param = value,
-        )
+        ).beside("auth-url")
         .location(Risk::Medium),
         Annotation::served(
             "auth-method",
@@ -43,15 +47,15 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Method of the question; CONNECT and TRACE are refused. With it the service also gets \
              X-Original-URI and X-Scheme.",
             |settings, value| settings.external_auth.method = Some(value),
-        )
+        ).unreadable(Unreadable::Close, Reference::Close, "").beside("auth-url")
         .location(Risk::Low),
         Annotation::served(
-            "auth-response-headers",
+            RESPONSE_HEADERS,
             external_auth::response_headers(),
             "",
-            "Fields of the service's answer that go to the endpoint, in place of the client's.",
+            "Fields of the service's answer that go to the endpoint, in place of the client's. Those of the gateway itself, such as Host, are skipped.",
             |settings, value| settings.external_auth.response_headers = value,
-        )
+        ).unreadable(Unreadable::Close, Reference::Close, "").beside("auth-url")
         .location(Risk::Medium),
         Annotation::served(
             "auth-request-redirect",
@@ -59,7 +63,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "$request_uri",
             "Value of X-Auth-Request-Redirect.",
             |settings, value| settings.external_auth.request_redirect = Some(value),
-        )
+        ).unreadable(Unreadable::Default, Reference::Drop, "the service is still asked").beside("auth-url")
         .location(Risk::Medium),
         Annotation::served(
             SET_HEADERS,
@@ -68,7 +72,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "ConfigMap with fields for the question. While it is missing or cannot be used, the routes \
              answer 503.",
             |settings, value| settings.external_auth.set_headers = Some(value),
-        )
+        ).unreadable(Unreadable::Close, Reference::Default, "the service may decide by these fields").beside("auth-url")
         .location(Risk::Medium),
         Annotation::served(
             "auth-always-set-cookie",
@@ -76,43 +80,43 @@ pub(super) fn settings() -> Vec<Annotation> {
             "false",
             "Relay Set-Cookie of the service with every status of a response.",
             |settings, value| settings.external_auth.always_set_cookie = value,
-        )
+        ).unreadable(Unreadable::Default, Reference::Drop, "the service is still asked").beside("auth-url")
         .location(Risk::Low),
         Annotation::served(
             "auth-cache-key",
             template::field(),
             "",
             "Keep the service's word for requests with this key; it holds for one rule, on one worker, in \
-             memory.",
+             memory. With a variable that is always empty here (variables.md) nothing is kept.",
             |settings, value| settings.external_auth.cache_key = Some(value),
-        )
+        ).beside("auth-url")
         .location(Risk::Medium),
         Annotation::served(
             "auth-cache-duration",
             external_auth::cache_duration(),
             "200 202 401 5m",
             "How long it is kept, by status; only 2xx, 401 and 403 are. The service may ask for less \
-             (Cache-Control).",
+             (Cache-Control). Statuses without a time, such as 200 202, are no value.",
             |settings, value| settings.external_auth.cache_valid = value,
-        )
+        ).unreadable(Unreadable::Default, Reference::Close, "the service is then asked for each request").beside("auth-url").instead("no answer is kept", |settings| settings.external_auth.cache_valid.clear())
         .location(Risk::Medium),
         Annotation::served(
             "auth-keepalive",
-            value::count(),
+            value::count_or_none(),
             "0",
             "Whether auth-keepalive-requests and -timeout hold for connections to the service; 0 leaves \
              that to \
              upstream-keepalive-*, and how many are kept is upstream-keepalive-connections in any case.",
             |settings, value| settings.external_auth.keep_alive = value,
-        )
+        ).beside("auth-url")
         .location(Risk::Low),
         Annotation::served(
             "auth-keepalive-requests",
-            value::count(),
+            value::count_or_none(),
             "1000",
             "Requests per kept connection to the service.",
             |settings, value| settings.external_auth.keep_alive_requests = value,
-        )
+        ).beside("auth-url")
         .location(Risk::Low),
         Annotation::no_effect(
             "auth-keepalive-share-vars",
@@ -120,15 +124,15 @@ pub(super) fn settings() -> Vec<Annotation> {
             "false",
             "there are no variables that a question could share with its request",
             "Share nginx variables between main request and subrequest.",
-        )
+        ).beside("auth-url")
         .location(Risk::Low),
         Annotation::served(
             "auth-keepalive-timeout",
-            value::seconds_or_zero(),
+            value::count_or_none().map(|seconds| Duration::from_secs(seconds.into())),
             "60",
             "Idle seconds of kept connections to the service.",
             |settings, value| settings.external_auth.keep_alive_timeout = value,
-        )
+        ).beside("auth-url")
         .location(Risk::Low),
         Annotation::served(
             "enable-global-auth",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sluice_config::{BackendHeaders, ConnectionHeader, NamespacedName, ResourceKey, ResourceKind, Template};
 
 use super::Annotation;
-use crate::translate::setting::Risk;
+use crate::translate::setting::{Reference, Risk, Unreadable};
 use crate::translate::{template, value};
 
 const CUSTOM: &str = "custom-headers";
@@ -48,9 +48,9 @@ pub(super) fn settings() -> Vec<Annotation> {
     vec![
         Annotation::served(
             CUSTOM,
-            value::config_map(),
+            value::config_map_of_any_namespace(),
             "",
-            "ConfigMap with fields that every response gets, also those of errors and redirects; an empty value takes \
+            "ConfigMap, also of another namespace, with fields that every response gets, also those of errors and redirects; an empty value takes \
              the field out, and a $ stands for itself. The names have to be in global-allowed-response-headers. While \
              it is missing or cannot be used, the routes answer 503.",
             |settings, value| settings.heads.response = Some(value),
@@ -63,7 +63,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Host for the endpoint, in place of the client's; of variables it may have $host, $http_host, $server_port \
              and those of the Ingress and its Service.",
             |settings, value| settings.heads.host = Some(value),
-        )
+        ).unreadable(Unreadable::Reject, Reference::Reject, "")
         .location(Risk::Low),
         Annotation::served(
             "connection-proxy-header",
@@ -72,8 +72,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Connection for the endpoint. With it no upgrade (WebSocket) reaches the endpoint, as with nginx; with \
              close each request has a connection of its own.",
             |settings, value| settings.heads.connection = Some(value),
-        )
-        .location(Risk::Low)
-        .invalid_means_default(),
+        ).unreadable(Unreadable::Default, Reference::Reject, "requests go to the same endpoint")
+        .location(Risk::Low),
     ]
 }

@@ -201,7 +201,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             |settings, value| settings.health.unhealthy = Some(value),
         ),
     ];
-    all.into_iter().map(|setting| setting.ingress(Risk::Low).invalid_means_default()).collect()
+    all.into_iter().map(|setting| setting.ingress(Risk::Low).absent_in_reference()).collect()
 }
 
 /// The same, read to the end: what is wrong is kept beside what others say.

@@ -4,19 +4,22 @@ use sluice_config::HostPattern;
 
 use super::Annotation;
 use crate::translate::facts::alias;
-use crate::translate::setting::{NotYet, Risk};
-use crate::translate::value::{self, Type, Wrong};
+use crate::translate::setting::{NotYet, Reference, Risk, Unreadable};
+use crate::translate::value::{self, Type};
+
+const ALIAS: &str = "server-alias";
 
 pub(super) fn settings() -> Vec<Annotation> {
     vec![
         Annotation::served(
-            "server-alias",
+            ALIAS,
             aliases(),
             "",
             "Further names of the host, for all its paths, of other Ingresses too, where no Ingress has rules for them; *. in \
-             front stands for one or more labels. Regular expressions are not served.",
+             front stands for one or more labels.",
             |settings, value| settings.aliases = value,
-        )
+        ).unreadable(Unreadable::Reject, Reference::Reject, "")
+        .except("regular expressions and other names with * are skipped with a warning")
         .ingress(Risk::High),
         Annotation::not_yet(
             "ssl-passthrough",
@@ -24,7 +27,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "false",
             NotYet::ChangesAnswers,
             "TLS by SNI straight to the Service.",
-        )
+        ).unreadable(Unreadable::Default, Reference::Reject, "TLS is terminated all the same").with_flag("--enable-ssl-passthrough", |options| options.enable_ssl_passthrough)
         .ingress(Risk::Low),
         Annotation::not_yet(
             "ssl-ciphers",
@@ -32,7 +35,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "",
             NotYet::Harmless,
             "Ciphers of the host (nginx: default server semantics apply).",
-        )
+        ).unreadable(Unreadable::Default, Reference::Reject, "it has no effect yet")
         .ingress(Risk::Low)
         .falls_back_to("ssl-ciphers"),
         Annotation::no_effect(
@@ -49,17 +52,49 @@ pub(super) fn settings() -> Vec<Annotation> {
             "false",
             "clients no longer accept pushed responses",
             "HTTP/2 push from Link headers.",
-        )
+        ).unreadable(Unreadable::Default, Reference::Reject, "it has no effect")
         .location(Risk::Low),
     ]
 }
 
-fn aliases() -> Type<Vec<HostPattern>> {
-    value::list().called("comma-separated list of host names").and_then(|names| {
-        let read = |name: &str| match name.contains(['~', '(', '\\', '^', '$', '[']) {
-            true => Err(Wrong::NotServed),
-            false => alias(name).map_err(|reason| Wrong::Invalid(format!("has {name:?}, which {reason}"))),
-        };
-        names.iter().map(|name| read(name)).collect()
+/// What `server-alias` says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Aliases {
+    /// The names that are served.
+    pub(crate) names: Vec<HostPattern>,
+    /// The entries that are not, each with the reason.
+    skipped: Vec<String>,
+}
+
+impl Aliases {
+    /// The annotation of which entries are left out, and why.
+    pub(super) fn left_out(&self) -> Option<(&'static str, String)> {
+        let reason =
+            || format!("has {}; skipped, and the other names are in force", self.skipped.join(", and "));
+        (!self.skipped.is_empty()).then(|| (ALIAS, reason()))
+    }
+}
+
+fn aliases() -> Type<Aliases> {
+    let is_allowed = |text: &str| {
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || br"-._~/:^$[](){}*+?|&=\".contains(&byte);
+        text.split(',').all(|name| name.trim().bytes().all(fits))
+    };
+    value::list().called("comma-separated list of host names").allowing(is_allowed).map(|names| {
+        let mut aliases = Aliases::default();
+        for name in names {
+            match alias(&name) {
+                Ok(pattern) => aliases.names.push(pattern),
+                Err(_) if is_expression(&name) => {
+                    aliases.skipped.push(format!("{name:?}, a regular expression, which is not served"));
+                }
+                Err(reason) => aliases.skipped.push(format!("{name:?}, which {reason}")),
+            }
+        }
+        aliases
     })
+}
+
+fn is_expression(name: &str) -> bool {
+    name.starts_with('~')
 }

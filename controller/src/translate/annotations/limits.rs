@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sluice_config::{Limits, NamespacedName, Network};
 
 use super::Annotation;
-use crate::translate::setting::Risk;
+use crate::translate::setting::{Reference, Risk, Unreadable};
 use crate::translate::value;
 
 /// What the annotations of this family say.
@@ -38,27 +38,27 @@ pub(super) fn settings() -> Vec<Annotation> {
     vec![
         Annotation::served(
             "limit-connections",
-            value::count(),
+            value::count_or_none(),
             "0",
-            "Requests of one client at a time, over all paths of the Ingress; more get 503 (limit-conn-status-code). 0 is any number.",
+            "Requests of one client at a time, over all paths of the Ingress; more get 503 (limit-conn-status-code). 0 or less is any number.",
             |settings, value| settings.limiting.connections = value,
-        )
+        ).unreadable(Unreadable::Reject, Reference::Reject, "")
         .location(Risk::Low),
         Annotation::served(
             "limit-rps",
-            value::count(),
+            value::count_or_none(),
             "0",
-            "Requests of one client a second, over all paths of the Ingress; more get 503 (limit-req-status-code). 0 is any number.",
+            "Requests of one client a second, over all paths of the Ingress; more get 503 (limit-req-status-code). 0 or less is any number.",
             |settings, value| settings.limiting.per_second = value,
-        )
+        ).unreadable(Unreadable::Reject, Reference::Reject, "")
         .location(Risk::Low),
         Annotation::served(
             "limit-rpm",
-            value::count(),
+            value::count_or_none(),
             "0",
             "Requests of one client a minute, as limit-rps.",
             |settings, value| settings.limiting.per_minute = value,
-        )
+        ).unreadable(Unreadable::Reject, Reference::Reject, "")
         .location(Risk::Low),
         Annotation::served(
             "limit-rate",
@@ -92,7 +92,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "",
             "Clients from these networks are not limited.",
             |settings, value| settings.limiting.exempt = Some(value),
-        )
+        ).unreadable(Unreadable::SkipEntries, Reference::Reject, "clients of a skipped entry are limited")
         .location(Risk::Low)
         .also(&["limit-whitelist"]),
     ]

@@ -1,7 +1,7 @@
 //! What is written down about requests.
 
 use super::Annotation;
-use crate::translate::setting::{NotYet, Risk};
+use crate::translate::setting::{NotYet, Reference, Risk, Unreadable};
 use crate::translate::value;
 
 pub(super) fn settings() -> Vec<Annotation> {
@@ -38,6 +38,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             NotYet::Harmless,
             "Span name.",
         )
+        .unreadable(Unreadable::Default, Reference::Reject, "it has no effect yet")
         .location(Risk::Medium)
         .falls_back_to("opentelemetry-operation-name"),
         Annotation::not_yet(

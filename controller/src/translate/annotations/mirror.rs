@@ -16,8 +16,8 @@ pub(super) fn settings() -> Vec<Annotation> {
              other variable. Services of the cluster get copies at their endpoints; certificates are not verified.",
             |settings, value| settings.mirror.target = Some(value),
         )
-        .ingress(Risk::High)
-        .invalid_means_default(),
+        .except("with $host on a wildcard host nothing is copied, with other variables in the host it is ignored")
+        .ingress(Risk::High),
         Annotation::served(
             "mirror-host",
             mirror::host(),
@@ -25,8 +25,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Host field of a copy; without it, the host of mirror-target without its port.",
             |settings, value| settings.mirror.host = Some(value),
         )
-        .ingress(Risk::High)
-        .invalid_means_default(),
+        .ingress(Risk::High),
         Annotation::served(
             "mirror-request-body",
             value::switch(),
@@ -34,7 +33,6 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Whether a copy has the body of the request.",
             |settings, value| settings.mirror.body = value,
         )
-        .ingress(Risk::Low)
-        .invalid_means_default(),
+        .ingress(Risk::Low),
     ]
 }

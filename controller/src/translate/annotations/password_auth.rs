@@ -1,14 +1,14 @@
 //! Who gets in by name and password.
 //!
-//! These annotations mean something together only. What asks for a password and cannot be carried out closes the
-//! routes, also a Secret without `auth-type`: somebody meant to protect something.
+//! `auth-type` asks for a password; without a Secret that can be used, the routes are closed. The
+//! others mean nothing without it.
 
 use std::sync::Arc;
 
 use sluice_config::{BasicAuth, Code, DigestAuth, NamespacedName, ResourceKey, ResourceKind};
 
 use super::Annotation;
-use crate::translate::setting::{Lack, Risk};
+use crate::translate::setting::{Lack, Reference, Risk, Unreadable};
 use crate::translate::value;
 
 /// What the annotations of this family say.
@@ -64,26 +64,15 @@ impl Auth {
         Some(ResourceKey { kind, name: self.secret.clone()? })
     }
 
-    /// What is there in vain, and what is missing beside it.
+    /// `auth-type` without `auth-secret`, and what is missing beside it.
     pub fn lacks(&self) -> Option<(Lack, &'static str)> {
-        let lack = match (self.scheme, &self.secret) {
-            (Some(_), None) => Lack {
-                name: TYPE,
-                code: Code::AnnotationInvalid,
-                reason: "needs auth-secret, which is not there",
-                remedy: "name the Secret with the passwords in auth-secret",
-            },
-            (None, Some(_)) => Lack {
-                name: SECRET,
-                code: Code::AnnotationInvalid,
-                reason: "is there without auth-type, which says what it is for",
-                remedy: "set auth-type to basic or digest, or remove auth-secret if the routes may be open to \
-                         everybody",
-            },
-            _ => return None,
+        let lack = Lack {
+            name: TYPE,
+            code: Code::AnnotationInvalid,
+            reason: "needs auth-secret, which is not there",
+            remedy: "name the Secret with the passwords in auth-secret",
         };
-        let missing = if lack.name == TYPE { SECRET } else { TYPE };
-        Some((lack, missing))
+        (self.scheme.is_some() && self.secret.is_none()).then_some((lack, SECRET))
     }
 }
 
@@ -96,7 +85,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Ask for name and password. With digest (RFC 7616, MD5 or SHA-256) the password is never sent; the \
              digests in the Secret are made for auth-realm.",
             |settings, value| settings.auth.scheme = Some(value),
-        )
+        ).unreadable(Unreadable::Reject, Reference::Reject, "")
         .location(Risk::Low)
         .protects(),
         Annotation::served(
@@ -105,7 +94,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "",
             "Secret with the passwords. While it is missing or cannot be used, the routes answer 503.",
             |settings, value| settings.auth.secret = Some(value),
-        )
+        ).unreadable(Unreadable::Close, Reference::Close, "").beside(TYPE)
         .location(Risk::Medium)
         .protects(),
         Annotation::served(
@@ -115,7 +104,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Whether the Secret holds an htpasswd file (for digest: htdigest) in its key auth, or one key for each \
              user, with what follows the name in such a file.",
             |settings, value| settings.auth.is_map = value,
-        )
+        ).unreadable(Unreadable::Reject, Reference::Reject, "").beside("auth-type")
         .location(Risk::Low),
         Annotation::served(
             "auth-realm",
@@ -123,7 +112,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "",
             "What the password is for, as browsers show it.",
             |settings, value| settings.auth.realm = Some(value),
-        )
+        ).unreadable(Unreadable::Default, Reference::Reject, "the password is still asked for").beside("auth-type")
         .location(Risk::Medium),
     ]
 }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use sluice_config::{Code, Deny, ObjectRef, Problem};
 
 use super::{Annotation, Gates, Settings, TABLE};
+use crate::options::Options;
 use crate::problem::{because, error, warning};
 use crate::store::{Ingress, OWN_PREFIX};
-use crate::translate::setting::{NotYet, OnInvalid, Support};
+use crate::translate::setting::{NotYet, Reach, Reference, Risk, Support, Unreadable};
 use crate::translate::value::{self, Author, Wrong};
 
 /// What becomes of an Ingress because of its annotations; later ones are graver.
@@ -37,26 +38,39 @@ pub struct Parsed {
     pub settings: Settings,
     /// What becomes of the Ingress.
     pub treatment: Treatment,
-    /// Why all routes of its hosts are closed with it, those of others too: it asks for something that holds for a
-    /// whole host and cannot be done.
-    pub closes_hosts: Option<Arc<str>>,
+    /// What else is closed on its hosts: it asks for something that holds for a whole host and
+    /// cannot be done.
+    pub closes_hosts: Option<HostClosure>,
+    /// Whether nothing but snippets closes it.
+    pub closed_by_snippets: bool,
     /// What is wrong with them.
     pub problems: Vec<Problem>,
 }
 
-/// Reads the annotations of one Ingress. `prefix` is `--annotations-prefix`, `validate`
-/// `--enable-annotation-validation`.
-pub fn parse(ingress: &Ingress, prefix: &str, validate: bool, gates: &Gates) -> Parsed {
+/// What an Ingress closes on its hosts beside its own routes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostClosure {
+    /// Why.
+    pub reason: Arc<str>,
+    /// Whether it closes the routes of its own namespace only.
+    pub own_namespace_only: bool,
+}
+
+/// Reads the annotations of one Ingress.
+pub fn parse(ingress: &Ingress, options: &Options, gates: &Gates) -> Parsed {
     let object = ObjectRef { kind: "Ingress".into(), name: ingress.name.clone() };
     let mut reader = AnnotationReader {
         object: &object,
-        prefix,
-        validate,
+        ingress,
+        options,
+        prefix: &options.annotations_prefix,
         gates,
+        other_cause: false,
         parsed: Parsed {
             settings: Settings::default(),
             treatment: Treatment::Serve,
             closes_hosts: None,
+            closed_by_snippets: false,
             problems: Vec::new(),
         },
     };
@@ -66,7 +80,7 @@ pub fn parse(ingress: &Ingress, prefix: &str, validate: bool, gates: &Gates) -> 
         return reader.parsed;
     }
     for (name, text) in given(ingress) {
-        match entry(prefix, name) {
+        match entry(reader.prefix, name) {
             Some(entry) if entry.aliases.contains(&name) && ingress.annotation(entry.name).is_some() => {
                 reader.superseded(name, entry);
             }
@@ -85,9 +99,9 @@ pub fn parse(ingress: &Ingress, prefix: &str, validate: bool, gates: &Gates) -> 
     }
     reader.empty(ingress);
     for (name, reason) in reader.parsed.settings.left_out().collect::<Vec<_>>() {
-        let field = reader.field(name);
-        let problem = error(Code::AnnotationInvalid, reader.object, field, reason, "correct the value");
-        reader.parsed.problems.push(problem);
+        if let Some(entry) = TABLE.get(name) {
+            reader.ignored(name, reason, entry);
+        }
     }
     for (lack, missing) in reader.parsed.settings.lacks().collect::<Vec<_>>() {
         // One with a value that cannot be used has been told.
@@ -96,6 +110,8 @@ pub fn parse(ingress: &Ingress, prefix: &str, validate: bool, gates: &Gates) -> 
             reader.close(entry, lack.name, lack.code, UNABLE, lack.reason.to_owned(), lack.remedy);
         }
     }
+    let is_closed = matches!(reader.parsed.treatment, Treatment::Close(_));
+    reader.parsed.closed_by_snippets = is_closed && !reader.other_cause;
     reader.parsed
 }
 
@@ -149,9 +165,12 @@ fn without(support: Support) -> &'static str {
 
 struct AnnotationReader<'a> {
     object: &'a ObjectRef,
+    ingress: &'a Ingress,
+    options: &'a Options,
     prefix: &'a str,
-    validate: bool,
     gates: &'a Gates,
+    /// Something other than a snippet closes the Ingress.
+    other_cause: bool,
     parsed: Parsed,
 }
 
@@ -253,51 +272,90 @@ impl AnnotationReader<'_> {
         let author = Author {
             namespace: &self.object.name.namespace,
             crosses: self.gates.cross_namespace,
-            is_validated: self.validate,
+            is_validated: self.options.enable_annotation_validation,
         };
-        match entry.apply(text, &author, &mut self.parsed.settings) {
-            Err(Wrong::Invalid(reason)) => self.invalid(name, text, &reason, entry),
-            Err(Wrong::Forbidden(reason)) if !entry.is_harmless() => {
+        let alone = entry.beside.filter(|main| !self.is_given(main));
+        if let Some(main) = alone.filter(|_| entry.is_protection() && !entry.is_idle(text)) {
+            return self.alone(name, text, main);
+        }
+        match (entry.apply(text, &author, &mut self.parsed.settings), alone) {
+            (Err(_), Some(main)) => self.alone(name, text, main),
+            (Err(Wrong::Invalid(reason)), None) => self.invalid(name, text, &reason, entry, &author),
+            (Err(Wrong::Forbidden(reason)), None) if !entry.is_harmless() => {
                 let remedy = "name one in the namespace of the Ingress, or set allow-cross-namespace-resources to true \
                               in the ConfigMap";
                 self.close(entry, name, Code::ReferenceForbidden, UNABLE, reason, remedy);
             }
-            Err(Wrong::NotServed) if !entry.is_harmless() => {
+            (Err(Wrong::NotServed), None) if !entry.is_harmless() => {
                 let reason = format!("the value {text:?} is not implemented yet");
                 let remedy = "give it a value that is served, see docs/annotations.md";
                 self.close(entry, name, Code::AnnotationNotServed, UNABLE, reason, remedy);
             }
-            Err(Wrong::Refused { reason, remedy }) if !entry.is_harmless() => {
+            (Err(Wrong::Refused { reason, remedy }), None) if !entry.is_harmless() => {
                 let reason = format!("the value {text:?} {reason}");
                 self.close(entry, name, Code::AnnotationNotServed, UNABLE, reason, remedy);
             }
-            Ok(()) | Err(_) => self.unserved(name, text, entry),
+            (Ok(()) | Err(_), _) => self.unserved(name, text, entry),
         }
+    }
+
+    /// An annotation without the one that it belongs to means nothing, whatever its value.
+    fn alone(&mut self, name: &str, text: &str, main: &str) {
+        let message = format!("{text:?} has no effect without {main}, as in ingress-nginx");
+        let remedy = format!("set {main}, or remove the annotation");
+        self.warn(Code::AnnotationWithoutEffect, name, message, &remedy);
+    }
+
+    fn is_given(&self, main: &str) -> bool {
+        let names = TABLE.get(main).into_iter().flat_map(Annotation::names);
+        names.into_iter().any(|known| given(self.ingress).any(|(name, _)| name == known))
     }
 
     /// What a value asks for of an annotation that is not served.
     fn unserved(&mut self, name: &str, text: &str, entry: &Annotation) {
-        match entry.support {
-            Support::Served => {}
-            _ if entry.is_idle(text) => {}
-            Support::NotYet(NotYet::Harmless) => {
+        if entry.support == Support::Served || entry.is_idle(text) {
+            return;
+        }
+        if let Some((other, value)) = entry.unless
+            && self.ingress.annotation(other).is_some_and(|text| text.trim() == value)
+        {
+            let message = format!("{text:?} has no effect while {other} is {value}");
+            let remedy = format!("remove both annotations, or set {other} to another value");
+            return self.warn(Code::AnnotationWithoutEffect, name, message, &remedy);
+        }
+        if let Some((flag, is_set)) = entry.flag
+            && !is_set(self.options)
+        {
+            let message = format!("{text:?} has no effect without {flag}");
+            return self.warn(Code::AnnotationWithoutEffect, name, message, "remove the annotation");
+        }
+        match (entry.meanwhile(text), entry.support) {
+            (Some(NotYet::Harmless), _) => {
                 let message = format!("{text:?} is ignored: the annotation is not implemented yet");
                 let remedy = "remove it, or accept that it has no effect for now";
                 self.warn(Code::AnnotationNotServed, name, message, remedy);
             }
-            Support::NotYet(NotYet::Protects | NotYet::ChangesAnswers) => {
-                let (reason, remedy) = match entry.never {
-                    Some(instead) => {
-                        ("the annotation is text or rules for nginx, which is never carried out", instead)
-                    }
-                    None => ("the annotation is not implemented yet", without(entry.support)),
+            (Some(meanwhile), _) => {
+                let (mut reason, remedy) = match entry.never {
+                    Some(instead) => (
+                        "the annotation is text or rules for nginx, which is never executed".to_owned(),
+                        instead,
+                    ),
+                    None => ("the annotation is not implemented yet".to_owned(), without(entry.support)),
                 };
-                self.close(entry, name, Code::AnnotationNotServed, UNABLE, reason.to_owned(), remedy);
+                if meanwhile == NotYet::Protects && entry.reach == Reach::NamespaceOfHost {
+                    let reason_of_host = because(self.object, &self.field(name), &reason);
+                    self.parsed.closes_hosts =
+                        Some(HostClosure { reason: reason_of_host, own_namespace_only: true });
+                    reason.push_str(", and it restricts access to its hosts: all routes of this namespace on them are closed");
+                }
+                self.close(entry, name, Code::AnnotationNotServed, UNABLE, reason, remedy);
             }
-            Support::NoEffect(reason) => {
+            (None, Support::NoEffect(reason)) => {
                 let message = format!("{text:?} has no effect: {reason}");
                 self.warn(Code::AnnotationWithoutEffect, name, message, "remove the annotation");
             }
+            (None, _) => {}
         }
     }
 
@@ -333,19 +391,55 @@ impl AnnotationReader<'_> {
         self.warn(Code::AnnotationSuperseded, alias, message, "remove the older name");
     }
 
-    fn invalid(&mut self, name: &str, text: &str, reason: &str, entry: &Annotation) {
+    /// A value that cannot be read is treated as the table says.
+    fn invalid(&mut self, name: &str, text: &str, reason: &str, entry: &Annotation, author: &Author<'_>) {
         let message = format!("the value {text:?} {reason}");
-        if entry.is_harmless() {
-            self.warn(Code::AnnotationInvalid, name, message, "correct the value");
-        } else if entry.on_invalid == OnInvalid::Default {
-            let message = format!("{message}; it is ignored, and the default is used");
-            let problem =
-                error(Code::AnnotationInvalid, self.object, self.field(name), message, "correct the value");
-            self.parsed.problems.push(problem);
-        } else {
-            let status = if self.validate { REJECTED } else { UNABLE };
-            self.close(entry, name, Code::AnnotationInvalid, status, message, "correct the value");
+        match entry.leniency.here {
+            _ if entry.is_harmless() => {
+                self.warn(Code::AnnotationInvalid, name, message, "correct the value");
+            }
+            Unreadable::SkipEntries => {
+                let (good, bad) = entry.readable_entries(text, author);
+                let kept = !good.is_empty() && entry.apply(&good, author, &mut self.parsed.settings).is_ok();
+                let outcome = match kept {
+                    true => format!("{message}; {bad:?} skipped, {good:?} in force"),
+                    false => format!("{message}; it is ignored, and the default is used"),
+                };
+                self.ignored(name, outcome, entry);
+            }
+            Unreadable::Default => {
+                let instead = match entry.instead {
+                    Some((words, put)) => {
+                        put(&mut self.parsed.settings);
+                        words
+                    }
+                    None => "the default is used",
+                };
+                self.ignored(name, format!("{message}; it is ignored, and {instead}"), entry);
+            }
+            Unreadable::Close => {
+                self.close(entry, name, Code::AnnotationInvalid, UNABLE, message, "correct the value");
+            }
+            Unreadable::Reject => {
+                let is_validated = self.options.enable_annotation_validation;
+                let status = if is_validated { REJECTED } else { UNABLE };
+                self.close(entry, name, Code::AnnotationInvalid, status, message, "correct the value");
+            }
         }
+    }
+
+    /// The Ingress is served all the same. ingress-nginx serves it too, unless the annotation is
+    /// ours.
+    fn ignored(&mut self, name: &str, message: String, entry: &Annotation) {
+        let make = if entry.leniency.reference == Reference::Absent { error } else { warning };
+        let field = self.field(name);
+        self.parsed.problems.push(make(
+            Code::AnnotationInvalid,
+            self.object,
+            &field,
+            &message,
+            "correct the value",
+        ));
     }
 
     /// The routes are closed, which each of these problems has to say.
@@ -359,9 +453,11 @@ impl AnnotationReader<'_> {
         remedy: &str,
     ) {
         let field = self.field(name);
-        if entry.whole_host {
+        self.other_cause |= entry.risk < Risk::Critical;
+        if entry.reach == Reach::Host {
             // For whatever reason it closes: it was to hold for others too.
-            self.parsed.closes_hosts = Some(because(self.object, &field, &reason));
+            let cause = because(self.object, &field, &reason);
+            self.parsed.closes_hosts = Some(HostClosure { reason: cause, own_namespace_only: false });
             reason.push_str(", and it holds for all routes of its hosts, which are closed too");
         }
         if let Treatment::Canary { rejected } = &mut self.parsed.treatment {

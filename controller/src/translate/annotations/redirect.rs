@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sluice_config::{Redirect, RedirectPath};
 
 use super::Annotation;
-use crate::translate::setting::Risk;
+use crate::translate::setting::{Reference, Risk, Unreadable};
 use crate::translate::value::{self, Type};
 
 /// What the annotations of this family say.
@@ -14,6 +14,8 @@ pub struct Redirection {
     permanent: Option<RedirectPath>,
     permanent_code: Option<u16>,
     temporal: Option<RedirectPath>,
+    /// `temporal-redirect` is no URL of http or https, and is ignored.
+    ignores_temporal: bool,
     temporal_code: Option<u16>,
     /// `from-to-www-redirect`.
     pub(crate) www: bool,
@@ -22,14 +24,23 @@ pub struct Redirection {
 impl Redirection {
     /// The redirect that all paths answer with; the temporal one wins.
     pub(crate) fn everywhere(self) -> Option<Redirect> {
-        let Self { permanent, permanent_code, temporal, temporal_code, www: _ } = self;
+        let Self { permanent, permanent_code, temporal, temporal_code, .. } = self;
         let (status, path) = match temporal {
             Some(path) => (temporal_code.unwrap_or(302), path),
             None => (permanent_code.unwrap_or(301), permanent?),
         };
         Some(Redirect { status, scheme: None, host: None, port: None, path })
     }
+
+    /// The annotation that is left out, and why.
+    pub(super) fn left_out(&self) -> Option<(&'static str, String)> {
+        let reason = "must be a URL of http or https; it is ignored, as in ingress-nginx, and the Ingress is served \
+                      without it";
+        self.ignores_temporal.then(|| (TEMPORAL, reason.to_owned()))
+    }
 }
+
+const TEMPORAL: &str = "temporal-redirect";
 
 pub(super) fn settings() -> Vec<Annotation> {
     vec![
@@ -39,7 +50,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "",
             "Answer with a redirect (301) to this URL, whatever the path.",
             |settings, value| settings.redirection.permanent = Some(value),
-        )
+        ).unreadable(Unreadable::Reject, Reference::Reject, "")
         .location(Risk::Medium),
         Annotation::served(
             "permanent-redirect-code",
@@ -47,16 +58,19 @@ pub(super) fn settings() -> Vec<Annotation> {
             "301",
             "Code of permanent-redirect.",
             |settings, value| settings.redirection.permanent_code = Some(value),
-        )
-        .location(Risk::Low)
-        .invalid_means_default(),
+        ).unreadable(Unreadable::Default, Reference::Reject, "the target is the same")
+        .location(Risk::Low),
         Annotation::served(
-            "temporal-redirect",
-            target(),
+            TEMPORAL,
+            temporal_target(),
             "",
-            "Answer with a redirect (302) to this URL, whatever the path; wins over permanent-redirect.",
-            |settings, value| settings.redirection.temporal = Some(value),
-        )
+            "Answer with a redirect (302) to this URL, whatever the path; wins over permanent-redirect. A value with \
+             another scheme or none, such as /new, is ignored with a warning.",
+            |settings, value| {
+                settings.redirection.ignores_temporal = value.is_none();
+                settings.redirection.temporal = value;
+            },
+        ).unreadable(Unreadable::Reject, Reference::Reject, "")
         .location(Risk::Medium),
         Annotation::served(
             "temporal-redirect-code",
@@ -64,9 +78,8 @@ pub(super) fn settings() -> Vec<Annotation> {
             "302",
             "Code of temporal-redirect.",
             |settings, value| settings.redirection.temporal_code = Some(value),
-        )
-        .location(Risk::Low)
-        .invalid_means_default(),
+        ).unreadable(Unreadable::Default, Reference::Reject, "the target is the same")
+        .location(Risk::Low),
         Annotation::served(
             "from-to-www-redirect",
             value::bool(),
@@ -74,7 +87,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Redirect from www. and the host to the host, or the other way round, whichever has no rules of its own: with \
              http-redirect-code, the port of the socket and no final slash. For https the certificate has to name both.",
             |settings, value| settings.redirection.www = value,
-        )
+        ).unreadable(Unreadable::Default, Reference::Reject, "only the other name is affected")
         .location(Risk::Low),
         Annotation::served(
             "preserve-trailing-slash",
@@ -84,8 +97,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             |settings, value| settings.locations.trailing_slash = Some(value),
         )
         .location(Risk::Medium)
-        .falls_back_to("preserve-trailing-slash")
-        .invalid_means_default(),
+        .falls_back_to("preserve-trailing-slash"),
         Annotation::served(
             "relative-redirects",
             value::bool(),
@@ -93,10 +105,9 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Redirects to a path of the same host (the final slash that is appended, a permanent-redirect to a path) name \
              the path alone.",
             |settings, value| settings.locations.relative = Some(value),
-        )
+        ).unreadable(Unreadable::Default, Reference::Reject, "the target is the same")
         .location(Risk::Low)
-        .falls_back_to("relative-redirects")
-        .invalid_means_default(),
+        .falls_back_to("relative-redirects"),
         Annotation::served(
             "use-port-in-redirects",
             value::bool(),
@@ -106,19 +117,33 @@ pub(super) fn settings() -> Vec<Annotation> {
             |settings, value| settings.locations.port = Some(value),
         )
         .location(Risk::Low)
-        .falls_back_to("use-port-in-redirects")
-        .invalid_means_default(),
+        .falls_back_to("use-port-in-redirects"),
     ]
 }
 
 /// Where a redirect leads.
 fn target() -> Type<RedirectPath> {
-    let allowed = |text: &str| text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._~/:,?&=".contains(&b));
     Type::of(
         "a URL of http or https, or a path from the root, of letters, digits and - . _ ~ / : , ? & =",
         read_target,
     )
-    .allowing(allowed)
+    .allowing(is_allowed)
+}
+
+/// Where a temporal redirect leads; nothing where ingress-nginx ignores it.
+fn temporal_target() -> Type<Option<RedirectPath>> {
+    let has_scheme = |text: &str| {
+        let scheme = text.split_once(':').map_or("", |(scheme, _)| scheme);
+        ["http", "https"].iter().any(|known| known.eq_ignore_ascii_case(scheme))
+    };
+    Type::of("a URL of http or https, of letters, digits and - . _ ~ / : , ? & =", move |text| {
+        if has_scheme(text) { read_target(text).map(Some) } else { Some(None) }
+    })
+    .allowing(is_allowed)
+}
+
+fn is_allowed(text: &str) -> bool {
+    text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._~/:,?&=".contains(&b))
 }
 
 /// Variables of nginx are never filled in.
@@ -177,6 +202,18 @@ mod tests {
     }
 
     #[test]
+    fn a_temporal_redirect_without_http_is_ignored() {
+        let read = |text: &str| temporal_target().parse(text, &Author::OPERATOR).ok();
+        for ignored in ["/new", "new.example", "//new.example", "ftp://new.example"] {
+            assert_eq!(read(ignored), Some(None), "{ignored}");
+        }
+        assert_eq!(read("https://a.example/b"), Some(Some(RedirectPath::Url("https://a.example/b".into()))));
+        for bad in ["https://", "https://a/$b", "/a;b"] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
     fn the_temporal_redirect_wins_with_its_own_code() {
         let path = |text: &str| Some(RedirectPath::Root(text.into()));
         let both = Redirection {
@@ -184,7 +221,7 @@ mod tests {
             permanent_code: Some(308),
             temporal: path("/t"),
             temporal_code: None,
-            www: false,
+            ..Redirection::default()
         };
         let redirect = both.clone().everywhere().unwrap();
         assert_eq!((redirect.status, Some(redirect.path)), (302, path("/t")));

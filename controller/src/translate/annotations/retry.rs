@@ -16,8 +16,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             |settings, value| settings.retry.on = Some(value),
         )
         .location(Risk::Medium)
-        .falls_back_to("proxy-next-upstream")
-        .invalid_means_default(),
+        .falls_back_to("proxy-next-upstream"),
         Annotation::served(
             "proxy-next-upstream-tries",
             value::count(),
@@ -26,8 +25,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             |settings, value| settings.retry.tries = Some(value),
         )
         .location(Risk::Low)
-        .falls_back_to("proxy-next-upstream-tries")
-        .invalid_means_default(),
+        .falls_back_to("proxy-next-upstream-tries"),
         Annotation::served(
             "proxy-next-upstream-timeout",
             value::seconds_or_zero(),
@@ -38,7 +36,6 @@ pub(super) fn settings() -> Vec<Annotation> {
             },
         )
         .location(Risk::Low)
-        .falls_back_to("proxy-next-upstream-timeout")
-        .invalid_means_default(),
+        .falls_back_to("proxy-next-upstream-timeout"),
     ]
 }

@@ -9,8 +9,8 @@ use sluice_config::Rewrite;
 
 use super::Annotation;
 use crate::translate::expression::Expressions;
-use crate::translate::setting::Risk;
-use crate::translate::value;
+use crate::translate::setting::{Reference, Risk, Unreadable};
+use crate::translate::value::{self, Wrong};
 
 pub use template::RewriteError;
 use template::{GroupText, Target};
@@ -66,13 +66,17 @@ pub(super) fn settings() -> Vec<Annotation> {
     vec![
         Annotation::served(
             "rewrite-target",
-            value::capture_path().and_then(|text| Target::read(&text).map(|target| (text, target))),
+            value::capture_path().and_then(|text| match Target::read(&text) {
+                Ok(target) => Ok((text, target)),
+                // ingress-nginx takes it: without it, requests would go to other paths.
+                Err(reason) => Err(Wrong::Refused { reason, remedy: "correct the target" }),
+            }),
             "",
             "Path sent upstream, with $1 to $9 and named groups of the path, which is a regular expression \
-             then. A URL \
-             redirects to it (302).",
+             then, and with variables such as $host. A URL redirects to it (302).",
             |settings, value| settings.rewriting.target = Some(value),
         )
+        .except("a name that is neither a group nor a variable closes the path with 503")
         .ingress(Risk::Medium),
         Annotation::served(
             "use-regex",
@@ -80,10 +84,10 @@ pub(super) fn settings() -> Vec<Annotation> {
             "false",
             "Paths of the host, of all its Ingresses, are regular expressions from the start of the path, \
              without regard \
-             to case. Look-ahead such as /(?!api)(.*) is served where what stands before it has one length; \
-             look-behind and back-references are refused.",
+             to case. Look-ahead such as /(?!api)(.*) is served where what stands before it has one length.",
             |settings, value| settings.rewriting.use_regex = value,
         )
+        .except("a path with look-behind, a back-reference or other look-ahead answers 503")
         .location(Risk::Low),
         Annotation::served(
             "app-root",
@@ -92,8 +96,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Path that / of the host is redirected to with 302.",
             |settings, value| settings.rewriting.app_root = Some(value),
         )
-        .location(Risk::Medium)
-        .invalid_means_default(),
+        .location(Risk::Medium),
         Annotation::served(
             "x-forwarded-prefix",
             value::capture_path().and_then(|text| GroupText::read(&text)),
@@ -101,8 +104,8 @@ pub(super) fn settings() -> Vec<Annotation> {
             "X-Forwarded-Prefix to upstream, with groups of the path, where rewrite-target changes the path.",
             |settings, value| settings.rewriting.forwarded_prefix = Some(value),
         )
-        .location(Risk::Medium)
-        .invalid_means_default(),
+        .unreadable(Unreadable::Default, Reference::Reject, "requests go to the same path")
+        .location(Risk::Medium),
     ]
 }
 

@@ -1,13 +1,12 @@
 //! What the annotations of one Ingress say, typed.
 
 use sluice_config::{
-    Bodies, HostPattern, HttpsRedirect, Locations, Replacements, ResourceKey, Retry, Satisfy, Sources,
-    Timeouts,
+    Bodies, HttpsRedirect, Locations, Replacements, ResourceKey, Retry, Satisfy, Sources, Timeouts,
 };
 
 use super::{
     Affinity, Auth, BackendProtocol, Balancing, Canary, EndpointTls, Errors, Heads, HealthChecking, Limiting,
-    Redirection, Rewriting, Sharing, external_auth,
+    Redirection, Rewriting, Sharing, external_auth, hosts::Aliases,
 };
 use crate::translate::external_auth::AuthSettings;
 use crate::translate::mirror::MirrorSettings;
@@ -25,7 +24,7 @@ pub struct Settings {
     /// Redirects of all paths, and of another host.
     pub redirection: Redirection,
     /// Further names of its hosts.
-    pub aliases: Vec<HostPattern>,
+    pub(crate) aliases: Aliases,
     /// Which clients are served.
     pub sources: Sources,
     /// Whether all checks of who gets in count, or any one.
@@ -81,12 +80,15 @@ impl Settings {
 
     /// Annotations of which parts are left out, each with what is wrong with them.
     pub(super) fn left_out(&self) -> impl Iterator<Item = (&'static str, String)> {
-        self.cors.left_out().into_iter().chain(self.health.left_out())
+        let own_fields =
+            self.external_auth.own_fields().map(|reason| (external_auth::RESPONSE_HEADERS, reason));
+        let whole = [self.cors.left_out(), self.redirection.left_out(), self.aliases.left_out()];
+        whole.into_iter().flatten().chain(self.health.left_out()).chain(own_fields)
     }
 
     /// What annotations lack that mean something together only, and which one is missing.
     pub(super) fn lacks(&self) -> impl Iterator<Item = (Lack, &'static str)> {
-        self.auth.lacks().into_iter().chain(self.upstream_tls.lacks())
+        self.auth.lacks().into_iter()
     }
 }
 
@@ -97,7 +99,7 @@ impl Default for Settings {
             unlogged: false,
             locations: Locations::default(),
             redirection: Redirection::default(),
-            aliases: Vec::new(),
+            aliases: Aliases::default(),
             sources: Sources::default(),
             satisfy: Satisfy::All,
             limiting: Limiting::default(),

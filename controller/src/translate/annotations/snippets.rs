@@ -1,13 +1,15 @@
 //! Raw text for nginx and its firewall module. Sluice generates no configuration text, so these can never be
-//! carried out; their risk is Critical, which `annotations-risk-level` refuses by default.
+//! executed; their risk is Critical, which `annotations-risk-level` refuses by default.
 
-use super::Annotation;
+use super::{Annotation, nginx_text};
 use crate::translate::setting::{NotYet, Risk};
 use crate::translate::value;
 
 const TEXT: &str = "say the same by annotations where there are some for it (docs/annotations.md), or do it in the \
                     application; remove the snippet when the routes may be served without it, and if it protects \
                     them, only when something else does";
+const DETECTION: &str = "by itself the firewall of ingress-nginx detects and refuses nothing; with SecRuleEngine On in \
+                         modsecurity-snippet, that annotation closes the routes";
 const FIREWALL: &str = "leave it until a firewall in front of the gateway or in the application does the same, because \
                         without it the routes are open to everybody; then remove the annotation";
 
@@ -29,6 +31,8 @@ pub(super) fn settings() -> Vec<Annotation> {
             NotYet::ChangesAnswers,
             "Text in the server block.",
         )
+        .for_namespace_of_host()
+        .restricting(nginx_text::restricts_access)
         .ingress(Risk::Critical)
         .never(TEXT),
         Annotation::not_yet(
@@ -41,26 +45,25 @@ pub(super) fn settings() -> Vec<Annotation> {
         .ingress(Risk::Critical)
         .never(TEXT),
         Annotation::not_yet("auth-snippet", value::any(), "", NotYet::Protects, "Text in the auth location.")
+            .beside("auth-url")
             .location(Risk::Critical)
             .never(TEXT),
-        Annotation::not_yet(
+        Annotation::no_effect(
             "enable-modsecurity",
             value::bool(),
             "false",
-            NotYet::Protects,
+            DETECTION,
             "Web application firewall.",
         )
-        .ingress(Risk::Low)
-        .never(FIREWALL),
-        Annotation::not_yet(
+        .ingress(Risk::Low),
+        Annotation::no_effect(
             "enable-owasp-core-rules",
             value::bool(),
             "false",
-            NotYet::Protects,
+            DETECTION,
             "OWASP core rule set of the firewall.",
         )
-        .ingress(Risk::Low)
-        .never(FIREWALL),
+        .ingress(Risk::Low),
         Annotation::not_yet(
             "modsecurity-snippet",
             value::any(),
@@ -68,6 +71,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             NotYet::Protects,
             "Rules of the firewall.",
         )
+        .restricting(nginx_text::enforces_rules)
         .ingress(Risk::Critical)
         .never(FIREWALL),
         Annotation::not_yet(

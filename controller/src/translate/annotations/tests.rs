@@ -6,6 +6,7 @@ use std::sync::Arc;
 use sluice_config::{AffinityMode, NamespacedName, Severity, Timeout, UpstreamProtocol};
 
 use super::*;
+use crate::options::Options;
 use crate::store::Ingress;
 use crate::store::OWN_PREFIX;
 use crate::translate::setting::{self, Risk};
@@ -30,11 +31,12 @@ fn ingress(annotations: &[(&str, &str)]) -> Ingress {
 }
 
 fn read(annotations: &[(&str, &str)]) -> Parsed {
-    parse(&ingress(annotations), "nginx.ingress.kubernetes.io", true, &Gates::default())
+    parse(&ingress(annotations), &Options::default(), &Gates::default())
 }
 
 fn read_unvalidated(annotations: &[(&str, &str)]) -> Parsed {
-    parse(&ingress(annotations), "nginx.ingress.kubernetes.io", false, &Gates::default())
+    let options = Options { enable_annotation_validation: false, ..Options::default() };
+    parse(&ingress(annotations), &options, &Gates::default())
 }
 
 fn status(parsed: &Parsed) -> Option<u16> {
@@ -114,7 +116,7 @@ fn a_bad_cookie_setting_is_ignored_with_a_problem() {
             assert_eq!(parsed.treatment, Treatment::Serve, "{name}");
             assert_eq!(parsed.settings, good.settings, "{name}");
             assert_eq!(parsed.problems.len(), 1, "{name}");
-            assert_eq!(parsed.problems[0].severity, Severity::Error, "{name}");
+            assert_eq!(parsed.problems[0].severity, Severity::Warning, "{name}");
         }
     }
     assert!(!read(&[("affinity", "ip")]).settings.affinity.is_enabled());
@@ -158,32 +160,171 @@ fn numbers_have_ranges_also_without_validation() {
             assert!(message.contains(" from ") && message.contains(" to "), "{name}: {message}");
         }
     }
-    assert_eq!(status(&read(&[("limit-rps", "-1")])), Some(404));
-    assert_eq!(status(&read_unvalidated(&[("limit-rps", "-1")])), Some(503));
+    assert_eq!(status(&read(&[("limit-rps", "4294967296")])), Some(404));
+    assert_eq!(status(&read_unvalidated(&[("limit-rps", "4294967296")])), Some(503));
 }
 
 #[test]
-fn invalid_values_never_open() {
-    assert_eq!(status(&read(&[("force-ssl-redirect", "banana")])), Some(404));
-    assert_eq!(status(&read_unvalidated(&[("force-ssl-redirect", "banana")])), Some(503));
-    assert_eq!(status(&read_unvalidated(&[("whitelist-source-range", "banana\n")])), Some(503));
-    for order in
-        [["force-ssl-redirect", "whitelist-source-range"], ["ssl-redirect", "allowlist-source-range"]]
-    {
-        assert_eq!(status(&read(&order.map(|name| (name, "10.0.0.0/8")))), Some(404), "{order:?}");
+fn an_unreadable_protection_never_opens() {
+    for (name, value, closed) in [
+        ("auth-type", "bearer", 404),
+        ("limit-rps", "ten", 404),
+        ("permanent-redirect", "shop.example", 404),
+        ("upstream-vhost", "a b", 404),
+        ("whitelist-source-range", "banana", 503),
+        ("denylist-source-range", "10.0.0.0/33", 503),
+    ] {
+        assert_eq!(status(&read(&[(name, value)])), Some(closed), "{name}");
+        assert_eq!(status(&read_unvalidated(&[(name, value)])), Some(503), "{name}");
     }
-    let parsed = read(&[("proxy-read-timeout", "60s")]);
+    assert_eq!(status(&read_unvalidated(&[("whitelist-source-range", "banana\n")])), Some(503));
+    assert_eq!(status(&read(&[("auth-url", "http://auth.example/"), ("auth-method", "TRACE")])), Some(503));
+    assert_eq!(status(&read(&[("proxy-ssl-secret", "upstream"), ("proxy-ssl-verify", "true")])), Some(503));
+    let both = [("limit-rps", "ten"), ("whitelist-source-range", "banana")];
+    assert_eq!(status(&read(&both)), Some(404), "the graver one");
+}
+
+#[test]
+fn a_value_that_ingress_nginx_reads_leniently_is_ignored_with_a_warning() {
+    for (name, value) in [
+        ("limit-rate", "1m"),
+        ("limit-rate-after", "10k"),
+        ("force-ssl-redirect", "no"),
+        ("ssl-redirect", "maybe"),
+        ("use-regex", "yes"),
+        ("rewrite-target", "/$1?x=$2"),
+        ("enable-access-log", "off"),
+        ("disable-proxy-intercept-errors", "on"),
+        ("enable-global-auth", "no"),
+        ("limit-burst-multiplier", "2x"),
+        ("proxy-cookie-path", "/one"),
+        ("proxy-cookie-domain", "a b c"),
+        ("proxy-redirect-from", "~("),
+        ("custom-headers", "a b"),
+        ("satisfy", "Any"),
+        ("proxy-read-timeout", "60s"),
+        ("backend-protocol", "gopher"),
+        ("default-backend", "Not_a_service"),
+        ("upstream-hash-by", "a b"),
+        ("custom-http-errors", "abc"),
+    ] {
+        let parsed = read(&[(name, value)]);
+        assert_eq!(
+            (&parsed.treatment, &parsed.settings),
+            (&Treatment::Serve, &Settings::default()),
+            "{name}"
+        );
+        assert_eq!(parsed.problems.len(), 1, "{name}: {:?}", parsed.problems);
+        assert_eq!(parsed.problems[0].severity, Severity::Warning, "{name}");
+        assert!(parsed.problems[0].field.ends_with(&format!("/{name}]")), "{}", parsed.problems[0]);
+    }
+}
+
+#[test]
+fn limits_that_are_not_positive_limit_nothing() {
+    let parsed = read(&[("limit-rps", "-1"), ("limit-connections", "-1"), ("limit-rpm", "0")]);
+    assert_eq!((parsed.treatment, &parsed.problems[..]), (Treatment::Serve, &[][..]));
+    assert_eq!(parsed.settings.limiting.policy(&NamespacedName::new("n", "a")), None);
+    for (name, value) in
+        [("auth-keepalive", "-1"), ("auth-keepalive-requests", "0"), ("auth-keepalive-timeout", "-5")]
+    {
+        let parsed = read(&[("auth-url", "http://auth.example/"), (name, value)]);
+        assert_eq!((parsed.treatment, parsed.problems), (Treatment::Serve, vec![]), "{name}");
+    }
+}
+
+#[test]
+fn unreadable_settings_of_authorisation_leave_it_in_force() {
+    for (name, value) in [
+        ("auth-keepalive", "yes"),
+        ("auth-keepalive-timeout", "60s"),
+        ("auth-signin-redirect-param", "a b"),
+        ("auth-signin", "https://a b"),
+        ("auth-always-set-cookie", "no"),
+        ("auth-cache-duration", "200 soon"),
+        ("auth-response-headers", "X-User, Host, Connection"),
+    ] {
+        let parsed = read(&[("auth-url", "http://auth.example/"), (name, value)]);
+        assert_eq!(parsed.treatment, Treatment::Serve, "{name}");
+        assert!(parsed.settings.external_auth.url.is_some(), "{name}");
+        assert_eq!(parsed.problems.len(), 1, "{name}: {:?}", parsed.problems);
+        assert_eq!(parsed.problems[0].severity, Severity::Warning, "{name}");
+    }
+    let headers = |value| read(&[("auth-url", "http://auth.example/"), ("auth-response-headers", value)]);
+    assert_eq!(status(&headers("X-User; X-Mail")), Some(503), "the client's own field would pass");
+}
+
+#[test]
+fn an_annotation_without_its_main_one_means_nothing() {
+    for (name, value) in [
+        ("auth-secret", "other/users"),
+        ("auth-secret-type", "file"),
+        ("auth-realm", "a"),
+        ("auth-method", "TRACE"),
+        ("auth-response-headers", "a;b"),
+        ("auth-snippet", "deny all;"),
+        ("auth-tls-match-cn", "CN=x"),
+        ("proxy-ssl-verify", "on"),
+        ("proxy-ssl-verify", "true"),
+        ("proxy-ssl-verify-depth", "deep"),
+        ("proxy-ssl-name", "a b"),
+        ("proxy-ssl-protocols", "TLSv1.1"),
+        ("proxy-ssl-ciphers", "RC4-MD5"),
+        ("proxy-ssl-server-name", "yes"),
+    ] {
+        let parsed = read(&[(name, value)]);
+        assert_eq!(parsed.treatment, Treatment::Serve, "{name} of {value}");
+        assert!(
+            parsed.problems.iter().all(|problem| problem.severity == Severity::Warning),
+            "{name}: {:?}",
+            parsed.problems
+        );
+        assert!(parsed.settings.needs().next().is_none(), "{name} of {value}");
+    }
+}
+
+#[test]
+fn unreadable_entries_of_a_list_are_skipped() {
+    let parsed = read(&[("custom-http-errors", "404,abc, 503,200,308")]);
     assert_eq!(parsed.treatment, Treatment::Serve);
-    assert_eq!(parsed.settings.timeouts.read, Timeout::Inherit);
-    assert_eq!(parsed.problems[0].severity, Severity::Error);
-    assert_eq!(read(&[("backend-protocol", "gopher")]).settings.protocol, BackendProtocol::default());
+    assert_eq!(parsed.settings.errors.statuses.as_deref(), Some(&[404, 503, 308][..]));
+    let message = &parsed.problems[0].message;
+    assert!(message.contains("[\"abc\", \"200\"] skipped"), "{message}");
+    let networks = read(&[("whitelist-source-range", "10.0.0.0/8 192.0.2.0/24")]);
+    assert_eq!(networks.settings.sources.allow.map(|allow| allow.len()), Some(2), "blanks separate too");
+}
+
+#[test]
+fn settings_that_ingress_nginx_does_not_enforce_only_warn() {
+    for annotations in [
+        &[("ssl-passthrough", "true")][..],
+        &[("auth-tls-secret", "default/ca"), ("auth-tls-verify-client", "off")],
+        &[("enable-modsecurity", "true"), ("enable-owasp-core-rules", "true")],
+        &[("enable-modsecurity", "true"), ("modsecurity-snippet", "SecRuleEngine DetectionOnly")],
+    ] {
+        let parsed = read(annotations);
+        assert_eq!((&parsed.treatment, &parsed.closes_hosts), (&Treatment::Serve, &None), "{annotations:?}");
+        assert!(!parsed.problems.is_empty(), "{annotations:?}");
+        assert!(
+            parsed.problems.iter().all(|problem| problem.severity == Severity::Warning),
+            "{annotations:?}"
+        );
+    }
+    let tls = |verify| read(&[("auth-tls-secret", "default/ca"), ("auth-tls-verify-client", verify)]);
+    for verify in ["on", "Off", "optional", "optional_no_ca"] {
+        assert_eq!(status(&tls(verify)), Some(503), "{verify}");
+    }
+    let passthrough = Options { enable_ssl_passthrough: true, ..Options::default() };
+    let parsed = parse(&ingress(&[("ssl-passthrough", "true")]), &passthrough, &Gates::default());
+    assert_eq!(status(&parsed), Some(503));
+    let firewall = read(&[("enable-modsecurity", "true"), ("modsecurity-snippet", "SecRuleEngine On")]);
+    assert_eq!(status(&firewall), Some(503));
 }
 
 #[test]
 fn known_annotations_that_are_not_implemented_fail_closed() {
     for (name, value) in [
-        ("auth-tls-match-cn", "CN=x"),
-        ("enable-modsecurity", "true"),
+        ("modsecurity-snippet", "SecRuleEngine On"),
         ("auth-tls-secret", "default/ca"),
         ("backend-protocol", "FCGI"),
     ] {
@@ -223,7 +364,7 @@ fn gates_reject_what_they_forbid() {
     // docs/annotations.md says so: what is never carried out answers 503, whoever may use it.
     assert_eq!(status(&read(&[("configuration-snippet", "return 200;")])), Some(503));
     let gates = Gates { risk: Risk::Low, blocked_words: vec!["evil".into()], ..Gates::default() };
-    let gated = |name, value| status(&parse(&ingress(&[(name, value)]), "p", true, &gates));
+    let gated = |name, value| status(&parse(&ingress(&[(name, value)]), &Options::default(), &gates));
     assert_eq!(gated("affinity-mode", "balanced"), Some(404));
     assert_eq!(gated("affinity", "cookie"), None);
     assert_eq!(gated("session-cookie-samesite", "evil"), Some(404));
@@ -248,7 +389,7 @@ fn the_newer_name_wins_over_its_alias() {
 
 #[test]
 fn how_to_fix_a_protection_that_is_not_served_never_opens_the_route() {
-    for (name, value) in [("auth-tls-match-cn", "CN=x"), ("enable-modsecurity", "true")] {
+    for (name, value) in [("auth-tls-secret", "ca"), ("modsecurity-snippet", "SecRuleEngine On")] {
         let parsed = read(&[(name, value)]);
         let remedy = &parsed.problems[0].remedy;
         assert!(
@@ -257,7 +398,7 @@ fn how_to_fix_a_protection_that_is_not_served_never_opens_the_route() {
         );
     }
     let strict = Gates { risk: Risk::Low, ..Gates::default() };
-    let parsed = parse(&ingress(&[("auth-tls-match-cn", "CN=x")]), "p", true, &strict);
+    let parsed = parse(&ingress(&[("auth-tls-secret", "ca")]), &Options::default(), &strict);
     assert!(parsed.problems[0].remedy.starts_with("leave it until"), "{}", parsed.problems[0]);
 }
 
@@ -265,9 +406,9 @@ fn how_to_fix_a_protection_that_is_not_served_never_opens_the_route() {
 fn every_problem_that_rejects_the_ingress_says_so() {
     let gates = Gates { risk: Risk::Low, blocked_words: vec!["evil".into()], ..Gates::default() };
     for (name, value) in
-        [("affinity-mode", "balanced"), ("session-cookie-samesite", "evil"), ("force-ssl-redirect", "banana")]
+        [("affinity-mode", "balanced"), ("session-cookie-samesite", "evil"), ("limit-rps", "banana")]
     {
-        let parsed = parse(&ingress(&[(name, value)]), "p", true, &gates);
+        let parsed = parse(&ingress(&[(name, value)]), &Options::default(), &gates);
         assert_eq!(status(&parsed), Some(404), "{name}");
         let message = &parsed.problems[0].message;
         assert!(
@@ -279,7 +420,7 @@ fn every_problem_that_rejects_the_ingress_says_so() {
 
 #[test]
 fn a_refused_value_of_a_megabyte_is_cut_wherever_it_is_shown() {
-    let parsed = read(&[("force-ssl-redirect", &format!("a\n{}", "b".repeat(1 << 20)))]);
+    let parsed = read(&[("limit-rps", &format!("a\n{}", "b".repeat(1 << 20)))]);
     let Treatment::Close(deny) = parsed.treatment else { panic!("{:?}", parsed.treatment) };
     assert!(deny.reason.len() < 2000 && !deny.reason.contains('\n'), "{}", deny.reason);
     assert!(parsed.problems[0].message.len() < 2000, "{}", parsed.problems[0]);

@@ -16,8 +16,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             |settings, value| settings.timeouts.connect = Timeout::After(value),
         )
         .location(Risk::Low)
-        .falls_back_to("proxy-connect-timeout")
-        .invalid_means_default(),
+        .falls_back_to("proxy-connect-timeout"),
         Annotation::served(
             "proxy-read-timeout",
             value::seconds(),
@@ -26,8 +25,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             |settings, value| settings.timeouts.read = Timeout::After(value),
         )
         .location(Risk::Low)
-        .falls_back_to("proxy-read-timeout")
-        .invalid_means_default(),
+        .falls_back_to("proxy-read-timeout"),
         Annotation::served(
             "proxy-send-timeout",
             value::seconds(),
@@ -36,7 +34,6 @@ pub(super) fn settings() -> Vec<Annotation> {
             |settings, value| settings.timeouts.send = Timeout::After(value),
         )
         .location(Risk::Low)
-        .falls_back_to("proxy-send-timeout")
-        .invalid_means_default(),
+        .falls_back_to("proxy-send-timeout"),
     ]
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use rustls_pki_types::ServerName;
-use sluice_config::{Code, NamespacedName, ResourceKey, ResourceKind, TlsVersions, UpstreamTls};
+use sluice_config::{NamespacedName, ResourceKey, ResourceKind, TlsVersions, UpstreamTls};
 
 use super::Annotation;
-use crate::translate::setting::{Lack, Risk};
+use crate::translate::setting::{Reference, Risk, Unreadable};
 use crate::translate::value;
 
 const SECRET: &str = "proxy-ssl-secret";
@@ -51,17 +51,6 @@ impl EndpointTls {
         Some((self.identity()?, SECRET))
     }
 
-    /// What the annotations lack that mean something together only, and which one is missing.
-    pub(super) fn lacks(&self) -> Option<(Lack, &'static str)> {
-        let lack = Lack {
-            name: VERIFY,
-            code: Code::AnnotationInvalid,
-            reason: "is on, and there is no proxy-ssl-secret with the authorities that endpoints are verified by",
-            remedy: "name a Secret with them in ca.crt in proxy-ssl-secret; nothing would be verified without it",
-        };
-        (self.verifies && self.secret.is_none()).then_some((lack, SECRET))
-    }
-
     fn identity(&self) -> Option<ResourceKey> {
         let kind = if self.verifies { ResourceKind::EndpointTrust } else { ResourceKind::EndpointIdentity };
         Some(ResourceKey { kind, name: self.secret.clone()? })
@@ -77,7 +66,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Secret with the authorities that endpoints are verified by (ca.crt), and the certificate that they are \
              shown (tls.crt, tls.key). While it is missing or cannot be used, the routes answer 503.",
             |settings, value| settings.upstream_tls.secret = Some(value),
-        )
+        ).unreadable(Unreadable::Close, Reference::Close, "")
         .ingress(Risk::Medium)
         .protects(),
         Annotation::served(
@@ -85,9 +74,9 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::switch(),
             "off",
             "Take only endpoints whose certificate one of the authorities has signed and that is for proxy-ssl-name; \
-             others are 502. Without authorities the routes answer 503.",
+             others are 502. Without proxy-ssl-secret it has no effect.",
             |settings, value| settings.upstream_tls.verifies = value,
-        )
+        ).unreadable(Unreadable::Close, Reference::Default, "endpoints would not be verified").beside(SECRET)
         .ingress(Risk::Low)
         .protects(),
         Annotation::served(
@@ -96,7 +85,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "1",
             "Intermediate certificates that there may be between an endpoint's and an authority's.",
             |settings, value| settings.upstream_tls.depth = value,
-        )
+        ).beside(SECRET)
         .ingress(Risk::Low),
         Annotation::served(
             "proxy-ssl-name",
@@ -110,7 +99,8 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Name that the certificate of an endpoint has to be for; that of the Service (service.namespace.svc) by \
              default.",
             |settings, value| settings.upstream_tls.name = Some(value),
-        )
+        ).beside(SECRET)
+        .except("a name with variables is ignored")
         .ingress(Risk::High),
         Annotation::served(
             "proxy-ssl-server-name",
@@ -118,7 +108,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "off",
             "Tell the endpoint which name is wanted (SNI).",
             |settings, value| settings.upstream_tls.sends_name = value,
-        )
+        ).beside(SECRET)
         .ingress(Risk::Low),
         Annotation::served(
             "proxy-ssl-protocols",
@@ -126,7 +116,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "TLSv1.2 TLSv1.3",
             "Versions of TLS that endpoints are offered; those before TLSv1.2 are left out.",
             |settings, value| settings.upstream_tls.versions = value,
-        )
+        ).beside(SECRET)
         .ingress(Risk::Low),
         Annotation::served(
             "proxy-ssl-ciphers",
@@ -135,7 +125,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Cipher suites of TLS 1.2 that endpoints are offered: of the six with forward secrecy and authenticated \
              encryption. Those of TLS 1.3 always are.",
             |settings, value| settings.upstream_tls.ciphers = Some(value),
-        )
+        ).beside(SECRET)
         .ingress(Risk::Medium),
     ]
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluice_config::{Piece, Template, Variable, is_own_field};
+use sluice_config::{Piece, Template, Variable};
 
 use crate::translate::template;
 use crate::translate::value::{self, Type};
@@ -43,9 +43,6 @@ pub(crate) fn response_headers() -> Type<Vec<Arc<str>>> {
         if !name.bytes().all(fits) {
             return Err(format!("has {name:?}, which is no name of a header"));
         }
-        if is_own_field(name) {
-            return Err(format!("has {name}, which belongs to the gateway"));
-        }
         Ok(name.into())
     })
 }
@@ -54,7 +51,11 @@ pub(crate) fn response_headers() -> Type<Vec<Arc<str>>> {
 pub(crate) fn cache_duration() -> Type<Vec<(Vec<u16>, Duration)>> {
     value::list_of("comma-separated list of statuses and a time", |entry| {
         let mut words: Vec<&str> = entry.split_ascii_whitespace().collect();
-        let time = value::time_of(words.pop().unwrap_or_default())?;
+        let last = words.pop().unwrap_or_default();
+        if last.len() == 3 && last.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(format!("has {entry:?}, which has statuses and no time"));
+        }
+        let time = value::time_of(last)?;
         let mut codes = Vec::new();
         for word in words {
             match word.parse() {
@@ -127,7 +128,7 @@ mod tests {
             read("200 202 10m, 401 5s,1h").unwrap(),
             [valid(&[200, 202], 600), valid(&[401], 5), valid(&[200], 3600)]
         );
-        for bad in ["200 x", "999 5m", "abc 5m", "5m 200"] {
+        for bad in ["200 x", "999 5m", "abc 5m", "5m 200", "200 202", "10m, 401"] {
             assert!(read(bad).is_err(), "{bad}");
         }
     }

@@ -37,48 +37,117 @@ enum PathKind {
 
 /// Paths that are taken.
 #[derive(Default)]
-pub(super) struct PathTable(BTreeMap<PathRank, Rule>);
+pub(super) struct PathTable {
+    rules: BTreeMap<PathRank, Rule>,
+    /// Closed rules of paths that cannot be read as they are written.
+    unreadable: BTreeMap<PathRank, Rule>,
+}
+
+/// The rules of a host in order.
+pub(super) struct OrderedRules {
+    /// Those that are tried first.
+    pub(super) rules: Vec<Rule>,
+    /// Rules of unreadable paths that come behind every path of the host.
+    pub(super) behind: Vec<Rule>,
+}
 
 impl PathTable {
-    /// Who has this path already.
-    pub(super) fn taken(&self, place: &PathRank) -> Option<&Rule> {
-        self.0.get(place)
+    /// Who has this path already. An unreadable path takes it from its own namespace only.
+    pub(super) fn taken(&self, place: &PathRank, namespace: &str) -> Option<&Rule> {
+        let unreadable = || self.unreadable.get(place).filter(|rule| namespace_of(rule) == namespace);
+        self.rules.get(place).or_else(unreadable)
     }
 
-    /// Takes a path.
+    /// Takes a path. `is_read` is false for one that cannot be read as it is written.
     pub(super) fn put(
         &mut self,
         place: PathRank,
+        is_read: bool,
         path: PathMatch,
         action: Action,
         policies: Arc<Policies>,
         origin: Arc<Origin>,
     ) {
         let rule = Rule { matches: Match::path(path), action, policies, filters: Vec::new(), origin };
-        self.0.insert(place, rule);
+        match is_read && place.form != Form::Beginning {
+            true => self.rules.insert(place, rule),
+            false => self.unreadable.insert(place, rule),
+        };
     }
 
     /// The rules in order, with nginx's answer to `/foo` where only `/foo/` is there. Where paths are expressions it has
     /// none.
-    pub(super) fn into_rules(mut self, expressions: bool) -> Vec<Rule> {
-        if expressions {
-            return self.0.into_values().collect();
+    pub(super) fn into_rules(self, expressions: bool) -> OrderedRules {
+        let Self { mut rules, unreadable } = self;
+        if !expressions {
+            let redirects: Vec<(PathRank, Rule)> =
+                rules.iter().filter_map(|(place, rule)| slash_redirect(&rules, place, rule)).collect();
+            rules.extend(redirects);
         }
-        let redirects: Vec<(PathRank, Rule)> = self
-            .0
-            .iter()
-            .filter_map(|(place, rule)| {
-                let PathMatch::Prefix(path) = &rule.matches.path else { return None };
-                let bare = path.strip_suffix('/').filter(|bare| !bare.is_empty())?;
-                let exact = PathRank::new(PathKind::Exact, bare.into());
-                let prefix = PathRank::new(PathKind::Prefix, bare.into());
-                let free = !self.0.contains_key(&exact) && !self.0.contains_key(&prefix);
-                (place.kind == PathKind::Prefix && free).then(|| (exact, append_slash(bare, rule)))
-            })
-            .collect();
-        self.0.extend(redirects);
-        self.0.into_values().collect()
+        if unreadable.is_empty() {
+            return OrderedRules { rules: rules.into_values().collect(), behind: Vec::new() };
+        }
+        ordered(rules.into_iter().collect(), unreadable)
     }
+}
+
+fn slash_redirect(
+    rules: &BTreeMap<PathRank, Rule>,
+    place: &PathRank,
+    rule: &Rule,
+) -> Option<(PathRank, Rule)> {
+    let PathMatch::Prefix(path) = &rule.matches.path else { return None };
+    let bare = path.strip_suffix('/').filter(|bare| !bare.is_empty())?;
+    let exact = PathRank::new(PathKind::Exact, bare.into());
+    let prefix = PathRank::new(PathKind::Prefix, bare.into());
+    let free = !rules.contains_key(&exact) && !rules.contains_key(&prefix);
+    (place.kind == PathKind::Prefix && free).then(|| (exact, append_slash(bare, rule)))
+}
+
+/// Inserts the rules of unreadable paths. Such a rule closes what its own namespace would otherwise
+/// serve by a broader path, and comes behind every path of another namespace: a path that cannot be
+/// read harms its owner at most.
+fn ordered(mut rules: Vec<(PathRank, Rule)>, unreadable: BTreeMap<PathRank, Rule>) -> OrderedRules {
+    let mut behind = Vec::new();
+    for (place, rule) in unreadable {
+        let namespace = namespace_of(&rule).to_owned();
+        let first_of_others = |rules: &[(PathRank, Rule)]| {
+            rules.iter().rposition(|(_, other)| namespace_of(other) != namespace).map_or(0, |last| last + 1)
+        };
+        let only_own_from = first_of_others(&rules);
+        let at = (0..rules.len()).find(|&at| {
+            let (other, own) = &rules[at];
+            *other > place
+                && namespace_of(own) == namespace
+                && (at >= only_own_from || covers(&own.matches.path, &rule.matches.path))
+        });
+        match at {
+            Some(at) => rules.insert(at, (place, rule)),
+            None => behind.push(rule),
+        }
+    }
+    OrderedRules { rules: rules.into_iter().map(|(_, rule)| rule).collect(), behind }
+}
+
+/// Whether each request of `inner` is certainly one of `outer` too.
+fn covers(outer: &PathMatch, inner: &PathMatch) -> bool {
+    const START: &str = "(?i)^";
+    match (outer, inner) {
+        (PathMatch::Prefix(outer), _) if **outer == *"/" => true,
+        (PathMatch::Prefix(outer), PathMatch::Exact(inner) | PathMatch::Prefix(inner)) => {
+            inner.strip_prefix(&**outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        }
+        (PathMatch::Regex(outer), PathMatch::Regex(inner)) => {
+            let literal = outer.strip_prefix(START).filter(|text| *text == regex::escape(text));
+            let inner = inner.strip_prefix(START).map(str::to_lowercase);
+            literal.zip(inner).is_some_and(|(outer, inner)| inner.starts_with(&outer.to_lowercase()))
+        }
+        _ => false,
+    }
+}
+
+fn namespace_of(rule: &Rule) -> &str {
+    &rule.origin.object.name.namespace
 }
 
 impl PathRank {

@@ -101,7 +101,13 @@ impl Builder<'_, '_> {
                 self.problems.push(problem);
             }
         }
-        if facts.external_auth.is_none() && facts.error_backend.is_none() && facts.mirror.is_none() {
+        let global_auth = match policies.authorisation {
+            Authorisation::Global => self.view.auth_of_hosts(),
+            _ => None,
+        };
+        let has_own =
+            facts.external_auth.is_some() || facts.error_backend.is_some() || facts.mirror.is_some();
+        if !has_own && global_auth.is_none() {
             return match deny {
                 Some(deny) => Arc::new(Policies { deny: Some(deny), ..(*policies).clone() }),
                 None => policies,
@@ -112,7 +118,7 @@ impl Builder<'_, '_> {
             HostPattern::Exact(name) => Some(name.as_str()),
             _ => None,
         };
-        if let Some(auth) = &facts.external_auth {
+        if let Some(auth) = facts.external_auth.as_deref().or(global_auth) {
             match auth.policy(self.view, &mut self.uses, host) {
                 Some(auth) => policies.authorisation = Authorisation::Own(Arc::new(auth)),
                 None => policies.deny = policies.deny.or(Some(self.without_host(facts, self.served))),
@@ -131,7 +137,10 @@ impl Builder<'_, '_> {
     /// A service that is asked where the request was meant to go has no address on a host that stands for many.
     fn without_host(&mut self, facts: &Facts, pattern: &HostPattern) -> Deny {
         let object = object_ref(facts);
-        let field = annotations::field(&self.view.options.annotations_prefix, "auth-url");
+        let field = match facts.external_auth {
+            Some(_) => annotations::field(&self.view.options.annotations_prefix, "auth-url"),
+            None => "global-auth-url".to_owned(),
+        };
         let reason = format!("has $host as its host, which is not one name on host {pattern}");
         self.add(error(
             Code::AnnotationInvalid,

@@ -35,15 +35,16 @@ pub(super) fn places<'t>(
         (place, matches)
     };
     let is_closed = facts.closed().is_some();
+    let taken_by = |place: &PathRank| table.taken(place, &facts.ingress.name.namespace);
     if reading == Reading::Expressions {
         let expression = paths::on_host_of_expressions(text, asks || is_closed, expressions);
-        if let Some(winner) = table.taken(&expression.0) {
+        if let Some(winner) = taken_by(&expression.0) {
             return (Vec::new(), Some(winner));
         }
         let mut places = vec![expression];
         // What is closed is so as it stands, too.
         places.extend(
-            is_closed.then(|| plain(PathType::Prefix)).filter(|(place, _)| table.taken(place).is_none()),
+            is_closed.then(|| plain(PathType::Prefix)).filter(|(place, _)| taken_by(place).is_none()),
         );
         return (places, None);
     }
@@ -52,9 +53,9 @@ pub(super) fn places<'t>(
         // An expression has no end of its own.
         places.push(plain(PathType::Prefix));
     }
-    let taken = places.iter().filter_map(|(place, _)| table.taken(place)).next_back();
-    let expression_is_taken = places.last().is_some_and(|(place, _)| table.taken(place).is_some());
-    places.retain(|(place, _)| table.taken(place).is_none());
+    let taken = places.iter().filter_map(|(place, _)| taken_by(place)).next_back();
+    let expression_is_taken = places.last().is_some_and(|(place, _)| taken_by(place).is_some());
+    places.retain(|(place, _)| taken_by(place).is_none());
     if reading == Reading::Both && !places.is_empty() && !expression_is_taken {
         places.push(paths::expression(slashed(&path.path), expressions));
     }

@@ -16,16 +16,23 @@ pub(super) fn strict(config_map: &ConfigMap) -> Result<HeaderSet, Bad> {
     Ok(HeaderSet { fields: fields.collect::<Result<_, _>>()? })
 }
 
-/// Fields for all rules. A bad one is told and left out: the operator's other fields are as good without it, and all
-/// rules of all Ingresses would have to be closed otherwise.
+/// Fields for all rules. One whose value cannot be used is reported and only removed, so that the
+/// client's own field of that name never takes its place. Closing all rules of all Ingresses would
+/// do more harm.
 pub(super) fn lenient(config_map: &ConfigMap, problems: &mut Vec<Problem>) -> HeaderSet {
     let mut fields = Vec::with_capacity(config_map.data.len());
     for (name, text) in &config_map.data {
         match field(name, text, Dollars::AreVariables) {
             Ok(field) => fields.push(field),
             Err(Bad { reason, remedy }) => {
+                let can_be_removed =
+                    http::HeaderName::from_bytes(name.as_bytes()).is_ok() && !is_own_field(name);
+                if can_be_removed {
+                    fields.push((Arc::from(&**name), Template::default()));
+                }
+                let effect = if can_be_removed { "the field is removed" } else { "the field is left out" };
                 let object = ObjectRef { kind: "ConfigMap".into(), name: config_map.name.clone() };
-                let message = format!("{reason}; the field is left out");
+                let message = format!("{reason}; {effect}");
                 problems.push(error(
                     Code::ConfigMapInvalid,
                     &object,
@@ -138,10 +145,10 @@ mod tests {
     }
 
     #[test]
-    fn of_the_operators_fields_the_good_ones_stay() {
+    fn an_operators_field_without_a_usable_value_is_removed() {
         let mut problems = Vec::new();
         let set = lenient(&map(&[("Host", "a"), ("X-A", "1"), ("X-Geo", "$geoip_city")]), &mut problems);
-        assert_eq!(set.fields, [("X-A".into(), Template::plain("1"))]);
+        assert_eq!(set.fields, [("X-A".into(), Template::plain("1")), ("X-Geo".into(), Template::default())]);
         let fields: Vec<_> = problems.iter().map(|problem| &*problem.field).collect();
         assert_eq!(fields, ["data[Host]", "data[X-Geo]"]);
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{NotYet, OnInvalid, Scope, Setting, Support, Table};
+use super::{NotYet, Reach, Reference, Scope, Setting, Support, Table, Unreadable};
 
 /// How far a setting is served. What is served comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,7 +40,7 @@ impl Standing {
     fn meaning(self) -> &'static str {
         match self {
             Self::Full => "served, with all values",
-            Self::Partial => "served, and some values are refused",
+            Self::Partial => "served, and some values are refused or ignored",
             Self::Ignored => {
                 "not served: ignored with a warning, because requests are answered alike without it"
             }
@@ -55,8 +55,8 @@ pub fn markdown<S>(table: &Table<S>) -> String {
     let mut text = counts(table);
     for (title, entries) in table.families() {
         line(&mut text, format_args!("\n## {title}\n"));
-        text.push_str("| name | type | default | scope | risk | support | meaning |\n");
-        text.push_str("|---|---|---|---|---|---|---|\n");
+        text.push_str("| name | type | default | unreadable value | scope | risk | support | meaning |\n");
+        text.push_str("|---|---|---|---|---|---|---|---|\n");
         let mut entries: Vec<_> = entries.iter().collect();
         entries.sort_by_key(|entry| Standing::of(entry));
         for entry in entries {
@@ -92,16 +92,15 @@ fn counts<S>(table: &Table<S>) -> String {
 
 fn row<S>(text: &mut String, entry: &Setting<S>) {
     let support = match entry.support {
-        Support::Served if entry.is_partial => "in part: other values close the routes with 503".to_owned(),
-        Support::Served if entry.on_invalid == OnInvalid::Default => {
-            "served; an invalid value is ignored".to_owned()
+        Support::Served if entry.is_partial => {
+            format!("in part: {}", entry.except.unwrap_or("other values close the routes with 503"))
         }
         Support::Served => "served".to_owned(),
         Support::NotYet(NotYet::Protects | NotYet::ChangesAnswers) if entry.never.is_some() => {
             "never; routes answer 503".to_owned()
         }
         Support::NotYet(NotYet::Harmless) => "not yet; ignored with a warning".to_owned(),
-        Support::NotYet(NotYet::Protects) if entry.whole_host => {
+        Support::NotYet(NotYet::Protects) if entry.reach == Reach::Host => {
             "not yet; all routes of its hosts answer 503".to_owned()
         }
         Support::NotYet(NotYet::Protects) => "not yet; routes answer 503".to_owned(),
@@ -130,6 +129,7 @@ fn row<S>(text: &mut String, entry: &Setting<S>) {
             None => entry.words.to_string(),
         },
         default,
+        unreadable(entry),
         scope.to_owned(),
         entry.risk.as_str().to_owned(),
         support,
@@ -137,6 +137,35 @@ fn row<S>(text: &mut String, entry: &Setting<S>) {
     ];
     let cells: Vec<String> = row.iter().map(|cell| cell.replace('|', "\\|")).collect();
     line(text, format_args!("| {} |", cells.join(" | ")));
+}
+
+/// What is done with a value that cannot be read. Where ingress-nginx does something else, both,
+/// and why.
+fn unreadable<S>(entry: &Setting<S>) -> String {
+    let here = match (entry.leniency.here, entry.instead) {
+        _ if entry.is_harmless() => "ignored",
+        (Unreadable::Default, Some((words, _))) => words,
+        (Unreadable::Default, None) => "the default",
+        (Unreadable::SkipEntries, _) => "skips the entry",
+        (Unreadable::Close, _) if entry.scope == Scope::Global => "503 for all routes",
+        (Unreadable::Close, _) => "503",
+        (Unreadable::Reject, _) => "rejects the Ingress",
+    };
+    let reference = entry.leniency.reference;
+    let is_ignored = entry.is_harmless() && reference == Reference::Default;
+    let mut text = match entry.leniency.is_same() && entry.instead.is_none() && !entry.is_harmless() {
+        true => here.to_owned(),
+        false if is_ignored => here.to_owned(),
+        false if reference == Reference::Absent => format!("{here} (ingress-nginx does not have it)"),
+        false => format!("ingress-nginx: {}; Sluice: {here}", reference.words()),
+    };
+    if !entry.leniency.reason.is_empty() {
+        text.push_str(&format!(", because {}", entry.leniency.reason));
+    }
+    if let Some(main) = entry.beside.filter(|_| !entry.is_harmless()) {
+        text.push_str(&format!("; ignored without {main}"));
+    }
+    text
 }
 
 fn upper_first(word: &str) -> String {

@@ -17,6 +17,10 @@ fn hold<S: Default>(table: &Table<S>) {
             assert_eq!(read, Ok(()), "{name} of {text:?}");
             assert!(entry.is_idle(text), "{name} of {text:?}");
         }
+        let leniency = entry.leniency;
+        let needs_reason =
+            !leniency.is_same() && !matches!(leniency.reference, Reference::RefuseAll | Reference::Absent);
+        assert_eq!(!leniency.reason.is_empty(), needs_reason, "{name} {leniency:?}");
         let nonsense = "\u{0}\n\"";
         if let Err(Wrong::Invalid(reason)) = entry.apply(nonsense, &Author::OPERATOR, &mut S::default()) {
             assert!(!reason.is_empty(), "{name} does not say why it refuses {nonsense:?}");

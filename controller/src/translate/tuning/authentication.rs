@@ -1,22 +1,20 @@
 //! Authorisation by another service, for all rules.
 
 use super::Key;
-use crate::translate::setting::NotYet;
+use crate::translate::setting::{NotYet, Reference, Unreadable};
 use crate::translate::{external_auth, remote, template, value};
 
 pub(super) fn settings() -> Vec<Key> {
     vec![
         Key::served(
             "global-auth-url",
-            remote::url().and_then(|url| match url.needs_host() {
-                true => Err("must name the host of the service: $host is another for each rule"),
-                false => Ok(url),
-            }),
+            remote::url(),
             "",
-            "Service that is asked before a request of any rule passes, as auth-url has it, but without \
-             $host as its host.",
+            "Service that is asked before a request of any rule passes, as auth-url has it.",
             |settings, value| settings.global_auth.url = Some(value),
         )
+        .unreadable(Unreadable::Close, Reference::Drop, "requests would pass unasked")
+        .except("$host on a wildcard host answers 503, other variables in the host close all routes with 503")
         .protects(),
         Key::served(
             "global-auth-method",
@@ -45,21 +43,24 @@ pub(super) fn settings() -> Vec<Key> {
             "",
             "Fields of its answer that go to endpoints, in place of the client's.",
             |settings, value| settings.global_auth.response_headers = value,
-        ),
+        )
+        .unreadable(Unreadable::SkipEntries, Reference::SkipEntries, ""),
         Key::served(
             "global-auth-request-redirect",
             template::field(),
             "",
             "Value of X-Auth-Request-Redirect.",
             |settings, value| settings.global_auth.request_redirect = Some(value),
-        ),
+        )
+        .unchecked_by_reference(),
         Key::served(
             "global-auth-cache-key",
             template::field(),
             "",
             "Keep its word for requests of a rule with this key.",
             |settings, value| settings.global_auth.cache_key = Some(value),
-        ),
+        )
+        .unchecked_by_reference(),
         Key::served(
             "global-auth-cache-duration",
             external_auth::cache_duration(),
@@ -80,12 +81,14 @@ pub(super) fn settings() -> Vec<Key> {
             "",
             NotYet::Protects,
             "Raw text in the location of the authorisation.",
-        ),
+        )
+        .unchecked_by_reference(),
         Key::served(
             "no-auth-locations",
             value::list(),
             "/.well-known/acme-challenge",
-            "Rules whose path begins with one of these do not ask it.",
+            "Rules whose path begins with one of these have no authentication: neither this service, nor auth-url, nor \
+             passwords.",
             |settings, value| settings.tuning.no_auth_locations = value,
         ),
     ]

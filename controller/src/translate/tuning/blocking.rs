@@ -6,6 +6,7 @@ use sluice_config::Blocked;
 
 use super::Key;
 use crate::translate::expression::compile;
+use crate::translate::setting::{Reference, Unreadable};
 use crate::translate::template;
 use crate::translate::value::{self, Type, Wrong};
 
@@ -27,19 +28,19 @@ pub(super) fn settings() -> Vec<Key> {
         ),
         Key::served(
             "limit-conn-zone-variable",
-            template::field(),
+            template::key(),
             "$binary_remote_addr",
             "Requests for which this text becomes the same count as those of one client for limit-connections, limit-rps and \
              limit-rpm; those for which it becomes nothing are not limited.",
             |draft, value| draft.tuning.limit_key = value,
-        ),
+        ).unchecked_by_reference(),
         Key::served(
             "denylist-source-range",
             value::networks(),
             "",
             "Clients from these networks get 403, on routes without a list of their own.",
             |draft, value| draft.tuning.sources.deny = Some(value),
-        )
+        ).unreadable(Unreadable::Close, Reference::RefuseAll, "")
         .protects(),
         Key::served(
             "whitelist-source-range",
@@ -47,7 +48,7 @@ pub(super) fn settings() -> Vec<Key> {
             "",
             "Only clients from these networks are served, on routes without a list of their own; others get 403.",
             |draft, value| draft.tuning.sources.allow = Some(value),
-        )
+        ).unreadable(Unreadable::SkipEntries, Reference::RefuseAll, "")
         .protects(),
         Key::served(
             "block-cidrs",
@@ -55,7 +56,7 @@ pub(super) fn settings() -> Vec<Key> {
             "",
             "Clients from these networks get 403 from every host, before anything else is looked at.",
             |draft, value| draft.tuning.blocks.networks = value,
-        )
+        ).unreadable(Unreadable::Close, Reference::RefuseAll, "")
         .protects(),
         Key::served(
             "block-user-agents",
@@ -64,7 +65,8 @@ pub(super) fn settings() -> Vec<Key> {
             "User-Agents that get 403 from every host: whole texts in any case, or regular expressions after ~, or ~* for \
              any case.",
             |draft, value| draft.tuning.blocks.user_agents = value,
-        )
+        ).unreadable(Unreadable::Close, Reference::RefuseAll, "")
+        .except("look-around and back-references close all routes with 503")
         .protects(),
         Key::served(
             "block-referers",
@@ -72,7 +74,8 @@ pub(super) fn settings() -> Vec<Key> {
             "",
             "Referers that get 403 from every host, as block-user-agents.",
             |draft, value| draft.tuning.blocks.referers = value,
-        )
+        ).unreadable(Unreadable::Close, Reference::RefuseAll, "")
+        .except("look-around and back-references close all routes with 503")
         .protects(),
     ]
 }
@@ -86,6 +89,7 @@ fn status(code: u32) -> u16 {
 pub(super) fn blocked() -> Type<Arc<[Blocked]>> {
     value::list()
         .and_then(|items| items.iter().map(|item| read_blocked(item)).collect::<Result<Arc<[_]>, Wrong>>())
+        .in_part()
 }
 
 fn read_blocked(item: &str) -> Result<Blocked, Wrong> {

@@ -36,7 +36,8 @@ pub(super) fn settings() -> Vec<Key> {
             Compression::TYPES,
             "Media types that are compressed with gzip, between blanks, beside text/html; * for all.",
             |settings, value| settings.tuning.gzip.types = value,
-        ),
+        )
+        .unchecked_by_reference(),
         Key::served(
             "gzip-disable",
             user_agents(),
@@ -44,7 +45,8 @@ pub(super) fn settings() -> Vec<Key> {
             "Regular expression for the User-Agents that get no gzip; msie6 stands for old versions of \
              that browser.",
             |settings, value| settings.tuning.gzip_disable = value,
-        ),
+        )
+        .unchecked_by_reference(),
         Key::served(
             "enable-brotli",
             value::bool(),
@@ -56,8 +58,8 @@ pub(super) fn settings() -> Vec<Key> {
             "brotli-level",
             value::within(0, 11),
             "4",
-            "How hard brotli tries. 7 to 9 do as 6: they would take tables of up to 32 MiB for each response, for 4 % fewer bytes. \
-             From 10 on, one response can hold up others of its worker, and holds up to 9 MiB of body-memory-budget.",
+            "How hard brotli tries. 7 to 9 do as 6: they would take tables of up to 32 MiB for each response, for less than 3 % of a page of 64 KiB. \
+             From 10 on, one response can hold up others of its worker, and holds up to 9 MiB of body-memory-budget; long texts become smaller there than at 9.",
             |settings, value| settings.tuning.brotli.level = value as u8,
         ),
         Key::served(
@@ -73,35 +75,40 @@ pub(super) fn settings() -> Vec<Key> {
             Compression::TYPES,
             "Media types that are compressed with brotli, between blanks, beside text/html; * for all.",
             |settings, value| settings.tuning.brotli.types = value,
-        ),
+        )
+        .unchecked_by_reference(),
         Key::served(
             "enable-zstd",
             value::bool(),
             "false",
             "Compress responses with zstd for clients that accept it.",
             |settings, value| settings.tuning.zstd.enabled = value,
-        ),
+        )
+        .absent_in_reference(),
         Key::served(
             "zstd-level",
             value::within(1, 19),
             "3",
             "How hard zstd tries. From 10 on, one response can hold up others of its worker.",
             |settings, value| settings.tuning.zstd.level = value as u8,
-        ),
+        )
+        .absent_in_reference(),
         Key::served(
             "zstd-min-length",
             value::count(),
             "256",
             "Bytes from which a response is compressed with zstd; one of unknown length always is.",
             |settings, value| settings.tuning.zstd.min_length = value.into(),
-        ),
+        )
+        .absent_in_reference(),
         Key::served(
             "zstd-types",
             types(),
             Compression::TYPES,
             "Media types that are compressed with zstd, between blanks, beside text/html; * for all.",
             |settings, value| settings.tuning.zstd.types = value,
-        ),
+        )
+        .absent_in_reference(),
     ]
 }
 

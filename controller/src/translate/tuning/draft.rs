@@ -73,6 +73,11 @@ pub struct Global {
 }
 
 impl Global {
+    /// The authorisation service, where it is another one for each host.
+    pub(crate) fn auth_of_hosts(&self) -> Option<&AuthSettings> {
+        Some(&*self.global_auth).filter(|auth| auth.needs_host())
+    }
+
     /// The resources that keys name, each with its key.
     pub(crate) fn resources(&self) -> impl Iterator<Item = (&'static str, ResourceKey)> {
         let Tuning { request_headers, response_headers, .. } = &self.tuning;
@@ -96,10 +101,8 @@ impl Draft {
         self.tuning.hsts = self.hsts_enabled.then_some(self.hsts);
         self.tuning.next_upstream.non_idempotent |= self.retry_non_idempotent;
         let names_servers = self.server_tokens.unwrap_or(true);
-        self.tuning.server_field = ServerField {
-            of_endpoints: self.server_of_endpoints.unwrap_or(names_servers),
-            own: names_servers,
-        };
+        self.tuning.server_field =
+            ServerField { of_endpoints: self.server_of_endpoints.unwrap_or(false), own: names_servers };
         self.tuning.access_log.enabled = self.logs.is_enabled();
         self.tuning.access_log.output = self.logs.output();
         let mut addresses = self.bind_addresses;

@@ -2,6 +2,7 @@
 
 use super::Key;
 use crate::translate::annotations::errors::statuses;
+use crate::translate::setting::{Reference, Unreadable};
 use crate::translate::value;
 
 pub(super) fn settings() -> Vec<Key> {
@@ -13,7 +14,8 @@ pub(super) fn settings() -> Vec<Key> {
             "Responses with these statuses, of endpoints and of our own, give way to what the default \
              backend answers.",
             |settings, value| settings.tuning.custom_http_errors = value,
-        ),
+        )
+        .unreadable(Unreadable::SkipEntries, Reference::SkipEntries, ""),
         Key::served(
             "disable-proxy-intercept-errors",
             value::bool(),

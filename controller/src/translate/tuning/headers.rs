@@ -5,6 +5,7 @@ use std::sync::Arc;
 use sluice_config::{NamespacedName, ResourceKey, ResourceKind, TrustedPeers, is_own_field};
 
 use super::Key;
+use crate::translate::setting::{Reference, Unreadable};
 use crate::translate::{replacement, value};
 
 pub(super) fn settings() -> Vec<Key> {
@@ -29,7 +30,8 @@ pub(super) fn settings() -> Vec<Key> {
             "X-Forwarded-For",
             "The field that holds the client's address.",
             |draft, value| draft.tuning.forwarded.for_header = value,
-        ),
+        )
+        .unchecked_by_reference(),
         Key::served(
             "forwarded-for-proxy-protocol-header",
             value::field_name(),
@@ -37,14 +39,16 @@ pub(super) fn settings() -> Vec<Key> {
             "The field in which endpoints get the value that the client's address was taken from, where \
              use-proxy-protocol and use-forwarded-headers are both on.",
             |draft, value| draft.tuning.forwarded.for_proxy_protocol_header = value,
-        ),
+        )
+        .unchecked_by_reference(),
         Key::served(
             "forwarded-host-header",
             value::field_name(),
             "X-Forwarded-Host",
             "The field whose value endpoints get as X-Original-Forwarded-Host.",
             |draft, value| draft.tuning.forwarded.host_header = value,
-        ),
+        )
+        .unchecked_by_reference(),
         Key::served(
             "compute-full-forwarded-for",
             value::bool(),
@@ -60,6 +64,7 @@ pub(super) fn settings() -> Vec<Key> {
              0.0.0.0/0 is everybody, of either version; while the value cannot be read, nobody is.",
             |draft, value| draft.tuning.forwarded.peers = value,
         )
+        .unchecked_by_reference()
         .instead("nobody is trusted", |draft| {
             draft.tuning.forwarded.peers = TrustedPeers::These(Arc::default());
         }),
@@ -90,8 +95,8 @@ pub(super) fn settings() -> Vec<Key> {
             value::config_map(),
             "",
             "ConfigMap with fields that every request to an endpoint gets, in place of the client's; an empty value \
-             takes the field out. Values may have variables. A field that cannot be used is left out, and so are all \
-             while the ConfigMap is missing.",
+             takes the field out. Values may have variables. A field whose value cannot be used is removed from the \
+             request. While the ConfigMap is missing no field is set.",
             |settings, value| settings.tuning.request_headers = Some(global_headers(value)),
         ),
         Key::served(
@@ -107,7 +112,8 @@ pub(super) fn settings() -> Vec<Key> {
             "",
             "Fields that are taken out of responses of endpoints.",
             |settings, value| settings.tuning.hidden_headers = value.into(),
-        ),
+        )
+        .unchecked_by_reference(),
         Key::served(
             "server-tokens",
             value::bool(),
@@ -120,7 +126,7 @@ pub(super) fn settings() -> Vec<Key> {
             "allow-backend-server-header",
             value::bool(),
             "",
-            "Pass on the Server field of endpoints. Without the key it passes, unless server-tokens is false.",
+            "Pass on the Server field of endpoints in place of Sluice's.",
             |settings, value| settings.server_of_endpoints = Some(value),
         ),
         Key::served(
@@ -129,7 +135,8 @@ pub(super) fn settings() -> Vec<Key> {
             "",
             "Fields that ConfigMaps of the annotation custom-headers may have.",
             |settings, value| settings.gates.response_headers = value,
-        ),
+        )
+        .unreadable(Unreadable::SkipEntries, Reference::SkipEntries, ""),
         Key::served(
             "enable-underscores-in-headers",
             value::bool(),
@@ -150,28 +157,32 @@ pub(super) fn settings() -> Vec<Key> {
             "off",
             "The beginning of the path of cookies of endpoints that is replaced, and by what.",
             |settings, value| settings.tuning.replacements.cookie_path = value,
-        ),
+        )
+        .unchecked_by_reference(),
         Key::served(
             "proxy-cookie-domain",
             replacement::cookie_domain(),
             "off",
             "The domain of cookies of endpoints that is replaced, and by what.",
             |settings, value| settings.tuning.replacements.cookie_domain = value,
-        ),
+        )
+        .unchecked_by_reference(),
         Key::served(
             "proxy-redirect-from",
             replacement::redirect_from(),
             "off",
             "The beginning of Location and Refresh of endpoints that is replaced.",
             |settings, value| settings.tuning.replacements.redirect_from = value,
-        ),
+        )
+        .unchecked_by_reference(),
         Key::served(
             "proxy-redirect-to",
             replacement::redirect_to(),
             "off",
             "What replaces it.",
             |settings, value| settings.tuning.replacements.redirect_to = value,
-        ),
+        )
+        .unchecked_by_reference(),
         Key::served(
             "relative-redirects",
             value::bool(),
@@ -205,7 +216,8 @@ pub(super) fn settings() -> Vec<Key> {
             "text/html",
             "nginx has it for files and texts of snippets; responses of endpoints stay as they are",
             "Content type of answers without one.",
-        ),
+        )
+        .unchecked_by_reference(),
         Key::no_effect(
             "proxy-headers-hash-max-size",
             value::count(),

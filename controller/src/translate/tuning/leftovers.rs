@@ -23,5 +23,5 @@ pub(super) fn settings() -> Vec<Key> {
 
 fn leftover(name: &'static str) -> Key {
     let reason = "it belonged to OpenTracing, which is gone";
-    Key::no_effect(name, value::text(), "", reason, "Leftover of OpenTracing.")
+    Key::no_effect(name, value::text(), "", reason, "Leftover of OpenTracing.").absent_in_reference()
 }

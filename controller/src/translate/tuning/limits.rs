@@ -11,14 +11,16 @@ pub(super) fn settings() -> Vec<Key> {
             "1m",
             "Bytes of a request body, 0 for any number; more is 413.",
             |settings, value| settings.tuning.body_limit = value,
-        ),
+        )
+        .unchecked_by_reference(),
         Key::no_effect(
             "client-header-buffer-size",
             value::size(),
             "1k",
             "heads are read into one buffer that grows",
             "Initial head buffer.",
-        ),
+        )
+        .unchecked_by_reference(),
         Key::served(
             "large-client-header-buffers",
             value::buffers(),
@@ -26,7 +28,8 @@ pub(super) fn settings() -> Vec<Key> {
             "Number and size of buffers: a request line over one size is 414, a field over one or a head \
              over all 400.",
             |settings, value| settings.tuning.large_client_header_buffers = value,
-        ),
+        )
+        .unchecked_by_reference(),
         Key::served(
             "client-body-buffer-size",
             value::size(),
@@ -34,7 +37,8 @@ pub(super) fn settings() -> Vec<Key> {
             "Bytes of a buffered request body that wait in memory, but at least 64k while memory lasts; \
              the rest is on disk.",
             |settings, value| settings.tuning.body_buffer = value,
-        ),
+        )
+        .unchecked_by_reference(),
         Key::served(
             "body-memory-budget",
             value::size(),
@@ -43,21 +47,24 @@ pub(super) fn settings() -> Vec<Key> {
              request bodies \
          are on disk, responses are not compressed, and requests wait for 10 s, then get 503.",
             |settings, value| settings.tuning.body_memory = value.max(1 << 20),
-        ),
+        )
+        .absent_in_reference(),
         Key::served(
             "body-temp-max-size",
             value::size(),
             "4g",
             "Bytes of all request bodies in --body-temp-path; what is beyond them gets 507.",
             |settings, value| settings.tuning.body_disk = value,
-        ),
+        )
+        .absent_in_reference(),
         Key::no_effect(
             "proxy-buffer-size",
             value::size(),
             "4k",
             "responses are streamed in bounded memory",
             "Response head limit.",
-        ),
+        )
+        .unchecked_by_reference(),
         Key::no_effect(
             "proxy-buffers-number",
             value::positive(),
@@ -71,14 +78,16 @@ pub(super) fn settings() -> Vec<Key> {
             "",
             "responses are streamed in bounded memory",
             "Response buffers busy sending.",
-        ),
+        )
+        .unchecked_by_reference(),
         Key::no_effect(
             "proxy-buffering",
             value::switch(),
             "off",
             "responses are streamed in bounded memory",
             "Response buffering.",
-        ),
+        )
+        .unchecked_by_reference(),
         Key::served(
             "proxy-request-buffering",
             value::switch(),
@@ -87,14 +96,16 @@ pub(super) fn settings() -> Vec<Key> {
              Never for gRPC \
          and upgrades.",
             |settings, value| settings.tuning.request_buffering = value,
-        ),
+        )
+        .unchecked_by_reference(),
         Key::no_effect(
             "proxy-max-temp-file-size",
             value::size(),
             "1024m",
             "responses are streamed in bounded memory",
             "Bytes of a response that may go to disk.",
-        ),
+        )
+        .unchecked_by_reference(),
         Key::no_effect(
             "grpc-buffer-size-kb",
             value::count(),
@@ -115,14 +126,16 @@ pub(super) fn settings() -> Vec<Key> {
             "",
             "superseded by large-client-header-buffers",
             "Bytes of a field.",
-        ),
+        )
+        .unchecked_by_reference(),
         Key::no_effect(
             "http2-max-header-size",
             value::text(),
             "",
             "superseded by large-client-header-buffers",
             "Bytes of a head.",
-        ),
+        )
+        .unchecked_by_reference(),
         Key::no_effect(
             "http2-max-requests",
             value::count(),
@@ -134,7 +147,7 @@ pub(super) fn settings() -> Vec<Key> {
             "max-worker-connections",
             value::count(),
             "16384",
-            "Client connections that are open at once; 0 leaves it to the file limit.",
+            "Client connections that are open at once, times the number of workers, which share the sum; beyond it the oldest idle connection is closed for a new one. 0 leaves it to the file limit.",
             |settings, value| settings.tuning.max_connections = value as usize,
         ),
         Key::no_effect(

@@ -35,15 +35,15 @@ pub(super) fn settings() -> Vec<Key> {
             "File of the access log; the default and /dev/stdout are standard output, as in ingress-nginx's image. \
              Opened again on SIGUSR1. While it cannot be opened, lines go to standard output.",
             |draft, value| draft.logs.path = Some(value),
-        ),
+        ).unchecked_by_reference(),
         Key::served(
             "http-access-log-path",
             log_format::path(["/var/log/nginx/access.log", "/dev/stdout"], "/dev/stderr"),
             "",
             "The same for HTTP alone; it comes first.",
             |draft, value| draft.logs.http_path = Some(value),
-        ),
-        Key::no_effect("access-log-params", value::text(), "", GATHERED, "Buffering of the access log."),
+        ).unchecked_by_reference(),
+        Key::no_effect("access-log-params", value::text(), "", GATHERED, "Buffering of the access log.").unchecked_by_reference(),
         Key::served(
             "enable-access-log-for-default-backend",
             value::bool(),
@@ -66,14 +66,15 @@ pub(super) fn settings() -> Vec<Key> {
             "Paths with queries that are not logged: whole texts in any case, or regular expressions after ~, or ~* for \
              any case.",
             |draft, value| draft.tuning.access_log.skip = value,
-        ),
+        )
+        .except("with look-around or a back-reference the key is ignored"),
         Key::served(
             "log-format-upstream",
             log_format::format(),
             sluice_config::LogFormat::DEFAULT,
             "What a line of the access log says: text and variables (log-format.md has them all).",
             |draft, value| draft.tuning.access_log.format.pieces = value,
-        ),
+        ).unchecked_by_reference(),
         Key::served(
             "log-format-escape-json",
             value::bool(),
@@ -104,7 +105,7 @@ pub(super) fn settings() -> Vec<Key> {
             "File of the program's own log; the default and /dev/stderr are standard error. Opened again on SIGUSR1. \
              While it cannot be written, lines go to standard error.",
             |draft, value| draft.tuning.error_log.output = value,
-        ),
+        ).unchecked_by_reference(),
         Key::served(
             "error-log-level",
             value::choice(&["debug", "info", "notice", "warn", "error", "crit", "alert", "emerg"]),
@@ -120,7 +121,7 @@ pub(super) fn settings() -> Vec<Key> {
                     _ => None,
                 };
             },
-        ),
+        ).unchecked_by_reference(),
         Key::served(
             "enable-syslog",
             value::bool(),
@@ -137,7 +138,7 @@ pub(super) fn settings() -> Vec<Key> {
             |draft, value| {
                 draft.logs.syslog_host = value;
             },
-        ),
+        ).unchecked_by_reference(),
         Key::served("syslog-port", value::within(1, 65535), "514", "Its port.", |draft, value| {
             // It is in its range.
             draft.logs.syslog_port = u16::try_from(value).unwrap_or(514);
@@ -170,14 +171,16 @@ fn of_streams() -> [Key; 3] {
             "",
             NotYet::Harmless,
             "File of the access log of TCP and UDP services, which are not served yet.",
-        ),
+        )
+        .unchecked_by_reference(),
         Key::not_yet(
             "log-format-stream",
             value::text(),
             "",
             NotYet::Harmless,
             "Format of the access log of TCP and UDP services, which are not served yet.",
-        ),
+        )
+        .unchecked_by_reference(),
     ]
 }
 

@@ -1,7 +1,7 @@
 //! Where the program listens, and what it runs on.
 
 use super::Key;
-use crate::translate::setting::NotYet;
+use crate::translate::setting::{NotYet, Reference, Unreadable};
 use crate::translate::value;
 
 pub(super) fn settings() -> Vec<Key> {
@@ -12,7 +12,8 @@ pub(super) fn settings() -> Vec<Key> {
             "",
             "Addresses to listen on; all by default.",
             |settings, value| settings.bind_addresses = value,
-        ),
+        )
+        .unreadable(Unreadable::SkipEntries, Reference::SkipEntries, ""),
         Key::served(
             "disable-ipv6",
             value::bool(),
@@ -27,14 +28,16 @@ pub(super) fn settings() -> Vec<Key> {
             "Use no address of version 6 that a name outside of the cluster has.",
             |settings, value| settings.ipv4_names = value,
         ),
-        Key::not_yet("worker-processes", value::text(), "", NotYet::Harmless, "Number of workers."),
+        Key::not_yet("worker-processes", value::text(), "", NotYet::Harmless, "Number of workers.")
+            .unchecked_by_reference(),
         Key::no_effect(
             "worker-cpu-affinity",
             value::text(),
             "",
             "there is no nginx underneath",
             "CPUs of each worker.",
-        ),
+        )
+        .unchecked_by_reference(),
         Key::no_effect(
             "reuse-port",
             value::bool(),

@@ -1,6 +1,5 @@
 //! Reads the keys of one ConfigMap.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sluice_config::{Code, ObjectRef, Problem};
@@ -8,38 +7,32 @@ use sluice_config::{Code, ObjectRef, Problem};
 use super::{Draft, Global, Key, TABLE};
 use crate::problem::{error, warning};
 use crate::store::ConfigMap;
-use crate::translate::setting::{NotYet, Support};
+use crate::translate::setting::{NotYet, Support, Unreadable};
 use crate::translate::value::{Author, Wrong};
 
-/// The keys of the ConfigMap, with the memory of good values.
-#[derive(Clone, Default)]
-pub struct Keys {
-    last_good: BTreeMap<&'static str, Box<str>>,
-}
-
-impl Keys {
-    /// Reads the ConfigMap, or its absence.
-    pub fn read(&mut self, config_map: Option<&ConfigMap>) -> (Global, Vec<Problem>) {
-        let mut reader = KeyReader::default();
-        let before = std::mem::take(&mut self.last_good);
-        if let Some(config_map) = config_map {
-            reader.object = ObjectRef { kind: "ConfigMap".into(), name: config_map.name.clone() };
-            for (name, text) in config_map.data.iter().filter(|(_, text)| !text.trim().is_empty()) {
-                match TABLE.get(name) {
-                    Some(entry) => {
-                        let good =
-                            reader.known(text.trim(), entry, before.get(entry.name).map(|text| &**text));
-                        self.last_good.extend(good.map(|good| (entry.name, good)));
-                    }
-                    None => reader.unknown(name),
-                }
+/// Reads the ConfigMap, or its absence.
+pub fn read(config_map: Option<&ConfigMap>) -> (Global, Vec<Problem>) {
+    let mut reader = KeyReader::default();
+    if let Some(config_map) = config_map {
+        reader.object = ObjectRef { kind: "ConfigMap".into(), name: config_map.name.clone() };
+        let given = || config_map.data.iter().filter(|(_, text)| !text.trim().is_empty());
+        for (name, text) in given() {
+            let Some(entry) = TABLE.get(name) else {
+                reader.unknown(name);
+                continue;
+            };
+            let means_something =
+                |main: &Key| given().any(|(name, text)| **name == *main.name && !main.is_idle(text));
+            match entry.beside.filter(|main| !TABLE.get(main).is_some_and(means_something)) {
+                Some(main) => reader.alone(entry, main),
+                None => reader.known(text.trim(), entry),
             }
         }
-        if let Some(lack) = reader.draft.lacks() {
-            reader.error(lack.code, lack.name, lack.reason.to_owned(), lack.remedy);
-        }
-        (reader.draft.resolved(reader.closed), reader.problems)
     }
+    if let Some(lack) = reader.draft.lacks() {
+        reader.error(lack.code, lack.name, lack.reason.to_owned(), lack.remedy);
+    }
+    (reader.draft.resolved(reader.closed), reader.problems)
 }
 
 struct KeyReader {
@@ -61,29 +54,32 @@ impl Default for KeyReader {
 }
 
 impl KeyReader {
-    /// Returns the text to remember as good.
-    fn known(&mut self, text: &str, entry: &'static Key, before: Option<&str>) -> Option<Box<str>> {
-        let author = Author { namespace: &self.object.name.namespace, ..Author::OPERATOR };
+    fn known(&mut self, text: &str, entry: &'static Key) {
+        let namespace = self.object.name.namespace.clone();
+        let author = Author { namespace: &namespace, ..Author::OPERATOR };
         match entry.apply(text, &author, &mut self.draft) {
-            Ok(()) => {}
+            Ok(()) => self.unserved(text, entry),
             Err(Wrong::Invalid(reason) | Wrong::Forbidden(reason)) => {
-                return self.bad(text, &reason, entry, before);
+                self.unreadable(text, &reason, entry, &author);
             }
             Err(Wrong::Refused { reason, remedy }) => {
                 let message = format!("the value {text:?} {reason}");
                 self.error(Code::KeyNotServed, entry.name, message, remedy);
-                return None;
             }
             Err(Wrong::NotServed) => {
                 let message = format!("{text:?} is not implemented yet: {}", entry.doc);
                 self.error(Code::KeyNotServed, entry.name, message, "remove the key");
-                return None;
             }
         }
-        match entry.support {
-            Support::Served => return Some(text.into()),
-            _ if entry.is_idle(text) => {}
-            Support::NotYet(NotYet::Harmless) => {
+    }
+
+    /// What a value asks for of a key that is not served.
+    fn unserved(&mut self, text: &str, entry: &'static Key) {
+        if entry.is_idle(text) {
+            return;
+        }
+        match (entry.meanwhile(text), entry.support) {
+            (Some(NotYet::Harmless), _) => {
                 let message = format!("{text:?} is ignored: the key is not implemented yet");
                 self.warn(
                     Code::KeyNotServed,
@@ -92,7 +88,7 @@ impl KeyReader {
                     "remove it, or accept that it has no effect for now",
                 );
             }
-            Support::NotYet(NotYet::Protects) => {
+            (Some(NotYet::Protects), _) => {
                 let message = format!(
                     "{text:?} protects every route, and the key is not implemented yet; all routes answer 503"
                 );
@@ -102,12 +98,12 @@ impl KeyReader {
                 let reason = format!("{} data[{}] is not implemented yet", self.object, entry.name);
                 self.closed.get_or_insert(reason.into());
             }
-            Support::NotYet(NotYet::ChangesAnswers) => {
+            (Some(NotYet::ChangesAnswers), _) => {
                 let message = format!("{text:?} has no effect: the key is not implemented yet");
                 let remedy = "remove the key, or accept that answers are other than it asks for";
                 self.error(Code::KeyNotServed, entry.name, message, remedy);
             }
-            Support::NoEffect(reason) => {
+            (None, Support::NoEffect(reason)) => {
                 self.warn(
                     Code::KeyWithoutEffect,
                     entry.name,
@@ -115,42 +111,50 @@ impl KeyReader {
                     "remove the key",
                 );
             }
+            (None, _) => {}
         }
-        None
     }
 
-    fn bad(
-        &mut self,
-        text: &str,
-        reason: &str,
-        entry: &'static Key,
-        before: Option<&str>,
-    ) -> Option<Box<str>> {
-        let author = Author { namespace: &self.object.name.namespace, ..Author::OPERATOR };
-        let kept = before.filter(|before| {
-            entry.support == Support::Served && entry.apply(before, &author, &mut self.draft).is_ok()
-        });
-        let instead = entry.instead.filter(|_| kept.is_none());
-        if let Some((_, put)) = instead {
-            put(&mut self.draft);
-        }
-        let stays = match kept {
-            Some(kept) => format!("{kept:?} stays in force"),
-            None if let Some((words, _)) = instead => words.to_owned(),
-            None if entry.default.is_empty() => "the default stays in force".to_owned(),
-            None => format!("the default {:?} stays in force", entry.default),
+    /// A value that cannot be read has the same effect in a process that has read a good one before
+    /// and in a new one.
+    fn unreadable(&mut self, text: &str, reason: &str, entry: &'static Key, author: &Author<'_>) {
+        let effect = match entry.leniency.here {
+            Unreadable::SkipEntries => {
+                let (good, bad) = entry.readable_entries(text, author);
+                match !good.is_empty() && entry.apply(&good, author, &mut self.draft).is_ok() {
+                    true => format!("{bad:?} skipped, {good:?} in force"),
+                    false if entry.protects => self.close(entry),
+                    false => self.by_default(entry),
+                }
+            }
+            Unreadable::Default => self.by_default(entry),
+            Unreadable::Close | Unreadable::Reject => self.close(entry),
         };
-        if kept.is_none() && entry.is_protection() {
-            let reason = format!("{} data[{}] cannot be read", self.object, entry.name);
-            self.closed.get_or_insert(reason.into());
+        let message = format!("the value {text:?} {reason}; {effect}");
+        self.error(Code::KeyInvalid, entry.name, message, "correct the value");
+    }
+
+    fn by_default(&mut self, entry: &'static Key) -> String {
+        match entry.instead {
+            Some((words, put)) => {
+                put(&mut self.draft);
+                words.to_owned()
+            }
+            None if entry.default.is_empty() => "the key is ignored".to_owned(),
+            None => format!("the default {:?} is in force", entry.default),
         }
-        self.error(
-            Code::KeyInvalid,
-            entry.name,
-            format!("the value {text:?} {reason}; {stays}"),
-            "correct the value",
-        );
-        kept.map(Into::into)
+    }
+
+    fn close(&mut self, entry: &'static Key) -> String {
+        let reason = format!("{} data[{}] cannot be read", self.object, entry.name);
+        self.closed.get_or_insert(reason.into());
+        "all routes answer 503 until it is corrected".to_owned()
+    }
+
+    fn alone(&mut self, entry: &'static Key, main: &str) {
+        let message = format!("has no effect without {main}, as in ingress-nginx");
+        let remedy = format!("set {main}, or remove the key");
+        self.warn(Code::KeyWithoutEffect, entry.name, message, &remedy);
     }
 
     fn unknown(&mut self, name: &str) {

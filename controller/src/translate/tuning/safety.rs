@@ -1,7 +1,7 @@
 //! What annotations may do at all.
 
 use super::Key;
-use crate::translate::setting::Risk;
+use crate::translate::setting::{Reference, Risk, Unreadable};
 use crate::translate::value;
 
 pub(super) fn settings() -> Vec<Key> {
@@ -19,7 +19,8 @@ pub(super) fn settings() -> Vec<Key> {
             "High",
             "Highest risk of annotations that are accepted.",
             |settings, value| settings.gates.risk = value,
-        ),
+        )
+        .unreadable(Unreadable::Default, Reference::Default, ""),
         Key::served(
             "annotation-value-word-blocklist",
             value::list(),

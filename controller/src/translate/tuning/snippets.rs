@@ -1,29 +1,38 @@
-//! Raw text for nginx and its modules, which is never carried out.
+//! Raw text for nginx and its modules, which is never executed. One that restricts access closes
+//! all routes.
 
-use super::Key;
+use super::{Key, nginx_text};
 use crate::translate::setting::NotYet;
 use crate::translate::value;
 
+const DETECTION: &str = "by itself the firewall of ingress-nginx detects and refuses nothing; with SecRuleEngine On in \
+                         modsecurity-snippet, that key closes all routes";
+
 pub(super) fn settings() -> Vec<Key> {
     vec![
-        Key::not_yet("main-snippet", value::any(), "", NotYet::ChangesAnswers, "Raw text for nginx."),
-        Key::not_yet("http-snippet", value::any(), "", NotYet::ChangesAnswers, "Raw text for nginx."),
-        Key::not_yet("server-snippet", value::any(), "", NotYet::ChangesAnswers, "Raw text for nginx."),
-        Key::not_yet("location-snippet", value::any(), "", NotYet::ChangesAnswers, "Raw text for nginx."),
-        Key::not_yet("stream-snippet", value::any(), "", NotYet::ChangesAnswers, "Raw text for nginx."),
-        Key::not_yet(
-            "enable-modsecurity",
-            value::bool(),
-            "false",
-            NotYet::Protects,
-            "Web application firewall.",
-        ),
-        Key::not_yet("modsecurity-snippet", value::any(), "", NotYet::Protects, "Rules of the firewall."),
-        Key::not_yet(
+        Key::not_yet("main-snippet", value::any(), "", NotYet::ChangesAnswers, "Raw text for nginx.")
+            .unchecked_by_reference(),
+        Key::not_yet("http-snippet", value::any(), "", NotYet::ChangesAnswers, "Raw text for nginx.")
+            .unchecked_by_reference()
+            .restricting(nginx_text::restricts_access),
+        Key::not_yet("server-snippet", value::any(), "", NotYet::ChangesAnswers, "Raw text for nginx.")
+            .unchecked_by_reference()
+            .restricting(nginx_text::restricts_access),
+        Key::not_yet("location-snippet", value::any(), "", NotYet::ChangesAnswers, "Raw text for nginx.")
+            .unchecked_by_reference()
+            .restricting(nginx_text::restricts_access),
+        Key::not_yet("stream-snippet", value::any(), "", NotYet::ChangesAnswers, "Raw text for nginx.")
+            .unchecked_by_reference(),
+        Key::no_effect("enable-modsecurity", value::bool(), "false", DETECTION, "Web application firewall."),
+        Key::not_yet("modsecurity-snippet", value::any(), "", NotYet::Protects, "Rules of the firewall.")
+            .unchecked_by_reference()
+            .beside("enable-modsecurity")
+            .restricting(nginx_text::enforces_rules),
+        Key::no_effect(
             "enable-owasp-modsecurity-crs",
             value::bool(),
             "false",
-            NotYet::Protects,
+            DETECTION,
             "OWASP core rule set of the firewall.",
         ),
         Key::no_effect(
@@ -32,7 +41,8 @@ pub(super) fn settings() -> Vec<Key> {
             "true",
             "a leftover of the documentation",
             "Location of clients, an older form.",
-        ),
+        )
+        .absent_in_reference(),
         Key::not_yet("use-geoip2", value::bool(), "false", NotYet::Harmless, "Location of clients."),
         Key::not_yet(
             "geoip2-autoreload-in-minutes",

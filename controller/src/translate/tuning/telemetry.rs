@@ -14,42 +14,48 @@ pub(super) fn settings() -> Vec<Key> {
             NotYet::Harmless,
             "Continue incoming context.",
         ),
-        Key::not_yet("opentelemetry-operation-name", value::text(), "", NotYet::Harmless, "Span name."),
+        Key::not_yet("opentelemetry-operation-name", value::text(), "", NotYet::Harmless, "Span name.")
+            .unchecked_by_reference(),
         Key::no_effect(
             "opentelemetry-config",
             value::text(),
             "/etc/ingress-controller/telemetry/opentelemetry.toml",
             "there is no nginx underneath",
             "Path of a configuration file of the module.",
-        ),
+        )
+        .unchecked_by_reference(),
         Key::not_yet(
             "otlp-collector-host",
             value::text(),
             "",
             NotYet::Harmless,
             "Host of the OTLP collector.",
-        ),
+        )
+        .unchecked_by_reference(),
         Key::not_yet(
             "otlp-collector-port",
             value::within(1, 65535),
             "4317",
             NotYet::Harmless,
             "Port of the OTLP collector.",
-        ),
+        )
+        .unchecked_by_reference(),
         Key::not_yet(
             "otel-service-name",
             value::text(),
             "nginx",
             NotYet::Harmless,
             "Name of the service in traces.",
-        ),
+        )
+        .unchecked_by_reference(),
         Key::not_yet(
             "otel-sampler",
             value::choice(&["AlwaysOn", "AlwaysOff", "TraceIdRatioBased"]),
             "AlwaysOn",
             NotYet::Harmless,
             "Sampler of traces.",
-        ),
+        )
+        .unchecked_by_reference(),
         Key::not_yet(
             "otel-sampler-ratio",
             value::ratio(),
@@ -91,13 +97,15 @@ pub(super) fn settings() -> Vec<Key> {
             "127.0.0.1",
             NotYet::Harmless,
             "Clients of version 4 that may read the status page.",
-        ),
+        )
+        .unchecked_by_reference(),
         Key::not_yet(
             "nginx-status-ipv6-whitelist",
             value::list(),
             "::1",
             NotYet::Harmless,
             "Clients of version 6 that may read the status page.",
-        ),
+        )
+        .unchecked_by_reference(),
     ]
 }

@@ -1,4 +1,4 @@
-//! What single keys do, and the memory of good values.
+//! What single keys do.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -24,7 +24,7 @@ fn map(data: &[(&str, &str)]) -> ConfigMap {
 }
 
 fn read(data: &[(&str, &str)]) -> (Global, Vec<Problem>) {
-    Keys::default().read(Some(&map(data)))
+    super::read(Some(&map(data)))
 }
 
 #[test]
@@ -80,43 +80,86 @@ fn served_keys_are_typed() {
 }
 
 #[test]
-fn a_bad_value_keeps_the_last_good_one_until_the_key_goes() {
-    let mut keys = Keys::default();
-    let seconds = |global: &Global| global.tuning.proxy_read_timeout.as_secs();
-    let (global, problems) = keys.read(Some(&map(&[("proxy-read-timeout", "7")])));
-    assert_eq!((seconds(&global), problems.len()), (7, 0));
-    for _ in 0..2 {
-        let (global, problems) = keys.read(Some(&map(&[("proxy-read-timeout", "7s")])));
-        assert_eq!(seconds(&global), 7);
-        assert_eq!(
-            problems[0].to_string(),
-            "error: ConfigMap ingress-nginx/controller: data[proxy-read-timeout]: the value \"7s\" must be whole \
-             seconds from 1 to 2147483647, without a unit; \"7\" stays in force; correct the value [KeyInvalid]"
-        );
-    }
-    assert_eq!(seconds(&keys.read(Some(&map(&[]))).0), 60);
-    let (global, problems) = keys.read(Some(&map(&[("proxy-read-timeout", "x")])));
-    assert_eq!(seconds(&global), 60);
-    assert!(problems[0].message.contains("the default \"60\" stays in force"));
+fn an_unreadable_value_means_the_default_whatever_was_read_before() {
+    let (global, problems) = read(&[("proxy-read-timeout", "7s")]);
+    assert_eq!(global.tuning.proxy_read_timeout.as_secs(), 60);
+    assert_eq!(
+        problems[0].to_string(),
+        "error: ConfigMap ingress-nginx/controller: data[proxy-read-timeout]: the value \"7s\" must be whole \
+         seconds from 1 to 2147483647, without a unit; the default \"60\" is in force; correct the value [KeyInvalid]"
+    );
 }
 
 #[test]
 fn a_key_that_protects_everything_closes_everything() {
     for (key, value) in [
-        ("enable-modsecurity", "true"),
         ("whitelist-source-range", "10.0.0.0/33"),
         ("denylist-source-range", "banana"),
+        ("denylist-source-range", "10.0.0.0/8, banana"),
         ("block-cidrs", ","),
         ("block-user-agents", "~("),
-        ("block-referers", "~(?!x)"),
+        ("block-referers", "~(?<!x)y"),
+        ("global-auth-url", "auth.example"),
     ] {
         let (global, problems) = read(&[(key, value)]);
         assert!(global.closed.is_some(), "{key}");
         assert_eq!(problems[0].severity, Severity::Error);
+        assert!(
+            problems[0].message.ends_with("all routes answer 503 until it is corrected"),
+            "{}",
+            problems[0]
+        );
     }
     let (global, problems) = read(&[("whitelist-source-range", "10.0.0.0/8")]);
     assert_eq!((global.closed, problems.len()), (None, 0));
     assert_eq!(read(&[("use-gzip", "true")]).0.closed, None);
+}
+
+#[test]
+fn unreadable_entries_of_an_allow_list_allow_nobody() {
+    let (global, problems) = read(&[("whitelist-source-range", "10.0.0.0/8, lb.example 192.0.2.1")]);
+    assert_eq!((global.closed, global.tuning.sources.allow.map(|allow| allow.len())), (None, Some(2)));
+    assert!(problems[0].message.contains("[\"lb.example\"] skipped"), "{}", problems[0]);
+    let (global, problems) = read(&[("custom-http-errors", "404, 299,x")]);
+    assert_eq!((&*global.tuning.custom_http_errors, problems.len()), (&[404][..], 1));
+}
+
+#[test]
+fn a_snippet_that_restricts_access_closes_everything() {
+    for (key, value) in [
+        ("location-snippet", "allow 10.0.0.0/8; deny all;"),
+        ("server-snippet", "location /actuator { deny all; }"),
+        ("http-snippet", "limit_req zone=one;"),
+        ("server-snippet", "if ($http_user_agent ~ bot) { return 403; }"),
+    ] {
+        let (global, problems) = read(&[(key, value)]);
+        assert!(global.closed.is_some(), "{key}");
+        assert!(problems[0].message.contains("all routes answer 503"), "{}", problems[0]);
+    }
+    for (key, value) in [
+        ("http-snippet", "limit_req_zone $binary_remote_addr zone=one:10m rate=5r/s;"),
+        ("server-snippet", "proxy_buffering off;"),
+        ("location-snippet", "more_set_headers \"X-A: deny all;\";"),
+    ] {
+        let (global, problems) = read(&[(key, value)]);
+        assert_eq!((global.closed, problems.len()), (None, 1), "{key}");
+    }
+}
+
+#[test]
+fn a_firewall_that_only_detects_closes_nothing() {
+    let enabled = ("enable-modsecurity", "true");
+    for data in [
+        &[enabled][..],
+        &[enabled, ("enable-owasp-modsecurity-crs", "true")],
+        &[enabled, ("modsecurity-snippet", "SecRuleEngine DetectionOnly")],
+        &[("modsecurity-snippet", "SecRuleEngine On")],
+    ] {
+        let (global, problems) = read(data);
+        assert_eq!(global.closed, None, "{data:?}");
+        assert!(problems.iter().all(|problem| problem.severity == Severity::Warning), "{data:?}");
+    }
+    assert!(read(&[enabled, ("modsecurity-snippet", "SecRuleEngine On")]).0.closed.is_some());
 }
 
 #[test]
@@ -133,10 +176,6 @@ fn peers_that_cannot_be_read_are_not_everybody() {
         assert_eq!(peers, TrustedPeers::These(Arc::default()), "{bad}");
         assert!(problems[0].message.contains("nobody is trusted"), "{}", problems[0]);
     }
-    let mut keys = Keys::default();
-    keys.read(Some(&map(&[("proxy-real-ip-cidr", "10.0.0.0/8")])));
-    let (global, _) = keys.read(Some(&map(&[("proxy-real-ip-cidr", "10.0.0.0/x")])));
-    assert_eq!(global.tuning.forwarded.peers, TrustedPeers::These([lan].into()), "the last good one stays");
 }
 
 #[test]

@@ -61,13 +61,15 @@ pub(super) fn settings() -> Vec<Key> {
             "600s",
             NotYet::Harmless,
             "Idle time for TCP/UDP proxying.",
-        ),
+        )
+        .unchecked_by_reference(),
         Key::served(
             "worker-shutdown-timeout",
             value::time(),
             "240s",
             "How long running requests may take once the listeners are closed.",
             |settings, value| settings.tuning.worker_shutdown_timeout = value,
-        ),
+        )
+        .unchecked_by_reference(),
     ]
 }

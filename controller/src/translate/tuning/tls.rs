@@ -15,22 +15,26 @@ pub(super) fn settings() -> Vec<Key> {
             "TLSv1.2 TLSv1.3",
             NotYet::ChangesAnswers,
             "TLS versions that are offered; always 1.2 and 1.3.",
-        ),
-        Key::not_yet("ssl-ciphers", value::text(), "", NotYet::Harmless, "Cipher suites of TLS 1.2."),
+        )
+        .unchecked_by_reference(),
+        Key::not_yet("ssl-ciphers", value::text(), "", NotYet::Harmless, "Cipher suites of TLS 1.2.")
+            .unchecked_by_reference(),
         Key::not_yet(
             "ssl-ecdh-curve",
             value::text(),
             "auto",
             NotYet::Harmless,
             "Curves of the key exchange.",
-        ),
+        )
+        .unchecked_by_reference(),
         Key::no_effect(
             "ssl-dh-param",
             value::secret(),
             "",
             "only ephemeral elliptic curves are offered",
             "Secret ns/name with dhparam.pem.",
-        ),
+        )
+        .unchecked_by_reference(),
         Key::not_yet("ssl-session-cache", value::bool(), "true", NotYet::Harmless, "Keep TLS sessions."),
         Key::not_yet(
             "ssl-session-cache-size",
@@ -38,23 +42,27 @@ pub(super) fn settings() -> Vec<Key> {
             "10m",
             NotYet::Harmless,
             "Size of the session cache.",
-        ),
+        )
+        .unchecked_by_reference(),
         Key::not_yet(
             "ssl-session-timeout",
             value::time(),
             "10m",
             NotYet::Harmless,
             "Lifetime of TLS sessions.",
-        ),
+        )
+        .unchecked_by_reference(),
         Key::not_yet("ssl-session-tickets", value::bool(), "false", NotYet::Harmless, "Session tickets."),
-        Key::not_yet("ssl-session-ticket-key", value::text(), "", NotYet::Harmless, "Base64 ticket key."),
+        Key::not_yet("ssl-session-ticket-key", value::text(), "", NotYet::Harmless, "Base64 ticket key.")
+            .unchecked_by_reference(),
         Key::no_effect(
             "ssl-buffer-size",
             value::size(),
             "4k",
             "records are sized by what is to be sent",
             "TLS record buffer.",
-        ),
+        )
+        .unchecked_by_reference(),
         Key::not_yet(
             "ssl-early-data",
             value::bool(),
@@ -111,7 +119,8 @@ pub(super) fn settings() -> Vec<Key> {
             "31536000",
             "Its max-age, seconds.",
             |settings, value| settings.hsts.max_age = value.into(),
-        ),
+        )
+        .unchecked_by_reference(),
         Key::served(
             "hsts-include-subdomains",
             value::bool(),

@@ -20,7 +20,8 @@ pub(super) fn settings() -> Vec<Key> {
             "error timeout",
             "Conditions under which another endpoint is tried.",
             |settings, value| settings.tuning.next_upstream = value,
-        ),
+        )
+        .unchecked_by_reference(),
         Key::served(
             "proxy-next-upstream-tries",
             value::count(),
@@ -62,7 +63,8 @@ pub(super) fn settings() -> Vec<Key> {
             "600s",
             NotYet::Harmless,
             "No further try for TCP after this.",
-        ),
+        )
+        .unchecked_by_reference(),
         Key::not_yet(
             "proxy-stream-responses",
             value::count(),
@@ -85,7 +87,8 @@ pub(super) fn settings() -> Vec<Key> {
             "1h",
             "Age of a connection to an endpoint.",
             |settings, value| settings.tuning.upstream_keepalive_time = value,
-        ),
+        )
+        .unchecked_by_reference(),
         Key::served(
             "upstream-keepalive-timeout",
             value::seconds(),
@@ -120,7 +123,8 @@ pub(super) fn settings() -> Vec<Key> {
             "1.1",
             HTTP_VERSION,
             |settings, value| settings.tuning.http_1_0 = value,
-        ),
+        )
+        .unchecked_by_reference(),
         Key::no_effect(
             "upstream-hash-by",
             value::text(),

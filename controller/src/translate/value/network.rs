@@ -16,14 +16,18 @@ pub fn addresses() -> Type<Vec<IpAddr>> {
     })
 }
 
-/// A comma-separated list of networks, which are not none: a list that lets in nobody, or stops nobody, is a slip.
+/// A list of networks between commas or blanks, which are not none: a list that lets in nobody, or
+/// stops nobody, is a slip.
 pub fn networks() -> Type<Arc<[Network]>> {
     list_of("comma-separated list of networks such as 10.0.0.0/8, or addresses", |item| {
-        network(item).ok_or_else(|| format!("has {item:?}, which is no network and no IP address"))
+        let one = |text| {
+            network(text).ok_or_else(|| format!("has {text:?}, which is no network and no IP address"))
+        };
+        item.split_whitespace().map(one).collect::<Result<Vec<_>, String>>()
     })
     .and_then(|networks| match networks.is_empty() {
         true => Err(Wrong::Invalid("names no network".to_owned())),
-        false => Ok(Arc::from(networks)),
+        false => Ok(networks.into_iter().flatten().collect()),
     })
 }
 

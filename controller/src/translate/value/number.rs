@@ -21,9 +21,14 @@ pub fn count() -> Type<u32> {
     within(0, LARGEST)
 }
 
+/// An integer, of which each that is not positive is none at all, as where nginx compares with 0.
+pub fn count_or_none() -> Type<u32> {
+    int().map(|number| u32::try_from(number).unwrap_or(0))
+}
+
 /// A number of KiB, in bytes.
 pub fn kibibytes() -> Type<u64> {
-    count().map(|kib| u64::from(kib) * 1024)
+    count_or_none().map(|kib| u64::from(kib) * 1024)
 }
 
 /// An integer from 1.

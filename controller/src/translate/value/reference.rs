@@ -15,6 +15,14 @@ pub fn config_map() -> Type<NamespacedName> {
     object(Kind::ConfigMap)
 }
 
+/// A ConfigMap, also of another namespace.
+pub fn config_map_of_any_namespace() -> Type<NamespacedName> {
+    let Type { words, parser, is_allowed, refers, is_partial } = object(Kind::ConfigMap);
+    let parser =
+        Box::new(move |text: &str, author: &Author<'_>| parser(text, &Author { crosses: true, ..*author }));
+    Type { words, parser, is_allowed, refers, is_partial }
+}
+
 fn object(kind: Kind) -> Type<NamespacedName> {
     const WORDS: &str = "name or namespace/name";
     let read = move |text: &str, author: &Author<'_>| {

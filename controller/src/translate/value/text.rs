@@ -96,6 +96,13 @@ pub fn one_of<T: Clone + Send + Sync + 'static>(options: &'static [(&'static str
     Type::of(one_of_words(options), move |text| find(options, text).cloned())
 }
 
+/// One of these words, as it is spelled here.
+pub fn exactly_one_of<T: Clone + Send + Sync + 'static>(options: &'static [(&'static str, T)]) -> Type<T> {
+    Type::of(one_of_words(options), move |text| {
+        options.iter().find(|(name, _)| *name == text).map(|(_, meaning)| meaning.clone())
+    })
+}
+
 /// One of these words, in any case; those without a meaning are not served yet.
 pub fn partly<T: Clone + Send + Sync + 'static>(options: &'static [(&'static str, Option<T>)]) -> Type<T> {
     one_of(options).and_then(|meaning| meaning.ok_or(Wrong::NotServed)).in_part()

@@ -14,11 +14,7 @@ pub fn tls_versions() -> Type<TlsVersions> {
         let versions = TlsVersions { v1_2: words.contains(&"TLSv1.2"), v1_3: words.contains(&"TLSv1.3") };
         match versions.v1_2 || versions.v1_3 {
             true => Ok(versions),
-            false => Err(Wrong::Refused {
-                reason: "names no version that is spoken: older ones than TLSv1.2 are broken (RFC 8996)"
-                    .to_owned(),
-                remedy: "write TLSv1.2 TLSv1.3, and bring endpoints that speak neither up to date",
-            }),
+            false => Err("names no version that is spoken: older ones than TLSv1.2 are broken (RFC 8996)"),
         }
     })
 }
@@ -71,10 +67,10 @@ pub fn tls_ciphers() -> Type<Arc<[u16]>> {
             false => Ok(wanted),
             true => {
                 let names: Vec<&str> = SUITES.iter().map(|(name, ..)| *name).collect();
-                Err(Wrong::Refused {
-                    reason: format!("names no cipher suite of TLS 1.2 that is spoken: {}", names.join(", ")),
-                    remedy: "name one of these, or DEFAULT for all; those of TLS 1.3 are always spoken",
-                })
+                Err(Wrong::Invalid(format!(
+                    "names no cipher suite of TLS 1.2 that is spoken: {}",
+                    names.join(", ")
+                )))
             }
         }
     })
@@ -102,7 +98,7 @@ mod tests {
         assert_eq!(suites("ALL:!AES:!aRSA").unwrap(), [0xcca9]);
         assert_eq!(suites("!AES256:ALL:-CHACHA20:@STRENGTH").unwrap(), [0xc02b, 0xc02f]);
         for text in ["AES128-SHA", "ALL:!ALL", "RC4-MD5:DES-CBC3-SHA"] {
-            assert!(matches!(suites(text), Err(Wrong::Refused { .. })), "{text}");
+            assert!(matches!(suites(text), Err(Wrong::Invalid(_))), "{text}");
         }
         assert!(matches!(suites("ALL;x"), Err(Wrong::Invalid(_))));
     }
@@ -112,7 +108,7 @@ mod tests {
         let read = |text| tls_versions().parse(text, &Author::OPERATOR);
         assert_eq!(read("TLSv1 TLSv1.2").unwrap(), TlsVersions { v1_2: true, v1_3: false });
         assert_eq!(read("TLSv1.2 TLSv1.3").unwrap(), TlsVersions { v1_2: true, v1_3: true });
-        assert!(matches!(read("SSLv3 TLSv1.1"), Err(Wrong::Refused { .. })));
+        assert!(matches!(read("SSLv3 TLSv1.1"), Err(Wrong::Invalid(_))));
         assert!(matches!(read("TLSv1.4"), Err(Wrong::Invalid(_))));
     }
 }

@@ -12,7 +12,7 @@ use sluice_config::{Action, Backend, Limits, Policies, ResourceKey, Satisfy};
 use super::{Asked, Taken};
 use crate::globals::Blocking;
 use crate::message::fields::Fields;
-use crate::pipeline::{ORDER, Service, Stage, service};
+use crate::pipeline::{ORDER, Service, Stage, is_exempt, service};
 use crate::policy::canary::Canary;
 use crate::policy::sources::{Standpoint, standpoint};
 use crate::policy::{Rewritten, hops, https_redirect};
@@ -122,6 +122,7 @@ fn said(stage: Stage, asked: &Asked, taken: &Taken<'_>) -> Said {
             None => nothing(),
         },
         Stage::Sources => sources(asked, taken),
+        Stage::Credentials if is_exempt(taken.route, taken.globals) => nothing(),
         Stage::Credentials => password(asked, &taken.rule.policies),
         Stage::Authorisation => match service(taken.route, taken.globals) {
             Service::None => nothing(),
@@ -174,7 +175,9 @@ fn rewrite(asked: &Asked, taken: &Taken<'_>) -> Said {
     let Some(rewrite) = taken.route.compiled.as_ref().and_then(|compiled| compiled.rewrite.as_ref()) else {
         return (Outcome::Nothing, String::new());
     };
-    match rewrite.apply(&asked.target, taken.path) {
+    // There is no request to fill variables in from.
+    let fill = |_: &_| b"...".to_vec();
+    match rewrite.apply(&asked.target, taken.path, &fill) {
         Ok(None) => (Outcome::Passes, "the path stays as it is".to_owned()),
         Ok(Some(Rewritten::Outgoing(outgoing))) => {
             (Outcome::Passes, format!("the endpoint gets {}", outgoing.target()))

@@ -9,7 +9,7 @@ use h2::{RecvStream, SendStream};
 use http::header::{CONTENT_LENGTH, HeaderMap, HeaderValue};
 use tokio::time::{Instant, timeout};
 
-use super::{Room, content_length};
+use super::{Room, content_length, hold};
 use crate::body::tee::{self, Feed};
 use crate::engine::heads::Heads;
 use crate::io::budget::Share;
@@ -83,9 +83,8 @@ async fn converse(
             Some(piece) => {
                 length = length.saturating_add(piece.len());
                 let piece = &piece[..piece.len().min(wanted - body.len())];
-                if !memory.try_hold(fields + body.len() + piece.len()) {
-                    return Err(Broke::given_up(FailureKind::Memory));
-                }
+                let held = hold(&mut memory, fields + body.len() + piece.len(), subrequest).await;
+                held.map_err(Broke::given_up)?;
                 body.extend_from_slice(piece);
             }
         }

@@ -7,10 +7,12 @@ use bytes::Bytes;
 use http::StatusCode;
 use http::header::HOST;
 use sluice_config::{Balance, Change, Delta, Endpoint, EndpointSet, Pool, UpstreamProtocol};
+use sluice_testing::wait::until;
 
 use super::*;
 use crate::drain::{Drain, LocalDrain};
 use crate::driver::Driver;
+use crate::io::budget::{self, Budget};
 use crate::pipeline::tests::fixture::{Plane, pool_key};
 use crate::tls::CertificateStore;
 
@@ -51,6 +53,7 @@ fn subrequest(plane: &Plane, pool: &Arc<crate::registry::Pool>) -> Subrequest {
         most_body: 64,
         wants_body: true,
         is_copy: false,
+        is_single: false,
         route: None,
         tuning: plane.state.tuning(),
     }
@@ -89,11 +92,39 @@ fn worker(plane: &Plane) -> Worker {
         drain: LocalDrain::new(Drain::new()),
         driver: Driver::Direct,
         idle: 4,
+        count: 1,
     }
 }
 
 async fn ask(plane: &Plane, subrequest: Subrequest) -> Result<call::Response, CallFailure> {
     call(&worker(plane), subrequest).await
+}
+
+#[tokio::test]
+async fn what_a_request_needs_waits_for_memory_and_the_rest_does_not() {
+    let mut plane = Plane::new();
+    let (address, endpoint) = serve(vec![vec!["HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nyes"]]);
+    let pool = pool(&mut plane, &[address]);
+    let budget = Budget::new(64 * 1024);
+    budget::serve(budget.clone());
+    let mut all = Share::default();
+    all.hold(64 * 1024);
+    let waiting = ask(&plane, Subrequest { wants_body: false, ..subrequest(&plane, &pool) });
+    let giving_back = async {
+        until("the call to wait", || budget.waits() > 0).await;
+        drop(all);
+    };
+    let (response, ()) = tokio::join!(waiting, giving_back);
+    assert_eq!(response.unwrap().status, StatusCode::OK);
+    endpoint.join().unwrap();
+    let mut all = Share::default();
+    all.hold(64 * 1024);
+    let mut memory = Share::default();
+    let page = subrequest(&plane, &pool);
+    let copy = Subrequest { is_copy: true, wants_body: false, ..subrequest(&plane, &pool) };
+    for optional in [page, copy] {
+        assert_eq!(hold(&mut memory, 1024, &optional).await, Err(FailureKind::Memory));
+    }
 }
 
 #[tokio::test]
@@ -210,6 +241,16 @@ async fn serve_http2() -> SocketAddr {
         }
     });
     address
+}
+
+#[tokio::test]
+async fn a_body_that_ends_beyond_the_limit_is_not_whole() {
+    let mut plane = Plane::new();
+    let (address, endpoint) = serve(vec![vec!["HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"]]);
+    let pool = pool(&mut plane, &[address]);
+    let response = ask(&plane, Subrequest { most_body: 4, ..subrequest(&plane, &pool) }).await.unwrap();
+    assert_eq!((&response.body[..], response.whole), (&b"hell"[..], false));
+    endpoint.join().unwrap();
 }
 
 #[tokio::test]

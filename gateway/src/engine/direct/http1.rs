@@ -84,8 +84,9 @@ impl Http1 {
                 let up = self.upload.take_flow();
                 return Some(Forwarded::Switched(Endpoint { connection, read_timeout, send_timeout, up }));
             }
-            Some(Next::Retry) => return None,
-            None | Some(Next::Answer(_) | Next::Abort) => {}
+            // Also before another attempt: an answer that is not relayed is no fault of its
+            // connection.
+            None | Some(Next::Answer(_) | Next::Abort | Next::Retry) => {}
         }
         if is_reusable {
             pool::put(connection, upstream, size, run.worker.idle, ended);

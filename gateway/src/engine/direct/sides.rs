@@ -68,10 +68,10 @@ impl<D: Downstream> Sides<'_, D> {
         }
     }
 
-    /// Whether the endpoint's time runs while nothing comes from it: not while the client sends, unless the client waits
-    /// for it to speak. `sending` says that there is more of the request to come.
+    /// Whether the endpoint's time runs while nothing comes from it: not while the client sends.
+    /// `sending` says that there is more of the request to come.
     pub(super) fn waits_for_endpoint(&self, sending: bool) -> bool {
-        !sending || self.downstream.awaits_continue() || self.download.started
+        !sending || self.download.started
     }
 
     /// Ready when there is no use in going on: the client has gone, or somebody's time is over.

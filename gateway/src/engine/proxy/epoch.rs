@@ -40,12 +40,13 @@ impl Epochs {
     /// For one try. One that needs a new connection gets a number that is never used again; so does a request
     /// that may be sent only once, since Pingora cannot tell whether a connection that broke took it.
     pub(super) fn next(&self, upstream: &Upstream) -> Reuse {
-        let Upstream { address, fresh, repeatable, keep_alive, in_flight, .. } = *upstream;
+        let Upstream { address, membership, fresh, repeatable, keep_alive, in_flight, .. } = *upstream;
         let trust = TrustKey::of(upstream);
         // HTTP/2 tells. Pingora cannot keep connections that we have made TLS on.
-        if fresh || !repeatable && !trust.protocol.is_http2() || trust.session.is_some() {
+        let once = fresh || !repeatable && !trust.protocol.is_http2() || trust.session.is_some();
+        if once || !upstream.is_member() {
             let number = self.fresh.fetch_add(1, Relaxed);
-            return Reuse { group: group(&trust, true, 0, number), keep: false };
+            return Reuse { group: group(&trust, membership, true, 0, number), keep: false };
         }
         let mut hasher = DefaultHasher::new();
         address.hash(&mut hasher);
@@ -57,13 +58,13 @@ impl Epochs {
         let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let period = keep_alive.age.as_secs().max(1);
         let age = (seconds + place % period) / period;
-        Reuse { group: group(&trust, false, age, uses / limit), keep: left > tail }
+        Reuse { group: group(&trust, membership, false, age, uses / limit), keep: left > tail }
     }
 }
 
-fn group(trust: &TrustKey, fresh: bool, age: u64, use_epoch: u32) -> u64 {
+fn group(trust: &TrustKey, membership: u64, fresh: bool, age: u64, use_epoch: u32) -> u64 {
     let mut hasher = DefaultHasher::new();
-    (trust, fresh, age, use_epoch).hash(&mut hasher);
+    (trust, membership, fresh, age, use_epoch).hash(&mut hasher);
     hasher.finish()
 }
 
@@ -75,29 +76,16 @@ impl std::fmt::Debug for Epochs {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
-    use std::time::Duration;
-
     use sluice_config::UpstreamProtocol;
+    use std::collections::HashMap;
 
     use super::*;
     use crate::pipeline::KeepAlive;
 
     fn upstream(protocol: UpstreamProtocol, requests: u32, fresh: bool) -> Upstream {
-        Upstream {
-            address: "10.0.0.1:80".parse().unwrap(),
-            protocol,
-            server_name: None,
-            tls: None,
-            fresh,
-            repeatable: true,
-            connect_timeout: None,
-            read_timeout: None,
-            send_timeout: None,
-            keep_alive: KeepAlive { idle: Duration::from_secs(60), age: Duration::from_secs(3600), requests },
-            in_flight: 1,
-            began: std::time::Instant::now(),
-        }
+        let upstream = Upstream::to("10.0.0.1:80".parse().unwrap(), protocol);
+        let keep_alive = KeepAlive { requests, ..upstream.keep_alive };
+        Upstream { fresh, keep_alive, ..upstream }
     }
 
     #[test]
@@ -106,8 +94,9 @@ mod tests {
             let epochs = Epochs::default();
             let mut uses = HashMap::new();
             let mut kept = 0;
+            let upstream = upstream(UpstreamProtocol::Http, limit, false);
             for _ in 0..1000 {
-                let reuse = epochs.next(&upstream(UpstreamProtocol::Http, limit, false));
+                let reuse = epochs.next(&upstream);
                 *uses.entry(reuse.group).or_insert(0_u32) += 1;
                 kept += u32::from(reuse.keep);
             }
@@ -119,8 +108,22 @@ mod tests {
 
     #[test]
     fn what_concerns_trust_separates_groups() {
-        let one = |protocol| Epochs::default().next(&upstream(protocol, 100, false)).group;
-        assert_ne!(one(UpstreamProtocol::Http), one(UpstreamProtocol::HttpsUnverified));
+        let upstream = upstream(UpstreamProtocol::Http, 100, false);
+        let group = |upstream: &Upstream| Epochs::default().next(upstream).group;
+        let tls = Upstream { protocol: UpstreamProtocol::HttpsUnverified, ..upstream.clone() };
+        assert_ne!(group(&upstream), group(&tls));
+    }
+
+    #[test]
+    fn an_address_that_returns_gets_no_connection_from_before() {
+        let before = upstream(UpstreamProtocol::Http, 100, false);
+        let after = upstream(UpstreamProtocol::Http, 100, false);
+        let epochs = Epochs::default();
+        let group = epochs.next(&before).group;
+        assert_eq!(epochs.next(&before).group, group);
+        assert_ne!(epochs.next(&after).group, group, "another Service has the address");
+        before.endpoint.leave();
+        assert!(!epochs.next(&before).keep, "it has left");
     }
 
     #[test]

@@ -1,7 +1,17 @@
 //! Bytes of the budget that somebody holds.
 
+use std::future::poll_fn;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout_at};
+
 use super::account::NOBODY;
 use super::stock::STOCK;
+use super::waiting::Ticket;
+use super::{PATIENCE, poll_room};
+
+/// Between two looks whether there is enough for a share.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Bytes that somebody holds. They go back when it is dropped, which must be on the same thread.
 #[derive(Debug)]
@@ -38,6 +48,24 @@ impl Share {
             return true;
         }
         self.grow(bytes, false)
+    }
+
+    /// Makes it a share of so many bytes, as soon as they are there, but no later than [`PATIENCE`]
+    /// from now. False when they are not; then it stays what it was.
+    pub(crate) async fn hold_in_time(&mut self, bytes: usize) -> bool {
+        let (deadline, mut ticket) = (Instant::now() + PATIENCE, Ticket::default());
+        while !self.try_hold(bytes) {
+            let room = poll_fn(|cx| poll_room(cx, &mut ticket));
+            if timeout_at(deadline, room).await.is_err() {
+                return false;
+            }
+            if self.try_hold(bytes) {
+                return true;
+            }
+            // There is some memory, but not enough for this.
+            sleep(LOOK).await;
+        }
+        true
     }
 
     /// Makes it a share of so many bytes, in any case: for what has been read already.

@@ -13,7 +13,9 @@ use sluice_config::{
 
 use super::fixture::*;
 use crate::pipeline::call::Response;
-use crate::pipeline::{Answer, CallFailure, Exchange, FailureKind, Question, Reply, Subrequest, Verdict};
+use crate::pipeline::{
+    Answer, Call, CallFailure, Exchange, Failure, FailureKind, Question, Reply, Subrequest, Verdict,
+};
 
 fn text(text: &str) -> Template {
     Template { pieces: vec![Piece::Text(text.into())] }
@@ -177,6 +179,9 @@ fn denials_are_passed_on_and_everything_else_is_500() {
         (said(500, &[]), 500),
         (Reply::NoResponse(CallFailure::NoEndpoint), 500),
         (Reply::NoResponse(CallFailure::Attempt(FailureKind::ReadTimeout)), 500),
+        // The gateway's own lack says nothing about the service.
+        (Reply::NoResponse(CallFailure::Attempt(FailureKind::Memory)), 503),
+        (Reply::NoResponse(CallFailure::Attempt(FailureKind::Shortage)), 503),
         (Reply::Overloaded, 500),
         (Reply::Checked(true), 500),
     ] {
@@ -313,4 +318,31 @@ fn a_gateway_that_asks_itself_comes_to_an_end() {
     assert_eq!(of(&asks(plane.begin(&request).1), "x-sluice-hops"), Some("1"));
     let request = request.with("x-sluice-hops", "16");
     assert_eq!(plane.answer(&request).status, StatusCode::LOOP_DETECTED);
+}
+
+#[test]
+fn a_slow_authorisation_service_is_queried_once() {
+    let mut plane = plane(own(auth()));
+    plane.pool("auth", Balance::RoundRobin, &[7, 8, 9]);
+    let (_exchange, verdict) = plane.begin(&Request::get("a.example", "/"));
+    let mut call = Call::new(asks(verdict));
+    call.pick().unwrap();
+    assert!(call.failed(&Failure::before_connecting(FailureKind::ConnectTimeout, true)));
+    let upstream = call.pick().unwrap();
+    call.connected(upstream.address, true);
+    let stale = Failure { stale: true, ..Failure::before_connecting(FailureKind::Broken, true) };
+    assert!(call.failed(&stale), "a stale connection was no attempt");
+    let upstream = call.pick().unwrap();
+    call.connected(upstream.address, false);
+    let slow = Failure { sent: true, ..Failure::before_connecting(FailureKind::ReadTimeout, true) };
+    assert!(!call.failed(&slow));
+}
+
+#[test]
+fn no_auth_locations_exempt_from_a_rules_own_authentication() {
+    let mut plane = plane(own(auth()));
+    let request = Request::get("a.example", "/");
+    asks(plane.begin(&request).1);
+    plane.tune(|tuning| tuning.no_auth_locations = vec!["/".into()]);
+    plane.forward(&request);
 }

@@ -111,3 +111,15 @@ fn redirects_and_missing_backends_come_before_the_password() {
     assert_eq!(status("/https"), StatusCode::PERMANENT_REDIRECT);
     assert_eq!(status("/gone"), StatusCode::SERVICE_UNAVAILABLE);
 }
+
+#[test]
+fn no_auth_locations_exempt_from_passwords_and_keep_the_clients() {
+    let mut plane = guarded();
+    plane.tune(|tuning| tuning.no_auth_locations = vec!["/".into()]);
+    let request = get().with("authorization", "Bearer token");
+    let exchange = plane.forward(&request);
+    let mut head = http::Request::new(());
+    *head.headers_mut() = request.headers.clone();
+    exchange.upstream_request(&mut head);
+    assert_eq!(head.headers()["authorization"], "Bearer token");
+}

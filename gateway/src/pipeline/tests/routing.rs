@@ -45,7 +45,7 @@ fn what_does_not_look_at_a_plain_rule_has_nothing_to_say_of_it() {
 }
 
 #[test]
-fn healthz_of_an_unknown_host_is_well() {
+fn healthz_of_an_unknown_host_is_200_beside_catch_all_rules() {
     let mut plane = Plane::simple(&[1]);
     let answer = plane.answer(&Request::get("10.0.0.1", "/healthz"));
     assert_eq!((answer.status, answer.body.len()), (StatusCode::OK, 0));
@@ -53,6 +53,9 @@ fn healthz_of_an_unknown_host_is_well() {
     plane.host(HostPattern::Any, false, vec![rule("/app", forward("web"))]);
     assert_eq!(plane.answer(&Request::get("10.0.0.1", "/healthz")).status, StatusCode::OK);
     plane.host(HostPattern::Any, false, vec![rule("/", forward("web"))]);
+    assert_eq!(plane.answer(&Request::get("10.0.0.1", "/healthz")).status, StatusCode::OK);
+    plane.forward(&Request::get("10.0.0.1", "/healthz/x"));
+    plane.host(HostPattern::Any, false, vec![rule("/healthz", forward("web")), rule("/", forward("web"))]);
     plane.forward(&Request::get("10.0.0.1", "/healthz"));
 }
 

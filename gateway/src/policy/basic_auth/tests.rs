@@ -1,10 +1,12 @@
 use std::sync::Arc;
 
+use base64::Engine;
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, HeaderValue};
 use sluice_config::{Change, Delta, NamespacedName, Resource, ResourceKey, ResourceKind};
 
 use super::*;
+use crate::message::parts::BASE64;
 
 fn key() -> ResourceKey {
     ResourceKey { kind: ResourceKind::PasswordFile, name: NamespacedName::new("shop", "users") }

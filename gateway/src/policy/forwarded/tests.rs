@@ -115,6 +115,7 @@ fn a_trusted_proxy_is_believed() {
         assert_fields(
             &head,
             &[
+                ("host", "www.example"),
                 ("x-real-ip", "203.0.113.9"),
                 ("x-forwarded-for", "203.0.113.9"),
                 ("x-forwarded-host", "www.example"),

@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use sluice_config::RewritePart::{Group, Text};
+use sluice_config::RewritePart::{Group, Text, Variable};
 
 use super::*;
 use crate::message::edit::HeadMut;
@@ -15,10 +15,13 @@ fn plain(pattern: &str, path: &[RewritePart]) -> sluice_config::Rewrite {
     }
 }
 
+/// Fills in no variable.
+const NOTHING: fn(&Template) -> Vec<u8> = |_| Vec::new();
+
 fn rewritten(rewrite: &sluice_config::Rewrite, target: &str) -> Option<String> {
     let path = target.split_once('?').map_or(target, |(path, _)| path);
     let rewrite = Rewrite::compile(rewrite).unwrap();
-    match rewrite.apply(target, &normalise(path).unwrap()).unwrap()? {
+    match rewrite.apply(target, &normalise(path).unwrap(), &|_| b"a/b?c d&e=\xc3\xa9".to_vec()).unwrap()? {
         Rewritten::Outgoing(outgoing) => Some(outgoing.target.as_str().to_owned()),
         Rewritten::Location(location) => Some(location),
     }
@@ -93,6 +96,16 @@ fn a_query_of_the_template_comes_before_that_of_the_client() {
 }
 
 #[test]
+fn variables_go_into_path_and_query() {
+    let host = || Variable(sluice_config::Variable::Host);
+    let mut rewrite = plain("(?i)/a/(.*)", &[Text("/".into()), host(), Text("/".into()), Group(1)]);
+    assert_eq!(rewritten(&rewrite, "/a/x?y").as_deref(), Some("/a/b%3Fc%20d&e=%C3%A9/x?y"));
+    rewrite.query = RewriteQuery::Replace { query: vec![Text("h=".into()), host()], append: false };
+    rewrite.path = vec![Text("/b".into())];
+    assert_eq!(rewritten(&rewrite, "/a/x?y").as_deref(), Some("/b?h=a/b?c%20d&e=%C3%A9"));
+}
+
+#[test]
 fn a_url_is_where_the_client_is_sent() {
     let mut rewrite = plain("(?i)/a/(.*)", &[Text("https://other.example/".into()), Group(1)]);
     rewrite.redirects = true;
@@ -105,7 +118,9 @@ fn the_prefix_is_told_only_with_a_value() {
         let mut rewrite = plain("(?i)(/a)(/x)?/(.*)", &[Text("/".into()), Group(3)]);
         rewrite.forwarded_prefix = Some(vec![Group(group)]);
         let rewrite = Rewrite::compile(&rewrite).unwrap();
-        let Ok(Some(Rewritten::Outgoing(outgoing))) = rewrite.apply("/a/y", "/a/y") else { panic!() };
+        let Ok(Some(Rewritten::Outgoing(outgoing))) = rewrite.apply("/a/y", "/a/y", &NOTHING) else {
+            panic!()
+        };
         let mut head = http::Request::new(());
         head.fields().insert("x-forwarded-prefix", HeaderValue::from_static("/of/the/client"));
         outgoing.apply(&mut Edit::new(&mut head));
@@ -134,7 +149,7 @@ proptest! {
         let target = path.replace(['?', '#', ' '], "") + &encoded;
         let rewrite = Rewrite::compile(&plain("(?i)/a/(.*)", &[Text("/b/".into()), Group(1)])).unwrap();
         if let Ok(normal) = normalise(&target)
-            && let Ok(Some(Rewritten::Outgoing(outgoing))) = rewrite.apply(&target, &normal)
+            && let Ok(Some(Rewritten::Outgoing(outgoing))) = rewrite.apply(&target, &normal, &NOTHING)
         {
             let text = outgoing.target.as_str();
             prop_assert!(text.is_ascii() && !text.contains(['?', '#', ' ']));

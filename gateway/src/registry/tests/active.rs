@@ -178,7 +178,11 @@ async fn a_check_at_a_port_of_the_gateway_itself_is_not_made_and_fails() {
     let (checked, mut checks) = mpsc::unbounded_channel();
     let (handle, prober) = Prober::new();
     let mut own = own::Own::default();
-    own.set(vec![OwnListener { address: "0.0.0.0:10254".parse().unwrap(), name: "health".into() }]);
+    own.set(vec![OwnListener {
+        address: "0.0.0.0:10254".parse().unwrap(),
+        name: "health".into(),
+        is_public: false,
+    }]);
     own.is_local = |_| Some(true);
     handle.set_own(own);
     tokio::spawn(prober.run());

@@ -36,6 +36,24 @@ fn endpoints_survive_generations() {
 }
 
 #[test]
+fn an_address_that_returns_begins_another_membership() {
+    let (fixture, pool) = Fixture::with_pool(Balance::RoundRobin, &[1, 2]);
+    let (stays, leaves) = (endpoint(&pool, 1), endpoint(&pool, 2));
+    let before = [stays.membership(), leaves.membership()];
+    assert!(before[0] != before[1] && !before.contains(&0), "{before:?}");
+    // So that it stays the same endpoint.
+    pool.failed(&leaves, Instant::now());
+    fixture.put(&[1]);
+    assert_eq!([stays.membership(), leaves.membership()], [before[0], 0]);
+    fixture.registry.apply(&put_set("other", &[2]));
+    fixture.put(&[1, 2]);
+    assert!(Arc::ptr_eq(&leaves, &endpoint(&pool, 2)) && leaves.membership() > before[1]);
+    fixture.remove_set();
+    fixture.remove_pool(&pool);
+    assert_eq!([stays.membership(), leaves.membership()], [0, 0], "the set is gone");
+}
+
+#[test]
 fn an_address_in_another_zone_is_another_endpoint() {
     let (fixture, pool) = Fixture::with_pool(Balance::RoundRobin, &[1]);
     let before = endpoint(&pool, 1);
@@ -44,6 +62,7 @@ fn an_address_in_another_zone_is_another_endpoint() {
     let set = Arc::new(sluice_config::EndpointSet { key: key.clone(), endpoints });
     fixture.registry.apply(&Delta { endpoint_sets: vec![Change::Put(key, set)], ..Delta::default() });
     assert!(!Arc::ptr_eq(&before, &endpoint(&pool, 1)));
+    assert_eq!(before.membership(), 0, "its connections serve nobody else");
     assert_eq!(endpoint(&pool, 1).zone().map(|zone| &**zone), Some("east"));
 }
 
@@ -142,7 +161,8 @@ fn the_description_has_health_and_load() {
 #[test]
 fn listeners_of_our_own_are_left_out_of_their_sets_whenever_they_come() {
     let (fixture, pool) = Fixture::with_pool(Balance::RoundRobin, &[1, 2]);
-    let own = |address: std::net::SocketAddr| OwnListener { address, name: "a listener".into() };
+    let own =
+        |address: std::net::SocketAddr| OwnListener { address, name: "a listener".into(), is_public: true };
     let addresses = || pool.set().endpoints().iter().map(|endpoint| endpoint.address()).collect::<Vec<_>>();
     let all = addresses();
     fixture.registry.set_own_listeners(vec![own(all[0])]);
@@ -174,8 +194,11 @@ fn a_changed_endpoint_is_the_only_one_that_the_kernel_is_asked_about() {
     }
     let fixture = Fixture::new();
     fixture.registry.lock().own.is_local = ask;
-    let own =
-        |ip: [u8; 4]| OwnListener { address: (ip, address(0).port()).into(), name: "a listener".into() };
+    let own = |ip: [u8; 4]| OwnListener {
+        address: (ip, address(0).port()).into(),
+        name: "a listener".into(),
+        is_public: true,
+    };
     fixture.registry.set_own_listeners(vec![own([0; 4])]);
     let mut members: Vec<u16> = (1..=20_000).collect();
     fixture.put(&members);
@@ -192,7 +215,11 @@ fn a_changed_endpoint_is_the_only_one_that_the_kernel_is_asked_about() {
 #[test]
 fn an_endpoint_that_cannot_be_asked_about_stays_what_it_was() {
     let (fixture, pool) = Fixture::with_pool(Balance::RoundRobin, &[1, 2]);
-    let own = OwnListener { address: ([0; 4], address(0).port()).into(), name: "a listener".into() };
+    let own = OwnListener {
+        address: ([0; 4], address(0).port()).into(),
+        name: "a listener".into(),
+        is_public: true,
+    };
     let members = || pool.set().endpoints().iter().map(|one| number(one)).collect::<Vec<_>>();
     fixture.registry.lock().own.is_local = |ip| Some(ip == address(1).ip());
     fixture.registry.set_own_listeners(vec![own.clone()]);

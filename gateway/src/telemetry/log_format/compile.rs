@@ -103,7 +103,7 @@ impl Source {
 }
 
 /// The name of this machine, as far as it has one.
-pub(in crate::telemetry) fn hostname() -> String {
+pub(crate) fn hostname() -> String {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = name.trim();
     if name.is_empty() { "localhost".to_owned() } else { name.to_owned() }

@@ -71,7 +71,37 @@ pub struct Facts<'a> {
     pub service: Option<&'a ServiceRef>,
 }
 
-impl Facts<'_> {
+impl<'a> Facts<'a> {
+    /// What is known when a request begins of which nothing but its connection is known.
+    pub fn at_start(connection: &'a ConnectionInfo) -> Self {
+        Self {
+            connection,
+            client: connection.nearest(),
+            requests: 0,
+            method: None,
+            version: Version::HTTP_11,
+            authority: "",
+            status: 0,
+            body_sent: 0,
+            bytes_sent: 0,
+            request_length: 0,
+            request_time: Duration::ZERO,
+            is_whole: false,
+            upstream: "",
+            alternative: "",
+            attempts: &[],
+            request_id: b"",
+            origin: None,
+            server_name: "_",
+            service: None,
+        }
+    }
+
+    /// Writes one of them, or nothing where there is none.
+    pub fn fill(&self, variable: &LogVariable, mode: LogEscape, out: &mut Vec<u8>) {
+        let _ = self.write(variable, mode, out);
+    }
+
     /// Writes one of them; `None` where there is none.
     pub(super) fn write(&self, variable: &LogVariable, mode: LogEscape, out: &mut Vec<u8>) -> Option<()> {
         let tls = || self.connection.tls.as_ref();

@@ -1,8 +1,6 @@
 //! What a line says of the head of its request.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use http::header::{AUTHORIZATION, HeaderName};
+use http::header::HeaderName;
 use sluice_config::LogEscape;
 
 use super::super::escape::escape;
@@ -52,7 +50,9 @@ impl HeadValue {
             Self::IsArgs => out.extend_from_slice(query().map_or(b"", |_| b"?")),
             Self::PassAccessScheme => escape(mode, access_scheme, out),
             Self::RemoteUser => {
-                escape(mode, &remote_user(head.headers).filter(|user| !user.is_empty())?, out)
+                let (user, _) =
+                    parts::basic_credentials(head.headers).filter(|(user, _)| !user.is_empty())?;
+                escape(mode, &user, out);
             }
             Self::Request => {
                 escape(mode, head.method.as_str().as_bytes(), out);
@@ -84,17 +84,4 @@ pub(super) fn field(
         escape(mode, line, out);
     }
     Some(())
-}
-
-/// The user of `Basic` credentials (RFC 7617 §2), whether or not anybody has checked them.
-pub(super) fn remote_user(headers: &impl Fields) -> Option<Vec<u8>> {
-    let value = headers.first(&AUTHORIZATION)?;
-    let (scheme, credentials) = value.split_at_checked(6)?;
-    if !scheme.eq_ignore_ascii_case(b"basic ") {
-        return None;
-    }
-    let mut pair = STANDARD.decode(credentials.trim_ascii()).ok()?;
-    let colon = pair.iter().position(|byte| *byte == b':')?;
-    pair.truncate(colon);
-    Some(pair)
 }

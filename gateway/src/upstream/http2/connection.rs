@@ -46,6 +46,8 @@ const UNSETTLED: usize = 0x7fff_fff1;
 /// A connection that takes requests.
 #[derive(Debug)]
 pub(super) struct Connection {
+    /// Sends nothing itself: each request has a clone. A handle that has sent a request with a body
+    /// remembers its stream, and `poll_ready` replaces the waker of that stream's upload.
     requests: Mutex<SendRequest<Bytes>>,
     pub(super) facts: Arc<Facts>,
     socket: RawFd,
@@ -129,8 +131,7 @@ impl Connection {
         }
         let allowed = {
             let mut requests = self.requests();
-            let ready = requests.poll_ready(&mut Context::from_waker(Waker::noop()));
-            if !matches!(ready, Poll::Ready(Ok(()))) {
+            if has_failed(&mut requests) {
                 return None;
             }
             requests.current_max_send_streams()
@@ -159,11 +160,10 @@ impl Connection {
 
     /// Whether it will never take a request again, or has been idle for as long as it may.
     pub(super) fn is_done(&self, now: Instant) -> bool {
-        let ready = self.requests().poll_ready(&mut Context::from_waker(Waker::noop()));
         let idle = self
             .idle_since()
             .is_some_and(|since| millis(now.saturating_duration_since(since)) >= self.idle_for.load(Relaxed));
-        idle || matches!(ready, Poll::Ready(Err(_)))
+        idle || has_failed(&mut self.requests())
     }
 
     /// Since when no request has been on it.
@@ -216,7 +216,8 @@ impl Place {
         request: Request<()>,
         ends: bool,
     ) -> Result<(ResponseFuture, SendStream<Bytes>), h2::Error> {
-        self.connection.requests().send_request(request, ends)
+        let mut requests = self.connection.requests().clone();
+        requests.send_request(request, ends)
     }
 
     /// Whether nothing of the request can have come to the endpoint. To be asked when the connection has ended.
@@ -242,6 +243,13 @@ impl Drop for Place {
             idle_from.store(millis(made.elapsed()), Relaxed);
         }
     }
+}
+
+/// Whether the connection takes no more requests. `requests` has sent none itself, so that no waker
+/// is registered.
+fn has_failed(requests: &mut SendRequest<Bytes>) -> bool {
+    let ready = requests.poll_ready(&mut Context::from_waker(Waker::noop()));
+    !matches!(ready, Poll::Ready(Ok(())))
 }
 
 fn millis(time: Duration) -> u64 {

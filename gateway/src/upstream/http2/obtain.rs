@@ -21,6 +21,8 @@ pub(crate) async fn obtain(
     size: usize,
     share: usize,
 ) -> Result<Place, FailureKind> {
+    // A connection to an address that has left its set serves this request only.
+    let size = if upstream.is_member() { size } else { 0 };
     let deadline = upstream.connect_timeout.and_then(|limit| Instant::now().checked_add(limit));
     let group = pool::group(upstream);
     let waiting = group.wait();

@@ -13,6 +13,7 @@ use super::super::pool::{Key, OneWord};
 use super::connection::{Connection, Place};
 use super::group::Group;
 use crate::descriptors::is_short;
+use crate::registry::Endpoint;
 use crate::upstream::attempt::Upstream;
 
 /// Between two looks at what is idle.
@@ -27,8 +28,8 @@ struct Pool {
     sweeping: bool,
 }
 
-#[derive(Default)]
 struct Entry {
+    endpoint: Arc<Endpoint>,
     connections: Vec<Arc<Connection>>,
     group: Arc<Group>,
 }
@@ -50,7 +51,7 @@ pub(crate) fn let_go() {
 /// Those who wait for a connection to this endpoint.
 pub(super) fn group(upstream: &Upstream) -> Arc<Group> {
     let (group, sweep) = POOL.with_borrow_mut(|pool| {
-        let group = pool.entries.entry(Key::of(upstream)).or_default().group.clone();
+        let group = pool.entry(upstream).group.clone();
         (group, !std::mem::replace(&mut pool.sweeping, true))
     });
     if sweep {
@@ -63,7 +64,7 @@ pub(super) fn group(upstream: &Upstream) -> Arc<Group> {
 pub(super) fn put(connection: Arc<Connection>, upstream: &Upstream, size: usize, share: usize) {
     POOL.with_borrow_mut(|pool| {
         (pool.size, pool.share) = (size, share);
-        pool.entries.entry(Key::of(upstream)).or_default().connections.push(connection);
+        pool.entry(upstream).connections.push(connection);
     });
 }
 
@@ -97,18 +98,38 @@ impl Entry {
 }
 
 impl Pool {
+    fn entry(&mut self, upstream: &Upstream) -> &mut Entry {
+        self.entries.entry(Key::of(upstream)).or_insert_with(|| Entry {
+            endpoint: upstream.endpoint.clone(),
+            connections: Vec::new(),
+            group: Arc::default(),
+        })
+    }
+
     fn sweep(&mut self, now: Instant, is_short: bool) -> Gone {
         let mut gone = Vec::new();
-        for entry in self.entries.values_mut() {
-            gone.extend(entry.connections.extract_if(.., |connection| connection.is_done(now)));
+        for (key, entry) in &mut self.entries {
+            let has_left = !key.is_of_member(&entry.endpoint);
+            gone.extend(entry.connections.extract_if(.., |connection| has_left || connection.is_done(now)));
         }
         let most = if is_short { self.size.min(self.share) } else { self.size };
-        let all = self.entries.values().flat_map(|entry| &entry.connections);
-        let idle = all.filter(|connection| connection.idle_since().is_some()).count();
-        gone.extend((most..idle).map_while(|_| self.let_go()));
+        self.shrink(most, &mut gone);
         // Somebody else who has the group waits for a connection, or makes one.
         self.entries.retain(|_, entry| !entry.connections.is_empty() || Arc::strong_count(&entry.group) > 1);
         gone
+    }
+
+    /// Lets those go that have been idle longest, until no more than `most` are idle.
+    fn shrink(&mut self, most: usize, gone: &mut Gone) {
+        let all = self.entries.values().flat_map(|entry| &entry.connections);
+        let mut idle: Vec<_> = all.filter_map(|connection| connection.idle_since()).collect();
+        let Some(last) = idle.len().saturating_sub(most).checked_sub(1) else { return };
+        let last = *idle.select_nth_unstable(last).1;
+        for entry in self.entries.values_mut() {
+            let old =
+                |connection: &mut Arc<Connection>| connection.idle_since().is_some_and(|since| since <= last);
+            gone.extend(entry.connections.extract_if(.., old));
+        }
     }
 
     /// The one that has been idle longest.

@@ -52,12 +52,7 @@ impl AsyncRead for Stream {
         let came = buf.filled().len() - before;
         facts.turn.fetch_add(came, Relaxed);
         facts.heard.fetch_add(came as u64, Relaxed);
-        let ended = match &read {
-            Ok(()) => came == 0,
-            // TLS without a goodbye, but TCP with one.
-            Err(error) => error.kind() == io::ErrorKind::UnexpectedEof,
-        };
-        if ended {
+        if read.is_ok() && came == 0 {
             facts.undelivered.store(undelivered(transport.descriptor()), Relaxed);
         }
         Poll::Ready(read)

@@ -36,19 +36,26 @@ impl Room for Free {
     fn go(&mut self) {}
 }
 
-/// An endpoint that allows so many streams, with how many connections it has taken. `answer` gets each stream, and says
+/// Connections of an endpoint.
+#[derive(Default)]
+struct Count {
+    taken: AtomicUsize,
+    ended: AtomicUsize,
+}
+
+/// An endpoint that allows so many streams, with a count of its connections. `answer` gets each stream, and says
 /// whether the connection goes on.
 async fn endpoint(
     streams: u32,
     answer: impl Fn(Request<RecvStream>, SendResponse<Bytes>) -> bool + Send + Clone + 'static,
-) -> (SocketAddr, Arc<AtomicUsize>) {
+) -> (SocketAddr, Arc<Count>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let (address, connections) = (listener.local_addr().unwrap(), Arc::<AtomicUsize>::default());
+    let (address, connections) = (listener.local_addr().unwrap(), Arc::<Count>::default());
     let counted = connections.clone();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            counted.fetch_add(1, Relaxed);
-            let answer = answer.clone();
+            counted.taken.fetch_add(1, Relaxed);
+            let (answer, counted) = (answer.clone(), counted.clone());
             tokio::spawn(async move {
                 let mut options = h2::server::Builder::new();
                 options.max_concurrent_streams(streams);
@@ -58,6 +65,7 @@ async fn endpoint(
                         connection.graceful_shutdown();
                     }
                 }
+                counted.ended.fetch_add(1, Relaxed);
             });
         }
     });
@@ -70,24 +78,8 @@ fn ok(_: Request<RecvStream>, mut reply: SendResponse<Bytes>) -> bool {
 }
 
 fn upstream(address: SocketAddr) -> Upstream {
-    Upstream {
-        address,
-        protocol: UpstreamProtocol::Grpc,
-        server_name: None,
-        tls: None,
-        fresh: false,
-        repeatable: false,
-        connect_timeout: Some(Duration::from_secs(10)),
-        read_timeout: None,
-        send_timeout: None,
-        keep_alive: KeepAlive {
-            idle: Duration::from_secs(60),
-            age: Duration::from_secs(3600),
-            requests: 1000,
-        },
-        in_flight: 1,
-        began: Instant::now(),
-    }
+    let connect_timeout = Some(Duration::from_secs(10));
+    Upstream { repeatable: false, connect_timeout, ..Upstream::to(address, UpstreamProtocol::Grpc) }
 }
 
 async fn place(upstream: &Upstream) -> Place {
@@ -108,14 +100,47 @@ async fn requests_share_connections_as_far_as_the_endpoint_allows() {
     for place in &places {
         assert!(exchange(place).await.is_ok());
     }
-    let made = connections.load(Relaxed);
+    let made = connections.taken.load(Relaxed);
     assert!((3..=5).contains(&made), "{made}");
     drop(places);
     let again = take(&upstream).expect("those are idle");
     assert!(again.reused && exchange(&again).await.is_ok());
-    assert_eq!(connections.load(Relaxed), made);
+    assert_eq!(connections.taken.load(Relaxed), made);
     let other = Upstream { protocol: UpstreamProtocol::GrpcsUnverified, ..upstream };
     assert!(take(&other).is_none(), "what is trusted in another way is not the same");
+}
+
+#[tokio::test]
+async fn uploads_do_not_stall_while_others_take_places() {
+    for streams in [1, 50] {
+        let echo = |mut request: Request<RecvStream>, mut reply: SendResponse<Bytes>| {
+            tokio::spawn(async move {
+                while request.body_mut().data().await.is_some() {}
+                reply.send_response(Response::new(()), true)
+            });
+            true
+        };
+        let (address, _) = endpoint(streams, echo).await;
+        let upstream = &upstream(address);
+        drop(place(upstream).await);
+        for round in 0..20 {
+            // All of them are polled for the first time in one turn, before the connection sends anything.
+            let posts = (0..2 * streams).map(|_| async {
+                let place = place(upstream).await;
+                let request = Request::post("http://a.example/").body(()).unwrap();
+                let (response, mut body) = place.send(request, false).unwrap();
+                body.reserve_capacity(5);
+                while body.capacity() == 0 {
+                    poll_fn(|cx| body.poll_capacity(cx)).await.unwrap().unwrap();
+                }
+                body.send_data(Bytes::from_static(b"hello"), true).unwrap();
+                response.await.unwrap()
+            });
+            let posts = futures::future::join_all(posts);
+            let done = tokio::time::timeout(Duration::from_secs(30), posts).await;
+            assert!(done.is_ok(), "round {round} with {streams} streams stalls");
+        }
+    }
 }
 
 #[tokio::test]
@@ -126,12 +151,31 @@ async fn a_connection_ends_after_its_requests_and_its_time() {
     for _ in 0..4 {
         assert!(exchange(&place(&upstream).await).await.is_ok());
     }
-    assert_eq!(connections.load(Relaxed), 2);
+    assert_eq!(connections.taken.load(Relaxed), 2);
     drop(place(&upstream).await);
     let aged = KeepAlive { age: Duration::ZERO, ..upstream.keep_alive };
     assert!(take(&Upstream { keep_alive: aged, ..upstream.clone() }).is_none());
     let _place = obtain(&upstream, &mut Free, &mut None, 0, 0).await.unwrap();
     assert!(take(&upstream).is_none(), "with no room for idle ones, each request has its own");
+}
+
+#[tokio::test]
+async fn connections_to_an_address_that_has_left_serve_no_more_requests() {
+    let (address, connections) = endpoint(100, ok).await;
+    let before = upstream(address);
+    let used = place(&before).await;
+    assert!(exchange(&used).await.is_ok());
+    before.endpoint.leave();
+    let after = upstream(address);
+    assert!(take(&after).is_none(), "another Service has the address");
+    let late = place(&before).await;
+    assert!(exchange(&late).await.is_ok(), "a request that chose it before it left is served");
+    assert_eq!(connections.taken.load(Relaxed), 2);
+    drop((used, late));
+    until("both connections have ended", || connections.ended.load(Relaxed) == 2).await;
+    before.endpoint.join();
+    let again = Upstream { membership: before.endpoint.membership(), ..before.clone() };
+    assert!(take(&again).is_none(), "it is a member again, perhaps with another Pod");
 }
 
 #[tokio::test]
@@ -146,7 +190,7 @@ async fn another_attempt_never_goes_over_a_connection_from_before() {
     for place in &places {
         assert!(exchange(place).await.is_ok());
     }
-    assert_eq!((places.len(), connections.load(Relaxed)), (10, 2));
+    assert_eq!((places.len(), connections.taken.load(Relaxed)), (10, 2));
 }
 
 #[tokio::test]
@@ -172,7 +216,7 @@ async fn what_a_goaway_leaves_behind_was_not_looked_at() {
         assert!(began.elapsed() < Duration::from_secs(30));
     }
     assert!(exchange(&place(&upstream).await).await.is_ok());
-    assert_eq!(connections.load(Relaxed), 2);
+    assert_eq!(connections.taken.load(Relaxed), 2);
 }
 
 #[tokio::test]

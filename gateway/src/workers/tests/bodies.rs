@@ -1,6 +1,9 @@
 //! Request bodies: how they pass, and what becomes of those that nobody reads.
 
+use tokio::io::AsyncWriteExt;
+
 use super::backend::Backend;
+use super::client::{Client, PATIENCE};
 use super::gateway::Gateway;
 
 #[tokio::test]
@@ -91,6 +94,69 @@ async fn an_answer_before_a_long_body_ends_the_connection_but_can_be_read() {
         assert!(response.status >= 404 && !response.keeps_alive(), "{response:?}");
         client.ends().await;
     }
+}
+
+#[tokio::test]
+async fn a_client_that_reads_when_it_has_sent_everything_gets_the_answer() {
+    const LENGTH: usize = 32 << 20;
+    let refuses = Backend::scripted(|_, stream| async move {
+        let mut client = Client::over(stream);
+        client.until("\r\n\r\n").await;
+        client.send("HTTP/1.1 413 No\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno").await;
+        client.read().await;
+    })
+    .await;
+    let gateway = Gateway::to(&[refuses.address]).await;
+    for (host, status) in [("unknown.example", 404), ("a.example", 413)] {
+        let mut client = gateway.client().await;
+        client.send(format!("POST /x HTTP/1.1\r\nHost: {host}\r\nContent-Length: {LENGTH}\r\n\r\n")).await;
+        for _ in 0..LENGTH >> 20 {
+            client.send(vec![b'x'; 1 << 20]).await;
+        }
+        let response = client.response().await;
+        assert!(response.status == status && !response.keeps_alive(), "{response:?}");
+        client.ends().await;
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_sends_without_end_does_not_hold_up_the_end_of_the_program() {
+    let gateway = Gateway::to(&[]).await;
+    let mut client = gateway.client().await;
+    let head = "POST /x HTTP/1.1\r\nHost: unknown.example\r\nTransfer-Encoding: chunked\r\n\r\n";
+    client.send(head).await;
+    assert_eq!(client.response().await.status, 404);
+    let sends = tokio::spawn(async move { while client.stream.write_all(b"x").await.is_ok() {} });
+    gateway.drain.begin();
+    gateway.close();
+    let began = std::time::Instant::now();
+    assert!(gateway.drain.ended(PATIENCE).await);
+    // Less than the 30 s that it may take otherwise, however slow the machine is.
+    assert!(began.elapsed() < std::time::Duration::from_secs(20));
+    sends.abort();
+}
+
+#[tokio::test]
+async fn an_endpoint_that_never_sends_100_gets_the_body() {
+    let silent = Backend::scripted(|_, stream| async move {
+        let mut client = Client::over(stream);
+        let head = client.until("\r\n\r\n").await.to_ascii_lowercase();
+        let body = client.exactly(5).await;
+        client
+            .send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{head}{body}", head.len() + 5))
+            .await;
+    })
+    .await;
+    let gateway = Gateway::to(&[silent.address]).await;
+    let mut client = gateway.client().await;
+    client
+        .send("POST /x HTTP/1.1\r\nHost: a.example\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
+        .await;
+    assert_eq!(client.head().await.status, 100);
+    client.send("hello").await;
+    let response = client.response().await;
+    assert!(response.status == 200 && response.body.ends_with("hello"), "{response:?}");
+    assert!(!response.body.contains("expect"), "the gateway has answered it: {response:?}");
 }
 
 #[tokio::test]

@@ -21,6 +21,7 @@ pub(super) const CONTINUATION: u8 = 9;
 pub(super) const END_STREAM: u8 = 1;
 pub(super) const END_HEADERS: u8 = 4;
 
+pub(super) const NO_ERROR: u32 = 0;
 pub(super) const PROTOCOL_ERROR: u32 = 1;
 pub(super) const REFUSED_STREAM: u32 = 7;
 pub(super) const ENHANCE_YOUR_CALM: u32 = 11;
@@ -98,8 +99,13 @@ impl Frames {
 
     /// The next frame of a kind.
     pub(super) async fn await_kind(&mut self, kind: u8) -> Option<Frame> {
+        self.await_kinds(&[kind]).await
+    }
+
+    /// The next frame of one of these kinds.
+    pub(super) async fn await_kinds(&mut self, kinds: &[u8]) -> Option<Frame> {
         while let Some(frame) = self.next().await {
-            if frame.kind == kind {
+            if kinds.contains(&frame.kind) {
                 return Some(frame);
             }
         }

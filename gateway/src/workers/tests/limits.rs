@@ -40,20 +40,46 @@ async fn connections_serve_so_many_requests() {
 }
 
 #[tokio::test]
-async fn connections_over_the_limit_are_refused() {
+async fn at_the_limit_the_oldest_idle_connection_makes_room() {
     let backend = Backend::new().await;
+    // For each of two workers.
     let gateway = Gateway::tuned(&[backend.address], |tuning| tuning.max_connections = 1).await;
     let mut first = gateway.client().await;
-    assert_eq!(first.get("/x").await.status, 200);
+    until("it is admitted", || gateway.drain.connections() == 1).await;
     let mut second = gateway.client().await;
-    second.ends().await;
-    assert_eq!(first.get("/x").await.status, 200);
-    assert_eq!(gateway.drain.connections(), 1);
-    drop(first);
-    until("no open connection", || gateway.drain.connections() == 0).await;
-    assert_eq!(gateway.client().await.get("/x").await.status, 200);
+    assert_eq!(second.get("/x").await.status, 200);
+    let mut third = gateway.client().await;
+    first.ends().await;
+    assert_eq!((third.get("/x").await.status, second.get("/x").await.status), (200, 200));
+    until("the limit", || gateway.drain.connections() == 2).await;
     let metrics = gateway.plane.metrics();
-    assert!(metrics.contains("sluice_connections_refused_total 1"), "{metrics}");
+    assert!(metrics.contains("sluice_connections_reclaimed_total 1"), "{metrics}");
+    assert!(metrics.contains("sluice_connections_refused_total 0"), "{metrics}");
+}
+
+#[tokio::test]
+async fn an_idle_connection_of_another_worker_makes_room_too() {
+    let backend = Backend::new().await;
+    let gateway = Gateway::tuned(&[backend.address], |tuning| tuning.max_connections = 4).await;
+    // Silent ones, on whichever worker has accepted them.
+    let mut silent = Vec::new();
+    for count in 1..=8 {
+        silent.push(gateway.client().await);
+        until("it is admitted", || gateway.drain.connections() == count).await;
+    }
+    let mut clients = Vec::new();
+    for _ in 1..=8 {
+        let mut client = gateway.client().await;
+        assert_eq!(client.get("/x").await.status, 200);
+        clients.push(client);
+    }
+    for mut silent in silent {
+        silent.ends().await;
+    }
+    for client in &mut clients {
+        assert_eq!(client.get("/x").await.status, 200);
+    }
+    until("the limit", || gateway.drain.connections() == 8).await;
 }
 
 #[tokio::test]

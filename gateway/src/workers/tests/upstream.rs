@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
+use sluice_config::UpstreamProtocol;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
 use super::backend::{Backend, request};
 use super::client::Client;
 use super::gateway::Gateway;
+use crate::driver::Driver;
 
 /// An address where nobody listens.
 async fn refusing() -> std::net::SocketAddr {
@@ -222,8 +224,62 @@ async fn https_endpoints_are_not_verified_and_get_no_name() {
         client.read().await;
     })
     .await;
-    let protocol = sluice_config::UpstreamProtocol::HttpsUnverified;
+    let protocol = UpstreamProtocol::HttpsUnverified;
     let gateway = Gateway::with(&[backend.address], protocol, |_| ()).await;
     let response = gateway.client().await.get("/x").await;
     assert_eq!((response.status, response.body.as_str()), (200, "None"));
+}
+
+#[tokio::test]
+async fn a_body_that_tls_ends_without_close_notify_is_passed_on_in_full() {
+    let backend = Backend::with_tls(|stream| async move {
+        let mut client = Client::over(stream);
+        client.until("\r\n\r\n").await;
+        client.send("HTTP/1.1 200 OK\r\n\r\nuntil the end").await;
+        // Without a shutdown of TLS there is no close_notify.
+        tokio::io::AsyncWriteExt::shutdown(&mut client.stream.into_inner().0).await.unwrap();
+    })
+    .await;
+    let protocol = UpstreamProtocol::HttpsUnverified;
+    let gateway = Gateway::driven(Driver::Direct, &[backend.address], protocol, |_| ()).await;
+    let response = gateway.client().await.get("/x").await;
+    assert_eq!((response.status, response.body.as_str()), (200, "until the end"));
+}
+
+#[tokio::test]
+async fn a_response_head_with_bare_line_feeds_is_passed_on() {
+    let backend = Backend::scripted(|_, stream| async move {
+        let mut client = Client::over(stream);
+        client.until("\r\n\r\n").await;
+        client.send("HTTP/1.1 200 OK\nContent-Length: 2\nX-A: 1\n\nok").await;
+        client.read().await;
+    })
+    .await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    let response = gateway.client().await.get("/x").await;
+    assert_eq!((response.status, response.field("x-a"), response.body.as_str()), (200, Some("1"), "ok"));
+}
+
+#[tokio::test]
+async fn an_answer_that_is_retried_elsewhere_leaves_its_connection_in_the_pool() {
+    let unavailable = Backend::scripted(|_, stream| async move {
+        let mut client = Client::over(stream);
+        while request(&mut client).await.is_some() {
+            client.send("HTTP/1.1 503 No\r\nContent-Length: 2\r\n\r\nno").await;
+        }
+    })
+    .await;
+    let backend = Backend::new().await;
+    let endpoints = [unavailable.address, backend.address];
+    // Pingora closes a connection whose response is not relayed.
+    let gateway = Gateway::driven(Driver::Direct, &endpoints, UpstreamProtocol::Http, |tuning| {
+        tuning.next_upstream.http_503 = true;
+    })
+    .await;
+    // One connection, which is one worker's.
+    let mut client = gateway.client().await;
+    for _ in 0..10 {
+        assert_eq!(client.get("/x").await.status, 200);
+    }
+    assert_eq!((unavailable.connections(), backend.connections()), (1, 1));
 }

@@ -1,6 +1,6 @@
 //! Ports, and what of TLS is not certificates.
 
-use super::super::value::Place::{Nowhere, To};
+use super::super::value::Place::{Noted, Nowhere, To};
 use super::super::value::Value::{Bool, Int, Ip, Port, Text, UrlPath};
 use super::{Flag, flag};
 
@@ -46,7 +46,12 @@ pub(super) const FLAGS: &[Flag] = &[
         "Port of the internal status server",
     ),
     flag("stream-port", Port(Nowhere(NO_INTERNAL)), "10247", "Port of the internal stream server"),
-    flag("enable-ssl-passthrough", Bool(Nowhere(NO_PASSTHROUGH)), "false", "Pass TLS through by SNI"),
+    flag(
+        "enable-ssl-passthrough",
+        Bool(Noted(|f| &mut f.controller.enable_ssl_passthrough, NO_PASSTHROUGH)),
+        "false",
+        "Pass TLS through by SNI",
+    ),
     flag(
         "ssl-passthrough-proxy-port",
         Port(Nowhere(NO_PASSTHROUGH)),

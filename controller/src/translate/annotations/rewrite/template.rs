@@ -5,6 +5,7 @@ use std::sync::Arc;
 use sluice_config::{Rewrite, RewritePart, RewriteQuery, RewriteTemplate};
 
 use crate::translate::expression::{Expression, Expressions};
+use crate::translate::template;
 
 /// A text with references to groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,8 +32,10 @@ pub(super) struct Target {
 /// Why a path cannot be rewritten.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RewriteError {
-    /// There is no group of this name. nginx would take it for a variable, and not start.
-    #[error("rewrite-target or x-forwarded-prefix names ${name}, and the path {path:?} has no such group")]
+    /// There is no group and no variable of this name. nginx would refuse its configuration.
+    #[error(
+        "rewrite-target or x-forwarded-prefix names ${name}, and the path {path:?} has no such group, and no variable has that name"
+    )]
     NoGroup {
         /// The name.
         name: String,
@@ -195,7 +198,9 @@ impl<'a> PathGroups<'a> {
             TextPart::Number(_) => Ok(RewritePart::Text("".into())),
             TextPart::Name(name) => match self.searched.as_ref().and_then(|(_, read)| read.names.get(name)) {
                 Some(number) => Ok(RewritePart::Group(*number)),
-                None => Err(RewriteError::NoGroup { name: name.to_string(), path: self.path.to_owned() }),
+                None => template::variable(name).map(RewritePart::Variable).ok_or_else(|| {
+                    RewriteError::NoGroup { name: name.to_string(), path: self.path.to_owned() }
+                }),
             },
         }
     }
@@ -204,6 +209,7 @@ impl<'a> PathGroups<'a> {
 #[cfg(test)]
 mod tests {
     use sluice_config::RewritePart::{Group, Text as Plain};
+    use sluice_config::Variable;
 
     use super::*;
 
@@ -244,12 +250,21 @@ mod tests {
 
     #[test]
     fn a_name_that_the_path_lacks_is_a_fault() {
-        for (target, path) in [("/$host", "/x(.*)"), ("/$0", "/x(.*)")] {
+        for (target, path) in [("/$nothing", "/x(.*)"), ("/$0", "/x(.*)")] {
             let fault = resolve(target, path).unwrap_err();
             assert!(fault.to_string().contains("no such group"), "{fault}");
         }
         let fault = resolve("/$1", "/x(?<!y)(.*)").unwrap_err().to_string();
         assert!(fault.contains("look-around"), "{fault}");
+    }
+
+    #[test]
+    fn a_name_that_is_no_group_is_a_variable() {
+        let rewrite = resolve("/$host/${arg_x}", "/x").unwrap();
+        let variable = |variable| RewritePart::Variable(variable);
+        let argument = variable(Variable::Argument("x".into()));
+        assert_eq!(rewrite.path, [Plain("/".into()), variable(Variable::Host), Plain("/".into()), argument]);
+        assert_eq!(resolve("/$host", "/(?<host>.*)").unwrap().path, [Plain("/".into()), Group(1)]);
     }
 
     #[test]

@@ -4,7 +4,6 @@
 //! say: a response may come before its request is complete, either side may go away at any time, and nobody may
 //! be read from faster than the other side takes it.
 
-use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -99,11 +98,7 @@ impl<D: Downstream> Relay<'_, D> {
                 self.sides.download.heard = true;
                 self.receive(cx, bytes)
             }
-            (Err(error), _) => {
-                // TLS without a goodbye, but TCP with one.
-                self.ended = error.kind() == io::ErrorKind::UnexpectedEof;
-                Err(FailureKind::Broken)
-            }
+            (Err(_), _) => Err(FailureKind::Broken),
         })
     }
 

@@ -18,6 +18,7 @@ use crate::io::scratch;
 use crate::io::transport::Transport;
 use crate::message::head::Head;
 use crate::message::request;
+use crate::message::response::Response;
 use crate::pipeline::FailureKind;
 
 /// The request of one exchange, over all its attempts.
@@ -110,6 +111,7 @@ impl Upload {
     }
 
     /// Sends the head, what earlier attempts have sent of the body, and what is there of the rest.
+    /// A client that waits to be asked for the rest is asked now, before there can be a response.
     fn send_head(
         &mut self,
         cx: &mut Context<'_>,
@@ -138,7 +140,11 @@ impl Upload {
             }
             backlog.send(cx, to, out);
             Ok(())
-        })
+        })?;
+        match downstream.awaits_continue() {
+            true => downstream.interim(cx, &mut Response::go_on()),
+            false => Ok(()),
+        }
     }
 
     /// Sends what there is, reads on, sends that. Ready when there is nothing left to do.

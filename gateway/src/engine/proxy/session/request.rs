@@ -41,7 +41,7 @@ impl<D: Downstream> Session<D> {
             return Poll::Pending;
         }
         let mut downstream = lock(downstream);
-        if carried.http2 && downstream.awaits_continue() {
+        if !carried.started && downstream.awaits_continue() {
             let go_on = downstream.interim(cx, &mut Response::go_on());
             if let Err(kind) = go_on {
                 drop((downstream, carried));
@@ -79,8 +79,8 @@ impl<D: Downstream> Session<D> {
                 Poll::Pending if *upgraded => return Poll::Pending,
                 Poll::Pending => {
                     deadlines.body.begin(Some(*patience));
-                    // While the client sends, an endpoint may keep silent; unless the client waits for it to speak.
-                    if carried.started || downstream.awaits_continue() {
+                    // While the client sends, an endpoint may keep silent.
+                    if carried.started {
                         deadlines.read.begin(carried.read_timeout);
                     }
                     break deadlines.poll(cx, alarm);

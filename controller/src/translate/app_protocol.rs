@@ -1,0 +1,61 @@
+//! Services whose `appProtocol` decides what their endpoints are sent, which ingress-nginx does not
+//! look at. Only a report before a migration lists them: afterwards there is nothing to compare
+//! with.
+
+use std::collections::BTreeMap;
+
+use sluice_config::{Code, NamespacedName, ObjectRef, Problem, UpstreamProtocol};
+
+use super::Translation;
+use super::backend;
+use crate::problem::warning;
+use crate::store::IngressBackend;
+
+impl Translation {
+    /// A problem for each Service port in use where ingress-nginx would speak plain HTTP.
+    pub(crate) fn obeyed_app_protocols(&self) -> Vec<Problem> {
+        let mut ports = BTreeMap::new();
+        for facts in self.values.facts.values().filter(|facts| facts.protocol.is_none()) {
+            let ingress = &facts.ingress;
+            let paths = ingress.rules.iter().flat_map(|rule| rule.paths.iter().flatten());
+            let backends = paths.map(|path| &path.backend).chain(facts.default_backend());
+            for backend in backends {
+                let IngressBackend::Service { name, port } = backend else { continue };
+                let name = NamespacedName::new(&ingress.name.namespace, name);
+                let found = backend::protocol_of(
+                    self.store.service(&name).map(|service| &**service),
+                    &name,
+                    port,
+                    &self.options,
+                );
+                if let Some((number, protocol)) =
+                    found.filter(|(_, protocol)| *protocol != UpstreamProtocol::Http)
+                {
+                    ports.entry((name, number)).or_insert((protocol, ingress.name.clone()));
+                }
+            }
+        }
+        let problem = |((name, port), (protocol, ingress)): (
+            (NamespacedName, i32),
+            (UpstreamProtocol, NamespacedName),
+        )| {
+            let spoken = match protocol {
+                UpstreamProtocol::Http => "HTTP",
+                UpstreamProtocol::HttpsUnverified => "HTTPS",
+                UpstreamProtocol::Grpc => "gRPC (HTTP/2)",
+                UpstreamProtocol::GrpcsUnverified => "gRPC over TLS",
+            };
+            warning(
+                Code::AppProtocolDiffers,
+                &ObjectRef { kind: "Service".into(), name },
+                "spec.ports[].appProtocol",
+                format!(
+                    "port {port} has an appProtocol for which its endpoints are sent {spoken}; ingress-nginx ignores the \
+                     field and sends plain HTTP for Ingress {ingress}"
+                ),
+                "set the annotation backend-protocol to say the same in both, or leave it if the appProtocol is right",
+            )
+        };
+        ports.into_iter().map(problem).collect()
+    }
+}
