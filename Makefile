@@ -5,7 +5,7 @@ CARGO ?= cargo
 OUT := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test fmt fmt-check lint docs deny loadtest k6 tools tools-go tools-test bench bench-short bench-guard \
+.PHONY: help build run test fmt fmt-check lint docs deny loadtest k6 tools tools-go tools-test endurance bench bench-short bench-guard \
   bench-guard-build bench-docs bench-build build-pgo chart-test image-root image-lint check sbom scripts-test
 
 help: ## this list
@@ -117,6 +117,10 @@ loadtest: tools-go build lab-build-k6 ## churn, scale, idle, overload and the k6
 	$(OUT)/release/idle
 	$(OUT)/release/overload
 	$(OUT)/release/k6-suite --k6 "$(K6)"
+
+endurance: tools build ## twenty minutes of steady load beside changes, hostile clients and a replaced gateway
+	$(CARGO) build --locked --release -p sluice-loadtest --bin endurance
+	$(OUT)/release/endurance $(ENDURANCE_FLAGS)
 
 # docs/loadtest.md has the scripts and their settings.
 #   make k6 SCRIPT=steady                                              a gateway of its own

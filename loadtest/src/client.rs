@@ -1,7 +1,7 @@
 //! Clients: as little HTTP/1.1 as is needed to load a gateway without being the bottleneck.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use anyhow::Context;
 use rustls::ClientConfig;
@@ -10,10 +10,10 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-/// A gateway's address, and a host on it.
+/// A gateway's address, and a host on it. Clones share the address.
 #[derive(Clone, Debug)]
 pub struct Target {
-    address: SocketAddr,
+    address: Arc<RwLock<SocketAddr>>,
     host: String,
     tls: Option<Arc<ClientConfig>>,
 }
@@ -43,12 +43,22 @@ pub struct Connection {
 impl Target {
     /// In the clear.
     pub fn plain(address: SocketAddr, host: &str) -> Self {
-        Self { address, host: host.to_owned(), tls: None }
+        Self { address: Arc::new(RwLock::new(address)), host: host.to_owned(), tls: None }
     }
 
     /// Over TLS.
     pub fn tls(address: SocketAddr, host: &str, config: Arc<ClientConfig>) -> Self {
-        Self { address, host: host.to_owned(), tls: Some(config) }
+        Self { address: Arc::new(RwLock::new(address)), host: host.to_owned(), tls: Some(config) }
+    }
+
+    /// Leads new connections to another gateway, as a Service does when a Pod is replaced.
+    pub fn redirect_to(&self, address: SocketAddr) {
+        *self.address.write().unwrap_or_else(PoisonError::into_inner) = address;
+    }
+
+    /// Where new connections lead.
+    pub fn address(&self) -> SocketAddr {
+        *self.address.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Opens a connection.
@@ -56,7 +66,7 @@ impl Target {
     /// # Errors
     /// It is refused, or the handshake fails.
     pub async fn connect(&self) -> anyhow::Result<Connection> {
-        let socket = TcpStream::connect(self.address).await.context("connect")?;
+        let socket = TcpStream::connect(self.address()).await.context("connect")?;
         socket.set_nodelay(true)?;
         let (stream, certificate): (Box<dyn Stream>, Vec<u8>) = match &self.tls {
             None => (Box::new(socket), Vec::new()),
