@@ -51,25 +51,51 @@
 {{- if .Values.defaultBackend.enabled -}}
 {{- $_ := set $flags "default-backend-service" (printf "$(POD_NAMESPACE)/%s" (include "sluice.defaultBackend" .)) -}}
 {{- end -}}
-{{- if hasKey .Values.controller.extraArgs "publish-status-address" }}{{ $_ := unset $flags "publish-service" }}{{ end -}}
+{{- if get .Values.controller.extraArgs "publish-status-address" }}{{ $_ := unset $flags "publish-service" }}{{ end -}}
 {{- toYaml (mergeOverwrite $flags (.Values.controller.extraArgs | deepCopy)) -}}
 {{- end -}}
 
-{{/* Whether the zone of the gateway counts; extraArgs may give the flag without a value. */}}
-{{- define "sluice.zoneAware" -}}
-{{- $flags := include "sluice.flags" . | fromYaml -}}
-{{- if hasKey $flags "enable-topology-aware-routing" -}}
-{{- ternary "" "true" (eq (get $flags "enable-topology-aware-routing" | toString) "false") -}}
+{{/* "true" where a switch is on: `list FLAGS NAME`. extraArgs may give it without a value, which means on. */}}
+{{- define "sluice.isOn" -}}
+{{- $flags := index . 0 -}}
+{{- $name := index . 1 -}}
+{{- if hasKey $flags $name -}}
+{{- ternary "" "true" (eq (include "sluice.text" (get $flags $name)) "false") -}}
 {{- end -}}
 {{- end -}}
 
-{{/* The arguments. A flag without a value is a switch. */}}
+{{/* "true" where the zone of the gateway counts. */}}
+{{- define "sluice.zoneAware" -}}
+{{- include "sluice.isOn" (list (include "sluice.flags" . | fromYaml) "enable-topology-aware-routing") -}}
+{{- end -}}
+
+{{/* The only namespace that is served; empty for all. */}}
+{{- define "sluice.watchedNamespace" -}}
+{{- get (include "sluice.flags" . | fromYaml) "watch-namespace" | default "" | replace "$(POD_NAMESPACE)" (include "sluice.namespace" .) -}}
+{{- end -}}
+
+{{/*
+The arguments. Only a switch may be without a value: another flag would take the next argument for its value. Which flags are
+switches is made from docs/flags.md.
+*/}}
 {{- define "sluice.arguments" -}}
+{{- $switches := .Files.Get "files/switches.json" | fromJsonArray -}}
 - serve
 {{- range $name, $value := include "sluice.flags" . | fromYaml }}
 {{- $text := include "sluice.text" $value }}
-- {{ ternary (printf "--%s" $name) (printf "--%s=%s" $name $text) (eq $text "") | quote }}
+- {{ ternary (printf "--%s" $name) (printf "--%s=%s" $name $text) (and (eq $text "") (has $name $switches)) | quote }}
 {{- end }}
+{{- end -}}
+
+{{/* A probe. Its defaults follow the values that move what they ask: controller.metrics.port and healthCheckPath, or their flags. */}}
+{{- define "sluice.probe" -}}
+{{- $flags := include "sluice.flags" .root | fromYaml -}}
+{{- $probe := .probe | deepCopy -}}
+{{- with $probe.httpGet -}}
+{{- if eq (toString .port) "10254" }}{{ $_ := set . "port" (get $flags "healthz-port" | int) }}{{ end -}}
+{{- if eq .path "/healthz" }}{{ $_ := set . "path" (get $flags "health-check-path" | default "/healthz") }}{{ end -}}
+{{- end -}}
+{{- toYaml $probe -}}
 {{- end -}}
 
 {{/* The Service whose addresses go into the status, as `namespace/name`. */}}
@@ -93,7 +119,9 @@ runAsUser: {{ ternary 0 ($image.runAsUser | int64) $low }}
 runAsGroup: {{ $image.runAsGroup | int64 }}
 allowPrivilegeEscalation: {{ $image.allowPrivilegeEscalation }}
 readOnlyRootFilesystem: {{ $image.readOnlyRootFilesystem }}
-seccompProfile: {{ toYaml $image.seccompProfile | nindent 2 }}
+{{- with $image.seccompProfile }}
+seccompProfile: {{ toYaml . | nindent 2 }}
+{{- end }}
 capabilities:
   drop: [ALL]
 {{- if $low }}
@@ -102,16 +130,23 @@ capabilities:
 {{- end -}}
 {{- end -}}
 
-{{/* The Pods' kernel settings. A port below 1024 can be bound by everybody in the Pod's network, so that no right is needed. */}}
-{{- define "sluice.sysctls" -}}
-{{- $all := .Values.controller.sysctls | deepCopy -}}
+{{/*
+The Pods' security context. Kernel settings come from controller.sysctls and podSecurityContext.sysctls, the former first. A port
+below 1024 can be bound by every process in the Pod's network, so that no capability is needed.
+*/}}
+{{- define "sluice.podSecurityContext" -}}
 {{- with .Values.controller -}}
+{{- $context := .podSecurityContext | deepCopy -}}
+{{- $all := dict -}}
+{{- range $context.sysctls }}{{ $_ := set $all .name .value }}{{ end -}}
+{{- range $name, $value := .sysctls }}{{ $_ := set $all $name (include "sluice.text" $value) }}{{ end -}}
 {{- if and (not .hostNetwork) (or (lt (.containerPort.http | int) 1024) (lt (.containerPort.https | int) 1024)) (not (hasKey $all "net.ipv4.ip_unprivileged_port_start")) -}}
 {{- $_ := set $all "net.ipv4.ip_unprivileged_port_start" "0" -}}
 {{- end -}}
-{{- end -}}
-{{- range $name, $value := $all }}
-- {name: {{ $name | quote }}, value: {{ include "sluice.text" $value | quote }}}
+{{- $sysctls := list -}}
+{{- range $name, $value := $all }}{{ $sysctls = append $sysctls (dict "name" $name "value" $value) }}{{ end -}}
+{{- with $sysctls }}{{ $_ := set $context "sysctls" . }}{{ end -}}
+{{- toYaml $context -}}
 {{- end -}}
 {{- end -}}
 
@@ -146,13 +181,8 @@ spec:
   {{- with $controller.runtimeClassName }}
   runtimeClassName: {{ . | quote }}
   {{- end }}
-  {{- $sysctls := include "sluice.sysctls" . }}
-  {{- if or $controller.podSecurityContext $sysctls }}
-  securityContext:
-    {{- with $controller.podSecurityContext }}{{ toYaml . | nindent 4 }}{{ end }}
-    {{- with $sysctls }}
-    sysctls: {{- . | nindent 6 }}
-    {{- end }}
+  {{- with include "sluice.podSecurityContext" . | fromYaml }}
+  securityContext: {{ toYaml . | nindent 4 }}
   {{- end }}
   {{- if $controller.shareProcessNamespace }}
   shareProcessNamespace: true
@@ -187,15 +217,15 @@ spec:
       hostPort: {{ $controller.hostPort.ports.https }}
       {{- end }}
     - name: {{ $controller.metrics.portName }}
-      containerPort: {{ $controller.metrics.port }}
+      containerPort: {{ get (include "sluice.flags" . | fromYaml) "healthz-port" }}
     {{- if $controller.admissionWebhooks.enabled }}
     - name: webhook
       containerPort: {{ $controller.admissionWebhooks.port }}
     {{- end }}
-    livenessProbe: {{ toYaml $controller.livenessProbe | nindent 6 }}
-    readinessProbe: {{ toYaml $controller.readinessProbe | nindent 6 }}
-    {{- with $controller.startupProbe }}
-    startupProbe: {{ toYaml . | nindent 6 }}
+    {{- range $name := list "livenessProbe" "readinessProbe" "startupProbe" }}
+    {{- with get $controller $name }}
+    {{ $name }}: {{ include "sluice.probe" (dict "root" $ "probe" .) | nindent 6 }}
+    {{- end }}
     {{- end }}
     {{- with $controller.lifecycle }}
     lifecycle: {{ toYaml . | nindent 6 }}
@@ -204,8 +234,8 @@ spec:
     {{- with $controller.resources }}
     resources: {{ toYaml . | nindent 6 }}
     {{- end }}
-    {{- with $controller.resizePolicy }}
-    resizePolicy: {{ toYaml . | nindent 4 }}
+    {{- if and $controller.resizePolicy (semverCompare ">=1.33.0-0" .Capabilities.KubeVersion.Version) }}
+    resizePolicy: {{ toYaml $controller.resizePolicy | nindent 4 }}
     {{- end }}
     volumeMounts:
     - {name: bodies, mountPath: /var/lib/sluice/bodies}
@@ -216,7 +246,7 @@ spec:
     - {name: webhook-certificate, mountPath: {{ dir $controller.admissionWebhooks.certificate }}, readOnly: true}
     {{- end }}
     {{- with $controller.extraVolumeMounts }}{{ toYaml . | nindent 4 }}{{ end }}
-  {{- with $controller.extraContainers }}{{ tpl (toYaml .) $ | nindent 2 }}{{ end }}
+  {{- with $controller.extraContainers }}{{ toYaml . | nindent 2 }}{{ end }}
   {{- with $controller.nodeSelector }}
   nodeSelector: {{- include "sluice.texts" . | nindent 4 }}
   {{- end }}

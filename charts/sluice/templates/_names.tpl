@@ -114,9 +114,9 @@ app.kubernetes.io/component: {{ .component }}
 {{- default (printf "%s-leader" (include "sluice.fullname" .)) .Values.controller.electionID -}}
 {{- end -}}
 
-{{/* The image of `image`, a map; `tag` is for when it has none. */}}
+{{/* The image of `image`, a map; `tag` and `registry` are for when neither it nor global.image has one. */}}
 {{- define "sluice.image" -}}
-{{- $registry := default .root.Values.global.image.registry .image.registry -}}
+{{- $registry := coalesce .image.registry .root.Values.global.image.registry .registry "" -}}
 {{- $name := default (printf "%s/%s" $registry .image.image | trimPrefix "/") .image.repository -}}
 {{- $digest := ternary (printf "@%s" .image.digest) "" (ne (.image.digest | default "") "") -}}
 {{- printf "%s:%s%s" $name (default .tag .image.tag) $digest -}}
@@ -130,6 +130,28 @@ app.kubernetes.io/component: {{ .component }}
 {{- else -}}
 {{- . | toString -}}
 {{- end -}}
+{{- end -}}
+
+{{/* The name of the ConfigMap with the fields of `proxySetHeaders` or `addHeaders`, and its namespace: one that the gateway reads. */}}
+{{- define "sluice.headers" -}}
+{{- printf "%s-custom-%s" (include "sluice.fullname" .root) (ternary "proxy-headers" "add-headers" (eq .value "proxySetHeaders")) -}}
+{{- end -}}
+
+{{/* The keys of the ConfigMap. Values may be templates; the ConfigMaps of header fields are named unless the values name others. */}}
+{{- define "sluice.config" -}}
+{{- $keys := dict -}}
+{{- range $key, $value := dict "proxy-set-headers" "proxySetHeaders" "add-headers" "addHeaders" -}}
+{{- if get $.Values.controller $value -}}
+{{- $name := include "sluice.headers" (dict "root" $ "value" $value) -}}
+{{- $_ := set $keys $key (printf "%s/%s" (include "sluice.headers.namespace" $) $name) -}}
+{{- end -}}
+{{- end -}}
+{{- range $key, $value := .Values.controller.config }}{{ $_ := set $keys $key (tpl (include "sluice.text" $value) $) }}{{ end -}}
+{{- toYaml $keys -}}
+{{- end -}}
+
+{{- define "sluice.headers.namespace" -}}
+{{- default (include "sluice.namespace" .) (include "sluice.watchedNamespace" .) -}}
 {{- end -}}
 
 {{/* A map whose values become texts. */}}

@@ -1,11 +1,13 @@
 {{/*
-What a values file asks for and cannot be had. Everything is named at once, with the reason; nothing is ignored.
-The list is made from the comments of values.yaml. What the schema can say, the schema says.
+The values of a list that differ from the default that the list has for them, each with its path and the reason, as JSON. The
+lists are made from the comments of values.yaml.
 */}}
-{{- define "sluice.check" -}}
-{{- $wrong := list -}}
-{{- range .Files.Get "files/refused.json" | fromJsonArray -}}
-{{- $at := $.Values -}}
+{{- define "sluice.differing" -}}
+{{- $root := .root -}}
+{{- $switches := $root.Files.Get "files/switches.json" | fromJsonArray -}}
+{{- $found := list -}}
+{{- range $root.Files.Get .list | fromJsonArray -}}
+{{- $at := $root.Values -}}
 {{- $there := true -}}
 {{- range splitList "." .path -}}
 {{- $there = and $there (kindIs "map" $at) -}}
@@ -15,15 +17,26 @@ The list is made from the comments of values.yaml. What the schema can say, the 
 {{- if $there -}}
 {{- $same := false -}}
 {{- if hasKey . "text" -}}
-{{- /* A flag without a value is a switch. */ -}}
-{{- $same = eq .text (include "sluice.text" $at | default "true") -}}
+{{- $text := include "sluice.text" $at -}}
+{{- if and (eq $text "") (has (trimPrefix "controller.extraArgs." .path) $switches) }}{{ $text = "true" }}{{ end -}}
+{{- $same = eq .text $text -}}
 {{- else -}}
 {{- $same = or (and (empty $at) (empty .default)) (eq (toJson $at) (toJson .default)) -}}
 {{- end -}}
-{{- if not $same -}}
+{{- if not $same }}{{ $found = append $found (pick . "path" "reason") }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $found -}}
+{{- end -}}
+
+{{/*
+Fails for values that cannot be honoured. Every one is named, with the reason; none is ignored without a note. What the schema can
+say, the schema says.
+*/}}
+{{- define "sluice.check" -}}
+{{- $wrong := list -}}
+{{- range include "sluice.differing" (dict "root" . "list" "files/refused.json") | fromJsonArray -}}
 {{- $wrong = append $wrong (printf "%s: %s%s" .path .reason (ternary "" "; remove this value" (contains ";" .reason))) -}}
-{{- end -}}
-{{- end -}}
 {{- end -}}
 {{- with .Values.controller -}}
 {{- $image := include "sluice.image" (dict "root" $ "image" .image "tag" "") -}}
@@ -50,7 +63,7 @@ The list is made from the comments of values.yaml. What the schema can say, the 
 {{- if and .hostPort.enabled .hostNetwork (or (ne (.hostPort.ports.http | int) (.containerPort.http | int)) (ne (.hostPort.ports.https | int) (.containerPort.https | int))) -}}
 {{- $wrong = append $wrong "controller.hostPort.ports: with hostNetwork they are those of controller.containerPort; set both alike" -}}
 {{- end -}}
-{{- if and (eq (include "sluice.lowHostPort" $) "true") (not (has (.image.runAsUser | int) (list 0 65532))) -}}
+{{- if and (eq (include "sluice.lowHostPort" $) "true") (not (has (.image.runAsUser | int) (list 0 65532 101))) -}}
 {{- $wrong = append $wrong (printf "controller.image.runAsUser: on the host's network user %d cannot listen on a port below 1024; remove this value, or set controller.containerPort to ports from 1024 on" (.image.runAsUser | int)) -}}
 {{- end -}}
 {{- if ne (dir .admissionWebhooks.certificate) (dir .admissionWebhooks.key) -}}

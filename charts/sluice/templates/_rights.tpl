@@ -8,8 +8,7 @@ elsewhere that a flag names.
 {{- define "sluice.rights" -}}
 {{- $own := include "sluice.namespace" . -}}
 {{- $flags := include "sluice.flags" . | fromYaml -}}
-{{- $watched := "" -}}
-{{- with get $flags "watch-namespace" }}{{ $watched = replace "$(POD_NAMESPACE)" $own . }}{{ end -}}
+{{- $watched := include "sluice.watchedNamespace" . -}}
 {{- $rights := dict $own list $watched list "" list -}}
 
 {{- /* What is served. */ -}}
@@ -19,7 +18,7 @@ elsewhere that a flag names.
       (include "sluice.rule" (list "discovery.k8s.io" "endpointslices" "list watch")) -}}
 {{- $_ := set $rights $watched (concat (get $rights $watched) $served) -}}
 {{- $cluster := list (include "sluice.rule" (list "networking.k8s.io" "ingressclasses" "list watch")) -}}
-{{- if hasKey $flags "watch-namespace-selector" -}}
+{{- if get $flags "watch-namespace-selector" -}}
 {{- $cluster = append $cluster (include "sluice.rule" (list "" "namespaces" "list watch")) -}}
 {{- end -}}
 
@@ -30,7 +29,7 @@ elsewhere that a flag names.
 
 {{- /* What is written: the Lease of the one who writes, Events, and the status of Ingresses. */ -}}
 {{- $mine := list -}}
-{{- if ne (get $flags "disable-leader-election" | toString) "true" -}}
+{{- if not (include "sluice.isOn" (list $flags "disable-leader-election")) -}}
 {{- $mine = append $mine (include "sluice.rule" (list "coordination.k8s.io" "leases" "create")) -}}
 {{- $mine = append $mine (include "sluice.rule" (list "coordination.k8s.io" "leases" "get watch update" (get $flags "election-id"))) -}}
 {{- end -}}
@@ -40,8 +39,12 @@ elsewhere that a flag names.
 {{- if ne (get $flags "update-status" | toString) "false" -}}
 {{- $_ := set $rights $watched (append (get $rights $watched) (include "sluice.rule" (list "networking.k8s.io" "ingresses/status" "patch"))) -}}
 {{- $mine = append $mine (include "sluice.rule" (list "" "pods" "get list")) -}}
-{{- if hasKey $flags "publish-status-address" -}}
-{{- else if hasKey $flags "publish-service" -}}
+{{- if ne (get $flags "update-status-on-shutdown" | toString) "false" -}}
+{{- $workload := ternary "daemonsets" "deployments" (eq .Values.controller.kind "DaemonSet") -}}
+{{- $mine = append $mine (include "sluice.rule" (list "apps" $workload "get" (include "sluice.controller" .))) -}}
+{{- end -}}
+{{- if get $flags "publish-status-address" -}}
+{{- else if get $flags "publish-service" -}}
 {{- $name := splitList "/" (get $flags "publish-service" | replace "$(POD_NAMESPACE)" $own) -}}
 {{- $_ := set $rights (first $name) (append (get $rights (first $name) | default list) (include "sluice.rule" (list "" "services" "get" (last $name)))) -}}
 {{- else -}}
@@ -53,11 +56,12 @@ elsewhere that a flag names.
 {{- /* Objects that flags name, outside of the namespace that is served. */ -}}
 {{- if $watched -}}
 {{- range $flag, $resource := dict "configmap" "configmaps" "default-ssl-certificate" "secrets" "default-backend-service" "services" -}}
-{{- if hasKey $flags $flag -}}
+{{- if get $flags $flag -}}
 {{- $name := splitList "/" (get $flags $flag | replace "$(POD_NAMESPACE)" $own) -}}
 {{- if ne (first $name) $watched -}}
 {{- $more := list (include "sluice.rule" (list "" $resource "list watch" (last $name))) -}}
 {{- if eq $resource "services" }}{{ $more = append $more (include "sluice.rule" (list "discovery.k8s.io" "endpointslices" "list watch")) }}{{ end -}}
+{{- if ne (first $name) $own }}{{ $more = append $more $events }}{{ end -}}
 {{- $_ := set $rights (first $name) (concat (get $rights (first $name) | default list) $more) -}}
 {{- end -}}
 {{- end -}}

@@ -30,6 +30,16 @@ fn the_list_of_refused_values_is_that_of_the_values_flags_and_keys() {
 }
 
 #[test]
+fn the_list_of_ignored_values_is_that_of_the_values() {
+    compare(&chart().join("files/ignored.json"), &pretty(&values::ignored()));
+}
+
+#[test]
+fn the_list_of_switches_is_that_of_the_flags() {
+    compare(&chart().join("files/switches.json"), &pretty(&values::switches()));
+}
+
+#[test]
 fn the_readme_is_that_of_the_values() {
     compare(&chart().join("README.md"), &values::readme());
 }

@@ -3,8 +3,10 @@
 
 mod generated;
 mod helm;
+mod ingress_nginx;
 mod refusals;
 mod rendered;
 mod rights;
 mod rules;
 mod values;
+mod webhook;

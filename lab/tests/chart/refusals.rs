@@ -123,8 +123,8 @@ fn what_does_not_go_together_is_refused() {
         ("  scope: {enabled: true, namespaceSelector: a=b}", "controller.scope.namespaceSelector:"),
         ("  ingressClassResource: {aliases: [nginx]}", "controller.ingressClassResource.aliases:"),
         (
-            "  hostNetwork: true\n  image: {repository: r/sluice, runAsUser: 101}",
-            "user 101 cannot listen on a port below 1024",
+            "  hostNetwork: true\n  image: {repository: r/sluice, runAsUser: 1000}",
+            "user 1000 cannot listen on a port below 1024",
         ),
     ] {
         let values =

@@ -48,8 +48,11 @@ fn a_gateway_of_one_namespace_reads_no_secret_of_another() {
     let cluster = rights(&all, "ClusterRole", None);
     assert_eq!(cluster, CLASSES.map(str::to_owned).into());
     assert!(rights(&all, "Role", Some("shop")).contains("list /secrets"));
-    let one: BTreeSet<String> = ["list", "watch"].map(|verb| format!("{verb} /secrets [wildcard]")).into();
-    assert_eq!(rights(&all, "Role", Some("certificates")), one);
+    let mut certificates: BTreeSet<String> =
+        ["list", "watch"].map(|verb| format!("{verb} /secrets [wildcard]")).into();
+    // What is wrong with the Secret is told there.
+    certificates.extend(["create /events", "patch /events"].map(str::to_owned));
+    assert_eq!(rights(&all, "Role", Some("certificates")), certificates);
     let own = rights(&all, "Role", Some("edge"));
     assert!(own.contains("watch /configmaps [gateway-sluice-controller]"), "{own:?}");
     assert!(own.contains("list /services [gateway-sluice-defaultbackend]"), "{own:?}");
@@ -57,6 +60,25 @@ fn a_gateway_of_one_namespace_reads_no_secret_of_another() {
         !own.iter().any(|right| right.ends_with("/secrets") || right.ends_with("/configmaps")),
         "{own:?}"
     );
+}
+
+/// Without it a replica that ends cannot tell an upgrade from the end of the gateway.
+#[test]
+fn the_gateway_may_read_its_own_workload_and_no_other() {
+    for (name, path) in cases() {
+        let all = rendered(path.to_str().expect("a path"));
+        let is_workload = |object: &&Value| {
+            let component = &object["metadata"]["labels"]["app.kubernetes.io/component"];
+            component == "controller" && (object["kind"] == "Deployment" || object["kind"] == "DaemonSet")
+        };
+        let workload = all.iter().find(is_workload).expect("a workload");
+        let kind = workload["kind"].as_str().expect("a kind").to_lowercase();
+        let object = workload["metadata"]["name"].as_str().expect("a name");
+        let expected = format!("get apps/{kind}s [{object}]");
+        let rights = rights(&all, "Role", None);
+        let found: Vec<&String> = rights.iter().filter(|right| right.contains(" apps/")).collect();
+        assert_eq!(found, [&expected], "{name}");
+    }
 }
 
 #[test]

@@ -25,6 +25,11 @@ impl Described {
         self.kind == "refused"
     }
 
+    /// Whether it has no effect but a note.
+    pub(crate) fn is_ignored(&self) -> bool {
+        self.kind == "ignored"
+    }
+
     /// What JSON schema has for its type.
     pub(crate) fn schema(&self) -> Value {
         let port = json!({"type": "integer", "minimum": 1, "maximum": 65535});
@@ -57,14 +62,17 @@ impl Described {
                 let names: Vec<String> = keys().into_iter().map(|key| key.name).collect();
                 json!({"type": "object", "propertyNames": {"enum": names}, "additionalProperties": {"type": words}})
             }
-            "refused" => json!({}),
+            "refused" | "ignored" => json!({}),
             other => match other.strip_prefix("one of ") {
                 Some(values) => json!({"enum": alternatives(values)}),
                 None => panic!("{}: values.yaml says it is a {other:?}, which is no type", self.path),
             },
         };
-        let meaning =
-            if self.is_refused() { format!("Refused: {}.", self.meaning) } else { self.meaning.clone() };
+        let meaning = match self.kind.as_str() {
+            "refused" => format!("Refused: {}.", self.meaning),
+            "ignored" => format!("Ignored with a note: {}.", self.meaning),
+            _ => self.meaning.clone(),
+        };
         schema["description"] = meaning.into();
         schema
     }
@@ -81,6 +89,8 @@ pub(crate) struct Documented {
     pub(crate) name: String,
     /// Its default, as text.
     pub(crate) default: String,
+    /// Whether it may be given without a value.
+    pub(crate) is_switch: bool,
     /// Why asking for anything else is refused, where it is.
     pub(crate) refused: Option<String>,
 }
@@ -93,7 +103,8 @@ fn flags() -> Vec<Documented> {
             let refused = cells.last().and_then(|meaning| meaning.split_once("**No effect**: "));
             let refused = refused.map(|(_, reason)| reason.trim_end_matches("; remove this flag").to_owned());
             let bare = |cell: &str| cell.trim_matches('`').trim_start_matches("--").to_owned();
-            Documented { name: bare(&cells[0]), default: bare(&cells[2]), refused }
+            let is_switch = cells[1] == "bool";
+            Documented { name: bare(&cells[0]), default: bare(&cells[2]), is_switch, refused }
         })
         .filter(|flag| !["manifests", "version"].contains(&flag.name.as_str()))
         .collect()
@@ -101,17 +112,20 @@ fn flags() -> Vec<Documented> {
 
 /// The keys of docs/configmap.md. One that is not served yet is refused, unless it is harmless: the gateway warns then.
 fn keys() -> Vec<Documented> {
+    let headers = rows("configmap.md", "| name |");
+    let support = headers[0].iter().position(|header| header == "support").expect("the column of support");
     rows("configmap.md", "| <a id=")
         .into_iter()
         .map(|cells| {
-            let is_served = !["not yet", "never"].iter().any(|word| cells[5].starts_with(word));
-            let refused = match cells[5].contains("ignored with a warning") || is_served {
+            let is_served = !["not yet", "never"].iter().any(|word| cells[support].starts_with(word));
+            let refused = match cells[support].contains("ignored with a warning") || is_served {
                 true => None,
                 false => Some("this key is not served yet".to_owned()),
             };
             // Behind the anchor.
             let name = cells[0].split('`').nth(1).unwrap_or_default().to_owned();
-            Documented { name, default: cells[2].trim_matches('`').to_owned(), refused }
+            let default = cells[2].trim_matches('`').to_owned();
+            Documented { name, default, is_switch: false, refused }
         })
         .collect()
 }
@@ -212,6 +226,19 @@ pub(crate) fn refused() -> Value {
     )
 }
 
+/// What is ignored: its path, its default, and why.
+pub(crate) fn ignored() -> Value {
+    let ignored = described().into_iter().filter(Described::is_ignored);
+    ignored
+        .map(|value| json!({"path": value.path, "default": value.default, "reason": value.meaning}))
+        .collect()
+}
+
+/// The flags that may be given without a value.
+pub(crate) fn switches() -> Value {
+    flags().into_iter().filter(|flag| flag.is_switch).map(|flag| flag.name).collect()
+}
+
 /// Values that are nothing but a flag: while that has no effect, neither has the value.
 const BY_FLAG: [(&str, &str); 2] = [
     ("controller.admissionWebhooks.enabled", "validating-webhook"),
@@ -223,7 +250,7 @@ pub(crate) fn readme() -> String {
     let mut text = README.to_owned();
     let all = described();
     text.push_str("\n## Values\n\n| value | type | default | meaning |\n|---|---|---|---|\n");
-    for value in all.iter().filter(|value| !value.is_refused()) {
+    for value in all.iter().filter(|value| !value.is_refused() && !value.is_ignored()) {
         let kind = match value.kind.as_str() {
             "flags" | "keys" => "map of strings",
             kind => kind,
@@ -240,15 +267,23 @@ pub(crate) fn readme() -> String {
     for value in all.iter().filter(|value| value.is_refused()) {
         text += &format!("| `{}` | {} |\n", value.path, value.meaning);
     }
+    text.push_str(
+        "\n## Ignored values\n\nThese values of the ingress-nginx chart have no effect; the installation says so.\n\n\
+         | value | reason |\n|---|---|\n",
+    );
+    for value in all.iter().filter(|value| value.is_ignored()) {
+        text += &format!("| `{}` | {} |\n", value.path, value.meaning);
+    }
     text
 }
 
 const README: &str = "# The chart
 
 Installs Sluice with Helm; [docs/install.md](../../docs/install.md) says how. Values have the names and meanings of the
-ingress-nginx chart 4.15.1, so that a values file of that chart can be used. What it asks for and cannot be had is refused
-with its name and the reason, a typo and a wrong type too; nothing is ignored.
+ingress-nginx chart 4.15.1, so that a values file of that chart can be used, with templates that include helpers such as
+`ingress-nginx.name`. Unsupported values, unknown names and wrong types are refused by name, with the reason; the few values that are
+ignored are listed below.
 
-Made from the comments of `values.yaml`, by `WRITE_DOCS=1 cargo test -p sluice-lab --test chart`, like
-`values.schema.json`, `files/refused.json` and `examples/cluster/sluice.yaml`.
+Generated from the comments of `values.yaml` by `WRITE_DOCS=1 cargo test --locked --workspace --test chart`, like
+`values.schema.json`, the lists in `files/*.json` and `examples/cluster/sluice.yaml`.
 ";
