@@ -8,9 +8,9 @@ mod explain;
 mod health;
 mod introspection;
 mod own_names;
-mod places;
-mod press;
 mod server;
+mod single_flight;
+mod slots;
 mod view;
 
 use std::io;
@@ -22,9 +22,9 @@ use tokio::net::TcpListener;
 use health::Health;
 use introspection::Introspection;
 
+use crate::critical_task;
 use crate::registry::OwnListener;
 use crate::state::State;
-use crate::vital;
 
 /// Where to listen.
 #[derive(Clone, Debug)]
@@ -94,8 +94,8 @@ pub async fn serve(state: Arc<State>, options: Options) -> Result<AdminAddresses
     ]);
     let report = state.reporter.clone();
     let site = Health { state: state.clone(), path: options.health_path };
-    vital::spawn(&report, "health and metrics", server::run(health, site));
-    vital::spawn(&report, "introspection", server::run(admin, Introspection(state)));
+    critical_task::spawn(&report, "health and metrics", server::run(health, site));
+    critical_task::spawn(&report, "introspection", server::run(admin, Introspection(state)));
     Ok(addresses)
 }
 

@@ -9,13 +9,13 @@ use sluice_config::{Delta, Report};
 use tokio::sync::mpsc;
 
 use crate::apply::apply;
+use crate::critical_task;
 use crate::drain::Drain;
 use crate::driver::Driver;
 use crate::listen::Listeners;
 use crate::state::State;
 use crate::telemetry::Telemetry;
 use crate::tls::{CertificateStore, TlsError};
-use crate::vital;
 use crate::workers::Workers;
 
 /// A running data plane.
@@ -66,7 +66,7 @@ impl DataPlane {
         let (listeners, drain) = (Listeners::new(), Drain::new());
         let workers = Workers::start(&state, &certificates, &listeners, &drain, driver, workers)?;
         let (tended, told) = (listeners.clone(), state.clone());
-        vital::spawn(&state.reporter, "binding listeners", async move {
+        critical_task::spawn(&state.reporter, "binding listeners", async move {
             let changed = |reports: Vec<Report>| {
                 told.set_listening(|| tended.status());
                 reports.into_iter().for_each(&*told.reporter);
@@ -74,11 +74,11 @@ impl DataPlane {
             tended.tend(changed).await;
         });
         let followed = state.clone();
-        vital::spawn(&state.reporter, "reports of proxies", async move {
+        critical_task::spawn(&state.reporter, "reports of proxies", async move {
             followed.follow_distrusted_proxies().await;
         });
         if let Some(prober) = state.registry.take_prober() {
-            vital::spawn(&state.reporter, "health checks", prober.run());
+            critical_task::spawn(&state.reporter, "health checks", prober.run());
         }
         Ok((Self { state, certificates, listeners, drain, workers: Mutex::new(Some(workers)) }, reports))
     }

@@ -223,14 +223,14 @@ impl Drop for Waiting {
 
 /// Why no connection could be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lack {
+pub(crate) enum Shortage {
     /// Of descriptors or memory. May pass soon, when something else ends.
     Passing,
     /// Of ports of our own towards this endpoint. Lasts for a minute or so.
     Ports,
 }
 
-impl Lack {
+impl Shortage {
     /// What the error code says we lack; `None` where it is the endpoint or the network that fails.
     pub(crate) fn of(error: &io::Error) -> Option<Self> {
         let says = |errno: Errno| error.raw_os_error() == Some(errno.raw_os_error());
@@ -291,11 +291,11 @@ mod tests {
     #[test]
     fn a_lack_of_our_own_is_told_from_a_failing_endpoint() {
         for errno in [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM] {
-            assert_eq!(Lack::of(&errno.into()), Some(Lack::Passing), "{errno}");
+            assert_eq!(Shortage::of(&errno.into()), Some(Shortage::Passing), "{errno}");
         }
-        assert_eq!(Lack::of(&Errno::ADDRNOTAVAIL.into()), Some(Lack::Ports));
+        assert_eq!(Shortage::of(&Errno::ADDRNOTAVAIL.into()), Some(Shortage::Ports));
         for errno in [Errno::CONNREFUSED, Errno::CONNRESET, Errno::HOSTUNREACH, Errno::NETUNREACH] {
-            assert_eq!(Lack::of(&errno.into()), None, "{errno}");
+            assert_eq!(Shortage::of(&errno.into()), None, "{errno}");
         }
     }
 

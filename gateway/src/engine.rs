@@ -1,22 +1,22 @@
-//! Where a request is served, whichever protocol its client speaks and whichever engine carries it.
+//! Serves requests, for every client protocol and with either engine.
 //!
-//! The loops of [`downstream`](crate::downstream) call [`serve`] with a head and a client side. The pipeline judges the
-//! head; what it answers itself is sent from here, and what it forwards is carried by an engine that is chosen now,
-//! when the protocol of the pool is known:
+//! The loops of [`downstream`](crate::downstream) call [`serve`] with a head and a client side. The
+//! pipeline decides on the head. Its own answers are sent from here; a forwarded request goes to an
+//! engine, chosen when the pool's protocol is known:
 //!
 //! | engine | what |
 //! |---|---|
 //! | `direct` | ours: HTTP/1.1 and HTTP/2 |
 //! | `proxy` | Pingora's `ProxyHttp`: with `--driver proxy` |
 //!
-//! No policy knows which engine runs, and where the two differ, one of them has a bug. `tunnel` relays both directions
-//! after a switch to another protocol.
+//! Policies are independent of the engine: a difference between the two is a bug. `tunnel` relays
+//! both directions after a switch to another protocol.
 
 mod answer;
 pub(crate) mod call;
 mod direct;
 mod grpc;
-mod heads;
+mod interim;
 mod jobs;
 mod mirror;
 pub(crate) mod proxy;
@@ -36,7 +36,7 @@ use crate::body::staged::Staged;
 use crate::connection_info::ConnectionInfo;
 use crate::driver::Driver;
 use crate::io::alarm::Alarm;
-use crate::io::budget::Share;
+use crate::io::budget::Reservation;
 use crate::message::head::Head;
 use crate::message::request;
 use crate::pipeline::{Answer, Exchange, Failure, Next, Outcome, Question, RequestBody, Verdict};
@@ -45,44 +45,44 @@ use crate::worker::Worker;
 use tunnel::Switched;
 use watch::Watch;
 
-/// How a request ended, as far as the client's connection has to know.
+/// How a request ended, for the client's connection.
 #[derive(Debug)]
-pub(crate) enum Ended {
-    /// The client has a whole response.
+pub(crate) enum RequestEnd {
+    /// The client received the whole response.
     Whole,
-    /// Another protocol goes on.
+    /// The connection continues with another protocol.
     Switched(Box<Switched>),
-    /// It broke off. `asked` says that an endpoint was busy with it.
+    /// The exchange was aborted. `asked`: an endpoint had received the request.
     Broken { asked: bool },
 }
 
-/// What an engine has made of a request.
+/// The outcome of forwarding a request.
 enum Forwarded {
-    /// The client has the endpoint's response, since then.
+    /// The client received the endpoint's response, at this time.
     Relayed(Instant),
-    /// Another protocol is spoken from now on.
+    /// The endpoint accepted a switch to another protocol.
     Switched(tunnel::Endpoint),
-    /// The client is to be told this.
+    /// This answer goes to the client.
     Answer(Answer),
-    /// There is nothing that could be told to the client. `asked` says that an endpoint was busy with the request.
+    /// No answer can reach the client. `asked`: an endpoint had received the request.
     Aborted { asked: bool },
 }
 
-/// What an engine has counted.
+/// Counts of one forwarded request.
 #[derive(Debug, Default)]
-struct Counts {
-    /// The status of the endpoint's response, once something of that went to the client.
+struct ForwardCounts {
+    /// The status of the endpoint's response, once part of it was sent to the client.
     status: Option<StatusCode>,
-    /// Bytes of the request body that came, free of their coding.
+    /// Bytes received of the request body, without transfer coding.
     received: u64,
-    /// Bytes of the response body that the endpoint of the last attempt has sent, free of their coding.
+    /// Bytes received of the last attempt's response body, without transfer coding.
     upstream_received: u64,
-    /// With what the endpoint of the last attempt has reset its stream.
+    /// The error code with which the last attempt's endpoint reset its stream.
     reset: Option<Reason>,
 }
 
-/// Serves one request from its head to its log line, and gives its client side back. That is in a box, like the
-/// exchange, because both change hands several times.
+/// Serves one request from its head to its log line, and returns its client side. Client side and
+/// exchange are boxed because both are moved several times.
 pub(crate) async fn serve<D: Downstream + Send + Sync + 'static>(
     worker: &Arc<Worker>,
     snapshot: Snapshot,
@@ -90,18 +90,18 @@ pub(crate) async fn serve<D: Downstream + Send + Sync + 'static>(
     mut head: Head,
     mut downstream: Box<D>,
     alarm: &mut Alarm,
-) -> (Box<D>, Ended) {
+) -> (Box<D>, RequestEnd) {
     let (mut exchange, verdict) = Exchange::begin(snapshot, info, &request::view(&head));
-    let mut memory = Share::default();
+    let mut memory = Reservation::default();
     let verdict = match holds(&mut memory, &head) {
         true => verdict,
         false => Verdict::Answer(exchange.without_memory()),
     };
-    let mut counts = Counts::default();
+    let mut counts = ForwardCounts::default();
     let decided = match verdict {
         Verdict::Answer(answer) => Some(Forwarded::Answer(answer)),
         Verdict::Forward => None,
-        // In a box: most requests ask nothing.
+        // Boxed, because most requests have no question.
         Verdict::Ask(question) => {
             Box::pin(ask(worker, question, &mut exchange, &head, &mut *downstream)).await
         }
@@ -123,7 +123,7 @@ pub(crate) async fn serve<D: Downstream + Send + Sync + 'static>(
                 Ok(plan) => {
                     let mirrors = plan.mirror;
                     let staged = Box::new(Staged::new(downstream, plan, head.framing, &worker.state.disk));
-                    // In a box: most requests have no stage.
+                    // Boxed, because most requests have no stage.
                     let staged =
                         forward_staged(worker, staged, mirrors, alarm, exchange, &mut head, &mut counts);
                     let forwarded;
@@ -142,20 +142,20 @@ pub(crate) async fn serve<D: Downstream + Send + Sync + 'static>(
     let ended = match forwarded {
         Forwarded::Relayed(at) => {
             outcome.ended = Some(at);
-            Ended::Whole
+            RequestEnd::Whole
         }
         Forwarded::Switched(endpoint) => {
-            return (downstream, Ended::Switched(Box::new(Switched { exchange, endpoint })));
+            return (downstream, RequestEnd::Switched(Box::new(Switched { exchange, endpoint })));
         }
         Forwarded::Answer(mut answer) => {
-            // What the log and the metrics say. A client of gRPC is told in its own way, and reads no page.
+            // For the log and the metrics. A gRPC client gets a gRPC status instead of a page.
             let mut status = answer.status;
             if grpc::asks(&head) {
                 grpc::convert(&mut answer, counts.reset);
             } else {
                 let Some(page) = page(worker, answer, &exchange, &head, &mut *downstream).await else {
                     exchange.end(outcome.left(downstream.sent()));
-                    return (downstream, Ended::Broken { asked: true });
+                    return (downstream, RequestEnd::Broken { asked: true });
                 };
                 status = page.status;
                 answer = page;
@@ -165,36 +165,36 @@ pub(crate) async fn serve<D: Downstream + Send + Sync + 'static>(
             match answer::send(&answer, bare, &mut *downstream, alarm).await {
                 Ok(()) => {
                     outcome.status = Some(status);
-                    Ended::Whole
+                    RequestEnd::Whole
                 }
                 Err(_) => {
                     outcome.status = None;
-                    Ended::Broken { asked: false }
+                    RequestEnd::Broken { asked: false }
                 }
             }
         }
-        Forwarded::Aborted { asked } => Ended::Broken { asked },
+        Forwarded::Aborted { asked } => RequestEnd::Broken { asked },
     };
-    outcome.aborted = matches!(ended, Ended::Broken { .. });
+    outcome.aborted = matches!(ended, RequestEnd::Broken { .. });
     (outcome.bytes_sent, outcome.body_sent) = downstream.sent();
     exchange.end(outcome);
     (downstream, ended)
 }
 
-/// Has an engine carry a request, and gives back what that was given.
+/// Runs the engine; returns the client side and the exchange.
 async fn forward<D: Downstream + Send + Sync + 'static>(
     worker: &Worker,
     mut downstream: Box<D>,
     alarm: &mut Alarm,
     mut exchange: Box<Exchange>,
     head: &mut Head,
-    counts: &mut Counts,
+    counts: &mut ForwardCounts,
 ) -> (Box<D>, Box<Exchange>, Forwarded) {
     if worker.driver == Driver::Direct {
         let forwarded = direct::forward(worker, &mut *downstream, alarm, &mut exchange, head, counts).await;
         return (downstream, exchange, forwarded);
     }
-    // In a box, which the common case does not need.
+    // Boxed, because the direct engine is the common case.
     Box::pin(proxy::forward(worker, downstream, exchange, head, counts)).await
 }
 
@@ -207,7 +207,7 @@ async fn forward_staged<D: Downstream + Send + Sync + 'static>(
     alarm: &mut Alarm,
     mut exchange: Box<Exchange>,
     head: &mut Head,
-    counts: &mut Counts,
+    counts: &mut ForwardCounts,
 ) -> (Box<D>, Box<Exchange>, Forwarded) {
     let patience = exchange.tuning().client_body_timeout;
     let collected = staged.collect(head, alarm, patience).await;
@@ -233,7 +233,7 @@ async fn forward_staged<D: Downstream + Send + Sync + 'static>(
 
 /// Whether there is memory for the head while the request is under way. Of large heads, of which compression lets a
 /// client make many from nothing, a connection gets what is its fair share.
-fn holds(memory: &mut Share, head: &Head) -> bool {
+fn holds(memory: &mut Reservation, head: &Head) -> bool {
     memory.try_hold(head.fields.text().len())
 }
 

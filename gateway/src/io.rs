@@ -2,7 +2,6 @@
 //! buffer of the worker to read into, the memory that all of it may take, and one timer for all limits of a request.
 
 pub(crate) mod alarm;
-pub(crate) mod backlog;
 pub(crate) mod budget;
 pub(crate) mod counted;
 pub(crate) mod deadlines;
@@ -10,3 +9,4 @@ pub(crate) mod joined;
 pub(crate) mod scratch;
 pub(crate) mod transport;
 pub(crate) mod wire;
+pub(crate) mod write_buffer;

@@ -34,7 +34,7 @@ use crate::io::transport::Transport;
 use crate::io::wire::Wire;
 use crate::snapshot::Snapshot;
 use crate::worker::Worker;
-use listeners::Entry;
+use listeners::ListenerTarget;
 
 #[cfg(any(test, feature = "fuzzing"))]
 pub use proxy_header::trial as try_proxy_header;
@@ -70,7 +70,12 @@ async fn serve(opening: Pin<Box<impl Future<Output = Option<Opened>>>>, idle: &I
 }
 
 /// Makes a connection ready for its first request. `None` where nothing comes of it.
-async fn open(accepted: AcceptedStream, entry: Entry, port: u16, worker: Arc<Worker>) -> Option<Opened> {
+async fn open(
+    accepted: AcceptedStream,
+    entry: ListenerTarget,
+    port: u16,
+    worker: Arc<Worker>,
+) -> Option<Opened> {
     let AcceptedStream { mut stream, peer, number, opened } = accepted;
     let globals = Snapshot::take(&worker.state).globals.clone();
     let settings = &globals.tuning.forwarded;
@@ -94,7 +99,7 @@ async fn open(accepted: AcceptedStream, entry: Entry, port: u16, worker: Arc<Wor
             }
         },
     };
-    let Entry { group, declared_port, protocol } = entry;
+    let ListenerTarget { group, declared_port, protocol } = entry;
     let connected_to = match &proxied {
         // Clients know our own port by another number.
         Some(proxied) if proxied.destination.port() != port => proxied.destination.port(),

@@ -33,16 +33,16 @@ pub(crate) struct PerWorker<T> {
 #[repr(align(128))]
 pub(crate) struct Padded<T>(T);
 
-/// The place of a thread, until it is dropped there.
+/// The slot of a worker thread; released when dropped on that thread.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct WorkerSlot {
     place: usize,
-    /// It stays with its thread.
+    /// Not `Send`: the slot belongs to its thread.
     _thread: PhantomData<*const ()>,
 }
 
 /// Gives this thread a place, if it has none and one is left.
-pub(crate) fn enter() -> Option<Place> {
+pub(crate) fn enter() -> Option<WorkerSlot> {
     if PLACE.get().is_some() {
         return None;
     }
@@ -51,10 +51,10 @@ pub(crate) fn enter() -> Option<Place> {
     let next = |taken: u64| (free(taken) < PLACES).then(|| taken | 1 << free(taken));
     let place = free(TAKEN.fetch_update(AcqRel, Acquire, next).ok()?);
     PLACE.set(Some(place));
-    Some(Place { place, _thread: PhantomData })
+    Some(WorkerSlot { place, _thread: PhantomData })
 }
 
-impl Drop for Place {
+impl Drop for WorkerSlot {
     fn drop(&mut self) {
         PLACE.set(None);
         TAKEN.fetch_and(!(1 << self.place), AcqRel);

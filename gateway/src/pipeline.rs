@@ -44,7 +44,7 @@ pub use exchange::{Exchange, Verdict};
 pub use mirror::MirroredRequest;
 pub use outcome::{MOST_INTERIM, Next, Outcome};
 pub use question::{Job, Question, Reply};
-pub(crate) use stages::{ORDER, Stage};
+pub(crate) use stages::{ORDER, PipelineStage};
 
 pub use crate::failure::{Failure, FailureKind};
 pub use crate::message::answer::Answer;

@@ -18,15 +18,15 @@ use crate::state::{Published, State};
 
 /// What was published when it was taken. A clone costs a count that no other worker touches.
 #[derive(Clone)]
-pub struct Snapshot(Arc<Taken>);
+pub struct Snapshot(Arc<Shared>);
 
-struct Taken {
+struct Shared {
     state: Arc<State>,
     published: Arc<Published>,
 }
 
 /// Something of a snapshot, which stays while this does.
-pub struct Held<T: 'static>(Yoke<&'static T, Arc<Taken>>);
+pub struct Held<T: 'static>(Yoke<&'static T, Arc<Shared>>);
 
 /// The last snapshot that this thread has taken.
 struct Last {
@@ -71,7 +71,7 @@ impl Snapshot {
     }
 
     fn of(state: &Arc<State>, published: Arc<Published>) -> Self {
-        Self(Arc::new(Taken { state: state.clone(), published }))
+        Self(Arc::new(Shared { state: state.clone(), published }))
     }
 
     /// What does not change with the configuration.
@@ -87,7 +87,7 @@ impl Snapshot {
         &self,
         find: impl for<'a> FnOnce(&'a Published) -> Result<&'a T, E>,
     ) -> Result<Held<T>, E> {
-        Yoke::try_attach_to_cart(self.0.clone(), |taken: &Taken| find(&taken.published)).map(Held)
+        Yoke::try_attach_to_cart(self.0.clone(), |taken: &Shared| find(&taken.published)).map(Held)
     }
 }
 

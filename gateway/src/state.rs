@@ -59,7 +59,7 @@ pub struct State {
     /// What is wrong now, of all kinds.
     problems: ArcSwap<Problems>,
     /// The same by who says so. Not looked at by requests.
-    told: Mutex<Told>,
+    told: Mutex<Reported>,
 }
 
 /// Problems, sorted by object, each once. A change costs what it changes, however many others there are.
@@ -72,18 +72,18 @@ pub(crate) struct Listening {
     pub(crate) serves: bool,
     /// What is wrong with the sockets.
     pub(crate) problems: Vec<Problem>,
-    /// Where clients come in.
+    /// The addresses of the client listeners.
     pub(crate) addresses: Vec<OwnListener>,
 }
 
-/// What the data plane finds by itself, and what it needs for that.
+/// Problems that the data plane detects itself, with the state needed to detect them.
 #[derive(Debug, Default)]
-struct Told {
-    /// Sockets that cannot be bound.
+struct Reported {
+    /// Listeners that cannot be bound.
     listeners: Vec<Arc<Problem>>,
-    /// Endpoints that are listeners of our own.
+    /// Endpoints that are the gateway's own listeners.
     own: Vec<Arc<Problem>>,
-    /// Where clients come in.
+    /// The addresses of the client listeners.
     traffic: Vec<OwnListener>,
     /// Health and introspection.
     admin: Vec<OwnListener>,
@@ -225,8 +225,8 @@ impl State {
 
     fn set_own(
         &self,
-        told: &mut Told,
-        part: impl FnOnce(&mut Told) -> &mut Vec<OwnListener>,
+        told: &mut Reported,
+        part: impl FnOnce(&mut Reported) -> &mut Vec<OwnListener>,
         listeners: Vec<OwnListener>,
     ) {
         if std::mem::replace(part(told), listeners.clone()) == listeners {
@@ -237,7 +237,7 @@ impl State {
         self.find_own_endpoints(told);
     }
 
-    fn find_own_endpoints(&self, told: &mut Told) {
+    fn find_own_endpoints(&self, told: &mut Reported) {
         let Some(own) = self.registry.own_endpoints() else { return };
         let appeared = self.replace(&mut told.own, own.iter().map(OwnEndpoint::problem).collect());
         for problem in appeared {
@@ -276,7 +276,7 @@ impl State {
         self.problems.store(Arc::new(all));
     }
 
-    fn told(&self) -> MutexGuard<'_, Told> {
+    fn told(&self) -> MutexGuard<'_, Reported> {
         // A list is replaced as a whole: a panic elsewhere leaves nothing half done.
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }

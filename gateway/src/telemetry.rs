@@ -41,7 +41,7 @@ pub use certificates::HostCertificate;
 pub use error::TelemetryError;
 pub use escape::log_name;
 pub(crate) use log_format::hostname;
-pub use log_format::{Facts, LogFormat, LogLine, LoggedHead, UpstreamAttempt};
+pub use log_format::{LogFormat, LogLine, LogRecord, LoggedHead, UpstreamAttempt};
 pub use memory::MemoryUse;
 pub use options::Options;
 pub use request::{RequestMeters, Sample, TargetLabels, TargetMeters};

@@ -11,6 +11,7 @@ use std::thread::{self, JoinHandle};
 
 use tokio::sync::{oneshot, watch};
 
+use crate::critical_task::{self, CriticalTask};
 use crate::descriptors::Shares;
 use crate::drain::{Drain, LocalDrain, Phase};
 use crate::driver::Driver;
@@ -23,7 +24,6 @@ use crate::snapshot::Snapshot;
 use crate::state::State;
 use crate::telemetry::AccessLog;
 use crate::tls::{CertificateStore, install_provider};
-use crate::vital::{self, Vital};
 use crate::worker::Worker;
 
 /// The worker threads.
@@ -64,9 +64,9 @@ impl Workers {
             let (state, certificates, drain) = (state.clone(), certificates.clone(), drain.clone());
             let (listeners, stop, started) = (listeners.subscribe(), stop.subscribe(), started.clone());
             let thread = thread::Builder::new().name(format!("worker-{index}"));
-            let vital = Vital::new(&state.reporter, format!("worker-{index}"));
+            let critical_task = CriticalTask::new(&state.reporter, format!("worker-{index}"));
             threads.push(thread.spawn(move || {
-                let _vital = vital;
+                let _vital = critical_task;
                 let _place = per_worker::enter();
                 let log = state.telemetry.access_log.clone();
                 // Made here, so that what a worker has is on no cache line with what another one has.
@@ -155,7 +155,7 @@ fn reconcile(worker: &Arc<Worker>, accepting: &mut HashMap<SocketKey, Accepting>
             let (worker, accepted) = (worker.clone(), listening.clone());
             let hold = worker.drain.shared().hold();
             let report = worker.state.reporter.clone();
-            vital::spawn(&report, "accepting connections", async move {
+            critical_task::spawn(&report, "accepting connections", async move {
                 accept(accepted, worker, stopped).await;
                 drop(hold);
             });

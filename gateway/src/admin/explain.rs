@@ -23,8 +23,8 @@ use crate::route::Route;
 use crate::router::{CompiledHost, Reason, RequestView, RouteTable, host_of, normalise, query_values};
 use crate::state::State;
 
-/// The request in question.
-struct Asked {
+/// The request to explain.
+struct Query {
     host: String,
     target: String,
     method: String,
@@ -34,12 +34,12 @@ struct Asked {
     client: Option<IpAddr>,
 }
 
-/// The rule that takes the request, and what is looked at with it.
-struct Taken<'t> {
+/// The route that matches the request, with the data its checks need.
+struct MatchedRoute<'t> {
     globals: &'t Globals,
     route: &'t Route,
     rule: &'t Rule,
-    /// Normalised.
+    /// The normalised path.
     path: &'t str,
     redirects_to_https: bool,
     pools: &'t [PoolDescription],
@@ -47,7 +47,7 @@ struct Taken<'t> {
 
 /// The answer; why not, where what was asked makes no sense.
 pub(super) fn explain(state: &State, query: &str) -> Result<Value, String> {
-    let asked = Asked::read(query)?;
+    let asked = Query::read(query)?;
     let (path, query) = match asked.target.split_once('?') {
         Some((path, query)) => (path, Some(query)),
         None => (asked.target.as_str(), None),
@@ -70,7 +70,7 @@ pub(super) fn explain(state: &State, query: &str) -> Result<Value, String> {
         }
         break;
     }
-    let Asked { method, https, .. } = asked;
+    let Query { method, https, .. } = asked;
     Ok(json!({
         "request": { "host": host, "path": path, "query": query, "method": method, "https": https },
         "taken": taken,
@@ -95,9 +95,9 @@ fn configured<'c>(
 }
 
 /// What becomes of a request that a rule takes.
-fn outcome(state: &State, globals: &Globals, asked: &Asked, path: &str, route: &Route, rule: &Rule) -> Value {
+fn outcome(state: &State, globals: &Globals, asked: &Query, path: &str, route: &Route, rule: &Rule) -> Value {
     let tuning = &globals.tuning;
-    let facts = https_redirect::Facts {
+    let facts = https_redirect::RedirectInput {
         https: asked.https,
         access_scheme: if asked.https { b"https" } else { b"http" },
         host_has_tls: route.host_has_tls,
@@ -120,7 +120,7 @@ fn outcome(state: &State, globals: &Globals, asked: &Asked, path: &str, route: &
         .map(view::pool)
         .collect();
     let redirects_to_https = https_redirect::applies(&route.policies.https_redirect, tuning, &facts);
-    let taken = Taken { globals, route, rule, path, redirects_to_https, pools: &described };
+    let taken = MatchedRoute { globals, route, rule, path, redirects_to_https, pools: &described };
     json!({
         "host": route.host(),
         "checks": checks::checks(asked, &taken),
@@ -140,7 +140,7 @@ fn policies(policies: &Policies) -> Map<String, Value> {
     own
 }
 
-impl Taken<'_> {
+impl MatchedRoute<'_> {
     /// How many endpoints a pool has.
     fn endpoints_of(&self, pool: &PoolKey) -> usize {
         let name = pool.to_string();
@@ -149,7 +149,7 @@ impl Taken<'_> {
     }
 }
 
-impl Asked {
+impl Query {
     fn read(query: &str) -> Result<Self, String> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let one = |name: &str, otherwise: &str| {

@@ -6,7 +6,7 @@ use http::{Request, StatusCode, Uri};
 use hyper::body::Incoming;
 use sluice_config::HostTls;
 
-use super::server::{Document, Found, Site};
+use super::server::{Document, PageSource, Pages};
 use crate::state::State;
 use crate::telemetry::{HostCertificate, orphans};
 
@@ -16,17 +16,17 @@ pub(super) struct Health {
     pub(super) path: String,
 }
 
-impl Site for Health {
+impl Pages for Health {
     fn refuse(&self, _: &Request<Incoming>) -> Option<Document> {
         None
     }
 
-    fn find(&self, uri: &Uri) -> Found {
+    fn find(&self, uri: &Uri) -> PageSource {
         let path = uri.path();
-        Found::Here(match path {
+        PageSource::Here(match path {
             _ if path == self.path => readiness(&self.state),
             "/livez" => Document::text(StatusCode::OK, "ok\n"),
-            "/metrics" => return Found::Page("/metrics"),
+            "/metrics" => return PageSource::Page("/metrics"),
             _ => Document::text(StatusCode::NOT_FOUND, format!("see {}, /livez and /metrics\n", self.path)),
         })
     }

@@ -7,7 +7,7 @@ use http::{Request, StatusCode, Uri};
 use hyper::body::Incoming;
 use serde::Serialize;
 
-use super::server::{Document, Found, Site};
+use super::server::{Document, PageSource, Pages};
 use super::{explain, own_names, view};
 use crate::state::State;
 
@@ -19,22 +19,22 @@ const EXPLAIN: &str = "/explain";
 /// What the running gateway has.
 pub(super) struct Introspection(pub(super) Arc<State>);
 
-impl Site for Introspection {
+impl Pages for Introspection {
     fn refuse(&self, request: &Request<Incoming>) -> Option<Document> {
         own_names::refuse(request.uri(), request.headers())
     }
 
-    fn find(&self, uri: &Uri) -> Found {
+    fn find(&self, uri: &Uri) -> PageSource {
         let path = uri.path();
         if path == EXPLAIN {
-            return Found::Here(match explain::explain(&self.0, uri.query().unwrap_or_default()) {
+            return PageSource::Here(match explain::explain(&self.0, uri.query().unwrap_or_default()) {
                 Ok(explanation) => json(&explanation),
                 Err(said) => Document::text(StatusCode::BAD_REQUEST, format!("{said}\n")),
             });
         }
         let page = PATHS.into_iter().chain(["/"]).find(|page| *page == path);
         let missing = || Document::text(StatusCode::NOT_FOUND, format!("see {}\n", PATHS.join(", ")));
-        page.map_or_else(|| Found::Here(missing()), Found::Page)
+        page.map_or_else(|| PageSource::Here(missing()), PageSource::Page)
     }
 
     fn make(&self, page: &'static str) -> Document {

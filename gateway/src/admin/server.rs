@@ -2,8 +2,8 @@
 //!
 //! A probe of the kubelet has to be answered, however many other clients there are and however slow they are: otherwise a
 //! healthy gateway is restarted. So every connection is accepted, carries one request and has a deadline; when there is no
-//! room, the oldest one is evicted, but none before it could be served ([`places`](super::places)). Documents that take time
-//! to make are made on a thread of their own, one at a time ([`press`](super::press)), and the clients that wait for them or
+//! room, the oldest one is evicted, but none before it could be served ([`slots`](super::slots)). Documents that take time
+//! to make are made on a thread of their own, one at a time ([`single_flight`](super::single_flight)), and the clients that wait for them or
 //! read them have places of their own.
 
 use std::convert::Infallible;
@@ -20,8 +20,8 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 
-use super::places::{Place, Places};
-use super::press::Press;
+use super::single_flight::SingleFlight;
+use super::slots::{Slot, Slots};
 
 /// Connections from which a request is awaited, or that get a short answer. With those of the other listener
 /// they fit into what is kept of the limit of open files.
@@ -41,23 +41,23 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How often that is logged, at most.
 const COMPLAINT: Duration = Duration::from_secs(10);
 
-/// The documents of a server.
-pub(super) trait Site: Send + Sync + 'static {
-    /// The answer to a request that is refused.
+/// The documents that a server offers.
+pub(super) trait Pages: Send + Sync + 'static {
+    /// Returns the error document if the request is refused.
     fn refuse(&self, request: &Request<Incoming>) -> Option<Document>;
 
-    /// What is at a path. Only what is there at once may depend on the query.
-    fn find(&self, uri: &Uri) -> Found;
+    /// Looks up a path. Only documents returned at once may depend on the query.
+    fn find(&self, uri: &Uri) -> PageSource;
 
     /// Makes a document. Takes as long as it takes.
     fn make(&self, page: &'static str) -> Document;
 }
 
-/// What is at a path.
-pub(super) enum Found {
-    /// This, at once.
+/// The result of looking up a path.
+pub(super) enum PageSource {
+    /// A document that is available at once.
     Here(Document),
-    /// A document that has to be made.
+    /// A document that must be built first.
     Page(&'static str),
 }
 
@@ -78,18 +78,18 @@ impl Document {
 /// What the connections of a server share.
 struct Server<S> {
     site: Arc<S>,
-    press: Press,
-    short: Arc<Places>,
-    long: Arc<Places>,
+    single_flight: SingleFlight,
+    short: Arc<Slots>,
+    long: Arc<Slots>,
 }
 
 /// Serves a site for GET and HEAD until the task is dropped.
-pub(super) async fn run(listener: TcpListener, site: impl Site) {
+pub(super) async fn run(listener: TcpListener, site: impl Pages) {
     let server = Arc::new(Server {
         site: Arc::new(site),
-        press: Press::default(),
-        short: Places::new(SHORT),
-        long: Places::new(LONG),
+        single_flight: SingleFlight::default(),
+        short: Slots::new(SHORT),
+        long: Slots::new(LONG),
     });
     let mut complained: Option<Instant> = None;
     let mut accepts = 0;
@@ -111,14 +111,14 @@ pub(super) async fn run(listener: TcpListener, site: impl Site) {
             }
         };
         // Until there is one, further connections wait in the kernel's queue.
-        let (place, evicted) = server.short.take().await;
+        let (slot, evicted) = server.short.take().await;
         let server = server.clone();
         tokio::spawn(async move {
             // Dropped with the connection.
-            let place = Mutex::new(Some(place));
+            let slot = Mutex::new(Some(slot));
             let service = service_fn(|request: Request<Incoming>| {
-                let (server, place) = (&server, &place);
-                async move { Ok::<_, Infallible>(server.respond(&request, place).await) }
+                let (server, slot) = (&server, &slot);
+                async move { Ok::<_, Infallible>(server.respond(&request, slot).await) }
             });
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
@@ -138,11 +138,11 @@ pub(super) async fn run(listener: TcpListener, site: impl Site) {
     }
 }
 
-impl<S: Site> Server<S> {
+impl<S: Pages> Server<S> {
     async fn respond(
         &self,
         request: &Request<Incoming>,
-        place: &Mutex<Option<Place>>,
+        slot: &Mutex<Option<Slot>>,
     ) -> Response<Full<Bytes>> {
         let document = if let Some(refusal) = self.site.refuse(request) {
             refusal
@@ -153,8 +153,8 @@ impl<S: Site> Server<S> {
             return response;
         } else {
             match self.site.find(request.uri()) {
-                Found::Here(document) => document,
-                Found::Page(page) => self.page(page, place).await,
+                PageSource::Here(document) => document,
+                PageSource::Page(page) => self.page(page, slot).await,
             }
         };
         let Document { status, content_type, body } = document;
@@ -166,13 +166,13 @@ impl<S: Site> Server<S> {
         response
     }
 
-    async fn page(&self, page: &'static str, place: &Mutex<Option<Place>>) -> Document {
-        let long = tokio::time::timeout(PATIENCE, self.long.take_from(place)).await;
+    async fn page(&self, page: &'static str, slot: &Mutex<Option<Slot>>) -> Document {
+        let long = tokio::time::timeout(PATIENCE, self.long.take_from(slot)).await;
         let Ok(Some(long)) = long else {
             let said = "too many clients wait for a document; ask again\n";
             return Document::text(StatusCode::SERVICE_UNAVAILABLE, said);
         };
-        let document = self.press.print(self.site.clone(), page).await;
+        let document = self.single_flight.print(self.site.clone(), page).await;
         long.may_go();
         document
     }

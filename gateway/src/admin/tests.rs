@@ -210,15 +210,15 @@ async fn what_cannot_be_bound_is_said_with_the_flag() {
 /// A page that fits into no buffer of the kernel.
 struct Large;
 
-impl server::Site for Large {
+impl server::Pages for Large {
     fn refuse(&self, _: &http::Request<hyper::body::Incoming>) -> Option<server::Document> {
         None
     }
 
-    fn find(&self, uri: &http::Uri) -> server::Found {
+    fn find(&self, uri: &http::Uri) -> server::PageSource {
         match uri.path() {
-            "/metrics" => server::Found::Page("/metrics"),
-            _ => server::Found::Here(server::Document::text(http::StatusCode::OK, "ok\n")),
+            "/metrics" => server::PageSource::Page("/metrics"),
+            _ => server::PageSource::Here(server::Document::text(http::StatusCode::OK, "ok\n")),
         }
     }
 
@@ -283,16 +283,16 @@ struct Slow {
 
 const CROWD: usize = 16;
 
-impl server::Site for Slow {
+impl server::Pages for Slow {
     fn refuse(&self, _: &http::Request<hyper::body::Incoming>) -> Option<server::Document> {
         None
     }
 
-    fn find(&self, _: &http::Uri) -> server::Found {
+    fn find(&self, _: &http::Uri) -> server::PageSource {
         if self.clients.fetch_add(1, SeqCst) + 1 == CROWD {
             self.all.open();
         }
-        server::Found::Page("/metrics")
+        server::PageSource::Page("/metrics")
     }
 
     fn make(&self, _: &'static str) -> server::Document {

@@ -15,7 +15,7 @@ use super::disk::Disk;
 use super::spill::Spill;
 use crate::body::downstream::Downstream;
 use crate::failure::FailureKind;
-use crate::io::budget::{self, Share, Ticket};
+use crate::io::budget::{self, Reservation, WaitTicket};
 use crate::io::deadlines::Deadlines;
 use crate::message::framing::Framing;
 use crate::message::response::Response;
@@ -36,8 +36,8 @@ pub(crate) struct RequestBuffer {
     most: usize,
     /// Before there is anything on disk, all that came; afterwards what is not there yet, or was read from it.
     memory: Vec<u8>,
-    share: Share,
-    ticket: Ticket,
+    share: Reservation,
+    ticket: WaitTicket,
     disk: Arc<Disk>,
     spill: Option<Spill>,
     /// Bytes of content that came.
@@ -61,8 +61,8 @@ impl RequestBuffer {
             limit,
             most: usize::try_from(memory).unwrap_or(usize::MAX).max(LEAST),
             memory: Vec::new(),
-            share: Share::default(),
-            ticket: Ticket::default(),
+            share: Reservation::default(),
+            ticket: WaitTicket::default(),
             disk,
             spill: None,
             length: 0,
@@ -148,7 +148,7 @@ impl RequestBuffer {
             let has_room = budget::has_room();
             let most = if self.spill.is_some() { PIECE } else { self.most };
             if has_room && self.memory.len() < most {
-                self.ticket = Ticket::default();
+                self.ticket = WaitTicket::default();
                 deadlines.room.end();
                 return Poll::Ready(Ok(()));
             }

@@ -35,14 +35,14 @@ struct Rule {
     types: Box<[Box<[u8]>]>,
 }
 
-/// What one client takes.
+/// The content encodings that one client accepts.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct ClientEncodings {
     accepted: Accepted,
     no_gzip: bool,
 }
 
-/// What becomes of one response.
+/// The decision about one response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
     /// It passes as it is, whoever asks.
@@ -69,20 +69,20 @@ impl CompressionRules {
 
     /// What the client of this request takes. HTTP/1.0 has neither codings nor a body of unknown length that can be
     /// told from a broken one.
-    pub(crate) fn wanted(&self, version: Version, head: &impl Fields) -> Wanted {
+    pub(crate) fn wanted(&self, version: Version, head: &impl Fields) -> ClientEncodings {
         let accepted = match version {
             Version::HTTP_09 | Version::HTTP_10 => Accepted::default(),
             _ => Accepted::read(head),
         };
         let agent = || head.first(&USER_AGENT).unwrap_or_default();
-        Wanted {
+        ClientEncodings {
             accepted,
             no_gzip: self.no_gzip_for.as_ref().is_some_and(|pattern| pattern.is_match(agent())),
         }
     }
 
     /// What becomes of a response with this head.
-    pub(crate) fn choose(&self, wanted: Wanted, response: &Response) -> Choice {
+    pub(crate) fn choose(&self, wanted: ClientEncodings, response: &Response) -> Choice {
         let fields = &response.fields;
         let status =
             matches!(response.status, StatusCode::OK | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND);
@@ -185,7 +185,7 @@ mod tests {
         CompressionRules::compile(&tuning).unwrap()
     }
 
-    fn wanted(rules: &CompressionRules, accepted: &'static str) -> Wanted {
+    fn wanted(rules: &CompressionRules, accepted: &'static str) -> ClientEncodings {
         let mut head = HeaderMap::new();
         head.insert("accept-encoding", HeaderValue::from_static(accepted));
         head.insert("user-agent", HeaderValue::from_static("Mozilla/4.0 (compatible; MSIE 6.0)"));

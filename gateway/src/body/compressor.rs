@@ -6,11 +6,11 @@ use std::task::Context;
 use http::HeaderMap;
 
 use super::coding::Coding;
-use super::compression::{self, Choice, CompressionRules, Wanted};
+use super::compression::{self, Choice, ClientEncodings, CompressionRules};
 use super::encoder::Encoder;
 use crate::body::downstream::{Downstream, Passed};
 use crate::failure::FailureKind;
-use crate::io::budget::Share;
+use crate::io::budget::Reservation;
 use crate::message::framing::Framing;
 use crate::message::response::Response;
 
@@ -23,7 +23,7 @@ const KEPT: usize = 16 * 1024;
 #[derive(Debug)]
 pub(crate) struct Compressor {
     rules: Arc<CompressionRules>,
-    wanted: Wanted,
+    wanted: ClientEncodings,
     running: Option<Running>,
     /// Bytes compressed since others had their turn.
     worked: usize,
@@ -33,11 +33,11 @@ struct Running {
     encoder: Encoder,
     /// Something was taken that has not come out.
     held_back: bool,
-    _share: Share,
+    _share: Reservation,
 }
 
 impl Compressor {
-    pub(crate) fn new(rules: Arc<CompressionRules>, wanted: Wanted) -> Self {
+    pub(crate) fn new(rules: Arc<CompressionRules>, wanted: ClientEncodings) -> Self {
         Self { rules, wanted, running: None, worked: 0 }
     }
 
@@ -179,7 +179,7 @@ impl Compressor {
 impl Running {
     /// Nothing where there is no memory for it: a response need not be compressed.
     fn new(coding: Coding, level: u8, length: Option<u64>) -> Option<Self> {
-        let mut share = Share::default();
+        let mut share = Reservation::default();
         if !share.try_hold(Encoder::memory(coding, level, length)) {
             return None;
         }

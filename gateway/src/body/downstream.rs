@@ -71,7 +71,7 @@ pub(crate) trait Downstream {
     }
 
     /// Ready when the client has gone away. `uploading` says that its body is still being read.
-    fn poll_gone(&mut self, cx: &mut Context<'_>, uploading: bool) -> Poll<()>;
+    fn poll_client_closed(&mut self, cx: &mut Context<'_>, uploading: bool) -> Poll<()>;
 
     /// Whether the client has left, as far as the kernel knows, whatever has not been read of what it sent. For when
     /// nothing more is read from it.

@@ -81,7 +81,7 @@ impl Downstream for Fake {
         }
     }
 
-    fn poll_gone(&mut self, _: &mut Context<'_>, _: bool) -> Poll<()> {
+    fn poll_client_closed(&mut self, _: &mut Context<'_>, _: bool) -> Poll<()> {
         Poll::Pending
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::compression::{CompressionRules, Wanted};
+use super::compression::{ClientEncodings, CompressionRules};
 
 /// What is done to the bodies of one request. The default is nothing.
 #[derive(Debug, Default)]
@@ -12,7 +12,7 @@ pub(crate) struct Plan {
     /// The request body waits until it is whole, with so many bytes of it in memory.
     pub(crate) buffer: Option<u64>,
     /// The response may be compressed.
-    pub(crate) compression: Option<(Arc<CompressionRules>, Wanted)>,
+    pub(crate) compression: Option<(Arc<CompressionRules>, ClientEncodings)>,
     /// Bytes of the response that go out in a second, and those that are free before.
     pub(crate) rate: Option<(u64, u64)>,
     /// The request is copied to another place.

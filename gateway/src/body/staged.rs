@@ -208,8 +208,8 @@ impl<D: Downstream> Downstream for Staged<D> {
         rewinds
     }
 
-    fn poll_gone(&mut self, cx: &mut Context<'_>, uploading: bool) -> Poll<()> {
-        self.inner.poll_gone(cx, uploading && self.buffer.is_none())
+    fn poll_client_closed(&mut self, cx: &mut Context<'_>, uploading: bool) -> Poll<()> {
+        self.inner.poll_client_closed(cx, uploading && self.buffer.is_none())
     }
 
     fn has_left(&self) -> bool {

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
-use crate::io::budget::{self, Share};
+use crate::io::budget::{self, Reservation};
 use crate::io::counted::counted;
 use crate::message::framing::Framing;
 
@@ -114,7 +114,7 @@ impl Tee {
         }
         let known = usize::try_from(self.copied.saturating_sub(begin)).unwrap_or(usize::MAX);
         let fresh = &bytes[known.min(bytes.len())..];
-        let mut share = Share::default();
+        let mut share = Reservation::default();
         let size = fresh.len() + OVERHEAD;
         let waiting = self.queued.load(Relaxed) + size;
         if waiting > MOST_QUEUED || !budget::has_plenty() || !share.try_hold(size) {

@@ -24,7 +24,7 @@ use super::{deliver, linger};
 use crate::connection_info::ConnectionInfo;
 use crate::drain::{OpenRequest, Phase};
 use crate::engine::tunnel::Tunnel;
-use crate::engine::{self, Ended, Refusal};
+use crate::engine::{self, Refusal, RequestEnd};
 use crate::idle_connections::IdleSlot;
 use crate::io::alarm::Alarm;
 use crate::io::budget;
@@ -236,15 +236,15 @@ impl<'c> Http1<'c> {
         let keep = !last && request::keeps_alive(&head);
         let client = Box::new(Client::new(wire, self.worker.clone(), &head, keep));
         match engine::serve(&self.worker, snapshot, &self.info, head, client, &mut self.alarm).await {
-            (client, Ended::Whole) => {
+            (client, RequestEnd::Whole) => {
                 let (framing, keep) = (client.framing, client.keep);
                 self.settle(client.into_wire(), framing, keep).await
             }
-            (client, Ended::Switched(switched)) => {
+            (client, RequestEnd::Switched(switched)) => {
                 let (wire, tunnel) = client.into_tunnel(*switched);
                 AfterRequest::Tunnel(wire, tunnel, open)
             }
-            (_, Ended::Broken { .. }) => AfterRequest::Drop,
+            (_, RequestEnd::Broken { .. }) => AfterRequest::Drop,
         }
     }
 

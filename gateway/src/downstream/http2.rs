@@ -37,7 +37,7 @@ use tokio::time::{Instant, timeout};
 use super::deliver;
 use crate::connection_info::ConnectionInfo;
 use crate::drain::Phase;
-use crate::engine::{self, Ended, Refusal};
+use crate::engine::{self, Refusal, RequestEnd};
 use crate::idle_connections::IdleSlot;
 use crate::io::alarm::Alarm;
 use crate::io::joined::WRITE_TIMEOUT;
@@ -417,16 +417,16 @@ async fn serve_stream(
     let mut alarm = Alarm::default();
     let (mut client, ended) = engine::serve(worker, snapshot, info, head, client, &mut alarm).await;
     match ended {
-        Ended::Whole => {
+        RequestEnd::Whole => {
             client.ended(false);
             client.settle(worker).await;
         }
-        Ended::Broken { asked } => {
+        RequestEnd::Broken { asked } => {
             let by_client = client.reset();
             client.ended(by_client && asked);
         }
         // No stream asks for another protocol.
-        Ended::Switched(_) => {
+        RequestEnd::Switched(_) => {
             let by_client = client.reset();
             client.ended(by_client);
         }

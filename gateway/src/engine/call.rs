@@ -14,8 +14,8 @@ use tokio::task::yield_now;
 use tokio::time::timeout;
 
 use crate::body::tee::{self, Feed};
-use crate::engine::heads::Heads;
-use crate::io::budget::Share;
+use crate::engine::interim::InterimCounter;
+use crate::io::budget::Reservation;
 use crate::io::counted::counted;
 use crate::message::field_list::line;
 use crate::message::framing::Framing;
@@ -71,7 +71,7 @@ pub(crate) async fn carry(
         let connection = match pool::take(&upstream) {
             Some(connection) => Ok(connection),
             None => {
-                let mut room = Room { worker, call };
+                let mut room = ConnectionGate { worker, call };
                 connect::obtain(&upstream, &mut room, &mut waited_since).await
             }
         };
@@ -122,13 +122,13 @@ fn go_on(call: &mut Call, failure: &Failure) -> Result<(), CallFailure> {
     }
 }
 
-/// Room for one more connection of a call.
-struct Room<'r> {
+/// Admission of new connections for a call.
+struct ConnectionGate<'r> {
     worker: &'r Worker,
     call: &'r mut Call,
 }
 
-impl connect::Room for Room<'_> {
+impl connect::ConnectionGate for ConnectionGate<'_> {
     fn clients(&self) -> usize {
         self.worker.drain.shared().connections()
     }
@@ -168,7 +168,7 @@ struct Attempt {
     ended: bool,
     /// It has sent more than its response.
     excess: bool,
-    memory: Share,
+    memory: Reservation,
     /// Of which so much is for what is sent and read.
     working: usize,
 }
@@ -255,7 +255,7 @@ impl Attempt {
         connection: &mut Connection,
         upstream: &Upstream,
     ) -> Result<Vec<u8>, FailureKind> {
-        let (mut partial, mut heads) = (Vec::new(), Heads::default());
+        let (mut partial, mut heads) = (Vec::new(), InterimCounter::default());
         loop {
             match self.read(piece, connection, upstream).await? {
                 0 => return Err(FailureKind::Broken),
@@ -353,7 +353,7 @@ impl Attempt {
 
 /// Makes a share one of so many bytes, if there is memory for them. What a request needs waits for
 /// that.
-async fn hold(memory: &mut Share, bytes: usize, subrequest: &Subrequest) -> Result<(), FailureKind> {
+async fn hold(memory: &mut Reservation, bytes: usize, subrequest: &Subrequest) -> Result<(), FailureKind> {
     // In a box: rare.
     let held = memory.try_hold(bytes) || subrequest.is_needed() && Box::pin(memory.hold_in_time(bytes)).await;
     if held { Ok(()) } else { Err(FailureKind::Memory) }

@@ -11,12 +11,12 @@
 //! | `http1`, `http2` | one attempt each, both directions; with an `upload` each |
 //! | `connecting` | an eye on the client while a connection is made |
 
+mod attempt_io;
 mod attempts;
 mod connecting;
 mod download;
 mod http1;
 mod http2;
 mod replay;
-mod sides;
 
 pub(super) use attempts::forward;

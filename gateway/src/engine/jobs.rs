@@ -57,19 +57,19 @@ struct Waiter {
 #[derive(Debug)]
 struct Permit(Arc<Jobs>);
 
-/// A place in a queue.
-struct Place {
+/// A position in a queue.
+struct QueueSlot {
     jobs: Arc<Jobs>,
     client: IpAddr,
     number: u64,
     go: oneshot::Receiver<()>,
-    /// The permit that came of it has been taken.
+    /// Whether the permit has been claimed.
     taken: bool,
 }
 
 enum Entered {
     Runs(Permit),
-    Waits(Place),
+    Waits(QueueSlot),
     Full,
 }
 
@@ -115,7 +115,7 @@ impl Jobs {
         }
         queues.by_client.entry(client).or_default().push_back(Waiter { number, go });
         queues.waiting += 1;
-        Entered::Waits(Place { jobs: self.clone(), client, number, go: gone, taken: false })
+        Entered::Waits(QueueSlot { jobs: self.clone(), client, number, go: gone, taken: false })
     }
 
     fn queues(&self) -> MutexGuard<'_, Queues> {
@@ -167,7 +167,7 @@ impl Queues {
     }
 }
 
-impl Place {
+impl QueueSlot {
     /// `None` where the place went to another client.
     async fn turn(&mut self) -> Option<Permit> {
         (&mut self.go).await.ok()?;
@@ -176,7 +176,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for QueueSlot {
     fn drop(&mut self) {
         if self.taken {
             return;

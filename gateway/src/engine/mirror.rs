@@ -24,10 +24,10 @@ thread_local! {
     static UNDER_WAY: Cell<usize> = const { Cell::new(0) };
 }
 
-/// One of the places that there are.
-struct Place;
+/// Permission for one mirrored request.
+struct MirrorPermit;
 
-impl Place {
+impl MirrorPermit {
     fn take() -> Option<Self> {
         let taken = UNDER_WAY.get();
         (taken < MOST).then(|| {
@@ -37,7 +37,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for MirrorPermit {
     fn drop(&mut self) {
         UNDER_WAY.set(UNDER_WAY.get() - 1);
     }
@@ -46,7 +46,7 @@ impl Drop for Place {
 /// Begins to send the copy of a request that is about to be forwarded, with `head` as it was received. Gives what is to
 /// take a copy of the body, where the copy gets one.
 pub(super) fn begin(worker: &Arc<Worker>, exchange: &Exchange, head: &Head) -> Option<Tee> {
-    let Some(place) = Place::take() else {
+    let Some(place) = MirrorPermit::take() else {
         worker.state.telemetry.mirrored(MirrorOutcome::Dropped);
         return None;
     };

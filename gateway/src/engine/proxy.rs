@@ -13,16 +13,16 @@
 //! | `upstream_response_filter` | `upstream_response` |
 //! | `response_filter` | `response` |
 
-mod carried;
+mod connector;
 mod context;
 mod engine;
 mod epoch;
 mod failure;
 mod fields;
 mod forward;
-mod l4;
 mod peer;
 mod session;
+mod shared_request;
 
 use std::sync::Arc;
 
@@ -45,9 +45,9 @@ use crate::drain::Drain;
 use crate::message::hop_by_hop;
 use crate::pipeline::{Exchange, FailureKind, Next};
 use crate::registry::Admission;
+use connector::{Clients, ConnectStage, Connector};
 use context::Context;
 use epoch::Epochs;
-use l4::{Clients, Connector, Stage};
 
 type Result<T> = pingora_core::Result<T>;
 
@@ -112,9 +112,9 @@ impl ProxyHttp for Proxy {
                 let http2 = upstream.protocol.is_http2();
                 ctx.http2 = http2;
                 {
-                    let mut carried = ctx.handle()?.get();
-                    carried.http2 = http2;
-                    carried.read_timeout = upstream.read_timeout.filter(|_| http2);
+                    let mut shared = ctx.handle()?.get();
+                    shared.http2 = http2;
+                    shared.read_timeout = upstream.read_timeout.filter(|_| http2);
                 }
                 let connector = Connector::new(self.clients.clone(), &upstream);
                 ctx.connector = Some(connector.clone());
@@ -122,7 +122,7 @@ impl ProxyHttp for Proxy {
             }
             match ctx.failed(failure::before_connecting(FailureKind::Shortage)) {
                 Next::Retry => {}
-                next => return Err(ctx.follow(next, Error::new(l4::NO_ROOM))),
+                next => return Err(ctx.follow(next, Error::new(connector::NO_ROOM))),
             }
         }
     }
@@ -176,7 +176,7 @@ impl ProxyHttp for Proxy {
         ctx: &mut Context,
         error: Box<Error>,
     ) -> Box<Error> {
-        let stage = ctx.connector.as_ref().map_or(Stage::Waiting, |connector| connector.stage());
+        let stage = ctx.connector.as_ref().map_or(ConnectStage::Waiting, |connector| connector.stage());
         let next = ctx.failed(failure::to_connect(&error, stage));
         ctx.follow(next, error)
     }
@@ -191,8 +191,8 @@ impl ProxyHttp for Proxy {
     ) -> Box<Error> {
         let Ok(handle) = ctx.handle() else { return error };
         let (failed, replayable, started, ended) = {
-            let carried = handle.get();
-            (carried.failed, carried.replayable, carried.started, carried.ended)
+            let shared = handle.get();
+            (shared.failed, shared.replayable, shared.started, shared.ended)
         };
         if ended {
             // The client has its response, and nobody wanted the rest of the request.
@@ -230,9 +230,9 @@ impl ProxyHttp for Proxy {
             );
         }
         let next = {
-            let mut carried = ctx.handle()?.get();
-            let replayable = carried.replayable;
-            carried.exchange.upstream_response(response.status, response, replayable)
+            let mut shared = ctx.handle()?.get();
+            let replayable = shared.replayable;
+            shared.exchange.upstream_response(response.status, response, replayable)
         };
         if next.is_none() {
             return Ok(());

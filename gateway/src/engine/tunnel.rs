@@ -18,13 +18,13 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::descriptors::DescriptorPermit;
 use crate::io::alarm::Alarm;
-use crate::io::backlog::Backlog;
 use crate::io::deadlines::Deadline;
 use crate::io::deadlines::Deadlines;
 use crate::io::deadlines::STALL;
 use crate::io::scratch;
 use crate::io::transport::Transport;
 use crate::io::wire::Wire;
+use crate::io::write_buffer::WriteBuffer;
 use crate::pipeline::{Exchange, Outcome};
 use crate::upstream::connection::Connection;
 
@@ -51,7 +51,7 @@ pub(crate) struct Tunnel {
 #[derive(Debug, Default)]
 pub(crate) struct Flow {
     /// Read but not taken.
-    backlog: Backlog,
+    write_buffer: WriteBuffer,
     /// Bytes that were read.
     bytes: u64,
     state: Flowing,
@@ -69,7 +69,7 @@ enum Flowing {
     /// Its source has ended.
     Ending,
     /// So has its other side been told.
-    Ended,
+    RequestEnd,
 }
 
 /// What a request leaves behind when its endpoint switches protocols.
@@ -132,7 +132,7 @@ impl Tunnel {
 
 impl Drop for Tunnel {
     fn drop(&mut self) {
-        let waiting = self.down.backlog.len() as u64;
+        let waiting = self.down.write_buffer.len() as u64;
         self.exchange.end(Outcome {
             status: Some(StatusCode::SWITCHING_PROTOCOLS),
             body_sent: self.down.bytes.saturating_sub(waiting),
@@ -147,14 +147,14 @@ impl Drop for Tunnel {
 
 impl Flow {
     /// The rest of a direction after so many bytes.
-    pub(crate) fn after(backlog: Backlog, bytes: u64) -> Self {
+    pub(crate) fn after(write_buffer: WriteBuffer, bytes: u64) -> Self {
         // What was handed to TLS may wait there, even when nothing does here.
-        Self { backlog, bytes, unsent: true, ..Self::default() }
+        Self { write_buffer, bytes, unsent: true, ..Self::default() }
     }
 
     /// Adds bytes that were read before.
     fn push(&mut self, bytes: &[u8]) {
-        self.backlog.push(bytes);
+        self.write_buffer.push(bytes);
         self.bytes += bytes.len() as u64;
     }
 
@@ -173,21 +173,21 @@ impl Flow {
                 Flowing::Open => ready!(self.poll_read(cx, from, to))?,
                 Flowing::Ending => {
                     ready!(Pin::new(&mut *to).poll_shutdown(cx))?;
-                    self.state = Flowing::Ended;
+                    self.state = Flowing::RequestEnd;
                 }
-                Flowing::Ended => return Poll::Ready(Ok(())),
+                Flowing::RequestEnd => return Poll::Ready(Ok(())),
             }
         }
     }
 
     /// Ready when all that was read has left.
     fn poll_send(&mut self, cx: &mut Context<'_>, to: &mut Transport) -> Poll<io::Result<()>> {
-        let before = self.backlog.len();
-        let sent = self.backlog.poll_send(cx, to);
-        self.moved |= self.backlog.len() < before;
+        let before = self.write_buffer.len();
+        let sent = self.write_buffer.poll_send(cx, to);
+        self.moved |= self.write_buffer.len() < before;
         ready!(sent)?;
         ready!(Pin::new(to).poll_flush(cx))?;
-        self.backlog.rest();
+        self.write_buffer.rest();
         self.unsent = false;
         Poll::Ready(Ok(()))
     }
@@ -209,7 +209,7 @@ impl Flow {
                 _ => {
                     self.bytes += bytes.len() as u64;
                     self.unsent = true;
-                    self.backlog.send(cx, to, bytes);
+                    self.write_buffer.send(cx, to, bytes);
                 }
             }
             Poll::Ready(Ok(()))
@@ -265,7 +265,7 @@ mod tests {
             connection,
             read_timeout: Some(IDLE),
             send_timeout: Some(IDLE),
-            up: Flow::after(Backlog::default(), 0),
+            up: Flow::after(WriteBuffer::default(), 0),
         };
         let mut tunnel = Tunnel::new(Switched { exchange, endpoint }, &[], Flow::default(), 0);
         let mut alarm = Alarm::default();
@@ -292,17 +292,17 @@ mod tests {
         let writer = tokio::spawn(async move { source.write_all(&vec![b'x'; ALL]).await });
         // Nobody reads, so that the sockets are full some time.
         poll_fn(|cx| match flow.poll(cx, &mut from, &mut to) {
-            Poll::Pending if !flow.backlog.is_empty() => Poll::Ready(()),
+            Poll::Pending if !flow.write_buffer.is_empty() => Poll::Ready(()),
             other => other.map(|ended| panic!("{ended:?}")),
         })
         .await;
         assert!(flow.wait(&mut Deadline::default(), None), "something has moved");
-        assert!(flow.unsent && (1..=64 * 1024).contains(&flow.backlog.len()), "{flow:?}");
+        assert!(flow.unsent && (1..=64 * 1024).contains(&flow.write_buffer.len()), "{flow:?}");
         let mut seen = Vec::new();
         let (moved, read) =
             tokio::join!(poll_fn(|cx| flow.poll(cx, &mut from, &mut to)), sink.read_to_end(&mut seen));
         assert_eq!((moved.unwrap(), read.unwrap()), ((), ALL));
-        assert_eq!((flow.bytes, flow.backlog.capacity()), (ALL as u64, 0));
+        assert_eq!((flow.bytes, flow.write_buffer.capacity()), (ALL as u64, 0));
         writer.await.unwrap().unwrap();
     }
 }

@@ -20,7 +20,7 @@ pub(super) struct Watch {
 impl Watch {
     /// Ready when the client has left.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, downstream: &mut impl Downstream) -> Poll<()> {
-        if downstream.poll_gone(cx, false).is_ready() {
+        if downstream.poll_client_closed(cx, false).is_ready() {
             return Poll::Ready(());
         }
         // Behind a body that is not read yet.

@@ -1,7 +1,7 @@
 //! Memory for bodies and heads in flight, for the whole process (`body-memory-budget`).
 //!
 //! Each stream of each connection is bounded by itself, but there are many of them, and clients that read nothing
-//! hold what each may hold for as long as they are let. So whoever keeps bytes beyond the moment takes a [`Share`]
+//! hold what each may hold for as long as they are let. So whoever keeps bytes beyond the moment takes a [`Reservation`]
 //! for them: what a slow side has not taken, what is kept for another attempt, request bodies in memory, the state of
 //! compressors, heads of requests under way. Where there is nothing left, what can be done without is not done
 //! (no replay, no compression, a request body goes to disk), reading waits, and after a while it is ended.
@@ -24,10 +24,10 @@
 //! for that, and not just a byte.
 
 mod account;
-mod share;
-mod stock;
+mod reservation;
 #[cfg(test)]
 mod tests;
+mod thread_reserve;
 mod waiting;
 
 use std::sync::Arc;
@@ -38,11 +38,11 @@ use std::time::Duration;
 use crate::per_worker::Padded;
 
 pub(crate) use account::Account;
-pub(crate) use share::Share;
-pub(crate) use stock::serve;
-pub(crate) use waiting::Ticket;
+pub(crate) use reservation::Reservation;
+pub(crate) use thread_reserve::serve;
+pub(crate) use waiting::WaitTicket;
 
-use stock::STOCK;
+use thread_reserve::RESERVE;
 use waiting::Waiting;
 
 /// What a worker takes at once, unless the budget is small.
@@ -153,36 +153,36 @@ impl Budget {
 
 /// Whether more may be read.
 pub(crate) fn has_room() -> bool {
-    STOCK.with_borrow(|stock| stock.has_room(stock.accounts.current()))
+    RESERVE.with_borrow(|stock| stock.has_room(stock.accounts.current()))
 }
 
 /// Whether at least half of all is left.
 pub(crate) fn has_plenty() -> bool {
-    STOCK
+    RESERVE
         .with_borrow(|stock| stock.process.as_ref().is_none_or(|budget| budget.taken() <= budget.limit() / 2))
 }
 
 /// Whether more of a response may be read.
 pub(crate) fn has_room_to_respond() -> bool {
-    STOCK.with_borrow(|stock| stock.has_room_to_respond(stock.accounts.current()))
+    RESERVE.with_borrow(|stock| stock.has_room_to_respond(stock.accounts.current()))
 }
 
 /// Ready when more may be read.
-pub(crate) fn poll_room(cx: &mut Context<'_>, ticket: &mut Ticket) -> Poll<()> {
+pub(crate) fn poll_room(cx: &mut Context<'_>, ticket: &mut WaitTicket) -> Poll<()> {
     poll_until(has_room, cx, ticket)
 }
 
 /// Ready when more of a response may be read.
-pub(crate) fn poll_room_to_respond(cx: &mut Context<'_>, ticket: &mut Ticket) -> Poll<()> {
+pub(crate) fn poll_room_to_respond(cx: &mut Context<'_>, ticket: &mut WaitTicket) -> Poll<()> {
     poll_until(has_room_to_respond, cx, ticket)
 }
 
-fn poll_until(has_room: fn() -> bool, cx: &mut Context<'_>, ticket: &mut Ticket) -> Poll<()> {
+fn poll_until(has_room: fn() -> bool, cx: &mut Context<'_>, ticket: &mut WaitTicket) -> Poll<()> {
     if has_room() {
         ticket.leave();
         return Poll::Ready(());
     }
-    STOCK.with_borrow_mut(|stock| ticket.wait(stock, cx));
+    RESERVE.with_borrow_mut(|stock| ticket.wait(stock, cx));
     // Somebody may have given some back meanwhile, and not seen that it was wanted.
     match has_room() {
         true => {
@@ -195,7 +195,7 @@ fn poll_until(has_room: fn() -> bool, cx: &mut Context<'_>, ticket: &mut Ticket)
 
 /// How long a client may let what it is sent wait, if it could wait for `most` with memory to spare.
 pub(crate) fn patience(most: Duration) -> Duration {
-    match STOCK.with_borrow(|stock| stock.used) {
+    match RESERVE.with_borrow(|stock| stock.used) {
         ..2 => most,
         2 => most / 4,
         _ => most / 12,
@@ -204,7 +204,7 @@ pub(crate) fn patience(most: Duration) -> Duration {
 
 /// How many bytes a client must take in that time to have more of it.
 pub(crate) fn progress() -> usize {
-    match STOCK.with_borrow(|stock| stock.used) {
+    match RESERVE.with_borrow(|stock| stock.used) {
         ..2 => 1,
         _ => LEAST_PORTION,
     }
@@ -212,7 +212,7 @@ pub(crate) fn progress() -> usize {
 
 /// How much may be read at a time by whoever could read `most` with memory to spare.
 pub(crate) fn portion(most: usize) -> usize {
-    STOCK.with_borrow(|stock| match stock.portion(most) {
+    RESERVE.with_borrow(|stock| match stock.portion(most) {
         some if some == most => most,
         some => some.min(stock.room(stock.accounts.current(), 0).max(LEAST_PORTION)),
     })
@@ -220,5 +220,5 @@ pub(crate) fn portion(most: usize) -> usize {
 
 /// How much an endpoint may send of a response before any of it was taken, if that could be `most` with memory to spare.
 pub(crate) fn window(most: usize) -> usize {
-    STOCK.with_borrow(|stock| stock.portion(most))
+    RESERVE.with_borrow(|stock| stock.portion(most))
 }

@@ -6,11 +6,11 @@
 
 use bytes::Bytes;
 
-use crate::io::budget::Share;
+use crate::io::budget::Reservation;
 
 struct Counted<B> {
     bytes: B,
-    _share: Share,
+    _share: Reservation,
 }
 
 impl<B: AsRef<[u8]>> AsRef<[u8]> for Counted<B> {
@@ -20,7 +20,7 @@ impl<B: AsRef<[u8]>> AsRef<[u8]> for Counted<B> {
 }
 
 /// These bytes, for which `share` was taken. The last clone must be dropped on the thread that has taken it.
-pub(crate) fn counted<B: AsRef<[u8]> + Send + 'static>(bytes: B, share: Share) -> Bytes {
+pub(crate) fn counted<B: AsRef<[u8]> + Send + 'static>(bytes: B, share: Reservation) -> Bytes {
     match bytes.as_ref().is_empty() {
         true => Bytes::new(),
         false => Bytes::from_owner(Counted { bytes, _share: share }),
@@ -40,7 +40,7 @@ mod tests {
         let shared = budget.clone();
         let run = move || {
             budget::serve(budget.clone());
-            let mut share = Share::default();
+            let mut share = Reservation::default();
             share.hold(5 << 20);
             let mut whole = counted(vec![7; 5 << 20], share);
             let piece = whole.split_to(10);
@@ -48,7 +48,7 @@ mod tests {
             assert!(budget.taken() >= 5 << 20);
             drop(piece);
             assert!(budget.taken() < 1 << 20);
-            let mut share = Share::default();
+            let mut share = Reservation::default();
             share.hold(5 << 20);
             drop(counted(Vec::<u8>::new(), share));
             assert!(budget.taken() < 1 << 20, "nothing needs no memory");

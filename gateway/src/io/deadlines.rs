@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::failure::FailureKind;
 use crate::io::alarm::Alarm;
-use crate::io::budget::{self, Ticket};
+use crate::io::budget::{self, WaitTicket};
 
 /// How long the client may let a part of the response wait (nginx's `send_timeout`).
 pub(crate) const STALL: Duration = Duration::from_secs(60);
@@ -64,7 +64,7 @@ impl Deadline {
 impl Deadlines {
     /// Ready when there is memory for what is read next of the request. Its deadline is set
     /// meanwhile, and the client's is not: what the client sends is not read.
-    pub(crate) fn poll_room(&mut self, cx: &mut Context<'_>, ticket: &mut Ticket) -> Poll<()> {
+    pub(crate) fn poll_room(&mut self, cx: &mut Context<'_>, ticket: &mut WaitTicket) -> Poll<()> {
         let room = self.wait_for(budget::poll_room(cx, ticket));
         if room.is_pending() {
             self.body.end();
@@ -73,7 +73,7 @@ impl Deadlines {
     }
 
     /// The same for what is read of a response.
-    pub(crate) fn poll_room_to_respond(&mut self, cx: &mut Context<'_>, ticket: &mut Ticket) -> Poll<()> {
+    pub(crate) fn poll_room_to_respond(&mut self, cx: &mut Context<'_>, ticket: &mut WaitTicket) -> Poll<()> {
         self.wait_for(budget::poll_room_to_respond(cx, ticket))
     }
 
@@ -115,14 +115,14 @@ impl Deadlines {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::io::budget::{Budget, Share};
+    use crate::io::budget::{Budget, Reservation};
 
     #[test]
     fn a_byte_now_and_then_kept_memory_that_others_wait_for() {
         let stalls = |held: usize, bytes: usize| {
             let run = move || {
                 budget::serve(Budget::new(1 << 20));
-                let mut share = Share::default();
+                let mut share = Reservation::default();
                 share.hold(held);
                 let mut deadlines = Deadlines::default();
                 deadlines.stall.begin(Some(STALL));
@@ -140,7 +140,7 @@ mod tests {
     fn the_time_of_a_client_that_is_not_read_from_does_not_run() {
         let run = || {
             budget::serve(Budget::new(1 << 20));
-            let (mut share, mut ticket) = (Share::default(), Ticket::default());
+            let (mut share, mut ticket) = (Reservation::default(), WaitTicket::default());
             let mut deadlines = Deadlines::default();
             deadlines.body.begin(Some(Duration::from_secs(1)));
             share.hold(2 << 20);
@@ -155,7 +155,7 @@ mod tests {
     fn little_and_often_is_progress_too() {
         let run = || {
             budget::serve(Budget::new(1 << 20));
-            let mut share = Share::default();
+            let mut share = Reservation::default();
             share.hold(900 * 1024);
             let mut deadlines = Deadlines::default();
             deadlines.stall.begin(Some(STALL));

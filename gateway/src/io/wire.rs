@@ -12,7 +12,7 @@ use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::io::budget::Share;
+use crate::io::budget::Reservation;
 use crate::io::scratch;
 use crate::io::transport::{Transport, on_its_way};
 
@@ -49,13 +49,13 @@ pub(crate) struct Wire {
     /// Read ahead.
     pub(crate) ahead: BytesMut,
     /// Of the memory for that, where it is more than a usual head.
-    share: Share,
+    share: Reservation,
 }
 
 impl Wire {
     /// A wire with nothing read.
     pub(crate) fn new(transport: Transport) -> Box<Self> {
-        Box::new(Self { transport, ahead: BytesMut::new(), share: Share::default() })
+        Box::new(Self { transport, ahead: BytesMut::new(), share: Reservation::default() })
     }
 
     /// Reads what there is. Gives the number of bytes, 0 at the end of the stream. Holds no buffer while it

@@ -19,7 +19,7 @@ use tokio::task::{coop::unconstrained, yield_now};
 
 use super::arrivals::{Arrivals, Order};
 use super::bind::BACKLOG;
-use super::listeners::{Entry, Listening};
+use super::listeners::{ListenerTarget, Listening};
 use super::{AcceptedStream, open, serve};
 use crate::drain::{Admission, OpenConnection};
 use crate::io::budget::Account;
@@ -44,7 +44,7 @@ pub(crate) async fn accept(listening: Listening, worker: Arc<Worker>, mut stop: 
         worker,
         socket: socket.clone(),
         arrivals: Arrivals::default(),
-        backlog: BACKLOG,
+        write_buffer: BACKLOG,
         complained: None,
     };
     // Needs a descriptor, of which there may be none now and some in a moment.
@@ -103,14 +103,14 @@ fn take_now(socket: &TcpListener) -> Option<Accepted> {
 
 /// What begins the connections of a socket.
 struct Acceptor {
-    entry: Entry,
+    entry: ListenerTarget,
     /// The port of the socket.
     port: u16,
     worker: Arc<Worker>,
     socket: Arc<TcpListener>,
     arrivals: Arrivals<Arrival>,
     /// Connections that the kernel keeps, as it was told last.
-    backlog: u16,
+    write_buffer: u16,
     /// When a lack of descriptors or a reached limit was last logged.
     complained: Option<Instant>,
 }
@@ -147,7 +147,7 @@ impl Acceptor {
         }
         // What cannot be accepted is no sign of too much work.
         self.arrivals.end(order, left > 0);
-        self.keep(self.arrivals.backlog());
+        self.keep(self.arrivals.write_buffer());
         result
     }
 
@@ -204,11 +204,11 @@ impl Acceptor {
 
     /// Tells the kernel how many connections to keep, when that has changed. One worker speaks for all: where one is
     /// late nobody keeps up, or the queue would have been empty.
-    fn keep(&mut self, backlog: u16) {
-        if std::mem::replace(&mut self.backlog, backlog) == backlog {
+    fn keep(&mut self, write_buffer: u16) {
+        if std::mem::replace(&mut self.write_buffer, write_buffer) == write_buffer {
             return;
         }
-        if let Err(error) = SockRef::from(&*self.socket).listen(backlog.into()) {
+        if let Err(error) = SockRef::from(&*self.socket).listen(write_buffer.into()) {
             tracing::warn!(%error, "cannot set the backlog of a listening socket");
         }
     }
@@ -286,7 +286,7 @@ fn has_left(stream: &TcpStream) -> bool {
 /// The task of a connection. Most are idle: what it takes to open one is in a box, and gone then.
 fn connection(
     accepted: AcceptedStream,
-    entry: Entry,
+    entry: ListenerTarget,
     port: u16,
     counted: Counted,
 ) -> impl Future<Output = ()> {

@@ -49,9 +49,9 @@ struct Inner {
     sockets: HashMap<SocketKey, Open>,
     results: BTreeMap<GroupId, Vec<BindResult>>,
     /// What does not have all of its sockets.
-    incomplete: HashSet<Entry>,
+    incomplete: HashSet<ListenerTarget>,
     /// What had all of its sockets at some time.
-    complete: HashSet<Entry>,
+    complete: HashSet<ListenerTarget>,
     told_of_ipv6: bool,
     retry: Retry,
     closed: bool,
@@ -77,12 +77,12 @@ pub(crate) struct ListenerSet {
 #[derive(Clone, Debug)]
 pub(crate) struct Listening {
     pub(crate) socket: Arc<TcpListener>,
-    pub(crate) entry: Entry,
+    pub(crate) entry: ListenerTarget,
 }
 
-/// What a socket leads to.
+/// The listener group and protocol that a socket serves.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Entry {
+pub(crate) struct ListenerTarget {
     pub(crate) group: GroupId,
     pub(crate) declared_port: u16,
     pub(crate) protocol: BindProtocol,
@@ -168,7 +168,7 @@ impl Listeners {
     /// earlier one in its place. A change that cannot be made is no reason to stop sending requests here.
     pub fn are_serving(&self) -> bool {
         let inner = self.lock();
-        let serves = |entry: &Entry| {
+        let serves = |entry: &ListenerTarget| {
             inner.complete.contains(entry) && inner.sockets.values().any(|open| open.entry == *entry)
         };
         !inner.groups.is_empty() && inner.incomplete.iter().all(serves)

@@ -17,12 +17,12 @@ use crate::message::fields::FieldsMut;
 #[derive(Debug)]
 pub(crate) struct FieldList {
     text: Vec<u8>,
-    places: Vec<Place>,
+    places: Vec<FieldOffsets>,
     /// A bit for every length that a name has (modulo 64): most names that are asked for are not there, and this
     /// says so without a look at any.
     lengths: u64,
     /// What was kept to go back to: places, and where the text ended.
-    kept: Vec<Place>,
+    kept: Vec<FieldOffsets>,
     kept_text: usize,
 }
 
@@ -32,15 +32,15 @@ const KEPT_TEXT: usize = 16 * 1024;
 const KEPT_LISTS: usize = 256;
 
 /// What a list gives back: text, places, and those that were kept.
-type Memory = (Vec<u8>, Vec<Place>, Vec<Place>);
+type Memory = (Vec<u8>, Vec<FieldOffsets>, Vec<FieldOffsets>);
 
 thread_local! {
     static SPARE: RefCell<Vec<Memory>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Where a field is. Heads are far shorter than 4 GiB.
+/// Offsets of a field within its head, which is far shorter than 4 GiB.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct FieldOffsets {
     name: u32,
     name_length: u32,
     value: u32,
@@ -55,7 +55,7 @@ impl FieldList {
         let start = text.as_ptr().addr();
         self.places.clear();
         self.lengths = fields.iter().fold(0, |all, field| all | bit(field.name.len()));
-        self.places.extend(fields.iter().map(|field| Place {
+        self.places.extend(fields.iter().map(|field| FieldOffsets {
             name: (field.name.as_ptr().addr() - start) as u32,
             name_length: field.name.len() as u32,
             value: (field.value.as_ptr().addr() - start) as u32,
@@ -80,7 +80,7 @@ impl FieldList {
         let start = self.text.len();
         line(&mut self.text, name, value);
         self.lengths |= bit(name.len());
-        self.places.push(Place {
+        self.places.push(FieldOffsets {
             name: start as u32,
             name_length: name.len() as u32,
             value: (start + name.len() + 2) as u32,
@@ -138,7 +138,7 @@ impl FieldList {
     }
 
     /// Where the text has a field just as it is written.
-    fn whole_line(&self, place: &Place) -> Option<Range<usize>> {
+    fn whole_line(&self, place: &FieldOffsets) -> Option<Range<usize>> {
         let (start, colon) = (place.name as usize, (place.name + place.name_length) as usize);
         let (value, end) = (place.value as usize, (place.value + place.value_length) as usize);
         let is_whole = value == colon + 2
@@ -147,16 +147,16 @@ impl FieldList {
         is_whole.then_some(start..end + 2)
     }
 
-    fn name(&self, place: &Place) -> &[u8] {
+    fn name(&self, place: &FieldOffsets) -> &[u8] {
         &self.text[place.name as usize..][..place.name_length as usize]
     }
 
-    fn value(&self, place: &Place) -> &[u8] {
+    fn value(&self, place: &FieldOffsets) -> &[u8] {
         &self.text[place.value as usize..][..place.value_length as usize]
     }
 
     /// The places of a name; none without a look where no name is as long.
-    fn places(&self, name: &[u8]) -> impl DoubleEndedIterator<Item = &Place> {
+    fn places(&self, name: &[u8]) -> impl DoubleEndedIterator<Item = &FieldOffsets> {
         let places = match self.lengths & bit(name.len()) {
             0 => &[],
             _ => &self.places[..],
@@ -204,7 +204,7 @@ impl Drop for FieldList {
     }
 }
 
-impl Place {
+impl FieldOffsets {
     /// Whether it has this name.
     fn is(&self, text: &[u8], name: &[u8]) -> bool {
         self.name_length as usize == name.len()

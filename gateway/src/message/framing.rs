@@ -56,9 +56,9 @@ pub(crate) enum Trailer {
     LastLineEnd,
 }
 
-/// What was read of a body.
+/// How much of a buffer belongs to a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Taken {
+pub(crate) struct FramedBytes {
     /// Bytes that belong to the body.
     pub(crate) whole: usize,
     /// Bytes before its trailer section: they may pass as they came. A section without trailers counts among them.
@@ -113,17 +113,17 @@ impl Framing {
         bytes: &[u8],
         mut data: impl FnMut(&[u8]),
         mut trailer: impl FnMut(u8),
-    ) -> Result<Taken, BadChunk> {
+    ) -> Result<FramedBytes, BadChunk> {
         match self {
             Self::Opaque => {
                 data(bytes);
-                Ok(Taken { whole: bytes.len(), raw: bytes.len() })
+                Ok(FramedBytes { whole: bytes.len(), raw: bytes.len() })
             }
             Self::Length(left) => {
                 let taken = clamp(*left, bytes.len());
                 *left -= taken as u64;
                 data(&bytes[..taken]);
-                Ok(Taken { whole: taken, raw: taken })
+                Ok(FramedBytes { whole: taken, raw: taken })
             }
             Self::Chunked(chunks) => {
                 let (mut at, mut raw) = (0, 0);
@@ -147,7 +147,7 @@ impl Framing {
                         *chunks = chunks.next(byte)?;
                     }
                 }
-                Ok(Taken { whole: at, raw })
+                Ok(FramedBytes { whole: at, raw })
             }
         }
     }

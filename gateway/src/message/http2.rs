@@ -18,14 +18,14 @@ use crate::message::hop_by_hop;
 use crate::message::response::{BadHead, Response};
 use crate::message::trailers::passes;
 
-/// How an endpoint of HTTP/2 is spoken to.
+/// What a request to an HTTP/2 endpoint needs besides its head.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Spoken {
-    /// Over TLS.
+pub(crate) struct Http2Target {
+    /// Whether the connection uses TLS.
     pub(crate) tls: bool,
-    /// Where the endpoint is, for a request that does not say whom it is for.
+    /// The endpoint's address: `:authority` of a request without `Host`.
     pub(crate) address: SocketAddr,
-    /// Whether its client takes trailers.
+    /// Whether the client accepts trailers.
     pub(crate) trailers: bool,
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn trailers(section: &HeaderMap, names: FieldNames) -> Option<HeaderM
 }
 
 /// The head of a request that the pipeline has made ready for an endpoint.
-pub(crate) fn request(head: &Head, spoken: Spoken) -> Request<()> {
+pub(crate) fn request(head: &Head, spoken: Http2Target) -> Request<()> {
     let mut fields = map(head.fields.iter(), 1);
     if spoken.trailers {
         fields.insert(TE, HeaderValue::from_static("trailers"));
@@ -61,7 +61,12 @@ pub(crate) fn request(head: &Head, spoken: Spoken) -> Request<()> {
 }
 
 /// A request with these fields, of which `Host` is one.
-pub(crate) fn build(method: &Method, target: &str, mut fields: HeaderMap, spoken: Spoken) -> Request<()> {
+pub(crate) fn build(
+    method: &Method,
+    target: &str,
+    mut fields: HeaderMap,
+    spoken: Http2Target,
+) -> Request<()> {
     let host = fields.remove(HOST);
     let host = host.as_ref().and_then(|host| Authority::try_from(host.as_bytes()).ok());
     // What one client is known by is not to be guessed by others from how well it compresses (RFC 7541 §7.1).
@@ -151,7 +156,7 @@ pub(crate) fn takes_trailers(head: &Head) -> bool {
 mod tests {
     use super::*;
 
-    const SPOKEN: Spoken = Spoken {
+    const SPOKEN: Http2Target = Http2Target {
         tls: false,
         address: SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1)), 80),
         trailers: true,
@@ -185,7 +190,7 @@ mod tests {
             ("/a?{b}", "https://10.0.0.1:80/a?{b}"),
         ] {
             let head = head(&format!("GET {target} HTTP/1.0\r\n\r\n"));
-            assert_eq!(request(&head, Spoken { tls: true, ..SPOKEN }).uri(), uri, "{target}");
+            assert_eq!(request(&head, Http2Target { tls: true, ..SPOKEN }).uri(), uri, "{target}");
         }
         for byte in b'!'..=b'~' {
             let target = format!("/{}", char::from(byte));

@@ -110,8 +110,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::message::framing::FramedBytes;
     use crate::message::framing::Framing;
-    use crate::message::framing::Taken;
 
     #[test]
     fn the_list_is_in_order() {
@@ -158,7 +158,7 @@ mod tests {
             let (mut at, mut cuts) = (0, cuts.iter().cycle());
             while !framing.is_done() {
                 let until = (at + cuts.next().unwrap()).min(stream.len());
-                let Taken { whole, raw } =
+                let FramedBytes { whole, raw } =
                     framing.read_all(&stream[at..until], |_| (), |byte| section.push(byte)).unwrap();
                 out.extend_from_slice(&stream[at..at + raw]);
                 at += whole;

@@ -11,8 +11,8 @@ use crate::message::field_names::FieldNames;
 use crate::message::fields::Fields;
 use crate::message::fields::FieldsMut;
 use crate::message::framing::BadChunk;
+use crate::message::framing::FramedBytes;
 use crate::message::framing::Framing;
-use crate::message::framing::Taken;
 use crate::message::head::Head;
 use crate::message::head::HeadLimits;
 use crate::message::head::Scanner;
@@ -131,7 +131,7 @@ fn passed_on(start: Framing, stream: &[u8], cut: usize, data: &[u8]) {
     let (mut framing, mut section, mut out) = (start, Section::default(), Vec::new());
     for piece in stream.chunks(cut) {
         let read = framing.read_all(piece, |_| (), |byte| section.push(byte));
-        let Taken { raw, .. } = read.expect("it has been read before");
+        let FramedBytes { raw, .. } = read.expect("it has been read before");
         out.extend_from_slice(&piece[..raw]);
     }
     if !section.is_empty() {

@@ -12,7 +12,7 @@ use sluice_config::Satisfy;
 
 use super::exchange::{Exchange, Verdict};
 use super::question::{Job, Question, Reply};
-use super::stages::{Looks, Step};
+use super::stages::{StageInput, Step};
 use crate::globals::Globals;
 use crate::message::answer::Answer;
 use crate::message::fields::Fields;
@@ -21,14 +21,14 @@ use crate::policy::digest_auth::DigestAccess;
 use crate::policy::sources::{self, Standpoint};
 use crate::route::Route;
 
-/// What one of the checks says.
+/// The decision of one check.
 #[derive(Debug)]
-pub(super) enum Word {
-    /// The rule does not ask.
+pub(super) enum CheckDecision {
+    /// The rule does not use this check.
     Nothing,
-    /// The client may pass.
+    /// The check admits the client.
     Yes,
-    /// It may not.
+    /// The check refuses the client.
     No(Refusal),
     /// Something else must come first, or nobody can tell.
     Stop(Verdict),
@@ -43,13 +43,13 @@ pub(super) struct Refusal {
     pub(super) answer: Answer,
 }
 
-/// How a client stands whom any one check may let in.
+/// The state of `satisfy: any`, where one passed check admits the client.
 #[derive(Debug, Default)]
-pub(super) enum Standing {
-    /// Nobody was asked.
+pub(super) enum SatisfyAny {
+    /// No check has run.
     #[default]
     Open,
-    /// One has said yes.
+    /// One check admitted the client.
     Admitted,
     /// All that were asked have said no.
     Refused(Refusal),
@@ -58,26 +58,26 @@ pub(super) enum Standing {
 impl Exchange {
     /// Whether nobody else need be asked.
     pub(super) fn is_admitted(&self) -> bool {
-        self.rare.as_ref().is_some_and(|rare| matches!(rare.standing, Standing::Admitted))
+        self.extras.as_ref().is_some_and(|extras| matches!(extras.satisfy_any, SatisfyAny::Admitted))
     }
 
     /// What a word of one check means for the request.
-    pub(super) fn weigh(&mut self, word: Word, route: &Route) -> Step {
+    pub(super) fn weigh(&mut self, word: CheckDecision, route: &Route) -> Step {
         let any = route.policies.satisfy == Satisfy::Any;
         match word {
-            Word::Nothing => Step::Continue(()),
-            Word::Stop(verdict) => Step::Break(verdict),
-            Word::Yes if !any => Step::Continue(()),
-            Word::No(refusal) if !any => Step::Break(Verdict::Answer(refusal.answer)),
-            Word::Yes => {
-                self.rare.get_or_insert_default().standing = Standing::Admitted;
+            CheckDecision::Nothing => Step::Continue(()),
+            CheckDecision::Stop(verdict) => Step::Break(verdict),
+            CheckDecision::Yes if !any => Step::Continue(()),
+            CheckDecision::No(refusal) if !any => Step::Break(Verdict::Answer(refusal.answer)),
+            CheckDecision::Yes => {
+                self.extras.get_or_insert_default().satisfy_any = SatisfyAny::Admitted;
                 Step::Continue(())
             }
-            Word::No(refusal) => {
-                let standing = &mut self.rare.get_or_insert_default().standing;
-                *standing = Standing::Refused(match std::mem::take(standing) {
-                    Standing::Refused(earlier) => earlier.and(refusal),
-                    Standing::Open | Standing::Admitted => refusal,
+            CheckDecision::No(refusal) => {
+                let satisfy_any = &mut self.extras.get_or_insert_default().satisfy_any;
+                *satisfy_any = SatisfyAny::Refused(match std::mem::take(satisfy_any) {
+                    SatisfyAny::Refused(earlier) => earlier.and(refusal),
+                    SatisfyAny::Open | SatisfyAny::Admitted => refusal,
                 });
                 Step::Continue(())
             }
@@ -86,61 +86,65 @@ impl Exchange {
 
     /// All that might let the client in have been asked.
     pub(super) fn check_standing(&mut self) -> Step {
-        let Some(rare) = &mut self.rare else { return Step::Continue(()) };
-        match std::mem::take(&mut rare.standing) {
-            Standing::Open | Standing::Admitted => Step::Continue(()),
-            Standing::Refused(refusal) => Step::Break(Verdict::Answer(refusal.answer)),
+        let Some(extras) = &mut self.extras else { return Step::Continue(()) };
+        match std::mem::take(&mut extras.satisfy_any) {
+            SatisfyAny::Open | SatisfyAny::Admitted => Step::Continue(()),
+            SatisfyAny::Refused(refusal) => Step::Break(Verdict::Answer(refusal.answer)),
         }
     }
 
-    pub(super) fn check_source<F: Fields>(&self, route: &Route, looks: &Looks<'_, F>) -> Word {
+    pub(super) fn check_source<F: Fields>(&self, route: &Route, input: &StageInput<'_, F>) -> CheckDecision {
         let own = route.compiled.as_ref().and_then(|compiled| compiled.sources.as_ref());
-        match sources::standpoint(own, looks.globals.sources.as_ref(), self.client.address) {
-            Standpoint::Unlisted => Word::Nothing,
-            Standpoint::Allowed => Word::Yes,
+        match sources::standpoint(own, input.globals.sources.as_ref(), self.client.address) {
+            Standpoint::Unlisted => CheckDecision::Nothing,
+            Standpoint::Allowed => CheckDecision::Yes,
             Standpoint::Denied => {
-                Word::No(Refusal { can_retry: false, answer: self.answer(StatusCode::FORBIDDEN) })
+                CheckDecision::No(Refusal { can_retry: false, answer: self.answer(StatusCode::FORBIDDEN) })
             }
         }
     }
 
-    pub(super) fn check_credentials<F: Fields>(&self, route: &Route, looks: &Looks<'_, F>) -> Word {
-        if is_exempt(route, looks.globals) {
-            return Word::Nothing;
+    pub(super) fn check_credentials<F: Fields>(
+        &self,
+        route: &Route,
+        input: &StageInput<'_, F>,
+    ) -> CheckDecision {
+        if is_exempt(route, input.globals) {
+            return CheckDecision::Nothing;
         }
         if let Some(policy) = route.digest_auth() {
-            let (head, nonces) = (looks.head, &self.state().nonces);
+            let (head, nonces) = (input.head, &self.state().nonces);
             return match policy.access(head.method.as_str(), head.target, head.headers, nonces) {
-                DigestAccess::Granted => Word::Yes,
+                DigestAccess::Granted => CheckDecision::Yes,
                 DigestAccess::Denied { stale } => self.challenged(policy.challenges(nonces, stale)),
-                DigestAccess::Closed => Word::Stop(self.refused(StatusCode::SERVICE_UNAVAILABLE)),
+                DigestAccess::Closed => CheckDecision::Stop(self.refused(StatusCode::SERVICE_UNAVAILABLE)),
             };
         }
-        let Some(policy) = route.basic_auth() else { return Word::Nothing };
-        match policy.access(looks.head.headers, &self.state().verified) {
-            Access::Granted => Word::Yes,
+        let Some(policy) = route.basic_auth() else { return CheckDecision::Nothing };
+        match policy.access(input.head.headers, &self.state().verified) {
+            Access::Granted => CheckDecision::Yes,
             Access::Denied => self.challenged([policy.challenge().clone()]),
-            Access::Closed => Word::Stop(self.refused(StatusCode::SERVICE_UNAVAILABLE)),
+            Access::Closed => CheckDecision::Stop(self.refused(StatusCode::SERVICE_UNAVAILABLE)),
             Access::Unknown(verification) => {
                 let job = Job::new(move || Reply::Checked(verification.run()));
-                Word::Stop(Verdict::Ask(Question::Compute(job)))
+                CheckDecision::Stop(Verdict::Ask(Question::Compute(job)))
             }
         }
     }
 
     /// A password has been checked.
-    pub(super) fn credentials_checked(&self, good: bool, route: &Route) -> Word {
+    pub(super) fn credentials_checked(&self, good: bool, route: &Route) -> CheckDecision {
         match good {
-            true => Word::Yes,
+            true => CheckDecision::Yes,
             false => self.challenged(route.basic_auth().map(|policy| policy.challenge().clone())),
         }
     }
 
     /// The client is asked for a name and a password.
-    fn challenged(&self, challenges: impl IntoIterator<Item = HeaderValue>) -> Word {
+    fn challenged(&self, challenges: impl IntoIterator<Item = HeaderValue>) -> CheckDecision {
         let mut answer = Answer::page(StatusCode::UNAUTHORIZED, self.hsts());
         answer.fields.extend(challenges.into_iter().map(|challenge| (WWW_AUTHENTICATE, challenge)));
-        Word::No(Refusal { can_retry: true, answer: self.dressed(answer) })
+        CheckDecision::No(Refusal { can_retry: true, answer: self.with_response_headers(answer) })
     }
 }
 

@@ -9,11 +9,11 @@ use sluice_config::{Satisfy, ServiceRef};
 
 use super::admission::is_exempt;
 use super::exchange::Exchange;
-use super::stages::Looks;
+use super::stages::StageInput;
 use crate::message::fields::{Fields, FieldsMut};
 use crate::message::hop_by_hop;
 use crate::message::request_head::RequestHead;
-use crate::policy::template::Facts;
+use crate::policy::template::TemplateContext;
 use crate::policy::{forwarded, hops};
 use crate::route::{Route, RouteAction};
 
@@ -51,7 +51,7 @@ impl Exchange {
         for name in &OF_THE_REQUEST_ALONE {
             FieldsMut::remove(&mut fields, name);
         }
-        self.tell_of_client(&mut fields);
+        self.set_forwarding_headers(&mut fields);
         if let Some(host) = host {
             fields.set(&HOST, host);
         }
@@ -62,20 +62,20 @@ impl Exchange {
     pub(super) fn facts<'f, F: Fields>(
         &'f self,
         route: Option<&'f Route>,
-        looks: &'f Looks<'f, F>,
-    ) -> Facts<'f, F> {
-        let head = looks.head;
+        input: &'f StageInput<'f, F>,
+    ) -> TemplateContext<'f, F> {
+        let head = input.head;
         let checks_digest = |route: &Route| {
             // Another check may have admitted the client, and then nobody has checked its
             // credentials.
             route.digest_auth().is_some()
                 && route.policies.satisfy == Satisfy::All
-                && !is_exempt(route, looks.globals)
+                && !is_exempt(route, input.globals)
         };
-        Facts {
+        TemplateContext {
             request: self.facts_of_line(&[]),
             head,
-            path: looks.path,
+            path: input.path,
             access_scheme: forwarded::access_scheme(&self.connection, head.headers, self.client),
             access_host: forwarded::access_host(head.authority, head.headers, self.client),
             checks_digest: route.is_some_and(checks_digest),

@@ -27,7 +27,7 @@ pub(super) struct Attempts {
     /// The present attempt on its way.
     pub(super) in_flight: Option<InFlight>,
     /// The next attempt goes to the same endpoint over a new connection: the pooled one was stale.
-    pub(super) afresh: Option<Arc<Endpoint>>,
+    pub(super) retry_same_endpoint: Option<Arc<Endpoint>>,
     /// When the first began.
     pub(super) first: Option<Instant>,
     /// The present one has less than the connect timeout, because the window of the attempts is about to close.
@@ -39,7 +39,7 @@ pub(super) struct Attempts {
 pub(super) struct Attempt {
     pub(super) address: SocketAddr,
     /// Over a new connection, because the pooled one was stale.
-    pub(super) afresh: bool,
+    pub(super) retry_same_endpoint: bool,
     pub(super) began: Instant,
     pub(super) connected: Option<Duration>,
     pub(super) header: Option<Duration>,
@@ -118,7 +118,7 @@ impl Attempts {
         self.policy = Some(*policy);
         self.all.push(Attempt {
             address: endpoint.address(),
-            afresh: again,
+            retry_same_endpoint: again,
             began: now,
             connected: None,
             header: None,
@@ -140,7 +140,7 @@ impl Attempts {
     /// The attempt failed; `status` is what it comes to. Says whether there is another.
     pub(super) fn failed(&mut self, pool: Option<&Pool>, failure: &Failure, status: StatusCode) -> bool {
         let endpoint = self.in_flight.take().map(|on_its_way| on_its_way.endpoint().clone());
-        let was_afresh = self.all.last().is_some_and(|attempt| attempt.afresh);
+        let was_retry = self.all.last().is_some_and(|attempt| attempt.retry_same_endpoint);
         let harmless = !failure.sent || self.policy.is_some_and(|policy| policy.may_repeat());
         let wanted = self.policy.is_some_and(|policy| policy.after_stale());
         if failure.stale
@@ -148,9 +148,9 @@ impl Attempts {
             && harmless
             && failure.replayable
             && !failure.response_started
-            && !was_afresh
+            && !was_retry
         {
-            self.afresh = endpoint;
+            self.retry_same_endpoint = endpoint;
             return true;
         }
         self.finish(status);

@@ -7,12 +7,12 @@ use http::StatusCode;
 use http::header::{HeaderName, HeaderValue, SET_COOKIE, WWW_AUTHENTICATE};
 use sluice_config::Authorisation;
 
-use super::admission::{Refusal, Word, is_exempt};
+use super::admission::{CheckDecision, Refusal, is_exempt};
 use super::ask::target;
 use super::call::{CallFailure, Subrequest};
 use super::exchange::{Exchange, Verdict};
 use super::question::{Question, Reply};
-use super::stages::Looks;
+use super::stages::StageInput;
 use crate::failure::FailureKind;
 use crate::globals::{GlobalAuth, Globals};
 use crate::message::answer::Answer;
@@ -39,25 +39,25 @@ const MOST_BODY: usize = 16 * 1024;
 
 impl Exchange {
     /// Asks, unless the answer is known, or the client is in already.
-    pub(super) fn authorise<F: Fields>(&mut self, route: &Route, looks: &Looks<'_, F>) -> Word {
-        let auth = match service(route, looks.globals) {
-            Service::None => return Word::Nothing,
-            Service::Closed => return Word::Stop(self.refused(StatusCode::SERVICE_UNAVAILABLE)),
+    pub(super) fn authorise<F: Fields>(&mut self, route: &Route, input: &StageInput<'_, F>) -> CheckDecision {
+        let auth = match service(route, input.globals) {
+            Service::None => return CheckDecision::Nothing,
+            Service::Closed => return CheckDecision::Stop(self.refused(StatusCode::SERVICE_UNAVAILABLE)),
             Service::Asks(auth) => auth.clone(),
         };
         if self.is_admitted() {
             self.authorised = Some(auth.unasked.clone());
-            return Word::Nothing;
+            return CheckDecision::Nothing;
         }
-        if let Some(word) = self.cache_key(&auth, route, looks).and_then(kept) {
-            return self.heed(&auth, word, route, looks);
+        if let Some(word) = self.cache_key(&auth, route, input).and_then(kept) {
+            return self.heed(&auth, word, route, input);
         }
         if let Some(status) = self.goes_round() {
-            return Word::Stop(self.refused(status));
+            return CheckDecision::Stop(self.refused(status));
         }
-        match self.question(&auth, route, looks) {
-            Some(subrequest) => Word::Stop(Verdict::Ask(Question::Call(Box::new(subrequest)))),
-            None => Word::Stop(self.refused(StatusCode::INTERNAL_SERVER_ERROR)),
+        match self.question(&auth, route, input) {
+            Some(subrequest) => CheckDecision::Stop(Verdict::Ask(Question::Call(Box::new(subrequest)))),
+            None => CheckDecision::Stop(self.refused(StatusCode::INTERNAL_SERVER_ERROR)),
         }
     }
 
@@ -66,49 +66,49 @@ impl Exchange {
         &mut self,
         reply: Reply,
         route: &Route,
-        looks: &Looks<'_, F>,
-    ) -> Word {
-        let Service::Asks(auth) = service(route, looks.globals) else {
+        input: &StageInput<'_, F>,
+    ) -> CheckDecision {
+        let Service::Asks(auth) = service(route, input.globals) else {
             // Nobody was to be asked: the snapshot is still the one that the request began with.
-            return Word::Stop(self.refused(StatusCode::SERVICE_UNAVAILABLE));
+            return CheckDecision::Stop(self.refused(StatusCode::SERVICE_UNAVAILABLE));
         };
         let auth = auth.clone();
         let word = match reply {
             Reply::Response(response) => auth.word(response.status, &response.fields),
             // A fault of the gateway's own, which says nothing about the service.
             Reply::NoResponse(CallFailure::Attempt(FailureKind::Memory | FailureKind::Shortage)) => {
-                return Word::Stop(self.refused(StatusCode::SERVICE_UNAVAILABLE));
+                return CheckDecision::Stop(self.refused(StatusCode::SERVICE_UNAVAILABLE));
             }
             _ => None,
         };
         let Some(word) = word.map(Arc::new) else {
             self.state().telemetry.authorisation_failed();
-            return Word::Stop(self.refused(StatusCode::INTERNAL_SERVER_ERROR));
+            return CheckDecision::Stop(self.refused(StatusCode::INTERNAL_SERVER_ERROR));
         };
-        if let Some(key) = self.cache_key(&auth, route, looks) {
+        if let Some(key) = self.cache_key(&auth, route, input) {
             keep(key, &word);
         }
-        self.heed(&auth, word, route, looks)
+        self.heed(&auth, word, route, input)
     }
 
     /// Does what was said.
     fn heed<F: Fields>(
         &mut self,
         auth: &ExternalAuth,
-        word: Arc<external_auth::Word>,
+        word: Arc<external_auth::AuthReply>,
         route: &Route,
-        looks: &Looks<'_, F>,
-    ) -> Word {
+        input: &StageInput<'_, F>,
+    ) -> CheckDecision {
         if word.status.is_success() {
             self.authorised = Some(word);
-            return Word::Yes;
+            return CheckDecision::Yes;
         }
         let can_retry = word.status == StatusCode::UNAUTHORIZED;
         let answer = match auth.sign_in.as_ref().filter(|_| can_retry) {
             Some(sign_in) => {
-                let Ok(location) = HeaderValue::try_from(sign_in.fill(&self.facts(Some(route), looks)))
+                let Ok(location) = HeaderValue::try_from(sign_in.fill(&self.facts(Some(route), input)))
                 else {
-                    return Word::Stop(self.refused(StatusCode::INTERNAL_SERVER_ERROR));
+                    return CheckDecision::Stop(self.refused(StatusCode::INTERNAL_SERVER_ERROR));
                 };
                 let mut answer = Answer::redirect(StatusCode::FOUND, location, self.hsts());
                 answer.fields.extend(word.cookies.iter().map(|cookie| (SET_COOKIE, cookie.clone())));
@@ -123,17 +123,17 @@ impl Exchange {
                 answer
             }
         };
-        Word::No(Refusal { can_retry, answer: self.dressed(answer) })
+        CheckDecision::No(Refusal { can_retry, answer: self.with_response_headers(answer) })
     }
 
     fn question<F: Fields>(
         &self,
         auth: &ExternalAuth,
         route: &Route,
-        looks: &Looks<'_, F>,
+        input: &StageInput<'_, F>,
     ) -> Option<Subrequest> {
-        let Looks { head, globals, .. } = looks;
-        let facts = self.facts(Some(route), looks);
+        let StageInput { head, globals, .. } = input;
+        let facts = self.facts(Some(route), input);
         let target = target(auth.target.fill(&facts))?;
         let mut fields = self.fields_of_question(head, Some(&auth.host));
         let url = [self.connection.scheme(), "://", head.authority, head.target].concat();
@@ -183,10 +183,10 @@ impl Exchange {
         &self,
         auth: &ExternalAuth,
         route: &Route,
-        looks: &Looks<'_, F>,
+        input: &StageInput<'_, F>,
     ) -> Option<CacheKey> {
         let cache = auth.cache.as_ref()?;
-        let own = cache.key.fill(&self.facts(Some(route), looks));
+        let own = cache.key.fill(&self.facts(Some(route), input));
         let origin = &route.origin;
         Some(CacheKey::of(&[
             &auth.identity.to_le_bytes(),

@@ -113,10 +113,10 @@ impl Call {
     /// The endpoint for the next attempt; `None` where there is none.
     pub fn pick(&mut self) -> Option<Upstream> {
         let Subrequest { pool, method, route, tuning, keep_alive, server_name, .. } = &self.subrequest;
-        let afresh = self.attempts.afresh.take();
-        let again = afresh.is_some();
+        let retry_same_endpoint = self.attempts.retry_same_endpoint.take();
+        let again = retry_same_endpoint.is_some();
         let now = Instant::now();
-        let endpoint = match afresh {
+        let endpoint = match retry_same_endpoint {
             Some(endpoint) => endpoint,
             None => pick(pool, None, &self.attempts.failed, now).ok()?,
         };

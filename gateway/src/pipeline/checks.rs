@@ -6,7 +6,7 @@ use sluice_config::HostName;
 
 use super::exchange::{Exchange, HashKey, Verdict};
 use super::session::BoundSession;
-use super::stages::{Looks, Step};
+use super::stages::{StageInput, Step};
 use crate::globals::{Blocking, Globals, LimitKey};
 use crate::message::answer::Answer;
 use crate::message::fields::Fields;
@@ -37,38 +37,38 @@ impl Exchange {
         }
     }
 
-    pub(super) fn check_origin<F: Fields>(&mut self, route: &Route, looks: &Looks<'_, F>) -> Step {
+    pub(super) fn check_origin<F: Fields>(&mut self, route: &Route, input: &StageInput<'_, F>) -> Step {
         let cors = route.compiled.as_ref().and_then(|compiled| compiled.cors.as_ref());
         let Some(cors) = cors else { return Step::Continue(()) };
-        let Some(origin) = cors.accepts(looks.head.headers) else { return Step::Continue(()) };
-        self.rare.get_or_insert_default().origin = Some(origin);
-        if *looks.head.method != Method::OPTIONS {
+        let Some(origin) = cors.accepts(input.head.headers) else { return Step::Continue(()) };
+        self.extras.get_or_insert_default().origin = Some(origin);
+        if *input.head.method != Method::OPTIONS {
             return Step::Continue(());
         }
         let answer = Answer::empty(StatusCode::NO_CONTENT, self.hsts());
-        Step::Break(Verdict::Answer(self.dressed(answer)))
+        Step::Break(Verdict::Answer(self.with_response_headers(answer)))
     }
 
-    pub(super) fn check_redirect<F: Fields>(&self, route: &Route, looks: &Looks<'_, F>) -> Step {
+    pub(super) fn check_redirect<F: Fields>(&self, route: &Route, input: &StageInput<'_, F>) -> Step {
         match &route.action {
-            RouteAction::Redirect(redirect) => Step::Break(self.redirect(redirect, route, looks)),
-            RouteAction::RedirectToHost(host) => Step::Break(self.redirect_to_host(host, looks)),
+            RouteAction::Redirect(redirect) => Step::Break(self.redirect(redirect, route, input)),
+            RouteAction::RedirectToHost(host) => Step::Break(self.redirect_to_host(host, input)),
             RouteAction::Forward(_) | RouteAction::Answer(_) => Step::Continue(()),
         }
     }
 
-    pub(super) fn rewrite<F: Fields>(&mut self, route: &Route, looks: &Looks<'_, F>) -> Step {
+    pub(super) fn rewrite<F: Fields>(&mut self, route: &Route, input: &StageInput<'_, F>) -> Step {
         let rewrite = route.compiled.as_ref().and_then(|compiled| compiled.rewrite.as_ref());
         let Some(rewrite) = rewrite else { return Step::Continue(()) };
-        let fill = |template: &Template| template.fill(&self.facts(Some(route), looks));
-        match rewrite.apply(looks.head.target, looks.path, &fill) {
+        let fill = |template: &Template| template.fill(&self.facts(Some(route), input));
+        match rewrite.apply(input.head.target, input.path, &fill) {
             Ok(None) => Step::Continue(()),
             Ok(Some(Rewritten::Outgoing(outgoing))) => {
                 self.outgoing = Some(Box::new(outgoing));
                 Step::Continue(())
             }
             Ok(Some(Rewritten::Location(location))) => {
-                let host = host_of_url(looks.head.authority);
+                let host = host_of_url(input.head.authority);
                 Step::Break(self.redirect_to(StatusCode::FOUND, host, location))
             }
             Err(_) => {
@@ -78,10 +78,10 @@ impl Exchange {
         }
     }
 
-    pub(super) fn check_https<F: Fields>(&self, route: &Route, looks: &Looks<'_, F>) -> Step {
-        let Looks { head, path, globals } = looks;
+    pub(super) fn check_https<F: Fields>(&self, route: &Route, input: &StageInput<'_, F>) -> Step {
+        let StageInput { head, path, globals } = input;
         let tuning = &globals.tuning;
-        let facts = https_redirect::Facts {
+        let facts = https_redirect::RedirectInput {
             https: self.connection.is_https(),
             access_scheme: forwarded::access_scheme(&self.connection, head.headers, self.client),
             host_has_tls: route.host_has_tls,
@@ -99,21 +99,21 @@ impl Exchange {
         Step::Break(self.redirect_to(status, host, location))
     }
 
-    pub(super) fn draw_backend<F: Fields>(&mut self, route: &Route, looks: &Looks<'_, F>) -> Step {
+    pub(super) fn draw_backend<F: Fields>(&mut self, route: &Route, input: &StageInput<'_, F>) -> Step {
         match &route.action {
-            RouteAction::Forward(_) => self.forward(route, looks),
+            RouteAction::Forward(_) => self.forward(route, input),
             RouteAction::Answer(status) => Step::Break(self.refused(*status)),
-            RouteAction::Redirect(redirect) => Step::Break(self.redirect(redirect, route, looks)),
-            RouteAction::RedirectToHost(host) => Step::Break(self.redirect_to_host(host, looks)),
+            RouteAction::Redirect(redirect) => Step::Break(self.redirect(redirect, route, input)),
+            RouteAction::RedirectToHost(host) => Step::Break(self.redirect_to_host(host, input)),
         }
     }
 
-    fn forward<F: Fields>(&mut self, route: &Route, looks: &Looks<'_, F>) -> Step {
-        let session = route.affinity().and_then(|affinity| affinity.session(looks.head.headers));
+    fn forward<F: Fields>(&mut self, route: &Route, input: &StageInput<'_, F>) -> Step {
+        let session = route.affinity().and_then(|affinity| affinity.session(input.head.headers));
         let digits = session.map(|session| session.backend);
         let target = self.route.as_ref().and_then(|route| {
             route.part(|route| match &route.action {
-                RouteAction::Forward(backends) => backends.draw(looks.head.headers, digits),
+                RouteAction::Forward(backends) => backends.draw(input.head.headers, digits),
                 RouteAction::Redirect(_) | RouteAction::RedirectToHost(_) | RouteAction::Answer(_) => None,
             })
         });
@@ -124,19 +124,19 @@ impl Exchange {
         match target.to {
             Destination::Pool(ref pool) => {
                 // Said before anybody is asked, as with nginx.
-                let globals = looks.globals;
+                let globals = input.globals;
                 let is_plain =
                     route.compiled.is_none() && globals.auth.is_none() && globals.sources.is_none();
-                if !is_plain && pool.is_empty() && !self.fall_back(route, looks) {
+                if !is_plain && pool.is_empty() && !self.fall_back(route, input) {
                     return Step::Break(self.refused(StatusCode::SERVICE_UNAVAILABLE));
                 }
                 self.session = session.map(BoundSession::new);
                 if let Some(compiled) = &route.compiled {
-                    self.note_for_pick(compiled, route, looks);
+                    self.note_for_pick(compiled, route, input);
                 }
                 Step::Continue(())
             }
-            Destination::Invalid(_) if self.fall_back(route, looks) => Step::Continue(()),
+            Destination::Invalid(_) if self.fall_back(route, input) => Step::Continue(()),
             Destination::Invalid(status) => Step::Break(self.refused(status)),
             Destination::Default => match self.default_backend() {
                 Some(target) => {
@@ -149,30 +149,35 @@ impl Exchange {
     }
 
     /// What the choice of an endpoint needs of the head.
-    fn note_for_pick<F: Fields>(&mut self, compiled: &CompiledPolicies, route: &Route, looks: &Looks<'_, F>) {
+    fn note_for_pick<F: Fields>(
+        &mut self,
+        compiled: &CompiledPolicies,
+        route: &Route,
+        input: &StageInput<'_, F>,
+    ) {
         if let Some(hash_by) = &compiled.hash_by
-            && let Some(bytes) = hash_by.key(&self.facts(Some(route), looks))
+            && let Some(bytes) = hash_by.key(&self.facts(Some(route), input))
         {
             let key = HashKey { bytes, subset: hash_by.subset };
-            self.rare.get_or_insert_default().hash_key = Some(key);
+            self.extras.get_or_insert_default().hash_key = Some(key);
         }
         let conditional = compiled.affinity.as_ref().is_some_and(Affinity::asks_for_client);
-        if conditional && same_site::misreads_none(looks.head.headers) {
-            self.rare.get_or_insert_default().misreads_none = true;
+        if conditional && same_site::misreads_none(input.head.headers) {
+            self.extras.get_or_insert_default().misreads_none = true;
         }
     }
 
-    pub(super) fn check_limits<F: Fields>(&mut self, route: &Route, looks: &Looks<'_, F>) -> Step {
+    pub(super) fn check_limits<F: Fields>(&mut self, route: &Route, input: &StageInput<'_, F>) -> Step {
         let limits = route.compiled.as_ref().and_then(|compiled| compiled.limits.as_ref());
         let Some(limits) = limits else { return Step::Continue(()) };
         let client = self.client.address;
         if limits.exempts(client) {
             return Step::Continue(());
         }
-        let tuning = &looks.globals.tuning;
-        let admitted = match &looks.globals.limit_key {
+        let tuning = &input.globals.tuning;
+        let admitted = match &input.globals.limit_key {
             LimitKey::Client => limits.admit(client, self.began),
-            LimitKey::Filled(template) => match template.fill(&self.facts(Some(route), looks)) {
+            LimitKey::Filled(template) => match template.fill(&self.facts(Some(route), input)) {
                 // As with nginx, who has no key is not counted.
                 key if key.is_empty() => return Step::Continue(()),
                 key => limits.admit(key, self.began),
@@ -181,7 +186,7 @@ impl Exchange {
         let status = match admitted {
             Ok(permit) => {
                 if permit.is_some() {
-                    self.rare.get_or_insert_default().permit = permit;
+                    self.extras.get_or_insert_default().permit = permit;
                 }
                 return Step::Continue(());
             }
@@ -200,8 +205,13 @@ impl Exchange {
         }
     }
 
-    fn redirect<F: Fields>(&self, redirect: &RedirectTo, route: &Route, looks: &Looks<'_, F>) -> Verdict {
-        let Looks { head, globals, .. } = looks;
+    fn redirect<F: Fields>(
+        &self,
+        redirect: &RedirectTo,
+        route: &Route,
+        input: &StageInput<'_, F>,
+    ) -> Verdict {
+        let StageInput { head, globals, .. } = input;
         let (own, tuning) = (&route.policies.locations, &globals.tuning);
         let source = Source {
             scheme: self.connection.scheme(),
@@ -217,8 +227,8 @@ impl Exchange {
         self.redirect_to(redirect.status, redirect.host(&source), location)
     }
 
-    fn redirect_to_host<F: Fields>(&self, host: &HostName, looks: &Looks<'_, F>) -> Verdict {
-        let Looks { head, globals, .. } = looks;
+    fn redirect_to_host<F: Fields>(&self, host: &HostName, input: &StageInput<'_, F>) -> Verdict {
+        let StageInput { head, globals, .. } = input;
         let scheme = match forwarded::access_scheme(&self.connection, head.headers, self.client) {
             b"https" => "https",
             b"http" => "http",
@@ -233,7 +243,7 @@ impl Exchange {
     fn redirect_to(&self, status: StatusCode, host: &str, location: String) -> Verdict {
         match HeaderValue::try_from(location) {
             Ok(location) if !host.is_empty() => {
-                Verdict::Answer(self.dressed(Answer::redirect(status, location, self.hsts())))
+                Verdict::Answer(self.with_response_headers(Answer::redirect(status, location, self.hsts())))
             }
             _ => {
                 self.state().telemetry.request_refused(StatusCode::BAD_REQUEST);

@@ -15,7 +15,7 @@ use crate::message::fields::Fields;
 use crate::message::request_head::RequestHead;
 use crate::policy::forwarded;
 use crate::route::Route;
-use crate::telemetry::{Facts, LogFormat, LogLine, LoggedHead, Sample, TargetMeters, UpstreamAttempt};
+use crate::telemetry::{LogFormat, LogLine, LogRecord, LoggedHead, Sample, TargetMeters, UpstreamAttempt};
 
 /// nginx's status for a client that went away before there was an answer.
 const CLIENT_CLOSED_REQUEST: u16 = 499;
@@ -27,7 +27,7 @@ impl Exchange {
             return;
         }
         self.attempts.in_flight = None;
-        self.rare = None;
+        self.extras = None;
         let now = outcome.ended.unwrap_or_else(Instant::now);
         let time = now - self.began;
         let status = outcome.status.map_or(CLIENT_CLOSED_REQUEST, |status| status.as_u16());
@@ -67,7 +67,7 @@ impl Exchange {
         let Some(line) = self.line.take() else { return };
         let Some(format) = self.log_format() else { return };
         let attempts = logged(&self.attempts.all, outcome.upstream_received);
-        let facts = Facts {
+        let facts = LogRecord {
             status,
             body_sent: outcome.body_sent,
             bytes_sent: outcome.bytes_sent,
@@ -108,7 +108,7 @@ impl Exchange {
             Reply::Checked(_) | Reply::Overloaded | Reply::Lost => return,
         };
         let attempts = logged(&call.attempts.all, 0);
-        let facts = Facts {
+        let facts = LogRecord {
             status: status.as_u16(),
             request_time: time,
             is_whole: matches!(reply, Reply::Response(_)),
@@ -118,9 +118,9 @@ impl Exchange {
     }
 
     /// What lines say of the request, however it ends.
-    pub(super) fn facts_of_line<'a>(&'a self, attempts: &'a [UpstreamAttempt]) -> Facts<'a> {
+    pub(super) fn facts_of_line<'a>(&'a self, attempts: &'a [UpstreamAttempt]) -> LogRecord<'a> {
         let route = self.route.as_deref();
-        Facts {
+        LogRecord {
             client: self.client.address,
             requests: self.ordinal,
             method: self.head_was_read.then_some(&self.method),
@@ -134,7 +134,7 @@ impl Exchange {
             origin: route.map(|route| &*route.origin),
             server_name: route.map_or("_", Route::host),
             service: route.and_then(|route| self.service(route)),
-            ..Facts::at_start(&self.connection)
+            ..LogRecord::at_start(&self.connection)
         }
     }
 

@@ -11,7 +11,7 @@ use http::header::{
 use super::call::Subrequest;
 use super::exchange::Exchange;
 use super::question::{Question, Reply};
-use super::stages::Looks;
+use super::stages::StageInput;
 use crate::message::answer::Answer;
 use crate::message::fields::{Fields, FieldsMut};
 use crate::message::hop_by_hop;
@@ -106,7 +106,12 @@ impl Exchange {
             head.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
         let challenges = answer.fields.iter().filter(|(name, _)| *name == WWW_AUTHENTICATE);
         fields.extend(challenges.cloned());
-        self.dressed(Answer { status: response.status, fields, body: response.body, close: answer.close })
+        self.with_response_headers(Answer {
+            status: response.status,
+            fields,
+            body: response.body,
+            close: answer.close,
+        })
     }
 
     /// What an error backend is told.
@@ -138,14 +143,14 @@ impl Exchange {
     }
 
     /// Takes the request to the rule's own default backend, where there is one: its Service has no endpoint.
-    pub(super) fn fall_back<F: Fields>(&mut self, route: &Route, looks: &Looks<'_, F>) -> bool {
+    pub(super) fn fall_back<F: Fields>(&mut self, route: &Route, input: &StageInput<'_, F>) -> bool {
         let backend =
             self.route.as_ref().and_then(|route| route.part(|route| pages(route)?.backend.as_ref()));
         let Some(backend) = backend else { return false };
         match &backend.to {
             Destination::Pool(pool) if !pool.is_empty() => {
                 let mut fields = Vec::with_capacity(7);
-                self.set_error_fields(StatusCode::SERVICE_UNAVAILABLE, route, looks.head, &mut fields);
+                self.set_error_fields(StatusCode::SERVICE_UNAVAILABLE, route, input.head, &mut fields);
                 self.fallback = Some(fields.into());
                 self.target = Some(backend);
                 true

@@ -12,7 +12,7 @@ use http::header::{HeaderName, HeaderValue, SET_COOKIE};
 use http::{Method, StatusCode, Version};
 use sluice_config::Tuning;
 
-use super::admission::Standing;
+use super::admission::SatisfyAny;
 use super::attempts::Attempts;
 use super::header_sets::FilledSets;
 use super::question::Question;
@@ -21,7 +21,7 @@ use crate::connection_info::ConnectionInfo;
 use crate::globals::Globals;
 use crate::message::answer::Answer;
 use crate::message::edit::Edit;
-use crate::policy::external_auth::Word;
+use crate::policy::external_auth::AuthReply;
 use crate::policy::forwarded::Client;
 use crate::policy::limits::Permit;
 use crate::policy::rewrite::Outgoing;
@@ -64,28 +64,28 @@ pub struct Exchange {
     /// The stage, by its place in the order, that waits for the reply to its question.
     pub(super) asked: Option<u8>,
     /// What an authorisation service has said, where it let the request pass.
-    pub(super) authorised: Option<Arc<Word>>,
+    pub(super) authorised: Option<Arc<AuthReply>>,
     /// The request goes to the rule's own default backend, which is told this.
     pub(super) fallback: Option<Box<[(HeaderName, HeaderValue)]>>,
     /// What most requests have nothing of.
-    pub(super) rare: Option<Box<Rare>>,
+    pub(super) extras: Option<Box<ExchangeExtras>>,
     /// The session cookie that the response will set.
     pub(super) set_cookie: Option<HeaderValue>,
     pub(super) attempts: Attempts,
     pub(super) ended: bool,
 }
 
-/// What the rules of few requests need.
+/// State that only few exchanges need, allocated on demand.
 #[derive(Debug, Default)]
-pub(super) struct Rare {
-    /// What `Access-Control-Allow-Origin` says, where the origin of the request is accepted.
+pub(super) struct ExchangeExtras {
+    /// `Access-Control-Allow-Origin` of the response, if the request's origin is accepted.
     pub(super) origin: Option<HeaderValue>,
-    /// Fields of heads whose values depend on the request.
+    /// Header fields whose values depend on the request.
     pub(super) headers: Option<Box<FilledSets>>,
     /// The place of the request among those that its client has under way, where that is limited.
     pub(super) permit: Option<Permit>,
     /// What was said of the client so far, where any of several checks lets it in.
-    pub(super) standing: Standing,
+    pub(super) satisfy_any: SatisfyAny,
     /// Requests with this key go to the same endpoint, or group of endpoints.
     pub(super) hash_key: Option<HashKey>,
     /// `SameSite=None` is to be left out of the session cookie.
@@ -133,11 +133,11 @@ impl Exchange {
 
     /// An answer with the standard page for a status.
     pub(super) fn answer(&self, status: StatusCode) -> Answer {
-        self.dressed(Answer::page(status, self.hsts()))
+        self.with_response_headers(Answer::page(status, self.hsts()))
     }
 
     /// An answer of our own with the header changes of the operator and the rule, which hold for every response.
-    pub(super) fn dressed(&self, mut answer: Answer) -> Answer {
+    pub(super) fn with_response_headers(&self, mut answer: Answer) -> Answer {
         let mut head = Edit::new(&mut answer.fields);
         self.name_server(&mut head);
         self.set_response_headers(&mut head);

@@ -10,7 +10,7 @@ use http::header::HeaderValue;
 
 use super::checks::host_of_url;
 use super::exchange::Exchange;
-use super::stages::Looks;
+use super::stages::StageInput;
 use crate::message::edit::{Edit, EditableName, HeadMut};
 use crate::message::fields::Fields;
 use crate::policy::BackendHeaders;
@@ -54,8 +54,8 @@ impl FilledSets {
 
 impl Exchange {
     /// Fills in what depends on the request. To be called before the first stage.
-    pub(super) fn fill_headers<F: Fields>(&mut self, route: Option<&Route>, looks: &Looks<'_, F>) {
-        let global = looks.globals.headers.as_deref();
+    pub(super) fn fill_headers<F: Fields>(&mut self, route: Option<&Route>, input: &StageInput<'_, F>) {
+        let global = input.globals.headers.as_deref();
         let own = route.and_then(backend_headers);
         let replaced = [route.and_then(replacements), global.and_then(|global| global.replacements.as_ref())];
         if global.is_none() && own.is_none() && replaced[0].is_none() {
@@ -63,7 +63,7 @@ impl Exchange {
         }
         let filled = {
             // Most rules have no variables.
-            let facts = LazyCell::new(|| self.facts(route, looks));
+            let facts = LazyCell::new(|| self.facts(route, input));
             let fill = |slot: &Slot<HeaderSet>| {
                 let set = slot.load();
                 set.as_ref().filter(|set| set.has_variables()).map(|set| set.fill(&facts))
@@ -74,7 +74,7 @@ impl Exchange {
             FilledSets {
                 original_uri: global
                     .filter(|global| global.adds_original_uri)
-                    .and_then(|_| HeaderValue::from_bytes(looks.head.target.as_bytes()).ok()),
+                    .and_then(|_| HeaderValue::from_bytes(input.head.target.as_bytes()).ok()),
                 request: global.and_then(|global| global.request.as_deref()).and_then(fill),
                 response: global.and_then(|global| global.response.as_deref()).and_then(fill),
                 own: own.and_then(|own| own.response.as_deref()).and_then(fill),
@@ -83,7 +83,7 @@ impl Exchange {
             }
         };
         if filled.is_needed() {
-            self.rare.get_or_insert_default().headers = Some(Box::new(filled));
+            self.extras.get_or_insert_default().headers = Some(Box::new(filled));
         }
     }
 
@@ -164,7 +164,7 @@ impl Exchange {
     }
 
     fn filled_sets(&self) -> Option<&FilledSets> {
-        self.rare.as_ref()?.headers.as_deref()
+        self.extras.as_ref()?.headers.as_deref()
     }
 }
 

@@ -13,7 +13,7 @@ use http::header::{
 use super::ask::target;
 use super::call::Subrequest;
 use super::exchange::Exchange;
-use super::stages::Looks;
+use super::stages::StageInput;
 use crate::message::edit::{EditableMethod, HeadMut, RequestMut, RequestTarget};
 use crate::message::fields::{Fields, FieldsMut};
 use crate::message::request_head::RequestHead;
@@ -77,8 +77,8 @@ impl Exchange {
         let globals = self.globals();
         let path = head.target.split_once('?').map_or(head.target, |(path, _)| path);
         let path = normalise(path).ok()?;
-        let looks = Looks { head, path: &path, globals };
-        let facts = self.facts(Some(route), &looks);
+        let input = StageInput { head, path: &path, globals };
+        let facts = self.facts(Some(route), &input);
         let target = target(mirror.target.fill(&facts))?;
         let host = HeaderValue::try_from(mirror.host.fill(&facts)).ok()?;
         let mut copied = Head { method: head.method.clone(), fields: Vec::with_capacity(32) };

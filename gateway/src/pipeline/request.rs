@@ -11,7 +11,7 @@ use sluice_config::{HostKey, HostPattern};
 use super::attempts::Attempts;
 use super::exchange::{Exchange, Verdict};
 use super::question::Reply;
-use super::stages::Looks;
+use super::stages::StageInput;
 use crate::connection_info::ConnectionInfo;
 use crate::message::answer::Answer;
 use crate::message::fields::Fields;
@@ -27,12 +27,12 @@ use crate::telemetry::{LogFormat, LoggedHead};
 /// checks to addresses.
 const HEALTH_PATH: &str = "/healthz";
 
-/// What the lookup found.
+/// The result of the route lookup.
 enum Found {
     Route(Held<Route>),
-    /// The host is known, but no rule takes the request.
+    /// The host is known, but no rule matches the request.
     NoRule,
-    /// Nobody named the host, and no rule for any host takes the request.
+    /// No object names the host, and no catch-all rule matches the request.
     UnknownHost,
 }
 
@@ -69,7 +69,7 @@ impl Exchange {
             asked: None,
             authorised: None,
             fallback: None,
-            rare: None,
+            extras: None,
             set_cookie: None,
             attempts: Attempts::default(),
             ended: false,
@@ -84,7 +84,7 @@ impl Exchange {
             return self.refused(StatusCode::INTERNAL_SERVER_ERROR);
         };
         let snapshot = self.snapshot.clone();
-        self.run_on(reply, &route, &Looks { head, path: &path, globals: &snapshot.globals })
+        self.run_on(reply, &route, &StageInput { head, path: &path, globals: &snapshot.globals })
     }
 
     /// Takes a request in that could not be read: malformed (400), too slow (408), too long a request line
@@ -120,7 +120,7 @@ impl Exchange {
             asked: None,
             authorised: None,
             fallback: None,
-            rare: None,
+            extras: None,
             set_cookie: None,
             attempts: Attempts::default(),
             ended: false,
@@ -129,7 +129,7 @@ impl Exchange {
         exchange.line = format.map(|format| format.refused(request_line));
         let answer = match status {
             StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => {
-                exchange.dressed(Answer::head_too_large(exchange.hsts()))
+                exchange.with_response_headers(Answer::head_too_large(exchange.hsts()))
             }
             status => exchange.answer(status),
         };
@@ -153,9 +153,9 @@ impl Exchange {
                 }
                 self.route = Some(route.clone());
                 let snapshot = self.snapshot.clone();
-                let looks = Looks { head, path: &path, globals: &snapshot.globals };
-                self.fill_headers(Some(&route), &looks);
-                self.run(&route, &looks)
+                let input = StageInput { head, path: &path, globals: &snapshot.globals };
+                self.fill_headers(Some(&route), &input);
+                self.run(&route, &input)
             }
             Found::NoRule => {
                 self.log(head, Some(&path));
@@ -168,7 +168,7 @@ impl Exchange {
                 }
                 self.fill_without_rule(head, &path);
                 if path == HEALTH_PATH {
-                    let health = self.dressed(Answer::empty(StatusCode::OK, self.hsts()));
+                    let health = self.with_response_headers(Answer::empty(StatusCode::OK, self.hsts()));
                     let blocked = self.check_blocked(head, self.globals()).break_value();
                     return blocked.unwrap_or(Verdict::Answer(health));
                 }
@@ -205,7 +205,7 @@ impl Exchange {
 
     fn fill_without_rule<F: Fields>(&mut self, head: &RequestHead<'_, F>, path: &str) {
         let snapshot = self.snapshot.clone();
-        self.fill_headers(None, &Looks { head, path, globals: &snapshot.globals });
+        self.fill_headers(None, &StageInput { head, path, globals: &snapshot.globals });
     }
 
     fn forward_without_rule<F: Fields>(&mut self, head: &RequestHead<'_, F>) -> Verdict {

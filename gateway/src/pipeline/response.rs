@@ -59,8 +59,8 @@ impl Exchange {
     pub(super) fn share_with_origin(&self, head: &mut Edit<'_, impl HeadMut>) {
         let compiled = self.route.as_ref().and_then(|route| route.compiled.as_ref());
         if let Some(cors) = compiled.and_then(|compiled| compiled.cors.as_ref()) {
-            let rare = self.rare.as_ref();
-            cors.response(rare.and_then(|rare| rare.origin.as_ref()), head);
+            let extras = self.extras.as_ref();
+            cors.response(extras.and_then(|extras| extras.origin.as_ref()), head);
         }
     }
 

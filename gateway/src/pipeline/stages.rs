@@ -26,7 +26,7 @@ use crate::route::Route;
 
 /// A stage of the pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum PipelineStage {
     /// Who is blocked everywhere gets 403, also where no rule takes the request.
     Blocked,
     /// A closed rule answers with its status (503), before redirects: a policy that protects it could not be built,
@@ -63,23 +63,23 @@ pub(crate) enum Stage {
 }
 
 /// The order.
-pub(crate) const ORDER: [Stage; 13] = [
-    Stage::Blocked,
-    Stage::Denied,
-    Stage::Cors,
-    Stage::Redirect,
-    Stage::Rewrite,
-    Stage::HttpsRedirect,
-    Stage::Backend,
-    Stage::Limits,
-    Stage::Sources,
-    Stage::Credentials,
-    Stage::Authorisation,
-    Stage::Standing,
-    Stage::Loop,
+pub(crate) const ORDER: [PipelineStage; 13] = [
+    PipelineStage::Blocked,
+    PipelineStage::Denied,
+    PipelineStage::Cors,
+    PipelineStage::Redirect,
+    PipelineStage::Rewrite,
+    PipelineStage::HttpsRedirect,
+    PipelineStage::Backend,
+    PipelineStage::Limits,
+    PipelineStage::Sources,
+    PipelineStage::Credentials,
+    PipelineStage::Authorisation,
+    PipelineStage::Standing,
+    PipelineStage::Loop,
 ];
 
-impl Stage {
+impl PipelineStage {
     /// Whether it looks at what every rule has. The others have nothing to say where neither the rule nor the operator
     /// asks for anything, and most rules are like that.
     pub(super) const fn is_for_all_rules(self) -> bool {
@@ -87,43 +87,48 @@ impl Stage {
     }
 }
 
-/// Whether the next stage is to look at the request, or what becomes of it.
+/// Continue with the next stage, or end the pipeline with a verdict.
 pub(super) type Step = ControlFlow<Verdict>;
 
-/// What a stage may look at.
-pub(super) struct Looks<'l, F> {
+/// The input of a pipeline stage.
+pub(super) struct StageInput<'l, F> {
     pub(super) head: &'l RequestHead<'l, F>,
-    /// The path, normalised.
+    /// The normalised path.
     pub(super) path: &'l str,
     pub(super) globals: &'l Globals,
 }
 
 impl Exchange {
     /// Runs all stages from the start.
-    pub(super) fn run<F: Fields>(&mut self, route: &Route, looks: &Looks<'_, F>) -> Verdict {
-        self.run_from(0, route, looks)
+    pub(super) fn run<F: Fields>(&mut self, route: &Route, input: &StageInput<'_, F>) -> Verdict {
+        self.run_from(0, route, input)
     }
 
     /// Takes in the reply to the question of the stage that waits, and goes on behind it.
-    pub(super) fn run_on<F: Fields>(&mut self, reply: Reply, route: &Route, looks: &Looks<'_, F>) -> Verdict {
+    pub(super) fn run_on<F: Fields>(
+        &mut self,
+        reply: Reply,
+        route: &Route,
+        input: &StageInput<'_, F>,
+    ) -> Verdict {
         let Some(at) = self.asked.take() else {
             // Nobody has asked. What nobody has asked for lets nobody through.
             return self.refused(StatusCode::INTERNAL_SERVER_ERROR);
         };
         let at = usize::from(at);
-        match self.answered(ORDER[at], reply, route, looks) {
-            ControlFlow::Continue(()) => self.run_from(at + 1, route, looks),
+        match self.answered(ORDER[at], reply, route, input) {
+            ControlFlow::Continue(()) => self.run_from(at + 1, route, input),
             ControlFlow::Break(verdict) => self.stopped(at, verdict),
         }
     }
 
-    fn run_from<F: Fields>(&mut self, from: usize, route: &Route, looks: &Looks<'_, F>) -> Verdict {
-        let is_plain = route.is_plain() && looks.globals.ask_nothing();
+    fn run_from<F: Fields>(&mut self, from: usize, route: &Route, input: &StageInput<'_, F>) -> Verdict {
+        let is_plain = route.is_plain() && input.globals.ask_nothing();
         for (at, stage) in ORDER.iter().enumerate().skip(from) {
             if is_plain && !stage.is_for_all_rules() {
                 continue;
             }
-            if let ControlFlow::Break(verdict) = self.look(*stage, route, looks) {
+            if let ControlFlow::Break(verdict) = self.look(*stage, route, input) {
                 return self.stopped(at, verdict);
             }
         }
@@ -139,42 +144,47 @@ impl Exchange {
     }
 
     /// One stage looks at the request.
-    pub(super) fn look<F: Fields>(&mut self, stage: Stage, route: &Route, looks: &Looks<'_, F>) -> Step {
+    pub(super) fn look<F: Fields>(
+        &mut self,
+        stage: PipelineStage,
+        route: &Route,
+        input: &StageInput<'_, F>,
+    ) -> Step {
         match stage {
-            Stage::Blocked => self.check_blocked(looks.head, looks.globals),
-            Stage::Denied => self.check_denied(route),
-            Stage::Cors => self.check_origin(route, looks),
-            Stage::Redirect => self.check_redirect(route, looks),
-            Stage::Rewrite => self.rewrite(route, looks),
-            Stage::HttpsRedirect => self.check_https(route, looks),
-            Stage::Backend => self.draw_backend(route, looks),
-            Stage::Limits => self.check_limits(route, looks),
-            Stage::Sources => self.weigh(self.check_source(route, looks), route),
-            Stage::Credentials if self.is_admitted() => Step::Continue(()),
-            Stage::Credentials => self.weigh(self.check_credentials(route, looks), route),
-            Stage::Authorisation => {
-                let word = self.authorise(route, looks);
+            PipelineStage::Blocked => self.check_blocked(input.head, input.globals),
+            PipelineStage::Denied => self.check_denied(route),
+            PipelineStage::Cors => self.check_origin(route, input),
+            PipelineStage::Redirect => self.check_redirect(route, input),
+            PipelineStage::Rewrite => self.rewrite(route, input),
+            PipelineStage::HttpsRedirect => self.check_https(route, input),
+            PipelineStage::Backend => self.draw_backend(route, input),
+            PipelineStage::Limits => self.check_limits(route, input),
+            PipelineStage::Sources => self.weigh(self.check_source(route, input), route),
+            PipelineStage::Credentials if self.is_admitted() => Step::Continue(()),
+            PipelineStage::Credentials => self.weigh(self.check_credentials(route, input), route),
+            PipelineStage::Authorisation => {
+                let word = self.authorise(route, input);
                 self.weigh(word, route)
             }
-            Stage::Standing => self.check_standing(),
-            Stage::Loop => self.check_loop(),
+            PipelineStage::Standing => self.check_standing(),
+            PipelineStage::Loop => self.check_loop(),
         }
     }
 
     /// The stage that asked is told. A reply that it has no use for closes: it never opens.
     fn answered<F: Fields>(
         &mut self,
-        stage: Stage,
+        stage: PipelineStage,
         reply: Reply,
         route: &Route,
-        looks: &Looks<'_, F>,
+        input: &StageInput<'_, F>,
     ) -> Step {
         match (stage, reply) {
-            (Stage::Credentials, Reply::Checked(good)) => {
+            (PipelineStage::Credentials, Reply::Checked(good)) => {
                 self.weigh(self.credentials_checked(good, route), route)
             }
-            (Stage::Authorisation, reply) => {
-                let word = self.authorised(reply, route, looks);
+            (PipelineStage::Authorisation, reply) => {
+                let word = self.authorised(reply, route, input);
                 self.weigh(word, route)
             }
             (_, Reply::Overloaded) => Step::Break(self.refused(StatusCode::SERVICE_UNAVAILABLE)),

@@ -45,10 +45,10 @@ impl Exchange {
             },
         };
         let protocol = self.spoken_to(pool);
-        let afresh = self.attempts.afresh.take();
-        let again = afresh.is_some();
+        let retry_same_endpoint = self.attempts.retry_same_endpoint.take();
+        let again = retry_same_endpoint.is_some();
         let now = Instant::now();
-        let endpoint = match afresh {
+        let endpoint = match retry_same_endpoint {
             Some(endpoint) => endpoint,
             None => match self.choose(pool, now) {
                 Ok(endpoint) => endpoint,
@@ -100,7 +100,7 @@ impl Exchange {
         let fields = head.fields();
         // HTTP/1.0 has no other protocol to go on with (RFC 9110 §7.8).
         hop_by_hop::request(fields, if self.speaks_http_1_0() { Version::HTTP_10 } else { self.version });
-        self.tell_of_client(fields);
+        self.set_forwarding_headers(fields);
         for (name, value) in self.fallback.iter().flatten() {
             fields.set(name, value);
         }
@@ -130,7 +130,7 @@ impl Exchange {
     }
 
     /// Forwarding fields and the count of gateways: what every endpoint is told, also in questions of our own.
-    pub(super) fn tell_of_client(&self, fields: &mut impl FieldsMut) {
+    pub(super) fn set_forwarding_headers(&self, fields: &mut impl FieldsMut) {
         let forwarding = Forwarding {
             connection: &self.connection,
             client: self.client,
@@ -243,7 +243,7 @@ impl Exchange {
         let affinity = bound.and_then(|route| route.affinity());
         let sticky = self.target.as_ref().and_then(|target| target.sticky.as_deref());
         let (Some(affinity), Some(sticky)) = (affinity, sticky) else {
-            let noted = self.rare.as_ref().and_then(|rare| rare.hash_key.as_ref());
+            let noted = self.extras.as_ref().and_then(|extras| extras.hash_key.as_ref());
             let key = noted.filter(|_| bound.is_some());
             let key = key.map(|key| PickKey { bytes: &key.bytes, subset: key.subset });
             return pick(pool, key, &self.attempts.failed, now);
@@ -252,7 +252,7 @@ impl Exchange {
             session::choose(affinity, pool, sticky, self.session.as_ref(), &self.attempts.failed, now)?;
         if let Some(key) = new_key {
             let https = self.connection.is_https();
-            let misreads_none = self.rare.as_ref().is_some_and(|rare| rare.misreads_none);
+            let misreads_none = self.extras.as_ref().is_some_and(|extras| extras.misreads_none);
             self.set_cookie =
                 affinity.set_cookie(&key, &sticky.digits, https, misreads_none, SystemTime::now());
         }

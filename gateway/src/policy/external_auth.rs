@@ -52,7 +52,7 @@ pub struct ExternalAuth {
     /// How long connections to it are kept.
     pub keep_alive: Option<AuthKeepAlive>,
     /// The word that lets a client in who need not be asked about: what the service says to endpoints nobody says then.
-    pub unasked: Arc<Word>,
+    pub unasked: Arc<AuthReply>,
     /// Differs wherever anything of the policy does.
     pub identity: u64,
 }
@@ -65,12 +65,12 @@ pub struct Cache {
     valid: Vec<(Vec<u16>, Duration)>,
 }
 
-/// What the service has said of a request.
+/// The authorisation service's reply to a request.
 #[derive(Debug)]
-pub struct Word {
+pub struct AuthReply {
     /// 2xx, 401 or 403.
     pub status: StatusCode,
-    /// Fields for the endpoint. One that the answer did not have is taken from the request.
+    /// Header fields for the endpoint; `None` removes the request's field of that name.
     pub fields: Vec<(EditableName, Option<HeaderValue>)>,
     /// `Set-Cookie`.
     pub cookies: Vec<HeaderValue>,
@@ -110,7 +110,7 @@ impl ExternalAuth {
         let response_headers: Box<[EditableName]> =
             auth.response_headers.iter().map(name).collect::<Result<_, _>>()?;
         Ok(Self {
-            unasked: Arc::new(Word {
+            unasked: Arc::new(AuthReply {
                 status: StatusCode::OK,
                 fields: response_headers.iter().map(|name| (name.clone(), None)).collect(),
                 cookies: Vec::new(),
@@ -142,7 +142,7 @@ impl ExternalAuth {
     }
 
     /// What the answer says; `None` where it is none that means anything.
-    pub fn word(&self, status: StatusCode, fields: &HeaderMap) -> Option<Word> {
+    pub fn word(&self, status: StatusCode, fields: &HeaderMap) -> Option<AuthReply> {
         let means = status.is_success() || matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
         if !means {
             return None;
@@ -154,7 +154,7 @@ impl ExternalAuth {
                 taken.push((name.clone(), joined(fields, name)));
             }
         }
-        Some(Word {
+        Some(AuthReply {
             status,
             fields: taken,
             cookies: all(SET_COOKIE),
@@ -189,7 +189,7 @@ fn joined(fields: &HeaderMap, name: &EditableName) -> Option<HeaderValue> {
     HeaderValue::try_from(joined).ok().filter(|value| !value.is_empty())
 }
 
-impl Word {
+impl AuthReply {
     /// The cookies for the client with a response of this status, as nginx's `add_header` has it.
     pub fn cookies(&self, status: StatusCode) -> &[HeaderValue] {
         let usual = matches!(status.as_u16(), 200 | 201 | 204 | 206 | 301..=304 | 307 | 308);

@@ -7,7 +7,7 @@
 use std::num::NonZeroU32;
 
 use super::error::PolicyError;
-use super::template::{Facts, Template};
+use super::template::{Template, TemplateContext};
 use crate::message::fields::Fields;
 
 /// How keys are made, compiled.
@@ -28,7 +28,7 @@ impl HashBy {
     }
 
     /// The key of a request.
-    pub fn key<F: Fields>(&self, facts: &Facts<'_, F>) -> Option<Vec<u8>> {
+    pub fn key<F: Fields>(&self, facts: &TemplateContext<'_, F>) -> Option<Vec<u8>> {
         Some(self.key.fill(facts)).filter(|key| !key.is_empty())
     }
 }

@@ -5,7 +5,7 @@ use http::HeaderValue;
 
 use super::error::PolicyError;
 use super::filters::name;
-use super::template::{Facts, Template};
+use super::template::{Template, TemplateContext};
 use crate::message::edit::{Edit, EditableName, HeadMut};
 use crate::message::fields::Fields;
 
@@ -59,7 +59,7 @@ impl HeaderSet {
 
     /// All fields, with the values that they have for a request. What no field can have counts as no value: a path may
     /// have a line break in it once it is decoded.
-    pub fn fill<F: Fields>(&self, facts: &Facts<'_, F>) -> FilledHeaders {
+    pub fn fill<F: Fields>(&self, facts: &TemplateContext<'_, F>) -> FilledHeaders {
         let filled = self.templates.iter().map(|(name, template)| {
             let value = HeaderValue::try_from(template.fill(facts)).ok();
             (name.clone(), value.filter(|value| !value.is_empty()))

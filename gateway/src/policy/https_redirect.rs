@@ -6,21 +6,21 @@
 use http::StatusCode;
 use sluice_config::{HttpsRedirect, Locations, Tuning};
 
-/// Facts about the request that decide.
+/// The properties of a request that decide whether it is redirected.
 #[derive(Clone, Copy, Debug)]
-pub struct Facts<'a> {
+pub struct RedirectInput<'a> {
     /// Whether the connection has TLS.
     pub https: bool,
     /// `http` or `https`; with `use-forwarded-headers` what the client's proxy says.
     pub access_scheme: &'a [u8],
-    /// Whether some object asks for TLS on this host.
+    /// Whether an object configures TLS for this host.
     pub host_has_tls: bool,
     /// The normalised path.
     pub path: &'a str,
 }
 
 /// Whether the request is redirected.
-pub fn applies(policy: &HttpsRedirect, tuning: &Tuning, facts: &Facts<'_>) -> bool {
+pub fn applies(policy: &HttpsRedirect, tuning: &Tuning, facts: &RedirectInput<'_>) -> bool {
     let force = policy.force.unwrap_or(tuning.force_ssl_redirect);
     let ssl = policy.ssl.unwrap_or(tuning.ssl_redirect);
     let wanted = force || (ssl && facts.host_has_tls && !facts.https);
@@ -53,16 +53,17 @@ pub fn location(own: &Locations, tuning: &Tuning, host: &str, target: &str) -> S
 mod tests {
     use super::*;
 
-    const PLAIN: Facts<'_> = Facts { https: false, access_scheme: b"http", host_has_tls: true, path: "/x" };
+    const PLAIN: RedirectInput<'_> =
+        RedirectInput { https: false, access_scheme: b"http", host_has_tls: true, path: "/x" };
 
     #[test]
     fn a_host_with_tls_redirects_unless_told_not_to() {
         let tuning = Tuning::default();
         let own = HttpsRedirect::default();
         assert!(applies(&own, &tuning, &PLAIN));
-        assert!(!applies(&own, &tuning, &Facts { host_has_tls: false, ..PLAIN }));
-        assert!(!applies(&own, &tuning, &Facts { https: true, access_scheme: b"https", ..PLAIN }));
-        assert!(!applies(&own, &tuning, &Facts { access_scheme: b"https", ..PLAIN }));
+        assert!(!applies(&own, &tuning, &RedirectInput { host_has_tls: false, ..PLAIN }));
+        assert!(!applies(&own, &tuning, &RedirectInput { https: true, access_scheme: b"https", ..PLAIN }));
+        assert!(!applies(&own, &tuning, &RedirectInput { access_scheme: b"https", ..PLAIN }));
         assert!(!applies(&HttpsRedirect { ssl: Some(false), force: None }, &tuning, &PLAIN));
         let off = Tuning { ssl_redirect: false, ..Tuning::default() };
         assert!(!applies(&own, &off, &PLAIN));
@@ -71,7 +72,7 @@ mod tests {
 
     #[test]
     fn force_needs_no_tls_on_the_host() {
-        let facts = Facts { host_has_tls: false, ..PLAIN };
+        let facts = RedirectInput { host_has_tls: false, ..PLAIN };
         let own = HttpsRedirect { ssl: Some(false), force: Some(true) };
         assert!(applies(&own, &Tuning::default(), &facts));
         let global = Tuning { force_ssl_redirect: true, ..Tuning::default() };
@@ -81,7 +82,7 @@ mod tests {
 
     #[test]
     fn challenges_of_certificate_authorities_pass() {
-        let facts = Facts { path: "/.well-known/acme-challenge/token", ..PLAIN };
+        let facts = RedirectInput { path: "/.well-known/acme-challenge/token", ..PLAIN };
         let own = HttpsRedirect { ssl: None, force: Some(true) };
         assert!(!applies(&own, &Tuning::default(), &facts));
         let none = Tuning { no_tls_redirect_locations: Vec::new(), ..Tuning::default() };

@@ -9,7 +9,7 @@ use regex::bytes::{Captures, Regex, RegexBuilder};
 use sluice_config::Override;
 
 use super::error::PolicyError;
-use super::template::{Facts, Template};
+use super::template::{Template, TemplateContext};
 use crate::message::edit::{Edit, EditableName, HeadMut};
 use crate::message::fields::Fields;
 
@@ -94,7 +94,7 @@ impl Replacements {
     }
 
     /// The same with the texts that they have for one request.
-    pub fn fill<F: Fields>(&self, facts: &Facts<'_, F>) -> Self {
+    pub fn fill<F: Fields>(&self, facts: &TemplateContext<'_, F>) -> Self {
         let replacement = |one: &Override<Replacement>| {
             let fill =
                 |one: &Replacement| Replacement { from: one.from.fill(facts), to: one.to.resolve(facts) };
@@ -139,7 +139,7 @@ impl Pattern {
         matches!(self, Self::Text(text) if text.has_variables())
     }
 
-    fn fill<F: Fields>(&self, facts: &Facts<'_, F>) -> Self {
+    fn fill<F: Fields>(&self, facts: &TemplateContext<'_, F>) -> Self {
         match self {
             Self::Text(text) => Self::Text(text.resolve(facts)),
             Self::Regex(regex) => Self::Regex(regex.clone()),

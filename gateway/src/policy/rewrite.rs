@@ -217,9 +217,9 @@ impl Rewrite {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoTarget;
 
-/// Where the expression and its groups are in a path.
+/// The match of the expression in a path, with its groups.
 enum Found<'a> {
-    /// There is none.
+    /// No match.
     Nowhere,
     Captures(Captures<'a>),
     Places(Places),

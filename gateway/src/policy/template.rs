@@ -26,13 +26,13 @@ enum Part {
     Field(HeaderName),
 }
 
-/// What variables are filled in from.
-pub struct Facts<'f, F> {
+/// The values that template variables are read from.
+pub struct TemplateContext<'f, F> {
     /// The connection, the client and the rule.
-    pub request: telemetry::Facts<'f>,
+    pub request: telemetry::LogRecord<'f>,
     /// The head.
     pub head: &'f RequestHead<'f, F>,
-    /// The path, normalised.
+    /// The normalised path.
     pub path: &'f str,
     /// The scheme that the client used, as far as we may believe it.
     pub access_scheme: &'f [u8],
@@ -79,7 +79,7 @@ impl Template {
     }
 
     /// The same with all variables filled in but groups.
-    pub fn resolve<F: Fields>(&self, facts: &Facts<'_, F>) -> Self {
+    pub fn resolve<F: Fields>(&self, facts: &TemplateContext<'_, F>) -> Self {
         let resolve = |part: &Part| match part {
             Part::Text(_) | Part::Variable(Variable::Group(_)) => part.clone(),
             Part::Variable(_) | Part::Field(_) => Part::Text(Self([part.clone()].into()).fill(facts).into()),
@@ -110,7 +110,7 @@ impl Template {
     }
 
     /// What a request makes of it.
-    pub fn fill<F: Fields>(&self, facts: &Facts<'_, F>) -> Vec<u8> {
+    pub fn fill<F: Fields>(&self, facts: &TemplateContext<'_, F>) -> Vec<u8> {
         let mut out = Vec::with_capacity(128);
         for part in &self.0 {
             match part {
@@ -130,7 +130,7 @@ impl Template {
     }
 }
 
-impl<F: Fields> Facts<'_, F> {
+impl<F: Fields> TemplateContext<'_, F> {
     /// The user that credentials name: digest credentials only where the rule checks them, others
     /// always, as in nginx.
     fn user(&self) -> Option<Vec<u8>> {
@@ -217,7 +217,7 @@ pub(super) mod tests {
     use crate::pipeline::tests::fixture::connection;
 
     /// What is known of a request.
-    pub(in crate::policy) fn with_facts(use_them: impl FnOnce(&Facts<'_, HeaderMap>)) {
+    pub(in crate::policy) fn with_facts(use_them: impl FnOnce(&TemplateContext<'_, HeaderMap>)) {
         let mut headers = HeaderMap::new();
         headers.insert("cookie", HeaderValue::from_static("a=1; session=x=y; session2=no"));
         headers.insert("x-tenant", HeaderValue::from_static("blue"));
@@ -239,13 +239,13 @@ pub(super) mod tests {
             path: "/a".into(),
         };
         let connection = connection(true);
-        let facts = Facts {
-            request: telemetry::Facts {
+        let facts = TemplateContext {
+            request: telemetry::LogRecord {
                 client: "192.0.2.7".parse().unwrap(),
                 request_id: b"r1",
                 origin: Some(&origin),
                 server_name: "shop.example",
-                ..telemetry::Facts::at_start(&connection)
+                ..telemetry::LogRecord::at_start(&connection)
             },
             head: &head,
             path: "/a b/c",

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use sluice_config::{Code, EndpointSetKey, ObjectRef, Problem, Severity};
 
-use crate::descriptors::Lack;
+use crate::descriptors::Shortage;
 
 /// One of our listeners.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -148,7 +148,7 @@ fn is_local(ip: IpAddr) -> Option<bool> {
     }
     match source(ip) {
         Ok(source) => Some(source == ip),
-        Err(error) if Lack::of(&error) == Some(Lack::Passing) => None,
+        Err(error) if Shortage::of(&error) == Some(Shortage::Passing) => None,
         // There is no way to it, not even within this machine.
         Err(_) => Some(false),
     }

@@ -37,12 +37,12 @@ pub struct PickKey<'a> {
     pub subset: Option<NonZeroU32>,
 }
 
-/// How a pool chooses.
+/// How a pool chooses an endpoint.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Manner {
+pub(super) struct PickMode {
     pub(super) balance: Balance,
     pub(super) slow_start: Option<Duration>,
-    /// The active checks that count.
+    /// The number of the active health checks in force.
     pub(super) checks: u32,
 }
 
@@ -70,12 +70,16 @@ impl PickRequest<'_> {
 
 impl EndpointSet {
     /// The endpoint for this attempt.
-    pub(super) fn pick(&self, request: &PickRequest<'_>, manner: Manner) -> Result<Arc<Endpoint>, PickError> {
+    pub(super) fn pick(
+        &self,
+        request: &PickRequest<'_>,
+        manner: PickMode,
+    ) -> Result<Arc<Endpoint>, PickError> {
         let generation = self.current();
         if generation.endpoints.is_empty() {
             return Err(PickError::NoEndpoints);
         }
-        let Manner { balance, slow_start, checks } = manner;
+        let PickMode { balance, slow_start, checks } = manner;
         let by_key = |accept: &dyn Fn(&Endpoint) -> bool| match request.key? {
             PickKey { bytes, subset: Some(size) } => group::member(&generation, bytes, size, accept),
             PickKey { bytes, subset: None } if balance == Balance::Ring => {

@@ -9,7 +9,7 @@ use sluice_config::{Balance, Keyed, PoolKey, UpstreamProtocol};
 use super::balance::DefaultBalance;
 use super::endpoint::Endpoint;
 use super::endpoint_set::EndpointSet;
-use super::pick::{Manner, PickError, PickRequest};
+use super::pick::{PickError, PickMode, PickRequest};
 use super::sessions::Sessions;
 
 /// A pool of endpoints under one policy. Routes hold it; endpoint changes show through it.
@@ -88,7 +88,7 @@ impl Pool {
     /// The endpoint for the next attempt of a request.
     pub fn pick(&self, request: &PickRequest<'_>) -> Result<Arc<Endpoint>, PickError> {
         let Self { slow_start, .. } = *self;
-        self.set.pick(request, Manner { balance: self.balance(), slow_start, checks: self.checks() })
+        self.set.pick(request, PickMode { balance: self.balance(), slow_start, checks: self.checks() })
     }
 
     /// Whether an endpoint passes the pool's check; true where it has none.

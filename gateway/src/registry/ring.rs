@@ -18,8 +18,8 @@ use pingora_load_balancing::{Backend, Extensions};
 
 use super::endpoint::Endpoint;
 use super::endpoint_set::{EndpointSet, Generation};
+use crate::critical_task::CriticalTask;
 use crate::reporter::Reporter;
-use crate::vital::Vital;
 
 /// Sets up to this size get their ring at once: building it takes less than half a millisecond.
 const BUILT_AT_ONCE: usize = 64;
@@ -141,9 +141,9 @@ impl Rings {
         let start = || {
             let (sender, sets) = mpsc::channel::<Arc<EndpointSet>>();
             let built = self.built.clone();
-            let vital = Vital::new(&self.reporter, "sluice-rings");
+            let critical_task = CriticalTask::new(&self.reporter, "sluice-rings");
             let work = move || {
-                let _vital = vital;
+                let _vital = critical_task;
                 for set in sets {
                     set.ring_queued.swap(false, Ordering::AcqRel);
                     set.build_ring(&built);

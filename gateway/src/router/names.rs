@@ -98,7 +98,7 @@ pub(super) struct Matching<'t, 'h, V> {
     stage: Stage<'h>,
 }
 
-/// What is to be looked at next.
+/// The next lookup to perform.
 #[derive(Clone, Copy)]
 enum Stage<'h> {
     Exact,

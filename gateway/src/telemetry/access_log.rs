@@ -54,16 +54,16 @@ struct Shared {
     passed: Condvar,
     /// There is something new in the next field.
     is_told: AtomicBool,
-    told: Mutex<Told>,
+    told: Mutex<OutputRequest>,
     on_fault: OnceLock<Box<OnFault>>,
 }
 
 /// Hears why lines do not go where they should, and that they do again.
 type OnFault = dyn Fn(Option<&LogFault>) + Send + Sync;
 
-/// What the writer is told to do with its output.
+/// Pending requests to the writer thread.
 #[derive(Default)]
-struct Told {
+struct OutputRequest {
     output: Option<LogOutput>,
     opens_again: bool,
 }
@@ -155,7 +155,7 @@ impl AccessLog {
         }
     }
 
-    fn tell(&self, say: impl FnOnce(&mut Told)) {
+    fn tell(&self, say: impl FnOnce(&mut OutputRequest)) {
         let Some(senders) = &self.0 else { return };
         say(&mut lock(&senders.0.told));
         senders.0.is_told.store(true, SeqCst);
@@ -270,7 +270,7 @@ impl Shared {
     fn listen(&self, output: &mut Sink) {
         let told = match self.is_told.swap(false, SeqCst) {
             true => mem::take(&mut *lock(&self.told)),
-            false => Told::default(),
+            false => OutputRequest::default(),
         };
         let is_due = output.due().is_some_and(|wait| wait.is_zero());
         let opened = match told.output {

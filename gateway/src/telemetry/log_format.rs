@@ -2,12 +2,12 @@
 //! into the buffer that goes to the log.
 //!
 //! The head of a request is gone when the request ends. So what the format wants of it is put away when it begins
-//! ([`LogLine`]), as it will stand in the line, with the text around it; everything else is known at the end ([`Facts`]).
+//! ([`LogLine`]), as it will stand in the line, with the text around it; everything else is known at the end ([`LogRecord`]).
 //! No value of a request is ever turned into text that is not written.
 
 mod compile;
-mod facts;
 mod head;
+mod record;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -19,8 +19,8 @@ use super::escape::escape;
 use crate::message::fields::Fields;
 
 pub(crate) use compile::hostname;
-pub use facts::{Facts, UpstreamAttempt};
 pub use head::LoggedHead;
+pub use record::{LogRecord, UpstreamAttempt};
 
 use head::{HeadValue, field};
 use values::Values;
@@ -137,7 +137,7 @@ impl LogFormat {
     }
 
     /// Writes a line, its newline included.
-    pub fn write(&self, line: &LogLine, facts: &Facts<'_>, out: &mut Vec<u8>) {
+    pub fn write(&self, line: &LogLine, facts: &LogRecord<'_>, out: &mut Vec<u8>) {
         let response = line.response.as_deref();
         let mut head = line.head.iter();
         let mut upstream = response.map(|values| values.upstream.iter()).into_iter().flatten();

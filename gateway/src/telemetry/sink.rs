@@ -33,14 +33,14 @@ pub struct LogFault {
 pub(super) struct Sink {
     standard: Box<dyn Write + Send>,
     wanted: LogOutput,
-    place: Place,
+    place: Destination,
     /// When it is opened again, where it could not be.
     again: Option<Instant>,
-    /// The last write broke off within a line.
+    /// The last write ended in the middle of a line.
     torn: bool,
 }
 
-enum Place {
+enum Destination {
     Standard,
     StandardError,
     File(File),
@@ -53,7 +53,7 @@ impl Sink {
         Self {
             standard: Box::new(standard),
             wanted: LogOutput::Standard,
-            place: Place::Standard,
+            place: Destination::Standard,
             again: None,
             torn: false,
         }
@@ -74,9 +74,9 @@ impl Sink {
     /// As of [`turn_to`](Self::turn_to).
     pub(super) fn open(&mut self) -> Result<(), LogFault> {
         self.torn = false;
-        let (place, result) = match Place::open(&self.wanted) {
+        let (place, result) = match Destination::open(&self.wanted) {
             Ok(place) => (place, Ok(())),
-            Err(error) => (Place::Standard, Err(LogFault::new(&self.wanted, &error))),
+            Err(error) => (Destination::Standard, Err(LogFault::new(&self.wanted, &error))),
         };
         self.place = place;
         self.again = result.is_err().then(|| Instant::now() + AGAIN);
@@ -91,10 +91,10 @@ impl Sink {
     /// Writes whole lines; gives how many of them were lost.
     pub(super) fn write(&mut self, lines: &[u8], count: u64) -> u64 {
         let written = match &mut self.place {
-            Place::Standard => put(&mut self.standard, lines, &mut self.torn),
-            Place::StandardError => put(&mut io::stderr(), lines, &mut self.torn),
-            Place::File(file) => put(file, lines, &mut self.torn),
-            Place::Syslog { socket, machine } => return send(socket, machine, lines),
+            Destination::Standard => put(&mut self.standard, lines, &mut self.torn),
+            Destination::StandardError => put(&mut io::stderr(), lines, &mut self.torn),
+            Destination::File(file) => put(file, lines, &mut self.torn),
+            Destination::Syslog { socket, machine } => return send(socket, machine, lines),
         };
         match written == lines.len() {
             true => 0,
@@ -116,7 +116,7 @@ impl LogFault {
     }
 }
 
-impl Place {
+impl Destination {
     #[expect(clippy::disallowed_methods, reason = "the thread of the log; no request waits")]
     fn open(wanted: &LogOutput) -> io::Result<Self> {
         match wanted {

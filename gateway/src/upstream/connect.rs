@@ -11,28 +11,28 @@ use tokio_rustls::TlsConnector;
 
 use super::connection::{Connection, HTTP2, UNVERIFIED, UNVERIFIED_HTTP2};
 use super::{http2, pool};
-use crate::descriptors::{DescriptorPermit, Lack, Wait};
+use crate::descriptors::{DescriptorPermit, Shortage, Wait};
 use crate::failure::FailureKind;
 use crate::io::transport::Transport;
 use crate::registry::Admission;
 use crate::upstream::attempt::Upstream;
 
-/// How far a new connection has come.
+/// The phase that a new connection has reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    /// The endpoint has not taken it.
+enum ConnectStage {
+    /// The TCP handshake is incomplete.
     Tcp,
-    /// It has, and TLS is to come.
+    /// TCP is established; the TLS handshake is incomplete.
     Tls,
 }
 
-/// What there is to know about room.
-pub(crate) trait Room {
-    /// Connections of clients.
+/// Admission of new connections to an endpoint.
+pub(crate) trait ConnectionGate {
+    /// The number of client connections.
     fn clients(&self) -> usize;
-    /// Asks the endpoint for room.
+    /// Requests a connection slot of the endpoint.
     fn ask(&mut self) -> Admission;
-    /// Whether to wait where there is none.
+    /// Whether to wait when no slot is free.
     fn may_wait(&self) -> bool {
         true
     }
@@ -53,7 +53,7 @@ pub(crate) enum Obtained<P> {
 /// attempt.
 pub(crate) async fn obtain(
     upstream: &Upstream,
-    room: &mut impl Room,
+    room: &mut impl ConnectionGate,
     waited_since: &mut Option<Instant>,
 ) -> Result<Connection, FailureKind> {
     match obtain_or(upstream, upstream.connect_timeout, room, waited_since, pool::take).await? {
@@ -65,7 +65,7 @@ pub(crate) async fn obtain(
 pub(super) async fn obtain_or<P>(
     upstream: &Upstream,
     limit: Option<Duration>,
-    room: &mut impl Room,
+    room: &mut impl ConnectionGate,
     waited_since: &mut Option<Instant>,
     take: impl Fn(&Upstream) -> Option<P>,
 ) -> Result<Obtained<P>, FailureKind> {
@@ -83,9 +83,9 @@ pub(super) async fn obtain_or<P>(
         };
         if let Some(place) = place {
             match connect(upstream, limit, place).await {
-                Err(Trouble::Lack(Lack::Passing)) => let_go(),
-                Err(Trouble::Lack(Lack::Ports)) => return Err(FailureKind::Shortage),
-                Err(Trouble::Failed(kind)) => return Err(kind),
+                Err(ConnectError::Shortage(Shortage::Passing)) => let_go(),
+                Err(ConnectError::Shortage(Shortage::Ports)) => return Err(FailureKind::Shortage),
+                Err(ConnectError::Failed(kind)) => return Err(kind),
                 Ok(connection) => return Ok(Obtained::New(connection)),
             }
         }
@@ -112,9 +112,9 @@ fn let_go() {
     http2::let_go();
 }
 
-/// Why there is no new connection.
-enum Trouble {
-    Lack(Lack),
+/// Why a connection was not established.
+enum ConnectError {
+    Shortage(Shortage),
     Failed(FailureKind),
 }
 
@@ -122,22 +122,22 @@ async fn connect(
     upstream: &Upstream,
     limit: Option<Duration>,
     place: DescriptorPermit,
-) -> Result<Connection, Trouble> {
-    let mut stage = Stage::Tcp;
+) -> Result<Connection, ConnectError> {
+    let mut stage = ConnectStage::Tcp;
     let open = open(upstream, &mut stage);
     let opened = match limit {
         Some(limit) => tokio::time::timeout(limit, open).await.ok(),
         None => Some(open.await),
     };
-    let failed = |tcp, tls| Trouble::Failed(if stage == Stage::Tcp { tcp } else { tls });
+    let failed = |tcp, tls| ConnectError::Failed(if stage == ConnectStage::Tcp { tcp } else { tls });
     match opened {
         Some(Ok(stream)) => {
             Ok(Connection { stream, place, made: std::time::Instant::now(), served: 0, reused: false })
         }
         Some(Err(error)) => {
             tracing::debug!(address = %upstream.address, %error, "cannot connect to an endpoint");
-            match Lack::of(&error) {
-                Some(lack) => Err(Trouble::Lack(lack)),
+            match Shortage::of(&error) {
+                Some(lack) => Err(ConnectError::Shortage(lack)),
                 None => Err(failed(FailureKind::Connect, FailureKind::Handshake)),
             }
         }
@@ -145,9 +145,9 @@ async fn connect(
     }
 }
 
-async fn open(upstream: &Upstream, stage: &mut Stage) -> io::Result<Transport> {
+async fn open(upstream: &Upstream, stage: &mut ConnectStage) -> io::Result<Transport> {
     let stream = TcpStream::connect(upstream.address).await?;
-    *stage = Stage::Tls;
+    *stage = ConnectStage::Tls;
     stream.set_nodelay(true)?;
     if let Some(tls) = &upstream.tls {
         let stream = tls.connect(stream, upstream.protocol.is_http2()).await?;

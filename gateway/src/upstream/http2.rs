@@ -13,17 +13,17 @@
 //! connections. It ends when it is not used any more, and never while a request is on it: who takes it out of the pool
 //! lets go of it, and `h2` closes it behind the last stream.
 
-mod broke;
 mod connection;
 mod group;
 mod obtain;
 mod pool;
 mod stream;
+mod stream_error;
 
-pub(crate) use broke::{Broke, Progress};
-pub(crate) use connection::Place;
+pub(crate) use connection::StreamPermit;
 pub(crate) use obtain::obtain;
 pub(crate) use pool::{let_go, take};
+pub(crate) use stream_error::{Progress, StreamError};
 
 #[cfg(test)]
 mod tests;

@@ -31,15 +31,15 @@ use crate::upstream::attempt::Upstream;
 /// Between two looks at what is idle.
 const SWEEP: Duration = Duration::from_secs(1);
 
-/// What makes connections exchangeable.
+/// Connections with equal keys are interchangeable.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Key {
-    /// Belongs to one endpoint, and so to one Service port, however many rules use it.
+pub(crate) struct ConnectionKey {
+    /// Membership of one endpoint in one Service port, shared by all rules that use it.
     membership: u64,
     trust: TrustKey,
 }
 
-impl Hash for Key {
+impl Hash for ConnectionKey {
     /// Memberships are numbered: nobody makes them collide on purpose.
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u64(self.membership ^ (self.trust.protocol as u64) << 60);
@@ -70,7 +70,7 @@ struct Pool {
     /// In the order in which they were put back.
     idle: ByAge<Idle>,
     /// Those of each key. Empty lists go with the next sweep.
-    lists: HashMap<Key, List, BuildHasherDefault<OneWord>>,
+    lists: HashMap<ConnectionKey, List, BuildHasherDefault<OneWord>>,
     /// The size that is configured.
     size: usize,
     /// The worker's share of all idle connections.
@@ -99,7 +99,7 @@ struct List {
 
 struct Idle {
     connection: Connection,
-    key: Key,
+    key: ConnectionKey,
     /// When it must be gone.
     until: Instant,
 }
@@ -108,7 +108,7 @@ thread_local! {
     static POOL: RefCell<Pool> = RefCell::default();
 }
 
-impl Key {
+impl ConnectionKey {
     pub(crate) fn of(upstream: &Upstream) -> Self {
         Self { membership: upstream.membership, trust: TrustKey::of(upstream) }
     }
@@ -171,7 +171,7 @@ pub(crate) fn put(mut connection: Connection, upstream: &Upstream, size: usize, 
     if size == 0 || connection.served >= keep.requests || until <= now || !upstream.is_member() {
         return;
     }
-    let idle = Idle { connection, key: Key::of(upstream), until };
+    let idle = Idle { connection, key: ConnectionKey::of(upstream), until };
     let (_gone, sweep) = POOL.with_borrow_mut(|pool| {
         (pool.size, pool.share) = (size, share);
         let gone = pool.put(idle, &upstream.endpoint, is_short());
@@ -203,7 +203,7 @@ type Gone = Vec<Idle>;
 impl Pool {
     fn take(&mut self, upstream: &Upstream) -> (Option<Connection>, Gone) {
         let mut gone = Vec::new();
-        let Some(list) = self.lists.get_mut(&Key::of(upstream)) else { return (None, gone) };
+        let Some(list) = self.lists.get_mut(&ConnectionKey::of(upstream)) else { return (None, gone) };
         let mut taken = None;
         while let Some(mut idle) = list.slots.pop_back().and_then(|slot| self.idle.remove(slot)) {
             let alive = idle.until > upstream.began && idle.connection.is_quiet();
@@ -294,7 +294,11 @@ mod tests {
     }
 
     fn idle(connection: Connection, upstream: &Upstream) -> Idle {
-        Idle { connection, key: Key::of(upstream), until: Instant::now() + Duration::from_secs(3600) }
+        Idle {
+            connection,
+            key: ConnectionKey::of(upstream),
+            until: Instant::now() + Duration::from_secs(3600),
+        }
     }
 
     /// An address is not proof that the Pod is the same.

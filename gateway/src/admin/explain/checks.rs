@@ -9,10 +9,10 @@ use http::header::AUTHORIZATION;
 use serde_json::{Value, json};
 use sluice_config::{Action, Backend, Limits, Policies, ResourceKey, Satisfy};
 
-use super::{Asked, Taken};
+use super::{MatchedRoute, Query};
 use crate::globals::Blocking;
 use crate::message::fields::Fields;
-use crate::pipeline::{ORDER, Service, Stage, is_exempt, service};
+use crate::pipeline::{ORDER, PipelineStage, Service, is_exempt, service};
 use crate::policy::canary::Canary;
 use crate::policy::sources::{Standpoint, standpoint};
 use crate::policy::{Rewritten, hops, https_redirect};
@@ -48,22 +48,25 @@ impl Outcome {
     }
 }
 
-type Said = (Outcome, String);
+type Check = (Outcome, String);
 
 /// All checks, in order.
-pub(super) fn checks(asked: &Asked, taken: &Taken<'_>) -> Vec<Value> {
+pub(super) fn checks(asked: &Query, taken: &MatchedRoute<'_>) -> Vec<Value> {
     let any = taken.rule.policies.satisfy == Satisfy::Any;
     let (mut stopped, mut admission) = (false, Vec::new());
-    let check = |stage: &Stage| {
+    let check = |stage: &PipelineStage| {
         let (mut outcome, mut words) = match stage {
             _ if stopped => (Outcome::NotReached, String::new()),
-            Stage::Standing => standing(any, &admission),
-            Stage::Credentials | Stage::Authorisation if any && admission.contains(&Outcome::Passes) => {
+            PipelineStage::Standing => standing(any, &admission),
+            PipelineStage::Credentials | PipelineStage::Authorisation
+                if any && admission.contains(&Outcome::Passes) =>
+            {
                 (Outcome::NotReached, "the client is let in already".to_owned())
             }
             stage => said(*stage, asked, taken),
         };
-        if matches!(stage, Stage::Sources | Stage::Credentials | Stage::Authorisation) {
+        if matches!(stage, PipelineStage::Sources | PipelineStage::Credentials | PipelineStage::Authorisation)
+        {
             if any && outcome == Outcome::Stops && !words.starts_with("503") {
                 outcome = Outcome::Refuses;
             }
@@ -79,52 +82,52 @@ pub(super) fn checks(asked: &Asked, taken: &Taken<'_>) -> Vec<Value> {
 /// Bytes of what a check says.
 const MOST: usize = 1024;
 
-fn name(stage: Stage) -> &'static str {
+fn name(stage: PipelineStage) -> &'static str {
     match stage {
-        Stage::Blocked => "block lists",
-        Stage::Denied => "closed rule",
-        Stage::Cors => "origin",
-        Stage::Redirect => "redirect",
-        Stage::Rewrite => "rewrite",
-        Stage::HttpsRedirect => "https",
-        Stage::Backend => "backend",
-        Stage::Limits => "limits",
-        Stage::Sources => "address lists",
-        Stage::Credentials => "password",
-        Stage::Authorisation => "authorisation",
-        Stage::Standing => "satisfy",
-        Stage::Loop => "loop",
+        PipelineStage::Blocked => "block lists",
+        PipelineStage::Denied => "closed rule",
+        PipelineStage::Cors => "origin",
+        PipelineStage::Redirect => "redirect",
+        PipelineStage::Rewrite => "rewrite",
+        PipelineStage::HttpsRedirect => "https",
+        PipelineStage::Backend => "backend",
+        PipelineStage::Limits => "limits",
+        PipelineStage::Sources => "address lists",
+        PipelineStage::Credentials => "password",
+        PipelineStage::Authorisation => "authorisation",
+        PipelineStage::Standing => "satisfy",
+        PipelineStage::Loop => "loop",
     }
 }
 
-fn said(stage: Stage, asked: &Asked, taken: &Taken<'_>) -> Said {
+fn said(stage: PipelineStage, asked: &Query, taken: &MatchedRoute<'_>) -> Check {
     let nothing = || (Outcome::Nothing, String::new());
     match stage {
-        Stage::Blocked => blocked(asked, taken),
-        Stage::Denied => match (taken.route.deny, &taken.rule.policies.deny) {
+        PipelineStage::Blocked => blocked(asked, taken),
+        PipelineStage::Denied => match (taken.route.deny, &taken.rule.policies.deny) {
             (Some(status), deny) => {
                 let reason = deny.as_ref().map_or("", |deny| &*deny.reason);
                 (Outcome::Stops, format!("{}: {reason}", status.as_u16()))
             }
             (None, _) => nothing(),
         },
-        Stage::Cors => origin(asked, taken),
-        Stage::Redirect => match &taken.rule.action {
+        PipelineStage::Cors => origin(asked, taken),
+        PipelineStage::Redirect => match &taken.rule.action {
             Action::Redirect(redirect) => (Outcome::Stops, format!("redirected with {}", redirect.status)),
             Action::RedirectToHost(host) => (Outcome::Stops, format!("redirected to host {host}")),
             Action::Forward(_) | Action::Answer(_) => nothing(),
         },
-        Stage::Rewrite => rewrite(asked, taken),
-        Stage::HttpsRedirect => https(asked, taken),
-        Stage::Backend => backend(asked, taken),
-        Stage::Limits => match taken.rule.policies.limits.as_deref() {
+        PipelineStage::Rewrite => rewrite(asked, taken),
+        PipelineStage::HttpsRedirect => https(asked, taken),
+        PipelineStage::Backend => backend(asked, taken),
+        PipelineStage::Limits => match taken.rule.policies.limits.as_deref() {
             Some(limits) => limited(limits, asked.client),
             None => nothing(),
         },
-        Stage::Sources => sources(asked, taken),
-        Stage::Credentials if is_exempt(taken.route, taken.globals) => nothing(),
-        Stage::Credentials => password(asked, &taken.rule.policies),
-        Stage::Authorisation => match service(taken.route, taken.globals) {
+        PipelineStage::Sources => sources(asked, taken),
+        PipelineStage::Credentials if is_exempt(taken.route, taken.globals) => nothing(),
+        PipelineStage::Credentials => password(asked, &taken.rule.policies),
+        PipelineStage::Authorisation => match service(taken.route, taken.globals) {
             Service::None => nothing(),
             Service::Closed => (Outcome::Stops, "503: global-auth-url cannot be used".to_owned()),
             Service::Asks(auth) => {
@@ -137,15 +140,15 @@ fn said(stage: Stage, asked: &Asked, taken: &Taken<'_>) -> Said {
             }
         },
         // It comes from what the others have said.
-        Stage::Standing => nothing(),
-        Stage::Loop => match hops::count(&asked.headers) >= hops::MAX {
+        PipelineStage::Standing => nothing(),
+        PipelineStage::Loop => match hops::count(&asked.headers) >= hops::MAX {
             true => (Outcome::Stops, "508: it has come through too many gateways".to_owned()),
             false => nothing(),
         },
     }
 }
 
-fn blocked(asked: &Asked, taken: &Taken<'_>) -> Said {
+fn blocked(asked: &Query, taken: &MatchedRoute<'_>) -> Check {
     let client = asked.client.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
     match &taken.globals.blocks {
         Blocking::None => (Outcome::Nothing, String::new()),
@@ -160,7 +163,7 @@ fn blocked(asked: &Asked, taken: &Taken<'_>) -> Said {
     }
 }
 
-fn origin(asked: &Asked, taken: &Taken<'_>) -> Said {
+fn origin(asked: &Query, taken: &MatchedRoute<'_>) -> Check {
     let Some(cors) = taken.route.compiled.as_ref().and_then(|compiled| compiled.cors.as_ref()) else {
         return (Outcome::Nothing, String::new());
     };
@@ -171,7 +174,7 @@ fn origin(asked: &Asked, taken: &Taken<'_>) -> Said {
     }
 }
 
-fn rewrite(asked: &Asked, taken: &Taken<'_>) -> Said {
+fn rewrite(asked: &Query, taken: &MatchedRoute<'_>) -> Check {
     let Some(rewrite) = taken.route.compiled.as_ref().and_then(|compiled| compiled.rewrite.as_ref()) else {
         return (Outcome::Nothing, String::new());
     };
@@ -187,7 +190,7 @@ fn rewrite(asked: &Asked, taken: &Taken<'_>) -> Said {
     }
 }
 
-fn https(asked: &Asked, taken: &Taken<'_>) -> Said {
+fn https(asked: &Query, taken: &MatchedRoute<'_>) -> Check {
     let tuning = &taken.globals.tuning;
     if !taken.redirects_to_https {
         return match asked.https {
@@ -201,7 +204,7 @@ fn https(asked: &Asked, taken: &Taken<'_>) -> Said {
     (Outcome::Stops, format!("{} to {location}; ask with --https", https_redirect::status(tuning).as_u16()))
 }
 
-fn backend(asked: &Asked, taken: &Taken<'_>) -> Said {
+fn backend(asked: &Query, taken: &MatchedRoute<'_>) -> Check {
     let backends = match &taken.rule.action {
         Action::Forward(backends) => backends,
         Action::Answer(status) => return (Outcome::Stops, format!("{status}: the rule's answer")),
@@ -240,7 +243,7 @@ fn backend(asked: &Asked, taken: &Taken<'_>) -> Said {
     (outcome, words.join("; "))
 }
 
-fn limited(limits: &Limits, client: Option<IpAddr>) -> Said {
+fn limited(limits: &Limits, client: Option<IpAddr>) -> Check {
     let exempt = |client: IpAddr| {
         limits.exempt.iter().any(|network| {
             crate::policy::networks::Networks::compile(std::slice::from_ref(network)).contains(client)
@@ -259,7 +262,7 @@ fn limited(limits: &Limits, client: Option<IpAddr>) -> Said {
     (Outcome::Depends, format!("{} from one address", words.join(", ")))
 }
 
-fn sources(asked: &Asked, taken: &Taken<'_>) -> Said {
+fn sources(asked: &Query, taken: &MatchedRoute<'_>) -> Check {
     let own = taken.route.compiled.as_ref().and_then(|compiled| compiled.sources.as_ref());
     let global = taken.globals.sources.as_ref();
     if own.is_none() && global.is_none() {
@@ -275,7 +278,7 @@ fn sources(asked: &Asked, taken: &Taken<'_>) -> Said {
     }
 }
 
-fn password(asked: &Asked, policies: &Policies) -> Said {
+fn password(asked: &Query, policies: &Policies) -> Check {
     let (scheme, users): (_, &ResourceKey) = match (&policies.basic_auth, &policies.digest_auth) {
         (Some(basic), _) => ("basic", &basic.credentials),
         (None, Some(digest)) => ("digest", &digest.credentials),
@@ -288,7 +291,7 @@ fn password(asked: &Asked, policies: &Policies) -> Said {
 }
 
 /// What counts of several checks of which any one is enough.
-fn standing(any: bool, admission: &[Outcome]) -> Said {
+fn standing(any: bool, admission: &[Outcome]) -> Check {
     let has = |outcome| admission.contains(&outcome);
     if !any {
         return (Outcome::Nothing, String::new());

@@ -166,7 +166,7 @@ fn without_memory_a_body_goes_to_disk_sooner() {
 #[test]
 fn a_body_on_disk_kept_its_own_connection_from_reading_on() {
     let left = with_budget(1 << 20, async {
-        let mut others = Share::default();
+        let mut others = Reservation::default();
         others.hold(900 * 1024);
         let account = budget::Account::open();
         let piece = vec![b'x'; PIECE];

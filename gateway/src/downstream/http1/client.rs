@@ -14,17 +14,17 @@ use crate::body::downstream::{Downstream, Passed};
 use crate::downstream::MAX_DRAIN;
 use crate::downstream::answer::write_head;
 use crate::engine::tunnel::{Flow, Switched, Tunnel};
-use crate::io::backlog::Backlog;
 use crate::io::budget;
 use crate::io::deadlines::Deadlines;
 use crate::io::deadlines::STALL;
 use crate::io::scratch;
 use crate::io::transport::has_left;
 use crate::io::wire::Wire;
+use crate::io::write_buffer::WriteBuffer;
 use crate::message::field_list::line;
 use crate::message::field_names::FieldNames;
+use crate::message::framing::FramedBytes;
 use crate::message::framing::Framing;
-use crate::message::framing::Taken;
 use crate::message::head::Head;
 use crate::message::response::Delivery;
 use crate::message::response::Response;
@@ -60,7 +60,7 @@ pub(super) struct Client {
     sent: u64,
     /// Bytes of the body written, free of their coding.
     body_sent: u64,
-    backlog: Backlog,
+    write_buffer: WriteBuffer,
     /// What is left of an answer of our own, behind the backlog. It is not copied there: a page may be large.
     rest: Bytes,
     flushed: bool,
@@ -93,7 +93,7 @@ impl Client {
             ended: false,
             sent: 0,
             body_sent: 0,
-            backlog: Backlog::default(),
+            write_buffer: WriteBuffer::default(),
             rest: Bytes::new(),
             flushed: false,
         }
@@ -101,9 +101,9 @@ impl Client {
 
     /// The connection once its endpoint has switched protocols.
     pub(super) fn into_tunnel(self, switched: Switched) -> (Box<Wire>, Box<Tunnel>) {
-        let Self { mut wire, sent, body_sent, backlog, .. } = self;
-        let heads = (sent + backlog.len() as u64).saturating_sub(body_sent);
-        let tunnel = Tunnel::new(switched, &wire.ahead, Flow::after(backlog, body_sent), heads);
+        let Self { mut wire, sent, body_sent, write_buffer, .. } = self;
+        let heads = (sent + write_buffer.len() as u64).saturating_sub(body_sent);
+        let tunnel = Tunnel::new(switched, &wire.ahead, Flow::after(write_buffer, body_sent), heads);
         wire.ahead.clear();
         wire.rest();
         (wire, tunnel)
@@ -124,7 +124,7 @@ impl Client {
     /// that they end the response.
     fn send(&mut self, cx: &mut Context<'_>, head: &mut Vec<u8>, body: &[u8], whole: bool) -> io::Result<()> {
         let left = self.write(cx, head, body, whole)?;
-        self.backlog.push(&body[body.len() - left..]);
+        self.write_buffer.push(&body[body.len() - left..]);
         Ok(())
     }
 
@@ -142,7 +142,7 @@ impl Client {
         }
         let mut head = &head[..];
         self.flushed = false;
-        while self.backlog.is_empty() && head.len() + body.len() > 0 {
+        while self.write_buffer.is_empty() && head.len() + body.len() > 0 {
             let to = &mut self.wire.transport;
             let written = match (head, body) {
                 ([], only) | (only, []) if whole && !self.keep => to.poll_write_last(cx, only),
@@ -160,7 +160,7 @@ impl Client {
                 Poll::Pending => break,
             }
         }
-        self.backlog.push(head);
+        self.write_buffer.push(head);
         Ok(body.len())
     }
 
@@ -197,7 +197,7 @@ impl Client {
             Delivery::AsIs => {
                 let trailers = &mut self.trailers;
                 let read = framing.read_all(bytes, |piece| data += piece.len(), |byte| trailers.push(byte));
-                let Taken { whole, raw } = read.map_err(|_| FailureKind::InvalidHead)?;
+                let FramedBytes { whole, raw } = read.map_err(|_| FailureKind::InvalidHead)?;
                 if framing.is_done() && !trailers.is_empty() {
                     out.extend_from_slice(&bytes[..raw]);
                     trailers.write(FieldNames::ANY, out);
@@ -260,7 +260,7 @@ impl Downstream for Client {
             let mut data = 0;
             let read =
                 framing.read_all(bytes, |piece| data += piece.len(), |byte| request_trailers.push(byte));
-            let Taken { whole, raw } = read.map_err(|_| FailureKind::ClientMalformed)?;
+            let FramedBytes { whole, raw } = read.map_err(|_| FailureKind::ClientMalformed)?;
             if framing.is_done() && !request_trailers.is_empty() {
                 let mut out = bytes[..raw].to_vec();
                 request_trailers.write(*names, &mut out);
@@ -294,7 +294,7 @@ impl Downstream for Client {
     }
 
     /// What comes behind the request is the next one, or the client's going away.
-    fn poll_gone(&mut self, cx: &mut Context<'_>, uploading: bool) -> Poll<()> {
+    fn poll_client_closed(&mut self, cx: &mut Context<'_>, uploading: bool) -> Poll<()> {
         let reads_on = |ahead: usize| ahead == 0 || ahead < AHEAD && budget::has_plenty();
         while !uploading && reads_on(self.wire.ahead.len()) {
             match ready!(self.wire.poll_fill(cx)) {
@@ -393,15 +393,15 @@ impl Downstream for Client {
         if self.flushed {
             return Poll::Ready(Ok(()));
         }
-        let before = self.backlog.len() + self.rest.len();
-        let backlog = self.backlog.len();
-        let sent = self.backlog.poll_send(cx, &mut self.wire.transport);
-        self.sent += (backlog - self.backlog.len()) as u64;
+        let before = self.write_buffer.len() + self.rest.len();
+        let write_buffer = self.write_buffer.len();
+        let sent = self.write_buffer.poll_send(cx, &mut self.wire.transport);
+        self.sent += (write_buffer - self.write_buffer.len()) as u64;
         let sent = match sent {
             Poll::Ready(Ok(())) => self.poll_rest(cx),
             other => other,
         };
-        deadlines.taken(before - (self.backlog.len() + self.rest.len()));
+        deadlines.taken(before - (self.write_buffer.len() + self.rest.len()));
         let flushed = match sent {
             Poll::Ready(Ok(())) => Pin::new(&mut self.wire.transport).poll_flush(cx),
             other => other,
@@ -417,7 +417,7 @@ impl Downstream for Client {
 
     /// As far as can be told when the client has not taken all.
     fn sent(&self) -> (u64, u64) {
-        (self.sent, self.body_sent.saturating_sub((self.backlog.len() + self.rest.len()) as u64))
+        (self.sent, self.body_sent.saturating_sub((self.write_buffer.len() + self.rest.len()) as u64))
     }
 }
 

@@ -21,7 +21,7 @@ use super::OpenStream;
 use crate::body::downstream::{Downstream, Passed};
 use crate::body::pieces::{Decoder, Piece, poll_joined};
 use crate::downstream::{LINGER, MAX_SETTLED};
-use crate::io::budget::{self, Share};
+use crate::io::budget::{self, Reservation};
 use crate::io::counted::counted;
 use crate::io::deadlines::Deadlines;
 use crate::io::deadlines::STALL;
@@ -29,8 +29,8 @@ use crate::io::scratch;
 use crate::message::field_list::line;
 use crate::message::field_names::FieldNames;
 use crate::message::fields::FieldsMut;
+use crate::message::framing::FramedBytes;
 use crate::message::framing::Framing;
-use crate::message::framing::Taken;
 use crate::message::head::Head;
 use crate::message::head::http2::is_sound;
 use crate::message::hop_by_hop;
@@ -109,7 +109,7 @@ impl Client {
     /// Tells the client that the response broke off. Says whether it was the client who wanted that.
     pub(super) fn reset(&mut self) -> bool {
         let mut cx = Context::from_waker(Waker::noop());
-        if self.poll_gone(&mut cx, false).is_ready() {
+        if self.poll_client_closed(&mut cx, false).is_ready() {
             return true;
         }
         match &mut self.stream {
@@ -208,9 +208,9 @@ impl Client {
             },
             |trailer| section.push(trailer),
         );
-        let Taken { whole, .. } = taken.map_err(|_| FailureKind::InvalidHead)?;
+        let FramedBytes { whole, .. } = taken.map_err(|_| FailureKind::InvalidHead)?;
         let passed = Passed { taken: whole, data: data.len() };
-        let mut share = Share::of_flow();
+        let mut share = Reservation::of_flow();
         share.hold(data.capacity());
         // With its share, because `h2` keeps what the client's windows allow until the socket takes it.
         self.rest = counted(data, share);
@@ -330,7 +330,7 @@ impl Downstream for Client {
     }
 
     /// The client can take its request back at any time.
-    fn poll_gone(&mut self, cx: &mut Context<'_>, _: bool) -> Poll<()> {
+    fn poll_client_closed(&mut self, cx: &mut Context<'_>, _: bool) -> Poll<()> {
         let reset = match &mut self.stream {
             Some(stream) => stream.poll_reset(cx),
             None => self.reply.poll_reset(cx),
@@ -397,7 +397,7 @@ impl Downstream for Client {
         if response.framing != Framing::Opaque {
             return self.pass(cx, response, &content);
         }
-        let (length, mut share) = (content.len(), Share::of_flow());
+        let (length, mut share) = (content.len(), Reservation::of_flow());
         share.hold(length);
         self.rest = counted(content, share);
         self.deliver()?;

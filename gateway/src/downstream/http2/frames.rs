@@ -52,13 +52,13 @@ pub(super) struct Frames {
     empty: Rate,
 }
 
-/// What becomes of a frame.
+/// How a received frame is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Course {
+enum FrameAction {
     Drop,
-    /// Passes as it is.
+    /// Forward unchanged.
     Pass,
-    /// Is looked at first.
+    /// Inspect before forwarding.
     Look,
 }
 
@@ -137,16 +137,16 @@ impl Frames {
                 };
                 let payload = length_of(head);
                 match self.course(head) {
-                    Course::Drop => {
+                    FrameAction::Drop => {
                         at += HEAD;
                         continue;
                     }
-                    Course::Pass => {
+                    FrameAction::Pass => {
                         self.settle(head);
                         self.payload = payload;
                         HEAD
                     }
-                    Course::Look => {
+                    FrameAction::Look => {
                         let Some(frame) = rest.get(..HEAD + payload) else {
                             return self.keep_partial(rest, HEAD + payload, kept);
                         };
@@ -179,12 +179,12 @@ impl Frames {
         kept
     }
 
-    fn course(&mut self, head: [u8; HEAD]) -> Course {
+    fn course(&mut self, head: [u8; HEAD]) -> FrameAction {
         let [.., kind, flags, a, b, c, d] = head;
         let length = length_of(head);
         let looked_at = kind == HEADERS && flags & END_HEADERS != 0 && length <= MAX_PAYLOAD;
         if looked_at && !self.in_block {
-            return Course::Look;
+            return FrameAction::Look;
         }
         let is_empty = kind == DATA
             && length == 0
@@ -193,9 +193,9 @@ impl Frames {
             && !self.in_block;
         if is_empty && !self.empty.is_exceeded() {
             self.empty.count();
-            return Course::Drop;
+            return FrameAction::Drop;
         }
-        Course::Pass
+        FrameAction::Pass
     }
 
     /// Notes what the frame that passes means for the next one.

@@ -16,8 +16,8 @@ const ROUNDS: usize = 16;
 /// The turns of one connection.
 pub(super) struct Turn {
     task: Arc<Task>,
-    connection: Party,
-    streams: Party,
+    connection: TaskWaker,
+    streams: TaskWaker,
 }
 
 /// Who was woken since the last round.
@@ -40,8 +40,8 @@ struct Task {
     at_work: AtomicBool,
 }
 
-/// One of them: its waker, and whether that was called.
-struct Party {
+/// The waker of one task, and whether it was called.
+struct TaskWaker {
     flag: Arc<Flag>,
     waker: Waker,
 }
@@ -65,7 +65,7 @@ impl Wake for Flag {
     }
 }
 
-impl Party {
+impl TaskWaker {
     /// One that counts as woken: nobody has been polled yet.
     fn new(task: &Arc<Task>) -> Self {
         let flag = Arc::new(Flag { set: AtomicBool::new(true), task: task.clone() });
@@ -84,7 +84,7 @@ impl Party {
 impl Turn {
     pub(super) fn new() -> Self {
         let task = Arc::default();
-        Self { connection: Party::new(&task), streams: Party::new(&task), task }
+        Self { connection: TaskWaker::new(&task), streams: TaskWaker::new(&task), task }
     }
 
     /// Polls with `round` until nobody is woken any more.

@@ -9,18 +9,18 @@ use h2::{RecvStream, SendStream};
 use http::header::{CONTENT_LENGTH, HeaderMap, HeaderValue};
 use tokio::time::{Instant, timeout};
 
-use super::{Room, content_length, hold};
+use super::{ConnectionGate, content_length, hold};
 use crate::body::tee::{self, Feed};
-use crate::engine::heads::Heads;
-use crate::io::budget::Share;
+use crate::engine::interim::InterimCounter;
+use crate::io::budget::Reservation;
 use crate::io::counted::counted;
 use crate::message::field_names::FieldNames;
 use crate::message::hop_by_hop;
-use crate::message::http2::{Spoken, build, interim as interim_of, map};
+use crate::message::http2::{Http2Target, build, interim as interim_of, map};
 use crate::message::trailers::Section;
 use crate::pipeline::call::Response;
 use crate::pipeline::{Call, Failure, FailureKind, Subrequest, Upstream};
-use crate::upstream::http2::{self, Broke, Place, Progress};
+use crate::upstream::http2::{self, Progress, StreamError, StreamPermit};
 use crate::worker::Worker;
 
 /// One attempt. `None` says that the response is dropped for another one.
@@ -37,20 +37,20 @@ pub(super) async fn attempt(
 ) -> Result<Option<Response>, Failure> {
     let mut replayable = feed.as_ref().is_none_or(|feed| feed.is_replayable());
     let pooled = if size > 0 { http2::take(upstream) } else { None };
-    let place = match pooled {
-        Some(place) => place,
+    let stream_permit = match pooled {
+        Some(stream_permit) => stream_permit,
         None => {
-            let mut room = Room { worker, call };
+            let mut room = ConnectionGate { worker, call };
             let obtained = http2::obtain(upstream, &mut room, waited_since, size, worker.idle).await;
             obtained.map_err(|kind| Failure::before_connecting(kind, replayable))?
         }
     };
-    call.connected(upstream.address, place.reused);
+    call.connected(upstream.address, stream_permit.reused);
     let mut heard = false;
-    let done = converse(&call.subrequest, feed.as_deref_mut(), &place, upstream, &mut heard).await;
+    let done = converse(&call.subrequest, feed.as_deref_mut(), &stream_permit, upstream, &mut heard).await;
     replayable &= feed.is_none_or(|feed| feed.is_replayable());
     let progress = Progress { heard, response_started: false, replayable };
-    let response = done.map_err(|broke| broke.failure(&place, progress))?;
+    let response = done.map_err(|stream_error| stream_error.failure(&stream_permit, progress))?;
     Ok((!call.responded(response.status)).then_some(response))
 }
 
@@ -58,14 +58,15 @@ pub(super) async fn attempt(
 async fn converse(
     subrequest: &Subrequest,
     feed: Option<&mut Feed>,
-    place: &Place,
+    stream_permit: &StreamPermit,
     upstream: &Upstream,
     heard: &mut bool,
-) -> Result<Response, Broke> {
+) -> Result<Response, StreamError> {
     let body = &subrequest.body;
     let ends = feed.is_none() && body.is_empty();
     let request = head(subrequest, feed.as_deref(), upstream);
-    let (response, mut stream) = place.send(request, ends).map_err(|error| Broke::of(&error))?;
+    let (response, mut stream) =
+        stream_permit.send(request, ends).map_err(|error| StreamError::of(&error))?;
     let sending = Sending { stream: &mut stream, limit: upstream.send_timeout };
     match feed {
         Some(feed) => sending.feed(feed).await?,
@@ -75,7 +76,7 @@ async fn converse(
     let (parts, mut content) = read_head(response, upstream.read_timeout, heard).await?.into_parts();
     let wanted = if subrequest.wants_body { subrequest.most_body } else { 0 };
     let (mut body, mut length, mut whole) = (Vec::new(), 0_usize, false);
-    let mut memory = Share::default();
+    let mut memory = Reservation::default();
     let fields: usize = parts.headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
     while !whole && length <= subrequest.most_body {
         match within(upstream.read_timeout, FailureKind::ReadTimeout, next(&mut content)).await? {
@@ -84,7 +85,7 @@ async fn converse(
                 length = length.saturating_add(piece.len());
                 let piece = &piece[..piece.len().min(wanted - body.len())];
                 let held = hold(&mut memory, fields + body.len() + piece.len(), subrequest).await;
-                held.map_err(Broke::given_up)?;
+                held.map_err(StreamError::given_up)?;
                 body.extend_from_slice(piece);
             }
         }
@@ -105,7 +106,7 @@ fn head(subrequest: &Subrequest, feed: Option<&Feed>, upstream: &Upstream) -> ht
         all.insert(CONTENT_LENGTH, HeaderValue::from(length));
     }
     let tls = upstream.protocol.has_tls();
-    build(method, target, all, Spoken { tls, address: upstream.address, trailers: false })
+    build(method, target, all, Http2Target { tls, address: upstream.address, trailers: false })
 }
 
 /// A request body on its way.
@@ -116,7 +117,7 @@ struct Sending<'s> {
 
 impl Sending<'_> {
     /// Sends the whole body. An endpoint that takes no more of it may have answered.
-    async fn all(mut self, body: Bytes) -> Result<(), Broke> {
+    async fn all(mut self, body: Bytes) -> Result<(), StreamError> {
         if self.piece(body).await? {
             self.end(None);
         }
@@ -124,7 +125,7 @@ impl Sending<'_> {
     }
 
     /// Sends what comes, free of its coding.
-    async fn feed(mut self, feed: &mut Feed) -> Result<(), Broke> {
+    async fn feed(mut self, feed: &mut Feed) -> Result<(), StreamError> {
         feed.rewind();
         let (mut framing, mut section) = (feed.framing, Section::default());
         loop {
@@ -136,7 +137,7 @@ impl Sending<'_> {
                     |data| content.extend_from_slice(data),
                     |trailer| section.push(trailer),
                 );
-                read.map_err(|_| Broke::given_up(FailureKind::Client))?;
+                read.map_err(|_| StreamError::given_up(FailureKind::Client))?;
                 tokio::select! {
                     biased;
                     taken = self.piece(content.freeze()) => match taken? {
@@ -149,8 +150,8 @@ impl Sending<'_> {
             match next {
                 tee::FeedItem::Piece(_) => {}
                 tee::FeedItem::End => break,
-                tee::FeedItem::Cut => return Err(Broke::given_up(FailureKind::Client)),
-                tee::FeedItem::Lost => return Err(Broke::given_up(FailureKind::Memory)),
+                tee::FeedItem::Cut => return Err(StreamError::given_up(FailureKind::Client)),
+                tee::FeedItem::Lost => return Err(StreamError::given_up(FailureKind::Memory)),
             }
         }
         let trailers = map(section.fields(FieldNames::ANY), 0);
@@ -159,7 +160,7 @@ impl Sending<'_> {
     }
 
     /// Sends a piece as the endpoint's windows allow. False where it takes no more.
-    async fn piece(&mut self, mut piece: Bytes) -> Result<bool, Broke> {
+    async fn piece(&mut self, mut piece: Bytes) -> Result<bool, StreamError> {
         while !piece.is_empty() {
             self.stream.reserve_capacity(piece.len());
             let mut room = self.stream.capacity();
@@ -192,15 +193,15 @@ async fn read_head(
     mut response: ResponseFuture,
     limit: Option<Duration>,
     heard: &mut bool,
-) -> Result<http::Response<RecvStream>, Broke> {
-    let mut heads = Heads::default();
+) -> Result<http::Response<RecvStream>, StreamError> {
+    let mut heads = InterimCounter::default();
     loop {
         let interim = poll_fn(|cx| response.poll_informational(cx));
         let interim = within(limit, FailureKind::ReadTimeout, async { interim.await.transpose() }).await?;
         let Some(interim) = interim else { break };
         *heard = true;
         let interim = interim_of(&interim).map_err(|_| FailureKind::InvalidHead);
-        interim.and_then(|interim| heads.take(&interim, false)).map_err(Broke::given_up)?;
+        interim.and_then(|interim| heads.take(&interim, false)).map_err(StreamError::given_up)?;
     }
     let head = within(limit, FailureKind::ReadTimeout, response).await?;
     *heard = true;
@@ -218,10 +219,10 @@ async fn within<T>(
     limit: Option<Duration>,
     late: FailureKind,
     step: impl Future<Output = Result<T, h2::Error>>,
-) -> Result<T, Broke> {
+) -> Result<T, StreamError> {
     let done = match limit {
-        Some(limit) => timeout(limit, step).await.map_err(|_| Broke::given_up(late))?,
+        Some(limit) => timeout(limit, step).await.map_err(|_| StreamError::given_up(late))?,
         None => step.await,
     };
-    done.map_err(|error| Broke::of(&error))
+    done.map_err(|error| StreamError::of(&error))
 }

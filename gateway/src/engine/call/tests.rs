@@ -107,7 +107,7 @@ async fn what_a_request_needs_waits_for_memory_and_the_rest_does_not() {
     let pool = pool(&mut plane, &[address]);
     let budget = Budget::new(64 * 1024);
     budget::serve(budget.clone());
-    let mut all = Share::default();
+    let mut all = Reservation::default();
     all.hold(64 * 1024);
     let waiting = ask(&plane, Subrequest { wants_body: false, ..subrequest(&plane, &pool) });
     let giving_back = async {
@@ -117,9 +117,9 @@ async fn what_a_request_needs_waits_for_memory_and_the_rest_does_not() {
     let (response, ()) = tokio::join!(waiting, giving_back);
     assert_eq!(response.unwrap().status, StatusCode::OK);
     endpoint.join().unwrap();
-    let mut all = Share::default();
+    let mut all = Reservation::default();
     all.hold(64 * 1024);
-    let mut memory = Share::default();
+    let mut memory = Reservation::default();
     let page = subrequest(&plane, &pool);
     let copy = Subrequest { is_copy: true, wants_body: false, ..subrequest(&plane, &pool) };
     for optional in [page, copy] {

@@ -6,14 +6,14 @@ use std::mem;
 use sluice_config::UpstreamProtocol;
 use tokio::task::yield_now;
 
+use super::attempt_io::AttemptIo;
 use super::download::Download;
 use super::http1::Http1;
 use super::http2::Http2;
-use super::sides::Sides;
 use crate::body::downstream::Downstream;
-use crate::engine::{Counts, Forwarded};
+use crate::engine::{ForwardCounts, Forwarded};
 use crate::io::alarm::Alarm;
-use crate::io::budget::Ticket;
+use crate::io::budget::WaitTicket;
 use crate::io::deadlines::Deadlines;
 use crate::message::head::Head;
 use crate::pipeline::{Exchange, Failure, FailureKind, Next, Upstream};
@@ -26,15 +26,15 @@ pub(in crate::engine) async fn forward<D: Downstream>(
     alarm: &mut Alarm,
     exchange: &mut Exchange,
     head: &mut Head,
-    counts: &mut Counts,
+    counts: &mut ForwardCounts,
 ) -> Forwarded {
     let mut download = Download::default();
     // All endpoints of a pool speak the same.
-    let mut carrier = match exchange.protocol().is_some_and(UpstreamProtocol::is_http2) {
-        false => Carrier::Http1(Http1::new(head)),
-        true => Carrier::Http2(Box::new(Http2::new(head))),
+    let mut client = match exchange.protocol().is_some_and(UpstreamProtocol::is_http2) {
+        false => UpstreamClient::Http1(Http1::new(head)),
+        true => UpstreamClient::Http2(Box::new(Http2::new(head))),
     };
-    let mut run = Run {
+    let mut run = ForwardContext {
         worker,
         downstream,
         alarm,
@@ -44,7 +44,7 @@ pub(in crate::engine) async fn forward<D: Downstream>(
         waited_since: None,
         changed: false,
     };
-    let forwarded = run.attempts(&mut carrier).await;
+    let forwarded = run.attempts(&mut client).await;
     if run.changed
         && let Forwarded::Answer(_) = forwarded
     {
@@ -53,22 +53,22 @@ pub(in crate::engine) async fn forward<D: Downstream>(
     }
     counts.status = download.started.then_some(download.response.status);
     counts.upstream_received = download.received;
-    (counts.received, counts.reset) = match &carrier {
-        Carrier::Http1(http1) => (http1.received(), None),
-        Carrier::Http2(http2) => (http2.received(), http2.reset()),
+    (counts.received, counts.reset) = match &client {
+        UpstreamClient::Http1(http1) => (http1.received(), None),
+        UpstreamClient::Http2(http2) => (http2.received(), http2.reset()),
     };
     forwarded
 }
 
-/// What speaks to the endpoints, with what it keeps of the request from one attempt to the next.
-enum Carrier {
+/// The HTTP client for the pool's protocol, with the state it keeps between attempts.
+enum UpstreamClient {
     Http1(Http1),
-    /// In a box, which the common case does not need.
+    /// Boxed, because HTTP/1.1 is the common case.
     Http2(Box<Http2>),
 }
 
-/// A request under way.
-pub(super) struct Run<'r, D> {
+/// The parts of a request that all its attempts share.
+pub(super) struct ForwardContext<'r, D> {
     pub(super) worker: &'r Worker,
     pub(super) downstream: &'r mut D,
     pub(super) alarm: &'r mut Alarm,
@@ -81,16 +81,16 @@ pub(super) struct Run<'r, D> {
     changed: bool,
 }
 
-impl<D: Downstream> Run<'_, D> {
-    async fn attempts(&mut self, carrier: &mut Carrier) -> Forwarded {
+impl<D: Downstream> ForwardContext<'_, D> {
+    async fn attempts(&mut self, client: &mut UpstreamClient) -> Forwarded {
         loop {
             let upstream = match self.exchange.pick() {
                 Ok(upstream) => upstream,
                 Err(answer) => return Forwarded::Answer(answer),
             };
-            let forwarded = match carrier {
-                Carrier::Http1(http1) => http1.attempt(self, &upstream).await,
-                Carrier::Http2(http2) => Box::pin(http2.attempt(self, &upstream)).await,
+            let forwarded = match client {
+                UpstreamClient::Http1(http1) => http1.attempt(self, &upstream).await,
+                UpstreamClient::Http2(http2) => Box::pin(http2.attempt(self, &upstream)).await,
             };
             if let Some(forwarded) = forwarded {
                 return forwarded;
@@ -126,17 +126,17 @@ impl<D: Downstream> Run<'_, D> {
     }
 
     /// What the relay of this attempt works on, and the head that it sends.
-    pub(super) fn sides<'s>(&'s mut self, upstream: &'s Upstream) -> (Sides<'s, D>, &'s Head) {
-        let sides = Sides {
+    pub(super) fn attempt_io<'s>(&'s mut self, upstream: &'s Upstream) -> (AttemptIo<'s, D>, &'s Head) {
+        let attempt_io = AttemptIo {
             downstream: &mut *self.downstream,
             alarm: &mut *self.alarm,
             exchange: &mut *self.exchange,
             download: &mut *self.download,
             upstream,
             deadlines: Deadlines::default(),
-            ticket: Ticket::default(),
+            ticket: WaitTicket::default(),
         };
-        (sides, &*self.head)
+        (attempt_io, &*self.head)
     }
 
     /// An attempt failed before anything was sent. `None` is another one.

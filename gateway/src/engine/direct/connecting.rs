@@ -28,13 +28,13 @@ pub(super) async fn unless_left<T>(
     .await
 }
 
-/// Room for one more connection of an exchange.
-pub(super) struct Room<'r> {
+/// Admission of new connections for an exchange.
+pub(super) struct ConnectionGate<'r> {
     pub(super) worker: &'r Worker,
     pub(super) exchange: &'r mut Exchange,
 }
 
-impl connect::Room for Room<'_> {
+impl connect::ConnectionGate for ConnectionGate<'_> {
     fn clients(&self) -> usize {
         self.worker.drain.shared().connections()
     }

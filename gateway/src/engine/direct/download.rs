@@ -1,7 +1,7 @@
 //! How far the response of an exchange has come.
 
 use crate::body::downstream::Passed;
-use crate::engine::heads::Heads;
+use crate::engine::interim::InterimCounter;
 use crate::message::response::Response;
 
 /// The response of one exchange, over all its attempts.
@@ -19,7 +19,7 @@ pub(super) struct Download {
     pub(super) excess: bool,
     /// Something of the final response went out.
     pub(super) started: bool,
-    pub(super) heads: Heads,
+    pub(super) heads: InterimCounter,
 }
 
 /// How far an attempt has come with its response.

@@ -10,8 +10,8 @@ use http::Version;
 
 use self::relay::Relay;
 use self::upload::{Outgoing, Upload};
-use super::attempts::{Run, follow};
-use super::connecting::{Room, unless_left};
+use super::attempts::{ForwardContext, follow};
+use super::connecting::{ConnectionGate, unless_left};
 use crate::body::downstream::Downstream;
 use crate::engine::Forwarded;
 use crate::engine::tunnel::Endpoint;
@@ -40,7 +40,7 @@ impl Http1 {
     /// One attempt. `None` is another one.
     pub(super) async fn attempt<D: Downstream>(
         &mut self,
-        run: &mut Run<'_, D>,
+        run: &mut ForwardContext<'_, D>,
         upstream: &Upstream,
     ) -> Option<Forwarded> {
         let upload = &mut self.upload;
@@ -52,7 +52,7 @@ impl Http1 {
         let mut connection = match pooled {
             Some(connection) => connection,
             None => {
-                let mut room = Room { worker: run.worker, exchange: run.exchange };
+                let mut room = ConnectionGate { worker: run.worker, exchange: run.exchange };
                 let obtain = connect::obtain(upstream, &mut room, &mut run.waited_since);
                 // In a box: rare and large.
                 match Box::pin(unless_left(run.downstream, obtain)).await {
@@ -64,17 +64,17 @@ impl Http1 {
         run.connected(upstream, connection.reused);
         upload.begin(run.downstream);
         let version = if run.exchange.speaks_http_1_0() { Version::HTTP_10 } else { Version::HTTP_11 };
-        let (sides, head) = run.sides(upstream);
+        let (attempt_io, head) = run.attempt_io(upstream);
         let outgoing = Outgoing {
             head,
             version,
             last: size == 0 || connection.served + 1 >= upstream.keep_alive.requests,
             upgrade: self.asks_for_upgrade && request::asks_for_upgrade(head),
-            client: sides.exchange.tuning().client_body_timeout,
+            client: attempt_io.exchange.tuning().client_body_timeout,
             endpoint: upstream.send_timeout,
         };
         let mut relay =
-            Relay { sides, upload, connection: &mut connection, outgoing, waited: false, ended: false };
+            Relay { attempt_io, upload, connection: &mut connection, outgoing, waited: false, ended: false };
         let next = poll_fn(|cx| relay.poll(cx)).await;
         let ended = Instant::now();
         let (is_reusable, has_switched) = (relay.is_reusable(), relay.has_switched());

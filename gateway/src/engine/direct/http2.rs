@@ -11,12 +11,12 @@ use http::Version;
 
 use self::relay::{Incoming, Relay};
 use self::upload::{Patience, Upload};
-use super::attempts::{Run, follow};
-use super::connecting::{Room, unless_left};
+use super::attempts::{ForwardContext, follow};
+use super::connecting::{ConnectionGate, unless_left};
 use crate::body::downstream::Downstream;
 use crate::engine::Forwarded;
 use crate::message::head::Head;
-use crate::message::http2::{Spoken, request, takes_trailers};
+use crate::message::http2::{Http2Target, request, takes_trailers};
 use crate::pipeline::{Failure, FailureKind, Upstream};
 use crate::upstream::http2;
 
@@ -47,7 +47,7 @@ impl Http2 {
     /// One attempt. `None` is another one.
     pub(super) async fn attempt<D: Downstream>(
         &mut self,
-        run: &mut Run<'_, D>,
+        run: &mut ForwardContext<'_, D>,
         upstream: &Upstream,
     ) -> Option<Forwarded> {
         let Self { upload, trailers, reset } = self;
@@ -55,46 +55,49 @@ impl Http2 {
         let pooled = if size > 0 { http2::take(upstream) } else { None };
         // What the client sends meanwhile waits.
         run.downstream.set_stalled(pooled.is_none() && !run.downstream.is_spent());
-        let place = match pooled {
-            Some(place) => place,
+        let stream_permit = match pooled {
+            Some(stream_permit) => stream_permit,
             None => {
-                let mut room = Room { worker: run.worker, exchange: run.exchange };
+                let mut room = ConnectionGate { worker: run.worker, exchange: run.exchange };
                 let waited_since = &mut run.waited_since;
                 let obtain = http2::obtain(upstream, &mut room, waited_since, size, run.worker.idle);
                 match unless_left(run.downstream, obtain).await {
-                    Ok(place) => place,
+                    Ok(stream_permit) => stream_permit,
                     Err(kind) => return run.not_connected(kind, upload.is_replayable()).await,
                 }
             }
         };
-        run.connected(upstream, place.reused);
+        run.connected(upstream, stream_permit.reused);
         *reset = None;
         upload.begin(run.downstream, run.head);
-        let spoken =
-            Spoken { tls: upstream.protocol.has_tls(), address: upstream.address, trailers: *trailers };
-        let Ok((response, stream)) = place.send(request(run.head, spoken), !upload.is_sending()) else {
+        let target =
+            Http2Target { tls: upstream.protocol.has_tls(), address: upstream.address, trailers: *trailers };
+        let Ok((response, stream)) = stream_permit.send(request(run.head, target), !upload.is_sending())
+        else {
             // It was about to end.
             let replayable = upload.is_replayable();
             let failure =
                 Failure { stale: true, ..Failure::before_connecting(FailureKind::Broken, replayable) };
             return run.failed(failure);
         };
-        let (sides, head) = run.sides(upstream);
-        let patience =
-            Patience { client: sides.exchange.tuning().client_body_timeout, endpoint: upstream.send_timeout };
+        let (attempt_io, head) = run.attempt_io(upstream);
+        let patience = Patience {
+            client: attempt_io.exchange.tuning().client_body_timeout,
+            endpoint: upstream.send_timeout,
+        };
         let mut relay = Relay {
-            sides,
+            attempt_io,
             upload,
             patience,
             stream,
             incoming: Incoming::new(response),
-            place: &place,
+            stream_permit: &stream_permit,
             method: &head.method,
             keeps_length: head.version != Version::HTTP_2,
-            broke: None,
+            stream_error: None,
         };
         let next = poll_fn(|cx| relay.poll(cx)).await;
-        *reset = relay.broke.and_then(|broke| broke.reset);
+        *reset = relay.stream_error.and_then(|stream_error| stream_error.reset);
         match next {
             None => Some(Forwarded::Relayed(Instant::now())),
             Some(next) => follow(next),

@@ -1,6 +1,6 @@
 //! What came of a request body, kept for another attempt.
 
-use crate::io::budget::Share;
+use crate::io::budget::Reservation;
 
 /// Bytes of a request body that are kept, as many as Pingora keeps.
 const MOST: usize = 64 * 1024;
@@ -11,7 +11,7 @@ pub(super) struct Replay {
     bytes: Vec<u8>,
     lost: bool,
     /// Of the memory for that.
-    share: Share,
+    share: Reservation,
 }
 
 impl Replay {

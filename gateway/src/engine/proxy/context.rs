@@ -8,8 +8,8 @@ use pingora_proxy::Session;
 use tokio::time::Instant;
 
 use super::Result;
-use super::carried::Handle;
-use super::l4::Connector;
+use super::connector::Connector;
+use super::shared_request::Handle;
 use crate::pipeline::{Exchange, Failure, MOST_INTERIM, Next};
 
 /// The state of one request in Pingora's phases.

@@ -2,7 +2,7 @@
 
 use pingora_core::{Error, ErrorSource, ErrorType};
 
-use super::l4::{NO_ROOM, Stage};
+use super::connector::{ConnectStage, NO_ROOM};
 use crate::pipeline::{Failure, FailureKind};
 
 /// Pingora's words for a connection that ended before any byte of the response was in. Its error types do not
@@ -11,16 +11,16 @@ use crate::pipeline::{Failure, FailureKind};
 const NOTHING_READ: &str = "bytes already read: 0";
 
 /// No connection came about. `stage` is how far it had come.
-pub(super) fn to_connect(error: &Error, stage: Stage) -> Failure {
+pub(super) fn to_connect(error: &Error, stage: ConnectStage) -> Failure {
     let kind = match (error.etype(), stage) {
         (etype, _) if *etype == NO_ROOM => FailureKind::Shortage,
-        (_, Stage::Waiting) => FailureKind::Shortage,
-        (ErrorType::ConnectTimedout, Stage::Tcp) => FailureKind::ConnectTimeout,
-        (_, Stage::Tcp) => FailureKind::Connect,
-        (ErrorType::ConnectTimedout | ErrorType::TLSHandshakeTimedout, Stage::Tls) => {
+        (_, ConnectStage::Waiting) => FailureKind::Shortage,
+        (ErrorType::ConnectTimedout, ConnectStage::Tcp) => FailureKind::ConnectTimeout,
+        (_, ConnectStage::Tcp) => FailureKind::Connect,
+        (ErrorType::ConnectTimedout | ErrorType::TLSHandshakeTimedout, ConnectStage::Tls) => {
             FailureKind::HandshakeTimeout
         }
-        (_, Stage::Tls) => FailureKind::Handshake,
+        (_, ConnectStage::Tls) => FailureKind::Handshake,
     };
     before_connecting(kind)
 }
@@ -139,13 +139,13 @@ mod tests {
         let told = while_proxying(&down(ErrorType::ReadError), slow, false, true, false);
         assert_eq!(told.kind, FailureKind::ClientTimeout, "the client's side knows better");
         for (etype, stage, kind) in [
-            (ErrorType::ConnectTimedout, Stage::Tcp, FailureKind::ConnectTimeout),
-            (ErrorType::ConnectError, Stage::Tcp, FailureKind::Connect),
-            (ErrorType::TLSHandshakeFailure, Stage::Tls, FailureKind::Handshake),
-            (ErrorType::TLSHandshakeTimedout, Stage::Tls, FailureKind::HandshakeTimeout),
-            (ErrorType::ConnectTimedout, Stage::Tls, FailureKind::HandshakeTimeout),
-            (ErrorType::ConnectTimedout, Stage::Waiting, FailureKind::Shortage),
-            (NO_ROOM, Stage::Tcp, FailureKind::Shortage),
+            (ErrorType::ConnectTimedout, ConnectStage::Tcp, FailureKind::ConnectTimeout),
+            (ErrorType::ConnectError, ConnectStage::Tcp, FailureKind::Connect),
+            (ErrorType::TLSHandshakeFailure, ConnectStage::Tls, FailureKind::Handshake),
+            (ErrorType::TLSHandshakeTimedout, ConnectStage::Tls, FailureKind::HandshakeTimeout),
+            (ErrorType::ConnectTimedout, ConnectStage::Tls, FailureKind::HandshakeTimeout),
+            (ErrorType::ConnectTimedout, ConnectStage::Waiting, FailureKind::Shortage),
+            (NO_ROOM, ConnectStage::Tcp, FailureKind::Shortage),
         ] {
             assert_eq!(to_connect(&up(etype.clone()), stage).kind, kind, "{etype:?} {stage:?}");
         }

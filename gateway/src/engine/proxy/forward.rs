@@ -10,13 +10,13 @@ use std::time::Instant;
 use pingora_core::apps::HttpServerApp;
 use pingora_core::protocols::http::ServerSession;
 
-use super::carried::{Carried, Handle, lock};
 use super::engine::{engine, never};
 use super::failure;
 use super::session::Session;
+use super::shared_request::{Handle, SharedRequest, lock};
 use crate::body::downstream::Downstream;
 use crate::engine::watch::Watch;
-use crate::engine::{Counts, Forwarded};
+use crate::engine::{ForwardCounts, Forwarded};
 use crate::message::head::Head;
 use crate::pipeline::{Exchange, FailureKind};
 use crate::worker::Worker;
@@ -27,9 +27,9 @@ pub(in crate::engine) async fn forward<D: Downstream + Send + Sync + 'static>(
     downstream: Box<D>,
     exchange: Box<Exchange>,
     head: &Head,
-    counts: &mut Counts,
+    counts: &mut ForwardCounts,
 ) -> (Box<D>, Box<Exchange>, Forwarded) {
-    let handle = Handle::new(Carried::new(exchange));
+    let handle = Handle::new(SharedRequest::new(exchange));
     let side = Arc::new(Mutex::new(downstream));
     {
         let session = Session::new(side.clone(), handle.clone(), head, worker);
@@ -41,16 +41,16 @@ pub(in crate::engine) async fn forward<D: Downstream + Send + Sync + 'static>(
                 return Poll::Ready(());
             }
             let mut downstream = lock(&side);
-            let mut carried = handle.get();
+            let mut shared = handle.get();
             // Pingora listens to the client only while it has nothing else to wait for.
-            let listening = mem::take(&mut carried.listening);
+            let listening = mem::take(&mut shared.listening);
             let stalled = !listening && !downstream.is_spent();
             downstream.set_stalled(stalled);
             if listening || watch.poll(cx, &mut **downstream).is_pending() {
                 return Poll::Pending;
             }
-            carried.exchange.failed(failure::before_connecting(FailureKind::Client));
-            carried.failed = Some(FailureKind::Client);
+            shared.exchange.failed(failure::before_connecting(FailureKind::Client));
+            shared.failed = Some(FailureKind::Client);
             Poll::Ready(())
         })
         .await;
@@ -58,10 +58,10 @@ pub(in crate::engine) async fn forward<D: Downstream + Send + Sync + 'static>(
     }
     let downstream =
         Arc::into_inner(side).map(|side| side.into_inner().unwrap_or_else(PoisonError::into_inner));
-    let (Some(downstream), Some(carried)) = (downstream, handle.into_inner()) else {
+    let (Some(downstream), Some(shared)) = (downstream, handle.into_inner()) else {
         unreachable!("Pingora keeps nothing of a session whose future is dropped")
     };
-    let Carried { exchange, counts: counted, answer, failed, started, ended, .. } = carried;
+    let SharedRequest { exchange, counts: counted, answer, failed, started, ended, .. } = shared;
     *counts = counted;
     let forwarded = match answer {
         _ if ended => Forwarded::Relayed(Instant::now()),

@@ -6,8 +6,8 @@ use std::time::Duration;
 use pingora_core::upstreams::peer::{HttpPeer, HttpUpstreamRequestPolicy};
 use sluice_config::UpstreamProtocol;
 
+use super::connector::{Connector, counted};
 use super::epoch::Reuse;
-use super::l4::{Connector, counted};
 use crate::pipeline::Upstream;
 
 /// Requests at a time on one connection of HTTP/2, as far as the endpoint takes them.

@@ -25,7 +25,7 @@ use pingora_core::{Error, ErrorType};
 use pingora_http::{RequestHeader, ResponseHeader};
 
 use super::Result;
-use super::carried::{Handle, lock};
+use super::shared_request::{Handle, lock};
 use crate::body::downstream::Downstream;
 use crate::io::alarm::Alarm;
 use crate::io::deadlines::Deadlines;

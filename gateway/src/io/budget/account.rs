@@ -5,8 +5,8 @@ use std::future::{Future, poll_fn};
 use std::mem;
 use std::pin::Pin;
 
-use super::stock::STOCK;
-use super::waiting::Key;
+use super::thread_reserve::RESERVE;
+use super::waiting::WaitKey;
 
 /// The account of whoever is no connection: there is always room for it while there is any.
 pub(super) const NOBODY: usize = 0;
@@ -26,7 +26,7 @@ pub(super) struct Accounts {
     /// Numbers that are free.
     free: Vec<usize>,
     /// Who waits for memory, by connection: hardly ever anybody.
-    waiting: BTreeMap<usize, Vec<Key>>,
+    waiting: BTreeMap<usize, Vec<WaitKey>>,
     current: usize,
 }
 
@@ -104,11 +104,11 @@ impl Accounts {
         self.collect(at);
     }
 
-    pub(super) fn begin_to_wait(&mut self, at: usize, key: Key) {
+    pub(super) fn begin_to_wait(&mut self, at: usize, key: WaitKey) {
         self.waiting.entry(at).or_default().push(key);
     }
 
-    pub(super) fn end_to_wait(&mut self, at: usize, key: Key) {
+    pub(super) fn end_to_wait(&mut self, at: usize, key: WaitKey) {
         if let Some(keys) = self.waiting.get_mut(&at) {
             keys.retain(|other| *other != key);
             if keys.is_empty() {
@@ -119,7 +119,7 @@ impl Accounts {
     }
 
     /// Those of a connection who wait for memory.
-    pub(super) fn waiting(&self, at: usize) -> &[Key] {
+    pub(super) fn waiting(&self, at: usize) -> &[WaitKey] {
         self.waiting.get(&at).map_or(&[], Vec::as_slice)
     }
 }
@@ -127,7 +127,7 @@ impl Accounts {
 impl Account {
     /// For a new connection of this thread.
     pub(crate) fn open() -> Self {
-        Self { at: STOCK.with_borrow_mut(|stock| stock.accounts.open()) }
+        Self { at: RESERVE.with_borrow_mut(|reserve| reserve.accounts.open()) }
     }
 
     /// The future of the connection: what is taken while it is polled counts for this account.
@@ -150,7 +150,7 @@ impl Account {
 impl Drop for Account {
     fn drop(&mut self) {
         // At the end of a thread there is nothing left to close.
-        let _ = STOCK.try_with(|stock| stock.borrow_mut().accounts.close(self.at));
+        let _ = RESERVE.try_with(|reserve| reserve.borrow_mut().accounts.close(self.at));
     }
 }
 
@@ -161,5 +161,5 @@ impl Drop for Entered {
 }
 
 fn swap(at: usize) -> usize {
-    STOCK.with_borrow_mut(|stock| mem::replace(&mut stock.accounts.current, at))
+    RESERVE.with_borrow_mut(|reserve| mem::replace(&mut reserve.accounts.current, at))
 }

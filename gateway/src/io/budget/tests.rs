@@ -20,7 +20,7 @@ fn with(budget: &Arc<Budget>, job: impl FnOnce() + Send + 'static) {
 fn what_is_held_goes_back_in_the_end() {
     let budget = Budget::new(10 << 20);
     with(&budget, || {
-        let (mut one, mut other) = (Share::default(), Share::default());
+        let (mut one, mut other) = (Reservation::default(), Reservation::default());
         assert!(one.try_hold(3 << 20) && other.try_hold(5 << 20));
         assert!(!one.try_hold(9 << 20) && one.bytes() == 3 << 20);
         drop(other);
@@ -36,7 +36,7 @@ fn what_is_held_goes_back_in_the_end() {
 #[test]
 fn a_thread_without_a_budget_has_no_bound() {
     thread::spawn(|| {
-        let mut share = Share::default();
+        let mut share = Reservation::default();
         assert!(share.try_hold(usize::MAX) && has_room());
         assert_eq!(patience(Duration::from_secs(60)), Duration::from_secs(60));
     })
@@ -49,11 +49,11 @@ fn small_things_do_not_touch_what_workers_share() {
     let budget = Budget::new(128 << 20);
     let shared = budget.clone();
     with(&budget, move || {
-        let mut first = Share::default();
+        let mut first = Reservation::default();
         first.hold(100);
         let taken = shared.taken();
         for bytes in 1..10_000 {
-            let mut share = Share::default();
+            let mut share = Reservation::default();
             share.hold(bytes);
         }
         assert_eq!(shared.taken(), taken);
@@ -70,7 +70,7 @@ fn who_waits_is_woken_by_another_thread() {
         let budget = budget.clone();
         move || {
             serve(budget);
-            let mut share = Share::default();
+            let mut share = Reservation::default();
             share.hold(1 << 20);
             full.send(()).unwrap();
             is_waiting.recv().unwrap();
@@ -79,7 +79,7 @@ fn who_waits_is_woken_by_another_thread() {
     with(&budget, move || {
         is_full.recv().unwrap();
         runtime.block_on(async {
-            let mut ticket = Ticket::default();
+            let mut ticket = WaitTicket::default();
             std::future::poll_fn(|cx| {
                 let room = poll_room(cx, &mut ticket);
                 let _ = waits.send(());
@@ -97,7 +97,7 @@ fn a_stalled_client_has_less_time_and_less_is_read_while_memory_is_short() {
     let budget = Budget::new(64 << 20);
     with(&budget, || {
         let minute = Duration::from_secs(60);
-        let mut share = Share::default();
+        let mut share = Reservation::default();
         for (mebibytes, expected, read) in
             [(1, 60, 64), (31, 60, 64), (33, 15, 16), (49, 5, 4), (64, 5, 4), (1, 60, 64)]
         {
@@ -109,7 +109,7 @@ fn a_stalled_client_has_less_time_and_less_is_read_while_memory_is_short() {
 }
 
 /// What `taker` gets of a share of one connection, in portions, until there is no more for it.
-fn fill(account: &Account, share: &mut Share) {
+fn fill(account: &Account, share: &mut Reservation) {
     let _entered = account.enter();
     while has_room() {
         share.hold(share.bytes() + portion(64 * 1024));
@@ -120,7 +120,7 @@ fn fill(account: &Account, share: &mut Share) {
 fn forty_greedy_connections_leave_a_quarter() {
     let budget = Budget::new(64 << 20);
     with(&budget, || {
-        let mut greedy = Vec::from_iter((0..40).map(|_| (Account::open(), Share::default())));
+        let mut greedy = Vec::from_iter((0..40).map(|_| (Account::open(), Reservation::default())));
         let (first, share) = &mut greedy[0];
         fill(first, share);
         assert!((5 << 20..7 << 20).contains(&share.bytes()), "alone: {}", share.bytes());
@@ -135,7 +135,7 @@ fn forty_greedy_connections_leave_a_quarter() {
         let held: usize = greedy.iter().map(|(_, share)| share.bytes()).sum();
         let left = (64 << 20) - held;
         assert!(left >= (64 << 20) / 4, "{left}");
-        let (other, mut share) = (Account::open(), Share::default());
+        let (other, mut share) = (Account::open(), Reservation::default());
         let _entered = other.enter();
         assert!(has_room() && share.try_hold(16 * 1024));
         assert!(!share.try_hold(left / 2));
@@ -149,7 +149,7 @@ fn a_connection_by_itself_has_room_for_the_costliest_compression() {
     with(&budget, || {
         let account = Account::open();
         let _entered = account.enter();
-        let (mut head, mut brotli) = (Share::default(), Share::default());
+        let (mut head, mut brotli) = (Reservation::default(), Reservation::default());
         assert!(head.try_hold(32 * 1024) && brotli.try_hold(12 << 20));
     });
 }
@@ -159,13 +159,13 @@ fn five_hundred_greedy_connections_left_next_to_nothing() {
     const ALL: usize = 128 << 20;
     let budget = Budget::new(ALL);
     with(&budget, || {
-        let mut greedy = Vec::from_iter((0..500).map(|_| (Account::open(), Share::default())));
+        let mut greedy = Vec::from_iter((0..500).map(|_| (Account::open(), Reservation::default())));
         for (account, share) in &mut greedy {
             fill(account, share);
         }
         let left = ALL - greedy.iter().map(|(_, share)| share.bytes()).sum::<usize>();
         assert!(left >= ALL / 16, "{left}");
-        let (other, mut share) = (Account::open(), Share::default());
+        let (other, mut share) = (Account::open(), Reservation::default());
         let _entered = other.enter();
         assert!(has_room() && share.try_hold(9 * 1024), "a large head");
     });
@@ -186,14 +186,14 @@ fn who_has_more_than_is_left_is_not_woken_for_less() {
         let waker = Waker::from(count.clone());
         let mut cx = Context::from_waker(&waker);
         let woken = || count.0.swap(0, SeqCst);
-        let (greedy, mut one, mut other) = (Account::open(), Share::default(), Share::of_flow());
-        let mut ticket = Ticket::default();
+        let (greedy, mut one, mut other) = (Account::open(), Reservation::default(), Reservation::of_flow());
+        let mut ticket = WaitTicket::default();
         let entered: Entered = greedy.enter();
         one.hold(20 * 1024);
         other.hold(500 * 1024);
         assert!(poll_room(&mut cx, &mut ticket).is_pending());
         drop(entered);
-        let (modest, mut some) = (Account::open(), Share::default());
+        let (modest, mut some) = (Account::open(), Reservation::default());
         let entered = modest.enter();
         assert!(some.try_hold(8 * 1024));
         drop(some);
@@ -203,7 +203,7 @@ fn who_has_more_than_is_left_is_not_woken_for_less() {
         assert_eq!(woken(), 1, "its own connection has given some back");
         let _entered = greedy.enter();
         assert!(poll_room(&mut cx, &mut ticket).is_ready());
-        assert_eq!(STOCK.with_borrow(|stock| stock.process.as_ref().unwrap().waits()), 1);
+        assert_eq!(RESERVE.with_borrow(|stock| stock.process.as_ref().unwrap().waits()), 1);
     });
 }
 
@@ -211,7 +211,7 @@ fn who_has_more_than_is_left_is_not_woken_for_less() {
 fn what_a_request_holds_does_not_keep_its_response_out() {
     let budget = Budget::new(1 << 20);
     with(&budget, || {
-        let (account, mut kept, mut rest) = (Account::open(), Share::default(), Share::of_flow());
+        let (account, mut kept, mut rest) = (Account::open(), Reservation::default(), Reservation::of_flow());
         let _entered = account.enter();
         kept.hold(900 * 1024);
         assert!(!has_room() && has_room_to_respond());
@@ -228,18 +228,18 @@ fn what_a_request_holds_does_not_keep_its_response_out() {
 fn what_outlives_its_connection_is_not_the_next_ones() {
     let budget = Budget::new(1 << 20);
     with(&budget, || {
-        let mut share = Share::default();
+        let mut share = Reservation::default();
         let account = Account::open();
         let entered = account.enter();
         share.hold(400 * 1024);
         drop((entered, account));
         let next = Account::open();
         let entered = next.enter();
-        assert_eq!(STOCK.with_borrow(|stock| stock.accounts.held(stock.accounts.current())), 0);
+        assert_eq!(RESERVE.with_borrow(|stock| stock.accounts.held(stock.accounts.current())), 0);
         drop((entered, share));
         let again = Account::open();
         let _entered = again.enter();
-        assert!(Share::default().try_hold(80 * 1024), "all is there again");
+        assert!(Reservation::default().try_hold(80 * 1024), "all is there again");
     });
 }
 
@@ -252,9 +252,9 @@ proptest! {
         let budget = Budget::new(limit);
         let shared = budget.clone();
         with(&budget, move || {
-            let mut shares: [Share; 6] = Default::default();
+            let mut shares: [Reservation; 6] = Default::default();
             for (index, bytes, force) in steps {
-                let others: usize = shares.iter().map(Share::bytes).sum::<usize>() - shares[index].bytes();
+                let others: usize = shares.iter().map(Reservation::bytes).sum::<usize>() - shares[index].bytes();
                 match force {
                     true => shares[index].hold(bytes),
                     false => {
@@ -263,7 +263,7 @@ proptest! {
                         assert!(!(got && grows) || others + bytes <= limit);
                     }
                 }
-                let held: usize = shares.iter().map(Share::bytes).sum();
+                let held: usize = shares.iter().map(Reservation::bytes).sum();
                 assert!(held <= shared.taken());
             }
         });

@@ -6,16 +6,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 
 use super::account::NOBODY;
-use super::stock::{STOCK, Stock};
+use super::thread_reserve::{RESERVE, ThreadReserve};
 use super::{Budget, LEAST_PORTION};
 
-/// What the connection that waits would hold with a little more, and the number of the ticket.
-pub(super) type Key = (usize, u64);
+/// Order of waiters: the bytes that the connection would hold after its request, then the ticket number.
+pub(super) type WaitKey = (usize, u64);
 
-/// Those who wait. Touched only while memory is short.
+/// Tasks that wait for memory. Touched only while memory is short.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    /// That of whoever comes first; more than anybody can hold where nobody waits.
+    /// The key of the first waiter; larger than any key where nothing waits.
     least: AtomicUsize,
     /// Who holds least comes first, and may go on first.
     wakers: Mutex<Wakers>,
@@ -25,20 +25,20 @@ pub(super) struct Waiting {
 struct Wakers {
     /// Number of the last ticket.
     last: u64,
-    by_held: BTreeMap<Key, Waker>,
+    by_held: BTreeMap<WaitKey, Waker>,
 }
 
-/// A place among those who wait for memory.
+/// A position in the queue for memory; leaves the queue when dropped.
 #[derive(Debug, Default)]
-pub(crate) struct Ticket {
-    place: Option<Place>,
+pub(crate) struct WaitTicket {
+    place: Option<QueuedWait>,
 }
 
 #[derive(Debug)]
-struct Place {
+struct QueuedWait {
     budget: Arc<Budget>,
     account: usize,
-    key: Key,
+    key: WaitKey,
 }
 
 impl Default for Waiting {
@@ -75,7 +75,7 @@ impl Waiting {
     }
 
     /// Wakes these. They keep their places until they say otherwise.
-    pub(super) fn wake_these(&self, keys: &[Key]) {
+    pub(super) fn wake_these(&self, keys: &[WaitKey]) {
         let wakers = self.wakers();
         for key in keys {
             if let Some(waker) = wakers.by_held.get(key) {
@@ -84,13 +84,13 @@ impl Waiting {
         }
     }
 
-    fn insert(&self, key: Key, waker: &Waker) {
+    fn insert(&self, key: WaitKey, waker: &Waker) {
         let mut wakers = self.wakers();
         wakers.by_held.insert(key, waker.clone());
         self.look(&wakers);
     }
 
-    fn remove(&self, key: Key) {
+    fn remove(&self, key: WaitKey) {
         let mut wakers = self.wakers();
         wakers.by_held.remove(&key);
         self.look(&wakers);
@@ -107,20 +107,20 @@ impl Waiting {
     }
 }
 
-impl Ticket {
+impl WaitTicket {
     /// Waits with the connection that is being polled, with what it holds now.
-    pub(super) fn wait(&mut self, stock: &mut Stock, cx: &Context<'_>) {
-        let Some(budget) = stock.process.clone() else { return };
-        let account = stock.accounts.current();
+    pub(super) fn wait(&mut self, reserve: &mut ThreadReserve, cx: &Context<'_>) {
+        let Some(budget) = reserve.process.clone() else { return };
+        let account = reserve.accounts.current();
         let held = match account {
             // Who has nothing on its way waits for anything at all.
-            account if account == NOBODY || stock.accounts.is_idle(account) => 0,
-            account => stock.accounts.held(account) + LEAST_PORTION - 1,
+            account if account == NOBODY || reserve.accounts.is_idle(account) => 0,
+            account => reserve.accounts.held(account) + LEAST_PORTION - 1,
         };
         let number = match self.place.take() {
             Some(place) => {
                 place.budget.waiting.remove(place.key);
-                stock.accounts.end_to_wait(place.account, place.key);
+                reserve.accounts.end_to_wait(place.account, place.key);
                 place.key.1
             }
             None => {
@@ -131,20 +131,20 @@ impl Ticket {
         };
         let key = (held, number);
         budget.waiting.insert(key, cx.waker());
-        stock.accounts.begin_to_wait(account, key);
-        self.place = Some(Place { budget, account, key });
+        reserve.accounts.begin_to_wait(account, key);
+        self.place = Some(QueuedWait { budget, account, key });
     }
 
     pub(super) fn leave(&mut self) {
-        if let Some(Place { budget, account, key }) = self.place.take() {
+        if let Some(QueuedWait { budget, account, key }) = self.place.take() {
             budget.waiting.remove(key);
             // At the end of a thread nobody counts any more.
-            let _ = STOCK.try_with(|stock| stock.borrow_mut().accounts.end_to_wait(account, key));
+            let _ = RESERVE.try_with(|reserve| reserve.borrow_mut().accounts.end_to_wait(account, key));
         }
     }
 }
 
-impl Drop for Ticket {
+impl Drop for WaitTicket {
     fn drop(&mut self) {
         self.leave();
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use sluice_config::{Bind, BindError, BindResult, GroupId, ListenerGroup};
 
-use super::{Entry, Inner, SocketKey};
+use super::{Inner, ListenerTarget, SocketKey};
 use crate::listen::bind::{bind, explain, is_unsupported};
 
 /// How long a socket stays open after another has taken over some of its clients: for handshakes that are under way.
@@ -19,7 +19,7 @@ pub(super) struct Open {
     /// With the real port.
     pub(super) address: SocketAddr,
     pub(super) socket: Arc<TcpListener>,
-    pub(super) entry: Entry,
+    pub(super) entry: ListenerTarget,
     /// When it closes, if it does.
     pub(super) leaves: Option<Instant>,
 }
@@ -29,7 +29,7 @@ impl Inner {
     pub(super) fn reconcile(&mut self, now: Instant) -> BTreeMap<GroupId, Vec<BindResult>> {
         let groups = self.groups.clone();
         let wanted: Vec<_> = groups.values().flat_map(wanted).collect();
-        let mut taken: HashMap<SocketKey, Entry> = HashMap::new();
+        let mut taken: HashMap<SocketKey, ListenerTarget> = HashMap::new();
         let mut outcomes = Vec::with_capacity(wanted.len());
         for (key, entry, bound) in &wanted {
             let result = match taken.get(key) {
@@ -49,7 +49,7 @@ impl Inner {
             outcomes.push((entry, BindResult { address, error }));
         }
         let failed = outcomes.iter().filter(|(_, result)| result.error.is_some());
-        self.incomplete = failed.map(|(entry, _)| Entry::clone(entry)).collect();
+        self.incomplete = failed.map(|(entry, _)| ListenerTarget::clone(entry)).collect();
         let (incomplete, entries) = (&self.incomplete, wanted.iter().map(|(_, entry, _)| entry));
         self.complete.retain(|entry| entries.clone().any(|wanted| wanted == entry));
         self.complete.extend(entries.filter(|entry| !incomplete.contains(entry)).cloned());
@@ -72,7 +72,7 @@ impl Inner {
     fn socket(
         &mut self,
         key: &SocketKey,
-        entry: &Entry,
+        entry: &ListenerTarget,
         bound: &Bind,
     ) -> Result<SocketAddr, Option<BindError>> {
         if let Some(open) = self.sockets.get_mut(key) {
@@ -110,8 +110,8 @@ impl Inner {
     }
 
     /// Closes what nobody asks for any more, each in its time.
-    fn let_go(&mut self, taken: &HashMap<SocketKey, Entry>, now: Instant) {
-        let wanted: Vec<(SocketAddr, Entry)> = taken
+    fn let_go(&mut self, taken: &HashMap<SocketKey, ListenerTarget>, now: Instant) {
+        let wanted: Vec<(SocketAddr, ListenerTarget)> = taken
             .keys()
             .filter_map(|key| self.sockets.get(key))
             .map(|open| (open.address, open.entry.clone()))
@@ -138,10 +138,10 @@ impl Inner {
 }
 
 /// What a group asks for, and what it is to lead to.
-fn wanted(group: &Arc<ListenerGroup>) -> impl Iterator<Item = (SocketKey, Entry, &Bind)> {
+fn wanted(group: &Arc<ListenerGroup>) -> impl Iterator<Item = (SocketKey, ListenerTarget, &Bind)> {
     group.binds.iter().enumerate().flat_map(move |(index, bind)| {
         let (declared_port, protocol) = (bind.declared_port, bind.protocol);
-        let entry = Entry { group: group.id.clone(), declared_port, protocol };
+        let entry = ListenerTarget { group: group.id.clone(), declared_port, protocol };
         bind.addresses.iter().map(move |ip| {
             let any = (bind.port == 0).then(|| (group.id.clone(), index));
             (SocketKey { address: SocketAddr::new(*ip, bind.port), any }, entry.clone(), bind)

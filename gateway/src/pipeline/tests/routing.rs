@@ -10,7 +10,7 @@ use sluice_config::{
 
 use super::fixture::*;
 use crate::apply::apply;
-use crate::pipeline::stages::{Looks, ORDER};
+use crate::pipeline::stages::{ORDER, StageInput};
 use crate::tls::Certificates;
 
 fn title(answer: &crate::pipeline::Answer) -> String {
@@ -38,9 +38,9 @@ fn what_does_not_look_at_a_plain_rule_has_nothing_to_say_of_it() {
     let mut exchange = plane.forward(&request);
     let (route, snapshot) = (exchange.route.clone().unwrap(), exchange.snapshot.clone());
     assert!(route.is_plain() && snapshot.globals.ask_nothing());
-    let looks = Looks { head: &request.head(), path: "/", globals: &snapshot.globals };
+    let input = StageInput { head: &request.head(), path: "/", globals: &snapshot.globals };
     for stage in ORDER.into_iter().filter(|stage| !stage.is_for_all_rules()) {
-        assert!(exchange.look(stage, &route, &looks).is_continue(), "{stage:?}");
+        assert!(exchange.look(stage, &route, &input).is_continue(), "{stage:?}");
     }
 }
 

@@ -10,7 +10,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
-use super::Word;
+use super::AuthReply;
 
 /// Bytes that a worker keeps, as far as they can be told.
 const MOST_BYTES: usize = 4 * 1024 * 1024;
@@ -31,19 +31,19 @@ impl CacheKey {
 }
 
 #[derive(Default)]
-struct Words {
-    by_key: HashMap<CacheKey, (Arc<Word>, Instant)>,
-    /// In the order in which they came. An entry that was replaced stands in it twice.
+struct CacheShard {
+    by_key: HashMap<CacheKey, (Arc<AuthReply>, Instant)>,
+    /// Keys in order of insertion. A replaced entry occurs twice.
     order: VecDeque<(CacheKey, Instant, usize)>,
     bytes: usize,
 }
 
 thread_local! {
-    static WORDS: RefCell<Words> = RefCell::default();
+    static WORDS: RefCell<CacheShard> = RefCell::default();
 }
 
 /// What was said, if it holds.
-pub fn kept(key: CacheKey) -> Option<Arc<Word>> {
+pub fn kept(key: CacheKey) -> Option<Arc<AuthReply>> {
     WORDS.with_borrow(|words| {
         let (word, until) = words.by_key.get(&key)?;
         (*until > Instant::now()).then(|| word.clone())
@@ -51,14 +51,14 @@ pub fn kept(key: CacheKey) -> Option<Arc<Word>> {
 }
 
 /// Keeps what was said for as long as it holds.
-pub fn keep(key: CacheKey, word: &Arc<Word>) {
+pub fn keep(key: CacheKey, word: &Arc<AuthReply>) {
     let Some(holds) = word.holds else { return };
     let Some(until) = Instant::now().checked_add(holds) else { return };
     WORDS.with_borrow_mut(|words| words.put(key, word, until));
 }
 
-impl Words {
-    fn put(&mut self, key: CacheKey, word: &Arc<Word>, until: Instant) {
+impl CacheShard {
+    fn put(&mut self, key: CacheKey, word: &Arc<AuthReply>, until: Instant) {
         let fields = word.fields.iter().filter_map(|(_, value)| value.as_ref());
         let values = fields.chain(&word.cookies).chain(&word.challenges);
         let size = ENTRY + values.map(|value| value.len()).sum::<usize>();
@@ -87,8 +87,8 @@ mod tests {
 
     use super::*;
 
-    fn word(holds: Option<Duration>) -> Arc<Word> {
-        Arc::new(Word {
+    fn word(holds: Option<Duration>) -> Arc<AuthReply> {
+        Arc::new(AuthReply {
             status: StatusCode::OK,
             fields: Vec::new(),
             cookies: Vec::new(),
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn it_is_bounded() {
-        let mut words = Words::default();
+        let mut words = CacheShard::default();
         let (long, word) = (Instant::now() + Duration::from_secs(60), word(None));
         for number in 0..2 * MOST_BYTES / ENTRY {
             words.put(CacheKey::of(&[&number.to_le_bytes()]), &word, long);

@@ -43,7 +43,7 @@ fn an_answer_is_kept_for_as_long_as_rule_and_service_allow() {
 
 #[test]
 fn cookies_go_along_as_nginx_has_it() {
-    let mut word = Word {
+    let mut word = AuthReply {
         status: StatusCode::OK,
         fields: Vec::new(),
         cookies: vec![HeaderValue::from_static("a=b")],

@@ -29,11 +29,11 @@ pub(crate) struct Permit {
     way: u8,
 }
 
-/// What came of looking for a place.
+/// The result of a search for a free slot.
 enum Found {
     At(usize),
     Refused,
-    /// Somebody else changed the set meanwhile.
+    /// Another thread changed the set meanwhile.
     Again,
 }
 

@@ -26,14 +26,14 @@ impl HealthObserve for Observer {
 }
 
 /// Gives the answer that a test sets, and records which endpoint was checked.
-struct Told {
+struct ScriptedCheck {
     answer: Arc<AtomicBool>,
     checked: mpsc::UnboundedSender<SocketAddr>,
     threshold: usize,
 }
 
 #[async_trait]
-impl HealthCheck for Told {
+impl HealthCheck for ScriptedCheck {
     async fn check(&self, target: &Backend) -> Result<(), Box<Error>> {
         let _ = self.checked.send(*target.addr.as_inet().unwrap());
         if self.answer.load(Ordering::SeqCst) { Ok(()) } else { Err(Error::new(ErrorType::ConnectRefused)) }
@@ -87,7 +87,7 @@ async fn endpoints_that_come_are_checked_and_those_that_go_are_not() {
     let (checked, mut checks) = mpsc::unbounded_channel();
     let (handle, prober) = Prober::new();
     tokio::spawn(prober.run());
-    let check = Box::new(Told { answer: answer.clone(), checked, threshold: 3 });
+    let check = Box::new(ScriptedCheck { answer: answer.clone(), checked, threshold: 3 });
     handle.watch(pool.set().clone(), 0, Arc::new(policy(check)));
     assert_eq!(checks.recv().await, Some(address(1)));
 
@@ -186,8 +186,13 @@ async fn a_check_at_a_port_of_the_gateway_itself_is_not_made_and_fails() {
     own.is_local = |_| Some(true);
     handle.set_own(own);
     tokio::spawn(prober.run());
-    let told =
-        || Box::new(Told { answer: AtomicBool::new(true).into(), checked: checked.clone(), threshold: 1 });
+    let told = || {
+        Box::new(ScriptedCheck {
+            answer: AtomicBool::new(true).into(),
+            checked: checked.clone(),
+            threshold: 1,
+        })
+    };
     let at = |port| Arc::new(ProbePolicy { port: Some(port), ..policy(told()) });
     handle.watch(pool.set().clone(), 0, at(10254));
     sluice_testing::wait::until("the check to fail", || handle.counts().1 > 0).await;

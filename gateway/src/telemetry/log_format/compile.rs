@@ -16,18 +16,18 @@ enum Source {
     Constant(String),
 }
 
-/// What has gathered since the last value that is not of a head.
+/// Pieces collected since the last value that is not a header field.
 #[derive(Default)]
-struct Run {
+struct PendingPieces {
     pieces: Vec<Piece>,
-    /// Behind these.
+    /// Literal text after the pieces.
     text: Vec<u8>,
 }
 
 impl LogFormat {
     /// Compiles a format.
     pub fn compile(format: &sluice_config::LogFormat) -> Self {
-        let (mut runs, mut steps, mut before) = (Vec::new(), Vec::new(), Run::default());
+        let (mut runs, mut steps, mut before) = (Vec::new(), Vec::new(), PendingPieces::default());
         for piece in &*format.pieces {
             match piece {
                 LogPiece::Text(text) => before.push_text(text),
@@ -51,7 +51,7 @@ impl LogFormat {
     }
 }
 
-impl Run {
+impl PendingPieces {
     fn push_text(&mut self, text: &str) {
         self.text.extend_from_slice(text.as_bytes());
     }

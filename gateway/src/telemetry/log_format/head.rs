@@ -4,7 +4,7 @@ use http::header::HeaderName;
 use sluice_config::LogEscape;
 
 use super::super::escape::escape;
-use super::facts::protocol;
+use super::record::protocol;
 use crate::message::fields::Fields;
 use crate::message::parts;
 use crate::message::request_head::RequestHead;

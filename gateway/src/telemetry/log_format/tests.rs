@@ -36,8 +36,8 @@ fn connection(https: bool) -> ConnectionInfo {
 }
 
 /// What is known of a request that nothing has become of.
-fn refused(connection: &ConnectionInfo) -> Facts<'_> {
-    Facts {
+fn refused(connection: &ConnectionInfo) -> LogRecord<'_> {
+    LogRecord {
         connection,
         client: "2001:db8::1".parse().unwrap(),
         requests: 1,
@@ -98,7 +98,7 @@ fn a_proxied_request_has_the_line_of_nginx() {
     let format = LogFormat::default();
     let line = format.request(&LoggedHead { head: &head, path: Some("/a"), access_scheme: b"http" });
     let (connection, attempts) = (connection(false), attempts());
-    let facts = Facts {
+    let facts = LogRecord {
         client: "192.0.2.7".parse().unwrap(),
         method: Some(&Method::GET),
         status: 200,
@@ -170,7 +170,7 @@ fn every_variable_is_written() {
     };
     let service = ServiceRef { namespace: "shop".into(), name: "web".into(), port: "80".into() };
     let attempts = attempts();
-    let facts = Facts {
+    let facts = LogRecord {
         method: Some(&Method::POST),
         version: Version::HTTP_2,
         authority: head.authority,

@@ -25,17 +25,17 @@ pub(super) const FIRST_LEAD: u8 = 32;
 /// The rows of one worker, which alone records into them.
 #[derive(Debug)]
 pub(super) struct Own {
-    places: Box<[Place]>,
+    places: Box<[RowSlot]>,
     /// Whose rows they are. Held while a row moves, and while nothing may.
     series: Mutex<Box<[Option<Series>]>>,
 }
 
-/// A place for a row.
+/// Storage for the row of one series.
 #[derive(Debug, Default)]
-struct Place {
-    /// The series that has it; 0 is none.
+struct RowSlot {
+    /// The series that occupies the slot; 0 is none.
     series: AtomicU64,
-    /// How much more often that series was recorded of late than others that would like to have the place.
+    /// How much more often the series was recorded recently than its competitors for the slot.
     lead: AtomicU8,
     row: OnceLock<Box<[AtomicU64]>>,
 }
@@ -50,7 +50,7 @@ pub(super) struct Kept<'o> {
 impl Default for Own {
     fn default() -> Self {
         Self {
-            places: (0..ROWS).map(|_| Place::default()).collect(),
+            places: (0..ROWS).map(|_| RowSlot::default()).collect(),
             series: Mutex::new((0..ROWS).map(|_| None).collect()),
         }
     }

@@ -49,7 +49,7 @@ pub(super) struct Connection {
     /// Sends nothing itself: each request has a clone. A handle that has sent a request with a body
     /// remembers its stream, and `poll_ready` replaces the waker of that stream's upload.
     requests: Mutex<SendRequest<Bytes>>,
-    pub(super) facts: Arc<Facts>,
+    pub(super) facts: Arc<ConnectionState>,
     socket: RawFd,
     pub(super) made: Instant,
     /// Requests that are on it.
@@ -61,12 +61,12 @@ pub(super) struct Connection {
     idle_for: AtomicU64,
 }
 
-/// What the task of a connection tells about it.
+/// State of a connection that its task publishes.
 #[derive(Debug, Default)]
-pub(super) struct Facts {
-    /// It has ended.
+pub(super) struct ConnectionState {
+    /// The connection has ended.
     pub(super) ended: AtomicBool,
-    /// Bytes that its socket has taken, and that have come.
+    /// Bytes written to the socket, and bytes received.
     pub(super) written: AtomicU64,
     pub(super) heard: AtomicU64,
     /// Bytes at the end of what was written that the endpoint has certainly not got, once it has ended the connection in
@@ -76,13 +76,13 @@ pub(super) struct Facts {
     pub(super) turn: AtomicUsize,
 }
 
-/// The place of one request on a connection, for as long as it needs it.
+/// Permission for one stream on a connection; released when dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct StreamPermit {
     connection: Arc<Connection>,
-    /// The connection was there before.
+    /// Whether the connection existed before this request.
     pub(crate) reused: bool,
-    /// Bytes that had been written to it, and had come, when the request got the place.
+    /// Bytes written and received when the permit was issued.
     written: u64,
     heard: u64,
 }
@@ -95,7 +95,7 @@ impl Connection {
         coming: Coming,
     ) -> Result<Arc<Self>, FailureKind> {
         let Made { stream: transport, place, .. } = made;
-        let (facts, socket) = (Arc::<Facts>::default(), transport.descriptor());
+        let (facts, socket) = (Arc::<ConnectionState>::default(), transport.descriptor());
         let mut options = Builder::new();
         options
             .enable_push(false)
@@ -122,8 +122,8 @@ impl Connection {
         }))
     }
 
-    /// A place for this request, if there is room and the connection is alive as far as can be told.
-    pub(super) fn take(self: &Arc<Self>, upstream: &Upstream, reused: bool) -> Option<Place> {
+    /// Returns a permit if the connection has a free stream and appears to be alive.
+    pub(super) fn take(self: &Arc<Self>, upstream: &Upstream, reused: bool) -> Option<StreamPermit> {
         let streams = self.streams.load(Relaxed);
         let too_old = upstream.fresh && self.made < upstream.began;
         if too_old || streams >= STREAMS || self.is_over(&upstream.keep_alive, upstream.began) {
@@ -148,7 +148,7 @@ impl Connection {
         self.served.fetch_add(1, Relaxed);
         self.idle_for.store(millis(upstream.keep_alive.idle), Relaxed);
         let (written, heard) = (self.facts.written.load(Relaxed), self.facts.heard.load(Relaxed));
-        Some(Place { connection: self.clone(), reused, written, heard })
+        Some(StreamPermit { connection: self.clone(), reused, written, heard })
     }
 
     /// Whether it gets no more requests: it has ended or is going to, or has served as long or as many as it may.
@@ -180,7 +180,7 @@ impl Connection {
 /// Moves a connection until it ends.
 async fn run(
     mut connection: h2::client::Connection<Stream, Bytes>,
-    facts: Arc<Facts>,
+    facts: Arc<ConnectionState>,
     coming: Coming,
     _place: DescriptorPermit,
 ) {
@@ -206,7 +206,7 @@ async fn run(
     }
 }
 
-impl Place {
+impl StreamPermit {
     /// Sends the head of the request. `ends` says that there is no body.
     ///
     /// # Errors
@@ -236,7 +236,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for StreamPermit {
     fn drop(&mut self) {
         let Connection { streams, idle_from, made, .. } = &*self.connection;
         if streams.fetch_sub(1, Relaxed) == 1 {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
-use super::super::connect::{Obtained, Room, obtain_or};
-use super::connection::{Connection, Place};
+use super::super::connect::{ConnectionGate, Obtained, obtain_or};
+use super::connection::{Connection, StreamPermit};
 use super::group::Group;
 use super::pool;
 use crate::failure::FailureKind;
@@ -16,20 +16,20 @@ use crate::upstream::attempt::Upstream;
 /// had to wait for room, in any attempt.
 pub(crate) async fn obtain(
     upstream: &Upstream,
-    room: &mut impl Room,
+    room: &mut impl ConnectionGate,
     waited_since: &mut Option<Instant>,
     size: usize,
     share: usize,
-) -> Result<Place, FailureKind> {
+) -> Result<StreamPermit, FailureKind> {
     // A connection to an address that has left its set serves this request only.
     let size = if upstream.is_member() { size } else { 0 };
     let deadline = upstream.connect_timeout.and_then(|limit| Instant::now().checked_add(limit));
     let group = pool::group(upstream);
     let waiting = group.wait();
     if size > 0
-        && let Some(place) = wait(upstream, &group, deadline).await?
+        && let Some(stream_permit) = wait(upstream, &group, deadline).await?
     {
-        return Ok(place);
+        return Ok(stream_permit);
     }
     let coming = group.coming();
     drop(waiting);
@@ -37,7 +37,7 @@ pub(crate) async fn obtain(
     let limit = limit.map(|left| left.max(Duration::from_millis(1)));
     let take = |upstream: &Upstream| (size > 0).then(|| pool::take(upstream)).flatten();
     let made = match obtain_or(upstream, limit, room, waited_since, take).await {
-        Ok(Obtained::Pooled(place)) => return Ok(place),
+        Ok(Obtained::Pooled(stream_permit)) => return Ok(stream_permit),
         Ok(Obtained::New(made)) => made,
         Err(kind) => {
             // The time of others is not over.
@@ -48,11 +48,11 @@ pub(crate) async fn obtain(
         }
     };
     let connection = Connection::begin(made, upstream, coming).await?;
-    let place = connection.take(upstream, false).ok_or(FailureKind::Broken)?;
+    let stream_permit = connection.take(upstream, false).ok_or(FailureKind::Broken)?;
     if size > 0 {
         pool::put(connection, upstream, size, share);
     }
-    Ok(place)
+    Ok(stream_permit)
 }
 
 /// A place on a connection that others make. `None` where more are needed than are on their way.
@@ -60,12 +60,12 @@ async fn wait(
     upstream: &Upstream,
     group: &Group,
     deadline: Option<Instant>,
-) -> Result<Option<Place>, FailureKind> {
+) -> Result<Option<StreamPermit>, FailureKind> {
     let (failures, _) = group.failures();
     loop {
         let changed = group.changed();
-        if let Some(place) = pool::take(upstream) {
-            return Ok(Some(place));
+        if let Some(stream_permit) = pool::take(upstream) {
+            return Ok(Some(stream_permit));
         }
         if group.lacks_connections() {
             return Ok(None);

@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::super::pool::{Key, OneWord};
-use super::connection::{Connection, Place};
+use super::super::pool::{ConnectionKey, OneWord};
+use super::connection::{Connection, StreamPermit};
 use super::group::Group;
 use crate::descriptors::is_short;
 use crate::registry::Endpoint;
@@ -21,14 +21,14 @@ const SWEEP: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 struct Pool {
-    entries: HashMap<Key, Entry, std::hash::BuildHasherDefault<OneWord>>,
+    entries: HashMap<ConnectionKey, EndpointConnections, std::hash::BuildHasherDefault<OneWord>>,
     /// Idle connections that are configured, and the worker's share of all.
     size: usize,
     share: usize,
     sweeping: bool,
 }
 
-struct Entry {
+struct EndpointConnections {
     endpoint: Arc<Endpoint>,
     connections: Vec<Arc<Connection>>,
     group: Arc<Group>,
@@ -39,8 +39,8 @@ thread_local! {
 }
 
 /// A place on a connection for this attempt.
-pub(crate) fn take(upstream: &Upstream) -> Option<Place> {
-    POOL.with_borrow_mut(|pool| pool.entries.get_mut(&Key::of(upstream))?.take(upstream))
+pub(crate) fn take(upstream: &Upstream) -> Option<StreamPermit> {
+    POOL.with_borrow_mut(|pool| pool.entries.get_mut(&ConnectionKey::of(upstream))?.take(upstream))
 }
 
 /// Ends the connection that has been idle longest: there is no room for one that is needed.
@@ -86,8 +86,8 @@ async fn sweeps() {
 /// What is not kept is handed out, so that nothing is dropped while the pool is borrowed.
 type Gone = Vec<Arc<Connection>>;
 
-impl Entry {
-    fn take(&mut self, upstream: &Upstream) -> Option<Place> {
+impl EndpointConnections {
+    fn take(&mut self, upstream: &Upstream) -> Option<StreamPermit> {
         let place = self.connections.iter().find_map(|connection| connection.take(upstream, true));
         if place.is_none() {
             // There is room on none of them: a good time to forget those that never have any again.
@@ -98,8 +98,8 @@ impl Entry {
 }
 
 impl Pool {
-    fn entry(&mut self, upstream: &Upstream) -> &mut Entry {
-        self.entries.entry(Key::of(upstream)).or_insert_with(|| Entry {
+    fn entry(&mut self, upstream: &Upstream) -> &mut EndpointConnections {
+        self.entries.entry(ConnectionKey::of(upstream)).or_insert_with(|| EndpointConnections {
             endpoint: upstream.endpoint.clone(),
             connections: Vec::new(),
             group: Arc::default(),

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::super::connection::undelivered;
-use super::connection::Facts;
+use super::connection::ConnectionState;
 use crate::io::joined::Joined;
 use crate::io::transport::Transport;
 
@@ -23,11 +23,11 @@ const TURN: usize = 256 * 1024;
 pub(super) struct Stream {
     transport: Transport,
     out: Joined,
-    facts: Arc<Facts>,
+    facts: Arc<ConnectionState>,
 }
 
 impl Stream {
-    pub(super) fn new(transport: Transport, facts: Arc<Facts>) -> Self {
+    pub(super) fn new(transport: Transport, facts: Arc<ConnectionState>) -> Self {
         Self { transport, out: Joined::default(), facts }
     }
 }

@@ -16,15 +16,15 @@ use tokio::net::TcpListener;
 
 use super::*;
 use crate::failure::FailureKind;
-use crate::io::budget::{self, Budget, Share};
+use crate::io::budget::{self, Budget, Reservation};
 use crate::registry::Admission;
 use crate::upstream::attempt::{KeepAlive, Upstream};
-use crate::upstream::connect::Room;
+use crate::upstream::connect::ConnectionGate;
 
 /// Room without end.
 struct Free;
 
-impl Room for Free {
+impl ConnectionGate for Free {
     fn clients(&self) -> usize {
         0
     }
@@ -82,23 +82,23 @@ fn upstream(address: SocketAddr) -> Upstream {
     Upstream { repeatable: false, connect_timeout, ..Upstream::to(address, UpstreamProtocol::Grpc) }
 }
 
-async fn place(upstream: &Upstream) -> Place {
+async fn stream_permit(upstream: &Upstream) -> StreamPermit {
     obtain(upstream, &mut Free, &mut None, 4, 4).await.unwrap()
 }
 
 /// A request from beginning to end.
-async fn exchange(place: &Place) -> Result<Response<RecvStream>, h2::Error> {
+async fn exchange(stream_permit: &StreamPermit) -> Result<Response<RecvStream>, h2::Error> {
     let request = Request::get("http://a.example/").body(()).unwrap();
-    place.send(request, true)?.0.await
+    stream_permit.send(request, true)?.0.await
 }
 
 #[tokio::test]
 async fn requests_share_connections_as_far_as_the_endpoint_allows() {
     let (address, connections) = endpoint(2, ok).await;
     let upstream = upstream(address);
-    let places = futures::future::join_all((0..5).map(|_| place(&upstream))).await;
-    for place in &places {
-        assert!(exchange(place).await.is_ok());
+    let places = futures::future::join_all((0..5).map(|_| stream_permit(&upstream))).await;
+    for stream_permit in &places {
+        assert!(exchange(stream_permit).await.is_ok());
     }
     let made = connections.taken.load(Relaxed);
     assert!((3..=5).contains(&made), "{made}");
@@ -122,13 +122,13 @@ async fn uploads_do_not_stall_while_others_take_places() {
         };
         let (address, _) = endpoint(streams, echo).await;
         let upstream = &upstream(address);
-        drop(place(upstream).await);
+        drop(stream_permit(upstream).await);
         for round in 0..20 {
             // All of them are polled for the first time in one turn, before the connection sends anything.
             let posts = (0..2 * streams).map(|_| async {
-                let place = place(upstream).await;
+                let stream_permit = stream_permit(upstream).await;
                 let request = Request::post("http://a.example/").body(()).unwrap();
-                let (response, mut body) = place.send(request, false).unwrap();
+                let (response, mut body) = stream_permit.send(request, false).unwrap();
                 body.reserve_capacity(5);
                 while body.capacity() == 0 {
                     poll_fn(|cx| body.poll_capacity(cx)).await.unwrap().unwrap();
@@ -149,10 +149,10 @@ async fn a_connection_ends_after_its_requests_and_its_time() {
     let mut upstream = upstream(address);
     upstream.keep_alive.requests = 2;
     for _ in 0..4 {
-        assert!(exchange(&place(&upstream).await).await.is_ok());
+        assert!(exchange(&stream_permit(&upstream).await).await.is_ok());
     }
     assert_eq!(connections.taken.load(Relaxed), 2);
-    drop(place(&upstream).await);
+    drop(stream_permit(&upstream).await);
     let aged = KeepAlive { age: Duration::ZERO, ..upstream.keep_alive };
     assert!(take(&Upstream { keep_alive: aged, ..upstream.clone() }).is_none());
     let _place = obtain(&upstream, &mut Free, &mut None, 0, 0).await.unwrap();
@@ -163,12 +163,12 @@ async fn a_connection_ends_after_its_requests_and_its_time() {
 async fn connections_to_an_address_that_has_left_serve_no_more_requests() {
     let (address, connections) = endpoint(100, ok).await;
     let before = upstream(address);
-    let used = place(&before).await;
+    let used = stream_permit(&before).await;
     assert!(exchange(&used).await.is_ok());
     before.endpoint.leave();
     let after = upstream(address);
     assert!(take(&after).is_none(), "another Service has the address");
-    let late = place(&before).await;
+    let late = stream_permit(&before).await;
     assert!(exchange(&late).await.is_ok(), "a request that chose it before it left is served");
     assert_eq!(connections.taken.load(Relaxed), 2);
     drop((used, late));
@@ -182,13 +182,13 @@ async fn connections_to_an_address_that_has_left_serve_no_more_requests() {
 async fn another_attempt_never_goes_over_a_connection_from_before() {
     let (address, connections) = endpoint(100, ok).await;
     let first = upstream(address);
-    drop(place(&first).await);
+    drop(stream_permit(&first).await);
     let again = Upstream { fresh: true, began: Instant::now(), ..first };
     assert!(take(&again).is_none());
     // Many that are left behind at a time share the new one.
-    let places = futures::future::join_all((0..10).map(|_| place(&again))).await;
-    for place in &places {
-        assert!(exchange(place).await.is_ok());
+    let places = futures::future::join_all((0..10).map(|_| stream_permit(&again))).await;
+    for stream_permit in &places {
+        assert!(exchange(stream_permit).await.is_ok());
     }
     assert_eq!((places.len(), connections.taken.load(Relaxed)), (10, 2));
 }
@@ -201,21 +201,21 @@ async fn what_a_goaway_leaves_behind_was_not_looked_at() {
     };
     let (address, connections) = endpoint(100, last).await;
     let upstream = upstream(address);
-    assert!(exchange(&place(&upstream).await).await.is_ok());
+    assert!(exchange(&stream_permit(&upstream).await).await.is_ok());
     let began = Instant::now();
-    while let Some(place) = take(&upstream) {
+    while let Some(stream_permit) = take(&upstream) {
         // On its way while the endpoint said so.
-        match exchange(&place).await {
+        match exchange(&stream_permit).await {
             Ok(_) => {}
             Err(error) => {
                 let progress = Progress { heard: false, response_started: false, replayable: true };
-                let failure = Broke::of(&error).failure(&place, progress);
+                let failure = StreamError::of(&error).failure(&stream_permit, progress);
                 assert!(failure.stale && !failure.sent, "{error:?} {failure:?}");
             }
         }
         assert!(began.elapsed() < Duration::from_secs(30));
     }
-    assert!(exchange(&place(&upstream).await).await.is_ok());
+    assert!(exchange(&stream_permit(&upstream).await).await.is_ok());
     assert_eq!(connections.taken.load(Relaxed), 2);
 }
 
@@ -227,12 +227,12 @@ async fn resets_say_whether_the_request_was_looked_at() {
             true
         })
         .await;
-        let place = place(&upstream(address)).await;
-        let broke = Broke::of(&exchange(&place).await.unwrap_err());
-        let failure =
-            broke.failure(&place, Progress { heard: false, response_started: false, replayable: true });
+        let stream_permit = stream_permit(&upstream(address)).await;
+        let stream_error = StreamError::of(&exchange(&stream_permit).await.unwrap_err());
+        let failure = stream_error
+            .failure(&stream_permit, Progress { heard: false, response_started: false, replayable: true });
         assert_eq!((failure.stale, failure.sent), (unseen, !unseen), "{reason}");
-        assert_eq!(broke.reset, (!unseen).then_some(reason));
+        assert_eq!(stream_error.reset, (!unseen).then_some(reason));
         assert_eq!(failure.kind, FailureKind::Broken);
     }
 }
@@ -241,14 +241,15 @@ async fn resets_say_whether_the_request_was_looked_at() {
 async fn what_comes_to_a_closed_connection_was_read_by_nobody() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let upstream = upstream(listener.local_addr().unwrap());
-    let (place, accepted) = tokio::join!(place(&upstream), listener.accept());
+    let (stream_permit, accepted) = tokio::join!(stream_permit(&upstream), listener.accept());
     let stream = accepted.unwrap().0.into_std().unwrap();
     let request = Request::post("http://a.example/").body(()).unwrap();
-    let (response, _body) = place.send(request, false).unwrap();
+    let (response, _body) = stream_permit.send(request, false).unwrap();
     // The head has not left when the endpoint goes.
     drop(stream);
-    let broke = Broke::of(&response.await.unwrap_err());
-    let failure = broke.failure(&place, Progress { heard: false, response_started: false, replayable: true });
+    let stream_error = StreamError::of(&response.await.unwrap_err());
+    let failure = stream_error
+        .failure(&stream_permit, Progress { heard: false, response_started: false, replayable: true });
     assert_eq!((failure.kind, failure.stale), (FailureKind::Broken, false), "it was new");
 }
 
@@ -262,9 +263,9 @@ async fn an_endpoint_that_speaks_something_else_has_no_valid_response() {
         tokio::io::AsyncWriteExt::write_all(&mut stream, answer).await.unwrap();
         std::future::pending::<()>().await;
     });
-    let place = place(&upstream).await;
-    let broke = Broke::of(&exchange(&place).await.unwrap_err());
-    assert_eq!(broke.kind, FailureKind::InvalidHead);
+    let stream_permit = stream_permit(&upstream).await;
+    let stream_error = StreamError::of(&exchange(&stream_permit).await.unwrap_err());
+    assert_eq!(stream_error.kind, FailureKind::InvalidHead);
 }
 
 #[tokio::test]
@@ -273,7 +274,7 @@ async fn nobody_waits_longer_for_the_connection_of_another_than_for_his_own() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut upstream = upstream(listener.local_addr().unwrap());
     upstream.connect_timeout = Some(Duration::from_millis(50));
-    let first = place(&upstream).await;
+    let first = stream_permit(&upstream).await;
     let second = obtain(&upstream, &mut Free, &mut None, 4, 4).await;
     assert_eq!(second.unwrap_err(), FailureKind::ConnectTimeout);
     drop(first);
@@ -304,17 +305,17 @@ async fn endpoints_sent_as_much_as_ever_while_memory_was_short() {
         true
     })
     .await;
-    let place = place(&upstream(address)).await;
-    let mut responses = vec![exchange(&place).await.unwrap()];
+    let stream_permit = stream_permit(&upstream(address)).await;
+    let mut responses = vec![exchange(&stream_permit).await.unwrap()];
     let sent = &sent;
     let comes = |bytes| until("as much as may come", move || sent.lock().unwrap().last() == Some(&bytes));
     comes(128 * 1024).await;
-    let mut share = Share::default();
+    let mut share = Reservation::default();
     for (held, window) in [(900, 4 * 1024), (600, 16 * 1024), (0, 128 * 1024)] {
         share.hold(held * 1024);
         // The first one has the endpoint told, and the second one begins when it knows.
         for _ in 0..2 {
-            responses.push(exchange(&place).await.unwrap());
+            responses.push(exchange(&stream_permit).await.unwrap());
         }
         comes(window).await;
     }

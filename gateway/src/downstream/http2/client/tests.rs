@@ -74,6 +74,6 @@ async fn a_reset_of_the_client_is_told_from_ours() {
     assert!(response.await.unwrap_err().is_reset());
     let Pair { mut downstream, response, _sender, _tasks } = Pair::new().await;
     drop(response);
-    std::future::poll_fn(|cx| downstream.poll_gone(cx, false)).await;
+    std::future::poll_fn(|cx| downstream.poll_client_closed(cx, false)).await;
     assert!(downstream.reset());
 }

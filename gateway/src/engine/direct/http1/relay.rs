@@ -12,8 +12,8 @@ use tokio::time::Instant;
 
 use super::upload::{Outgoing, Sending, Upload};
 use crate::body::downstream::Downstream;
+use crate::engine::direct::attempt_io::AttemptIo;
 use crate::engine::direct::download::{Download, Receiving};
-use crate::engine::direct::sides::Sides;
 use crate::io::budget;
 use crate::io::scratch;
 use crate::message::framing::Framing;
@@ -22,7 +22,7 @@ use crate::upstream::connection::Connection;
 
 /// One attempt.
 pub(super) struct Relay<'r, D> {
-    pub(super) sides: Sides<'r, D>,
+    pub(super) attempt_io: AttemptIo<'r, D>,
     pub(super) upload: &'r mut Upload,
     pub(super) connection: &'r mut Connection,
     pub(super) outgoing: Outgoing<'r>,
@@ -36,8 +36,8 @@ impl<D: Downstream> Relay<'_, D> {
     /// Goes on as far as it can. Ready when the response is relayed, or when something else is to be done.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Next>> {
         if self.upload.is_sending() {
-            let Self { upload, sides, connection, outgoing, .. } = self;
-            let Sides { downstream, deadlines, .. } = sides;
+            let Self { upload, attempt_io, connection, outgoing, .. } = self;
+            let AttemptIo { downstream, deadlines, .. } = attempt_io;
             let polled = upload.poll(cx, *downstream, &mut connection.stream, deadlines, outgoing);
             downstream.set_stalled(upload.is_stalled());
             if let Poll::Ready(Err(kind)) = polled {
@@ -47,22 +47,22 @@ impl<D: Downstream> Relay<'_, D> {
         if let Poll::Ready(done) = self.poll_response(cx) {
             return Poll::Ready(done.unwrap_or_else(|kind| Some(self.failed(kind))));
         }
-        self.sides.poll_over(cx, self.upload.is_sending()).map(|kind| Some(self.failed(kind)))
+        self.attempt_io.poll_over(cx, self.upload.is_sending()).map(|kind| Some(self.failed(kind)))
     }
 
     fn poll_response(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Next>, FailureKind>> {
         loop {
-            let Sides { downstream, deadlines, download, .. } = &mut self.sides;
+            let AttemptIo { downstream, deadlines, download, .. } = &mut self.attempt_io;
             ready!(downstream.poll_flush(cx, deadlines))?;
             if download.state == Receiving::Done {
                 return Poll::Ready(Ok(None));
             }
-            ready!(self.sides.poll_room(cx));
+            ready!(self.attempt_io.poll_room(cx));
             match scratch::read(|buffer| self.poll_read(cx, buffer))? {
                 Poll::Ready(Some(next)) => return Poll::Ready(Ok(Some(next))),
                 Poll::Ready(None) if self.has_switched() => return Poll::Ready(Ok(None)),
                 Poll::Ready(None) => {}
-                Poll::Pending if self.sides.pause(cx)? => {}
+                Poll::Pending if self.attempt_io.pause(cx)? => {}
                 Poll::Pending => return Poll::Pending,
             }
         }
@@ -74,28 +74,28 @@ impl<D: Downstream> Relay<'_, D> {
         cx: &mut Context<'_>,
         buffer: &mut [u8],
     ) -> Poll<Result<Option<Next>, FailureKind>> {
-        let most = self.sides.downstream.portion(budget::portion(buffer.len()));
+        let most = self.attempt_io.downstream.portion(budget::portion(buffer.len()));
         let mut buf = ReadBuf::new(&mut buffer[..most]);
         let polled = Pin::new(&mut self.connection.stream).poll_read(cx, &mut buf);
         let Poll::Ready(read) = polled else {
-            if self.sides.waits_for_endpoint(self.upload.is_sending()) {
+            if self.attempt_io.waits_for_endpoint(self.upload.is_sending()) {
                 // The first wait of an attempt over a pooled connection begins with it.
-                let began = self.sides.upstream.began;
-                let first = self.connection.reused && !self.sides.download.heard && !self.waited;
+                let began = self.attempt_io.upstream.began;
+                let first = self.connection.reused && !self.attempt_io.download.heard && !self.waited;
                 self.waited = true;
                 let now = || if first { began.into() } else { Instant::now() };
-                self.sides.deadlines.read.begin_at(now, self.sides.upstream.read_timeout);
+                self.attempt_io.deadlines.read.begin_at(now, self.attempt_io.upstream.read_timeout);
             }
             return Poll::Pending;
         };
-        self.sides.deadlines.read.end();
+        self.attempt_io.deadlines.read.end();
         Poll::Ready(match (read, buf.filled()) {
             (Ok(()), []) => {
                 self.ended = true;
                 self.end(cx).map(|()| None)
             }
             (Ok(()), bytes) => {
-                self.sides.download.heard = true;
+                self.attempt_io.download.heard = true;
                 self.receive(cx, bytes)
             }
             (Err(_), _) => Err(FailureKind::Broken),
@@ -104,7 +104,7 @@ impl<D: Downstream> Relay<'_, D> {
 
     /// The endpoint ended its connection, which may be the end of the response.
     fn end(&mut self, cx: &mut Context<'_>) -> Result<(), FailureKind> {
-        let Sides { download, downstream, .. } = &mut self.sides;
+        let AttemptIo { download, downstream, .. } = &mut self.attempt_io;
         if download.state != Receiving::Body || download.response.framing != Framing::Opaque {
             return Err(FailureKind::Broken);
         }
@@ -113,20 +113,21 @@ impl<D: Downstream> Relay<'_, D> {
     }
 
     fn receive(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Result<Option<Next>, FailureKind> {
-        if self.sides.download.state == Receiving::Body {
-            let passed = self.sides.downstream.pass(cx, &mut self.sides.download.response, bytes)?;
-            self.sides.download.passed(passed, bytes.len());
+        if self.attempt_io.download.state == Receiving::Body {
+            let passed =
+                self.attempt_io.downstream.pass(cx, &mut self.attempt_io.download.response, bytes)?;
+            self.attempt_io.download.passed(passed, bytes.len());
             return Ok(None);
         }
-        if self.sides.download.partial.is_empty() {
+        if self.attempt_io.download.partial.is_empty() {
             return self.receive_head(cx, bytes);
         }
         // Nothing becomes complete without the end of a line.
-        self.sides.download.partial.extend_from_slice(bytes);
+        self.attempt_io.download.partial.extend_from_slice(bytes);
         if !bytes.contains(&b'\n') {
             return Ok(None);
         }
-        let bytes = std::mem::take(&mut self.sides.download.partial);
+        let bytes = std::mem::take(&mut self.attempt_io.download.partial);
         self.receive_head(cx, &bytes)
     }
 
@@ -134,31 +135,31 @@ impl<D: Downstream> Relay<'_, D> {
     fn receive_head(&mut self, cx: &mut Context<'_>, mut bytes: &[u8]) -> Result<Option<Next>, FailureKind> {
         loop {
             let Outgoing { head, upgrade, .. } = &self.outgoing;
-            let Download { response, heads, partial, .. } = &mut *self.sides.download;
+            let Download { response, heads, partial, .. } = &mut *self.attempt_io.download;
             let Some(length) = heads.read(response, bytes, &head.method, *upgrade)? else {
                 partial.extend_from_slice(bytes);
                 return Ok(None);
             };
             bytes = &bytes[length..];
-            if !self.sides.download.response.is_interim() {
+            if !self.attempt_io.download.response.is_interim() {
                 break;
             }
-            self.sides.interim(cx)?;
+            self.attempt_io.interim(cx)?;
         }
-        self.sides.begin_response(cx, self.upload.is_replayable(), bytes)
+        self.attempt_io.begin_response(cx, self.upload.is_replayable(), bytes)
     }
 
     /// Whether the endpoint has switched protocols, and the client is being told.
     pub(super) fn has_switched(&self) -> bool {
-        self.sides.download.started && self.sides.download.response.switches()
+        self.attempt_io.download.started && self.attempt_io.download.response.switches()
     }
 
     fn failed(&mut self, kind: FailureKind) -> Next {
-        let response_started = self.sides.download.started;
-        let stale = kind == FailureKind::Broken && self.connection.reused && !self.sides.download.heard;
+        let response_started = self.attempt_io.download.started;
+        let stale = kind == FailureKind::Broken && self.connection.reused && !self.attempt_io.download.heard;
         let replayable = self.upload.is_replayable();
-        let sent = kind != FailureKind::Broken || self.sides.download.heard || !self.is_untouched();
-        self.sides.exchange.failed(Failure { kind, stale, sent, replayable, response_started })
+        let sent = kind != FailureKind::Broken || self.attempt_io.download.heard || !self.is_untouched();
+        self.attempt_io.exchange.failed(Failure { kind, stale, sent, replayable, response_started })
     }
 
     /// Whether the endpoint had certainly ended its connection before anything of the request came to it.
@@ -172,10 +173,10 @@ impl<D: Downstream> Relay<'_, D> {
     /// Whether the endpoint's connection may serve another request: both sides are at the end of a message and
     /// agree about it.
     pub(super) fn is_reusable(&self) -> bool {
-        self.sides.download.state == Receiving::Done
+        self.attempt_io.download.state == Receiving::Done
             && self.upload.state == Sending::Done
-            && self.sides.download.response.keeps_alive
-            && !self.sides.download.excess
-            && self.sides.download.response.framing != Framing::Opaque
+            && self.attempt_io.download.response.keeps_alive
+            && !self.attempt_io.download.excess
+            && self.attempt_io.download.response.framing != Framing::Opaque
     }
 }

@@ -11,11 +11,11 @@ use tokio::io::AsyncWrite;
 use crate::body::downstream::Downstream;
 use crate::engine::direct::replay::Replay;
 use crate::engine::tunnel::Flow;
-use crate::io::backlog::Backlog;
-use crate::io::budget::Ticket;
+use crate::io::budget::WaitTicket;
 use crate::io::deadlines::Deadlines;
 use crate::io::scratch;
 use crate::io::transport::Transport;
+use crate::io::write_buffer::WriteBuffer;
 use crate::message::head::Head;
 use crate::message::request;
 use crate::message::response::Response;
@@ -29,10 +29,10 @@ pub(super) struct Upload {
     /// The body as it came.
     replay: Replay,
     /// While it waits for memory.
-    ticket: Ticket,
+    ticket: WaitTicket,
     /// The client side gives all of the body again.
     rewinds: bool,
-    backlog: Backlog,
+    write_buffer: WriteBuffer,
     pub(super) state: Sending,
 }
 
@@ -71,9 +71,9 @@ impl Upload {
         Self {
             received: 0,
             replay: Replay::default(),
-            ticket: Ticket::default(),
+            ticket: WaitTicket::default(),
             rewinds: false,
-            backlog: Backlog::default(),
+            write_buffer: WriteBuffer::default(),
             state: Sending::Head,
         }
     }
@@ -90,24 +90,24 @@ impl Upload {
 
     /// Whether the endpoint has yet to take some of what was sent.
     pub(super) fn is_stalled(&self) -> bool {
-        !self.backlog.is_empty()
+        !self.write_buffer.is_empty()
     }
 
     /// The client's side of a connection once the endpoint has switched protocols.
     pub(super) fn take_flow(&mut self) -> Flow {
-        Flow::after(mem::take(&mut self.backlog), self.received)
+        Flow::after(mem::take(&mut self.write_buffer), self.received)
     }
 
     /// Bytes of this attempt, head included, that the endpoint's socket has taken.
     pub(super) fn sent(&self) -> u64 {
-        self.backlog.taken()
+        self.write_buffer.taken()
     }
 
     /// Begins an attempt.
     pub(super) fn begin(&mut self, downstream: &mut impl Downstream) {
         self.rewinds = downstream.rewind();
         self.state = Sending::Head;
-        self.backlog.clear();
+        self.write_buffer.clear();
     }
 
     /// Sends the head, what earlier attempts have sent of the body, and what is there of the rest.
@@ -120,7 +120,7 @@ impl Upload {
         to: &mut Transport,
     ) -> Result<(), FailureKind> {
         self.state = Sending::More;
-        let Self { received, replay, rewinds, backlog, .. } = self;
+        let Self { received, replay, rewinds, write_buffer, .. } = self;
         // `Connection` names the upgrade then, and nothing besides.
         let last = outgoing.last && !outgoing.upgrade;
         scratch::write(|out| {
@@ -138,7 +138,7 @@ impl Upload {
                     return Err(kind);
                 }
             }
-            backlog.send(cx, to, out);
+            write_buffer.send(cx, to, out);
             Ok(())
         })?;
         match downstream.awaits_continue() {
@@ -160,9 +160,9 @@ impl Upload {
             self.send_head(cx, outgoing, downstream, to)?;
         }
         loop {
-            let before = self.backlog.len();
-            let sent = self.backlog.poll_send(cx, to);
-            if self.backlog.len() < before {
+            let before = self.write_buffer.len();
+            let sent = self.write_buffer.poll_send(cx, to);
+            if self.write_buffer.len() < before {
                 deadlines.send.end();
             }
             match sent {
@@ -219,13 +219,13 @@ impl Upload {
         downstream: &mut impl Downstream,
         to: &mut Transport,
     ) -> Poll<Result<(), FailureKind>> {
-        let Self { received, replay, rewinds, backlog, .. } = self;
+        let Self { received, replay, rewinds, write_buffer, .. } = self;
         downstream.poll_body(cx, |cx, bytes, data| {
             if !*rewinds {
                 replay.keep(bytes);
             }
             *received += data as u64;
-            backlog.send(cx, to, bytes);
+            write_buffer.send(cx, to, bytes);
         })
     }
 }

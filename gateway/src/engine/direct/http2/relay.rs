@@ -15,13 +15,13 @@ use http::Method;
 use super::upload::{Patience, Upload};
 use crate::body::downstream::Downstream;
 use crate::body::pieces::poll_joined;
+use crate::engine::direct::attempt_io::AttemptIo;
 use crate::engine::direct::download::{Download, Receiving};
-use crate::engine::direct::sides::Sides;
-use crate::io::budget::{self, Share};
+use crate::io::budget::{self, Reservation};
 use crate::message::framing::Framing;
 use crate::message::http2;
 use crate::pipeline::{FailureKind, Next};
-use crate::upstream::http2::{Broke, Place, Progress};
+use crate::upstream::http2::{Progress, StreamError, StreamPermit};
 
 /// Bytes of a body that are passed on at a time.
 const PORTION: usize = 64 * 1024;
@@ -33,17 +33,17 @@ const GATHERED: usize = 64;
 
 /// One attempt.
 pub(super) struct Relay<'r, D> {
-    pub(super) sides: Sides<'r, D>,
+    pub(super) attempt_io: AttemptIo<'r, D>,
     pub(super) upload: &'r mut Upload,
     pub(super) patience: Patience,
     pub(super) stream: SendStream<Bytes>,
     pub(super) incoming: Incoming,
-    pub(super) place: &'r Place,
+    pub(super) stream_permit: &'r StreamPermit,
     pub(super) method: &'r Method,
     /// The client learns from a length where the body ends.
     pub(super) keeps_length: bool,
     /// How the stream broke, if it has.
-    pub(super) broke: Option<Broke>,
+    pub(super) stream_error: Option<StreamError>,
 }
 
 /// The response as it comes.
@@ -54,7 +54,7 @@ pub(super) struct Incoming {
     /// What came behind that.
     gathered: VecDeque<Bytes>,
     /// For both of them.
-    share: Share,
+    share: Reservation,
     /// Bytes that were passed on and wait to be taken.
     unreleased: usize,
 }
@@ -70,7 +70,7 @@ impl Incoming {
             source: Source::Head(response),
             held: Bytes::new(),
             gathered: VecDeque::new(),
-            share: Share::default(),
+            share: Reservation::default(),
             unreleased: 0,
         }
     }
@@ -113,8 +113,8 @@ impl<D: Downstream> Relay<'_, D> {
     /// Goes on as far as it can. Ready when the response is relayed, or when something else is to be done.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Next>> {
         if self.upload.is_sending() {
-            let Self { upload, sides, stream, patience, .. } = self;
-            let Sides { downstream, deadlines, .. } = sides;
+            let Self { upload, attempt_io, stream, patience, .. } = self;
+            let AttemptIo { downstream, deadlines, .. } = attempt_io;
             let polled = upload.poll(cx, *downstream, stream, deadlines, *patience);
             downstream.set_stalled(upload.is_stalled());
             if let Poll::Ready(Err(kind)) = polled {
@@ -124,12 +124,12 @@ impl<D: Downstream> Relay<'_, D> {
         if let Poll::Ready(done) = self.poll_response(cx) {
             return Poll::Ready(done.unwrap_or_else(|kind| Some(self.failed(kind))));
         }
-        self.sides.poll_over(cx, self.upload.is_sending()).map(|kind| Some(self.failed(kind)))
+        self.attempt_io.poll_over(cx, self.upload.is_sending()).map(|kind| Some(self.failed(kind)))
     }
 
     fn poll_response(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Next>, FailureKind>> {
         loop {
-            let Sides { downstream, deadlines, download, .. } = &mut self.sides;
+            let AttemptIo { downstream, deadlines, download, .. } = &mut self.attempt_io;
             if downstream.poll_flush(cx, deadlines)?.is_pending() {
                 self.incoming.gather(cx);
                 return Poll::Pending;
@@ -138,7 +138,7 @@ impl<D: Downstream> Relay<'_, D> {
             if download.state == Receiving::Done {
                 return Poll::Ready(Ok(None));
             }
-            if self.sides.poll_room(cx).is_pending() {
+            if self.attempt_io.poll_room(cx).is_pending() {
                 self.incoming.gather(cx);
                 return Poll::Pending;
             }
@@ -149,13 +149,13 @@ impl<D: Downstream> Relay<'_, D> {
             match read {
                 Poll::Ready(Some(next)) => return Poll::Ready(Ok(Some(next))),
                 Poll::Ready(None) => {
-                    self.sides.download.heard = true;
-                    self.sides.deadlines.read.end();
+                    self.attempt_io.download.heard = true;
+                    self.attempt_io.deadlines.read.end();
                 }
-                Poll::Pending if self.sides.pause(cx)? => {}
+                Poll::Pending if self.attempt_io.pause(cx)? => {}
                 Poll::Pending => {
-                    if self.sides.waits_for_endpoint(self.upload.is_sending()) {
-                        self.sides.deadlines.read.begin(self.sides.upstream.read_timeout);
+                    if self.attempt_io.waits_for_endpoint(self.upload.is_sending()) {
+                        self.attempt_io.deadlines.read.begin(self.attempt_io.upstream.read_timeout);
                     }
                     return Poll::Pending;
                 }
@@ -167,29 +167,32 @@ impl<D: Downstream> Relay<'_, D> {
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Result<Poll<Option<Next>>, FailureKind> {
         let Source::Head(response) = &mut self.incoming.source else { return Ok(Poll::Pending) };
         if let Poll::Ready(Some(interim)) = response.poll_informational(cx) {
-            let interim = interim.map_err(|error| self.broke(&error))?;
-            let Download { response, heads, .. } = &mut *self.sides.download;
+            let interim = interim.map_err(|error| self.stream_error(&error))?;
+            let Download { response, heads, .. } = &mut *self.attempt_io.download;
             *response = http2::interim(&interim).map_err(|_| FailureKind::InvalidHead)?;
             heads.take(response, false)?;
-            self.sides.interim(cx)?;
+            self.attempt_io.interim(cx)?;
             return Ok(Poll::Ready(None));
         }
         let Poll::Ready(head) = Pin::new(response).poll(cx) else { return Ok(Poll::Pending) };
-        let (parts, mut body) = head.map_err(|error| self.broke(&error))?.into_parts();
+        let (parts, mut body) = head.map_err(|error| self.stream_error(&error))?.into_parts();
         let response = http2::response(&parts, self.method, self.keeps_length, body.is_end_stream());
-        self.sides.download.response = response.map_err(|_| FailureKind::InvalidHead)?;
-        self.sides.download.heard = true;
-        self.sides.deadlines.read.end();
+        self.attempt_io.download.response = response.map_err(|_| FailureKind::InvalidHead)?;
+        self.attempt_io.download.heard = true;
+        self.attempt_io.deadlines.read.end();
         // What is there of the body leaves with the head.
-        let bodiless = self.sides.download.response.framing.is_done();
+        let bodiless = self.attempt_io.download.response.framing.is_done();
         if !bodiless && let Poll::Ready(Some(Ok(first))) = poll_joined(cx, &mut body) {
             self.incoming.held = first;
         }
         self.incoming.source = Source::Body(body);
-        let most =
-            if self.incoming.held.len() <= WITH_HEAD { self.sides.downstream.portion(WITH_HEAD) } else { 0 };
+        let most = if self.incoming.held.len() <= WITH_HEAD {
+            self.attempt_io.downstream.portion(WITH_HEAD)
+        } else {
+            0
+        };
         let first = self.incoming.take(most);
-        Ok(Poll::Ready(self.sides.begin_response(cx, self.upload.is_replayable(), &first)?))
+        Ok(Poll::Ready(self.attempt_io.begin_response(cx, self.upload.is_replayable(), &first)?))
     }
 
     /// The next part of the body, or its end.
@@ -202,11 +205,11 @@ impl<D: Downstream> Relay<'_, D> {
             match poll_joined(cx, body) {
                 Poll::Pending => return Ok(Poll::Pending),
                 Poll::Ready(Some(Ok(piece))) => self.incoming.held = piece,
-                Poll::Ready(Some(Err(error))) => return Err(self.broke(&error)),
+                Poll::Ready(Some(Err(error))) => return Err(self.stream_error(&error)),
                 Poll::Ready(None) => return self.poll_end(cx),
             }
         }
-        let Sides { downstream, download, .. } = &mut self.sides;
+        let AttemptIo { downstream, download, .. } = &mut self.attempt_io;
         let part = self.incoming.take(downstream.portion(budget::portion(PORTION)));
         let length = part.len();
         let passed = downstream.pass_piece(cx, &mut download.response, part)?;
@@ -218,8 +221,8 @@ impl<D: Downstream> Relay<'_, D> {
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Result<Poll<()>, FailureKind> {
         let Source::Body(body) = &mut self.incoming.source else { return Ok(Poll::Pending) };
         let Poll::Ready(trailers) = body.poll_trailers(cx) else { return Ok(Poll::Pending) };
-        let trailers = trailers.map_err(|error| self.broke(&error))?;
-        let Sides { downstream, download, .. } = &mut self.sides;
+        let trailers = trailers.map_err(|error| self.stream_error(&error))?;
+        let AttemptIo { downstream, download, .. } = &mut self.attempt_io;
         if download.response.framing != Framing::Opaque {
             // It is shorter than it says.
             return Err(FailureKind::Broken);
@@ -229,20 +232,20 @@ impl<D: Downstream> Relay<'_, D> {
         Ok(Poll::Ready(()))
     }
 
-    fn broke(&mut self, error: &h2::Error) -> FailureKind {
-        self.broke.insert(Broke::of(error)).kind
+    fn stream_error(&mut self, error: &h2::Error) -> FailureKind {
+        self.stream_error.insert(StreamError::of(error)).kind
     }
 
     fn failed(&mut self, kind: FailureKind) -> Next {
         let progress = Progress {
-            heard: self.sides.download.heard,
-            response_started: self.sides.download.started,
+            heard: self.attempt_io.download.heard,
+            response_started: self.attempt_io.download.started,
             replayable: self.upload.is_replayable(),
         };
-        let broke = self.broke.unwrap_or_else(|| Broke::given_up(kind));
-        if let Some(reason) = broke.reset {
-            self.sides.downstream.taken_back(reason);
+        let stream_error = self.stream_error.unwrap_or_else(|| StreamError::given_up(kind));
+        if let Some(reason) = stream_error.reset {
+            self.attempt_io.downstream.taken_back(reason);
         }
-        self.sides.exchange.failed(broke.failure(self.place, progress))
+        self.attempt_io.exchange.failed(stream_error.failure(self.stream_permit, progress))
     }
 }

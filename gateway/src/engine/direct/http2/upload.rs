@@ -14,7 +14,7 @@ use http::HeaderMap;
 use crate::body::downstream::Downstream;
 use crate::body::pieces::{Decoder, Piece};
 use crate::engine::direct::replay::Replay;
-use crate::io::budget::{Share, Ticket};
+use crate::io::budget::{Reservation, WaitTicket};
 use crate::io::counted::counted;
 use crate::io::deadlines::Deadlines;
 use crate::message::head::Head;
@@ -36,7 +36,7 @@ pub(super) struct Upload {
     /// What the endpoint's windows do not allow yet.
     rest: Bytes,
     /// While it waits for memory.
-    ticket: Ticket,
+    ticket: WaitTicket,
     sending: bool,
 }
 
@@ -59,7 +59,7 @@ impl Upload {
             decoder: Decoder::new(head),
             rewinds: false,
             rest: Bytes::new(),
-            ticket: Ticket::default(),
+            ticket: WaitTicket::default(),
             sending: true,
         }
     }
@@ -127,7 +127,7 @@ impl Upload {
                         self.replay.keep(&content);
                     }
                     self.received += content.len() as u64;
-                    let mut share = Share::of_flow();
+                    let mut share = Reservation::of_flow();
                     share.hold(content.len());
                     // With its share, because `h2` keeps what the windows allow until the socket takes it.
                     (self.rest, self.whole) = (counted(content, share), ends);

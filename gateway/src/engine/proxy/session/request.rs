@@ -8,7 +8,7 @@ use pingora_core::Error;
 
 use super::{DOWNSTREAM, REPLAY, Result, Session};
 use crate::body::downstream::Downstream;
-use crate::engine::proxy::carried::lock;
+use crate::engine::proxy::shared_request::lock;
 use crate::message::response::Response;
 use crate::pipeline::FailureKind;
 
@@ -28,23 +28,23 @@ impl<D: Downstream> Session<D> {
             gave_way,
             ..
         } = &mut *self;
-        let mut carried = handle.get();
-        carried.listening = true;
-        if carried.ended {
+        let mut shared = handle.get();
+        shared.listening = true;
+        if shared.ended {
             // The response came before the request was complete: nobody wants the rest.
             return Poll::Ready(Err(Error::new_down(DOWNSTREAM)));
         }
         // While an endpoint of HTTP/2 does not take a piece, Pingora passes nothing on that it says. An endpoint that
         // waits for just that would never take it; so responses come first, as long as there are some.
-        if carried.http2 && !mem::replace(gave_way, true) {
+        if shared.http2 && !mem::replace(gave_way, true) {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
         let mut downstream = lock(downstream);
-        if !carried.started && downstream.awaits_continue() {
+        if !shared.started && downstream.awaits_continue() {
             let go_on = downstream.interim(cx, &mut Response::go_on());
             if let Err(kind) = go_on {
-                drop((downstream, carried));
+                drop((downstream, shared));
                 return Poll::Ready(Err(self.fail(kind)));
             }
         }
@@ -54,7 +54,7 @@ impl<D: Downstream> Session<D> {
             }
             let (mut piece, mut coding) = (BytesMut::new(), Ok(0));
             let read = downstream.poll_body(cx, |_, bytes, data| {
-                carried.counts.received += data as u64;
+                shared.counts.received += data as u64;
                 piece.reserve(data);
                 coding = framing.read(bytes, |content| piece.extend_from_slice(content));
             });
@@ -68,9 +68,9 @@ impl<D: Downstream> Session<D> {
                         return Poll::Ready(Ok(Some(piece.freeze())));
                     }
                     if replay.len() + piece.len() > REPLAY {
-                        carried.replayable = false;
+                        shared.replayable = false;
                         *replay = Vec::new();
-                    } else if carried.replayable {
+                    } else if shared.replayable {
                         replay.extend_from_slice(&piece);
                     }
                     return Poll::Ready(Ok(Some(piece.freeze())));
@@ -80,25 +80,25 @@ impl<D: Downstream> Session<D> {
                 Poll::Pending => {
                     deadlines.body.begin(Some(*patience));
                     // While the client sends, an endpoint may keep silent.
-                    if carried.started {
-                        deadlines.read.begin(carried.read_timeout);
+                    if shared.started {
+                        deadlines.read.begin(shared.read_timeout);
                     }
                     break deadlines.poll(cx, alarm);
                 }
             }
         };
-        drop((downstream, carried));
+        drop((downstream, shared));
         read.map(|kind| Err(self.fail(kind)))
     }
 
     /// Ready when the client has gone, or nothing has come from the endpoint for too long.
     pub(super) fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<Box<Error>> {
         let read_timeout = {
-            let mut carried = self.handle.get();
-            carried.listening = true;
-            carried.read_timeout
+            let mut shared = self.handle.get();
+            shared.listening = true;
+            shared.read_timeout
         };
-        let gone = lock(&self.downstream).poll_gone(cx, false);
+        let gone = lock(&self.downstream).poll_client_closed(cx, false);
         if gone.is_ready() {
             return Poll::Ready(self.fail(FailureKind::Client));
         }

@@ -11,9 +11,9 @@ use pingora_http::ResponseHeader;
 
 use super::{Result, Session, convert};
 use crate::body::downstream::Downstream;
-use crate::engine::proxy::carried::lock;
 use crate::engine::proxy::context::is_interim;
-use crate::io::budget::Ticket;
+use crate::engine::proxy::shared_request::lock;
+use crate::io::budget::WaitTicket;
 use crate::io::deadlines::Deadlines;
 use crate::message::framing::Framing;
 use crate::pipeline::FailureKind;
@@ -132,11 +132,11 @@ impl<D: Downstream> Session<D> {
         });
         put.await.map_err(|kind| self.fail(kind))?;
         {
-            let mut carried = self.handle.get();
-            carried.counts.upstream_received += data as u64;
+            let mut shared = self.handle.get();
+            shared.counts.upstream_received += data as u64;
             if is_first {
-                carried.started = true;
-                carried.counts.status = Some(self.response.status);
+                shared.started = true;
+                shared.counts.status = Some(self.response.status);
             }
         }
         self.flush().await?;
@@ -148,7 +148,7 @@ impl<D: Downstream> Session<D> {
 
     /// Waits until there is memory for what the client may not take, but not for ever.
     async fn room(&mut self) -> Result<()> {
-        let (mut deadlines, mut ticket) = (Deadlines::default(), Ticket::default());
+        let (mut deadlines, mut ticket) = (Deadlines::default(), WaitTicket::default());
         let alarm = &mut self.alarm;
         let room = poll_fn(|cx| match deadlines.poll_room_to_respond(cx, &mut ticket) {
             Poll::Ready(()) => Poll::Ready(Ok(())),
@@ -167,7 +167,7 @@ impl<D: Downstream> Session<D> {
                 return Poll::Ready(flushed);
             }
             let uploading = !downstream.is_spent();
-            match downstream.poll_gone(cx, uploading) {
+            match downstream.poll_client_closed(cx, uploading) {
                 Poll::Ready(()) => Poll::Ready(Err(FailureKind::Client)),
                 Poll::Pending => deadlines.poll(cx, alarm).map(Err),
             }

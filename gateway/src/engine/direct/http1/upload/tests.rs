@@ -46,7 +46,7 @@ impl Downstream for Pauses {
         Poll::Ready(Ok(()))
     }
 
-    fn poll_gone(&mut self, _: &mut Context<'_>, _: bool) -> Poll<()> {
+    fn poll_client_closed(&mut self, _: &mut Context<'_>, _: bool) -> Poll<()> {
         Poll::Pending
     }
 

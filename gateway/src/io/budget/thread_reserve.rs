@@ -8,30 +8,30 @@ use super::account::{Accounts, NOBODY};
 use super::{Budget, LEAST_PORTION};
 
 thread_local! {
-    pub(super) static STOCK: RefCell<Stock> = RefCell::default();
+    pub(super) static RESERVE: RefCell<ThreadReserve> = RefCell::default();
 }
 
-/// What this thread has taken from the process and not given out, and who has what it has given out.
+/// Bytes that this thread has reserved from the process budget, and who holds them.
 #[derive(Debug, Default)]
-pub(super) struct Stock {
+pub(super) struct ThreadReserve {
     pub(super) process: Option<Arc<Budget>>,
     bytes: usize,
-    /// It has taken more than there was.
+    /// Whether the thread has reserved more than was available.
     forced: bool,
-    /// How many quarters of all were in use when this thread last took some or gave some back.
+    /// Quarters of the budget in use at the thread's last change.
     pub(super) used: usize,
     pub(super) accounts: Accounts,
 }
 
 /// From now on this thread takes from `budget`. A thread without one has no bound.
 pub(crate) fn serve(budget: Arc<Budget>) {
-    STOCK.with_borrow_mut(|stock| {
-        *stock = Stock::default();
-        stock.process = Some(budget);
+    RESERVE.with_borrow_mut(|reserve| {
+        *reserve = ThreadReserve::default();
+        reserve.process = Some(budget);
     });
 }
 
-impl Stock {
+impl ThreadReserve {
     /// How much more an account may hold once it has `more`.
     pub(super) fn room(&self, account: usize, more: usize) -> usize {
         let Some(budget) = &self.process else { return usize::MAX };
@@ -146,7 +146,7 @@ impl Stock {
     }
 }
 
-impl Drop for Stock {
+impl Drop for ThreadReserve {
     fn drop(&mut self) {
         if let Some(budget) = &self.process {
             budget.give_back(self.bytes);

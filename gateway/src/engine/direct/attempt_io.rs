@@ -6,12 +6,12 @@ use std::task::{Context, Poll};
 use super::download::{Download, Receiving};
 use crate::body::downstream::Downstream;
 use crate::io::alarm::Alarm;
-use crate::io::budget::Ticket;
+use crate::io::budget::WaitTicket;
 use crate::io::deadlines::Deadlines;
 use crate::pipeline::{Exchange, FailureKind, Next, Upstream};
 
-/// Both sides of one attempt, without what is sent and read.
-pub(super) struct Sides<'r, D> {
+/// The client side and the endpoint side of one attempt, without the bodies.
+pub(super) struct AttemptIo<'r, D> {
     pub(super) downstream: &'r mut D,
     pub(super) alarm: &'r mut Alarm,
     pub(super) exchange: &'r mut Exchange,
@@ -19,10 +19,10 @@ pub(super) struct Sides<'r, D> {
     pub(super) upstream: &'r Upstream,
     pub(super) deadlines: Deadlines,
     /// While it waits for memory.
-    pub(super) ticket: Ticket,
+    pub(super) ticket: WaitTicket,
 }
 
-impl<D: Downstream> Sides<'_, D> {
+impl<D: Downstream> AttemptIo<'_, D> {
     /// Ready when there is memory for what the client may not take.
     pub(super) fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.deadlines.poll_room_to_respond(cx, &mut self.ticket)
@@ -76,7 +76,7 @@ impl<D: Downstream> Sides<'_, D> {
 
     /// Ready when there is no use in going on: the client has gone, or somebody's time is over.
     pub(super) fn poll_over(&mut self, cx: &mut Context<'_>, sending: bool) -> Poll<FailureKind> {
-        if self.downstream.poll_gone(cx, sending).is_ready() {
+        if self.downstream.poll_client_closed(cx, sending).is_ready() {
             return Poll::Ready(FailureKind::Client);
         }
         self.deadlines.poll(cx, self.alarm)

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use tokio_rustls::client::TlsStream;
 
 use super::Result;
-use crate::descriptors::{self, DescriptorPermit, Lack, Wait};
+use crate::descriptors::{self, DescriptorPermit, Shortage, Wait};
 use crate::drain::Drain;
 use crate::pipeline::Upstream;
 use crate::upstream::tls::Session;
@@ -41,30 +41,30 @@ pub(super) struct Connector {
 #[derive(Debug)]
 pub(super) struct Clients(pub(super) Arc<Drain>);
 
-/// How far a connection has come.
+/// The phase that a connection has reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Stage {
-    /// It waits for room.
+pub(super) enum ConnectStage {
+    /// Waiting for a connection slot.
     Waiting = 0,
-    /// The endpoint has not taken it.
+    /// The TCP handshake is incomplete.
     Tcp = 1,
-    /// It has, and TLS is to come.
+    /// TCP is established; the TLS handshake is incomplete.
     Tls = 2,
 }
 
 impl Connector {
     pub(super) fn new(clients: Arc<Clients>, upstream: &Upstream) -> Arc<Self> {
         let tls = upstream.tls.clone().map(|session| (session, upstream.protocol.is_http2()));
-        Arc::new(Self { clients, stage: AtomicU8::new(Stage::Waiting as u8), tls })
+        Arc::new(Self { clients, stage: AtomicU8::new(ConnectStage::Waiting as u8), tls })
     }
 
     /// How far it came.
-    pub(super) fn stage(&self) -> Stage {
+    pub(super) fn stage(&self) -> ConnectStage {
         match self.stage.load(Relaxed) {
-            0 => Stage::Waiting,
-            1 => Stage::Tcp,
-            _ => Stage::Tls,
+            0 => ConnectStage::Waiting,
+            1 => ConnectStage::Tcp,
+            _ => ConnectStage::Tls,
         }
     }
 }
@@ -80,10 +80,10 @@ impl L4Connect for Connector {
         loop {
             // Held until the stream itself counts.
             if let Some(_place) = DescriptorPermit::take(self.clients.0.connections()) {
-                self.stage.store(Stage::Tcp as u8, Relaxed);
+                self.stage.store(ConnectStage::Tcp as u8, Relaxed);
                 match TcpStream::connect(*address).await {
                     Ok(stream) => {
-                        self.stage.store(Stage::Tls as u8, Relaxed);
+                        self.stage.store(ConnectStage::Tls as u8, Relaxed);
                         let Some((session, http2)) = &self.tls else { return Ok(stream.into()) };
                         stream.set_nodelay(true).or_err(ErrorType::ConnectError, "to set an option")?;
                         return match session.connect(stream, *http2).await {
@@ -93,14 +93,14 @@ impl L4Connect for Connector {
                             }
                         };
                     }
-                    Err(error) => match Lack::of(&error) {
-                        Some(Lack::Passing) => {}
-                        Some(Lack::Ports) => return Error::e_because(NO_ROOM, "to connect", error),
+                    Err(error) => match Shortage::of(&error) {
+                        Some(Shortage::Passing) => {}
+                        Some(Shortage::Ports) => return Error::e_because(NO_ROOM, "to connect", error),
                         None => return Error::e_because(ErrorType::ConnectError, "to connect", error),
                     },
                 }
             }
-            self.stage.store(Stage::Waiting as u8, Relaxed);
+            self.stage.store(ConnectStage::Waiting as u8, Relaxed);
             if !wait.for_descriptor().await {
                 return Err(Error::new(NO_ROOM));
             }

@@ -28,10 +28,10 @@ pub struct UpstreamAttempt {
     pub header: Option<Duration>,
 }
 
-/// What is known when the request has ended.
+/// Everything the log format can print about a finished request.
 #[derive(Clone, Copy, Debug)]
-pub struct Facts<'a> {
-    /// The connection that it came on.
+pub struct LogRecord<'a> {
+    /// The client connection.
     pub connection: &'a ConnectionInfo,
     /// `$remote_addr`.
     pub client: IpAddr,
@@ -71,7 +71,7 @@ pub struct Facts<'a> {
     pub service: Option<&'a ServiceRef>,
 }
 
-impl<'a> Facts<'a> {
+impl<'a> LogRecord<'a> {
     /// What is known when a request begins of which nothing but its connection is known.
     pub fn at_start(connection: &'a ConnectionInfo) -> Self {
         Self {

@@ -8,13 +8,13 @@ use tokio::task::JoinHandle;
 
 use crate::reporter::Reporter;
 
-/// Held by what must not end. Reports when it is dropped by a panic.
-pub(crate) struct Vital {
+/// Guard of a task that must not end; reports a panic when dropped by one.
+pub(crate) struct CriticalTask {
     part: String,
     report: Reporter,
 }
 
-impl Vital {
+impl CriticalTask {
     pub(crate) fn new(report: &Reporter, part: impl Into<String>) -> Self {
         Self { part: part.into(), report: report.clone() }
     }
@@ -26,14 +26,14 @@ pub(crate) fn spawn(
     part: &str,
     task: impl Future<Output = ()> + Send + 'static,
 ) -> JoinHandle<()> {
-    let vital = Vital::new(report, part);
+    let critical_task = CriticalTask::new(report, part);
     tokio::spawn(async move {
-        let _vital = vital;
+        let _vital = critical_task;
         task.await;
     })
 }
 
-impl Drop for Vital {
+impl Drop for CriticalTask {
     fn drop(&mut self) {
         if std::thread::panicking() {
             (self.report)(Report::Died { part: std::mem::take(&mut self.part) });

@@ -2,17 +2,17 @@
 
 use h2::{Error, Reason};
 
-use super::connection::Place;
+use super::connection::StreamPermit;
 use crate::failure::{Failure, FailureKind};
 
-/// How a stream broke.
+/// Why a stream failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Broke {
+pub(crate) struct StreamError {
     pub(crate) kind: FailureKind,
-    /// The endpoint has done nothing with the request, and says so: it refused the stream, or was about to end the
-    /// connection (RFC 9113 §6.8 and §8.7).
+    /// The endpoint declared that it did not process the request: it refused the stream or sent
+    /// GOAWAY (RFC 9113 §6.8 and §8.7).
     unseen: bool,
-    /// With what the endpoint has reset the stream.
+    /// The error code of the endpoint's RST_STREAM.
     pub(crate) reset: Option<Reason>,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Progress {
     pub(crate) replayable: bool,
 }
 
-impl Broke {
+impl StreamError {
     /// What `h2` says.
     pub(crate) fn of(error: &Error) -> Self {
         let reset = error.reason().filter(|_| error.is_remote() && error.is_reset());
@@ -43,19 +43,19 @@ impl Broke {
     }
 
     /// The failure of the attempt.
-    pub(crate) fn failure(self, place: &Place, progress: Progress) -> Failure {
+    pub(crate) fn failure(self, stream_permit: &StreamPermit, progress: Progress) -> Failure {
         let Self { kind, unseen, reset } = self;
         let Progress { heard, response_started, replayable } = progress;
         if matches!(kind, FailureKind::ReadTimeout | FailureKind::SendTimeout) {
-            place.distrust();
+            stream_permit.distrust();
         }
         let answered = heard || reset.is_some();
         let broken = kind == FailureKind::Broken;
         let unseen = unseen && !heard;
         Failure {
             kind,
-            stale: unseen || broken && place.reused && !answered,
-            sent: !unseen && (!broken || answered || !place.is_untouched()),
+            stale: unseen || broken && stream_permit.reused && !answered,
+            sent: !unseen && (!broken || answered || !stream_permit.is_untouched()),
             replayable,
             response_started,
         }

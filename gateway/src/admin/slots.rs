@@ -18,7 +18,7 @@ const READING: Duration = Duration::from_secs(2);
 
 /// The room.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct Slots {
     size: usize,
     inner: Mutex<Inner>,
     /// A place has become free, or will at another time.
@@ -35,14 +35,14 @@ struct Inner {
 #[derive(Debug)]
 struct Taken {
     end: Arc<Notify>,
-    /// From when on it may be evicted, if ever.
+    /// When the connection may be evicted, if ever.
     may_go: Option<Instant>,
 }
 
-/// One of the places; free when it is dropped.
+/// Permission for one connection; released when dropped.
 #[derive(Debug)]
-pub(super) struct Place {
-    room: Arc<Places>,
+pub(super) struct Slot {
+    room: Arc<Slots>,
     number: u64,
     end: Arc<Notify>,
 }
@@ -51,22 +51,22 @@ pub(super) struct Place {
 #[derive(Debug)]
 pub(super) struct Evicted(Arc<Notify>);
 
-impl Places {
+impl Slots {
     pub(super) fn new(size: usize) -> Arc<Self> {
         Arc::new(Self { size, inner: Mutex::default(), changed: Notify::new() })
     }
 
     /// A place for a new connection, as soon as there is one.
-    pub(super) async fn take(self: &Arc<Self>) -> (Place, Evicted) {
+    pub(super) async fn take(self: &Arc<Self>) -> (Slot, Evicted) {
         let end = Arc::new(Notify::new());
-        let place = self.when_free(|inner| self.enter(inner, end.clone(), Some(Instant::now() + KEPT))).await;
-        (place, Evicted(end))
+        let slot = self.when_free(|inner| self.enter(inner, end.clone(), Some(Instant::now() + KEPT))).await;
+        (slot, Evicted(end))
     }
 
     /// A place here in exchange for one elsewhere, as soon as there is one. It is kept until
     /// [`may_go`](Exchanged::may_go). `None` where there is none to exchange.
-    pub(super) async fn take_from(self: &Arc<Self>, place: &Mutex<Option<Place>>) -> Option<Exchanged> {
-        let held = || place.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) async fn take_from(self: &Arc<Self>, slot: &Mutex<Option<Slot>>) -> Option<Exchanged> {
+        let held = || slot.lock().unwrap_or_else(PoisonError::into_inner);
         let end = held().as_ref()?.end.clone();
         let new = self.when_free(|inner| self.enter(inner, end.clone(), None)).await;
         let exchanged = Exchanged { room: self.clone(), number: new.number };
@@ -75,7 +75,7 @@ impl Places {
     }
 
     /// Waits until there is room, and then takes it.
-    async fn when_free(&self, take: impl Fn(&mut Inner) -> Place) -> Place {
+    async fn when_free(&self, take: impl Fn(&mut Inner) -> Slot) -> Slot {
         loop {
             // Registered before the look, so that no change after it is missed.
             let changed = self.changed.notified();
@@ -99,11 +99,11 @@ impl Places {
         }
     }
 
-    fn enter(self: &Arc<Self>, inner: &mut Inner, end: Arc<Notify>, may_go: Option<Instant>) -> Place {
+    fn enter(self: &Arc<Self>, inner: &mut Inner, end: Arc<Notify>, may_go: Option<Instant>) -> Slot {
         let number = inner.next;
         inner.next += 1;
         inner.taken.insert(number, Taken { end: end.clone(), may_go });
-        Place { room: self.clone(), number, end }
+        Slot { room: self.clone(), number, end }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -134,7 +134,7 @@ impl Inner {
 /// A place that is kept for the time being.
 #[derive(Debug)]
 pub(super) struct Exchanged {
-    room: Arc<Places>,
+    room: Arc<Slots>,
     number: u64,
 }
 
@@ -155,7 +155,7 @@ impl Evicted {
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
         self.room.lock().taken.remove(&self.number);
         self.room.changed.notify_waiters();
@@ -174,7 +174,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_came_first_makes_room() {
-        let room = Places::new(2);
+        let room = Slots::new(2);
         let (first, one) = room.take().await;
         let (second, two) = room.take().await;
         drop(second);
@@ -189,15 +189,15 @@ mod tests {
 
     #[tokio::test]
     async fn nobody_goes_before_it_could_be_served() {
-        let room = Places::new(1);
+        let room = Slots::new(1);
         let came = Instant::now();
-        let (place, one) = room.take().await;
+        let (slot, one) = room.take().await;
         let mut next = Box::pin(room.take());
         let at_once = next.as_mut().now_or_never();
         if came.elapsed() < KEPT {
             assert!(at_once.is_none() && !is_gone(&one), "it has only come");
         }
-        drop((place, at_once, next));
+        drop((slot, at_once, next));
         let came = Instant::now();
         let (_place, two) = room.take().await;
         let (_other, _) = room.take().await;
@@ -206,9 +206,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_that_waits_for_a_document_is_not_evicted_for_another() {
-        let (short, long) = (Places::new(1), Places::new(1));
-        let (place, one) = short.take().await;
-        let held = Mutex::new(Some(place));
+        let (short, long) = (Slots::new(1), Slots::new(1));
+        let (slot, one) = short.take().await;
+        let held = Mutex::new(Some(slot));
         let kept = long.take_from(&held).await.unwrap();
         let (other, two) = short.take().await;
         assert!(!is_gone(&one), "it left its place");

@@ -8,17 +8,17 @@ use bytes::Bytes;
 use http::StatusCode;
 use tokio::sync::Mutex;
 
-use super::server::{Document, Site};
+use super::server::{Document, Pages};
 
-/// Makes one document at a time.
+/// Builds one document at a time and shares it among concurrent clients.
 #[derive(Debug, Default)]
-pub(super) struct Press {
-    last: Arc<Mutex<Option<Print>>>,
+pub(super) struct SingleFlight {
+    last: Arc<Mutex<Option<CachedPage>>>,
 }
 
-/// What was made last, for as long as a client is getting it.
+/// The last document built, kept while a client still receives it.
 #[derive(Debug)]
-struct Print {
+struct CachedPage {
     page: &'static str,
     began: Instant,
     document: Weak<Document>,
@@ -33,9 +33,9 @@ impl AsRef<[u8]> for Shared {
     }
 }
 
-impl Press {
+impl SingleFlight {
     /// A document as it is at some time from now on.
-    pub(super) async fn print(&self, site: Arc<impl Site>, page: &'static str) -> Document {
+    pub(super) async fn print(&self, site: Arc<impl Pages>, page: &'static str) -> Document {
         let asked = Instant::now();
         let mut last = self.last.clone().lock_owned().await;
         let fresh = last.as_ref().filter(|print| print.page == page && print.began >= asked);
@@ -46,7 +46,7 @@ impl Press {
         let made = tokio::task::spawn_blocking(move || {
             let began = Instant::now();
             let document = Arc::new(site.make(page));
-            *last = Some(Print { page, began, document: Arc::downgrade(&document) });
+            *last = Some(CachedPage { page, began, document: Arc::downgrade(&document) });
             document
         });
         match made.await {
@@ -72,7 +72,7 @@ mod tests {
     use hyper::body::Incoming;
 
     use super::*;
-    use crate::admin::server::Found;
+    use crate::admin::server::PageSource;
 
     #[derive(Default)]
     struct Counting {
@@ -80,13 +80,13 @@ mod tests {
         made: AtomicUsize,
     }
 
-    impl Site for Counting {
+    impl Pages for Counting {
         fn refuse(&self, _: &Request<Incoming>) -> Option<Document> {
             None
         }
 
-        fn find(&self, _: &http::Uri) -> Found {
-            Found::Page("/")
+        fn find(&self, _: &http::Uri) -> PageSource {
+            PageSource::Page("/")
         }
 
         fn make(&self, page: &'static str) -> Document {
@@ -100,23 +100,23 @@ mod tests {
 
     #[tokio::test]
     async fn who_waits_shares_and_who_comes_later_gets_another() {
-        let (press, site) = (Press::default(), Arc::new(Counting::default()));
-        let crowd = (0..50).map(|_| press.print(site.clone(), "/metrics"));
+        let (single_flight, site) = (SingleFlight::default(), Arc::new(Counting::default()));
+        let crowd = (0..50).map(|_| single_flight.print(site.clone(), "/metrics"));
         let crowd = futures::future::join_all(crowd).await;
         assert!(site.made.load(SeqCst) <= 2, "{} for 50", site.made.load(SeqCst));
         let before = site.made.load(SeqCst);
-        let other = press.print(site.clone(), "/metrics").await;
+        let other = single_flight.print(site.clone(), "/metrics").await;
         assert_eq!(other.body, before.to_string(), "not an old one");
-        assert_eq!(press.print(site.clone(), "/other").await.body, (before + 1).to_string());
+        assert_eq!(single_flight.print(site.clone(), "/other").await.body, (before + 1).to_string());
         drop(crowd);
     }
 
     #[tokio::test]
     async fn a_document_that_cannot_be_made_stops_no_other() {
-        let (press, site) = (Press::default(), Arc::new(Counting::default()));
-        let failed = press.print(site.clone(), "/panic").await;
+        let (single_flight, site) = (SingleFlight::default(), Arc::new(Counting::default()));
+        let failed = single_flight.print(site.clone(), "/panic").await;
         assert_eq!(failed.status, StatusCode::INTERNAL_SERVER_ERROR);
         site.now.store(0, SeqCst);
-        assert_eq!(press.print(site.clone(), "/metrics").await.status, StatusCode::OK);
+        assert_eq!(single_flight.print(site.clone(), "/metrics").await.status, StatusCode::OK);
     }
 }

@@ -10,17 +10,17 @@ use pingora_core::protocols::raw_connect::ProxyDigest;
 use pingora_http::ResponseHeader;
 use pingora_proxy::Session;
 
-use crate::engine::Counts;
+use crate::engine::ForwardCounts;
 use crate::pipeline::{Answer, Exchange, FailureKind};
 
-/// A request on its way through Pingora.
+/// The state of a request that Pingora's proxy serves, shared with its session.
 #[derive(Debug)]
-pub(super) struct Carried {
+pub(super) struct SharedRequest {
     pub(super) exchange: Box<Exchange>,
-    pub(super) counts: Counts,
-    /// What the client is to be told in place of a response.
+    pub(super) counts: ForwardCounts,
+    /// The answer to send instead of an endpoint's response.
     pub(super) answer: Option<Answer>,
-    /// Why its side of the request ended it, where Pingora is told of an error and no more.
+    /// Why this side ended the request; Pingora only learns that there was an error.
     pub(super) failed: Option<FailureKind>,
     /// All of the request body that came can be sent again.
     pub(super) replayable: bool,
@@ -39,13 +39,13 @@ pub(super) struct Carried {
 
 /// The handle that Pingora carries about as user data of a session.
 #[derive(Clone, Debug)]
-pub(super) struct Handle(Arc<Mutex<Carried>>);
+pub(super) struct Handle(Arc<Mutex<SharedRequest>>);
 
-impl Carried {
+impl SharedRequest {
     pub(super) fn new(exchange: Box<Exchange>) -> Self {
         Self {
             exchange,
-            counts: Counts::default(),
+            counts: ForwardCounts::default(),
             answer: None,
             failed: None,
             replayable: true,
@@ -59,18 +59,18 @@ impl Carried {
 }
 
 impl Handle {
-    pub(super) fn new(carried: Carried) -> Self {
-        Self(Arc::new(Mutex::new(carried)))
+    pub(super) fn new(shared: SharedRequest) -> Self {
+        Self(Arc::new(Mutex::new(shared)))
     }
 
-    pub(super) fn get(&self) -> MutexGuard<'_, Carried> {
+    pub(super) fn get(&self) -> MutexGuard<'_, SharedRequest> {
         lock(&self.0)
     }
 
     /// What was carried, once nobody else has a handle.
-    pub(super) fn into_inner(self) -> Option<Carried> {
-        let carried = Arc::into_inner(self.0)?;
-        Some(carried.into_inner().unwrap_or_else(PoisonError::into_inner))
+    pub(super) fn into_inner(self) -> Option<SharedRequest> {
+        let shared = Arc::into_inner(self.0)?;
+        Some(shared.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The digest that brings it to the hooks.

@@ -7,30 +7,30 @@ use std::task::{Context, Poll};
 
 use tokio::io::AsyncWrite;
 
-use crate::io::budget::Share;
+use crate::io::budget::Reservation;
 use crate::io::transport::Transport;
 
 /// A buffer that has grown beyond this is not kept.
 const KEPT: usize = 16 * 1024;
 
-/// Bytes on their way.
+/// Bytes that wait to be written to a socket.
 #[derive(Debug)]
-pub(crate) struct Backlog {
+pub(crate) struct WriteBuffer {
     bytes: Vec<u8>,
     sent: usize,
-    /// Bytes that the other side's socket has taken since the last [`clear`](Self::clear).
+    /// Bytes written since the last [`clear`](Self::clear).
     taken: u64,
     /// Of the memory for what waits.
-    share: Share,
+    share: Reservation,
 }
 
-impl Default for Backlog {
+impl Default for WriteBuffer {
     fn default() -> Self {
-        Self { bytes: Vec::new(), sent: 0, taken: 0, share: Share::of_flow() }
+        Self { bytes: Vec::new(), sent: 0, taken: 0, share: Reservation::of_flow() }
     }
 }
 
-impl Backlog {
+impl WriteBuffer {
     pub(crate) fn is_empty(&self) -> bool {
         self.sent == self.bytes.len()
     }

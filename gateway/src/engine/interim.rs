@@ -5,13 +5,13 @@ use http::Method;
 use crate::message::response::Response;
 use crate::pipeline::{FailureKind, MOST_INTERIM};
 
-/// Counts interim heads, over all attempts of a request.
+/// Counts interim (1xx) responses over all attempts of a request.
 #[derive(Debug, Default)]
-pub(super) struct Heads {
+pub(super) struct InterimCounter {
     interims: u32,
 }
 
-impl Heads {
+impl InterimCounter {
     /// Reads the next head of HTTP/1.1 at the start of `bytes`. Gives its length, or nothing while it is not complete.
     pub(super) fn read(
         &mut self,
@@ -41,13 +41,13 @@ impl Heads {
 mod tests {
     use super::*;
 
-    fn read(heads: &mut Heads, head: &[u8], may_switch: bool) -> Result<Option<usize>, FailureKind> {
+    fn read(heads: &mut InterimCounter, head: &[u8], may_switch: bool) -> Result<Option<usize>, FailureKind> {
         heads.read(&mut Response::default(), head, &Method::GET, may_switch)
     }
 
     #[test]
     fn interim_heads_have_an_end() {
-        let mut heads = Heads::default();
+        let mut heads = InterimCounter::default();
         let hints = b"HTTP/1.1 103 Early Hints\r\n\r\n";
         for _ in 0..MOST_INTERIM {
             assert_eq!(read(&mut heads, &hints[..9], false), Ok(None));
@@ -59,7 +59,7 @@ mod tests {
     #[test]
     fn nobody_switches_protocols_unasked() {
         let switch = b"HTTP/1.1 101 Switching Protocols\r\n\r\n";
-        assert_eq!(read(&mut Heads::default(), switch, false), Err(FailureKind::InvalidHead));
-        assert_eq!(read(&mut Heads::default(), switch, true), Ok(Some(switch.len())));
+        assert_eq!(read(&mut InterimCounter::default(), switch, false), Err(FailureKind::InvalidHead));
+        assert_eq!(read(&mut InterimCounter::default(), switch, true), Ok(Some(switch.len())));
     }
 }

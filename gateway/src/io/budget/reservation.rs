@@ -6,29 +6,29 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::account::NOBODY;
-use super::stock::STOCK;
-use super::waiting::Ticket;
+use super::thread_reserve::RESERVE;
+use super::waiting::WaitTicket;
 use super::{PATIENCE, poll_room};
 
 /// Between two looks whether there is enough for a share.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Bytes that somebody holds. They go back when it is dropped, which must be on the same thread.
+/// Reserved bytes of the memory budget, returned when dropped. Must be dropped on its own thread.
 #[derive(Debug)]
-pub(crate) struct Share {
+pub(crate) struct Reservation {
     bytes: usize,
-    /// Of the connection that was being polled when it became one of some bytes.
+    /// Account of the connection that was being polled at the first reservation.
     account: usize,
     flows: bool,
 }
 
-impl Default for Share {
+impl Default for Reservation {
     fn default() -> Self {
         Self { bytes: 0, account: NOBODY, flows: false }
     }
 }
 
-impl Share {
+impl Reservation {
     /// For bytes on their way to a side that may be slow.
     pub(crate) fn of_flow() -> Self {
         Self { flows: true, ..Self::default() }
@@ -53,7 +53,7 @@ impl Share {
     /// Makes it a share of so many bytes, as soon as they are there, but no later than [`PATIENCE`]
     /// from now. False when they are not; then it stays what it was.
     pub(crate) async fn hold_in_time(&mut self, bytes: usize) -> bool {
-        let (deadline, mut ticket) = (Instant::now() + PATIENCE, Ticket::default());
+        let (deadline, mut ticket) = (Instant::now() + PATIENCE, WaitTicket::default());
         while !self.try_hold(bytes) {
             let room = poll_fn(|cx| poll_room(cx, &mut ticket));
             if timeout_at(deadline, room).await.is_err() {
@@ -80,9 +80,9 @@ impl Share {
 
     fn grow(&mut self, bytes: usize, force: bool) -> bool {
         let more = bytes - self.bytes;
-        let account = STOCK.with_borrow_mut(|stock| {
-            let account = if self.bytes == 0 { stock.accounts.current() } else { self.account };
-            stock.take(account, more, self.flows, force).then_some(account)
+        let account = RESERVE.with_borrow_mut(|reserve| {
+            let account = if self.bytes == 0 { reserve.accounts.current() } else { self.account };
+            reserve.take(account, more, self.flows, force).then_some(account)
         });
         let Some(account) = account else { return false };
         (self.bytes, self.account) = (bytes, account);
@@ -95,12 +95,12 @@ impl Share {
         if less > 0 {
             self.bytes = bytes;
             // At the end of a thread there is nobody left to give it to.
-            let _ = STOCK.try_with(|stock| stock.borrow_mut().put(self.account, less, self.flows));
+            let _ = RESERVE.try_with(|reserve| reserve.borrow_mut().put(self.account, less, self.flows));
         }
     }
 }
 
-impl Drop for Share {
+impl Drop for Reservation {
     fn drop(&mut self) {
         self.hold(0);
     }
