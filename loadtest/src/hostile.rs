@@ -52,11 +52,22 @@ pub enum Attack {
     ClosedWindows,
     /// Sends request bodies on many HTTP/2 streams and never ends them.
     EndlessUploads,
+    /// The same, to a host whose authorisation service never answers.
+    UnansweredChecks,
+}
+
+/// The hosts that are attacked.
+#[derive(Clone, Copy, Debug)]
+pub struct Hosts {
+    /// A host that its backend serves.
+    pub served: &'static str,
+    /// A host whose authorisation service accepts connections and never answers.
+    pub unanswered: &'static str,
 }
 
 impl Attack {
     /// Every attack, with the number of clients that make it at the same time.
-    pub const ALL: [(Self, usize); 8] = [
+    pub const ALL: [(Self, usize); 9] = [
         (Self::Silence, 200),
         (Self::SlowHead, 50),
         (Self::SlowUpload, 20),
@@ -65,11 +76,13 @@ impl Attack {
         (Self::Pings, 2),
         (Self::ClosedWindows, 4),
         (Self::EndlessUploads, 4),
+        (Self::UnansweredChecks, 40),
     ];
 
     /// Attacks once. A gateway that closes the connection has defended itself, so an error only
     /// ends the attack.
-    async fn run(self, address: SocketAddr, host: &str) {
+    async fn run(self, address: SocketAddr, hosts: Hosts) {
+        let host = hosts.served;
         let attack = async {
             let socket = TcpStream::connect(address).await?;
             socket.set_nodelay(true)?;
@@ -82,18 +95,19 @@ impl Attack {
                 Self::Pings => pings(socket).await,
                 Self::ClosedWindows => closed_windows(socket, host).await,
                 Self::EndlessUploads => endless_uploads(socket, host).await,
+                Self::UnansweredChecks => endless_uploads(socket, hosts.unanswered).await,
             }
         };
         let _ = timeout(LENGTH, attack).await;
     }
 }
 
-/// Repeats every attack on a host until `stop` becomes true. Returns the number of attacks.
-pub async fn attack(target: &Target, host: &'static str, stop: watch::Receiver<bool>) -> u64 {
+/// Repeats every attack until `stop` becomes true. Returns the number of attacks.
+pub async fn attack(target: &Target, hosts: Hosts, stop: watch::Receiver<bool>) -> u64 {
     let mut clients = JoinSet::new();
     for (attack, count) in Attack::ALL {
         for _ in 0..count {
-            clients.spawn(repeat(attack, target.clone(), host, stop.clone()));
+            clients.spawn(repeat(attack, target.clone(), hosts, stop.clone()));
         }
     }
     let mut made = 0;
@@ -104,11 +118,11 @@ pub async fn attack(target: &Target, host: &'static str, stop: watch::Receiver<b
     made
 }
 
-async fn repeat(attack: Attack, target: Target, host: &str, mut stop: watch::Receiver<bool>) -> u64 {
+async fn repeat(attack: Attack, target: Target, hosts: Hosts, mut stop: watch::Receiver<bool>) -> u64 {
     let mut made = 0;
     while !*stop.borrow() {
         tokio::select! {
-            () = attack.run(target.address(), host) => made += 1,
+            () = attack.run(target.address(), hosts) => made += 1,
             _ = stop.wait_for(|stop| *stop) => break,
         }
         sleep(PAUSE).await;

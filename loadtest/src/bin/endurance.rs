@@ -15,9 +15,9 @@ use sluice_loadtest::arguments::Common;
 use sluice_loadtest::backend::Backend;
 use sluice_loadtest::client::Target;
 use sluice_loadtest::echo::Echo;
-use sluice_loadtest::hostile::attack;
+use sluice_loadtest::hostile::{Hosts, attack};
 use sluice_loadtest::load::{Load, Outcome};
-use sluice_loadtest::manifest::{config_map, ingress, slice};
+use sluice_loadtest::manifest::{config_map, ingress, ingress_of, slice};
 use sluice_loadtest::process::{start, stop};
 use sluice_loadtest::report::{Bound, Report};
 use sluice_loadtest::tls::trusting;
@@ -26,13 +26,14 @@ use sluice_testing::folder::Folder;
 use sluice_testing::gateway::{Gateway, Source};
 use sluice_testing::manifest::{nginx_class, service};
 use sluice_testing::ports;
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 
 /// The host of the steady load.
 const HOST: &str = "steady.example";
-/// The host that hostile clients attack.
-const ATTACKED: &str = "attacked.example";
+/// The hosts that hostile clients attack.
+const ATTACKED: Hosts = Hosts { served: "attacked.example", unanswered: "unanswered.example" };
 /// Backends of the steady load; all but one are members of the pool at any time.
 const BACKENDS: u8 = 6;
 /// `body-memory-budget`, MiB.
@@ -147,6 +148,8 @@ struct Site {
     certificates: [TestCertificate; 2],
     /// The backend that hostile clients reach.
     _attacked: Echo,
+    /// The authorisation service that never answers: connections wait in the socket's queue.
+    _silent: TcpListener,
 }
 
 impl Site {
@@ -158,6 +161,10 @@ impl Site {
             backends.push(Backend::start(address(number), port, "steady").await?);
         }
         let attacked = Echo::start(address(100), port, "attacked").await?;
+        let silent = TcpListener::bind((address(101), port)).await?;
+        let check = format!("http://{}/", silent.local_addr()?);
+        let unanswered = ingress_of("unanswered", ("/", "Prefix"), &[ATTACKED.unanswered], "attacked", None)
+            .annotation("auth-url", &check);
         let certificates = [(); 2].map(|()| TestCertificate::new(&[HOST]));
         let folder = Folder::in_memory()?;
         let budget = format!("{BUDGET}m");
@@ -165,9 +172,10 @@ impl Site {
         folder.try_write("config.yaml", config_map(&[("body-memory-budget", &budget)]))?;
         folder.try_write("services.yaml", service("steady") + &service("attacked"))?;
         folder.try_write("steady.yaml", ingress("steady", &[HOST], "steady", Some("steady-tls")))?;
-        folder.try_write("attacked.yaml", ingress("attacked", &[ATTACKED], "attacked", None))?;
+        folder.try_write("attacked.yaml", ingress("attacked", &[ATTACKED.served], "attacked", None))?;
+        folder.try_write("unanswered.yaml", unanswered.text())?;
         folder.try_write("attacked-endpoints.yaml", slice("attacked", &[attacked.address.ip()], port))?;
-        let site = Self { folder, backends, port, certificates, _attacked: attacked };
+        let site = Self { folder, backends, port, certificates, _attacked: attacked, _silent: silent };
         site.write(0)?;
         Ok(site)
     }
