@@ -1,6 +1,7 @@
-//! The commands of the documents, held against what there is: flags of the program and of its plugin, targets of make,
-//! values of the chart, tests. A command that a reader types and that does not exist is worse than none.
+//! Checks the commands and links of the documents against the flags of the program and of its
+//! plugin, the targets of make, the values of the chart, the tests and the headings of other pages.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,10 +19,10 @@ fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Every document for people, by its path.
+/// Returns the paths of all documents.
 fn documents() -> Vec<String> {
     let mut all: Vec<String> = ["README.md", "CONTRIBUTING.md", "SECURITY.md"].map(str::to_owned).into();
-    for folder in ["docs", "docs/decisions"] {
+    for folder in ["docs", "docs/architecture", "docs/decisions", "charts/sluice"] {
         for entry in fs::read_dir(root().join(folder)).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
             if name.ends_with(".md") {
@@ -178,37 +179,75 @@ fn every_command_of_the_documents_exists() {
     assert!(known > 40, "only {known} commands were found");
 }
 
-/// A link to a file that is not there.
-#[test]
-fn every_link_of_the_documents_leads_somewhere() {
-    let mut broken = Vec::new();
-    for document in documents() {
-        let text = read(&document);
-        let folder = root().join(&document).parent().unwrap().to_owned();
-        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-            let path = link.split('#').next().unwrap_or_default();
-            if !path.is_empty() && !path.contains("://") && !folder.join(path).exists() {
-                broken.push(format!("{document}: {link}"));
-            }
+/// Returns the anchors of a document: its headings as GitHub spells them, and explicit ids.
+fn anchors(text: &str) -> HashSet<String> {
+    let mut fenced = false;
+    let mut anchors = HashSet::new();
+    for line in text.lines() {
+        fenced ^= line.trim_start().starts_with("```");
+        if let Some(heading) = line.strip_prefix('#').filter(|_| !fenced) {
+            let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+            let heading = heading.trim_start_matches('#').trim().to_lowercase();
+            anchors.insert(heading.chars().filter(kept).collect::<String>().replace(' ', "-"));
         }
+        let ids = line.split("<a id=\"").skip(1).filter_map(|rest| rest.split('"').next());
+        anchors.extend(ids.map(str::to_owned));
     }
-    assert!(broken.is_empty(), "{broken:?}");
+    anchors
 }
 
-/// A record that is not in the index is found by nobody.
+/// Returns what is wrong with a link of a document, if anything.
+fn broken(document: &str, link: &str) -> Option<String> {
+    let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
+    if path.contains("://") {
+        return None;
+    }
+    let file = match path {
+        "" => root().join(document),
+        path => root().join(document).parent().unwrap().join(path),
+    };
+    if !file.exists() {
+        return Some(format!("{document}: {link}: the file does not exist"));
+    }
+    let known = anchor.is_empty() || anchors(&fs::read_to_string(file).unwrap()).contains(anchor);
+    (!known).then(|| format!("{document}: {link}: the page has no such heading"))
+}
+
 #[test]
-fn every_decision_is_in_the_index_by_its_title() {
-    let index = read("docs/decisions/README.md");
+fn every_link_of_the_documents_has_a_target() {
+    let (mut faults, mut with_anchor) = (Vec::new(), 0);
     for document in documents() {
-        let Some(name) = document.strip_prefix("docs/decisions/").filter(|name| *name != "README.md") else {
-            continue;
-        };
         let text = read(&document);
-        let title = text.lines().next().and_then(|line| line.strip_prefix("# ")).unwrap_or_default();
-        assert!(
-            index.contains(&format!("- [{title}]({name})\n")),
-            "{document} is not in docs/decisions/README.md"
-        );
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            with_anchor += usize::from(link.contains('#'));
+            faults.extend(broken(&document, link));
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert!(with_anchor > 20, "only {with_anchor} links with an anchor were found");
+}
+
+#[test]
+fn a_link_to_a_missing_file_or_heading_is_reported() {
+    assert!(broken("docs/README.md", "nothing.md").is_some());
+    assert!(broken("docs/README.md", "install.md#no-such-heading").is_some());
+    assert_eq!(broken("docs/README.md", "install.md#the-image"), None);
+    let anchors = anchors("# A `b`, c_d: e-f\n```sh\n# comment\n```\n<a id=\"g\"></a>\n");
+    assert_eq!(anchors, HashSet::from(["a-b-c_d-e-f".to_owned(), "g".to_owned()]));
+}
+
+#[test]
+fn every_page_of_decisions_and_architecture_is_linked() {
+    for (folder, index) in
+        [("docs/decisions/", "docs/decisions/README.md"), ("docs/architecture/", "docs/architecture.md")]
+    {
+        let text = read(index);
+        for document in documents() {
+            let Some(name) = document.strip_prefix(folder).filter(|name| *name != "README.md") else {
+                continue;
+            };
+            assert!(text.contains(&format!("{name})")), "{document} is not linked from {index}");
+        }
     }
 }
 

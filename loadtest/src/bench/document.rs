@@ -1,4 +1,4 @@
-//! The figures of `docs/benchmarks.md`: everything between two marks is written by a run, the rest by people.
+//! The figures of `docs/benchmark-figures.md`: a run writes everything between two marks.
 
 use std::fmt::Write;
 use std::fs;
@@ -19,14 +19,14 @@ const END: &str = "<!-- end of figures -->";
 /// The order of columns.
 pub(super) const PEERS: [&str; 6] = ["haproxy", "envoy", "nghttpx", "vanilla", "tuned", "nginx"];
 
-/// What a document is made of.
+/// The content of a document.
 #[derive(Clone, Copy, Debug)]
 pub struct Document<'a> {
-    /// Kinds of traffic.
+    /// The scenarios that ran.
     pub scenarios: &'a [Scenario],
     /// Their figures.
     pub summary: &'a Summary,
-    /// Which build of Sluice it is about.
+    /// The name of the build of Sluice that the tables show first.
     pub own: &'a str,
     /// Rounds.
     pub rounds: usize,
@@ -37,16 +37,16 @@ pub struct Document<'a> {
 }
 
 impl Document<'_> {
-    /// Writes the figures into `benchmarks.md` and the picture into `benchmarks.svg` of a folder.
+    /// Writes the figures into `benchmark-figures.md` and the picture into `benchmarks.svg` of a folder.
     ///
     /// # Errors
-    /// nginx, the measure of everything, took no part; or the document or its marks are missing.
+    /// nginx, the reference of all ratios, took no part; or the document or its marks are missing.
     pub fn write(&self, folder: &Path) -> anyhow::Result<()> {
         anyhow::ensure!(
             self.versions.contains_key("nginx"),
-            "without nginx there is no measure for the document"
+            "nginx is missing; the document needs its figures as the reference"
         );
-        let path = folder.join("benchmarks.md");
+        let path = folder.join("benchmark-figures.md");
         let old = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let marks = || format!("{} lacks the marks of the figures", path.display());
         let (before, rest) = old.split_once(BEGIN).with_context(marks)?;
@@ -125,8 +125,8 @@ impl Document<'_> {
         match self.noise() {
             Some(noise) => writeln!(
                 text,
-                "\nNoise: half of Sluice's ranges are wider than ±{:.0} % of their median. Take smaller differences for \
-                 none.",
+                "\nNoise: half of Sluice's ranges are wider than ±{:.0} % of their median. Treat smaller differences as \
+                 noise.",
                 noise * 100.0
             ),
             None => Ok(()),
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn only_what_stands_between_the_marks_is_written() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("benchmarks.md");
+        let path = folder.path().join("benchmark-figures.md");
         let summary =
             Summary::new(vec![sample(0, "sluice", 30), sample(0, "nginx", 20), sample(0, "haproxy", 60)]);
         let versions = json!({"sluice": "1", "nginx": "2", "haproxy": "3"});

@@ -1,4 +1,4 @@
-//! What Sluice loses at, for every figure that the document shows: a comparison that leaves these out is an advertisement.
+//! The figures of the document in which another proxy is better than Sluice.
 
 use super::document::PEERS;
 use super::picture::display;
@@ -39,7 +39,8 @@ const FIGURES: [Figure; 7] = [
 /// The section of the document.
 pub fn list(summary: &Summary, scenarios: &[Scenario], own: &str) -> String {
     let mut text = String::from(
-        "\n### What Sluice loses at\n\nEvery figure of this page in which another was better, and Sluice's over theirs:\n\n",
+        "\n### Where others are better\n\nEvery figure of this page in which another proxy was better, with the ratio of \
+         Sluice's figure to it:\n\n",
     );
     let mut lost = false;
     for figure in FIGURES {

@@ -40,7 +40,7 @@ struct Arguments {
     /// Folder for the file with all samples; by default `bench` next to the folder of this program.
     #[arg(long, value_name = "FOLDER")]
     output: Option<PathBuf>,
-    /// Write the figures into benchmarks.md and benchmarks.svg of this folder.
+    /// Write the figures into benchmark-figures.md and benchmarks.svg of this folder
     #[arg(long, value_name = "FOLDER", num_args = 0..=1, default_missing_value = "docs")]
     write_docs: Option<PathBuf>,
     /// Fail when Sluice takes more than so many times the CPU of plain Pingora on any scenario. A machine that cannot
