@@ -74,6 +74,7 @@ struct Scan {
 struct Candidate {
     /// Its state when it was found: the time when it became idle.
     since: u64,
+    /// Index of its worker's table.
     table: usize,
     slot: u32,
 }
@@ -102,7 +103,7 @@ impl IdleConnections {
         let mut scanned = false;
         loop {
             while let Some(candidate) = scan.candidates.pop() {
-                let table = self.tables.all().nth(candidate.table);
+                let table = self.tables.get(candidate.table);
                 if table.is_some_and(|table| table.choose(candidate.slot, candidate.since)) {
                     return true;
                 }
@@ -119,7 +120,7 @@ impl IdleConnections {
     /// Some of the idle connections, the oldest last.
     fn oldest(&self) -> Vec<Candidate> {
         let mut oldest = BinaryHeap::with_capacity(CANDIDATES + 1);
-        for (index, table) in self.tables.all().enumerate() {
+        for (index, table) in self.tables.indexed() {
             for (slot, state) in (0..).zip(table.states()) {
                 let since = state.load(Relaxed);
                 if since >= EPOCH {
@@ -302,6 +303,23 @@ mod tests {
         assert!(!all.close_oldest());
         let again: Vec<IdleSlot> = (0..1000).map(|age| slot_since(&all, age)).collect();
         assert!(again.iter().all(|slot| slot.slot < 1000));
+    }
+
+    /// The candidates of an earlier scan belonged to another table from then on, which ended the
+    /// program when that table had fewer slots.
+    #[test]
+    fn a_worker_that_begins_after_a_scan_leaves_its_candidates_valid() {
+        let all = IdleConnections::default();
+        let slots: Vec<IdleSlot> = [3, 2, 1].map(|age| slot_since(&all, age)).into();
+        assert!(all.close_oldest() && slots[0].is_chosen());
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let _worker = crate::per_worker::enter().unwrap();
+                let own = slot_since(&all, 60);
+                assert!(all.close_oldest() && slots[1].is_chosen());
+                assert!(all.close_oldest() && slots[2].is_chosen() && !own.is_chosen());
+            });
+        });
     }
 
     #[test]

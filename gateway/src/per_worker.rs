@@ -94,8 +94,18 @@ impl<T: Default> PerWorker<T> {
 
     /// All that there are.
     pub(crate) fn all(&self) -> impl Iterator<Item = &T> {
-        let own = self.own.iter().filter_map(OnceLock::get);
-        own.chain([&self.common]).map(|padded| &padded.0)
+        self.indexed().map(|(_, value)| value)
+    }
+
+    /// All values, each with an index that stays the same when another worker's value is created.
+    pub(crate) fn indexed(&self) -> impl Iterator<Item = (usize, &T)> {
+        (0..=PLACES).filter_map(|index| Some((index, self.get(index)?)))
+    }
+
+    /// The value at an index of [`Self::indexed`].
+    pub(crate) fn get(&self, index: usize) -> Option<&T> {
+        let padded = self.own.get(index).map_or(Some(&self.common), OnceLock::get);
+        padded.map(|padded| &padded.0)
     }
 }
 
