@@ -20,6 +20,7 @@ mod serving;
 mod stream;
 mod streams;
 mod turn;
+mod window;
 
 use std::future::poll_fn;
 use std::os::fd::RawFd;
@@ -56,19 +57,13 @@ use client::Client;
 use rate::Rate;
 use serving::Serving;
 use stream::{Home, Stream};
-use streams::{MADE_UP_FOR_ONE, OpenStream, Streams};
+use streams::{OpenStream, Streams};
 use turn::{Turn, Wakers, Woken};
+use window::Window;
 
-/// Bytes of a stream that may wait for an endpoint.
-const STREAM_WINDOW: u32 = 256 * 1024;
-/// The same for all streams of a connection, without those whose endpoints take nothing: for each of these the
-/// connection gets the window of a stream more, so that they do not use up what the others need.
-const CONNECTION_WINDOW: u32 = 1024 * 1024;
-/// What small pieces of bodies may cost while they wait, which `h2` counts as what each lacks to 256 bytes, about what
-/// it needs to keep one, and for whose excess it ends the connection. As much as the largest window, at all times: what
-/// has come does not go when the window becomes smaller. So pieces of 128 bytes may fill it, and whoever sends single
-/// bytes makes us hold some 37,000 of them, which is no more memory than full windows take.
-const PIECES: usize = (CONNECTION_WINDOW + MADE_UP_FOR_ONE as u32 * STREAM_WINDOW) as usize;
+/// Bytes that small pieces of bodies may lack to 256 bytes each while they wait, which is about what `h2` needs to keep
+/// one; beyond it `h2` ends the connection. It allows 4,112 pieces of one byte, and a full window of pieces of 128.
+const PIECES: usize = 1024 * 1024;
 /// Streams that a client may reset at a time before anybody has looked at them (CVE-2023-44487).
 const RESETS: usize = 20;
 /// Streams that a client may make `h2` reset (CVE-2025-8671), over the life of a connection, because `h2` counts no
@@ -107,8 +102,7 @@ pub(crate) struct Http2 {
     refuses_streams: bool,
     /// Whether it is being closed in favour of a new connection.
     dismissed: bool,
-    /// Streams that the connection's window makes up for.
-    made_up: usize,
+    window: Window,
     malformed: Rate,
     refused: Rate,
 }
@@ -150,7 +144,7 @@ impl Http2 {
             farewell: None,
             refuses_streams: false,
             dismissed: false,
-            made_up: 0,
+            window: Window::new(window::stream_window()),
             malformed,
             refused,
         }
@@ -196,7 +190,7 @@ impl Http2 {
             if woken.streams {
                 self.serving.poll(streams);
             }
-            let mut goes_on = self.make_up(&mut connection) || woken.connection;
+            let mut goes_on = self.window.adapt(cx, &mut connection, &self.streams) || woken.connection;
             loop {
                 while goes_on {
                     match connection.poll_accept(cx) {
@@ -269,26 +263,13 @@ impl Http2 {
         idle.alarm.poll(cx, now + patience)
     }
 
-    /// Opens the connection's window by what stalled streams hold of it. Says whether that has changed.
-    fn make_up(&mut self, connection: &mut Connection) -> bool {
-        let stalled = self.streams.stalled();
-        let changed = stalled != self.made_up;
-        if changed {
-            self.made_up = stalled;
-            let more = u32::try_from(stalled).unwrap_or(u32::MAX).saturating_mul(STREAM_WINDOW);
-            connection.set_target_window_size(CONNECTION_WINDOW.saturating_add(more).min(i32::MAX as u32));
-        }
-        changed
-    }
-
     fn options(&self) -> (Builder, Duration) {
         let tuning = self.worker.state.tuning();
         let mut options = Builder::new();
         options
             .max_concurrent_streams(tuning.http2_max_concurrent_streams)
             .max_header_list_size(head_list(&HeadLimits::of(&tuning)))
-            .initial_window_size(STREAM_WINDOW)
-            .initial_connection_window_size(CONNECTION_WINDOW)
+            .initial_window_size(self.window.of_stream())
             .data_frame_budget(PIECES)
             .max_send_buffer_size(SEND_BUFFER)
             .max_pending_accept_reset_streams(RESETS)

@@ -222,3 +222,13 @@ pub(crate) fn portion(most: usize) -> usize {
 pub(crate) fn window(most: usize) -> usize {
     RESERVE.with_borrow(|stock| stock.portion(most))
 }
+
+/// How many bytes may be reserved before they come: a part of what is left beyond half of all.
+pub(crate) fn ahead() -> usize {
+    RESERVE.with_borrow(|stock| stock.left_beyond(2)) / PIECES_OF_REST
+}
+
+/// How many bytes are left beyond a quarter of all.
+pub(crate) fn left_beyond_quarter() -> usize {
+    RESERVE.with_borrow(|stock| stock.left_beyond(4))
+}

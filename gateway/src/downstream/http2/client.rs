@@ -5,6 +5,8 @@
 //! them waits here, which is one read from the endpoint, and while it waits no more is read. So whoever opens no
 //! window holds that much, until the time for it is over.
 
+mod settle;
+
 use std::io::Write;
 use std::mem;
 use std::task::{Context, Poll, Waker, ready};
@@ -15,12 +17,10 @@ use h2::{Reason, RecvStream, SendStream};
 use http::StatusCode;
 use http::header::{CONTENT_LENGTH, DATE, HeaderMap, HeaderValue};
 use pingora_core::protocols::http::date::get_cached_date;
-use tokio::time::timeout;
 
 use super::OpenStream;
 use crate::body::downstream::{Downstream, Passed};
 use crate::body::pieces::{Decoder, Piece, poll_joined};
-use crate::downstream::{LINGER, MAX_SETTLED};
 use crate::io::budget::{self, Reservation};
 use crate::io::counted::counted;
 use crate::io::deadlines::Deadlines;
@@ -39,7 +39,6 @@ use crate::message::response::Response;
 use crate::message::trailers::Section;
 use crate::message::trailers::passes;
 use crate::pipeline::{Answer, FailureKind};
-use crate::worker::Worker;
 
 /// One stream.
 pub(super) struct Client {
@@ -96,7 +95,15 @@ impl Client {
     }
 
     /// The client of a request with this head.
-    pub(super) fn of(head: &Head, body: RecvStream, reply: SendResponse<Bytes>, open: OpenStream) -> Self {
+    pub(super) fn of(
+        head: &Head,
+        mut body: RecvStream,
+        reply: SendResponse<Bytes>,
+        mut open: OpenStream,
+    ) -> Self {
+        if !body.is_end_stream() {
+            open.begin_body(body.flow_control().clone());
+        }
         let awaits_continue = head.expects_continue && !head.framing.is_done();
         Self { awaits_continue, ..Self::new(body, reply, head.framing, head.names, open) }
     }
@@ -109,53 +116,34 @@ impl Client {
     /// Tells the client that the response broke off. Says whether it was the client who wanted that.
     pub(super) fn reset(&mut self) -> bool {
         let mut cx = Context::from_waker(Waker::noop());
-        if self.poll_client_closed(&mut cx, false).is_ready() {
+        let is_shed = self.open.is_shed(&cx);
+        if is_shed {
+            self.reason = Reason::ENHANCE_YOUR_CALM;
+        } else if self.poll_client_closed(&mut cx, false).is_ready() {
             return true;
         }
         match &mut self.stream {
             Some(stream) => stream.send_reset(self.reason),
             None => self.reply.send_reset(self.reason),
         }
-        false
-    }
-
-    /// After the response: reads and drops what the client has still to send, if that will come. A stream
-    /// that is dropped before its request is complete ends with RST_STREAM(NO_ERROR), which RFC 9113 §8.1 allows, and
-    /// which some clients take for a failure (curl before 8). Of a large body a part is read, for the client to see
-    /// the response meanwhile and to stop by itself.
-    pub(super) async fn settle(&mut self, worker: &Worker) {
-        if self.awaits_continue || self.body.is_end_stream() {
-            return;
-        }
-        let most = worker.state.tuning().client_body_timeout;
-        let drop_rest = async {
-            let mut dropped = 0;
-            while dropped <= MAX_SETTLED {
-                let next = timeout(LINGER, self.body.data()).await;
-                let Ok(Some(Ok(data))) = next else { return };
-                dropped += data.len() as u64;
-                let taken = mem::take(&mut self.unreleased) + data.len();
-                if self.body.flow_control().release_capacity(taken).is_err() {
-                    return;
-                }
-            }
-        };
-        let rest = async {
-            tokio::select! {
-                () = drop_rest => {}
-                () = worker.drain.last_call() => {}
-            }
-        };
-        // In a box: rare. Late or not, there is nothing left to say.
-        let _ = Box::pin(timeout(most, rest)).await;
+        is_shed
     }
 
     /// The endpoint has what was given out: the client may send as much again.
     fn release(&mut self) -> Result<(), FailureKind> {
         match mem::take(&mut self.unreleased) {
             0 => Ok(()),
-            taken => self.body.flow_control().release_capacity(taken).map_err(gone),
+            taken => {
+                self.open.count_released(taken);
+                self.body.flow_control().release_capacity(taken).map_err(gone)
+            }
         }
+    }
+
+    /// The body is complete: its last piece holds no window while the response is on its way.
+    fn finish_body(&mut self) -> Result<(), FailureKind> {
+        self.open.waits();
+        self.release()
     }
 
     /// Sends a final head. `complete` says that there is no body.
@@ -237,6 +225,7 @@ impl Downstream for Client {
         pass: impl FnOnce(&mut Context<'_>, &[u8], usize),
     ) -> Poll<Result<(), FailureKind>> {
         self.release()?;
+        self.open.reads(self.framing.left());
         let data = ready!(self.body.poll_data(cx)).transpose().map_err(gone)?;
         self.unreleased = data.as_ref().map_or(0, Bytes::len);
         match (&mut self.framing, data) {
@@ -278,11 +267,15 @@ impl Downstream for Client {
                 })?;
             }
         }
+        if self.is_spent() {
+            self.finish_body()?;
+        }
         Poll::Ready(Ok(()))
     }
 
     fn poll_piece(&mut self, cx: &mut Context<'_>, _: &mut Decoder) -> Poll<Result<Piece, FailureKind>> {
         self.release()?;
+        self.open.reads(self.framing.left());
         loop {
             match poll_joined(cx, &mut self.body) {
                 // Behind a body with a length there may be trailers. They are not waited for.
@@ -301,6 +294,7 @@ impl Downstream for Client {
                     let ends = self.body.is_end_stream() && !matches!(self.framing, Framing::Length(1..));
                     if ends {
                         self.framing = Framing::NONE;
+                        self.finish_body()?;
                     }
                     return Poll::Ready(Ok(Piece::Data { content, ends }));
                 }
@@ -326,11 +320,16 @@ impl Downstream for Client {
     }
 
     fn set_stalled(&mut self, stalled: bool) {
-        self.open.set_stalled(stalled);
+        if stalled {
+            self.open.waits();
+        }
     }
 
-    /// The client can take its request back at any time.
+    /// The client can take its request back at any time; and it counts as gone when others need its window.
     fn poll_client_closed(&mut self, cx: &mut Context<'_>, _: bool) -> Poll<()> {
+        if self.open.is_shed(cx) {
+            return Poll::Ready(());
+        }
         let reset = match &mut self.stream {
             Some(stream) => stream.poll_reset(cx),
             None => self.reply.poll_reset(cx),

@@ -1,11 +1,14 @@
 //! The streams of a connection that are under way, and how those before them ended.
 
-use std::cell::Cell;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Context;
 use std::time::Duration;
 
+use h2::FlowControl;
+
 use super::rate::Rate;
+use super::window::{BodyFlow, BodySum};
 
 /// Requests that a client may take back at a time while an endpoint is busy with them, less those that it let be
 /// answered. Each of them costs a connection to an endpoint. A browser that leaves a page takes back what it waits
@@ -13,22 +16,14 @@ use super::rate::Rate;
 const CANCELLED: u32 = 500;
 /// From then on it may take back one for each of these. Long polls of many users, behind a CDN, stay below.
 const CANCELLED_LEAK: Duration = Duration::from_millis(10);
-/// Streams of a worker whose endpoints take nothing and that are made up for: 64 MiB with [`super::STREAM_WINDOW`].
-const MADE_UP_FOR: usize = 256;
-/// The same of one connection, so that it leaves some to the others.
-pub(super) const MADE_UP_FOR_ONE: usize = 32;
-
-thread_local! {
-    /// Streams of this worker that are made up for.
-    static MADE_UP: Cell<usize> = const { Cell::new(0) };
-}
-
 /// Counts streams. They are served by the task of their connection, which looks at the counts after it has polled them.
 #[derive(Debug)]
 pub(crate) struct Streams {
     open: AtomicUsize,
-    /// Those whose endpoints take nothing, as far as they are made up for.
-    stalled: AtomicUsize,
+    /// The request bodies of those that have one.
+    bodies: Mutex<Vec<Arc<BodyFlow>>>,
+    /// Bytes of bodies that were read since the connection has looked.
+    released: AtomicUsize,
     /// Those that their clients took back.
     cancelled: Rate,
 }
@@ -37,14 +32,15 @@ pub(crate) struct Streams {
 #[derive(Debug)]
 pub(crate) struct OpenStream {
     streams: Arc<Streams>,
-    stalled: AtomicBool,
+    body: Option<Arc<BodyFlow>>,
 }
 
 impl Default for Streams {
     fn default() -> Self {
         Self {
             open: AtomicUsize::new(0),
-            stalled: AtomicUsize::new(0),
+            bodies: Mutex::default(),
+            released: AtomicUsize::new(0),
             cancelled: Rate::new(CANCELLED, CANCELLED_LEAK),
         }
     }
@@ -54,7 +50,7 @@ impl Streams {
     /// Begins one.
     pub(crate) fn open(self: &Arc<Self>) -> OpenStream {
         self.open.fetch_add(1, Relaxed);
-        OpenStream { streams: self.clone(), stalled: AtomicBool::new(false) }
+        OpenStream { streams: self.clone(), body: None }
     }
 
     /// How many are under way.
@@ -62,9 +58,33 @@ impl Streams {
         self.open.load(Relaxed)
     }
 
-    /// How many hold a window that the others are to get in its place.
-    pub(super) fn stalled(&self) -> usize {
-        self.stalled.load(Relaxed)
+    /// Whether any has a request body.
+    pub(super) fn have_bodies(&self) -> bool {
+        !self.bodies().is_empty()
+    }
+
+    /// What their bodies need and hold.
+    pub(super) fn sum_bodies(&self) -> BodySum {
+        let mut sum = BodySum::default();
+        self.bodies().iter().for_each(|body| sum.add(body));
+        sum
+    }
+
+    /// Bytes of bodies that were read since the call before.
+    pub(super) fn take_released(&self) -> usize {
+        self.released.swap(0, Relaxed)
+    }
+
+    /// Ends the stream that holds most of a body that nobody reads.
+    pub(super) fn shed_body(&self) {
+        let largest = self.bodies().iter().max_by_key(|body| body.waiting()).cloned();
+        if let Some(body) = largest {
+            body.shed();
+        }
+    }
+
+    fn bodies(&self) -> MutexGuard<'_, Vec<Arc<BodyFlow>>> {
+        self.bodies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts how one ended that an endpoint was asked.
@@ -87,59 +107,46 @@ impl OpenStream {
         self.streams.ended(cancelled);
     }
 
-    /// Its endpoint takes nothing of its body, or takes some again.
-    pub(crate) fn set_stalled(&self, stalled: bool) {
-        let has_room = MADE_UP.get() < MADE_UP_FOR && self.streams.stalled() < MADE_UP_FOR_ONE;
-        if self.stalled.load(Relaxed) == stalled || stalled && !has_room {
-            return;
+    /// It has a request body.
+    pub(super) fn begin_body(&mut self, flow: FlowControl) {
+        let body = Arc::new(BodyFlow::new(flow));
+        self.streams.bodies().push(body.clone());
+        self.body = Some(body);
+    }
+
+    /// Its request body is being read, and so much of it is missing, if that is known.
+    pub(super) fn reads(&self, left: Option<u64>) {
+        if let Some(body) = &self.body {
+            body.reads(left);
         }
-        self.stalled.store(stalled, Relaxed);
-        match stalled {
-            true => {
-                MADE_UP.set(MADE_UP.get() + 1);
-                self.streams.stalled.fetch_add(1, Relaxed);
-            }
-            false => {
-                MADE_UP.set(MADE_UP.get().saturating_sub(1));
-                self.streams.stalled.fetch_sub(1, Relaxed);
-            }
+    }
+
+    /// Nobody reads its request body for now.
+    pub(super) fn waits(&self) {
+        if let Some(body) = &self.body {
+            body.waits();
         }
+    }
+
+    /// Counts bytes of its request body that were read.
+    pub(super) fn count_released(&self, bytes: usize) {
+        if let Some(body) = &self.body {
+            body.count(bytes);
+            self.streams.released.fetch_add(bytes, Relaxed);
+        }
+    }
+
+    /// Whether it ends because others need its window; if not, `cx` is woken when it does.
+    pub(super) fn is_shed(&self, cx: &Context<'_>) -> bool {
+        self.body.as_ref().is_some_and(|body| body.is_shed(cx))
     }
 }
 
 impl Drop for OpenStream {
     fn drop(&mut self) {
-        self.set_stalled(false);
+        if let Some(body) = &self.body {
+            self.streams.bodies().retain(|other| !Arc::ptr_eq(other, body));
+        }
         self.streams.open.fetch_sub(1, Relaxed);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_worker_makes_up_for_so_many_and_no_more() {
-        let connections: Vec<Arc<Streams>> =
-            (0..=MADE_UP_FOR / MADE_UP_FOR_ONE).map(|_| Arc::default()).collect();
-        let all = || connections.iter().map(|streams| streams.stalled()).sum::<usize>();
-        let open: Vec<Vec<OpenStream>> = connections
-            .iter()
-            .map(|streams| (0..=MADE_UP_FOR_ONE).map(|_| streams.open()).collect())
-            .collect();
-        for stream in &open[0] {
-            stream.set_stalled(true);
-            stream.set_stalled(true);
-        }
-        assert_eq!((all(), MADE_UP.get()), (MADE_UP_FOR_ONE, MADE_UP_FOR_ONE), "one leaves some to others");
-        open[0][0].set_stalled(false);
-        open[0][MADE_UP_FOR_ONE].set_stalled(true);
-        assert_eq!(all(), MADE_UP_FOR_ONE, "it gets the place of another");
-        for stream in open.iter().flatten() {
-            stream.set_stalled(true);
-        }
-        assert_eq!((all(), MADE_UP.get()), (MADE_UP_FOR, MADE_UP_FOR));
-        drop(open);
-        assert_eq!((all(), MADE_UP.get(), connections[0].under_way()), (0, 0, 0));
     }
 }

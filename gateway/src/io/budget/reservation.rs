@@ -20,11 +20,13 @@ pub(crate) struct Reservation {
     /// Account of the connection that was being polled at the first reservation.
     account: usize,
     flows: bool,
+    /// It counts for no connection.
+    is_of_nobody: bool,
 }
 
 impl Default for Reservation {
     fn default() -> Self {
-        Self { bytes: 0, account: NOBODY, flows: false }
+        Self { bytes: 0, account: NOBODY, flows: false, is_of_nobody: false }
     }
 }
 
@@ -34,8 +36,17 @@ impl Reservation {
         Self { flows: true, ..Self::default() }
     }
 
+    /// For bytes that must not bound what the connection may read.
+    pub(crate) fn of_nobody() -> Self {
+        Self { is_of_nobody: true, ..Self::default() }
+    }
+
+    /// Whether it is for nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
     /// How many bytes it is for.
-    #[cfg(test)]
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -81,7 +92,10 @@ impl Reservation {
     fn grow(&mut self, bytes: usize, force: bool) -> bool {
         let more = bytes - self.bytes;
         let account = RESERVE.with_borrow_mut(|reserve| {
-            let account = if self.bytes == 0 { reserve.accounts.current() } else { self.account };
+            let account = match self.bytes {
+                0 if !self.is_of_nobody => reserve.accounts.current(),
+                _ => self.account,
+            };
             reserve.take(account, more, self.flows, force).then_some(account)
         });
         let Some(account) = account else { return false };

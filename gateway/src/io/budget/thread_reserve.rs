@@ -42,6 +42,12 @@ impl ThreadReserve {
         }
     }
 
+    /// How many bytes are left beyond one of so many parts of all.
+    pub(super) fn left_beyond(&self, parts: usize) -> usize {
+        let Some(budget) = &self.process else { return usize::MAX };
+        (self.bytes + budget.left()).saturating_sub(budget.limit() / parts)
+    }
+
     /// How much may come at a time of what could be `most` with memory to spare.
     pub(super) fn portion(&self, most: usize) -> usize {
         match self.used {

@@ -17,7 +17,6 @@ use super::gateway::Gateway;
 use super::http2::{ask, plain};
 
 const INITIAL_WINDOW: u16 = 4;
-const ACK: u8 = 1;
 
 async fn serves_on(gateway: &Gateway) {
     assert_eq!(gateway.client().await.get("/x").await.status, 200);
@@ -276,7 +275,7 @@ async fn small_pieces_of_uploads_that_stall_ended_the_connection_of_the_others()
     stall_uploads(100).await;
 }
 
-/// Fills the windows of uploads that stall, with pieces of this length, and then sends one that does not.
+/// Uses up the connection's window with uploads that stall, in pieces of this length, and then sends one that does not.
 async fn stall_uploads(piece: i64) {
     const STALLED: u32 = 8;
     let backend = Backend::new().await;
@@ -284,48 +283,33 @@ async fn stall_uploads(piece: i64) {
     let patient = |tuning: &mut Tuning| tuning.proxy_connect_timeout = 2 * PATIENCE;
     let mut gateway = Gateway::tuned(&[deaf.local_addr().unwrap()], patient).await;
     let mut client = Frames::connect(&gateway, &[]).await;
-    // The windows of streams are what it says there from this word on.
-    assert!(client.await_kind(SETTINGS).await.is_some());
-    client.send(&frame(SETTINGS, ACK, 0, &[])).await;
-    let (mut connection, mut streams) = (65_535_i64, vec![256 * 1024_i64; STALLED as usize]);
-    let id = |index: usize| 2 * index as u32 + 1;
-    for index in 0..streams.len() {
+    let id = |index: u32| 2 * index + 1;
+    for index in 0..STALLED {
         client.send(&frame(HEADERS, END_HEADERS, id(index), &request("POST", "/x", &[]))).await;
     }
-    // Sends whatever the windows allow, until no stream may send more.
-    while streams.iter().any(|window| *window > 0) {
-        let next = streams.iter_mut().enumerate().find(|(_, window)| **window > 0 && connection > 0);
-        if let Some((index, window)) = next {
-            let length = connection.min(*window).min(piece);
-            assert!(client.send(&frame(DATA, 0, id(index), &vec![b'x'; length as usize])).await);
-            (connection, *window) = (connection - length, *window - length);
-            continue;
-        }
-        let update = client.next().await.expect("more room");
-        assert!(
-            ![HEADERS, RST_STREAM].contains(&update.kind),
-            "nobody is answered: {:?}",
-            gateway.plane.lines()
-        );
-        if update.kind != WINDOW_UPDATE {
-            continue;
-        }
-        let more = i64::from(u32::from_be_bytes(update.payload[..].try_into().unwrap()));
-        match update.stream {
-            0 => connection += more,
-            stream => streams[(stream as usize - 1) / 2] += more,
+    let mut window = 65_535_i64;
+    for index in (0..STALLED).cycle() {
+        let length = window.min(piece);
+        assert!(client.send(&frame(DATA, 0, id(index), &vec![b'x'; length as usize])).await);
+        window -= length;
+        if window == 0 {
+            break;
         }
     }
+    client.send(&frame(PING, 0, 0, &[0; 8])).await;
+    let answer = client.await_kinds(&[HEADERS, RST_STREAM, PING]).await.unwrap();
+    assert_eq!(answer.kind, PING, "nobody is answered: {:?}", gateway.plane.lines());
     gateway.endpoints(&[backend.address]);
+    let good = id(STALLED);
+    client.send(&frame(HEADERS, END_HEADERS, good, &request("POST", "/x", &[]))).await;
     let body = [b'x'; 16 * 1024];
-    while connection < body.len() as i64 {
-        let update = client.await_kind(WINDOW_UPDATE).await.expect("room for those that are not stalled");
+    while window < body.len() as i64 {
+        let update =
+            client.await_kind(WINDOW_UPDATE).await.expect("a window for the one that does not stall");
         if update.stream == 0 {
-            connection += i64::from(u32::from_be_bytes(update.payload[..].try_into().unwrap()));
+            window += i64::from(u32::from_be_bytes(update.payload[..].try_into().unwrap()));
         }
     }
-    let good = id(streams.len());
-    client.send(&frame(HEADERS, END_HEADERS, good, &request("POST", "/x", &[]))).await;
     client.send(&frame(DATA, END_STREAM, good, &body)).await;
     assert_eq!(client.await_kind(HEADERS).await.map(|frame| frame.stream), Some(good));
 }

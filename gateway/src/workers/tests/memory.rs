@@ -5,7 +5,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use sluice_config::{Balance, ErrorPages, Policies, Rule, Tuning, UpstreamProtocol};
+use sluice_config::{
+    Authorisation, Balance, ErrorPages, ExternalAuth, Piece, Policies, Rule, Template, Tuning,
+    UpstreamProtocol,
+};
 use sluice_testing::wait::until;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
@@ -13,7 +16,9 @@ use tokio::sync::Semaphore;
 
 use super::backend::{Backend, request};
 use super::client::{Client, PATIENCE};
-use super::frames::{Frames, get};
+use super::frames::{
+    DATA, END_HEADERS, Frames, HEADERS, PING, WINDOW_UPDATE, frame, get, request as request_head,
+};
 use super::gateway::{Gateway, through_proxy};
 use crate::pipeline::tests::fixture::{exact, forward, pool_key, rule, service};
 
@@ -26,12 +31,16 @@ const BEYOND: usize = 2 * 64 * 1024;
 const SMALL: u64 = 2 << 20;
 /// The largest page of an error backend.
 const PAGE: usize = 256 * 1024;
+/// Bytes of a response that is larger than anybody holds.
+const GENEROUS: usize = 512 * 1024;
+/// Bytes of a DATA frame.
+const PIECE: u32 = 8 * 1024;
 
 /// A backend whose answers are larger than anybody holds.
 async fn generous() -> Backend {
     Backend::scripted(|_, stream| async move {
         let mut client = Client::over(stream);
-        let body = "x".repeat(512 * 1024);
+        let body = "x".repeat(GENEROUS);
         while request(&mut client).await.is_some() {
             let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
             client.send(head + &body).await;
@@ -316,4 +325,64 @@ async fn forty_clients_with_shut_windows_starved_all_others() {
             tokio::task::yield_now().await;
         }
     }
+}
+
+/// Connections of clients that send whatever their windows allow, to streams that wait for authorisation.
+#[tokio::test]
+async fn request_bodies_that_wait_for_authorisation_were_outside_the_budget() {
+    const CLIENTS: usize = 40;
+    const STREAMS: u32 = 8;
+    let web = Backend::new().await;
+    let silent = Backend::scripted(|_, stream| async move {
+        let _open = stream;
+        std::future::pending::<()>().await;
+    })
+    .await;
+    let mut gateway = Gateway::tuned(&[web.address], |tuning| tuning.body_memory = 2 * BUDGET).await;
+    gateway.plane.pool("auth", Balance::RoundRobin, &[]);
+    gateway.endpoints_of("auth", &[silent.address]);
+    let authorisation = Authorisation::Own(Arc::new(ExternalAuth {
+        pool: pool_key("auth"),
+        host: "auth.example".into(),
+        server_name: None,
+        target: Template { pieces: vec![Piece::Text("/check".into())] },
+        method: None,
+        sign_in: None,
+        response_headers: Vec::new(),
+        request_redirect: None,
+        set_headers: None,
+        always_set_cookie: false,
+        cache: None,
+        keep_alive: None,
+    }));
+    let policies = Arc::new(Policies { authorisation, ..Policies::default() });
+    let rule = Rule { policies, ..rule("/", forward("web")) };
+    assert_eq!(gateway.plane.host(exact("a.example"), false, vec![rule]), []);
+    let budget = &gateway.plane.state.budget;
+    let mut clients = Vec::new();
+    for _ in 0..CLIENTS {
+        let mut client = Frames::connect(&gateway, &[]).await;
+        let streams = (0..STREAMS).map(|n| 2 * n + 1);
+        let heads: Vec<u8> = streams
+            .flat_map(|stream| frame(HEADERS, END_HEADERS, stream, &request_head("POST", "/x", &[])))
+            .collect();
+        client.send(&heads).await;
+        for piece in 0..u32::from(u16::MAX) / PIECE {
+            client.send(&frame(DATA, 0, 2 * (piece % STREAMS) + 1, &[b'x'; PIECE as usize])).await;
+        }
+        // The answer to the second one comes behind whatever the first one and the data before it have led to.
+        for _ in 0..2 {
+            client.send(&frame(PING, 0, 0, &[0; 8])).await;
+            while let Some(update) = client.await_kinds(&[PING, WINDOW_UPDATE]).await
+                && update.kind == WINDOW_UPDATE
+            {
+                assert_ne!(update.stream, 0, "no more is allowed before a body is read");
+            }
+        }
+        clients.push(client);
+    }
+    let held = CLIENTS * (u16::MAX as usize / PIECE as usize) * PIECE as usize;
+    until("all that they have sent", || budget.taken() >= held).await;
+    drop(clients);
+    until("all of it back", || budget.taken() < BUDGET as usize / 4).await;
 }

@@ -1,0 +1,44 @@
+//! The rest of a request body behind its response.
+
+use std::mem;
+
+use tokio::time::timeout;
+
+use super::Client;
+use crate::downstream::{LINGER, MAX_SETTLED};
+use crate::worker::Worker;
+
+impl Client {
+    /// After the response: reads and drops what the client has still to send, if that will come. A stream
+    /// that is dropped before its request is complete ends with RST_STREAM(NO_ERROR), which RFC 9113 §8.1 allows, and
+    /// which some clients take for a failure (curl before 8). Of a large body a part is read, for the client to see
+    /// the response meanwhile and to stop by itself.
+    pub(in crate::downstream::http2) async fn settle(&mut self, worker: &Worker) {
+        if self.awaits_continue || self.body.is_end_stream() {
+            return;
+        }
+        let most = worker.state.tuning().client_body_timeout;
+        self.open.reads(self.framing.left());
+        let drop_rest = async {
+            let mut dropped = 0;
+            while dropped <= MAX_SETTLED {
+                let next = timeout(LINGER, self.body.data()).await;
+                let Ok(Some(Ok(data))) = next else { return };
+                dropped += data.len() as u64;
+                let taken = mem::take(&mut self.unreleased) + data.len();
+                self.open.count_released(taken);
+                if self.body.flow_control().release_capacity(taken).is_err() {
+                    return;
+                }
+            }
+        };
+        let rest = async {
+            tokio::select! {
+                () = drop_rest => {}
+                () = worker.drain.last_call() => {}
+            }
+        };
+        // In a box: rare. Late or not, there is nothing left to say.
+        let _ = Box::pin(timeout(most, rest)).await;
+    }
+}

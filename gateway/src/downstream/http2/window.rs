@@ -1,0 +1,326 @@
+//! The flow-control window of a client's connection: how much of request bodies the client may send before they are
+//! read.
+//!
+//! A connection starts with 65,535 bytes (RFC 9113 §6.9.2), which no server can take back. More is opened only while a
+//! stream reads a body that needs it, and no more than is left of that body. What is opened can be sent at any later
+//! time, so it stays reserved in the memory budget until it has been read; a client that cancels uploads gains
+//! nothing. The other bytes that `h2` holds are counted too, in no connection's account: they must not keep the
+//! connection from reading them. Together they take at most three quarters of the budget, so that there is always some
+//! left to read them into.
+//!
+//! Streams whose bodies nobody reads yet (they wait for an authorisation service, or for an endpoint) hold a part of
+//! the window. The window grows by that part while another stream reads. If memory is too short for that, the window
+//! may be used up by streams that wait; after [`budget::PATIENCE`] the one that holds most is reset.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Waker};
+
+use h2::FlowControl;
+use tokio::time::Instant;
+
+use super::Connection;
+use super::streams::Streams;
+use crate::io::alarm::Alarm;
+use crate::io::budget::{self, Reservation};
+
+/// Bytes of a stream that may wait for an endpoint, with memory to spare.
+pub(super) const STREAM_WINDOW: u32 = 256 * 1024;
+/// Bytes of a connection's window at its start.
+pub(super) const INITIAL: usize = 65_535;
+/// Bytes that a connection opens for streams that read their bodies.
+const MOST_READ: usize = 1024 * 1024;
+/// Bodies of which less is left need no larger window.
+const SMALL: usize = 16 * 1024;
+/// With less than this the window counts as used up.
+const LEAST: usize = 4 * 1024;
+
+/// The window of one connection.
+#[derive(Debug)]
+pub(super) struct Window {
+    /// Bytes that `h2` may hold, including those that the client has not sent.
+    target: usize,
+    /// The window of each stream, as the client was told.
+    of_stream: u32,
+    /// For what was opened beyond [`INITIAL`] and has not been read since.
+    opened: Reservation,
+    /// For what else `h2` holds.
+    held: Reservation,
+    /// Since when streams that wait use up the window of those that read.
+    blocked: Option<Instant>,
+    alarm: Alarm,
+}
+
+/// The request body of a stream: what `h2` holds of it, and whether it is being read.
+#[derive(Debug)]
+pub(super) struct BodyFlow {
+    flow: FlowControl,
+    is_reading: AtomicBool,
+    /// Bytes that the client may still have to send, as far as that concerns the window.
+    missing: AtomicUsize,
+    /// Bytes that were read.
+    read: AtomicU64,
+    /// The stream was chosen to end.
+    is_shed: AtomicBool,
+    waker: Mutex<Option<Waker>>,
+}
+
+/// What the bodies of a connection need and hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct BodySum {
+    pub(super) is_reading: bool,
+    /// Bytes that streams which read need at a time.
+    needed: usize,
+    /// Bytes that `h2` holds for streams that wait.
+    waiting: usize,
+    /// Bytes that `h2` holds for all streams.
+    all: usize,
+}
+
+impl Window {
+    /// `of_stream` is what the client is told in the first SETTINGS.
+    pub(super) fn new(of_stream: u32) -> Self {
+        Self {
+            target: INITIAL,
+            of_stream,
+            opened: Reservation::of_nobody(),
+            held: Reservation::of_nobody(),
+            blocked: None,
+            alarm: Alarm::default(),
+        }
+    }
+
+    /// Adapts the window to what the streams need and to what is left of the memory budget. Returns whether it has
+    /// grown.
+    pub(super) fn adapt(
+        &mut self,
+        cx: &mut Context<'_>,
+        connection: &mut Connection,
+        streams: &Streams,
+    ) -> bool {
+        let wanted = stream_window();
+        // Fails until the client has confirmed the window before.
+        let mut grown = false;
+        if wanted != self.of_stream && connection.set_initial_window_size(wanted).is_ok() {
+            self.of_stream = wanted;
+            grown = true;
+        }
+        if self.is_initial() && !streams.have_bodies() {
+            return grown;
+        }
+        let sum = streams.sum_bodies();
+        let target = self.reserve(&sum, streams.take_released());
+        if target != self.target {
+            grown |= target > self.target;
+            self.target = target;
+            connection.set_target_window_size(u32::try_from(target).unwrap_or(i32::MAX as u32));
+        }
+        self.watch(cx, &sum, streams);
+        grown
+    }
+
+    /// The window of each stream.
+    pub(super) fn of_stream(&self) -> u32 {
+        self.of_stream
+    }
+
+    fn is_initial(&self) -> bool {
+        self.target == INITIAL && self.opened.is_empty() && self.held.is_empty()
+    }
+
+    /// Counts what `h2` holds and may get. Returns the size of the window.
+    fn reserve(&mut self, sum: &BodySum, released: usize) -> usize {
+        let before = self.opened.bytes();
+        let wanted = sum.target() - INITIAL;
+        let opened = wanted.min(before.saturating_add(budget::ahead()));
+        self.opened.hold(opened.max(before.saturating_sub(released)));
+        let others = sum.all.saturating_sub(self.opened.bytes());
+        let most = self.held.bytes().saturating_add(budget::left_beyond_quarter());
+        self.held.hold(others.min(most));
+        INITIAL + opened
+    }
+
+    /// Resets the stream that holds most if streams that wait keep those that read from reading for too long.
+    fn watch(&mut self, cx: &mut Context<'_>, sum: &BodySum, streams: &Streams) {
+        if !sum.is_reading || sum.waiting + LEAST <= self.target {
+            self.blocked = None;
+            return;
+        }
+        let since = *self.blocked.get_or_insert_with(Instant::now);
+        if self.alarm.poll(cx, since + budget::PATIENCE).is_ready() {
+            self.blocked = None;
+            streams.shed_body();
+            cx.waker().wake_by_ref();
+        }
+    }
+}
+
+impl BodySum {
+    /// The window that these bodies need.
+    fn target(&self) -> usize {
+        let needed = self.needed.min(MOST_READ).max(if self.is_reading { SMALL } else { 0 });
+        match needed > INITIAL / 2 || needed + self.waiting > INITIAL && self.is_reading {
+            true => INITIAL.max(needed + self.waiting),
+            false => INITIAL,
+        }
+    }
+
+    /// Adds one body.
+    pub(super) fn add(&mut self, body: &BodyFlow) {
+        let held = body.held();
+        self.all += held;
+        if body.is_reading.load(Relaxed) {
+            self.is_reading = true;
+            self.needed += body.missing.load(Relaxed);
+        } else {
+            self.waiting += held;
+        }
+    }
+}
+
+impl BodyFlow {
+    pub(super) fn new(flow: FlowControl) -> Self {
+        Self {
+            flow,
+            is_reading: AtomicBool::new(false),
+            missing: AtomicUsize::new(0),
+            read: AtomicU64::new(0),
+            is_shed: AtomicBool::new(false),
+            waker: Mutex::default(),
+        }
+    }
+
+    /// Bytes that `h2` holds.
+    fn held(&self) -> usize {
+        self.flow.used_capacity()
+    }
+
+    /// Bytes that `h2` holds while nobody reads them.
+    pub(super) fn waiting(&self) -> usize {
+        if self.is_reading.load(Relaxed) { 0 } else { self.held() }
+    }
+
+    /// The body is being read, and so much of it is missing, if that is known.
+    pub(super) fn reads(&self, left: Option<u64>) {
+        let left = left.map_or_else(
+            // A stream of unknown length gets more once it has turned out to be long.
+            || if self.read.load(Relaxed) < SMALL as u64 { 0 } else { usize::MAX },
+            |left| usize::try_from(left).unwrap_or(usize::MAX),
+        );
+        let missing = if left < SMALL { 0 } else { left.min(STREAM_WINDOW as usize) };
+        self.missing.store(missing, Relaxed);
+        self.is_reading.store(true, Relaxed);
+    }
+
+    /// Nobody reads it for now.
+    pub(super) fn waits(&self) {
+        self.is_reading.store(false, Relaxed);
+    }
+
+    /// Counts what was read.
+    pub(super) fn count(&self, bytes: usize) {
+        self.read.fetch_add(bytes as u64, Relaxed);
+    }
+
+    /// Whether the stream is to end; if not, `cx` is woken when it is.
+    pub(super) fn is_shed(&self, cx: &Context<'_>) -> bool {
+        if self.is_shed.load(Relaxed) {
+            return true;
+        }
+        let mut waker = self.waker();
+        if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            *waker = Some(cx.waker().clone());
+        }
+        false
+    }
+
+    /// Ends the stream.
+    pub(super) fn shed(&self) {
+        self.is_shed.store(true, Relaxed);
+        let waker = self.waker().take();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    fn waker(&self) -> MutexGuard<'_, Option<Waker>> {
+        self.waker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The window of each stream that memory allows.
+pub(super) fn stream_window() -> u32 {
+    u32::try_from(budget::window(STREAM_WINDOW as usize)).unwrap_or(STREAM_WINDOW)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::io::budget::Budget;
+
+    fn sum(needed: usize, waiting: usize) -> BodySum {
+        BodySum { is_reading: needed > 0, needed: needed - needed % 2, waiting, all: waiting }
+    }
+
+    #[test]
+    fn the_window_opens_only_for_bodies_that_are_read() {
+        assert_eq!(sum(0, 60_000).target(), INITIAL, "all of them wait");
+        assert_eq!(sum(1, 1000).target(), INITIAL, "small ones");
+        assert_eq!(sum(1, 65_000).target(), 65_000 + SMALL, "beside those that wait");
+        assert_eq!(sum(256 * 1024, 1000).target(), 256 * 1024 + 1000);
+        assert_eq!(sum(8 << 20, 0).target(), MOST_READ);
+    }
+
+    #[test]
+    fn what_was_opened_stays_reserved_until_it_was_read() {
+        let mut window = Window::new(STREAM_WINDOW);
+        assert_eq!(window.reserve(&sum(256 * 1024, 0), 0), 256 * 1024);
+        let opened = 256 * 1024 - INITIAL;
+        assert_eq!(window.opened.bytes(), opened);
+        assert_eq!(window.reserve(&sum(0, 0), 1000), INITIAL, "it has ended early");
+        assert_eq!(window.opened.bytes(), opened - 1000);
+        assert_eq!(window.reserve(&sum(0, opened + 500), opened), INITIAL);
+        assert_eq!((window.opened.bytes(), window.held.bytes()), (0, opened + 500));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_stream_that_holds_the_window_is_reset_when_memory_is_short() {
+        budget::serve(Budget::new(1 << 20));
+        let mut others = Reservation::of_nobody();
+        others.hold(600 * 1024);
+        let (ours, theirs) = tokio::io::duplex(1 << 20);
+        let (served, made) = tokio::join!(h2::server::handshake(ours), h2::client::handshake(theirs));
+        let (mut served, (mut client, driver)) = (served.unwrap(), made.unwrap());
+        let _driver = tokio::spawn(driver);
+        let streams = Arc::<Streams>::default();
+        let (mut open, mut ends) = (Vec::new(), Vec::new());
+        for _ in 0..2 {
+            let request = http::Request::post("http://a.example/").body(()).unwrap();
+            ends.push(client.send_request(request, false).unwrap());
+            let (mut request, reply) = served.accept().await.unwrap().unwrap();
+            let mut stream = streams.open();
+            stream.begin_body(request.body_mut().flow_control().clone());
+            open.push((stream, request, reply));
+        }
+        ends[0].1.send_data(Bytes::from(vec![0; INITIAL]), false).unwrap();
+        let _served = tokio::spawn(async move { while served.accept().await.is_some() {} });
+        while streams.sum_bodies().waiting < INITIAL {
+            tokio::task::yield_now().await;
+        }
+        open[1].0.reads(Some(1 << 20));
+        let (mut window, cx) = (Window::new(STREAM_WINDOW), &mut Context::from_waker(Waker::noop()));
+        let mut look = |shed: bool| {
+            let sum = streams.sum_bodies();
+            assert_eq!(window.reserve(&sum, 0), INITIAL, "there is no memory for more");
+            window.watch(cx, &sum, &streams);
+            assert_eq!([open[0].0.is_shed(cx), open[1].0.is_shed(cx)], [shed, false]);
+        };
+        look(false);
+        tokio::time::advance(budget::PATIENCE * 2).await;
+        look(true);
+    }
+}
