@@ -4,19 +4,21 @@ use std::future::{Future, poll_fn};
 use std::mem;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::Poll;
+use std::task::{Poll, ready};
 use std::time::Instant;
 
 use pingora_core::apps::HttpServerApp;
 use pingora_core::protocols::http::ServerSession;
 
 use super::engine::{engine, never};
-use super::failure;
 use super::session::Session;
 use super::shared_request::{Handle, SharedRequest, lock};
 use crate::body::downstream::Downstream;
 use crate::engine::watch::Watch;
 use crate::engine::{ForwardCounts, Forwarded};
+use crate::io::alarm::Alarm;
+use crate::io::budget::WaitTicket;
+use crate::io::deadlines::Deadlines;
 use crate::message::head::Head;
 use crate::pipeline::{Exchange, FailureKind};
 use crate::worker::Worker;
@@ -35,8 +37,21 @@ pub(in crate::engine) async fn forward<D: Downstream + Send + Sync + 'static>(
         let session = Session::new(side.clone(), handle.clone(), head, worker);
         let (engine, never) = (engine(worker), never());
         let mut run = pin!(engine.process_new_http(ServerSession::new_custom(Box::new(session)), &never));
-        let mut watch = Watch::default();
+        let (mut watch, mut ticket) = (Watch::default(), WaitTicket::default());
+        let (mut deadlines, mut alarm) = (Deadlines::default(), Alarm::default());
         poll_fn(|cx| {
+            // Whenever it is polled, Pingora may read several pieces of a response before it passes on the first. So it
+            // is polled only with memory for them, or where they are counted already.
+            if handle.get().read_ahead.is_empty()
+                && deadlines.poll_room_to_respond(cx, &mut ticket).is_pending()
+            {
+                let failed = match watch.poll(cx, &mut **lock(&side)) {
+                    Poll::Ready(()) => FailureKind::Client,
+                    Poll::Pending => ready!(deadlines.poll(cx, &mut alarm)),
+                };
+                handle.get().fail(failed);
+                return Poll::Ready(());
+            }
             if run.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(());
             }
@@ -49,8 +64,7 @@ pub(in crate::engine) async fn forward<D: Downstream + Send + Sync + 'static>(
             if listening || watch.poll(cx, &mut **downstream).is_pending() {
                 return Poll::Pending;
             }
-            shared.exchange.failed(failure::before_connecting(FailureKind::Client));
-            shared.failed = Some(FailureKind::Client);
+            shared.fail(FailureKind::Client);
             Poll::Ready(())
         })
         .await;

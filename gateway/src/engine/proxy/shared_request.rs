@@ -10,8 +10,10 @@ use pingora_core::protocols::raw_connect::ProxyDigest;
 use pingora_http::ResponseHeader;
 use pingora_proxy::Session;
 
+use super::failure;
 use crate::engine::ForwardCounts;
-use crate::pipeline::{Answer, Exchange, FailureKind};
+use crate::io::budget::Reservation;
+use crate::pipeline::{Answer, Exchange, FailureKind, Next};
 
 /// The state of a request that Pingora's proxy serves, shared with its session.
 #[derive(Debug)]
@@ -35,6 +37,8 @@ pub(super) struct SharedRequest {
     /// How long an endpoint of HTTP/2 may keep silent. Pingora would count from the head on, while the request body
     /// still moves.
     pub(super) read_timeout: Option<Duration>,
+    /// For what Pingora has read ahead of a response whose client does not take it.
+    pub(super) read_ahead: Reservation,
 }
 
 /// The handle that Pingora carries about as user data of a session.
@@ -54,7 +58,16 @@ impl SharedRequest {
             listening: false,
             http2: false,
             read_timeout: None,
+            read_ahead: Reservation::of_flow(),
         }
+    }
+
+    /// Ends the request although Pingora has not.
+    pub(super) fn fail(&mut self, kind: FailureKind) {
+        if let Next::Answer(answer) = self.exchange.failed(failure::before_connecting(kind)) {
+            self.answer = Some(answer);
+        }
+        self.failed = Some(kind);
     }
 }
 

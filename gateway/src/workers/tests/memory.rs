@@ -20,6 +20,7 @@ use super::frames::{
     DATA, END_HEADERS, Frames, HEADERS, PING, WINDOW_UPDATE, frame, get, request as request_head,
 };
 use super::gateway::{Gateway, through_proxy};
+use crate::driver::Driver;
 use crate::pipeline::tests::fixture::{exact, forward, pool_key, rule, service};
 
 /// SETTINGS_INITIAL_WINDOW_SIZE.
@@ -384,5 +385,21 @@ async fn request_bodies_that_wait_for_authorisation_were_outside_the_budget() {
     let held = CLIENTS * (u16::MAX as usize / PIECE as usize) * PIECE as usize;
     until("all that they have sent", || budget.taken() >= held).await;
     drop(clients);
+    until("all of it back", || budget.taken() < BUDGET as usize / 4).await;
+}
+
+/// Pingora reads several pieces of each response before its client takes one.
+#[tokio::test]
+async fn what_pingora_reads_ahead_was_not_counted() {
+    const STREAMS: u32 = 8;
+    let backend = generous().await;
+    let tune = |tuning: &mut Tuning| tuning.body_memory = 8 * BUDGET;
+    let gateway = Gateway::driven(Driver::Proxy, &[backend.address], UpstreamProtocol::Http, tune).await;
+    let budget = &gateway.plane.state.budget;
+    let mut client = Frames::connect(&gateway, &[(INITIAL_WINDOW, 0)]).await;
+    let streams: Vec<u8> = (0..STREAMS).flat_map(|n| get(2 * n + 1, "/x")).collect();
+    client.send(&streams).await;
+    until("what comes before a client takes any", || budget.taken() >= STREAMS as usize * GENEROUS).await;
+    drop(client);
     until("all of it back", || budget.taken() < BUDGET as usize / 4).await;
 }

@@ -18,6 +18,10 @@ use crate::io::deadlines::Deadlines;
 use crate::message::framing::Framing;
 use crate::pipeline::FailureKind;
 
+/// Bytes that Pingora reads of a response while its client takes nothing: eight pieces of 64 KiB, of which four wait in
+/// its channel and four with the session.
+const READ_AHEAD: usize = 8 * 64 * 1024;
+
 impl<D: Downstream> Session<D> {
     /// Passes on what came of a response. Says whether that was the end of it.
     pub(super) async fn write(&mut self, tasks: Vec<HttpTask>) -> Result<bool> {
@@ -160,18 +164,27 @@ impl<D: Downstream> Session<D> {
     /// Waits until the client has taken what there is, but not for ever.
     async fn flush(&mut self) -> Result<()> {
         self.deadlines = Deadlines::default();
-        let Self { downstream, deadlines, alarm, .. } = self;
+        let Self { downstream, deadlines, alarm, handle, response, .. } = self;
+        let left = response.framing.left().and_then(|left| usize::try_from(left).ok());
+        let read_ahead = left.unwrap_or(usize::MAX).min(READ_AHEAD);
+        let mut waited = false;
         let flushed = poll_fn(|cx| {
             let mut downstream = lock(downstream);
             if let Poll::Ready(flushed) = downstream.poll_flush(cx, deadlines) {
                 return Poll::Ready(flushed);
             }
+            waited = true;
+            handle.get().read_ahead.hold(read_ahead);
             let uploading = !downstream.is_spent();
             match downstream.poll_client_closed(cx, uploading) {
                 Poll::Ready(()) => Poll::Ready(Err(FailureKind::Client)),
                 Poll::Pending => deadlines.poll(cx, alarm).map(Err),
             }
         });
-        flushed.await.map_err(|kind| self.fail(kind))
+        let flushed = flushed.await;
+        if !waited {
+            self.handle.get().read_ahead.shrink(0);
+        }
+        flushed.map_err(|kind| self.fail(kind))
     }
 }
