@@ -84,7 +84,13 @@ pub fn draw(scenarios: &[Scenario], summary: &Summary, own: &str) -> String {
         y - GAP
     )
     .expect("a String takes any text");
-    text(&mut picture, 16.0, height - 10.0, "small", "Method: docs/benchmarks.md. All figures: docs/benchmark-figures.md");
+    text(
+        &mut picture,
+        16.0,
+        height - 10.0,
+        "small",
+        "Method: docs/benchmarks.md. All figures: docs/benchmark-figures.md",
+    );
     picture.push_str("</svg>\n");
     picture
 }
