@@ -1,4 +1,4 @@
-//! Who is kept out, and how much a client may ask for.
+//! Access control: address lists, blocked clients, and limits per client.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -7,67 +7,68 @@ use serde::{Deserialize, Serialize};
 
 use crate::name::NamespacedName;
 
-/// A network: an address and how many of its leading bits count.
+/// A network: an address and the length of its prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Network {
-    /// The address. Bits that do not count mean nothing.
+    /// The address. Bits beyond the prefix are ignored.
     pub address: IpAddr,
-    /// At most 32 for version 4, 128 for version 6.
+    /// Prefix length in bits: at most 32 for IPv4, 128 for IPv6.
     pub prefix: u8,
 }
 
-/// Which clients a rule serves, by address. Each is the Tuning's where it is `None`.
+/// Address lists of a rule. A list that is `None` inherits the Tuning's.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Sources {
-    /// Nobody else gets in (`allowlist-source-range`).
+    /// Serves only clients in these networks (`allowlist-source-range`).
     pub allow: Option<Arc<[Network]>>,
-    /// These do not, whatever else says so (`denylist-source-range`).
+    /// Refuses clients in these networks, even if `allow` lists them (`denylist-source-range`).
     pub deny: Option<Arc<[Network]>>,
 }
 
-/// Which of the checks of who gets in count: address lists, passwords, and the word of another service.
+/// Whether all access checks must pass, or any one: address lists, passwords, external
+/// authorisation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Satisfy {
-    /// All that a rule has.
+    /// Every check of the rule must pass.
     #[default]
     All,
-    /// Any one of them lets a request in. A rule that has none lets every request in.
+    /// One passed check is sufficient. A rule without checks accepts every request.
     Any,
 }
 
-/// Who gets 403 everywhere.
+/// Clients that get 403 on every host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Blocks {
-    /// Clients from here (`block-cidrs`).
+    /// Clients in these networks (`block-cidrs`).
     pub networks: Arc<[Network]>,
-    /// Requests with such a `User-Agent` (`block-user-agents`).
+    /// Requests with a matching `User-Agent` (`block-user-agents`).
     pub user_agents: Arc<[Blocked]>,
-    /// Requests with such a `Referer` (`block-referers`).
+    /// Requests with a matching `Referer` (`block-referers`).
     pub referers: Arc<[Blocked]>,
 }
 
-/// The value of a field that is blocked.
+/// A pattern for a blocked header value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Blocked {
-    /// This, without regard to case.
+    /// The whole value, compared without regard to case.
     Text(Arc<str>),
-    /// One in which this linear-time regular expression is found.
+    /// A linear-time regular expression that matches anywhere in the value.
     Regex(Arc<str>),
 }
 
-/// How much one client, by its address, may ask for of all rules in a zone.
+/// Limits per client address, over all rules of a zone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Limits {
-    /// What is counted together: the rules of one Ingress.
+    /// The Ingress whose rules share the counters.
     pub zone: NamespacedName,
-    /// Requests at a time; 0 is any number (`limit-connections`).
+    /// Concurrent requests; 0 is no limit (`limit-connections`).
     pub connections: u32,
-    /// Requests a second; 0 is any number (`limit-rps`).
+    /// Requests per second; 0 is no limit (`limit-rps`).
     pub per_second: u32,
-    /// Requests a minute; 0 is any number (`limit-rpm`).
+    /// Requests per minute; 0 is no limit (`limit-rpm`).
     pub per_minute: u32,
-    /// How many requests may come early, as a multiple of the rate (`limit-burst-multiplier`).
+    /// Size of the burst, as a multiple of the rate (`limit-burst-multiplier`).
     pub burst: u32,
-    /// Clients from here are not limited (`limit-allowlist`).
+    /// Networks whose clients are not limited (`limit-allowlist`).
     pub exempt: Arc<[Network]>,
 }

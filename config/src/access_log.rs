@@ -1,4 +1,4 @@
-//! What is written down about requests, and where.
+//! Access log and error log: contents and outputs.
 
 use std::sync::Arc;
 
@@ -7,61 +7,62 @@ use serde::{Deserialize, Serialize};
 use crate::access::Blocked;
 use crate::log_format::LogFormat;
 
-/// The access log. [`AccessLog::default`] is ingress-nginx's default of each key.
+/// Settings of the access log. [`AccessLog::default`] has the defaults of ingress-nginx.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccessLog {
-    /// Requests are logged at all (`disable-access-log` and `disable-http-access-log` negated).
+    /// Logs requests (`disable-access-log` and `disable-http-access-log`, negated).
     pub enabled: bool,
-    /// Those for hosts that nobody names too (`enable-access-log-for-default-backend`).
+    /// Logs requests for unknown hosts too (`enable-access-log-for-default-backend`).
     pub default_backend: bool,
-    /// Questions to authorisation services have lines of their own (`enable-auth-access-log`).
+    /// Logs requests to authorisation services on lines of their own (`enable-auth-access-log`).
     pub authorisation: bool,
-    /// Requests whose path and query are one of these are not (`skip-access-log-urls`).
+    /// Skips requests whose path and query match one of these patterns (`skip-access-log-urls`).
     pub skip: Arc<[Blocked]>,
-    /// What a line says (`log-format-upstream`, `log-format-escape-json`, `log-format-escape-none`).
+    /// Format of a line (`log-format-upstream`, `log-format-escape-json`,
+    /// `log-format-escape-none`).
     pub format: LogFormat,
-    /// Where lines go (`access-log-path`, `http-access-log-path`, `enable-syslog`).
+    /// Output of the log (`access-log-path`, `http-access-log-path`, `enable-syslog`).
     pub output: LogOutput,
 }
 
-/// Where lines of a log go.
+/// The output of a log.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LogOutput {
-    /// Where the program puts them by itself: standard output for the access log, standard error for its own.
+    /// The default: standard output for the access log, standard error for the error log.
     #[default]
     Standard,
     /// Standard error, for the access log.
     StandardError,
-    /// A file of this path, made where there is none, and opened again on SIGUSR1.
+    /// The file with this path. It is created if absent, and reopened on SIGUSR1.
     File(Arc<str>),
     /// A syslog server (RFC 3164 over UDP).
     Syslog {
-        /// Its name or address.
+        /// Host name or address.
         host: Arc<str>,
-        /// Its port.
+        /// UDP port.
         port: u16,
     },
 }
 
-/// The program's own log.
+/// Settings of the error log (the program's own log).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorLog {
-    /// What is logged (`error-log-level`); `None` is what `--v` says.
+    /// Minimum level (`error-log-level`); `None` is the level of `--v`.
     pub level: Option<LogLevel>,
-    /// Where lines go (`error-log-path`).
+    /// Output of the log (`error-log-path`).
     pub output: LogOutput,
 }
 
-/// How grave a line of the program's own log is, at least.
+/// The minimum level of the error log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LogLevel {
-    /// Everything that helps to find out what happens.
+    /// Details for debugging.
     Debug,
-    /// What happens.
+    /// Normal events.
     Info,
-    /// What somebody should look at.
+    /// Conditions that need attention.
     Warn,
-    /// What fails.
+    /// Failures.
     Error,
 }
 

@@ -1,8 +1,8 @@
-//! A map whose values know their own keys. A map of keys and values would hold the key of every value once more,
-//! which is four fifths of an entry where keys are names and values are pointers.
+//! A hash map whose values contain their keys. A map of separate keys and values would store each
+//! key twice. If keys are names and values are pointers, the key is four fifths of an entry.
 //!
-//! The crate `iddqd` has such maps too; its entries keep an index and the hash beside the value, which is as much
-//! as the key would be here.
+//! The crate `iddqd` has such maps too. Its entries store an index and the hash beside the value,
+//! which is as large as the key would be here.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -11,12 +11,12 @@ use std::sync::Arc;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
-/// Something that knows its key.
+/// A value that contains its key.
 pub trait Keyed {
-    /// What it is known by.
+    /// The type of the key.
     type Key: Hash + Eq;
 
-    /// Its key, which must not change while it is in a map.
+    /// Returns the key, which must not change while the value is in a map.
     fn key(&self) -> &Self::Key;
 }
 
@@ -28,31 +28,31 @@ impl<T: Keyed + ?Sized> Keyed for Arc<T> {
     }
 }
 
-/// Values by their keys.
+/// A map of values by the keys that they contain.
 pub struct ByKey<T> {
     hasher: RandomState,
     table: HashTable<T>,
 }
 
 impl<T: Keyed> ByKey<T> {
-    /// The value of that key.
+    /// Returns the value of `key`.
     pub fn get(&self, key: &T::Key) -> Option<&T> {
         self.table.find(self.hasher.hash_one(key), |value| value.key() == key)
     }
 
-    /// The value of that key, to change anything but its key.
+    /// Returns the value of `key` for changes that leave the key unchanged.
     pub fn get_mut(&mut self, key: &T::Key) -> Option<&mut T> {
         self.table.find_mut(self.hasher.hash_one(key), |value| value.key() == key)
     }
 
-    /// The value of that key, which `make` makes where there is none. What it makes must have that key.
+    /// Returns the value of `key`, or inserts the result of `make`, which must have that key.
     pub fn get_or_insert_with(&mut self, key: &T::Key, make: impl FnOnce() -> T) -> &mut T {
         let hash = |value: &T| self.hasher.hash_one(value.key());
         let hash_of_key = self.hasher.hash_one(key);
         self.table.entry(hash_of_key, |value| value.key() == key, hash).or_insert_with(make).into_mut()
     }
 
-    /// Puts a value in. Returns the one it replaces.
+    /// Inserts `value`. Returns the value that it replaces.
     pub fn insert(&mut self, value: T) -> Option<T> {
         let hash = |value: &T| self.hasher.hash_one(value.key());
         match self.table.entry(hash(&value), |other| other.key() == value.key(), hash) {
@@ -64,7 +64,7 @@ impl<T: Keyed> ByKey<T> {
         }
     }
 
-    /// Takes a value out.
+    /// Removes the value of `key` and returns it.
     pub fn remove(&mut self, key: &T::Key) -> Option<T> {
         let found = self.table.find_entry(self.hasher.hash_one(key), |value| value.key() == key);
         found.ok().map(|entry| entry.remove().0)
@@ -72,17 +72,17 @@ impl<T: Keyed> ByKey<T> {
 }
 
 impl<T> ByKey<T> {
-    /// All values, in no order.
+    /// Iterates over all values, in no particular order.
     pub fn values(&self) -> impl Iterator<Item = &T> {
         self.table.iter()
     }
 
-    /// How many there are.
+    /// Returns the number of values.
     pub fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether the map is empty.
     pub fn is_empty(&self) -> bool {
         self.table.is_empty()
     }

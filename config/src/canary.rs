@@ -1,4 +1,4 @@
-//! A canary: a backend that takes some requests of a rule (ingress-nginx `canary-*`).
+//! Canaries: backends that receive a part of a rule's requests (ingress-nginx `canary-*`).
 
 use std::sync::Arc;
 
@@ -8,46 +8,48 @@ use crate::name::ServiceRef;
 use crate::pool::PoolKey;
 use crate::rule::LookAheadRegex;
 
-/// Another backend of a rule, and which requests it takes: the header decides first, then the cookie, then the weight.
+/// A canary of a rule. The header decides first, then the cookie, then the weight.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Canary {
-    /// Its endpoints.
+    /// Pool of the canary's endpoints.
     pub pool: PoolKey,
-    /// Its Service, for people.
+    /// Service of the canary, for logs and messages.
     pub service: ServiceRef,
-    /// A field of the request.
+    /// Header field that selects the canary.
     pub header: Option<CanaryHeader>,
-    /// The name of a cookie: `always` chooses the canary, `never` the rule's own backend.
+    /// Name of the cookie: `always` selects the canary, `never` the rule's own backend.
     pub cookie: Option<Arc<str>>,
-    /// Of `total` requests that neither decides, so many go to the canary.
+    /// Number of requests out of `total` for the canary, if neither header nor cookie decides.
     pub weight: u32,
-    /// At least 1.
+    /// Sum of all weights, at least 1.
     pub total: u32,
-    /// Whether sessions of the rule stay with the side on which they began. If not, the canary knows no sessions.
+    /// Whether a session stays on the backend on which it began. If not, the canary has no
+    /// sessions.
     pub sticky: bool,
 }
 
-/// A field of the request that chooses.
+/// A request header field that selects the canary.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CanaryHeader {
-    /// Its name.
+    /// Field name.
     pub name: Arc<str>,
-    /// What its value says.
+    /// Condition on the field's value.
     pub value: CanaryValue,
 }
 
-/// What the value of a field says.
+/// A condition on the value of the canary header.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum CanaryValue {
     /// `always` chooses the canary, `never` the rule's own backend.
     AlwaysOrNever,
-    /// This one chooses the canary.
+    /// This value selects the canary.
     Exact(Arc<str>),
-    /// One in which this linear-time regular expression is found chooses the canary.
+    /// A linear-time regular expression that selects the canary if it matches anywhere in the
+    /// value.
     Regex(Arc<str>),
-    /// The same with look-ahead.
+    /// The same, for an expression with look-ahead.
     LookAhead(Arc<LookAheadRegex>),
-    /// The expression cannot be read: requests with the field go to the rule's own backend, as in
+    /// The expression is invalid. Requests with the field go to the rule's own backend, as in
     /// ingress-nginx.
     Unreadable,
 }

@@ -1,4 +1,4 @@
-//! Certificates: what a TLS Secret holds, decoded.
+//! Certificates: the decoded contents of TLS Secrets.
 
 use std::fmt;
 
@@ -6,23 +6,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::name::NamespacedName;
 
-/// Identity of a certificate: its Secret.
+/// Identity of a certificate: the name of its Secret.
 pub type CertificateId = NamespacedName;
 
-/// A certificate chain with its key.
+/// A certificate chain with its private key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Certificate {
     /// The Secret it comes from.
     pub id: CertificateId,
-    /// The chain in DER, the server's own certificate first.
+    /// The chain in DER, the leaf certificate first.
     pub chain: Vec<Vec<u8>>,
-    /// The key of the first certificate.
+    /// Private key of the leaf certificate.
     pub key: PrivateKey,
-    /// Facts about the first certificate, for SNI, metrics and introspection.
+    /// Fields of the leaf certificate, for SNI, metrics and introspection.
     pub facts: CertificateFacts,
 }
 
-/// What the first certificate of a chain says about itself.
+/// Fields of a leaf certificate.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CertificateFacts {
     /// DNS names of the subject alternative name, as written; wildcards start with `*.`.

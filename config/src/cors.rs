@@ -1,13 +1,14 @@
-//! Cross-origin resource sharing (the Fetch standard's CORS protocol): ingress-nginx `enable-cors` and `cors-*`.
+//! Cross-origin resource sharing (the CORS protocol of the Fetch standard): ingress-nginx
+//! `enable-cors` and `cors-*`.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// Which pages of other origins may read the responses of a rule, and what they may send.
+/// CORS settings of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Cors {
-    /// Who may.
+    /// Allowed origins.
     pub origins: AllowedOrigins,
     /// `Access-Control-Allow-Credentials: true`; without it the field is not sent.
     pub credentials: bool,
@@ -17,29 +18,29 @@ pub struct Cors {
     pub headers: Arc<str>,
     /// `Access-Control-Expose-Headers`; `None` sends none.
     pub expose: Option<Arc<str>>,
-    /// `Access-Control-Max-Age`, seconds; browsers take a negative one for "do not cache".
+    /// `Access-Control-Max-Age` in seconds. Browsers do not cache if the value is negative.
     pub max_age: i32,
 }
 
-/// The origins that are accepted.
+/// The allowed origins of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum AllowedOrigins {
-    /// All: the field says `*`, whatever the request says.
+    /// Every origin: the field has the value `*`.
     Any,
-    /// These, and the field says the request's own. An empty list is nobody.
+    /// These origins: the field repeats the origin of the request. An empty list allows none.
     These(Arc<[AllowedOrigin]>),
 }
 
-/// An origin that is accepted, in lower case: origins are compared without regard to case.
+/// An allowed origin in lower case. Origins are compared without regard to case.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum AllowedOrigin {
-    /// Exactly this: `https://shop.example:8443`, or `null`.
+    /// This origin exactly: `https://shop.example:8443`, or `null`.
     Exact(Arc<str>),
-    /// Exactly one label more: `https://*.shop.example:8443`.
+    /// Subdomains with exactly one more label: `https://*.shop.example:8443`.
     Subdomain {
-        /// What comes before the label: `https://`.
+        /// Text before the label: `https://`.
         scheme: Arc<str>,
-        /// What comes after it: `.shop.example:8443`.
+        /// Text after the label: `.shop.example:8443`.
         parent: Arc<str>,
     },
 }

@@ -1,8 +1,8 @@
-//! The only way into the data plane.
+//! Deltas: the only input of the data plane.
 //!
-//! A receiver understands all of a delta or refuses it: a field or variant that it does not know may be the one that
-//! closes a route. So whoever reads one that another version may have written holds what it understood against what
-//! came, as the control plane does with its snapshot file.
+//! A receiver decodes a delta completely or rejects it, because an unknown field or variant may be
+//! the one that closes a route. Code that reads a delta of another version therefore compares the
+//! decoded value with the input, as the control plane does with its snapshot file.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::pool::{Pool, PoolKey};
 use crate::resource::{Resource, ResourceKey};
 use crate::tuning::Tuning;
 
-/// Counts deltas, from 1. The data plane acknowledges each in a [`Report`](crate::Report).
+/// Number of a delta, from 1. The data plane acknowledges each in a [`Report`](crate::Report).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Generation(pub u64);
@@ -28,17 +28,17 @@ impl fmt::Display for Generation {
     }
 }
 
-/// A new value, or none.
+/// A change of one keyed value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Change<K, V> {
-    /// The value under this key is new or another.
+    /// Sets the value of this key.
     Put(K, V),
-    /// There is no value under this key any more.
+    /// Removes the value of this key.
     Remove(K),
 }
 
 impl<K, V> Change<K, V> {
-    /// The key that changes.
+    /// Returns the key of the change.
     pub fn key(&self) -> &K {
         match self {
             Self::Put(key, _) | Self::Remove(key) => key,
@@ -46,14 +46,16 @@ impl<K, V> Change<K, V> {
     }
 }
 
-/// What is different from the generation before. Applied as one: tuning, certificates, resources, endpoint
-/// sets, pools, hosts and listener groups, and only then the removals, so that nothing is referred to before it is there.
+/// Changes since the previous generation, applied as one. The order is: tuning, certificates,
+/// resources, endpoint sets, pools, hosts, listener groups, then the removals. References are
+/// therefore never dangling.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delta {
     /// Number of this delta.
     pub generation: Generation,
-    /// Whether the state after this delta is a complete one. False only before every source has been read
-    /// once; the data plane binds its listeners at once and starts to accept with the first complete state.
+    /// Whether the state after this delta is complete. It is false only until every source has been
+    /// read once. The data plane binds its listeners at once and accepts connections from the first
+    /// complete state on.
     pub complete: bool,
     /// New global settings.
     pub tuning: Option<Arc<Tuning>>,
@@ -72,7 +74,7 @@ pub struct Delta {
 }
 
 impl Delta {
-    /// Whether applying it would change nothing.
+    /// Returns whether the delta changes nothing.
     pub fn is_empty(&self) -> bool {
         self.tuning.is_none()
             && self.certificates.is_empty()

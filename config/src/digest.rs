@@ -1,5 +1,5 @@
-//! Users of digest authentication. What is stored is no password, but a digest of name, realm and password (`HA1` of
-//! RFC 7616 §3.4.2). Whoever has it can log in, so it is never printed.
+//! Users of digest authentication. The stored value is not a password but a digest of name, realm
+//! and password (`HA1` of RFC 7616 §3.4.2). It is sufficient for a login, so it is never printed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,23 +9,23 @@ use serde::{Deserialize, Serialize};
 /// Users by realm.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DigestCredentials {
-    /// Each realm once, in the order of their names.
+    /// Each realm once, sorted by name.
     pub realms: Vec<DigestRealm>,
 }
 
-/// The users of one realm. One who has several digests may use any of them.
+/// The users of one realm. A user with several digests may use any of them.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DigestRealm {
-    /// What the users' digests were made for.
+    /// Realm that the digests include.
     pub name: Arc<str>,
-    /// Users with an MD5 digest, each once, in the order of their names.
+    /// Users with an MD5 digest, each once, sorted by name.
     pub md5: Vec<(Arc<str>, [u8; 16])>,
-    /// Users with a SHA-256 digest, each once, in the order of their names.
+    /// Users with a SHA-256 digest, each once, sorted by name.
     pub sha256: Vec<(Arc<str>, [u8; 32])>,
 }
 
 impl DigestCredentials {
-    /// The users of this realm.
+    /// Returns the users of the realm `name`.
     pub fn realm(&self, name: &str) -> Option<&DigestRealm> {
         let at = self.realms.binary_search_by(|realm| (*realm.name).cmp(name)).ok()?;
         self.realms.get(at)

@@ -15,8 +15,7 @@ pub struct EndpointSetKey {
     pub namespace: Arc<str>,
     /// Name of the Service.
     pub service: Arc<str>,
-    /// The Service port's name, which is what EndpointSlices know it by; empty for a Service's only,
-    /// unnamed port.
+    /// Name of the Service port, as in EndpointSlices; empty for a single, unnamed port.
     pub port: Arc<str>,
 }
 
@@ -26,12 +25,12 @@ impl fmt::Display for EndpointSetKey {
     }
 }
 
-/// All endpoints that may be used now. Sorted by address, each address once.
+/// The usable endpoints of a Service port, sorted by address, without duplicates.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndpointSet {
     /// Identity.
     pub key: EndpointSetKey,
-    /// The members.
+    /// Endpoints.
     pub endpoints: Vec<Endpoint>,
 }
 
@@ -43,11 +42,11 @@ impl Keyed for EndpointSet {
     }
 }
 
-/// One address.
+/// One endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Endpoint {
     /// Pod address and target port.
     pub address: SocketAddr,
-    /// The zone the endpoint is in, for introspection and topology-aware routing.
+    /// Zone of the endpoint, for introspection and topology-aware routing.
     pub zone: Option<Arc<str>>,
 }

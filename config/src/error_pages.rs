@@ -1,4 +1,4 @@
-//! Answers in place of errors: ingress-nginx `custom-http-errors`, `default-backend` and
+//! Replacement of error responses: ingress-nginx `custom-http-errors`, `default-backend` and
 //! `disable-proxy-intercept-errors`.
 
 use std::sync::Arc;
@@ -8,20 +8,20 @@ use serde::{Deserialize, Serialize};
 use crate::name::ServiceRef;
 use crate::pool::PoolKey;
 
-/// What a rule says about errors.
+/// Error page settings of a rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ErrorPages {
-    /// Responses with these statuses are replaced; `None` is the Tuning's list.
+    /// Statuses whose responses are replaced; `None` is the Tuning's list.
     pub statuses: Option<Arc<[u16]>>,
-    /// Responses of endpoints are left alone; `None` is the Tuning's.
+    /// Whether responses of endpoints are kept; `None` is the Tuning's value.
     pub keeps_responses: Option<bool>,
-    /// Who answers instead, and takes all requests while there is no endpoint; `None` is the program's default
-    /// backend, which does the first only.
+    /// Backend for error pages, and for all requests while the rule has no endpoint. `None` is the
+    /// program's default backend, which serves error pages only.
     pub backend: Option<(PoolKey, ServiceRef)>,
 }
 
 impl ErrorPages {
-    /// Whether nothing is said.
+    /// Returns whether the rule sets nothing.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }

@@ -1,4 +1,4 @@
-//! Authorisation by a service of its own: ingress-nginx `auth-url` and its relatives.
+//! External authorisation: ingress-nginx `auth-url` and related annotations.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,60 +9,61 @@ use crate::pool::PoolKey;
 use crate::resource::ResourceKey;
 use crate::template::Template;
 
-/// Whether a rule asks an authorisation service.
+/// The authorisation service of a rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Authorisation {
-    /// The one for all rules, if there is one ([`Tuning::global_auth`](crate::Tuning::global_auth)).
+    /// The global service, if configured ([`Tuning::global_auth`](crate::Tuning::global_auth)).
     #[default]
     Global,
     /// None (`enable-global-auth: false`).
     Off,
-    /// One of its own.
+    /// A service of the rule's own.
     Own(Arc<ExternalAuth>),
 }
 
-/// An authorisation service, and what its word means.
+/// An authorisation service: request, response and cache.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ExternalAuth {
-    /// Whom to ask.
+    /// Pool of the service.
     pub pool: PoolKey,
-    /// The `Host` field of the question.
+    /// `Host` field of the authorisation request.
     pub host: Arc<str>,
-    /// The name that is asked for in TLS, where it is no address.
+    /// TLS server name, if the host is not an IP address.
     pub server_name: Option<Arc<str>>,
-    /// Path and query of the question.
+    /// Path and query of the authorisation request.
     pub target: Template,
     /// `auth-method`; `None` is GET.
     pub method: Option<Arc<str>>,
-    /// Where a client goes that gets 401 (`auth-signin`, with the parameter that leads back).
+    /// Redirect of clients that get 401 (`auth-signin`, with the parameter for the return URL).
     pub sign_in: Option<Template>,
-    /// Fields of its answer that go to the endpoint (`auth-response-headers`).
+    /// Response fields that are copied to the request for the endpoint (`auth-response-headers`).
     pub response_headers: Vec<Arc<str>>,
-    /// `X-Auth-Request-Redirect`, where it is not path and query (`auth-request-redirect`).
+    /// `X-Auth-Request-Redirect`, if it is not path and query (`auth-request-redirect`).
     pub request_redirect: Option<Template>,
-    /// Fields of the question (`auth-proxy-set-headers`).
+    /// Fields set in the authorisation request (`auth-proxy-set-headers`).
     pub set_headers: Option<ResourceKey>,
-    /// Its cookies go to the client with every response (`auth-always-set-cookie`).
+    /// Sends the service's cookies to the client with every response (`auth-always-set-cookie`).
     pub always_set_cookie: bool,
-    /// How long its word is kept (`auth-cache-key`).
+    /// Cache of the service's responses (`auth-cache-key`).
     pub cache: Option<AuthCache>,
-    /// How long connections to it are kept (`auth-keepalive`); `None` is as for any endpoint.
+    /// Keep-alive of connections to the service (`auth-keepalive`); `None` is that of other
+    /// endpoints.
     pub keep_alive: Option<AuthKeepAlive>,
 }
 
-/// How long the word of an authorisation service is kept.
+/// Cache settings for responses of an authorisation service.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct AuthCache {
-    /// Requests with the same key are the same.
+    /// Cache key. Requests with equal keys share a response.
     pub key: Template,
-    /// How long answers with these statuses hold; the first that names a status counts.
+    /// Lifetime of responses by status; the first entry that lists the status applies.
     pub valid: Vec<(Vec<u16>, Duration)>,
 }
 
-/// How long connections to an authorisation service are kept.
+/// Keep-alive of connections to an authorisation service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct AuthKeepAlive {
-    /// Requests of one connection (`auth-keepalive-requests`).
+    /// Requests per connection (`auth-keepalive-requests`).
     pub requests: u32,
     /// Idle time (`auth-keepalive-timeout`).
     pub idle: Duration,

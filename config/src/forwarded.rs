@@ -1,4 +1,4 @@
-//! What is believed of what others say about a client, and which fields it is said in.
+//! Trust in forwarding headers and the PROXY protocol, and the names of these headers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,37 +7,39 @@ use serde::{Deserialize, Serialize};
 
 use crate::access::Network;
 
-/// Who a client is when there are proxies in front of us. [`Forwarded::default`] is ingress-nginx's default of each key.
+/// How the client's address is determined behind other proxies. [`Forwarded::default`] has the
+/// defaults of ingress-nginx.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Forwarded {
-    /// Believe the `X-Forwarded-*` fields of trusted peers (`use-forwarded-headers`).
+    /// Accepts the `X-Forwarded-*` fields of trusted peers (`use-forwarded-headers`).
     pub use_headers: bool,
-    /// Believe them about the client's address alone (`enable-real-ip`).
+    /// Accepts them for the client's address only (`enable-real-ip`).
     pub real_ip: bool,
-    /// Append to `X-Forwarded-For` in place of replacing it (`compute-full-forwarded-for`).
+    /// Appends to `X-Forwarded-For` instead of replacing it (`compute-full-forwarded-for`).
     pub compute_full: bool,
-    /// Connections begin with a header of the PROXY protocol (`use-proxy-protocol`).
+    /// Requires a PROXY protocol header on each connection (`use-proxy-protocol`).
     pub proxy_protocol: bool,
-    /// Time for that header (`proxy-protocol-header-timeout`).
+    /// Time limit for that header (`proxy-protocol-header-timeout`).
     pub proxy_protocol_timeout: Duration,
-    /// Who is trusted (`proxy-real-ip-cidr`).
+    /// Trusted peers (`proxy-real-ip-cidr`).
     pub peers: TrustedPeers,
-    /// The field that holds the client's address (`forwarded-for-header`): a field name.
+    /// Name of the field with the client's address (`forwarded-for-header`).
     pub for_header: Arc<str>,
-    /// The field that tells endpoints from which value the address was taken, where the PROXY protocol and fields are both
-    /// believed (`forwarded-for-proxy-protocol-header`): a field name.
+    /// Name of the field that passes the source of the address to endpoints, if both the PROXY
+    /// protocol and forwarding fields are accepted (`forwarded-for-proxy-protocol-header`).
     pub for_proxy_protocol_header: Arc<str>,
-    /// The field whose value endpoints get as `X-Original-Forwarded-Host` (`forwarded-host-header`): a field name.
+    /// Name of the field that endpoints get as `X-Original-Forwarded-Host`
+    /// (`forwarded-host-header`).
     pub host_header: Arc<str>,
 }
 
-/// Which peers are trusted to say who their clients are.
+/// Peers whose forwarding headers are accepted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TrustedPeers {
-    /// All.
+    /// All peers.
     #[default]
     Everybody,
-    /// Those of these networks; of none, where there is none.
+    /// Peers in these networks. An empty list trusts none.
     These(Arc<[Network]>),
 }
 

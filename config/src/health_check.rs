@@ -7,57 +7,58 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// How the endpoints of a pool are checked. Equal checks of pools on one Service port are done once.
+/// Settings of an active health check. Equal checks of pools on one Service port run once.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct HealthCheck {
-    /// What is asked.
+    /// Kind of the check.
     pub kind: CheckKind,
-    /// At which port; `None` is that of the endpoint.
+    /// Port of the check; `None` is the endpoint's port.
     pub port: Option<u16>,
-    /// From one check of an endpoint to the next.
+    /// Time between two checks of an endpoint.
     pub interval: Duration,
-    /// For a whole check, the connection included.
+    /// Time limit for a whole check, including the connection.
     pub timeout: Duration,
-    /// Successes in a row that make an unhealthy endpoint healthy.
+    /// Consecutive successes that make an unhealthy endpoint healthy.
     pub healthy: u32,
-    /// Failures in a row that make a healthy endpoint unhealthy.
+    /// Consecutive failures that make a healthy endpoint unhealthy.
     pub unhealthy: u32,
 }
 
-/// What a check asks.
+/// The kind of a health check.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum CheckKind {
-    /// Whether a connection comes about.
+    /// Succeeds if a connection is established.
     Tcp,
-    /// Whether a GET is answered with one of these statuses. Over TLS where requests are, not verified.
+    /// Succeeds if a GET returns one of these statuses. Uses unverified TLS if the pool uses TLS.
     Http {
-        /// Begins with a slash.
+        /// Path of the request; it begins with a slash.
         path: Arc<str>,
         /// The `Host` field.
         host: Arc<str>,
-        /// From and to.
+        /// Accepted statuses.
         statuses: Arc<[StatusRange]>,
     },
-    /// Whether the standard health service of gRPC says `SERVING`. Over TLS where requests are, not verified.
+    /// Succeeds if the standard gRPC health service reports `SERVING`. Uses unverified TLS if the
+    /// pool uses TLS.
     Grpc {
         /// `:authority`.
         host: Arc<str>,
-        /// The service that is asked for; empty is the whole server.
+        /// Service name in the request; empty for the whole server.
         service: Arc<str>,
     },
 }
 
-/// Statuses from the first to the last.
+/// An inclusive range of statuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct StatusRange {
-    /// The first.
+    /// First status.
     pub first: u16,
-    /// The last.
+    /// Last status.
     pub last: u16,
 }
 
 impl StatusRange {
-    /// As a range.
+    /// Converts it to a standard range.
     pub fn range(self) -> RangeInclusive<u16> {
         self.first..=self.last
     }
@@ -72,7 +73,8 @@ impl fmt::Display for StatusRange {
     }
 }
 
-/// All of it, so that it can be part of a name: `http GET /healthz of localhost is 200-399, each 10s, 5s, 2 up, 3 down`.
+/// Prints every field, because the text is part of pool keys:
+/// `http GET /healthz of localhost is 200-399, each 10s, 5s, 2 up, 3 down`.
 impl fmt::Display for HealthCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { kind, port, interval, timeout, healthy, unhealthy } = self;

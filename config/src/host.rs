@@ -1,4 +1,4 @@
-//! Hosts: the unit by which the route table changes.
+//! Hosts: the unit of change of the route table.
 
 use std::fmt;
 
@@ -9,16 +9,16 @@ use crate::listener::{GroupId, ListenerId};
 use crate::name::HostName;
 use crate::rule::Rule;
 
-/// Which host names a host entry or listener stands for.
+/// The host names that a host entry or listener matches.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum HostPattern {
-    /// This name alone.
+    /// This name only.
     Exact(HostName),
-    /// `*.name` with exactly one label in place of the star (Kubernetes Ingress). Holds `name`.
+    /// `*.name`, where the star is exactly one label (Kubernetes Ingress). Holds `name`.
     OneLabel(HostName),
-    /// `*.name` with one or more labels in place of the star (Gateway API). Holds `name`.
+    /// `*.name`, where the star is one or more labels (Gateway API). Holds `name`.
     Suffix(HostName),
-    /// Every host, and requests without one.
+    /// Every host, and requests without a host.
     Any,
 }
 
@@ -32,14 +32,14 @@ impl fmt::Display for HostPattern {
     }
 }
 
-/// Identity of a host: host names are looked up inside one listener of one group.
+/// Identity of a host. Host names are looked up within one listener of one group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct HostKey {
     /// Listener group.
     pub group: GroupId,
     /// Listener within the group.
     pub listener: ListenerId,
-    /// The host or hosts.
+    /// Host names.
     pub pattern: HostPattern,
 }
 
@@ -49,24 +49,26 @@ impl fmt::Display for HostKey {
     }
 }
 
-/// Everything that is served for one host of one listener.
+/// The configuration of one host of one listener.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
     /// Identity.
     pub key: HostKey,
-    /// How TLS ends for this host; `None` where no object asks for TLS.
+    /// TLS settings; `None` if no object configures TLS for the host.
     pub tls: Option<HostTls>,
-    /// In total order: the first rule whose match fits the request decides. The router never derives order
-    /// from anything else.
+    /// Rules in total order: the first rule that matches a request applies. The router derives
+    /// order from nothing else.
     pub rules: Vec<Rule>,
-    /// Whether a request that no rule matches may be looked up in a less specific host of the same listener.
+    /// Whether requests that match no rule fall through to a less specific host of the same
+    /// listener.
     pub fall_through: bool,
 }
 
-/// TLS settings of a host. A host that has them counts as "has TLS" for `ssl-redirect`, whether or not its
-/// certificate could be found.
+/// TLS settings of a host. For `ssl-redirect` such a host has TLS, even if its certificate is
+/// missing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostTls {
-    /// The certificate; `None` serves the default certificate (its Secret is missing, unusable or not named).
+    /// The certificate; `None` serves the default certificate (the Secret is missing, invalid or
+    /// not named).
     pub certificate: Option<CertificateId>,
 }

@@ -1,16 +1,21 @@
-//! The contract between the control plane and the data plane of Sluice: plain data, no behaviour.
+//! The contract between the control plane and the data plane of Sluice: plain data without
+//! behaviour.
 //!
-//! The control plane sends [`Delta`]s, the data plane answers with [`Report`]s, and nothing else crosses the
-//! line. Every type here is serialisable and knows neither Kubernetes nor Pingora, so that the two planes can
-//! run in one process or in two Pods without either of them noticing.
+//! The control plane sends [`Delta`]s and the data plane returns [`Report`]s; no other data crosses
+//! the boundary. Every type is serialisable and independent of Kubernetes and Pingora, so both
+//! planes can run in one process or in two Pods.
 //!
-//! Where to find things: what listens ([`listener`]), which hosts there are ([`host`]), what a
-//! request is matched against and what then happens ([`rule`], [`policy`]), where it goes
-//! ([`pool`], [`endpoint`]), which certificates are served ([`certificate`]), what else rules name
-//! that other objects hold ([`resource`]), settings with one global value ([`tuning`]), and what is
-//! wrong with the input ([`problem`]). Beside it stand the one map that both planes keep such data
-//! in ([`by_key`]), how what others wrote is shown to people ([`text`]), and the few expressions
-//! that both can tell without an engine ([`simple_expression`]).
+//! Modules:
+//!
+//! - [`listener`]: listener groups and sockets
+//! - [`host`], [`rule`], [`policy`]: hosts, matches, and actions
+//! - [`pool`], [`endpoint`]: backends
+//! - [`certificate`], [`resource`]: certificates, and other data that rules refer to
+//! - [`tuning`]: global settings
+//! - [`problem`]: problems of the input
+//! - [`by_key`]: the map that both planes use for this data
+//! - [`text`]: safe printing of untrusted text
+//! - [`simple_expression`]: expressions that both planes match without a regex engine
 
 pub mod access;
 pub mod access_log;

@@ -1,7 +1,8 @@
-//! What listens: groups of listeners and the sockets they are reached by.
+//! Listeners: groups of listeners and their sockets.
 //!
-//! A group is not a port. All Ingresses together are one group with one listener for any host; every Gateway
-//! is a group of its own, whose listeners may stand on the same declared port as another Gateway's.
+//! A group is not a port. All Ingresses share one group with one listener for every host. Each
+//! Gateway is a group of its own, and its listeners may use the same declared port as those of
+//! another Gateway.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -17,7 +18,7 @@ use crate::host::HostPattern;
 pub struct GroupId(pub Arc<str>);
 
 impl GroupId {
-    /// The group of all Ingress objects.
+    /// Returns the group of all Ingress objects.
     pub fn ingress() -> Self {
         Self("ingress".into())
     }
@@ -35,7 +36,7 @@ impl fmt::Display for GroupId {
 pub struct ListenerId(pub Arc<str>);
 
 impl ListenerId {
-    /// The only listener of the Ingress group: it takes every host.
+    /// Returns the only listener of the Ingress group, which matches every host.
     pub fn any() -> Self {
         Self("any".into())
     }
@@ -47,38 +48,39 @@ impl fmt::Display for ListenerId {
     }
 }
 
-/// Sockets and listeners that belong together.
+/// Sockets and listeners of one owner.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListenerGroup {
     /// Identity.
     pub id: GroupId,
-    /// Sockets. They come and go while the program runs.
+    /// Sockets, bound and unbound at run time.
     pub binds: Vec<Bind>,
-    /// Listeners; a request goes to the one with the most specific host, and is final there.
+    /// Listeners. The listener with the most specific host serves a request; there is no fallback
+    /// to another.
     pub listeners: Vec<Listener>,
 }
 
-/// One port on one or more addresses.
+/// A port on one or more addresses.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Bind {
-    /// Local addresses, `[::]` and `0.0.0.0` for all.
+    /// Local addresses; `[::]` and `0.0.0.0` are wildcards.
     pub addresses: Vec<IpAddr>,
-    /// The port to bind.
+    /// Port to bind.
     pub port: u16,
-    /// The port that clients see and that redirects and `X-Forwarded-Port` name.
+    /// Port that clients connect to, used in redirects and `X-Forwarded-Port`.
     pub declared_port: u16,
-    /// What is spoken on it.
+    /// Protocol of the port.
     pub protocol: BindProtocol,
-    /// What the port comes from, for the message when it cannot be bound: `--http-port`.
+    /// Origin of the port, such as `--http-port`, for bind errors.
     pub source: Arc<str>,
 }
 
 /// The protocol of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum BindProtocol {
-    /// HTTP/1.1, and HTTP/2 by prior knowledge, without TLS.
+    /// HTTP/1.1, or HTTP/2 with prior knowledge, without TLS.
     Http,
-    /// TLS, then HTTP/1.1 or HTTP/2 as ALPN chooses.
+    /// TLS, then HTTP/1.1 or HTTP/2 by ALPN.
     Https,
 }
 
@@ -87,6 +89,6 @@ pub enum BindProtocol {
 pub struct Listener {
     /// Identity within the group.
     pub id: ListenerId,
-    /// The hosts that belong to it.
+    /// Hosts of the listener.
     pub host: HostPattern,
 }

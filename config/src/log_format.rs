@@ -1,4 +1,4 @@
-//! What a line of the access log says: text and variables, by nginx's names.
+//! The format of access log lines: text and variables with nginx's names.
 
 use std::sync::Arc;
 
@@ -7,34 +7,35 @@ use serde::{Deserialize, Serialize};
 /// The format of the access log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogFormat {
-    /// In order.
+    /// Parts of a line, in order.
     pub pieces: Arc<[LogPiece]>,
-    /// How values are written.
+    /// Escaping of values.
     pub escape: LogEscape,
 }
 
-/// A piece of a line.
+/// A part of an access log line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LogPiece {
-    /// Stands as it is.
+    /// Literal text.
     Text(Arc<str>),
-    /// Is filled in.
+    /// A variable.
     Variable(LogVariable),
 }
 
-/// How values are written, so that none of them can look like something else.
+/// Escaping of variable values, which prevents forged lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LogEscape {
-    /// nginx's default: quotes, backslashes and what is not printable ASCII as `\xXX`; `-` where there is nothing.
+    /// nginx's default: quotes, backslashes and bytes that are not printable ASCII as `\xXX`; `-`
+    /// if empty.
     #[default]
     Hex,
-    /// As in strings of JSON; nothing where there is nothing.
+    /// Escapes of JSON strings; nothing if empty.
     Json,
-    /// As they came.
+    /// No escaping.
     None,
 }
 
-/// A variable with the name of a field, cookie or parameter in its own name.
+/// Variables whose names contain the name of a field, cookie or query parameter.
 pub const FAMILIES: &[(&str, &str)] = &[
     ("arg_", "A parameter of the query."),
     ("cookie_", "A cookie of the request."),
@@ -53,20 +54,20 @@ macro_rules! variables {
             Argument(Arc<str>),
             /// `$cookie_NAME`.
             Cookie(Arc<str>),
-            /// `$http_NAME`, by the name of the field.
+            /// `$http_NAME`, with the field name.
             Field(Arc<str>),
-            /// `$sent_http_NAME`, by the name of the field.
+            /// `$sent_http_NAME`, with the field name.
             SentField(Arc<str>),
-            /// `$upstream_http_NAME`, by the name of the field.
+            /// `$upstream_http_NAME`, with the field name.
             UpstreamField(Arc<str>),
         }
 
         impl LogVariable {
-            /// All that have names of their own, with what they say.
+            /// Variables with fixed names, and their descriptions.
             pub const NAMED: &'static [(&'static [&'static str], &'static str)] =
                 &[$((&[$($text),+], $doc),)*];
 
-            /// The variable of this name, without its `$`. Names of fields have `-` for `_` then.
+            /// Returns the variable `name` (without `$`). Converts `_` in field names to `-`.
             pub fn named(name: &str) -> Option<Self> {
                 match name {
                     $($($text)|+ => return Some(Self::$name),)*
@@ -150,7 +151,7 @@ variables! {
 }
 
 impl LogFormat {
-    /// ingress-nginx's, byte for byte.
+    /// The default format of ingress-nginx, byte for byte.
     pub const DEFAULT: &str = "$remote_addr - $remote_user [$time_local] \"$request\" $status $body_bytes_sent \
         \"$http_referer\" \"$http_user_agent\" $request_length $request_time [$proxy_upstream_name] \
         [$proxy_alternative_upstream_name] $upstream_addr $upstream_response_length $upstream_response_time \
@@ -188,7 +189,7 @@ impl Default for LogFormat {
     }
 }
 
-/// The variables as Markdown, for the reference documentation.
+/// Returns the variables as Markdown, for the reference documentation.
 pub fn markdown_table() -> String {
     let mut text = String::from("| variable | says |\n|---|---|\n");
     for (names, doc) in LogVariable::NAMED {

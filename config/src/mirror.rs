@@ -1,4 +1,4 @@
-//! Copies of requests to another place: ingress-nginx `mirror-target` and its relatives.
+//! Mirroring of requests: ingress-nginx `mirror-target` and related annotations.
 
 use std::sync::Arc;
 
@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 use crate::pool::PoolKey;
 use crate::template::Template;
 
-/// Where each request of a rule is copied to. What comes of the copy never reaches the client.
+/// The mirror of a rule. Responses and errors of the mirror never reach the client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Mirror {
-    /// Who gets it.
+    /// Pool of the mirror.
     pub pool: PoolKey,
-    /// The name that is asked for in TLS, where it is no address.
+    /// TLS server name, if the host is not an IP address.
     pub server_name: Option<Arc<str>>,
-    /// Its `Host` field (`mirror-host`).
+    /// `Host` field of the copy (`mirror-host`).
     pub host: Template,
-    /// Its path and query.
+    /// Path and query of the copy.
     pub target: Template,
-    /// Whether the body goes along (`mirror-request-body`).
+    /// Whether the copy includes the body (`mirror-request-body`).
     pub body: bool,
 }

@@ -1,4 +1,4 @@
-//! Names: of objects, of hosts, and of where a piece of configuration came from.
+//! Names of objects and hosts, and the origins of rules.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 /// The namespace and name of a Kubernetes object; prints as `namespace/name`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct NamespacedName {
-    /// The object's namespace; empty for objects of the cluster.
+    /// Namespace; empty for cluster-scoped objects.
     pub namespace: Arc<str>,
-    /// The object's name.
+    /// Name.
     pub name: Arc<str>,
 }
 
 impl NamespacedName {
-    /// Both parts as they stand in `metadata`.
+    /// Creates it from the values in `metadata`.
     pub fn new(namespace: &str, name: &str) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
@@ -34,15 +34,15 @@ impl fmt::Display for NamespacedName {
 /// One object of one kind; prints as `Kind namespace/name`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ObjectRef {
-    /// The kind as Kubernetes spells it: `Ingress`, `Secret`, `HTTPRoute`; `File` for a manifest file and
-    /// `Flag` for a command line flag.
+    /// The kind as Kubernetes spells it: `Ingress`, `Secret`, `HTTPRoute`; `File` for a manifest
+    /// file and `Flag` for a command line flag.
     pub kind: Arc<str>,
-    /// Which one.
+    /// Namespace and name.
     pub name: NamespacedName,
 }
 
 impl ObjectRef {
-    /// An object by kind, namespace and name.
+    /// Creates it from kind, namespace and name.
     pub fn new(kind: &str, namespace: &str, name: &str) -> Self {
         Self { kind: kind.into(), name: NamespacedName::new(namespace, name) }
     }
@@ -54,7 +54,7 @@ impl fmt::Display for ObjectRef {
     }
 }
 
-/// Where a rule came from, for logs, metrics, introspection and messages. Never used for a decision.
+/// The origin of a rule, for logs, metrics, introspection and messages. Decisions never use it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Origin {
     /// The Ingress or route.
@@ -69,7 +69,7 @@ pub struct Origin {
     pub path: Arc<str>,
 }
 
-/// A Service port as people name it; prints as `namespace-name-port`, the reference's
+/// A Service port in the form for messages. Prints as `namespace-name-port`, ingress-nginx's
 /// `$proxy_upstream_name`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ServiceRef {
@@ -77,7 +77,7 @@ pub struct ServiceRef {
     pub namespace: Arc<str>,
     /// Name of the Service.
     pub name: Arc<str>,
-    /// The port as the backend reference spells it: a number or a name.
+    /// Port as in the backend reference: a number or a name.
     pub port: Arc<str>,
 }
 
@@ -93,13 +93,14 @@ impl fmt::Display for ServiceRef {
 pub struct HostName(Arc<str>);
 
 impl HostName {
-    /// Lower-cases `name` and drops one trailing dot, as host names are compared (RFC 9110 §4.2.3).
+    /// Converts `name` to lower case and drops one trailing dot, because host names are compared
+    /// that way (RFC 9110 §4.2.3).
     pub fn new(name: &str) -> Self {
         let name = name.strip_suffix('.').unwrap_or(name);
         Self(name.to_ascii_lowercase().into())
     }
 
-    /// The name as text.
+    /// Returns the name.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -1,8 +1,8 @@
-//! Fields of heads that no rule may name.
+//! Header fields that rules must not set.
 
-/// Names of fields that belong to the gateway, in lower case and in order: framing (RFC 9112 §6), what concerns one
-/// connection (RFC 9110 §7.6.1), the conversation about a body (§10.1.1), routing, and the count that ends loops. The
-/// control plane refuses rules that name them, and the data plane cannot be made to change them.
+/// Names of the gateway's own header fields, in lower case, sorted: framing (RFC 9112 §6),
+/// connection options (RFC 9110 §7.6.1), `Expect` (§10.1.1), routing, and the loop counter. The
+/// control plane rejects rules that name them, and the data plane never lets a rule change them.
 pub const OWN_FIELDS: [&str; 14] = [
     "connection",
     "content-length",
@@ -20,7 +20,7 @@ pub const OWN_FIELDS: [&str; 14] = [
     "x-sluice-hops",
 ];
 
-/// Whether a field of this name, in any case, belongs to the gateway.
+/// Returns whether `name`, in any case, is one of the gateway's own fields.
 pub fn is_own_field(name: &str) -> bool {
     OWN_FIELDS.iter().any(|own| own.eq_ignore_ascii_case(name))
 }
