@@ -1,6 +1,5 @@
-//! What objects may ask for per rule. Every setting with a global default is optional here and resolved
-//! against the current [`Tuning`](crate::Tuning) when a request needs it, so that a change of the default
-//! touches no host.
+//! Policies of a rule. A setting with a global default is optional and resolved against the current
+//! [`Tuning`](crate::Tuning) per request, so a change of the default changes no host.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,119 +22,122 @@ use crate::upstream_tls::UpstreamTls;
 /// All policies of one rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Policies {
-    /// The rule is closed: a policy that protects it could not be built.
+    /// Set if the rule is closed because a policy that protects it could not be built.
     pub deny: Option<Deny>,
-    /// Its requests get no line in the access log (`enable-access-log` negated).
+    /// Excludes requests from the access log (`enable-access-log`, negated).
     pub unlogged: bool,
     /// Redirect from http to https.
     pub https_redirect: HttpsRedirect,
-    /// How redirects are written.
+    /// Form of redirect URLs.
     pub locations: Locations,
-    /// Limits on the time of the upstream side.
+    /// Timeouts of the upstream side.
     pub timeouts: Timeouts,
-    /// When another endpoint is tried.
+    /// Retries on other endpoints.
     pub retry: Retry,
     /// Sticky sessions by cookie.
     pub affinity: Option<CookieAffinity>,
-    /// Requests with the same key go to the same endpoint, where no session says to which.
+    /// Key for consistent hashing, for requests without a session.
     pub hash_by: Option<Arc<HashBy>>,
-    /// Other backends for some of the requests, who comes first first; the rule forwards.
+    /// Canaries in order of priority. Only for rules that forward.
     pub canaries: Vec<Canary>,
-    /// Another path for the endpoint.
+    /// Rewrite of the request path.
     pub rewrite: Option<Rewrite>,
-    /// How much of a request body is taken, and where it waits.
+    /// Limits and buffering of bodies.
     pub bodies: Bodies,
-    /// Who gets in by name and password.
+    /// Basic authentication.
     pub basic_auth: Option<BasicAuth>,
-    /// Who gets in by a digest of name and password.
+    /// Digest authentication.
     pub digest_auth: Option<DigestAuth>,
-    /// Whether somebody else says who gets in.
+    /// External authorisation.
     pub authorisation: Authorisation,
-    /// What is answered in place of errors.
+    /// Error pages.
     pub error_pages: ErrorPages,
-    /// Where requests are copied to.
+    /// Mirror of the requests.
     pub mirror: Option<Arc<Mirror>>,
-    /// Which clients are served.
+    /// Address lists.
     pub sources: Sources,
-    /// Whether all checks of who gets in count, or any one of them.
+    /// Whether all access checks must pass, or any one.
     pub satisfy: Satisfy,
-    /// How much one client may ask for.
+    /// Rate and connection limits per client.
     pub limits: Option<Arc<Limits>>,
-    /// Which pages of other origins may read the responses.
+    /// CORS settings.
     pub cors: Option<Arc<Cors>>,
-    /// Fields of heads for the endpoint and the client.
+    /// Header fields for the endpoint and the client.
     pub headers: Option<Arc<BackendHeaders>>,
-    /// What is replaced in cookies and redirects of endpoints.
+    /// Replacements in cookies and redirects of endpoints.
     pub replacements: Option<Arc<Replacements>>,
-    /// TLS towards endpoints; `None` trusts whoever answers.
+    /// TLS to endpoints; `None` verifies nothing.
     pub upstream_tls: Option<Arc<UpstreamTls>>,
-    /// Whether HTTP/1.0 is spoken to endpoints that are not spoken to in HTTP/2; `None` is the Tuning's
+    /// Whether endpoints that do not use HTTP/2 get HTTP/1.0; `None` is the Tuning's value
     /// (`proxy-http-version`).
     pub http_1_0: Option<bool>,
-    /// Endpoints of HTTPS get plain HTTP for clients that speak it (`backend-protocol: AUTO_HTTP`).
+    /// Uses plain HTTP to HTTPS endpoints if the client uses plain HTTP
+    /// (`backend-protocol: AUTO_HTTP`).
     pub follows_scheme: bool,
 }
 
-/// Why every request of a rule is refused (rule of the house: fail closed).
+/// Closes a rule: every request is refused (fail closed).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Deny {
-    /// 503 as ingress-nginx has it for a denied location.
+    /// Status: 503, as in ingress-nginx for a denied location.
     pub status: u16,
-    /// For people: which object and field, and what is wrong.
+    /// Object, field and reason, for messages.
     pub reason: Arc<str>,
 }
 
 /// HTTP basic authentication (RFC 7617): ingress-nginx `auth-type: basic`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct BasicAuth {
-    /// The users, a resource of kind `PasswordFile` or `PasswordMap`. Nobody gets in while there is none of that key.
+    /// Users: a resource of kind `PasswordFile` or `PasswordMap`. Every request is refused while
+    /// that resource is absent.
     pub credentials: ResourceKey,
-    /// What the client is asked for (`auth-realm`): text without control characters.
+    /// Realm of the challenge (`auth-realm`), without control characters.
     pub realm: Arc<str>,
 }
 
 /// HTTP digest authentication (RFC 7616): ingress-nginx `auth-type: digest`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DigestAuth {
-    /// The users, a resource of kind `DigestFile` or `DigestMap`. Nobody gets in while there is none of that key.
+    /// Users: a resource of kind `DigestFile` or `DigestMap`. Every request is refused while that
+    /// resource is absent.
     pub credentials: ResourceKey,
-    /// What the users' digests were made for (`auth-realm`): text without control characters.
+    /// Realm that the digests include (`auth-realm`), without control characters.
     pub realm: Arc<str>,
 }
 
 /// ingress-nginx `ssl-redirect` and `force-ssl-redirect`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct HttpsRedirect {
-    /// Redirect when the host has TLS; `None` is the Tuning's `ssl_redirect`.
+    /// Redirects if the host has TLS; `None` is the Tuning's `ssl_redirect`.
     pub ssl: Option<bool>,
-    /// Redirect always; `None` is the Tuning's `force_ssl_redirect`.
+    /// Redirects always; `None` is the Tuning's `force_ssl_redirect`.
     pub force: Option<bool>,
 }
 
-/// How redirects of our own are written. Each is the Tuning's where it is `None`.
+/// The form of redirect URLs. A field that is `None` inherits the Tuning's value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Locations {
-    /// Without scheme and host, where nginx adds them to a path (`relative-redirects`).
+    /// Omits scheme and host where nginx adds them to a path (`relative-redirects`).
     pub relative: Option<bool>,
-    /// With the port of the socket, or of https (`use-port-in-redirects`).
+    /// Includes the port of the socket, or of https (`use-port-in-redirects`).
     pub port: Option<bool>,
-    /// A final slash stays in the redirect to https (`preserve-trailing-slash`).
+    /// Keeps a trailing slash in redirects to https (`preserve-trailing-slash`).
     pub trailing_slash: Option<bool>,
 }
 
-/// A limit in one of three states: global default, none, or a value.
+/// A timeout: the global default, none, or a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Timeout {
-    /// The Tuning's.
+    /// The Tuning's value.
     #[default]
     Inherit,
     /// No limit.
     Off,
-    /// This long.
+    /// This duration.
     After(Duration),
 }
 
-/// Limits on the upstream side.
+/// Timeouts of the upstream side.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Timeouts {
     /// For a connection to an endpoint, TLS included (`proxy-connect-timeout`).
@@ -149,20 +151,21 @@ pub struct Timeouts {
 /// ingress-nginx `proxy-next-upstream`, `-tries` and `-timeout`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Retry {
-    /// On what; `None` is the Tuning's.
+    /// Conditions for a retry; `None` is the Tuning's.
     pub on: Option<NextUpstream>,
-    /// How many tries in all, the first included; 0 is one per endpoint. `None` is the Tuning's.
+    /// Maximum number of attempts, including the first; 0 is one per endpoint. `None` is the
+    /// Tuning's.
     pub tries: Option<u32>,
-    /// No new try later than this after the first began.
+    /// Time after the start of the first attempt in which new attempts may start.
     pub timeout: Timeout,
 }
 
-/// Conditions under which a request goes to another endpoint (nginx `proxy_next_upstream`).
+/// Conditions for a retry on another endpoint (nginx `proxy_next_upstream`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct NextUpstream {
-    /// The connection failed, or broke before a response head came.
+    /// The connection failed, or broke before the response head.
     pub error: bool,
-    /// Connecting or waiting for the response head took too long.
+    /// Connecting, or waiting for the response head, timed out.
     pub timeout: bool,
     /// The response head was malformed.
     pub invalid_header: bool,
@@ -180,7 +183,7 @@ pub struct NextUpstream {
     pub http_503: bool,
     /// The response has status 504.
     pub http_504: bool,
-    /// Also requests whose method is not idempotent and that were already sent.
+    /// Also retries requests that were already sent and whose method is not idempotent.
     pub non_idempotent: bool,
 }
 
@@ -201,56 +204,60 @@ impl NextUpstream {
     };
 }
 
-/// Bodies. Each is the Tuning's where it is `None`.
+/// Limits and buffering of bodies. A field that is `None` inherits the Tuning's value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Bodies {
-    /// Bytes of a request body; 0 is no limit (`proxy-body-size`).
+    /// Maximum size of a request body in bytes; 0 is no limit (`proxy-body-size`).
     pub limit: Option<u64>,
-    /// Bytes of it that wait in memory (`client-body-buffer-size`).
+    /// Bytes of a request body that are held in memory (`client-body-buffer-size`).
     pub memory: Option<u64>,
-    /// Whether the whole of it is there before an endpoint is asked (`proxy-request-buffering`).
+    /// Whether the body is buffered completely before the request is forwarded
+    /// (`proxy-request-buffering`).
     pub request_buffering: Option<bool>,
-    /// Bytes of a response that go out in a second; 0 is no limit (`limit-rate`).
+    /// Response rate limit in bytes per second; 0 is no limit (`limit-rate`).
     pub rate: Option<u64>,
-    /// Bytes of it that are free (`limit-rate-after`).
+    /// Bytes of a response that are sent before the rate limit applies (`limit-rate-after`).
     pub rate_after: Option<u64>,
 }
 
 /// ingress-nginx `affinity: cookie` and `session-cookie-*`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CookieAffinity {
-    /// What a cookie's value maps to.
+    /// Mapping of cookies to endpoints.
     pub mode: AffinityMode,
     /// `session-cookie-name`.
     pub name: Arc<str>,
-    /// `session-cookie-path`, else the rule's path: always resolved.
+    /// `session-cookie-path`, or the rule's path; always resolved.
     pub path: Arc<str>,
     /// `session-cookie-domain`.
     pub domain: Option<Arc<str>>,
-    /// `session-cookie-secure`: the attribute is set on answers over http too; over https it always is.
+    /// `session-cookie-secure`: sets the attribute over http too. Over https it is always set.
     pub secure: bool,
     /// `session-cookie-samesite`.
     pub same_site: Option<SameSite>,
-    /// `session-cookie-conditional-samesite-none`: `SameSite=None` is left out for clients that are known to misread it.
+    /// `session-cookie-conditional-samesite-none`: omits `SameSite=None` for clients that are known
+    /// to misinterpret it.
     pub conditional_same_site_none: bool,
     /// `session-cookie-expires`, seconds from now.
     pub expires: Option<i64>,
     /// `session-cookie-max-age`, seconds.
     pub max_age: Option<i64>,
-    /// `session-cookie-change-on-failure`: pick another endpoint and set a new cookie after a failed try.
+    /// `session-cookie-change-on-failure`: selects another endpoint and sets a new cookie after a
+    /// failed attempt.
     pub change_on_failure: bool,
 }
 
 /// ingress-nginx `affinity-mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum AffinityMode {
-    /// Any cookie maps to an endpoint through the ring; some sessions move when endpoints change.
+    /// The cookie maps to an endpoint through the hash ring. Some sessions move when endpoints
+    /// change.
     Balanced,
-    /// The cookie names an endpoint; the session moves only when that endpoint is gone.
+    /// The cookie names an endpoint. A session moves only if its endpoint is gone.
     Persistent,
 }
 
-/// The cookie attribute of that name.
+/// The `SameSite` attribute of a cookie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SameSite {
     /// `SameSite=None`.

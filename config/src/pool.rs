@@ -1,4 +1,4 @@
-//! Pools: an endpoint set together with how it is used.
+//! Pools: endpoint sets with a policy for their use.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -11,13 +11,13 @@ use crate::endpoint::EndpointSetKey;
 use crate::health_check::HealthCheck;
 use crate::template::Template;
 
-/// Identity of a pool: the Service port and everything about the policy that makes pools differ. Equal
-/// pools have equal keys, so that Ingresses which agree share one.
+/// Identity of a pool: the Service port and every part of the policy that distinguishes pools.
+/// Equal pools have equal keys, so Ingresses with equal policies share a pool.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PoolKey {
-    /// The endpoints, shared by all pools of the Service port.
+    /// Endpoint set, shared by all pools of the Service port.
     pub endpoints: EndpointSetKey,
-    /// The policy in canonical text, such as `http,ewma`; made by translation only.
+    /// The policy as canonical text, such as `http,ewma`. Only translation creates it.
     pub policy: Arc<str>,
 }
 
@@ -32,17 +32,18 @@ impl fmt::Display for PoolKey {
 pub struct Pool {
     /// Identity.
     pub key: PoolKey,
-    /// What is spoken to the endpoints.
+    /// Protocol to the endpoints.
     pub protocol: UpstreamProtocol,
-    /// How an endpoint is chosen where no session decides.
+    /// Load balancing for requests without a session.
     pub balance: Balance,
-    /// How long an endpoint that is new, or was ejected or failing, takes to get its whole share.
+    /// Ramp-up time of an endpoint that is new, or was ejected or unhealthy, until it gets its full
+    /// share.
     pub slow_start: Option<Duration>,
-    /// How its endpoints are checked; not at all without it.
+    /// Active health check; `None` disables checks.
     pub health_check: Option<Arc<HealthCheck>>,
 }
 
-/// What is spoken to an endpoint (ingress-nginx `backend-protocol`).
+/// The protocol to an endpoint (ingress-nginx `backend-protocol`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum UpstreamProtocol {
     /// HTTP/1.1 without TLS.
@@ -50,49 +51,49 @@ pub enum UpstreamProtocol {
     /// HTTP/1.1 over TLS; the endpoint's certificate is not verified, as in ingress-nginx without
     /// `proxy-ssl-verify`, unless the rule says otherwise ([`UpstreamTls`](crate::UpstreamTls)).
     HttpsUnverified,
-    /// HTTP/2 without TLS, from its first byte on, as gRPC has it.
+    /// HTTP/2 without TLS, with prior knowledge, as gRPC uses it.
     Grpc,
-    /// HTTP/2 over TLS, not verified either.
+    /// HTTP/2 over TLS, not verified by default either.
     GrpcsUnverified,
 }
 
 impl UpstreamProtocol {
-    /// Whether it is over TLS.
+    /// Returns whether the protocol uses TLS.
     pub const fn has_tls(self) -> bool {
         matches!(self, Self::HttpsUnverified | Self::GrpcsUnverified)
     }
 
-    /// Whether it is HTTP/2.
+    /// Returns whether the protocol is HTTP/2.
     pub const fn is_http2(self) -> bool {
         matches!(self, Self::Grpc | Self::GrpcsUnverified)
     }
 }
 
-/// How an endpoint is chosen.
+/// A load balancing algorithm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Balance {
-    /// As the Tuning has it (`load-balance`).
+    /// The Tuning's algorithm (`load-balance`).
     #[default]
     Inherit,
-    /// Each in turn, over all clients together.
+    /// Round robin over the requests of all clients.
     RoundRobin,
-    /// The one of two drawn ones that answers sooner, by a moving average of its response times and by the requests that
-    /// it has.
+    /// Draws two endpoints and uses the one with the lower cost: a moving average of its response
+    /// times, and its open requests.
     Ewma,
-    /// The one with the fewest requests.
+    /// The endpoint with the fewest open requests.
     LeastConnections,
-    /// Each in turn for those without a key; keys go through a consistent-hash ring, which is built because
-    /// of this.
+    /// A consistent hash ring for requests with a key, round robin for others.
     Ring,
 }
 
-/// Requests with the same key get the same endpoint (ingress-nginx `upstream-hash-by`). Those without a key are balanced
-/// as any others.
+/// Consistent hashing: requests with equal keys get the same endpoint (ingress-nginx
+/// `upstream-hash-by`). Requests without a key are balanced normally.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct HashBy {
-    /// What the key is made of.
+    /// Template of the key.
     pub key: Template,
-    /// The key chooses a group of so many endpoints, any of which may get the request (`upstream-hash-by-subset`). Without
-    /// it the key chooses the endpoint, on the ring of the pool.
+    /// Number of endpoints per group. The key selects a group, and any endpoint of it may get the
+    /// request (`upstream-hash-by-subset`). If absent, the key selects an endpoint on the pool's
+    /// ring.
     pub subset: Option<NonZeroU32>,
 }

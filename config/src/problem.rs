@@ -1,5 +1,5 @@
-//! Problems: what is wrong with the input, as one value that the log, `sluice check`, introspection and metrics all
-//! print, and later status, Events and admission.
+//! Problems of the input. The log, `sluice check`, introspection, metrics, status, Events and
+//! admission all print the same value.
 
 mod code;
 mod view;
@@ -14,19 +14,20 @@ pub use view::ProblemView;
 use crate::name::ObjectRef;
 use crate::uid::Uid;
 
-/// One thing that is wrong with one object.
+/// A problem of one object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Problem {
-    /// The object to look at.
+    /// The object with the problem.
     pub object: ObjectRef,
-    /// `metadata.uid` of that object, where an API server has given it one: an object that is deleted and made anew
-    /// under the same name is another one.
+    /// `metadata.uid` of the object, if an API server assigned one. It distinguishes an object from
+    /// its successor with the same name.
     pub uid: Option<Uid>,
-    /// The field as a path: `spec.rules[1].http.paths[1].path`, `metadata.annotations[...]`, `data[keep-alive]`.
+    /// Path of the field: `spec.rules[1].http.paths[1].path`, `metadata.annotations[...]`,
+    /// `data[keep-alive]`.
     pub field: String,
-    /// How bad.
+    /// Severity.
     pub severity: Severity,
-    /// Which kind of problem it is, for programs. It says the class too.
+    /// Problem code, which determines the class.
     pub code: Code,
     /// What is wrong, with the value in question.
     pub message: String,
@@ -34,20 +35,20 @@ pub struct Problem {
     pub remedy: String,
 }
 
-/// How bad a problem is.
+/// The severity of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Severity {
-    /// Something is not served as the object asks.
+    /// A part of the object is not served as requested.
     Error,
-    /// Served as asked, yet worth knowing.
+    /// The object is served as requested, but needs attention.
     Warning,
 }
 
 impl Severity {
-    /// Both, the worse first.
+    /// All severities, the worst first.
     pub const ALL: [Self; 2] = [Self::Error, Self::Warning];
 
-    /// As it is printed.
+    /// Returns the printed form.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Error => "error",

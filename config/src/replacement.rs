@@ -1,4 +1,4 @@
-//! Texts of endpoints' responses that are replaced on their way to the client: ingress-nginx `proxy-cookie-domain`,
+//! Replacement of text in cookies and redirects of responses: ingress-nginx `proxy-cookie-domain`,
 //! `proxy-cookie-path`, `proxy-redirect-from` and `proxy-redirect-to`.
 
 use std::sync::Arc;
@@ -7,51 +7,52 @@ use serde::{Deserialize, Serialize};
 
 use crate::template::Template;
 
-/// What is replaced. The same type says it for a rule and, in the [`Tuning`](crate::Tuning), for all rules.
+/// Replacements of a rule or, in the [`Tuning`](crate::Tuning), of all rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Replacements {
     /// The domain of cookies.
     pub cookie_domain: Override<Replacement>,
     /// The path of cookies.
     pub cookie_path: Override<Replacement>,
-    /// What of `Location` and `Refresh` is replaced, if `redirect_to` says by what.
+    /// Pattern for `Location` and `Refresh`. It has an effect only together with `redirect_to`.
     pub redirect_from: Override<Pattern>,
-    /// What stands there then.
+    /// Replacement in `Location` and `Refresh`.
     pub redirect_to: Override<Template>,
 }
 
-/// A setting of a rule that replaces the one for all rules.
+/// A setting of a rule that can override the global one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Override<T> {
-    /// That one holds.
+    /// Uses the global setting.
     #[default]
     Inherit,
-    /// Nothing.
+    /// Disables the replacement.
     Off,
-    /// This.
+    /// Uses this value.
     To(T),
 }
 
-/// A text and what replaces it.
+/// A pattern and its replacement.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Replacement {
-    /// What is replaced.
+    /// Pattern to replace.
     pub from: Pattern,
-    /// By what. It may name groups of an expression.
+    /// Replacement text, which may refer to groups of the expression.
     pub to: Template,
 }
 
-/// What is replaced.
+/// The text that is replaced.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Pattern {
-    /// This text: the whole domain, or the beginning of a path or URL.
+    /// Literal text: the whole domain, or a prefix of a path or URL.
     Text(Template),
-    /// Whatever this linear-time regular expression is found in, as a whole; flags are part of the text.
+    /// A linear-time regular expression. If it matches anywhere, the whole value is replaced. Flags
+    /// are part of the text.
     Regex(Arc<str>),
 }
 
 impl Replacements {
-    /// Nothing is replaced.
+    /// Replaces nothing.
     pub const OFF: Self = Self {
         cookie_domain: Override::Off,
         cookie_path: Override::Off,
@@ -61,7 +62,7 @@ impl Replacements {
 }
 
 impl<T> Override<T> {
-    /// What holds, where `of_all` holds for all rules.
+    /// Returns the effective value, given the global setting `of_all`.
     pub fn or<'o>(&'o self, of_all: &'o Self) -> Option<&'o T> {
         match (self, of_all) {
             (Self::To(own), _) => Some(own),
@@ -70,10 +71,10 @@ impl<T> Override<T> {
         }
     }
 
-    /// The same of something else.
+    /// Converts the value with `make`.
     ///
     /// # Errors
-    /// Those of `make`.
+    /// Returns the error of `make`.
     pub fn try_map<U, E>(&self, make: impl FnOnce(&T) -> Result<U, E>) -> Result<Override<U>, E> {
         Ok(match self {
             Self::Inherit => Override::Inherit,
@@ -82,7 +83,7 @@ impl<T> Override<T> {
         })
     }
 
-    /// What it says, if it says anything.
+    /// Returns the value, if one is set.
     pub fn value(&self) -> Option<&T> {
         match self {
             Self::To(value) => Some(value),

@@ -1,4 +1,4 @@
-//! The only way out of the data plane.
+//! Reports: the only output of the data plane.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -16,55 +16,55 @@ use crate::pool::PoolKey;
 use crate::problem::Code;
 use crate::resource::ResourceKey;
 
-/// A fact that the data plane tells the control plane.
+/// An event that the data plane reports to the control plane.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Report {
-    /// A delta is in force: every request that arrives from now on is served by it.
+    /// A delta is in force. It applies to every request that arrives from now on.
     Applied {
-        /// Which one.
+        /// Generation of the delta.
         generation: Generation,
-        /// How long applying took.
+        /// Time that applying it took.
         took: Duration,
-        /// Parts that could not be used. Their last good value, if any, stays in force; everything else of
-        /// the delta is applied.
+        /// Parts that were refused. The last good value of each, if any, stays in force. All other
+        /// parts of the delta are applied.
         refused: Vec<Refusal>,
-        /// Parts that were refused with an earlier delta and are in use from now on.
+        /// Parts that an earlier delta failed to apply and that are in use from now on.
         accepted: Vec<Subject>,
     },
-    /// The sockets of a group as they are now.
+    /// The current sockets of a listener group.
     Binds {
-        /// Which group.
+        /// Listener group.
         group: GroupId,
         /// One entry per socket.
         results: Vec<BindResult>,
     },
-    /// An endpoint was taken out because connections to it failed.
+    /// An endpoint was ejected because connections to it failed.
     EndpointEjected {
-        /// The set it is in.
+        /// Endpoint set of the endpoint.
         set: EndpointSetKey,
-        /// The endpoint.
+        /// Address of the endpoint.
         address: SocketAddr,
-        /// For how long.
+        /// Duration of the ejection.
         duration: Duration,
     },
-    /// A part of the data plane has ended that should run for as long as the process does. What it did is not done any
-    /// more: the process should be started anew.
+    /// A part that must run as long as the process has ended. Its work is no longer done, so the
+    /// process should be restarted.
     Died {
-        /// Which one, as `worker-0`.
+        /// Name of the part, such as `worker-0`.
         part: String,
     },
 }
 
-/// A part of a delta that the data plane could not use.
+/// A part of a delta that the data plane refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
-    /// Which part.
+    /// The refused part.
     pub subject: Subject,
-    /// The rule that it is about, where it is about one.
+    /// The rule in question, if the problem concerns one rule.
     pub origin: Option<Box<Origin>>,
-    /// Why, for programs.
+    /// Problem code.
     pub code: Code,
-    /// Why, in words for an operator.
+    /// Reason, as text for an operator.
     pub reason: String,
 }
 
@@ -101,30 +101,31 @@ impl fmt::Display for Subject {
     }
 }
 
-/// What became of one socket.
+/// The state of one socket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BindResult {
-    /// The address that was asked for; with the real port when port 0 was asked for and bound.
+    /// Requested address. If port 0 was requested and bound, it has the actual port.
     pub address: SocketAddr,
-    /// Why it is not bound, if so. The data plane goes on trying.
+    /// Bind error, if the socket is not bound. The data plane retries.
     pub error: Option<BindError>,
 }
 
-/// Why a socket is not bound.
+/// An error of a bind attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BindError {
     /// What is wrong.
     pub message: String,
     /// How to fix it.
     pub remedy: String,
-    /// The address is not one of this machine now. It may become one: addresses move between machines.
+    /// Whether the address does not belong to this machine at present. That can change, because
+    /// addresses move between machines.
     pub foreign: bool,
-    /// Earlier addresses that stay open in the meantime.
+    /// Previous addresses that stay open until the bind succeeds.
     pub instead: Vec<SocketAddr>,
 }
 
 impl BindError {
-    /// What is wrong, and what is served in the meantime.
+    /// Describes the error and the addresses that are served until it is fixed.
     pub fn cause(&self) -> String {
         let Self { message, instead, .. } = self;
         if instead.is_empty() {

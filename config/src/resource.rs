@@ -1,5 +1,6 @@
-//! Resources: what rules name by a key and what other objects hold, such as the users of a Secret. Each is an entry of
-//! its own in a [`Delta`](crate::Delta), so that an edited Secret costs one entry and none of the hosts that name it.
+//! Resources: data of Secrets and ConfigMaps that rules refer to by key, such as users. Each is a
+//! separate entry of a [`Delta`](crate::Delta), so a changed Secret causes one entry and changes no
+//! host.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,16 +12,16 @@ use crate::name::NamespacedName;
 use crate::template::Template;
 use crate::upstream_tls::EndpointIdentity;
 
-/// Identity of a resource: what is made of an object, and that object.
+/// Identity of a resource: its kind and its source object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ResourceKey {
-    /// What is made of it.
+    /// Kind of the resource.
     pub kind: ResourceKind,
     /// The Secret or ConfigMap.
     pub name: NamespacedName,
 }
 
-/// What is made of an object.
+/// The kind of a resource. It determines how the source object is parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum ResourceKind {
     /// [`Credentials`] from an htpasswd text in the key `auth` of a Secret.
@@ -31,24 +32,24 @@ pub enum ResourceKind {
     DigestFile,
     /// [`DigestCredentials`] from a Secret with one key for each user.
     DigestMap,
-    /// A [`HeaderSet`] from a ConfigMap with one key for each field of a request, for one rule: all of it or nothing.
+    /// A [`HeaderSet`] for the requests of one rule, from a ConfigMap with one key per field. One
+    /// invalid field invalidates all.
     Headers,
-    /// The same for all rules, without the fields that cannot be used.
+    /// A [`HeaderSet`] for the requests of all rules. Invalid fields are skipped.
     GlobalHeaders,
-    /// A [`HeaderSet`] from a ConfigMap with one key for each field of the responses of one rule: all of it or nothing,
-    /// and only fields that the operator allows.
+    /// A [`HeaderSet`] for the responses of one rule, from a ConfigMap with one key per field. One
+    /// invalid field, or one that the operator does not allow, invalidates all.
     ResponseHeaders,
     /// A [`CaBundle`] from the key `ca.crt` of a Secret.
     CertificateAuthorities,
-    /// An [`EndpointIdentity`] from the keys `ca.crt`, `tls.crt` and `tls.key` of a Secret, which has the first or the
-    /// other two.
+    /// An [`EndpointIdentity`] from a Secret with `ca.crt`, or with `tls.crt` and `tls.key`.
     EndpointIdentity,
-    /// The same from one that has `ca.crt`.
+    /// An [`EndpointIdentity`] from a Secret that must have `ca.crt`.
     EndpointTrust,
 }
 
 impl ResourceKind {
-    /// The kind of the object that it is made of.
+    /// Returns the Kubernetes kind of the source object.
     pub fn object(self) -> &'static str {
         match self {
             Self::PasswordFile
@@ -84,63 +85,63 @@ impl fmt::Display for ResourceKey {
 /// A resource.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Resource {
-    /// Users and their passwords.
+    /// Users with password hashes.
     Credentials(Credentials),
-    /// Users and the digests of their passwords.
+    /// Users with digests.
     Digests(DigestCredentials),
     /// Header fields.
     Headers(HeaderSet),
     /// Certificate authorities.
     CertificateAuthorities(CaBundle),
-    /// What endpoints are trusted by, and what they are shown.
+    /// Authorities and client certificate for TLS to endpoints.
     EndpointIdentity(EndpointIdentity),
 }
 
-/// Users and their passwords.
+/// Users with password hashes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Credentials {
-    /// Each user once, in the order of their names.
+    /// Each user once, sorted by name.
     pub users: Vec<(Arc<str>, PasswordHash)>,
 }
 
-/// How a password is checked. Never printed.
+/// A stored password. Never printed.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PasswordHash {
     /// bcrypt (`$2a$`, `$2b$`, `$2y$`).
     Bcrypt {
-        /// Binary logarithm of its rounds.
+        /// Binary logarithm of the number of rounds.
         cost: u8,
         /// The salt.
         salt: [u8; 16],
-        /// As much of the digest as is stored.
+        /// Stored bytes of the digest.
         digest: [u8; 23],
     },
     /// crypt(3) with SHA-256 (`$5$`) or SHA-512 (`$6$`).
     ShaCrypt {
-        /// How often it is repeated.
+        /// Number of rounds.
         rounds: u32,
-        /// At most 16 bytes.
+        /// Salt of at most 16 bytes.
         salt: Arc<str>,
         /// 32 bytes for SHA-256, 64 for SHA-512.
         digest: Vec<u8>,
     },
     /// crypt(3) with MD5 (`$1$`), or Apache's variant of it (`$apr1$`).
     Md5Crypt {
-        /// Whether it is Apache's.
+        /// Whether it is Apache's variant.
         apache: bool,
-        /// At most eight bytes.
+        /// Salt of at most eight bytes.
         salt: Arc<str>,
         /// The digest.
         digest: [u8; 16],
     },
-    /// SHA-1 of the password, and of a salt after it where there is one (`{SHA}`, `{SSHA}`).
+    /// SHA-1 of the password, followed by the salt, if any (`{SHA}`, `{SSHA}`).
     Sha1 {
         /// The digest.
         digest: [u8; 20],
-        /// Empty for `{SHA}`.
+        /// Salt; empty for `{SHA}`.
         salt: Vec<u8>,
     },
-    /// The password itself (`{PLAIN}`).
+    /// The password in plain text (`{PLAIN}`).
     Plain(Arc<str>),
 }
 
@@ -153,12 +154,12 @@ impl fmt::Debug for PasswordHash {
 /// Header fields.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeaderSet {
-    /// Names and values, in the order of their names. Both are well formed, and no name is the gateway's own. A field
-    /// whose value is empty, as it stands or once its variables are filled in, is taken out of the head.
+    /// Names and values, sorted by name. Both are valid, and no name is one of the gateway's own
+    /// fields. An empty value, before or after substitution of variables, removes the field.
     pub fields: Vec<(Arc<str>, Template)>,
 }
 
-/// Values are not shown: some of them let their bearer in.
+/// Hides values, because some are credentials.
 impl fmt::Debug for HeaderSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.fields.iter().map(|(name, _)| &**name).collect();

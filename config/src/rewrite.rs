@@ -1,4 +1,4 @@
-//! What a request's path becomes on its way to the endpoint (ingress-nginx `rewrite-target`).
+//! Rewriting of request paths (ingress-nginx `rewrite-target`).
 
 use std::sync::Arc;
 
@@ -6,46 +6,46 @@ use serde::{Deserialize, Serialize};
 
 use crate::template::Variable;
 
-/// A new path, with parts of the old one in it.
+/// A rewrite of the request path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Rewrite {
-    /// A linear-time regular expression that is searched in the normalised path and whose groups the templates name;
-    /// flags are part of the text. `None` where they name none.
+    /// A linear-time regular expression for the normalised path. The templates refer to its groups.
+    /// Flags are part of the text. `None` if no template refers to a group.
     pub pattern: Option<Arc<str>>,
-    /// The new path, not escaped. The data plane escapes it and puts a slash before it where there is none.
+    /// New path, unescaped. The data plane escapes it and adds a missing leading slash.
     pub path: RewriteTemplate,
-    /// The new query.
+    /// New query.
     pub query: RewriteQuery,
-    /// The client is redirected (302) to the result, which is a URL, in place of the request being sent on.
+    /// Whether the result is a URL to which the client is redirected (302) instead.
     pub redirects: bool,
-    /// The field `X-Forwarded-Prefix` of the request; empty removes it.
+    /// Value of `X-Forwarded-Prefix` in the request; an empty value removes the field.
     pub forwarded_prefix: Option<RewriteTemplate>,
 }
 
-/// What becomes of the query.
+/// The new query of a rewritten request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum RewriteQuery {
-    /// Stays.
+    /// Keeps the client's query.
     Keep,
-    /// Is this, and what the client sent after it where `append` says so.
+    /// Replaces the query.
     Replace {
-        /// The query, its own text escaped.
+        /// The new query, with its literal text escaped.
         query: RewriteTemplate,
-        /// Whether the client's comes behind it.
+        /// Whether the client's query is appended.
         append: bool,
     },
 }
 
-/// A text with groups of a regular expression and variables in it.
+/// A template with regular expression groups and variables.
 pub type RewriteTemplate = Vec<RewritePart>;
 
 /// A part of a [`RewriteTemplate`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum RewritePart {
-    /// As it stands.
+    /// Literal text.
     Text(Arc<str>),
-    /// What the group of this number has matched; nothing where it took no part.
+    /// Text of the group with this number; empty if the group did not participate in the match.
     Group(usize),
-    /// What a request makes of a variable.
+    /// Value of a variable.
     Variable(Variable),
 }

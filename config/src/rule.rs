@@ -1,7 +1,7 @@
-//! Rules: what a request is matched against, and what happens to it.
+//! Rules: matches on requests and their actions.
 //!
-//! One entry per *match*: an object's rule with three matches becomes three entries that share one action.
-//! Order is data, made by translation; see [`Host::rules`](crate::Host::rules).
+//! There is one entry per *match*: an object's rule with three matches becomes three entries that
+//! share one action. Translation determines the order; see [`Host::rules`](crate::Host::rules).
 
 use std::sync::Arc;
 
@@ -14,33 +14,35 @@ use crate::pool::PoolKey;
 /// One match and its action.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {
-    /// The conditions, all of which must hold.
+    /// Conditions, all of which must hold.
     pub matches: Match,
-    /// What then happens.
+    /// Action for matching requests.
     pub action: Action,
-    /// What is done to the request and the response on the way.
+    /// Policies for the request and the response.
     pub policies: Arc<Policies>,
     /// Filters of Gateway API, in list order.
     pub filters: Vec<Filter>,
-    /// Where this came from.
+    /// Origin of the rule.
     pub origin: Arc<Origin>,
 }
 
-/// Conditions on a request head, ANDed. A request that fails one goes on to the next rule.
+/// Conditions on a request head, combined with AND. A request that fails one is matched against the
+/// next rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Match {
-    /// On the normalised path (percent-decoded, dot segments removed, slashes merged).
+    /// Condition on the normalised path (percent-decoded, dot segments removed, slashes merged).
     pub path: PathMatch,
-    /// The method, upper case; `None` takes all.
+    /// Method in upper case; `None` matches all.
     pub method: Option<Arc<str>>,
-    /// Header fields; names are compared case-insensitively.
+    /// Conditions on header fields. Names are case-insensitive.
     pub headers: Vec<FieldMatch>,
-    /// Query parameters; names and values are case-sensitive and the first value of a name counts.
+    /// Conditions on query parameters. Names and values are case-sensitive; the first value of a
+    /// name applies.
     pub query: Vec<FieldMatch>,
 }
 
 impl Match {
-    /// A match on the path alone.
+    /// Creates a match on the path only.
     pub fn path(path: PathMatch) -> Self {
         Self { path, method: None, headers: Vec::new(), query: Vec::new() }
     }
@@ -51,42 +53,43 @@ impl Match {
 pub enum PathMatch {
     /// The whole path, case-sensitive.
     Exact(Arc<str>),
-    /// Whole path elements, case-sensitive: `/foo` takes `/foo` and `/foo/x`, not `/foobar`; `/` takes all.
-    /// A trailing slash is significant only in that `/foo/` does not take `/foo`.
+    /// Whole path elements, case-sensitive: `/foo` matches `/foo` and `/foo/x` but not `/foobar`;
+    /// `/` matches all. `/foo/` does not match `/foo`; a trailing slash is otherwise insignificant.
     Prefix(Arc<str>),
-    /// A linear-time regular expression, searched in the path; anchors and flags are part of the text.
+    /// A linear-time regular expression, searched in the path; anchors and flags are part of the
+    /// text.
     Regex(Arc<str>),
-    /// The same with look-ahead.
+    /// A regular expression with look-ahead.
     LookAhead(Arc<LookAheadRegex>),
 }
 
-/// A regular expression with look-ahead, taken apart so that each part is searched in linear time: it matches a text
-/// that its pattern matches and that all its conditions hold for.
+/// A regular expression with look-ahead, split into parts that each match in linear time. It
+/// matches a text if the pattern matches and all conditions hold.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LookAheadRegex {
-    /// As it was written, for people.
+    /// The original text, for messages.
     pub text: Arc<str>,
-    /// Without look-ahead. Its groups have the numbers that they have in the text.
+    /// The expression without look-ahead. Its group numbers are those of the original.
     pub pattern: Arc<str>,
-    /// What was ahead.
+    /// The conditions from the look-ahead groups.
     pub conditions: Vec<LookAhead>,
 }
 
-/// What must be found in a text, or must not be.
+/// A condition that an expression must, or must not, match.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LookAhead {
     /// A linear-time regular expression.
     pub pattern: Arc<str>,
-    /// Whether it must not be found.
+    /// Whether the expression must not match.
     pub negative: bool,
 }
 
 /// A condition on a header field or query parameter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FieldMatch {
-    /// Name of the field.
+    /// Name.
     pub name: Arc<str>,
-    /// What its value must be.
+    /// Condition on the value.
     pub value: TextMatch,
 }
 
@@ -99,56 +102,57 @@ pub enum TextMatch {
     Regex(Arc<str>),
 }
 
-/// What happens to a request that matched.
+/// The action for requests that match a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Action {
-    /// Goes to one of these, each with a share of its weight over the sum. No entry, or all weights 0: 500.
+    /// Forwards to one of these backends, in proportion to their weights. Without a backend, or if
+    /// all weights are 0, the response is 500.
     Forward(Vec<WeightedBackend>),
-    /// Is answered with a redirect.
+    /// Redirects the client.
     Redirect(Redirect),
-    /// Is answered with a redirect to the same target on this host, less a final slash, by the code of redirects to
-    /// https and with the port of the socket (`from-to-www-redirect`).
+    /// Redirects to the same target on this host, without a trailing slash, with the status code of
+    /// redirects to https and the port of the socket (`from-to-www-redirect`).
     RedirectToHost(HostName),
-    /// Is answered with this status and the standard page for it.
+    /// Responds with this status and its standard page.
     Answer(u16),
 }
 
-/// A backend and its share.
+/// A backend and its weight.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WeightedBackend {
-    /// Share of the requests; 0 takes none, but keeps sessions that it has.
+    /// Weight. A backend with weight 0 gets no new sessions but keeps existing ones.
     pub weight: u32,
-    /// Where to.
+    /// Backend.
     pub backend: Backend,
-    /// Filters of this backend alone, after those of the rule.
+    /// Filters of this backend, applied after those of the rule.
     pub filters: Vec<Filter>,
 }
 
-/// Where a request goes.
+/// The destination of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Backend {
-    /// To an endpoint of a pool.
+    /// An endpoint of a pool.
     Pool {
-        /// Which pool.
+        /// Pool.
         pool: PoolKey,
-        /// Its Service, for people.
+        /// Service of the pool, for logs and messages.
         service: ServiceRef,
     },
-    /// To the program's default backend ([`Tuning::default_backend`](crate::Tuning::default_backend)), else
-    /// the built-in 404.
+    /// The program's default backend ([`Tuning::default_backend`](crate::Tuning::default_backend)),
+    /// or the built-in 404.
     Default,
-    /// Nowhere, but it keeps its share: its requests get this status.
+    /// An invalid backend. It keeps its weight, and its requests get this status.
     Invalid {
-        /// 503 for an Ingress (a Service that is missing), 500 for Gateway API.
+        /// 503 for an Ingress (missing Service), 500 for Gateway API.
         status: u16,
-        /// What was asked for.
+        /// The Service that the object refers to.
         service: Option<ServiceRef>,
-        /// Why, for people.
+        /// Reason, for messages.
         reason: Arc<str>,
     },
 }
 
-/// A redirect that needs nothing but the request.
+/// A redirect that depends on the request only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Redirect {
     /// 300, 301, 302, 303, 307 or 308.
@@ -157,33 +161,34 @@ pub struct Redirect {
     pub scheme: Option<Arc<str>>,
     /// `None` keeps the request's.
     pub host: Option<Arc<str>>,
-    /// `None` leaves the port to the scheme and the listener.
+    /// `None` derives the port from the scheme and the listener.
     pub port: Option<u16>,
-    /// The new path. The query stays.
+    /// New path. The query is kept.
     pub path: RedirectPath,
 }
 
-/// What becomes of the path in a redirect.
+/// The path of a redirect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RedirectPath {
-    /// Stays.
+    /// Keeps the path.
     Keep,
-    /// Gets a final slash (nginx's answer to `/foo` where only `/foo/` is there).
+    /// Appends a slash (nginx's response to `/foo` if only `/foo/` exists).
     AppendSlash,
-    /// Becomes this.
+    /// Replaces the path.
     Replace(Arc<str>),
-    /// Becomes this, the query goes, and host and port stay as the client wrote them (ingress-nginx `app-root`).
+    /// Replaces the path and drops the query; host and port stay as the client sent them
+    /// (ingress-nginx `app-root`).
     ReplaceAll(Arc<str>),
-    /// Becomes this, and the query goes (nginx's `return` with a path).
+    /// Replaces the path and drops the query (nginx's `return` with a path).
     Root(Arc<str>),
-    /// The Location is this URL, whatever was asked for (ingress-nginx `permanent-redirect`, `temporal-redirect`).
+    /// This URL, independent of the request (ingress-nginx `permanent-redirect`,
+    /// `temporal-redirect`).
     Url(Arc<str>),
 }
 
-/// An ordered step of Gateway API on a rule or backend. Each knows its side: request, response or answer.
+/// A Gateway API filter of a rule or backend, in list order.
 ///
-/// The data plane refuses a host that holds a filter it does not know how to carry out, so that a filter is
-/// never skipped.
+/// The data plane refuses a host with an unknown filter, so a filter is never skipped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Filter {
@@ -193,14 +198,15 @@ pub enum Filter {
     ResponseHeaders(HeaderChanges),
 }
 
-/// Changes to header fields: first set, then add, then remove. The data plane refuses names that belong to it: those
-/// of framing, of the connection and of routing (`Content-Length`, `Connection`, `Host` and the like).
+/// Changes of header fields, in the order set, add, remove. The data plane refuses names of its own
+/// fields: those of framing, connection and routing (`Content-Length`, `Connection`, `Host` and
+/// others).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeaderChanges {
-    /// Replaces all values of a name.
+    /// Fields whose values are replaced.
     pub set: Vec<(Arc<str>, Arc<str>)>,
-    /// Adds a value.
+    /// Values that are added.
     pub add: Vec<(Arc<str>, Arc<str>)>,
-    /// Removes all values of a name.
+    /// Names of fields that are removed.
     pub remove: Vec<Arc<str>>,
 }

@@ -1,13 +1,13 @@
-//! What becomes of the field `Server` in responses (RFC 9110 §10.2.4).
+//! Settings of the `Server` response field (RFC 9110 §10.2.4).
 
 use serde::{Deserialize, Serialize};
 
-/// Which software a response may name. The default is Sluice alone.
+/// Sources of the `Server` field. The default sends Sluice's own value only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerField {
-    /// That of an endpoint is passed on.
+    /// Passes on the endpoint's value.
     pub of_endpoints: bool,
-    /// Responses without one get our own.
+    /// Adds Sluice's own value to responses without one.
     pub own: bool,
 }
 

@@ -1,26 +1,27 @@
-//! `/shop(/|$)(.*)`, `/shop/?(.*)`, `/shop/(.*)`, `/shop`: the expressions that ingress-nginx's own documents rewrite with, and
-//! nearly everybody after them.
+//! Simple path expressions that need no regex engine: `/shop(/|$)(.*)`, `/shop/?(.*)`,
+//! `/shop/(.*)`, `/shop`. The documentation of ingress-nginx uses them for rewrites, and most
+//! Ingresses copy them.
 //!
-//! An engine for expressions takes as long for one of them as for the rest of a small request, a millisecond to compile it and
-//! 25 KiB to keep it, which is nine tenths of the memory of its Ingress. They are told by comparing bytes. Letters are
-//! compared without regard to case where they are ASCII, as nginx does it. Both planes ask here what such an expression is: one
-//! to know its groups, the other to search.
+//! A compiled regular expression costs a millisecond to compile and 25 KiB of memory, nine tenths
+//! of the memory of its Ingress, and matching one takes as long as the rest of a small request.
+//! Simple expressions are matched by comparing bytes. ASCII letters are compared without regard to
+//! case, as in nginx. The control plane uses this module to count groups, the data plane to match.
 
 use std::ops::Range;
 
-/// Such an expression: a path without anything special in it, in either case, and how it ends.
+/// A simple expression: a literal, case-insensitive path and an ending.
 #[derive(Debug)]
 pub struct SimpleExpression {
-    /// Whether it is found at the beginning only.
+    /// Whether it matches at the beginning of the path only.
     is_anchored: bool,
     prefix: Box<[u8]>,
     end: End,
 }
 
-/// How it ends.
+/// The ending of a simple expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// With the prefix: anything may follow.
+    /// No ending: any text may follow the prefix.
     Open,
     /// `$`
     Whole,
@@ -35,7 +36,7 @@ enum End {
 }
 
 impl End {
-    /// Those that end with another one come before it.
+    /// All endings. An ending that is a suffix of another one comes after it.
     const ALL: [(&'static str, Self); 6] = [
         ("(/|$)(.*)", Self::SegmentAndRest),
         ("/?(.*)", Self::SlashAndRest),
@@ -46,11 +47,11 @@ impl End {
     ];
 }
 
-/// The places of a match in a path, in bytes: of all of it, and of its groups. A group that the expression does not have is none.
+/// Byte ranges of a match: the whole match, then its groups. Absent groups are `None`.
 pub type Places = [Option<Range<usize>>; 3];
 
 impl SimpleExpression {
-    /// Reads one; `None` for any other expression, which is one for an engine.
+    /// Parses `pattern`. Returns `None` if it needs a regex engine.
     pub fn of(pattern: &str) -> Option<Self> {
         let pattern = pattern.strip_prefix("(?i)")?;
         let (is_anchored, pattern) = match pattern.strip_prefix('^') {
@@ -63,7 +64,7 @@ impl SimpleExpression {
         })
     }
 
-    /// How many groups it has, with the whole as the first.
+    /// Returns the number of groups, including the whole match.
     pub fn groups(&self) -> usize {
         match self.end {
             End::Open | End::Whole => 1,
@@ -72,12 +73,12 @@ impl SimpleExpression {
         }
     }
 
-    /// Whether it is found in a path.
+    /// Returns whether the expression matches `path`.
     pub fn is_match(&self, path: &str) -> bool {
         self.find(path).is_some()
     }
 
-    /// Where it is found first.
+    /// Returns the ranges of the first match in `path`.
     pub fn find(&self, path: &str) -> Option<Places> {
         let last = path.len().checked_sub(self.prefix.len())?;
         let starts = 0..=if self.is_anchored { 0 } else { last };
@@ -95,7 +96,7 @@ impl SimpleExpression {
             Some(b'/') => Some(after..after + 1),
             Some(_) => None,
         };
-        // A dot is no line feed.
+        // `.` does not match a line feed.
         let rest = |from: usize| {
             from..path[from..].iter().position(|byte| *byte == b'\n').map_or(end, |at| from + at)
         };
@@ -119,7 +120,7 @@ impl SimpleExpression {
     }
 }
 
-/// The text that an expression stands for, where it is nothing but text.
+/// Returns the text of `pattern`, if it is a literal.
 fn literal(pattern: &str) -> Option<Box<[u8]>> {
     let mut text = Vec::with_capacity(pattern.len());
     let mut bytes = pattern.bytes();

@@ -1,4 +1,4 @@
-//! The state that a sequence of deltas amounts to.
+//! Snapshots: the state after a sequence of deltas.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::pool::{Pool, PoolKey};
 use crate::resource::{Resource, ResourceKey};
 use crate::tuning::Tuning;
 
-/// Everything the data plane has been told. Two planes that hold equal snapshots serve the same.
+/// The complete state of the data plane. Data planes with equal snapshots serve requests equally.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// Whether a complete state has been reached.
+    /// Whether a complete state was reached.
     pub complete: bool,
     /// Global settings.
     pub tuning: Arc<Tuning>,
@@ -36,7 +36,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Takes a delta in.
+    /// Applies a delta.
     pub fn apply(&mut self, delta: &Delta) {
         self.complete |= delta.complete;
         if let Some(tuning) = &delta.tuning {
@@ -50,7 +50,7 @@ impl Snapshot {
         fold(&mut self.groups, &delta.groups);
     }
 
-    /// The delta that brings an empty data plane to this state.
+    /// Returns the delta that brings an empty data plane to this state.
     pub fn to_delta(&self, generation: Generation) -> Delta {
         Delta {
             generation,

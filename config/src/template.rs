@@ -1,4 +1,5 @@
-//! Texts with variables of the request in them, as nginx writes them: `https://login.example/start?rd=$escaped_request_uri`.
+//! Templates: text with request variables in nginx's syntax, such as
+//! `https://login.example/start?rd=$escaped_request_uri`.
 
 use std::sync::Arc;
 
@@ -6,15 +7,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::log_format::LogVariable;
 
-/// A text with variables. Read once, by translation.
+/// Text with variables, parsed once by translation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Template {
-    /// In order.
+    /// Pieces, in order.
     pub pieces: Vec<Piece>,
 }
 
 impl Template {
-    /// A text without variables.
+    /// Creates a template without variables.
     pub fn plain(text: &str) -> Self {
         let pieces = if text.is_empty() { Vec::new() } else { vec![Piece::Text(text.into())] };
         Self { pieces }
@@ -24,60 +25,62 @@ impl Template {
 /// A piece of a template.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Piece {
-    /// Stands as it is.
+    /// Literal text.
     Text(Arc<str>),
-    /// Is filled in.
+    /// A variable.
     Variable(Variable),
 }
 
-/// What a request says, by nginx's names.
+/// A variable of a request, with nginx's name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Variable {
     /// `$host`: the host in lower case, without its port.
     Host,
-    /// `$http_host`: host and port as the client wrote them.
+    /// `$http_host`: host and port as the client sent them.
     HttpHost,
-    /// `$best_http_host`: the same, or what a trusted proxy says in `X-Forwarded-Host`.
+    /// `$best_http_host`: `$http_host`, or `X-Forwarded-Host` from a trusted proxy.
     BestHttpHost,
-    /// `$remote_user`: the user of the request's credentials.
+    /// `$remote_user`: the user name in the request's credentials.
     RemoteUser,
     /// `$request`: the request line.
     RequestLine,
-    /// A variable that the access log has as well and that is known when the request begins.
+    /// A variable of the access log whose value is known when the request begins.
     Logged(LogVariable),
-    /// A variable of nginx that has no value before the response, or none in Sluice: it is empty.
+    /// A variable of nginx that has no value before the response, or none in Sluice. Its value is
+    /// empty.
     Unset,
-    /// `$scheme`: that of the connection.
+    /// `$scheme`: the scheme of the connection.
     Scheme,
-    /// `$pass_access_scheme`: what a trusted proxy in front says, else that of the connection.
+    /// `$pass_access_scheme`: the scheme that a trusted proxy reports, or that of the connection.
     AccessScheme,
     /// `$request_uri`: path and query as the client sent them.
     RequestUri,
-    /// `$escaped_request_uri`: the same, escaped so that it can be the value of a query parameter.
+    /// `$escaped_request_uri`: `$request_uri`, escaped for use as a query parameter value.
     EscapedRequestUri,
     /// `$uri`, `$document_uri`: the path, normalised.
     Uri,
     /// `$args`, `$query_string`: the query.
     Args,
-    /// `$is_args`: a question mark where there is a query.
+    /// `$is_args`: `?` if the request has a query, else empty.
     IsArgs,
     /// `$request_method`.
     Method,
     /// `$server_protocol`.
     Protocol,
-    /// `$https`: `on` where the connection has TLS, else empty.
+    /// `$https`: `on` if the connection has TLS, else empty.
     Https,
     /// `$msec`: the time in seconds since 1970, with milliseconds.
     Seconds,
-    /// `$proxy_add_x_forwarded_for`: the client's `X-Forwarded-For` with the client's address behind it.
+    /// `$proxy_add_x_forwarded_for`: the client's `X-Forwarded-For` with the client's address
+    /// appended.
     ForwardedFor,
     /// `$remote_addr`, `$the_real_ip`: the client's address.
     ClientAddress,
-    /// `$server_port`, `$pass_server_port`: the port that the client asked for.
+    /// `$server_port`, `$pass_server_port`: the port that the client connected to.
     ServerPort,
     /// `$req_id`, `$request_id`.
     RequestId,
-    /// `$namespace`: that of the Ingress.
+    /// `$namespace`: the namespace of the Ingress.
     Namespace,
     /// `$ingress_name`.
     IngressName,
@@ -93,6 +96,6 @@ pub enum Variable {
     Cookie(Arc<str>),
     /// `$arg_NAME`: a parameter of the query.
     Argument(Arc<str>),
-    /// `$1` to `$9` and `$NAME`: a group of the expression that is replaced, where one is.
+    /// `$1` to `$9` and `$NAME`: a group of the replaced expression.
     Group(Arc<str>),
 }

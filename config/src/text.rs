@@ -1,30 +1,31 @@
-//! How text that others wrote is shown to people.
+//! Safe printing of untrusted text.
 //!
-//! Names and values of objects end in logs, messages and terminals. There, a line break would forge a line, an escape
-//! sequence would rewrite the screen, a sign that turns the direction of writing would show something else than there
-//! is, and a value of a megabyte would bury everything around it.
+//! Names and values of objects appear in logs, messages and terminals. A line break in them would
+//! forge a line, an escape sequence would rewrite the screen, a bidirectional control character
+//! would hide the real order, and a value of a megabyte would bury the surrounding text.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};
 
-/// Whether a character may stand in a line as it is: it neither ends the line, nor hides or reorders what is around it.
+/// Returns whether `character` can be printed unescaped: it neither ends a line nor hides or
+/// reorders adjacent text.
 pub fn is_plain(character: char) -> bool {
     let reorders = matches!(character,
         '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     !(character.is_control() || reorders || matches!(character, '\u{2028}' | '\u{2029}' | '\u{feff}'))
 }
 
-/// The text as one line of about `limit` bytes at most: what is not plain is escaped, and of a longer text both ends
-/// are kept, because what is wrong with a value stands behind it.
+/// Returns the text as one line of about `limit` bytes. Escapes special characters. A longer text
+/// keeps both ends, because the explanation of a value follows the value.
 pub fn one_line(text: &str, limit: usize) -> Cow<'_, str> {
     let short = shortened(text, limit);
     if short.chars().all(is_plain) {
         return short;
     }
     let mut line = String::with_capacity(short.len() + 16);
-    // A String takes any text.
+    // Writing to a String cannot fail.
     let _ = Plain(&mut line).write_str(&short);
-    // A character becomes up to ten.
+    // An escaped character has up to ten characters.
     Cow::Owned(shortened(&line, limit).into_owned())
 }
 
@@ -37,7 +38,7 @@ fn shortened(text: &str, limit: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}[... {} bytes ...]{}", &text[..head], tail - head, &text[tail..]))
 }
 
-/// Writes on what it is given, with whatever is not plain escaped.
+/// A writer that escapes special characters before it writes to the inner writer.
 pub struct Plain<W>(pub W);
 
 impl<W: Write> Write for Plain<W> {

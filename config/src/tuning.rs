@@ -1,5 +1,5 @@
-//! Settings with one value for the whole data plane: what flags and the ConfigMap say. A change of any of
-//! them is one swap.
+//! Global settings of the data plane, from flags and the ConfigMap. Any change swaps all of them at
+//! once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,42 +19,42 @@ use crate::resource::ResourceKey;
 use crate::server_field::ServerField;
 use crate::template::{Piece, Template, Variable};
 
-/// All global settings, resolved. [`Tuning::default`] is ingress-nginx's default of each key.
+/// All global settings, resolved. [`Tuning::default`] has the defaults of ingress-nginx.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tuning {
-    /// Time for a whole request head, and for a TLS handshake; then 408 (`client-header-timeout`).
+    /// Time limit for a request head and for a TLS handshake, then 408 (`client-header-timeout`).
     pub client_header_timeout: Duration,
-    /// Time between two reads of a request body; then 408 (`client-body-timeout`).
+    /// Time limit between two reads of a request body, then 408 (`client-body-timeout`).
     pub client_body_timeout: Duration,
-    /// Idle time of a client connection; zero closes after each answer (`keep-alive`).
+    /// Idle time of a client connection; zero closes after each response (`keep-alive`).
     pub keep_alive: Duration,
-    /// Requests on one client connection (`keep-alive-requests`).
+    /// Maximum number of requests per client connection (`keep-alive-requests`).
     pub keep_alive_requests: u32,
-    /// Client connections that are open at once, for each worker; all workers share the sum. 0 is
-    /// no limit but the file limit (`max-worker-connections`).
+    /// Maximum number of open client connections per worker; all workers share the sum. 0 is no
+    /// limit other than that of open files (`max-worker-connections`).
     pub max_connections: usize,
-    /// How long a request head and each line of it may be (`large-client-header-buffers`).
+    /// Size limits for a request head and each of its lines (`large-client-header-buffers`).
     pub large_client_header_buffers: HeaderBuffers,
-    /// Field names with `_` are as good as others (`enable-underscores-in-headers`); without it they count as
-    /// odd ones, for which the next field says what happens.
+    /// Whether field names with `_` are valid (`enable-underscores-in-headers`). If not,
+    /// `ignore_invalid_headers` applies to them.
     pub underscores_in_headers: bool,
-    /// Fields with odd names (other than letters, digits and `-`) are dropped; without it they are passed on
-    /// (`ignore-invalid-headers`).
+    /// Drops fields with invalid names (characters other than letters, digits and `-`) instead of
+    /// passing them on (`ignore-invalid-headers`).
     pub ignore_invalid_headers: bool,
-    /// HTTP/2 on the TLS ports (`use-http2`).
+    /// Enables HTTP/2 on the TLS ports (`use-http2`).
     pub use_http2: bool,
-    /// Streams of one HTTP/2 connection (`http2-max-concurrent-streams`).
+    /// Maximum number of streams per HTTP/2 connection (`http2-max-concurrent-streams`).
     pub http2_max_concurrent_streams: u32,
 
-    /// Bytes of a request body; 0 is no limit (`proxy-body-size`).
+    /// Maximum size of a request body in bytes; 0 is no limit (`proxy-body-size`).
     pub body_limit: u64,
-    /// Bytes of a buffered request body that wait in memory (`client-body-buffer-size`).
+    /// Bytes of a buffered request body that are held in memory (`client-body-buffer-size`).
     pub body_buffer: u64,
-    /// Request bodies are there whole before an endpoint is asked (`proxy-request-buffering`).
+    /// Buffers request bodies completely before a request is forwarded (`proxy-request-buffering`).
     pub request_buffering: bool,
-    /// Bytes of a response that go out in a second (`limit-rate`); 0 is no limit.
+    /// Response rate limit in bytes per second; 0 is no limit (`limit-rate`).
     pub response_rate: u64,
-    /// Bytes of it that are free (`limit-rate-after`).
+    /// Bytes of a response that are sent before the rate limit applies (`limit-rate-after`).
     pub response_rate_after: u64,
     /// Bytes of memory for bodies and heads in flight, over all connections (`body-memory-budget`).
     pub body_memory: u64,
@@ -62,7 +62,7 @@ pub struct Tuning {
     pub body_disk: u64,
     /// `use-gzip` and `gzip-*`.
     pub gzip: Compression,
-    /// `gzip-disable`: a regular expression for the User-Agents that get no gzip; empty for none.
+    /// `gzip-disable`: a regular expression for User-Agents without gzip; empty for none.
     pub gzip_disable: Arc<str>,
     /// `enable-brotli` and `brotli-*`.
     pub brotli: Compression,
@@ -75,23 +75,23 @@ pub struct Tuning {
     pub proxy_read_timeout: Duration,
     /// `proxy-send-timeout`.
     pub proxy_send_timeout: Duration,
-    /// HTTP/1.0 is spoken to endpoints that are not spoken to in HTTP/2 (`proxy-http-version`).
+    /// Uses HTTP/1.0 for endpoints that do not use HTTP/2 (`proxy-http-version`).
     pub http_1_0: bool,
-    /// How an endpoint is chosen where a pool leaves that open (`load-balance`); never `Inherit` or `Ring`.
+    /// Load balancing of pools that inherit it (`load-balance`); never `Inherit` or `Ring`.
     pub balance: Balance,
-    /// `proxy-next-upstream`, with `retry-non-idempotent` in it.
+    /// `proxy-next-upstream`, including `retry-non-idempotent`.
     pub next_upstream: NextUpstream,
-    /// `proxy-next-upstream-tries`; 0 is one per endpoint.
+    /// `proxy-next-upstream-tries`; 0 is one attempt per endpoint.
     pub next_upstream_tries: u32,
     /// `proxy-next-upstream-timeout`; `None` is no limit.
     pub next_upstream_timeout: Option<Duration>,
-    /// Idle upstream connections kept by one worker (`upstream-keepalive-connections`).
+    /// Maximum number of idle upstream connections per worker (`upstream-keepalive-connections`).
     pub upstream_keepalive_connections: usize,
-    /// Idle time of an upstream connection (`upstream-keepalive-timeout`).
+    /// Maximum idle time of an upstream connection (`upstream-keepalive-timeout`).
     pub upstream_keepalive_timeout: Duration,
-    /// Age of an upstream connection (`upstream-keepalive-time`).
+    /// Maximum age of an upstream connection (`upstream-keepalive-time`).
     pub upstream_keepalive_time: Duration,
-    /// Requests on one upstream connection (`upstream-keepalive-requests`).
+    /// Maximum number of requests per upstream connection (`upstream-keepalive-requests`).
     pub upstream_keepalive_requests: u32,
 
     /// `ssl-redirect`.
@@ -106,101 +106,103 @@ pub struct Tuning {
     pub port_in_redirects: bool,
     /// `preserve-trailing-slash`.
     pub preserve_trailing_slash: bool,
-    /// `--https-port`: the port of redirects to https that name one.
+    /// `--https-port`: the port in redirects to https that include one.
     pub https_port: u16,
     /// Path prefixes that are never redirected to https (`no-tls-redirect-locations`).
     pub no_tls_redirect_locations: Vec<Arc<str>>,
     /// `hsts*`; `None` when `hsts` is false.
     pub hsts: Option<Hsts>,
 
-    /// What is believed of what others say about a client.
+    /// Trust in forwarding headers and the PROXY protocol.
     pub forwarded: Forwarded,
-    /// Make an X-Request-ID where the client sent none (`generate-request-id`).
+    /// Generates an X-Request-ID if the request has none (`generate-request-id`).
     pub generate_request_id: bool,
-    /// Tell endpoints path and query as the client sent them, in `X-Original-URI` (`proxy-add-original-uri-header`).
+    /// Sends the original path and query to endpoints as `X-Original-URI`
+    /// (`proxy-add-original-uri-header`).
     pub adds_original_uri: bool,
-    /// Fields of all requests to endpoints, a resource of kind `GlobalHeaders` (`proxy-set-headers`).
+    /// Fields for all requests to endpoints: a resource of kind `GlobalHeaders`
+    /// (`proxy-set-headers`).
     pub request_headers: Option<ResourceKey>,
-    /// Fields of all responses, a resource of kind `GlobalHeaders` (`add-headers`).
+    /// Fields for all responses: a resource of kind `GlobalHeaders` (`add-headers`).
     pub response_headers: Option<ResourceKey>,
-    /// What becomes of `Server` in responses (`server-tokens`, `allow-backend-server-header`).
+    /// Settings of the `Server` response field (`server-tokens`, `allow-backend-server-header`).
     pub server_field: ServerField,
-    /// Fields that no response of an endpoint keeps (`hide-headers`).
+    /// Fields that are removed from all responses of endpoints (`hide-headers`).
     pub hidden_headers: Arc<[Arc<str>]>,
-    /// What is replaced in cookies and redirects of endpoints (`proxy-cookie-domain`, `proxy-cookie-path`,
-    /// `proxy-redirect-from`, `proxy-redirect-to`); a rule replaces each.
+    /// Replacements in cookies and redirects of endpoints (`proxy-cookie-domain`,
+    /// `proxy-cookie-path`, `proxy-redirect-from`, `proxy-redirect-to`). A rule can override each.
     pub replacements: Replacements,
-    /// What is written down about requests.
+    /// Settings of the access log.
     pub access_log: AccessLog,
-    /// What is written down about the program itself.
+    /// Settings of the error log.
     pub error_log: ErrorLog,
 
-    /// Who is kept out everywhere.
+    /// Clients that are blocked on every host.
     pub blocks: Blocks,
-    /// Which clients are served (`whitelist-source-range`, `denylist-source-range`); a rule replaces each of the two.
+    /// Address lists (`whitelist-source-range`, `denylist-source-range`). A rule can override each.
     pub sources: Sources,
-    /// Answer to a request that comes too early (`limit-req-status-code`).
+    /// Status for requests over the rate limit (`limit-req-status-code`).
     pub limit_rate_status: u16,
-    /// Answer to one that is one too many at a time (`limit-conn-status-code`).
+    /// Status for requests over the limit of concurrent requests (`limit-conn-status-code`).
     pub limit_connections_status: u16,
-    /// What makes two requests those of one client for limits (`limit-conn-zone-variable`).
+    /// Identity of a client for limits (`limit-conn-zone-variable`).
     pub limit_key: Template,
 
-    /// How long running requests may take after the listeners are closed (`worker-shutdown-timeout`).
+    /// Time for running requests after the listeners are closed (`worker-shutdown-timeout`).
     pub worker_shutdown_timeout: Duration,
 
-    /// `--default-ssl-certificate`; `None` is the self-signed one made at start.
+    /// `--default-ssl-certificate`; `None` is the self-signed certificate made at start.
     pub default_certificate: Option<CertificateId>,
     /// `--default-backend-service`; `None` is the built-in 404.
     pub default_backend: Option<(PoolKey, ServiceRef)>,
 
-    /// Who says for all rules which requests get in (`global-auth-url`).
+    /// Authorisation service for all rules (`global-auth-url`).
     pub global_auth: Option<Arc<ExternalAuth>>,
-    /// Prefixes of rules' paths for which it is not asked (`no-auth-locations`).
+    /// Path prefixes of rules without global authorisation (`no-auth-locations`).
     pub no_auth_locations: Vec<Arc<str>>,
-    /// Responses with these statuses are replaced (`custom-http-errors`).
+    /// Statuses whose responses are replaced by error pages (`custom-http-errors`).
     pub custom_http_errors: Arc<[u16]>,
-    /// Responses of endpoints are left alone (`disable-proxy-intercept-errors`).
+    /// Keeps error responses of endpoints (`disable-proxy-intercept-errors`).
     pub keeps_error_responses: bool,
 }
 
-/// Buffers for a request head as nginx counts them: a line fits in one buffer, the whole head in all of them.
+/// Buffers for a request head as in nginx: a line must fit in one buffer, the head in all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeaderBuffers {
-    /// How many.
+    /// Number of buffers.
     pub count: usize,
-    /// Bytes of one: a longer request line is 414, a longer field line is 400.
+    /// Bytes per buffer. A longer request line gets 414, a longer field line 400.
     pub size: usize,
 }
 
 impl HeaderBuffers {
-    /// Bytes of all together: a longer head is 400.
+    /// Returns the size of all buffers in bytes. A longer head gets 400.
     pub fn total(self) -> usize {
         self.count.saturating_mul(self.size)
     }
 }
 
-/// When responses are compressed with one coding.
+/// Compression with one content coding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compression {
-    /// Whether they are.
+    /// Whether the coding is enabled.
     pub enabled: bool,
-    /// How hard.
+    /// Compression level.
     pub level: u8,
-    /// Bytes from which a response is; one of unknown length always is.
+    /// Minimum response size in bytes. Responses of unknown length are always compressed.
     pub min_length: u64,
-    /// Media types in lower case, beside `text/html`, which always is; `*` is all.
+    /// Media types in lower case, in addition to `text/html`; `*` is all.
     pub types: Vec<Arc<str>>,
 }
 
 impl Compression {
-    /// The media types that are compressed where nothing else is said.
+    /// The default media types.
     pub const TYPES: &str = "application/atom+xml application/javascript application/x-javascript application/json \
         application/rss+xml application/vnd.ms-fontobject application/x-font-ttf \
         application/x-web-app-manifest+json application/xhtml+xml application/xml font/opentype image/svg+xml \
         image/x-icon text/css text/javascript text/plain text/x-component";
 
-    /// Off, with the usual types.
+    /// Returns disabled compression with the default media types.
     pub fn off(level: u8, min_length: u64) -> Self {
         let types = Self::TYPES.split_whitespace().map(Into::into).collect();
         Self { enabled: false, level, min_length, types }
@@ -210,7 +212,7 @@ impl Compression {
 /// HTTP Strict Transport Security (RFC 6797).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hsts {
-    /// Seconds.
+    /// `max-age` in seconds.
     pub max_age: u64,
     /// `includeSubDomains`.
     pub include_subdomains: bool,

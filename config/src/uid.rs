@@ -1,11 +1,11 @@
-//! `metadata.uid`: which of all objects that ever had a name it is.
+//! `metadata.uid`: distinguishes objects that had the same name at different times.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The uid of an object. API servers give UUIDs, which are kept as 16 bytes, because there is one for each object that
-/// is known; whatever else stands there is kept as it is.
+/// The uid of an object. UUIDs, the form that API servers use, are stored in 16 bytes, because
+/// every known object has a uid. Other text is stored as it is.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub struct Uid(Repr);
@@ -19,13 +19,13 @@ enum Repr {
 const HYPHENS: [usize; 4] = [8, 13, 18, 23];
 
 impl Uid {
-    /// A uid as it is written.
+    /// Creates a uid from its text.
     pub fn new(text: &str) -> Self {
         Self(uuid(text).map_or_else(|| Repr::Other(text.into()), Repr::Uuid))
     }
 }
 
-/// The bytes of a UUID in its usual form, in lower case: another form would not be printed as it was.
+/// Parses a UUID in canonical lower-case form. Other forms would not print as they were written.
 fn uuid(text: &str) -> Option<[u8; 16]> {
     if text.len() != 36 || !HYPHENS.iter().all(|at| text.as_bytes()[*at] == b'-') {
         return None;

@@ -7,24 +7,24 @@ use serde::{Deserialize, Serialize};
 use crate::certificate::Certificate;
 use crate::resource::{CaBundle, ResourceKey};
 
-/// How the endpoints of a rule are trusted, and what they are shown.
+/// TLS settings for connections to endpoints.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct UpstreamTls {
-    /// Authorities and the gateway's own certificate, a resource of kind `EndpointIdentity` or `EndpointTrust`
-    /// (`proxy-ssl-secret`). The rule is closed while there is none of that key.
+    /// Authorities and client certificate: a resource of kind `EndpointIdentity` or `EndpointTrust`
+    /// (`proxy-ssl-secret`). The rule is closed while that resource is absent.
     pub identity: Option<ResourceKey>,
-    /// How many intermediate certificates there may be between an endpoint's and an authority's (`proxy-ssl-verify`,
-    /// `proxy-ssl-verify-depth`); `None` verifies nothing.
+    /// Maximum number of intermediate certificates between the endpoint's certificate and the
+    /// authority's (`proxy-ssl-verify`, `proxy-ssl-verify-depth`); `None` disables verification.
     pub verify_depth: Option<u32>,
-    /// The name that an endpoint's certificate has to be for (`proxy-ssl-name`); `None` is that of its Service,
-    /// `service.namespace.svc`.
+    /// Required name of the endpoint's certificate (`proxy-ssl-name`); `None` is that of the
+    /// Service, `service.namespace.svc`.
     pub name: Option<Arc<str>>,
-    /// Whether the endpoint is told which name is wanted (`proxy-ssl-server-name`).
+    /// Whether the name is sent as SNI (`proxy-ssl-server-name`).
     pub sends_name: bool,
-    /// Versions that are offered (`proxy-ssl-protocols`): at least one.
+    /// Offered TLS versions (`proxy-ssl-protocols`), at least one.
     pub versions: TlsVersions,
-    /// Cipher suites of TLS 1.2 that are offered, by their numbers (`proxy-ssl-ciphers`); `None` is all there are. Those
-    /// of TLS 1.3 always are.
+    /// Offered TLS 1.2 cipher suites by number (`proxy-ssl-ciphers`); `None` offers all. TLS 1.3
+    /// suites are always offered.
     pub ciphers: Option<Arc<[u16]>>,
 }
 
@@ -37,12 +37,12 @@ pub struct TlsVersions {
     pub v1_3: bool,
 }
 
-/// What endpoints are trusted by, and what they are shown.
+/// Authorities and client certificate for TLS to endpoints.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndpointIdentity {
-    /// Authorities of endpoints' certificates; may be none where nothing is verified.
+    /// Authorities for endpoint certificates; may be empty if nothing is verified.
     pub authorities: CaBundle,
-    /// The gateway's own certificate.
+    /// Client certificate of the gateway.
     pub certificate: Option<Arc<Certificate>>,
 }
 

@@ -1,29 +1,29 @@
-//! The table of problem codes. A code is a promise to programs: alerts, dashboards and scripts name it, so one is
-//! never given another meaning. `docs/problems.md` is made from this table.
+//! Problem codes. A code is a stable interface: alerts, dashboards and scripts refer to it, so its
+//! meaning never changes. `docs/problems.md` is generated from this table.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Who has to do something about a problem.
+/// The class of a problem, by the place of its cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Class {
-    /// The object says something that it cannot say: correct it.
+    /// The object has an invalid value: correct the object.
     OwnFault,
-    /// The object names another one that is not there or cannot be used: make or correct that one.
+    /// The object refers to one that is absent or unusable: create or correct that one.
     MissingReference,
-    /// Two objects ask for the same thing: decide between them.
+    /// Two objects claim the same thing: change one of them.
     Conflict,
-    /// The object is right, and Sluice does not do what it asks for.
+    /// The object is valid, but Sluice does not implement the request.
     NotServed,
-    /// The data plane cannot do what it was told, or finds something at run time.
+    /// The data plane cannot apply its configuration, or detected a problem at run time.
     DataPlane,
-    /// The source (the Kubernetes API, the folder of manifests) cannot be read as it should.
+    /// The source (the Kubernetes API, the folder of manifests) cannot be read correctly.
     Source,
 }
 
 impl Class {
-    /// As it is printed.
+    /// Returns the printed form.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::OwnFault => "own-fault",
@@ -44,27 +44,27 @@ impl fmt::Display for Class {
 
 macro_rules! codes {
     ($($name:ident: $class:ident = $doc:literal;)*) => {
-        /// Which kind of problem it is. Prints as its name, in the style of Kubernetes' reasons.
+        /// The kind of a problem. Prints as its name, in the style of Kubernetes reasons.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         pub enum Code {
             $(#[doc = $doc] $name,)*
         }
 
         impl Code {
-            /// All of them.
+            /// All codes.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
-            /// As it is printed.
+            /// Returns the printed form.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$name => stringify!($name),)* }
             }
 
-            /// Who has to do something about it.
+            /// Returns the class.
             pub fn class(self) -> Class {
                 match self { $(Self::$name => Class::$class,)* }
             }
 
-            /// What it means, in a sentence.
+            /// Returns the meaning, in one sentence.
             pub fn meaning(self) -> &'static str {
                 match self { $(Self::$name => $doc,)* }
             }
@@ -157,7 +157,7 @@ impl fmt::Display for Code {
     }
 }
 
-/// The table as Markdown, for the reference documentation.
+/// Returns the table as Markdown, for the reference documentation.
 pub fn markdown_table() -> String {
     let mut text = String::from("| code | class | meaning |\n|---|---|---|\n");
     for code in Code::ALL {

@@ -1,10 +1,11 @@
-//! A problem as programs get it: `sluice check -o json`, `sluice problems -o json` and the admin listener print the same.
+//! The JSON form of a problem, for `sluice check -o json`, `sluice problems -o json` and the admin
+//! listener.
 
 use serde::Serialize;
 
 use super::Problem;
 
-/// Fields are only ever added.
+/// The JSON form of a problem. Fields are only ever added.
 #[derive(Debug, Serialize)]
 pub struct ProblemView<'a> {
     object: ObjectView<'a>,
@@ -25,7 +26,7 @@ struct ObjectView<'a> {
 }
 
 impl Problem {
-    /// The same for programs.
+    /// Returns the JSON form.
     pub fn view(&self) -> ProblemView<'_> {
         let object = &self.object;
         ProblemView {
