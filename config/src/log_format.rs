@@ -40,8 +40,8 @@ pub const FAMILIES: &[(&str, &str)] = &[
     ("arg_", "A parameter of the query."),
     ("cookie_", "A cookie of the request."),
     ("http_", "A field of the request, in lower case and with `_` for `-`."),
-    ("sent_http_", "A field of the response, as the client gets it."),
-    ("upstream_http_", "A field of the response, as the endpoint has sent it."),
+    ("sent_http_", "A field of the response, as sent to the client."),
+    ("upstream_http_", "A field of the response, as sent by the endpoint."),
 ];
 
 macro_rules! variables {
@@ -88,57 +88,60 @@ macro_rules! variables {
 
 variables! {
     Args: "args" | "query_string" = "The query.";
-    BodyBytesSent: "body_bytes_sent" = "Bytes of the response body that the client was sent.";
-    BytesSent: "bytes_sent" = "Bytes of the whole response that the client was sent.";
-    Connection: "connection" = "A number of the connection.";
-    ConnectionRequests: "connection_requests" = "Requests on the connection so far, this one included.";
+    BodyBytesSent: "body_bytes_sent" = "Bytes of the response body sent to the client.";
+    BytesSent: "bytes_sent" = "Bytes of the complete response sent to the client.";
+    Connection: "connection" = "The number of the connection.";
+    ConnectionRequests: "connection_requests" = "Requests on the connection so far, including this one.";
     ConnectionTime: "connection_time" = "Seconds since the connection was opened.";
     Host: "host" = "The host in lower case, without its port.";
-    Hostname: "hostname" = "The name of the machine, in Kubernetes of the Pod.";
-    Http2: "http2" = "`h2` over TLS, `h2c` without it, nothing for other versions of HTTP.";
-    Https: "https" = "`on` for connections with TLS, else nothing.";
+    Hostname: "hostname" = "The name of the machine; in Kubernetes, of the Pod.";
+    Http2: "http2" = "`h2` over TLS, `h2c` without TLS, otherwise empty.";
+    Https: "https" = "`on` for connections with TLS, otherwise empty.";
     IngressName: "ingress_name" = "The Ingress.";
-    IsArgs: "is_args" = "A question mark where there is a query, else nothing.";
+    IsArgs: "is_args" = "A question mark if there is a query, otherwise empty.";
     LocationPath: "location_path" = "The path of the rule.";
     Msec: "msec" = "The time in seconds since 1970, with milliseconds.";
     Namespace: "namespace" = "The namespace of the Ingress.";
     Nothing: "upstream_cache_status" | "ssl_session_id" | "ssl_early_data" | "ssl_client_cert"
         | "ssl_client_escaped_cert" | "ssl_client_fingerprint" | "ssl_client_i_dn" | "ssl_client_s_dn"
         | "ssl_client_serial" | "ssl_client_v_start" | "ssl_client_v_end" | "ssl_client_v_remain"
-        = "There is none: no cache, no session that goes on, no certificate of a client.";
-    PassAccessScheme: "pass_access_scheme" = "The scheme that the client used, as far as that is believed (X-Forwarded-Proto).";
+        = "Always empty: no cache, no session resumption, no client certificates.";
+    PassAccessScheme: "pass_access_scheme" = "The scheme that the client used, or a trusted \
+                                              X-Forwarded-Proto.";
     Pid: "pid" = "Number of the process.";
-    Pipe: "pipe" = "Always `.`: pipelined requests are not told from others.";
-    ProxyAlternativeUpstreamName: "proxy_alternative_upstream_name" = "The canary, where the request went to one.";
+    Pipe: "pipe" = "Always `.`: pipelined requests are not distinguished.";
+    ProxyAlternativeUpstreamName: "proxy_alternative_upstream_name" = "The canary, if the request went to \
+                                                                       one.";
     ProxyProtocolAddr: "proxy_protocol_addr" = "The client's address in the header of the PROXY protocol.";
-    ProxyProtocolPort: "proxy_protocol_port" = "Its port there.";
-    ProxyProtocolServerAddr: "proxy_protocol_server_addr" = "The address there that it connected to.";
-    ProxyProtocolServerPort: "proxy_protocol_server_port" = "The port there that it connected to.";
+    ProxyProtocolPort: "proxy_protocol_port" = "The client's port in that header.";
+    ProxyProtocolServerAddr: "proxy_protocol_server_addr" = "The destination address in that header.";
+    ProxyProtocolServerPort: "proxy_protocol_server_port" = "The destination port in that header.";
     ProxyUpstreamName: "proxy_upstream_name" | "proxy_host" = "`namespace-service-port`.";
-    RealIpRemoteAddr: "realip_remote_addr" = "The address that has opened the connection.";
+    RealIpRemoteAddr: "realip_remote_addr" = "The address of the connection's peer.";
     RealIpRemotePort: "realip_remote_port" | "remote_port" = "Its port.";
     RemoteAddr: "remote_addr" | "the_real_ip" = "The client's address.";
     RemoteUser: "remote_user" = "The name in basic credentials, whether they were checked or not.";
     RequestId: "req_id" | "request_id" = "The request's id (X-Request-ID).";
     Request: "request" = "The request line.";
-    RequestCompletion: "request_completion" = "`OK` where the client got a whole response, else nothing.";
-    RequestLength: "request_length" = "Bytes of the request, its line and head included.";
+    RequestCompletion: "request_completion" = "`OK` if the client received the complete response, \
+                                               otherwise empty.";
+    RequestLength: "request_length" = "Bytes of the request, including its line and head.";
     RequestMethod: "request_method" = "The method.";
     RequestTime: "request_time" = "Seconds from the request's head to the end of the response.";
     RequestUri: "request_uri" = "Path and query as the client sent them.";
     Scheme: "scheme" = "`http` or `https`, of the connection.";
-    ServerName: "server_name" = "The host of the rule as its Ingress has it.";
+    ServerName: "server_name" = "The host of the rule, as written in its Ingress.";
     ServerPort: "server_port" | "pass_server_port" | "pass_port" = "The port that the client connected to, as it knows it.";
-    ServerProtocol: "server_protocol" = "`HTTP/1.1` and its like.";
+    ServerProtocol: "server_protocol" = "`HTTP/1.1`, `HTTP/2.0` or `HTTP/1.0`.";
     ServiceName: "service_name" = "The Service.";
     ServicePort: "service_port" = "Its port.";
-    SslAlpnProtocol: "ssl_alpn_protocol" = "The protocol that was agreed on in TLS.";
+    SslAlpnProtocol: "ssl_alpn_protocol" = "The protocol negotiated in TLS (ALPN).";
     SslCipher: "ssl_cipher" = "The cipher suite, by OpenSSL's name.";
-    SslClientVerify: "ssl_client_verify" = "`NONE`: no client is asked for a certificate.";
+    SslClientVerify: "ssl_client_verify" = "`NONE`: client certificates are not requested.";
     SslProtocol: "ssl_protocol" = "`TLSv1.3` or `TLSv1.2`.";
-    SslServerName: "ssl_server_name" = "The name that the client asked for in TLS.";
-    SslSessionReused: "ssl_session_reused" = "Always `.`: no session goes on.";
-    Status: "status" = "The status of the response; 499 where the client left before.";
+    SslServerName: "ssl_server_name" = "The server name that the client sent in TLS (SNI).";
+    SslSessionReused: "ssl_session_reused" = "Always `.`: sessions are not resumed.";
+    Status: "status" = "The status of the response; 499 if the client left first.";
     TimeIso8601: "time_iso8601" = "The time as in `2026-11-22T06:26:37+00:00`.";
     TimeLocal: "time_local" = "The time as in `22/Nov/2026:06:26:37 +0000`.";
     UpstreamAddr: "upstream_addr" = "The endpoints, one for each attempt.";

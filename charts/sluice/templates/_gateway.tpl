@@ -98,7 +98,7 @@ switches is made from docs/flags.md.
 {{- toYaml $probe -}}
 {{- end -}}
 
-{{/* The Service whose addresses go into the status, as `namespace/name`. */}}
+{{/* The Service whose addresses are written to the status, as `namespace/name`. */}}
 {{- define "sluice.publishService" -}}
 {{- if .Values.controller.publishService.pathOverride -}}
 {{- .Values.controller.publishService.pathOverride -}}

@@ -73,82 +73,92 @@ macro_rules! codes {
 }
 
 codes! {
-    AnnotationInvalid: OwnFault = "An annotation has a value that it cannot have.";
+    AnnotationInvalid: OwnFault = "An annotation has an invalid value.";
     AnnotationForbidden: OwnFault = "An annotation is forbidden by the ConfigMap: by its risk or by a blocked word.";
-    AnnotationUnknown: OwnFault = "There is no annotation of this name.";
-    AnnotationSuperseded: OwnFault = "An older name of an annotation is ignored, because the newer one is given too.";
-    AnnotationWithoutEffect: NotServed = "An annotation is accepted and never has an effect.";
-    AnnotationNotServed: NotServed = "An annotation, or its value, is known and not served yet.";
-    KeyInvalid: OwnFault = "A ConfigMap key has a value that it cannot have.";
-    KeyUnknown: OwnFault = "There is no ConfigMap key of this name.";
-    KeyWithoutEffect: NotServed = "A ConfigMap key is accepted and never has an effect.";
-    KeyNotServed: NotServed = "A ConfigMap key, or its value, is known and not served yet.";
-    HostInvalid: OwnFault = "The host of a rule is none that an Ingress may have.";
-    HostClosed: Conflict = "Another object on the same host closes all of it.";
-    PathInvalid: OwnFault = "A path is none that a request can have.";
-    ExpressionInvalid: NotServed = "A path is a regular expression that cannot be read.";
-    RewriteInvalid: OwnFault = "A path cannot be rewritten as its Ingress asks.";
-    RewriteGroupMissing: OwnFault = "A rewriting names a group by a number that the path does not have.";
-    SessionPathMissing: OwnFault = "Paths are expressions, and nothing says for which path a session cookie is.";
-    CanaryWithoutMain: MissingReference = "A canary has a path that no main Ingress has.";
-    CanaryConflict: Conflict = "The main Ingress of a canary has the same Service, or the canaries of a path want more than all requests.";
-    CanaryIdle: OwnFault = "Nothing says which requests a canary takes.";
+    AnnotationUnknown: OwnFault = "The annotation does not exist.";
+    AnnotationSuperseded: OwnFault = "The older name of an annotation is ignored because the newer one is \
+                                      set too.";
+    AnnotationWithoutEffect: NotServed = "An annotation is accepted but has no effect.";
+    AnnotationNotServed: NotServed = "An annotation or its value is not served yet.";
+    KeyInvalid: OwnFault = "A ConfigMap key has an invalid value.";
+    KeyUnknown: OwnFault = "The ConfigMap key does not exist.";
+    KeyWithoutEffect: NotServed = "A ConfigMap key is accepted but has no effect.";
+    KeyNotServed: NotServed = "A ConfigMap key or its value is not served yet.";
+    HostInvalid: OwnFault = "The host of a rule is invalid.";
+    HostClosed: Conflict = "Another object on the same host closes the whole host.";
+    PathInvalid: OwnFault = "A path is invalid: no request can have it.";
+    ExpressionInvalid: NotServed = "A path is a regular expression that cannot be parsed.";
+    RewriteInvalid: OwnFault = "A path cannot be rewritten as its Ingress specifies.";
+    RewriteGroupMissing: OwnFault = "A rewrite target names a group number that the path does not contain.";
+    SessionPathMissing: OwnFault = "Paths are regular expressions, and session-cookie-path is missing.";
+    CanaryWithoutMain: MissingReference = "No main Ingress has the path of a canary.";
+    CanaryConflict: Conflict = "A canary has the Service of its main Ingress, or the weights of a path's \
+                                canaries exceed the total.";
+    CanaryIdle: OwnFault = "A canary has neither a weight nor a header or cookie that selects requests.";
     CanaryAnnotationIgnored: OwnFault = "An annotation of a canary has no effect: the main Ingress decides.";
     PathUnusual: OwnFault = "A path of type Exact or Prefix has unusual characters.";
-    EndpointTlsOfSibling: Conflict = "Another Ingress of the namespace has proxy-ssl annotations for the same host, which count for its own paths only.";
+    EndpointTlsOfSibling: Conflict = "Another Ingress of the namespace has proxy-ssl annotations for the \
+                                      same host, which apply only to its own paths.";
     PathConflict: Conflict = "An older object has the same path of the same host.";
-    AliasConflict: Conflict = "A further name of a host (an alias, or its name with or without www.) belongs to another Ingress.";
+    AliasConflict: Conflict = "An additional name of a host (an alias, or its name with or without www.) \
+                               belongs to another Ingress.";
     DefaultBackendConflict: Conflict = "An older object has the default backend of the same host.";
     CatchAllDisabled: OwnFault = "A default backend is refused by --disable-catch-all.";
     ClassNotFound: MissingReference = "The IngressClass does not exist.";
-    ClassUndecided: Source = "Nothing tells whether the class is ours: IngressClasses cannot be listed.";
+    ClassUndecided: Source = "IngressClasses cannot be listed, so the owner of the class is unknown.";
     BackendMissing: OwnFault = "A backend names no Service.";
     BackendNotServed: NotServed = "A backend is of a kind that is not served.";
     ServiceNotFound: MissingReference = "The Service does not exist.";
     ServicePortNotFound: MissingReference = "The Service has no such port.";
     ServicePortByTarget: OwnFault = "A port is named by the Service's targetPort.";
-    ServiceAddressMissing: MissingReference = "The Service has no address of its own, and service-upstream asks for it.";
+    ServiceAddressMissing: MissingReference = "service-upstream needs the address of the Service, and the \
+                                               Service has none.";
     ServiceExternal: NotServed = "The Service is of type ExternalName.";
-    AppProtocolDiffers: NotServed = "The appProtocol of a Service port is obeyed; ingress-nginx ignores it. Only sluice check reports it.";
+    AppProtocolDiffers: NotServed = "The appProtocol of a Service port applies; ingress-nginx ignores it. \
+                                     Only sluice check reports this.";
     SecretNotFound: MissingReference = "The Secret does not exist.";
-    SecretInvalid: MissingReference = "The Secret exists and cannot be used.";
+    SecretInvalid: MissingReference = "The Secret exists but is unusable.";
     ConfigMapNotFound: MissingReference = "The ConfigMap does not exist.";
-    ConfigMapInvalid: MissingReference = "The ConfigMap exists and cannot be used.";
-    ReferenceForbidden: OwnFault = "An object of another namespace is named, which the rules do not allow.";
-    CertificateInvalid: OwnFault = "A TLS Secret holds no certificate and key that can be used.";
+    ConfigMapInvalid: MissingReference = "The ConfigMap exists but is unusable.";
+    ReferenceForbidden: OwnFault = "A reference to an object of another namespace is not allowed.";
+    CertificateInvalid: OwnFault = "A TLS Secret contains no usable certificate and key.";
     CertificateMismatch: OwnFault = "The certificate is not valid for the host.";
-    HostWithoutCertificate: OwnFault = "No entry of spec.tls is for the host.";
+    HostWithoutCertificate: OwnFault = "No entry of spec.tls covers the host.";
     NameNotResolved: MissingReference = "The name of a service outside of the cluster cannot be resolved.";
-    AddressInvalid: OwnFault = "An endpoint's address is no IP address.";
+    AddressInvalid: OwnFault = "An endpoint's address is not an IP address.";
     AddressTypeNotServed: NotServed = "An EndpointSlice has addresses of a type that is not served.";
-    HostRefused: DataPlane = "The data plane cannot serve a host as it was told; every path of it answers 503.";
+    HostRefused: DataPlane = "The data plane cannot serve a host as specified; every path of it answers 503.";
     MatchRefused: DataPlane = "The data plane cannot use a match of a host; every path of the host answers 503.";
     PolicyRefused: DataPlane = "The data plane cannot use a policy of a host; every path of the host answers 503.";
-    CertificateRefused: DataPlane = "The data plane cannot use a certificate; the one before it stays in force.";
+    CertificateRefused: DataPlane = "The data plane cannot use a certificate; the previous one stays in \
+                                     force.";
     ResourceRefused: DataPlane = "The data plane cannot use a resource; routes that need it answer 503.";
     HealthCheckRefused: DataPlane = "The data plane cannot make an active health check; the endpoints are served unchecked.";
-    PartRefused: DataPlane = "The data plane cannot use a part of the configuration; what it had before stays in force.";
+    PartRefused: DataPlane = "The data plane cannot use a part of the configuration; the previous state \
+                              stays in force.";
     ListenerNotBound: DataPlane = "A socket cannot be bound.";
-    LogNotOpened: DataPlane = "A log cannot be written where it should be; its lines go to the standard stream.";
-    ProxyNotTrusted: DataPlane = "A proxy that is not trusted sends requests that are redirected to https endlessly.";
+    LogNotOpened: DataPlane = "A log cannot be written to its destination; its lines go to the standard \
+                               stream.";
+    ProxyNotTrusted: DataPlane = "Requests through an untrusted proxy are redirected to https in a loop.";
     EndpointIsGateway: DataPlane = "An endpoint is a listener of the gateway itself.";
     FileUnreadable: Source = "A file or folder of manifests cannot be read.";
-    FileIgnored: Source = "A file or folder of manifests is left out.";
-    FolderNotWatched: Source = "The folder of manifests cannot be watched and is looked through instead.";
-    ManifestInvalid: OwnFault = "A manifest cannot be understood.";
-    ManifestDuplicate: Conflict = "Two manifests are of the same object.";
+    FileIgnored: Source = "A file or folder of manifests is skipped.";
+    FolderNotWatched: Source = "The folder of manifests cannot be watched; it is polled instead.";
+    ManifestInvalid: OwnFault = "A manifest cannot be parsed.";
+    ManifestDuplicate: Conflict = "Two manifests define the same object.";
     ApiAway: Source = "The Kubernetes API does not answer.";
     ApiForbidden: Source = "A right to read from the Kubernetes API is missing.";
     RightMissing: Source = "A right that one of the controller's duties needs is missing.";
-    DutyFailed: Source = "The Kubernetes API refuses what one of the controller's duties asks for.";
-    AddressUnknown: MissingReference = "Nothing says which address the status of Ingresses shall have.";
-    ZoneUnknown: MissingReference = "Nothing says in which zone the gateway runs, so hints for zones have no effect.";
-    WebhookCertificate: OwnFault = "The certificate or the key of the validating webhook cannot be used.";
-    StatusContested: Conflict = "Somebody else writes the status of the Ingress too.";
-    ApiUnauthorized: Source = "The Kubernetes API does not accept our credentials.";
+    DutyFailed: Source = "The Kubernetes API refuses a request of one of the controller's duties.";
+    AddressUnknown: MissingReference = "No address for the status of Ingresses is configured or found.";
+    ZoneUnknown: MissingReference = "The gateway's zone is unknown, so topology hints for zones have no \
+                                     effect.";
+    WebhookCertificate: OwnFault = "The certificate or key of the validating webhook is unusable.";
+    StatusContested: Conflict = "Another program also writes the status of the Ingress.";
+    ApiUnauthorized: Source = "The Kubernetes API does not accept the gateway's credentials.";
     ApiRefused: Source = "The Kubernetes API refuses a request.";
     KindNotFound: Source = "The Kubernetes API has no such kind.";
-    ObjectUnreadable: Source = "The Kubernetes API gives an object in a form that cannot be read.";
+    ObjectUnreadable: Source = "The Kubernetes API returns an object that cannot be decoded.";
 }
 
 impl fmt::Display for Code {

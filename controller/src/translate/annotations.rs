@@ -70,10 +70,10 @@ type Annotation = Setting<Settings>;
 /// The table, family by family.
 pub static TABLE: LazyLock<Table<Settings>> = LazyLock::new(|| {
     Table::new([
-        Family { title: "Who gets in by address", settings: access::settings() },
+        Family { title: "Client addresses", settings: access::settings() },
         Family { title: "Sticky sessions", settings: affinity::settings() },
         Family { title: "Client certificates", settings: authentication::settings() },
-        Family { title: "Names and passwords", settings: password_auth::settings() },
+        Family { title: "Passwords", settings: password_auth::settings() },
         Family { title: "Protocol of endpoints", settings: backend_protocol::settings() },
         Family { title: "Bodies", settings: buffering::settings() },
         Family { title: "Canaries", settings: canary::settings() },
@@ -85,7 +85,7 @@ pub static TABLE: LazyLock<Table<Settings>> = LazyLock::new(|| {
         Family { title: "Health checks of endpoints", settings: health_check::settings() },
         Family { title: "Hosts", settings: hosts::settings() },
         Family { title: "Redirect to https", settings: https_redirect::settings() },
-        Family { title: "Limits of clients", settings: limits::settings() },
+        Family { title: "Client limits", settings: limits::settings() },
         Family { title: "Logs and traces", settings: logging::settings() },
         Family { title: "Mirrors", settings: mirror::settings() },
         Family { title: "Redirects", settings: redirect::settings() },

@@ -49,10 +49,12 @@ pub(crate) fn redirect_to() -> Type<Override<Template>> {
 }
 
 fn pair(read: fn(&str) -> Result<Replacement, String>) -> Type<Override<Replacement>> {
-    value::field().called("off, or what is replaced and by what").and_then(move |text| match &*text {
-        "off" => Ok(Override::Off),
-        text => read(text).map(Override::To),
-    })
+    value::field().called("off, or the text to replace and its replacement").and_then(
+        move |text| match &*text {
+            "off" => Ok(Override::Off),
+            text => read(text).map(Override::To),
+        },
+    )
 }
 
 fn replacement(from: &str, to: &str, any_case: bool) -> Result<Replacement, String> {

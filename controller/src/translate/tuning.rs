@@ -40,15 +40,15 @@ type Key = Setting<Draft>;
 pub static TABLE: LazyLock<Table<Draft>> = LazyLock::new(|| {
     Table::new([
         Family { title: "Authorisation by another service", settings: authentication::settings() },
-        Family { title: "Who is kept out", settings: blocking::settings() },
+        Family { title: "Access", settings: blocking::settings() },
         Family { title: "Compression", settings: compression::settings() },
         Family { title: "Error pages", settings: errors::settings() },
         Family { title: "Header fields", settings: headers::settings() },
-        Family { title: "What ingress-nginx no longer has", settings: leftovers::settings() },
+        Family { title: "Removed from ingress-nginx", settings: leftovers::settings() },
         Family { title: "Limits", settings: limits::settings() },
         Family { title: "Logs", settings: logging::settings() },
         Family { title: "The process and its listeners", settings: process::settings() },
-        Family { title: "What annotations may do", settings: safety::settings() },
+        Family { title: "Safety of annotations", settings: safety::settings() },
         Family { title: "Snippets and modules", settings: snippets::settings() },
         Family { title: "Traces and status", settings: telemetry::settings() },
         Family { title: "Timeouts", settings: timeouts::settings() },

@@ -44,7 +44,7 @@ pub struct Exchange {
     /// Bytes of the request head.
     pub(super) head_length: usize,
     pub(super) client: Client,
-    /// Requests on the connection so far, this one included.
+    /// Requests on the connection so far, including this one.
     pub(super) ordinal: u32,
     /// Gateways that the request has come through before this one.
     pub(super) hops: u8,

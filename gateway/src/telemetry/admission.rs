@@ -48,11 +48,11 @@ impl Admission {
         let this = Self {
             tested: IntGauge::with_opts(opts(
                 "admission_tested_ingresses",
-                "Ingresses and hosts that the last review looked at.",
+                "Ingresses and hosts that the last review evaluated.",
             ))?,
             tested_duration: Gauge::with_opts(opts(
                 "admission_tested_duration",
-                "Seconds that the verdict of the last review took.",
+                "Seconds to evaluate the last review.",
             ))?,
             roundtrip: Gauge::with_opts(opts(
                 "admission_roundtrip_duration",

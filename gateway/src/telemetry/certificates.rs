@@ -29,10 +29,17 @@ pub(super) fn families<'a>(
     ]
     .concat();
     let expiry = IntGaugeVec::new(
-        opts("ssl_expire_time_seconds", "When the certificate of the host ends, Unix seconds."),
+        opts("ssl_expire_time_seconds", "When the host's certificate expires, Unix seconds."),
         &common,
     )?;
-    let info = IntGaugeVec::new(opts("ssl_certificate_info", "Facts about the host's certificate."), &facts)?;
+    let info = IntGaugeVec::new(
+        opts(
+            "ssl_certificate_info",
+            "Details of the host's certificate; always \
+                                                              1.",
+        ),
+        &facts,
+    )?;
     for HostCertificate { host, certificate } in served {
         let facts = &certificate.facts;
         let issuer = facts.issuer_common_name.as_deref().unwrap_or_default();

@@ -64,17 +64,17 @@ pub(super) fn register(
         open: IntGauge::with_opts(Opts::new("sluice_connections_open", "Client connections now."))?,
         accepted: IntCounter::with_opts(Opts::new(
             "sluice_connections_accepted_total",
-            "Client connections accepted, with those that were refused.",
+            "Client connections accepted, including refused ones.",
         ))?,
         refused: IntCounter::with_opts(Opts::new(
             "sluice_connections_refused_total",
-            "Client connections closed before anything was read of them: max-worker-connections, or what the limit of \
-             open files carries, was reached and no connection was idle, or there was more to do than time.",
+            "Client connections closed unread: no connection was idle at the limit of \
+             max-worker-connections or open files, or the gateway was overloaded.",
         ))?,
         reclaimed: IntCounter::with_opts(Opts::new(
             "sluice_connections_reclaimed_total",
-            "Idle client connections closed to admit new ones: max-worker-connections, or what the limit of open \
-             files carries, was reached.",
+            "Idle client connections closed to admit new ones at the limit of max-worker-connections or \
+             open files.",
         ))?,
     }))?;
     Ok(())

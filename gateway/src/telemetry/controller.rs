@@ -24,7 +24,7 @@ impl Controller {
     pub(super) fn new(options: &Options, registry: &Registry) -> Result<Self, TelemetryError> {
         let opts = |name: &str, help: &str| -> Opts { super::reference_opts(options, name, help) };
         let build = IntGauge::with_opts(
-            opts("build_info", "What runs; always 1.")
+            opts("build_info", "Version of the program; always 1.")
                 .const_label("release", &options.release)
                 .const_label("build", &options.build)
                 .const_label("repository", &options.repository),
@@ -34,14 +34,14 @@ impl Controller {
             config_hash: Gauge::with_opts(opts("config_hash", "Equal where the configuration is equal."))?,
             successful: IntGauge::with_opts(opts(
                 "config_last_reload_successful",
-                "Whether all of the last change of configuration is in force.",
+                "Whether the last configuration change was applied completely.",
             ))?,
             successful_at: Gauge::with_opts(opts(
                 "config_last_reload_successful_timestamp_seconds",
-                "When a change of configuration was last taken as a whole, Unix seconds.",
+                "When a configuration change was last applied completely, Unix seconds.",
             ))?,
-            success: IntCounter::with_opts(opts("success", "Changes of configuration taken as a whole."))?,
-            errors: IntCounter::with_opts(opts("errors", "Changes of configuration with refused parts."))?,
+            success: IntCounter::with_opts(opts("success", "Configuration changes applied completely."))?,
+            errors: IntCounter::with_opts(opts("errors", "Configuration changes with refused parts."))?,
             leader: IntGaugeVec::new(
                 opts("leader_election_status", "Whether this replica holds the Lease of this name: 1, or 0."),
                 &["name"],

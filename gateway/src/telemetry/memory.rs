@@ -34,7 +34,7 @@ pub(super) fn families(memory: MemoryUse) -> Result<Vec<MetricFamily>, Telemetry
     let all = [
         gauge(
             "sluice_body_memory_bytes",
-            "Bytes of body-memory-budget that workers have taken, up to 512 KiB each of them not in use.",
+            "Bytes of body-memory-budget reserved by workers; up to 512 KiB per worker are not in use.",
             taken,
         )?,
         gauge("sluice_body_memory_limit_bytes", "body-memory-budget.", limit)?,
@@ -45,7 +45,7 @@ pub(super) fn families(memory: MemoryUse) -> Result<Vec<MetricFamily>, Telemetry
         )?,
         counter(
             "sluice_body_memory_refusals_total",
-            "Times that body-memory-budget had nothing left for what can be done without it, or for a head.",
+            "Times that body-memory-budget was used up for an optional use, or for a head.",
             refusals,
         )?,
     ];

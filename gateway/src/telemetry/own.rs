@@ -38,16 +38,20 @@ pub(super) struct Own {
 impl Own {
     pub(super) fn new(registry: &Registry) -> Result<Self, TelemetryError> {
         let apply =
-            HistogramOpts::new("sluice_apply_duration_seconds", "Seconds that applying a change took.")
+            HistogramOpts::new("sluice_apply_duration_seconds", "Seconds to apply a configuration change.")
                 .buckets(vec![0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0]);
         let mirrored = counters(
             "sluice_mirrored_requests_total",
-            "Copies of requests for mirror-target, by what became of them; dropped are those that there was no room for.",
+            "Copies of requests for mirror-target by outcome; dropped: no capacity.",
             "outcome",
         )?;
         let this = Self {
             apply: Histogram::with_opts(apply)?,
-            generation: IntGauge::new("sluice_generation", "Number of the last change applied.")?,
+            generation: IntGauge::new(
+                "sluice_generation",
+                "Number of the last applied configuration \
+                                                            change.",
+            )?,
             nodes_recomputed: counters(
                 "sluice_nodes_recomputed_total",
                 "Nodes of the translation recomputed.",
@@ -55,7 +59,7 @@ impl Own {
             )?,
             endpoints: gauges(
                 "sluice_endpoints",
-                "Endpoints by health; one that stands in several Services counts in each.",
+                "Endpoints by health; an endpoint of several Services counts in each.",
                 "health",
             )?,
             authorisation_failures: IntCounter::new(
@@ -67,10 +71,14 @@ impl Own {
                 failed: mirrored.with_label_values(&["failed"]),
                 dropped: mirrored.with_label_values(&["dropped"]),
             },
-            retries: IntCounter::new("sluice_upstream_retries_total", "Tries after the first of a request.")?,
+            retries: IntCounter::new(
+                "sluice_upstream_retries_total",
+                "Attempts after the first of a \
+                                                                       request.",
+            )?,
             refused_requests: counters(
                 "sluice_requests_refused_total",
-                "Requests that could not be read, by the status of the answer.",
+                "Malformed requests by the status of the response.",
                 "status",
             )?,
             handshake_failures: IntCounter::new(
@@ -79,16 +87,16 @@ impl Own {
             )?,
             proxy_protocol_refused: counters(
                 "sluice_proxy_protocol_refused_total",
-                "Connections closed because they do not begin with a good header of the PROXY protocol.",
+                "Connections closed because they do not begin with a valid PROXY protocol header.",
                 "reason",
             )?,
             log_dropped: IntCounter::new(
                 "sluice_access_log_dropped_lines_total",
-                "Access log lines dropped because nobody took them in time.",
+                "Access log lines dropped because they could not be written in time.",
             )?,
             problems: gauges("sluice_problems", "Problems in the configuration.", "severity")?,
             problem_codes: IntGaugeVec::new(
-                Opts::new("sluice_problems_by_code", "Problems in the configuration, by what they are."),
+                Opts::new("sluice_problems_by_code", "Problems in the configuration by code."),
                 &["severity", "class", "code"],
             )?,
             skipped: gauges("sluice_skipped_objects", "Objects of kinds that are not served.", "kind")?,

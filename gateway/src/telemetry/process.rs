@@ -25,7 +25,7 @@ pub(super) fn register(options: &Options, registry: &Registry) -> Result<(), Tel
     registry.register(Box::new(ProcessCollector::for_self()))?;
     registry.register(Box::new(ReferenceProcess {
         process: ProcessCollector::for_self(),
-        processes: Gauge::with_opts(opts("nginx_process_num_procs", "Processes that serve: always one."))?,
+        processes: Gauge::with_opts(opts("nginx_process_num_procs", "Serving processes; always 1."))?,
         cpu: Counter::with_opts(opts("nginx_process_cpu_seconds_total", "CPU time, seconds."))?,
         resident: Gauge::with_opts(opts("nginx_process_resident_memory_bytes", "Memory in RAM."))?,
         virtual_memory: Gauge::with_opts(opts("nginx_process_virtual_memory_bytes", "Address space."))?,

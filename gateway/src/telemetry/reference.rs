@@ -1,6 +1,6 @@
-//! `docs/metrics.md`, made from the page itself: every series is brought to show itself once. A test holds the file against
-//! it, and another the page against the names in the sources, so that no metric is left out; with `WRITE_DOCS=1` the first
-//! writes the file instead.
+//! Generates `docs/metrics.md` from the metrics page, with every series present once. One test
+//! compares the file (`WRITE_DOCS=1` writes it instead); another compares the page with the names
+//! in the sources, so no metric is missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -19,28 +19,29 @@ use crate::registry::CheckedEndpoint;
 
 const HEAD: &str = "# Metrics
 
-Made from the page itself, `:10254/metrics`. Names, labels and buckets of `nginx_ingress_controller_*` are those of
-ingress-nginx, so that its dashboards and alerts keep working; what it has no name for begins with `sluice_`.
+This page lists the metrics of `:10254/metrics` and is generated from that page. Names, labels and buckets of
+`nginx_ingress_controller_*` are those of ingress-nginx, so its dashboards and alerts keep working. Metrics without a counterpart in
+ingress-nginx begin with `sluice_`.
 
-Metrics of `nginx_ingress_controller_*` also have the labels `controller_class`, `controller_namespace` and `controller_pod`.
-Series appear with the first thing that they count. What nginx alone has (shared dictionaries of Lua, time to render its
-configuration) has no metric.
+Metrics of `nginx_ingress_controller_*` also have the labels `controller_class`, `controller_namespace` and `controller_pod`. A series
+appears with its first event. Details that exist only in nginx (shared dictionaries of Lua, time to render its configuration) have no
+metric.
 
-The chart makes a ServiceMonitor, alerts and a dashboard of them (`controller.metrics` in
-[charts/sluice/README.md](../charts/sluice/README.md)); its alerts are in `charts/sluice/files/rules.yaml`.
+The chart creates a ServiceMonitor, alerts and a dashboard (`controller.metrics` in
+[charts/sluice/README.md](../charts/sluice/README.md)); the alerts are in `charts/sluice/files/rules.yaml`.
 ";
 
 /// The parts of the document, by the beginning of names; requests come with a flag.
 const PARTS: [(&str, &str); 4] = [
     (
         "Requests",
-        "With `--enable-metrics` (chart: `controller.metrics.enabled`). The label `host` is left out with \
-     `--metrics-per-host=false`,\n`status` is `2xx` and the like with `--report-status-classes`, and \
-     `--exclude-socket-metrics` leaves out metrics by name.",
+        "These exist with `--enable-metrics` (chart: `controller.metrics.enabled`). `--metrics-per-host=false` omits the \
+     label `host`,\n`--report-status-classes` reports `status` as `2xx` etc., and `--exclude-socket-metrics` omits \
+     metrics by name.",
     ),
-    ("The controller and its process", "Always there, by the names of ingress-nginx."),
-    ("Sluice's own", "What ingress-nginx has no name for."),
-    ("The process", "By the names that Prometheus' own clients use."),
+    ("The controller and its process", "These always exist, with the names of ingress-nginx."),
+    ("Sluice's own", "These have no counterpart in ingress-nginx."),
+    ("The process", "These have the names that Prometheus' own clients use."),
 ];
 
 /// One metric of the page.

@@ -37,7 +37,7 @@ impl SourceMeters {
         let contact = ask();
         let away = Gauge::new(
             "sluice_kubernetes_api_disconnected_seconds",
-            "Seconds for which the Kubernetes API has not answered; 0 while it does.",
+            "Seconds since the Kubernetes API stopped answering; 0 while it answers.",
         )?;
         away.set(contact.away.as_secs_f64());
         let last = IntGauge::new(

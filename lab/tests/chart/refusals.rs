@@ -67,7 +67,7 @@ fn what_cannot_be_had_is_refused_with_the_reason_all_at_once() {
          config: {main-snippet: x}\ntcp: {\"5432\": default/postgres:5432}\n",
     ));
     for part in [
-        "controller.allowSnippetAnnotations: annotations with configuration text of nginx are never carried out",
+        "controller.allowSnippetAnnotations: Sluice never executes nginx configuration text of annotations",
         "controller.extraArgs.enable-ssl-passthrough: TLS passthrough is not served",
         "controller.extraArgs.tcp-services-configmap: TCP and UDP services are not served",
         "controller.config.main-snippet: this key is not served yet",

@@ -259,8 +259,8 @@ pub(crate) fn readme() -> String {
         text += &format!("| `{}` | {kind} | `{}` | {} |\n", value.path, value.default, value.meaning);
     }
     text.push_str(
-        "\n## Refused values\n\nThese are values of the ingress-nginx chart that Sluice cannot honour. Any other value than \
-         the default ends the installation with\nthe reason. So do flags in `controller.extraArgs` that have no effect \
+        "\n## Refused values\n\nSluice does not support these values of the ingress-nginx chart. A value other than \
+         the default fails the installation with\nthe reason. So do flags in `controller.extraArgs` without effect \
          ([docs/flags.md](../../docs/flags.md)) and keys in\n`controller.config` that are not served yet \
          ([docs/configmap.md](../../docs/configmap.md)).\n\n| value | reason |\n|---|---|\n",
     );
@@ -268,7 +268,7 @@ pub(crate) fn readme() -> String {
         text += &format!("| `{}` | {} |\n", value.path, value.meaning);
     }
     text.push_str(
-        "\n## Ignored values\n\nThese values of the ingress-nginx chart have no effect; the installation says so.\n\n\
+        "\n## Ignored values\n\nThese values of the ingress-nginx chart have no effect; the installation prints a note.\n\n\
          | value | reason |\n|---|---|\n",
     );
     for value in all.iter().filter(|value| value.is_ignored()) {
@@ -279,11 +279,11 @@ pub(crate) fn readme() -> String {
 
 const README: &str = "# The chart
 
-Installs Sluice with Helm; [docs/install.md](../../docs/install.md) says how. Values have the names and meanings of the
-ingress-nginx chart 4.15.1, so that a values file of that chart can be used, with templates that include helpers such as
-`ingress-nginx.name`. Unsupported values, unknown names and wrong types are refused by name, with the reason; the few values that are
-ignored are listed below.
+This page lists the values of the Helm chart; [docs/install.md](../../docs/install.md) describes the installation. Values have the
+names and meanings of the ingress-nginx chart 4.15.1, so you can use a values file of that chart, including templates with helpers such
+as `ingress-nginx.name`. Unsupported values, unknown names and wrong types are rejected by name, with the reason. The ignored values are
+listed below.
 
-Generated from the comments of `values.yaml` by `WRITE_DOCS=1 cargo test --locked --workspace --test chart`, like
+This page is generated from the comments of `values.yaml` by `WRITE_DOCS=1 cargo test --locked --workspace --test chart`, like
 `values.schema.json`, the lists in `files/*.json` and `examples/cluster/sluice.yaml`.
 ";

@@ -1,5 +1,5 @@
-//! `docs/flags.md`, made from the table. A test holds the file against it, so that neither can go without the
-//! other; with `WRITE_DOCS=1` the test writes the file instead.
+//! Generates `docs/flags.md` from the table. A test compares the two; with `WRITE_DOCS=1` the test
+//! writes the file instead.
 
 use std::fmt::Write;
 use std::fs;
@@ -7,12 +7,16 @@ use std::path::Path;
 
 use super::table;
 
+const HEAD: &str = "# Flags of `sluice serve` and `sluice check`
+
+This page lists the command line flags. It is generated from the table in `sluice/src/flags/table/`. Names, forms and defaults are
+those of ingress-nginx. `--name value` and `--name=value` are equivalent. A bool is `--name` or `--name=false` and never consumes
+the next word. Lists are separated by commas or given by repetition. An unknown flag or an invalid value ends the program with
+status 2.
+";
+
 fn render() -> String {
-    let mut text = "# Flags of `sluice serve` and `sluice check`\n\nMade from the table in `sluice/src/flags/table/`; \
-                    names, forms and defaults are ingress-nginx's. `--name value` and\n`--name=value` are the same; \
-                    a bool is `--name` or `--name=false` and never takes the next word; lists are given by commas\n\
-                    or by repetition. An unknown flag or a bad value ends the program with status 2.\n"
-        .to_owned();
+    let mut text = HEAD.to_owned();
     for group in table::GROUPS {
         write!(text, "\n## {}\n\n| flag | type | default | meaning |\n|---|---|---|---|\n", group.heading)
             .unwrap();
@@ -34,5 +38,5 @@ fn the_document_is_that_of_the_table() {
         fs::write(&path, render()).unwrap();
     }
     let written = fs::read_to_string(&path).unwrap_or_default();
-    assert!(written == render(), "docs/flags.md is not what the table says; run the tests with WRITE_DOCS=1");
+    assert!(written == render(), "docs/flags.md differs from the table; run the tests with WRITE_DOCS=1");
 }

@@ -135,10 +135,8 @@ fn a_flag_without_effect_says_so_and_what_to_do() {
     let (_, warnings) = serve("--deep-inspect=false --enable-metrics");
     assert_eq!(
         warnings,
-        [
-            "flag --deep-inspect has no effect: no configuration text is made from objects, so there is nothing to inspect; \
-             remove this flag"
-        ]
+        ["flag --deep-inspect has no effect: no configuration text is generated from objects, so there \
+             is nothing to inspect; remove this flag"]
     );
 }
 

@@ -23,7 +23,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "denylist-source-range",
             value::networks(),
             "",
-            "Clients from these networks get 403, also those of allowlist-source-range.",
+            "Clients from these networks get 403, even if allowlist-source-range contains them.",
             |settings, value| settings.sources.deny = Some(value),
         )
         .unreadable(Unreadable::Close, Reference::Close, "")

@@ -77,7 +77,8 @@ pub(super) fn settings() -> Vec<Annotation> {
             "affinity-mode",
             value::one_of(MODES),
             "balanced",
-            "Whether sessions may move when endpoints come and go, or stay while their endpoint lives.",
+            "balanced redistributes sessions when endpoints change; persistent keeps a session while its \
+             endpoint exists.",
             |settings, value| settings.affinity.cookie.mode = value,
         )
         .ingress(Risk::Medium),
@@ -85,8 +86,8 @@ pub(super) fn settings() -> Vec<Annotation> {
             "affinity-canary-behavior",
             value::one_of(&[("sticky", false), ("legacy", true)]),
             "sticky",
-            "On a canary: whether a client stays on the side that it first met, or the side is chosen for \
-             each request.",
+            "On a canary: sticky keeps a client on the side that it first reached; legacy chooses the side \
+             for each request.",
             |settings, value| settings.canary.legacy = value,
         )
         .ingress(Risk::Low)
@@ -119,7 +120,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "session-cookie-secure",
             value::bool(),
             "false",
-            "Secure attribute of the cookie on answers over http too; over https it is always there.",
+            "Secure attribute of the cookie on responses over http too; over https it is always set.",
             |settings, value| settings.affinity.cookie.secure = value,
         )
         .ingress(Risk::Low),
@@ -135,7 +136,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "session-cookie-conditional-samesite-none",
             value::bool(),
             "false",
-            "Leave SameSite=None out for browsers known to mishandle it.",
+            "Omit SameSite=None for browsers known to mishandle it.",
             |settings, value| settings.affinity.cookie.conditional_same_site_none = value,
         )
         .ingress(Risk::Low),
@@ -159,7 +160,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "session-cookie-change-on-failure",
             value::bool(),
             "false",
-            "Pick another endpoint and set a new cookie after a failed try.",
+            "Pick another endpoint and set a new cookie after a failed attempt.",
             |settings, value| settings.affinity.cookie.change_on_failure = value,
         )
         .ingress(Risk::Low),
@@ -168,7 +169,7 @@ pub(super) fn settings() -> Vec<Annotation> {
 
 /// A text that cannot end its attribute (RFC 6265 §4.1.1, `av-byte`).
 fn attribute() -> Type<Arc<str>> {
-    Type::of("text without blanks, commas and semicolons", |text| can_be_attribute(text).then(|| text.into()))
+    Type::of("text without spaces, commas and semicolons", |text| can_be_attribute(text).then(|| text.into()))
 }
 
 fn can_be_attribute(text: &str) -> bool {

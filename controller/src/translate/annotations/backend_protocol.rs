@@ -32,8 +32,10 @@ const PROTOCOLS: &[(&str, Option<BackendProtocol>)] = &[
 pub(crate) const HTTP_VERSIONS: &[(&str, bool)] = &[("1.0", true), ("1.1", false)];
 
 /// What it does.
-pub(crate) const HTTP_VERSION: &str = "HTTP version to endpoints. With 1.0 each connection has one request, request bodies \
-    without a length are taken whole first, and clients get no other protocol (Upgrade). Not for GRPC and GRPCS.";
+pub(crate) const HTTP_VERSION: &str = "HTTP version to endpoints. With 1.0 each connection carries one \
+                                       request, request bodies without a length are buffered first, and \
+                                       upgrades to other protocols are unavailable. Does not apply to GRPC \
+                                       and GRPCS.";
 
 impl BackendProtocol {
     /// What it says of endpoints, where it does not leave that to the Service.
@@ -59,9 +61,10 @@ pub(super) fn settings() -> Vec<Annotation> {
             })
             .in_part(),
             "HTTP",
-            "Protocol spoken to the endpoints; AUTO_HTTP is HTTPS for clients of https and HTTP for others. Without it \
-             appProtocol of the Service port says (http, https, grpc, grpcs, kubernetes.io/h2c, -/ws, -/wss), else it \
-             is HTTP. Certificates are not verified unless proxy-ssl-verify says so. With FCGI the routes answer 503.",
+            "Protocol to the endpoints; AUTO_HTTP is HTTPS for clients of https and HTTP for others. If \
+             unset, appProtocol of the Service port applies (http, https, grpc, grpcs, kubernetes.io/h2c, \
+             -/ws, -/wss), otherwise HTTP. Certificates are verified only with proxy-ssl-verify. With FCGI \
+             the routes answer 503.",
             |settings, value| settings.protocol = value,
         )
         .location(Risk::Low),

@@ -62,31 +62,34 @@ pub(super) fn settings() -> Vec<Annotation> {
             "load-balance",
             value::one_of(BALANCES),
             "round_robin",
-            "How an endpoint is chosen where neither a session nor upstream-hash-by does: each in turn (round_robin), of two \
-             drawn ones the one that answers sooner (ewma, a peak-sensitive moving average of the times to the response \
-             head, times the requests under way), or the one with the fewest requests under way (least_conn, which \
-             ingress-nginx does not have).",
+            "How an endpoint is chosen without a session or upstream-hash-by: in turn (round_robin), the \
+             faster of two random ones (ewma, a peak-sensitive moving average of the time to the response \
+             head, times the requests in progress), or the one with the fewest requests in progress \
+             (least_conn, not available in ingress-nginx).",
             |settings, value| settings.balancing.balance = value,
-        ).unreadable(Unreadable::Default, Reference::Reject, "no request goes anywhere else")
+        )
+        .unreadable(Unreadable::Default, Reference::Reject, "no request goes anywhere else")
         .location(Risk::Low)
         .falls_back_to("load-balance"),
         Annotation::served(
             "upstream-hash-by",
             key(),
             "",
-            "Requests for which this text becomes the same go to the same endpoint, by consistent hashing. Variables of \
-             nginx in it are filled in; where all that comes to nothing, the request is balanced as any other.",
+            "Requests with the same value of this text go to the same endpoint, by consistent hashing. The \
+             text may contain nginx variables; if it is empty, the request is balanced normally.",
             |settings, value| settings.balancing.hash_by = Some(value),
-        ).unreadable(Unreadable::Default, Reference::Reject, "no request goes to another Service")
+        )
+        .unreadable(Unreadable::Default, Reference::Reject, "no request goes to another Service")
         .except("a value with an unknown variable is ignored")
         .location(Risk::High),
         Annotation::served(
             "upstream-hash-by-subset",
             value::bool(),
             "false",
-            "upstream-hash-by chooses a group of endpoints, any of which gets the request.",
+            "upstream-hash-by chooses a group of endpoints, one of which gets the request.",
             |settings, value| settings.balancing.subset = value,
-        ).unreadable(Unreadable::Default, Reference::Reject, "no request goes to another Service")
+        )
+        .unreadable(Unreadable::Default, Reference::Reject, "no request goes to another Service")
         .location(Risk::Low),
         Annotation::served(
             "upstream-hash-by-subset-size",
@@ -96,14 +99,16 @@ pub(super) fn settings() -> Vec<Annotation> {
             |settings, value| {
                 settings.balancing.subset_size = NonZeroU32::new(value).unwrap_or(SUBSET_SIZE);
             },
-        ).unreadable(Unreadable::Default, Reference::Reject, "no request goes to another Service")
+        )
+        .unreadable(Unreadable::Default, Reference::Reject, "no request goes to another Service")
         .location(Risk::Low),
         Annotation::served(
             "service-upstream",
             value::bool(),
             "false",
-            "Requests go to the address of the Service (clusterIP), and kube-proxy chooses the endpoint: sessions and \
-             further attempts then know one endpoint only. A Service without an address is used by its endpoints.",
+            "Requests go to the address of the Service (clusterIP), and kube-proxy chooses the endpoint; \
+             sessions and retries then have a single endpoint. For a Service without an address, its \
+             endpoints are used.",
             |settings, value| settings.balancing.service_upstream = Some(value),
         )
         .ingress(Risk::Low)
@@ -112,10 +117,11 @@ pub(super) fn settings() -> Vec<Annotation> {
             "sluice.dev/slow-start",
             value::time_within(1, 3600),
             "",
-            "How long an endpoint that has come to others, or has been ejected or unhealthy, takes to get its whole share of \
-             requests without a session or key; it begins with a tenth.",
+            "Time in which an endpoint that is new, or was ejected or unhealthy, reaches its full share of \
+             requests without a session or key; it starts with a tenth.",
             |settings, value| settings.balancing.slow_start = Some(value),
-        ).absent_in_reference()
+        )
+        .absent_in_reference()
         .ingress(Risk::Low),
     ]
 }

@@ -11,7 +11,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "proxy-body-size",
             value::size(),
             "1m",
-            "Bytes of a request body, 0 for any number; more is 413.",
+            "Maximum bytes of a request body, 0 for no limit; larger bodies get 413.",
             |settings, value| settings.bodies.limit = Some(value),
         )
         .location(Risk::Medium)
@@ -20,8 +20,8 @@ pub(super) fn settings() -> Vec<Annotation> {
             "client-body-buffer-size",
             value::size(),
             "8k",
-            "Bytes of a buffered request body that wait in memory, but at least 64k while memory lasts; \
-             the rest is on disk.",
+            "Bytes of a buffered request body kept in memory, at least 64k while memory is available; the \
+             rest goes to disk.",
             |settings, value| settings.bodies.memory = Some(value),
         )
         .location(Risk::Low)
@@ -55,7 +55,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::size(),
             "",
             "responses are streamed in bounded memory",
-            "Portion of buffers that may be busy sending.",
+            "Buffers that may be in use for sending.",
         )
         .location(Risk::Low),
         Annotation::no_effect(
@@ -70,9 +70,8 @@ pub(super) fn settings() -> Vec<Annotation> {
             "proxy-request-buffering",
             value::switch(),
             "on",
-            "Take the whole request body before an endpoint is asked, which then gets it with its length. \
-             Never for gRPC \
-             and upgrades.",
+            "Read the whole request body before contacting an endpoint, which then receives it with its \
+             length. Never applies to gRPC and upgrades.",
             |settings, value| settings.bodies.request_buffering = Some(value),
         )
         .location(Risk::Low)

@@ -55,9 +55,8 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::bool(),
             "false",
             "Marks this Ingress as the alternative backend of a non-canary Ingress with the same host, \
-             path and \
-             pathType. There may be several; what their weights leave is the main Ingress's. It takes no requests where \
-             the value is invalid.",
+             path and pathType. Several are allowed; the main Ingress gets the requests that their weights \
+             leave. With an invalid value it gets no requests.",
             // What it amounts to is decided before all others are read.
             |_, _| {},
         ).unreadable(Unreadable::Reject, Reference::Default, "an Ingress that may be meant as a canary is never served as an ordinary one")
@@ -85,8 +84,8 @@ pub(super) fn settings() -> Vec<Annotation> {
             "canary-by-header-pattern",
             value::text().and_then(pattern),
             "",
-            "Regular expression that is searched in the header and chooses the canary; not with \
-             canary-by-header-value. Look-ahead is served where what stands before it has one length.",
+            "Regular expression that chooses the canary if the header matches; not with \
+             canary-by-header-value. Look-ahead is supported if the text before it has a fixed length.",
             |settings, value| settings.canary.header_pattern = Some(value),
         )
         .ingress(Risk::Medium)
@@ -108,7 +107,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "canary-weight",
             value::count(),
             "0",
-            "Share of the requests that neither header nor cookie decides, out of canary-weight-total.",
+            "Share of the requests not decided by header or cookie, out of canary-weight-total.",
             |settings, value| settings.canary.weight = value,
         )
         .ingress(Risk::Low)
@@ -117,7 +116,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "canary-weight-total",
             value::count(),
             "100",
-            "What canary-weight is a share of; counts only above 100.",
+            "Total of which canary-weight is a share; applies only above 100.",
             |settings, value| settings.canary.total = value,
         )
         .ingress(Risk::Low)

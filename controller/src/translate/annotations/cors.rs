@@ -67,8 +67,8 @@ pub(super) fn settings() -> Vec<Annotation> {
             "enable-cors",
             value::bool(),
             "false",
-            "Answer the preflights of browsers (OPTIONS) with 204, and tell pages of accepted origins on every response \
-             that they may read it.",
+            "Answer preflight requests of browsers (OPTIONS) with 204, and add CORS headers for accepted \
+             origins to every response.",
             |settings, value| settings.cors.enabled = value,
         )
         .ingress(Risk::Low),
@@ -82,7 +82,7 @@ pub(super) fn settings() -> Vec<Annotation> {
         .ingress(Risk::Low),
         Annotation::served(
             "cors-allow-headers",
-            names("names of header fields, or *, between commas"),
+            names("comma-separated list of header field names, or *"),
             HEADERS,
             "Access-Control-Allow-Headers.",
             |settings, value| settings.cors.headers = Some(value),
@@ -90,7 +90,7 @@ pub(super) fn settings() -> Vec<Annotation> {
         .ingress(Risk::Medium),
         Annotation::served(
             "cors-allow-methods",
-            names("names of methods, or *, between commas"),
+            names("comma-separated list of methods, or *"),
             METHODS,
             "Access-Control-Allow-Methods.",
             |settings, value| settings.cors.methods = Some(value),
@@ -100,14 +100,16 @@ pub(super) fn settings() -> Vec<Annotation> {
             "cors-allow-origin",
             origins(),
             "*",
-            "Origins whose pages may read responses, with * in place of a first label for any one label; each gets its own \
-             back, and caches are told (Vary). * alone is all of them. What is no origin is left out.",
+            "Origins whose pages may read responses; * as the first label matches any one label. The \
+             response names the request's origin and carries Vary: Origin. * alone allows all origins. \
+             Invalid entries are skipped.",
             |settings, value| settings.cors.origins = Some(value),
-        ).unreadable(Unreadable::SkipEntries, Reference::Default, "the default accepts every origin")
+        )
+        .unreadable(Unreadable::SkipEntries, Reference::Default, "the default accepts every origin")
         .ingress(Risk::Medium),
         Annotation::served(
             "cors-expose-headers",
-            names("names of header fields, or *, between commas"),
+            names("comma-separated list of header field names, or *"),
             "",
             "Access-Control-Expose-Headers.",
             |settings, value| settings.cors.expose = Some(value),

@@ -23,9 +23,9 @@ pub(super) fn settings() -> Vec<Annotation> {
             "custom-http-errors",
             statuses(),
             "",
-            "Responses with these statuses, of endpoints and of our own, give way to what the default \
-             backend answers to a \
-             GET / with X-Code, X-Format, X-Original-URI and others; without one, to a plain page.",
+            "Responses with these statuses, of endpoints and of the gateway, are replaced by the default \
+             backend's response to GET / with X-Code, X-Format, X-Original-URI and others; without a \
+             default backend, by a plain page.",
             |settings, value| settings.errors.statuses = Some(value),
         )
         .unreadable(Unreadable::SkipEntries, Reference::Reject, "an error page protects nothing")
@@ -35,7 +35,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "disable-proxy-intercept-errors",
             value::bool(),
             "false",
-            "Leave responses of endpoints as they are, although custom-http-errors names their status.",
+            "Keep responses of endpoints unchanged even if custom-http-errors lists their status.",
             |settings, value| settings.errors.keeps_responses = Some(value),
         )
         .location(Risk::Low)
@@ -44,9 +44,8 @@ pub(super) fn settings() -> Vec<Annotation> {
             "default-backend",
             value::service(),
             "",
-            "Service of the same namespace, at its first port, that is asked for error pages, and that \
-             takes all requests while \
-             the Service of the rule has no endpoint.",
+            "Service of the same namespace (its first port) that serves error pages, and all requests \
+             while the Service of the rule has no endpoint.",
             |settings, value| settings.errors.backend = Some(value),
         )
         .unreadable(Unreadable::Default, Reference::Reject, "the default backend of the program answers")

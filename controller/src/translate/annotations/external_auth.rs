@@ -15,12 +15,13 @@ pub(super) fn settings() -> Vec<Annotation> {
             "auth-url",
             remote::url(),
             "",
-            "Service that is asked before a request passes: 2xx lets it pass, 401 and 403 are passed on, \
-             anything else and \
-             silence are 500. Its host may be $host (for hosts without a wildcard), and no other variable. Services of the \
-             cluster are asked at their endpoints; certificates are not verified.",
+            "Service that authorises each request: 2xx admits it, 401 and 403 are relayed, any other \
+             status or no response is 500. Its host may be $host (for hosts without a wildcard), and no \
+             other variable. For Services of the cluster, their endpoints are used; certificates are not \
+             verified.",
             |settings, value| settings.external_auth.url = Some(value),
-        ).unreadable(Unreadable::Reject, Reference::Reject, "")
+        )
+        .unreadable(Unreadable::Reject, Reference::Reject, "")
         .except("$host on a wildcard host answers 503, other variables in the host reject the Ingress")
         .location(Risk::High)
         .protects(),
@@ -28,9 +29,10 @@ pub(super) fn settings() -> Vec<Annotation> {
             "auth-signin",
             external_auth::sign_in_url(),
             "",
-            "Where a client is redirected (302) that auth-url answers with 401.",
+            "URL to which a client is redirected (302) if auth-url answers 401.",
             |settings, value| settings.external_auth.sign_in = Some(value),
-        ).beside("auth-url")
+        )
+        .beside("auth-url")
         .location(Risk::High),
         Annotation::served(
             "auth-signin-redirect-param",
@@ -38,24 +40,30 @@ pub(super) fn settings() -> Vec<Annotation> {
             "rd",
             "Name of the parameter of auth-signin that carries the original URL.",
             |settings, value| settings.external_auth.redirect_param = value,
-        ).beside("auth-url")
+        )
+        .beside("auth-url")
         .location(Risk::Medium),
         Annotation::served(
             "auth-method",
             external_auth::method(),
             "GET",
-            "Method of the question; CONNECT and TRACE are refused. With it the service also gets \
-             X-Original-URI and X-Scheme.",
+            "Method of the authorisation request; CONNECT and TRACE are refused. If set, the service also \
+             gets X-Original-URI and X-Scheme.",
             |settings, value| settings.external_auth.method = Some(value),
-        ).unreadable(Unreadable::Close, Reference::Close, "").beside("auth-url")
+        )
+        .unreadable(Unreadable::Close, Reference::Close, "")
+        .beside("auth-url")
         .location(Risk::Low),
         Annotation::served(
             RESPONSE_HEADERS,
             external_auth::response_headers(),
             "",
-            "Fields of the service's answer that go to the endpoint, in place of the client's. Those of the gateway itself, such as Host, are skipped.",
+            "Fields of the service's response that are sent to the endpoint, in place of the client's. \
+             Fields of the gateway itself, such as Host, are skipped.",
             |settings, value| settings.external_auth.response_headers = value,
-        ).unreadable(Unreadable::Close, Reference::Close, "").beside("auth-url")
+        )
+        .unreadable(Unreadable::Close, Reference::Close, "")
+        .beside("auth-url")
         .location(Risk::Medium),
         Annotation::served(
             "auth-request-redirect",
@@ -63,16 +71,20 @@ pub(super) fn settings() -> Vec<Annotation> {
             "$request_uri",
             "Value of X-Auth-Request-Redirect.",
             |settings, value| settings.external_auth.request_redirect = Some(value),
-        ).unreadable(Unreadable::Default, Reference::Drop, "the service is still asked").beside("auth-url")
+        )
+        .unreadable(Unreadable::Default, Reference::Drop, "the service is still asked")
+        .beside("auth-url")
         .location(Risk::Medium),
         Annotation::served(
             SET_HEADERS,
             value::config_map(),
             "",
-            "ConfigMap with fields for the question. While it is missing or cannot be used, the routes \
-             answer 503.",
+            "ConfigMap with fields for the authorisation request. While it is missing or unusable, the \
+             routes answer 503.",
             |settings, value| settings.external_auth.set_headers = Some(value),
-        ).unreadable(Unreadable::Close, Reference::Default, "the service may decide by these fields").beside("auth-url")
+        )
+        .unreadable(Unreadable::Close, Reference::Default, "the service may decide by these fields")
+        .beside("auth-url")
         .location(Risk::Medium),
         Annotation::served(
             "auth-always-set-cookie",
@@ -80,35 +92,41 @@ pub(super) fn settings() -> Vec<Annotation> {
             "false",
             "Relay Set-Cookie of the service with every status of a response.",
             |settings, value| settings.external_auth.always_set_cookie = value,
-        ).unreadable(Unreadable::Default, Reference::Drop, "the service is still asked").beside("auth-url")
+        )
+        .unreadable(Unreadable::Default, Reference::Drop, "the service is still asked")
+        .beside("auth-url")
         .location(Risk::Low),
         Annotation::served(
             "auth-cache-key",
             template::field(),
             "",
-            "Keep the service's word for requests with this key; it holds for one rule, on one worker, in \
-             memory. With a variable that is always empty here (variables.md) nothing is kept.",
+            "Cache the service's decision for requests with this key, per rule and worker, in memory. If \
+             the key contains a variable that is always empty here (variables.md), nothing is cached.",
             |settings, value| settings.external_auth.cache_key = Some(value),
-        ).beside("auth-url")
+        )
+        .beside("auth-url")
         .location(Risk::Medium),
         Annotation::served(
             "auth-cache-duration",
             external_auth::cache_duration(),
             "200 202 401 5m",
-            "How long it is kept, by status; only 2xx, 401 and 403 are. The service may ask for less \
-             (Cache-Control). Statuses without a time, such as 200 202, are no value.",
+            "Cache duration by status; only 2xx, 401 and 403 are cached. The service may shorten it \
+             (Cache-Control). Statuses without a time, such as 200 202, are invalid.",
             |settings, value| settings.external_auth.cache_valid = value,
-        ).unreadable(Unreadable::Default, Reference::Close, "the service is then asked for each request").beside("auth-url").instead("no answer is kept", |settings| settings.external_auth.cache_valid.clear())
+        )
+        .unreadable(Unreadable::Default, Reference::Close, "the service is then asked for each request")
+        .beside("auth-url")
+        .instead("no answer is kept", |settings| settings.external_auth.cache_valid.clear())
         .location(Risk::Medium),
         Annotation::served(
             "auth-keepalive",
             value::count_or_none(),
             "0",
-            "Whether auth-keepalive-requests and -timeout hold for connections to the service; 0 leaves \
-             that to \
-             upstream-keepalive-*, and how many are kept is upstream-keepalive-connections in any case.",
+            "If not 0, auth-keepalive-requests and -timeout apply to connections to the service; with 0, \
+             upstream-keepalive-* apply. upstream-keepalive-connections always sets how many are kept.",
             |settings, value| settings.external_auth.keep_alive = value,
-        ).beside("auth-url")
+        )
+        .beside("auth-url")
         .location(Risk::Low),
         Annotation::served(
             "auth-keepalive-requests",
@@ -116,7 +134,8 @@ pub(super) fn settings() -> Vec<Annotation> {
             "1000",
             "Requests per kept connection to the service.",
             |settings, value| settings.external_auth.keep_alive_requests = value,
-        ).beside("auth-url")
+        )
+        .beside("auth-url")
         .location(Risk::Low),
         Annotation::no_effect(
             "auth-keepalive-share-vars",
@@ -124,7 +143,8 @@ pub(super) fn settings() -> Vec<Annotation> {
             "false",
             "there are no variables that a question could share with its request",
             "Share nginx variables between main request and subrequest.",
-        ).beside("auth-url")
+        )
+        .beside("auth-url")
         .location(Risk::Low),
         Annotation::served(
             "auth-keepalive-timeout",
@@ -132,13 +152,14 @@ pub(super) fn settings() -> Vec<Annotation> {
             "60",
             "Idle seconds of kept connections to the service.",
             |settings, value| settings.external_auth.keep_alive_timeout = value,
-        ).beside("auth-url")
+        )
+        .beside("auth-url")
         .location(Risk::Low),
         Annotation::served(
             "enable-global-auth",
             value::bool(),
             "true",
-            "Whether global-auth-url is asked.",
+            "Whether global-auth-url applies.",
             |settings, value| settings.global_auth = value,
         )
         .location(Risk::Low),

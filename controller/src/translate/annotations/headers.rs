@@ -50,9 +50,9 @@ pub(super) fn settings() -> Vec<Annotation> {
             CUSTOM,
             value::config_map_of_any_namespace(),
             "",
-            "ConfigMap, also of another namespace, with fields that every response gets, also those of errors and redirects; an empty value takes \
-             the field out, and a $ stands for itself. The names have to be in global-allowed-response-headers. While \
-             it is missing or cannot be used, the routes answer 503.",
+            "ConfigMap of any namespace with fields for every response, including errors and redirects; an \
+             empty value removes the field, and $ is literal. global-allowed-response-headers must contain \
+             the names. While the ConfigMap is missing or unusable, the routes answer 503.",
             |settings, value| settings.heads.response = Some(value),
         )
         .location(Risk::Medium),
@@ -60,19 +60,21 @@ pub(super) fn settings() -> Vec<Annotation> {
             "upstream-vhost",
             template::host(),
             "$host",
-            "Host for the endpoint, in place of the client's; of variables it may have $host, $http_host, $server_port \
-             and those of the Ingress and its Service.",
+            "Host sent to the endpoint, in place of the client's; allowed variables: $host, $http_host, \
+             $server_port and those of the Ingress and its Service.",
             |settings, value| settings.heads.host = Some(value),
-        ).unreadable(Unreadable::Reject, Reference::Reject, "")
+        )
+        .unreadable(Unreadable::Reject, Reference::Reject, "")
         .location(Risk::Low),
         Annotation::served(
             "connection-proxy-header",
             value::one_of(CONNECTIONS),
             "",
-            "Connection for the endpoint. With it no upgrade (WebSocket) reaches the endpoint, as with nginx; with \
-             close each request has a connection of its own.",
+            "Value of Connection sent to the endpoint. If set, no upgrade (WebSocket) reaches the \
+             endpoint, as with nginx; with close, each request uses a new connection.",
             |settings, value| settings.heads.connection = Some(value),
-        ).unreadable(Unreadable::Default, Reference::Reject, "requests go to the same endpoint")
+        )
+        .unreadable(Unreadable::Default, Reference::Reject, "requests go to the same endpoint")
         .location(Risk::Low),
     ]
 }

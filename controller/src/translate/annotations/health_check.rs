@@ -136,14 +136,19 @@ pub(super) fn settings() -> Vec<Annotation> {
             TYPE,
             given(value::one_of(KINDS)),
             "",
-            "Each endpoint is checked: http asks for a page, tcp for a connection, grpc the standard health service \
-             (grpc.health.v1). One that fails its checks gets no requests, unless all do. Where requests go over TLS, checks \
-             of http and grpc do, which verify no certificate and show none. With health-check-path, http need not be said.",
+            "Type of active check: http requests a page, tcp opens a connection, grpc queries the standard \
+             health service (grpc.health.v1). A failing endpoint gets no requests, unless all fail. If \
+             requests use TLS, http and grpc checks do too; they neither verify nor present a certificate. \
+             health-check-path implies http.",
             |settings, value| settings.health.kind = Some(value),
         ),
-        Annotation::served(PATH, given(path()), "/", "What a check of type http gets.", |settings, value| {
-            settings.health.path = Some(value)
-        }),
+        Annotation::served(
+            PATH,
+            given(path()),
+            "/",
+            "Path that a check of type http requests.",
+            |settings, value| settings.health.path = Some(value),
+        ),
         Annotation::served(
             HOST,
             given(host()),
@@ -155,35 +160,36 @@ pub(super) fn settings() -> Vec<Annotation> {
             STATUS,
             given(statuses()),
             "200-399",
-            "Statuses that a check of type http is content with.",
+            "Statuses that a check of type http accepts.",
             |settings, value| settings.health.statuses = Some(value),
         ),
         Annotation::served(
             SERVICE,
             given(service()),
             "",
-            "Name of the service that a check of type grpc asks for; the whole server without it.",
+            "Service name that a check of type grpc queries; the whole server if unset.",
             |settings, value| settings.health.service = Some(value),
         ),
         Annotation::served(
             PORT,
             given(value::within(1, 65_535)),
             "",
-            "Port of the checks; that of the endpoint without it. A check at a port of the gateway itself fails.",
+            "Port of the checks; by default that of the endpoint. A check of a port of the gateway itself \
+             fails.",
             |settings, value| settings.health.port = Some(value),
         ),
         Annotation::served(
             INTERVAL,
             given(value::time_within(1, 3600)),
             "10s",
-            "From one check of an endpoint to the next, a tenth more or less.",
+            "Time between two checks of an endpoint, plus or minus a tenth.",
             |settings, value| settings.health.interval = Some(value),
         ),
         Annotation::served(
             TIMEOUT,
             given(value::time_within(1, 60)),
             "5s",
-            "For a whole check, the connection included.",
+            "Time limit of a check, including its connection.",
             |settings, value| settings.health.timeout = Some(value),
         ),
         Annotation::served(

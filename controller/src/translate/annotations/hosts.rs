@@ -15,10 +15,11 @@ pub(super) fn settings() -> Vec<Annotation> {
             ALIAS,
             aliases(),
             "",
-            "Further names of the host, for all its paths, of other Ingresses too, where no Ingress has rules for them; *. in \
-             front stands for one or more labels.",
+            "Additional names of the host, for all its paths, including those of other Ingresses, unless \
+             an Ingress has rules for them; a leading *. matches one or more labels.",
             |settings, value| settings.aliases = value,
-        ).unreadable(Unreadable::Reject, Reference::Reject, "")
+        )
+        .unreadable(Unreadable::Reject, Reference::Reject, "")
         .except("regular expressions and other names with * are skipped with a warning")
         .ingress(Risk::High),
         Annotation::not_yet(
@@ -26,8 +27,10 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::bool(),
             "false",
             NotYet::ChangesAnswers,
-            "TLS by SNI straight to the Service.",
-        ).unreadable(Unreadable::Default, Reference::Reject, "TLS is terminated all the same").with_flag("--enable-ssl-passthrough", |options| options.enable_ssl_passthrough)
+            "Pass TLS through to the Service by SNI.",
+        )
+        .unreadable(Unreadable::Default, Reference::Reject, "TLS is terminated all the same")
+        .with_flag("--enable-ssl-passthrough", |options| options.enable_ssl_passthrough)
         .ingress(Risk::Low),
         Annotation::not_yet(
             "ssl-ciphers",
@@ -35,7 +38,8 @@ pub(super) fn settings() -> Vec<Annotation> {
             "",
             NotYet::Harmless,
             "Ciphers of the host (nginx: default server semantics apply).",
-        ).unreadable(Unreadable::Default, Reference::Reject, "it has no effect yet")
+        )
+        .unreadable(Unreadable::Default, Reference::Reject, "it has no effect yet")
         .ingress(Risk::Low)
         .falls_back_to("ssl-ciphers"),
         Annotation::no_effect(
@@ -52,7 +56,8 @@ pub(super) fn settings() -> Vec<Annotation> {
             "false",
             "clients no longer accept pushed responses",
             "HTTP/2 push from Link headers.",
-        ).unreadable(Unreadable::Default, Reference::Reject, "it has no effect")
+        )
+        .unreadable(Unreadable::Default, Reference::Reject, "it has no effect")
         .location(Risk::Low),
     ]
 }

@@ -11,7 +11,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "ssl-redirect",
             value::bool(),
             "true",
-            "Redirect from http to https where the host has TLS.",
+            "Redirect from http to https if the host has TLS.",
             |settings, value| settings.https_redirect.ssl = Some(value),
         )
         .location(Risk::Low)
@@ -20,7 +20,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "force-ssl-redirect",
             value::bool(),
             "false",
-            "Redirect from http to https even where the host has no TLS.",
+            "Redirect from http to https even if the host has no TLS.",
             |settings, value| settings.https_redirect.force = Some(value),
         )
         .location(Risk::Medium)

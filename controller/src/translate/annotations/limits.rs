@@ -40,31 +40,36 @@ pub(super) fn settings() -> Vec<Annotation> {
             "limit-connections",
             value::count_or_none(),
             "0",
-            "Requests of one client at a time, over all paths of the Ingress; more get 503 (limit-conn-status-code). 0 or less is any number.",
+            "Concurrent requests of one client, over all paths of the Ingress; more get 503 \
+             (limit-conn-status-code). 0 or less: no limit.",
             |settings, value| settings.limiting.connections = value,
-        ).unreadable(Unreadable::Reject, Reference::Reject, "")
+        )
+        .unreadable(Unreadable::Reject, Reference::Reject, "")
         .location(Risk::Low),
         Annotation::served(
             "limit-rps",
             value::count_or_none(),
             "0",
-            "Requests of one client a second, over all paths of the Ingress; more get 503 (limit-req-status-code). 0 or less is any number.",
+            "Requests of one client per second, over all paths of the Ingress; more get 503 \
+             (limit-req-status-code). 0 or less: no limit.",
             |settings, value| settings.limiting.per_second = value,
-        ).unreadable(Unreadable::Reject, Reference::Reject, "")
+        )
+        .unreadable(Unreadable::Reject, Reference::Reject, "")
         .location(Risk::Low),
         Annotation::served(
             "limit-rpm",
             value::count_or_none(),
             "0",
-            "Requests of one client a minute, as limit-rps.",
+            "Requests of one client per minute; see limit-rps.",
             |settings, value| settings.limiting.per_minute = value,
-        ).unreadable(Unreadable::Reject, Reference::Reject, "")
+        )
+        .unreadable(Unreadable::Reject, Reference::Reject, "")
         .location(Risk::Low),
         Annotation::served(
             "limit-rate",
             value::kibibytes(),
             "0",
-            "KiB a second of one response of an endpoint; 0 is no limit.",
+            "KiB per second of one response of an endpoint; 0: no limit.",
             |settings, value| settings.bodies.rate = Some(value),
         )
         .location(Risk::Low)
@@ -73,7 +78,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "limit-rate-after",
             value::kibibytes(),
             "0",
-            "KiB of a response that go out before limit-rate applies.",
+            "KiB of a response that are sent before limit-rate applies.",
             |settings, value| settings.bodies.rate_after = Some(value),
         )
         .location(Risk::Low)
@@ -82,7 +87,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "limit-burst-multiplier",
             value::count(),
             "5",
-            "How many requests may come early: so many times limit-rps, and limit-rpm.",
+            "Burst size as a multiple of limit-rps, and of limit-rpm.",
             |settings, value| settings.limiting.burst = Some(value),
         )
         .location(Risk::Low),
@@ -92,7 +97,8 @@ pub(super) fn settings() -> Vec<Annotation> {
             "",
             "Clients from these networks are not limited.",
             |settings, value| settings.limiting.exempt = Some(value),
-        ).unreadable(Unreadable::SkipEntries, Reference::Reject, "clients of a skipped entry are limited")
+        )
+        .unreadable(Unreadable::SkipEntries, Reference::Reject, "clients of a skipped entry are limited")
         .location(Risk::Low)
         .also(&["limit-whitelist"]),
     ]

@@ -10,7 +10,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "enable-access-log",
             value::bool(),
             "true",
-            "Write a line for each request into the access log.",
+            "Write an access log line for each request.",
             |settings, value| settings.unlogged = !value,
         )
         .location(Risk::Low),

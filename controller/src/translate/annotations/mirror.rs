@@ -11,18 +11,20 @@ pub(super) fn settings() -> Vec<Annotation> {
             "mirror-target",
             remote::url(),
             "",
-            "Each request is copied to this URL, whose answer is dropped. The path of the request is copied where the \
-             URL says so, with $request_uri at its end. Its host may be $host (for hosts without a wildcard), and no \
-             other variable. Services of the cluster get copies at their endpoints; certificates are not verified.",
+            "URL that gets a copy of each request; its response is dropped. End it with $request_uri to \
+             copy the path. Its host may be $host (for hosts without a wildcard), and no other variable. \
+             For Services of the cluster, their endpoints are used; certificates are not verified.",
             |settings, value| settings.mirror.target = Some(value),
         )
-        .except("with $host on a wildcard host nothing is copied, with other variables in the host it is ignored")
+        .except(
+            "with $host on a wildcard host nothing is copied, with other variables in the host it is ignored",
+        )
         .ingress(Risk::High),
         Annotation::served(
             "mirror-host",
             mirror::host(),
             "",
-            "Host field of a copy; without it, the host of mirror-target without its port.",
+            "Host field of a copy; by default, the host of mirror-target without its port.",
             |settings, value| settings.mirror.host = Some(value),
         )
         .ingress(Risk::High),
@@ -30,7 +32,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "mirror-request-body",
             value::switch(),
             "on",
-            "Whether a copy has the body of the request.",
+            "Whether a copy includes the request body.",
             |settings, value| settings.mirror.body = value,
         )
         .ingress(Risk::Low),

@@ -82,37 +82,44 @@ pub(super) fn settings() -> Vec<Annotation> {
             TYPE,
             value::one_of(&[("basic", Scheme::Basic), ("digest", Scheme::Digest)]),
             "",
-            "Ask for name and password. With digest (RFC 7616, MD5 or SHA-256) the password is never sent; the \
-             digests in the Secret are made for auth-realm.",
+            "Require user name and password. With digest (RFC 7616, MD5 or SHA-256) the client never sends \
+             the password; the digests in the Secret must be computed for auth-realm.",
             |settings, value| settings.auth.scheme = Some(value),
-        ).unreadable(Unreadable::Reject, Reference::Reject, "")
+        )
+        .unreadable(Unreadable::Reject, Reference::Reject, "")
         .location(Risk::Low)
         .protects(),
         Annotation::served(
             SECRET,
             value::secret(),
             "",
-            "Secret with the passwords. While it is missing or cannot be used, the routes answer 503.",
+            "Secret with the passwords. While it is missing or unusable, the routes answer 503.",
             |settings, value| settings.auth.secret = Some(value),
-        ).unreadable(Unreadable::Close, Reference::Close, "").beside(TYPE)
+        )
+        .unreadable(Unreadable::Close, Reference::Close, "")
+        .beside(TYPE)
         .location(Risk::Medium)
         .protects(),
         Annotation::served(
             "auth-secret-type",
             value::one_of(&[("auth-file", false), ("auth-map", true)]),
             "auth-file",
-            "Whether the Secret holds an htpasswd file (for digest: htdigest) in its key auth, or one key for each \
-             user, with what follows the name in such a file.",
+            "auth-file: the Secret's key auth holds an htpasswd file (for digest: htdigest). auth-map: one \
+             key per user, with the text that follows the name in such a file.",
             |settings, value| settings.auth.is_map = value,
-        ).unreadable(Unreadable::Reject, Reference::Reject, "").beside("auth-type")
+        )
+        .unreadable(Unreadable::Reject, Reference::Reject, "")
+        .beside("auth-type")
         .location(Risk::Low),
         Annotation::served(
             "auth-realm",
             value::field(),
             "",
-            "What the password is for, as browsers show it.",
+            "Realm that browsers show when they ask for the password.",
             |settings, value| settings.auth.realm = Some(value),
-        ).unreadable(Unreadable::Default, Reference::Reject, "the password is still asked for").beside("auth-type")
+        )
+        .unreadable(Unreadable::Default, Reference::Reject, "the password is still asked for")
+        .beside("auth-type")
         .location(Risk::Medium),
     ]
 }

@@ -48,9 +48,10 @@ pub(super) fn settings() -> Vec<Annotation> {
             "permanent-redirect",
             target(),
             "",
-            "Answer with a redirect (301) to this URL, whatever the path.",
+            "Redirect (301) all paths to this URL.",
             |settings, value| settings.redirection.permanent = Some(value),
-        ).unreadable(Unreadable::Reject, Reference::Reject, "")
+        )
+        .unreadable(Unreadable::Reject, Reference::Reject, "")
         .location(Risk::Medium),
         Annotation::served(
             "permanent-redirect-code",
@@ -58,19 +59,21 @@ pub(super) fn settings() -> Vec<Annotation> {
             "301",
             "Code of permanent-redirect.",
             |settings, value| settings.redirection.permanent_code = Some(value),
-        ).unreadable(Unreadable::Default, Reference::Reject, "the target is the same")
+        )
+        .unreadable(Unreadable::Default, Reference::Reject, "the target is the same")
         .location(Risk::Low),
         Annotation::served(
             TEMPORAL,
             temporal_target(),
             "",
-            "Answer with a redirect (302) to this URL, whatever the path; wins over permanent-redirect. A value with \
+            "Redirect (302) all paths to this URL; takes precedence over permanent-redirect. A value with \
              another scheme or none, such as /new, is ignored with a warning.",
             |settings, value| {
                 settings.redirection.ignores_temporal = value.is_none();
                 settings.redirection.temporal = value;
             },
-        ).unreadable(Unreadable::Reject, Reference::Reject, "")
+        )
+        .unreadable(Unreadable::Reject, Reference::Reject, "")
         .location(Risk::Medium),
         Annotation::served(
             "temporal-redirect-code",
@@ -78,22 +81,25 @@ pub(super) fn settings() -> Vec<Annotation> {
             "302",
             "Code of temporal-redirect.",
             |settings, value| settings.redirection.temporal_code = Some(value),
-        ).unreadable(Unreadable::Default, Reference::Reject, "the target is the same")
+        )
+        .unreadable(Unreadable::Default, Reference::Reject, "the target is the same")
         .location(Risk::Low),
         Annotation::served(
             "from-to-www-redirect",
             value::bool(),
             "false",
-            "Redirect from www. and the host to the host, or the other way round, whichever has no rules of its own: with \
-             http-redirect-code, the port of the socket and no final slash. For https the certificate has to name both.",
+            "Redirect between the host and its www. name, from the one without rules to the other, with \
+             http-redirect-code, the port of the socket and without a trailing slash. For https, the \
+             certificate must be valid for both names.",
             |settings, value| settings.redirection.www = value,
-        ).unreadable(Unreadable::Default, Reference::Reject, "only the other name is affected")
+        )
+        .unreadable(Unreadable::Default, Reference::Reject, "only the other name is affected")
         .location(Risk::Low),
         Annotation::served(
             "preserve-trailing-slash",
             value::bool(),
             "false",
-            "Keep the final slash in the redirect to https.",
+            "Keep the trailing slash in the redirect to https.",
             |settings, value| settings.locations.trailing_slash = Some(value),
         )
         .location(Risk::Medium)
@@ -102,18 +108,19 @@ pub(super) fn settings() -> Vec<Annotation> {
             "relative-redirects",
             value::bool(),
             "false",
-            "Redirects to a path of the same host (the final slash that is appended, a permanent-redirect to a path) name \
-             the path alone.",
+            "Redirects to a path of the same host (an appended trailing slash, a permanent-redirect to a \
+             path) contain only the path.",
             |settings, value| settings.locations.relative = Some(value),
-        ).unreadable(Unreadable::Default, Reference::Reject, "the target is the same")
+        )
+        .unreadable(Unreadable::Default, Reference::Reject, "the target is the same")
         .location(Risk::Low)
         .falls_back_to("relative-redirects"),
         Annotation::served(
             "use-port-in-redirects",
             value::bool(),
             "false",
-            "Name the port in redirects: that of https in the one to https, and that of the socket in those to a path of the \
-             same host, unless it is the usual one.",
+            "Include the port in redirects unless it is the default one: that of https in the redirect to \
+             https, that of the socket in redirects to a path of the same host.",
             |settings, value| settings.locations.port = Some(value),
         )
         .location(Risk::Low)

@@ -10,8 +10,8 @@ pub(super) fn settings() -> Vec<Annotation> {
             "proxy-cookie-domain",
             replacement::cookie_domain(),
             "off",
-            "The domain of cookies of endpoints that is replaced, and by what; after ~ an expression, whose groups the \
-             second may name.",
+            "Domain of endpoints' cookies to replace, and its replacement; after ~ a regular expression, \
+             whose groups the replacement may use.",
             |settings, value| settings.replacements.cookie_domain = value,
         )
         .location(Risk::Medium)
@@ -20,8 +20,8 @@ pub(super) fn settings() -> Vec<Annotation> {
             "proxy-cookie-path",
             replacement::cookie_path(),
             "off",
-            "The beginning of the path of cookies of endpoints that is replaced, and by what; after ~ (or ~* for any \
-             case) an expression, for which the whole path gives way.",
+            "Prefix of the path of endpoints' cookies to replace, and its replacement; after ~ (or ~* for \
+             any case) a regular expression, which replaces the whole path.",
             |settings, value| settings.replacements.cookie_path = value,
         )
         .location(Risk::Medium)
@@ -30,8 +30,9 @@ pub(super) fn settings() -> Vec<Annotation> {
             "proxy-redirect-from",
             replacement::redirect_from(),
             "off",
-            "The beginning of Location and Refresh of endpoints that is replaced, or an expression after ~; nothing \
-             where proxy-redirect-to is off. default is off: no endpoint names what nginx would replace then.",
+            "Prefix of endpoints' Location and Refresh to replace, or a regular expression after ~; no \
+             effect if proxy-redirect-to is off. default is the same as off, because no endpoint sends the \
+             text that nginx would replace.",
             |settings, value| settings.replacements.redirect_from = value,
         )
         .location(Risk::Medium)
@@ -40,8 +41,8 @@ pub(super) fn settings() -> Vec<Annotation> {
             "proxy-redirect-to",
             replacement::redirect_to(),
             "off",
-            "What replaces it. A Location that is a path then becomes a URL of the host, unless relative-redirects \
-             says otherwise.",
+            "Replacement for proxy-redirect-from. A Location that is a path becomes a URL of the host, \
+             unless relative-redirects is on.",
             |settings, value| settings.replacements.redirect_to = value,
         )
         .location(Risk::Medium)

@@ -21,7 +21,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "proxy-next-upstream-tries",
             value::count(),
             "3",
-            "Attempts in all, the first included; 0 is one per endpoint; at most 16 in all.",
+            "Maximum attempts, including the first; 0: one per endpoint; never more than 16.",
             |settings, value| settings.retry.tries = Some(value),
         )
         .location(Risk::Low)
@@ -30,7 +30,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "proxy-next-upstream-timeout",
             value::seconds_or_zero(),
             "0",
-            "Seconds after which no further try begins; 0 is no limit.",
+            "Seconds after which no further attempt begins; 0: no limit.",
             |settings, limit| {
                 settings.retry.timeout = if limit.is_zero() { Timeout::Off } else { Timeout::After(limit) };
             },

@@ -72,8 +72,8 @@ pub(super) fn settings() -> Vec<Annotation> {
                 Err(reason) => Err(Wrong::Refused { reason, remedy: "correct the target" }),
             }),
             "",
-            "Path sent upstream, with $1 to $9 and named groups of the path, which is a regular expression \
-             then, and with variables such as $host. A URL redirects to it (302).",
+            "Path sent to the endpoint; may contain $1 to $9 and named groups of the path, which becomes a \
+             regular expression, and variables such as $host. A URL redirects to it (302).",
             |settings, value| settings.rewriting.target = Some(value),
         )
         .except("a name that is neither a group nor a variable closes the path with 503")
@@ -82,9 +82,9 @@ pub(super) fn settings() -> Vec<Annotation> {
             "use-regex",
             value::bool(),
             "false",
-            "Paths of the host, of all its Ingresses, are regular expressions from the start of the path, \
-             without regard \
-             to case. Look-ahead such as /(?!api)(.*) is served where what stands before it has one length.",
+            "All paths of the host, in all its Ingresses, are case-insensitive regular expressions \
+             anchored at the start of the path. Look-ahead such as /(?!api)(.*) is supported if the text \
+             before it has a fixed length.",
             |settings, value| settings.rewriting.use_regex = value,
         )
         .except("a path with look-behind, a back-reference or other look-ahead answers 503")
@@ -101,7 +101,8 @@ pub(super) fn settings() -> Vec<Annotation> {
             "x-forwarded-prefix",
             value::capture_path().and_then(|text| GroupText::read(&text)),
             "",
-            "X-Forwarded-Prefix to upstream, with groups of the path, where rewrite-target changes the path.",
+            "X-Forwarded-Prefix sent to the endpoint, with groups of the path, if rewrite-target changes \
+             the path.",
             |settings, value| settings.rewriting.forwarded_prefix = Some(value),
         )
         .unreadable(Unreadable::Default, Reference::Reject, "requests go to the same path")

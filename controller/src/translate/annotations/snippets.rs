@@ -8,8 +8,8 @@ use crate::translate::value;
 const TEXT: &str = "say the same by annotations where there are some for it (docs/annotations.md), or do it in the \
                     application; remove the snippet when the routes may be served without it, and if it protects \
                     them, only when something else does";
-const DETECTION: &str = "by itself the firewall of ingress-nginx detects and refuses nothing; with SecRuleEngine On in \
-                         modsecurity-snippet, that annotation closes the routes";
+const DETECTION: &str = "by default, ingress-nginx's firewall neither detects nor refuses anything; \
+                         modsecurity-snippet with SecRuleEngine On closes the routes";
 const FIREWALL: &str = "leave it until a firewall in front of the gateway or in the application does the same, because \
                         without it the routes are open to everybody; then remove the annotation";
 

@@ -12,7 +12,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "proxy-connect-timeout",
             value::seconds(),
             "5",
-            "Seconds for a connection to an endpoint; then another endpoint, or 504.",
+            "Seconds to connect to an endpoint; then another endpoint, or 504.",
             |settings, value| settings.timeouts.connect = Timeout::After(value),
         )
         .location(Risk::Low)

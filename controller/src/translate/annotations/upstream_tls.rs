@@ -63,29 +63,33 @@ pub(super) fn settings() -> Vec<Annotation> {
             SECRET,
             value::secret(),
             "",
-            "Secret with the authorities that endpoints are verified by (ca.crt), and the certificate that they are \
-             shown (tls.crt, tls.key). While it is missing or cannot be used, the routes answer 503.",
+            "Secret with the authorities that verify endpoints (ca.crt) and the client certificate \
+             (tls.crt, tls.key). While it is missing or unusable, the routes answer 503.",
             |settings, value| settings.upstream_tls.secret = Some(value),
-        ).unreadable(Unreadable::Close, Reference::Close, "")
+        )
+        .unreadable(Unreadable::Close, Reference::Close, "")
         .ingress(Risk::Medium)
         .protects(),
         Annotation::served(
             VERIFY,
             value::switch(),
             "off",
-            "Take only endpoints whose certificate one of the authorities has signed and that is for proxy-ssl-name; \
-             others are 502. Without proxy-ssl-secret it has no effect.",
+            "Accept only endpoints with a certificate for proxy-ssl-name that one of the authorities \
+             signed; others cause 502. No effect without proxy-ssl-secret.",
             |settings, value| settings.upstream_tls.verifies = value,
-        ).unreadable(Unreadable::Close, Reference::Default, "endpoints would not be verified").beside(SECRET)
+        )
+        .unreadable(Unreadable::Close, Reference::Default, "endpoints would not be verified")
+        .beside(SECRET)
         .ingress(Risk::Low)
         .protects(),
         Annotation::served(
             "proxy-ssl-verify-depth",
             value::count(),
             "1",
-            "Intermediate certificates that there may be between an endpoint's and an authority's.",
+            "Maximum number of intermediate certificates between the endpoint's and the authority's.",
             |settings, value| settings.upstream_tls.depth = value,
-        ).beside(SECRET)
+        )
+        .beside(SECRET)
         .ingress(Risk::Low),
         Annotation::served(
             "proxy-ssl-name",
@@ -96,36 +100,40 @@ pub(super) fn settings() -> Vec<Annotation> {
                 }
             }),
             "",
-            "Name that the certificate of an endpoint has to be for; that of the Service (service.namespace.svc) by \
-             default.",
+            "Name for which an endpoint's certificate must be valid; by default that of the Service \
+             (service.namespace.svc).",
             |settings, value| settings.upstream_tls.name = Some(value),
-        ).beside(SECRET)
+        )
+        .beside(SECRET)
         .except("a name with variables is ignored")
         .ingress(Risk::High),
         Annotation::served(
             "proxy-ssl-server-name",
             value::switch(),
             "off",
-            "Tell the endpoint which name is wanted (SNI).",
+            "Send proxy-ssl-name to the endpoint as SNI.",
             |settings, value| settings.upstream_tls.sends_name = value,
-        ).beside(SECRET)
+        )
+        .beside(SECRET)
         .ingress(Risk::Low),
         Annotation::served(
             "proxy-ssl-protocols",
             value::tls_versions(),
             "TLSv1.2 TLSv1.3",
-            "Versions of TLS that endpoints are offered; those before TLSv1.2 are left out.",
+            "TLS versions offered to endpoints; those before TLSv1.2 are skipped.",
             |settings, value| settings.upstream_tls.versions = value,
-        ).beside(SECRET)
+        )
+        .beside(SECRET)
         .ingress(Risk::Low),
         Annotation::served(
             "proxy-ssl-ciphers",
             value::tls_ciphers(),
             "DEFAULT",
-            "Cipher suites of TLS 1.2 that endpoints are offered: of the six with forward secrecy and authenticated \
-             encryption. Those of TLS 1.3 always are.",
+            "TLS 1.2 cipher suites offered to endpoints, out of the six with forward secrecy and \
+             authenticated encryption. Those of TLS 1.3 are always offered.",
             |settings, value| settings.upstream_tls.ciphers = Some(value),
-        ).beside(SECRET)
+        )
+        .beside(SECRET)
         .ingress(Risk::Medium),
     ]
 }

@@ -40,12 +40,10 @@ impl Standing {
     fn meaning(self) -> &'static str {
         match self {
             Self::Full => "served, with all values",
-            Self::Partial => "served, and some values are refused or ignored",
-            Self::Ignored => {
-                "not served: ignored with a warning, because requests are answered alike without it"
-            }
-            Self::Refused => "not served: an annotation closes its routes, a key is refused with a problem",
-            Self::NoEffect => "accepted with a warning, and there is nothing that it could change",
+            Self::Partial => "served, except for some values that are refused or ignored",
+            Self::Ignored => "not served; ignored with a warning, because responses are the same without it",
+            Self::Refused => "not served; an annotation closes its routes, a key is refused with a problem",
+            Self::NoEffect => "accepted with a warning; there is nothing to change in Sluice",
         }
     }
 }
@@ -81,7 +79,7 @@ pub fn support<S>(table: &Table<S>, file: &str) -> String {
 }
 
 fn counts<S>(table: &Table<S>) -> String {
-    let mut text = String::from("| support | number | which means |\n|---|---|---|\n");
+    let mut text = String::from("| support | number | meaning |\n|---|---|---|\n");
     for standing in Standing::ALL {
         let count = table.entries().filter(|entry| Standing::of(entry) == standing).count();
         line(&mut text, format_args!("| {} | {count} | {} |", standing.name(), standing.meaning()));

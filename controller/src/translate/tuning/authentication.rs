@@ -10,7 +10,7 @@ pub(super) fn settings() -> Vec<Key> {
             "global-auth-url",
             remote::url(),
             "",
-            "Service that is asked before a request of any rule passes, as auth-url has it.",
+            "Service that authorises the requests of all rules; see auth-url.",
             |settings, value| settings.global_auth.url = Some(value),
         )
         .unreadable(Unreadable::Close, Reference::Drop, "requests would pass unasked")
@@ -20,14 +20,14 @@ pub(super) fn settings() -> Vec<Key> {
             "global-auth-method",
             external_auth::method(),
             "",
-            "Method of its questions.",
+            "Method of requests to global-auth-url.",
             |settings, value| settings.global_auth.method = Some(value),
         ),
         Key::served(
             "global-auth-signin",
             external_auth::sign_in_url(),
             "",
-            "Where a client is redirected (302) that it answers with 401.",
+            "URL to which a client is redirected (302) if the service answers 401.",
             |settings, value| settings.global_auth.sign_in = Some(value),
         ),
         Key::served(
@@ -41,7 +41,7 @@ pub(super) fn settings() -> Vec<Key> {
             "global-auth-response-headers",
             external_auth::response_headers(),
             "",
-            "Fields of its answer that go to endpoints, in place of the client's.",
+            "Fields of the service's response that are sent to endpoints, in place of the client's.",
             |settings, value| settings.global_auth.response_headers = value,
         )
         .unreadable(Unreadable::SkipEntries, Reference::SkipEntries, ""),
@@ -57,7 +57,7 @@ pub(super) fn settings() -> Vec<Key> {
             "global-auth-cache-key",
             template::field(),
             "",
-            "Keep its word for requests of a rule with this key.",
+            "Cache the service's decision for requests of a rule with this key.",
             |settings, value| settings.global_auth.cache_key = Some(value),
         )
         .unchecked_by_reference(),
@@ -65,14 +65,14 @@ pub(super) fn settings() -> Vec<Key> {
             "global-auth-cache-duration",
             external_auth::cache_duration(),
             "200 202 401 5m",
-            "How long it is kept, by status.",
+            "Cache duration by status.",
             |settings, value| settings.global_auth.cache_valid = value,
         ),
         Key::served(
             "global-auth-always-set-cookie",
             value::bool(),
             "false",
-            "Relay its Set-Cookie with every status of a response.",
+            "Relay the service's Set-Cookie with every response status.",
             |settings, value| settings.global_auth.always_set_cookie = value,
         ),
         Key::not_yet(
@@ -87,8 +87,8 @@ pub(super) fn settings() -> Vec<Key> {
             "no-auth-locations",
             value::list(),
             "/.well-known/acme-challenge",
-            "Rules whose path begins with one of these have no authentication: neither this service, nor auth-url, nor \
-             passwords.",
+            "Rules whose path begins with one of these have no authentication: no global-auth-url, \
+             auth-url or passwords.",
             |settings, value| settings.tuning.no_auth_locations = value,
         ),
     ]

@@ -16,65 +16,71 @@ pub(super) fn settings() -> Vec<Key> {
             "limit-req-status-code",
             value::within(400, 599).map(status),
             "503",
-            "Status of what limit-rps and limit-rpm refuse.",
+            "Status of requests refused by limit-rps and limit-rpm.",
             |draft, value| draft.tuning.limit_rate_status = value,
         ),
         Key::served(
             "limit-conn-status-code",
             value::within(400, 599).map(status),
             "503",
-            "Status of what limit-connections refuses.",
+            "Status of requests refused by limit-connections.",
             |draft, value| draft.tuning.limit_connections_status = value,
         ),
         Key::served(
             "limit-conn-zone-variable",
             template::key(),
             "$binary_remote_addr",
-            "Requests for which this text becomes the same count as those of one client for limit-connections, limit-rps and \
-             limit-rpm; those for which it becomes nothing are not limited.",
+            "Requests with the same value of this text count as one client for limit-connections, \
+             limit-rps and limit-rpm; requests with an empty value are not limited.",
             |draft, value| draft.tuning.limit_key = value,
-        ).unchecked_by_reference(),
+        )
+        .unchecked_by_reference(),
         Key::served(
             "denylist-source-range",
             value::networks(),
             "",
-            "Clients from these networks get 403, on routes without a list of their own.",
+            "Clients from these networks get 403, on routes without their own list.",
             |draft, value| draft.tuning.sources.deny = Some(value),
-        ).unreadable(Unreadable::Close, Reference::RefuseAll, "")
+        )
+        .unreadable(Unreadable::Close, Reference::RefuseAll, "")
         .protects(),
         Key::served(
             "whitelist-source-range",
             value::networks(),
             "",
-            "Only clients from these networks are served, on routes without a list of their own; others get 403.",
+            "Only clients from these networks are served, on routes without their own list; others get 403.",
             |draft, value| draft.tuning.sources.allow = Some(value),
-        ).unreadable(Unreadable::SkipEntries, Reference::RefuseAll, "")
+        )
+        .unreadable(Unreadable::SkipEntries, Reference::RefuseAll, "")
         .protects(),
         Key::served(
             "block-cidrs",
             value::networks(),
             "",
-            "Clients from these networks get 403 from every host, before anything else is looked at.",
+            "Clients from these networks get 403 from every host, before all other checks.",
             |draft, value| draft.tuning.blocks.networks = value,
-        ).unreadable(Unreadable::Close, Reference::RefuseAll, "")
+        )
+        .unreadable(Unreadable::Close, Reference::RefuseAll, "")
         .protects(),
         Key::served(
             "block-user-agents",
             blocked(),
             "",
-            "User-Agents that get 403 from every host: whole texts in any case, or regular expressions after ~, or ~* for \
-             any case.",
+            "User-Agents that get 403 from every host: complete values in any case, or regular expressions \
+             after ~ (~* for any case).",
             |draft, value| draft.tuning.blocks.user_agents = value,
-        ).unreadable(Unreadable::Close, Reference::RefuseAll, "")
+        )
+        .unreadable(Unreadable::Close, Reference::RefuseAll, "")
         .except("look-around and back-references close all routes with 503")
         .protects(),
         Key::served(
             "block-referers",
             blocked(),
             "",
-            "Referers that get 403 from every host, as block-user-agents.",
+            "Referers that get 403 from every host; see block-user-agents.",
             |draft, value| draft.tuning.blocks.referers = value,
-        ).unreadable(Unreadable::Close, Reference::RefuseAll, "")
+        )
+        .unreadable(Unreadable::Close, Reference::RefuseAll, "")
         .except("look-around and back-references close all routes with 503")
         .protects(),
     ]

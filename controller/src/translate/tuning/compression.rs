@@ -20,21 +20,26 @@ pub(super) fn settings() -> Vec<Key> {
             "Compress responses with gzip for clients that accept it.",
             |settings, value| settings.tuning.gzip.enabled = value,
         ),
-        Key::served("gzip-level", value::within(1, 9), "1", "How hard gzip tries.", |settings, value| {
-            settings.tuning.gzip.level = value as u8
-        }),
+        Key::served(
+            "gzip-level",
+            value::within(1, 9),
+            "1",
+            "Compression level of gzip.",
+            |settings, value| settings.tuning.gzip.level = value as u8,
+        ),
         Key::served(
             "gzip-min-length",
             value::count(),
             "256",
-            "Bytes from which a response is compressed with gzip; one of unknown length always is.",
+            "Minimum bytes of a response to compress with gzip; a response of unknown length is always \
+             compressed.",
             |settings, value| settings.tuning.gzip.min_length = value.into(),
         ),
         Key::served(
             "gzip-types",
             types(),
             Compression::TYPES,
-            "Media types that are compressed with gzip, between blanks, beside text/html; * for all.",
+            "Space-separated media types to compress with gzip, in addition to text/html; * for all.",
             |settings, value| settings.tuning.gzip.types = value,
         )
         .unchecked_by_reference(),
@@ -42,8 +47,8 @@ pub(super) fn settings() -> Vec<Key> {
             "gzip-disable",
             user_agents(),
             "",
-            "Regular expression for the User-Agents that get no gzip; msie6 stands for old versions of \
-             that browser.",
+            "Regular expression for User-Agents that get no gzip; msie6 matches old versions of that \
+             browser.",
             |settings, value| settings.tuning.gzip_disable = value,
         )
         .unchecked_by_reference(),
@@ -58,22 +63,25 @@ pub(super) fn settings() -> Vec<Key> {
             "brotli-level",
             value::within(0, 11),
             "4",
-            "How hard brotli tries. 7 to 9 do as 6: they would take tables of up to 32 MiB for each response, for less than 3 % of a page of 64 KiB. \
-             From 10 on, one response can hold up others of its worker, and holds up to 9 MiB of body-memory-budget; long texts become smaller there than at 9.",
+            "Compression level of brotli. 7 to 9 equal 6: they would need tables of up to 32 MiB per \
+             response, to save less than 3 % of a page of 64 KiB. From 10 on, one response can delay \
+             others of its worker and reserves up to 9 MiB of body-memory-budget; long texts become \
+             smaller than at 9.",
             |settings, value| settings.tuning.brotli.level = value as u8,
         ),
         Key::served(
             "brotli-min-length",
             value::count(),
             "20",
-            "Bytes from which a response is compressed with brotli; one of unknown length always is.",
+            "Minimum bytes of a response to compress with brotli; a response of unknown length is always \
+             compressed.",
             |settings, value| settings.tuning.brotli.min_length = value.into(),
         ),
         Key::served(
             "brotli-types",
             types(),
             Compression::TYPES,
-            "Media types that are compressed with brotli, between blanks, beside text/html; * for all.",
+            "Space-separated media types to compress with brotli, in addition to text/html; * for all.",
             |settings, value| settings.tuning.brotli.types = value,
         )
         .unchecked_by_reference(),
@@ -89,7 +97,7 @@ pub(super) fn settings() -> Vec<Key> {
             "zstd-level",
             value::within(1, 19),
             "3",
-            "How hard zstd tries. From 10 on, one response can hold up others of its worker.",
+            "Compression level of zstd. From 10 on, one response can delay others of its worker.",
             |settings, value| settings.tuning.zstd.level = value as u8,
         )
         .absent_in_reference(),
@@ -97,7 +105,8 @@ pub(super) fn settings() -> Vec<Key> {
             "zstd-min-length",
             value::count(),
             "256",
-            "Bytes from which a response is compressed with zstd; one of unknown length always is.",
+            "Minimum bytes of a response to compress with zstd; a response of unknown length is always \
+             compressed.",
             |settings, value| settings.tuning.zstd.min_length = value.into(),
         )
         .absent_in_reference(),
@@ -105,7 +114,7 @@ pub(super) fn settings() -> Vec<Key> {
             "zstd-types",
             types(),
             Compression::TYPES,
-            "Media types that are compressed with zstd, between blanks, beside text/html; * for all.",
+            "Space-separated media types to compress with zstd, in addition to text/html; * for all.",
             |settings, value| settings.tuning.zstd.types = value,
         )
         .absent_in_reference(),
@@ -126,7 +135,7 @@ fn user_agents() -> Type<Arc<str>> {
 
 /// Media types between blanks.
 fn types() -> Type<Vec<Arc<str>>> {
-    Type::new("media types between blanks", |text| {
+    Type::new("media types separated by spaces", |text| {
         let read = |word: &str| {
             let is_type = word == "*"
                 || word

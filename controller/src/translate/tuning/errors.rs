@@ -11,8 +11,8 @@ pub(super) fn settings() -> Vec<Key> {
             "custom-http-errors",
             statuses(),
             "",
-            "Responses with these statuses, of endpoints and of our own, give way to what the default \
-             backend answers.",
+            "Responses with these statuses, of endpoints and of the gateway, are replaced by the default \
+             backend's response.",
             |settings, value| settings.tuning.custom_http_errors = value,
         )
         .unreadable(Unreadable::SkipEntries, Reference::SkipEntries, ""),
@@ -20,7 +20,7 @@ pub(super) fn settings() -> Vec<Key> {
             "disable-proxy-intercept-errors",
             value::bool(),
             "false",
-            "Leave responses of endpoints as they are, although custom-http-errors names their status.",
+            "Keep responses of endpoints unchanged even if custom-http-errors lists their status.",
             |settings, value| settings.tuning.keeps_error_responses = value,
         ),
     ]

@@ -14,14 +14,14 @@ pub(super) fn settings() -> Vec<Key> {
             "use-forwarded-headers",
             value::bool(),
             "false",
-            "Believe the X-Forwarded-* fields of peers in proxy-real-ip-cidr.",
+            "Accept the X-Forwarded-* fields of peers in proxy-real-ip-cidr.",
             |draft, value| draft.tuning.forwarded.use_headers = value,
         ),
         Key::served(
             "enable-real-ip",
             value::bool(),
             "false",
-            "Believe peers in proxy-real-ip-cidr about the client's address, and about nothing else.",
+            "Accept only the client's address from peers in proxy-real-ip-cidr.",
             |draft, value| draft.tuning.forwarded.real_ip = value,
         ),
         Key::served(
@@ -36,7 +36,7 @@ pub(super) fn settings() -> Vec<Key> {
             "forwarded-for-proxy-protocol-header",
             value::field_name(),
             "X-Forwarded-For-Proxy-Protocol",
-            "The field in which endpoints get the value that the client's address was taken from, where \
+            "Field that passes the original value of the client's address to endpoints, if \
              use-proxy-protocol and use-forwarded-headers are both on.",
             |draft, value| draft.tuning.forwarded.for_proxy_protocol_header = value,
         )
@@ -45,7 +45,7 @@ pub(super) fn settings() -> Vec<Key> {
             "forwarded-host-header",
             value::field_name(),
             "X-Forwarded-Host",
-            "The field whose value endpoints get as X-Original-Forwarded-Host.",
+            "Field whose value endpoints receive as X-Original-Forwarded-Host.",
             |draft, value| draft.tuning.forwarded.host_header = value,
         )
         .unchecked_by_reference(),
@@ -53,15 +53,16 @@ pub(super) fn settings() -> Vec<Key> {
             "compute-full-forwarded-for",
             value::bool(),
             "false",
-            "With use-forwarded-headers, append the peer's address to X-Forwarded-For in place of replacing it.",
+            "With use-forwarded-headers, append the peer's address to X-Forwarded-For instead of replacing \
+             it.",
             |draft, value| draft.tuning.forwarded.compute_full = value,
         ),
         Key::served(
             "proxy-real-ip-cidr",
             value::trusted_peers(),
             "0.0.0.0/0",
-            "Peers that are believed: their X-Forwarded-* fields and their headers of the PROXY protocol. \
-             0.0.0.0/0 is everybody, of either version; while the value cannot be read, nobody is.",
+            "Trusted peers: their X-Forwarded-* fields and PROXY protocol headers are accepted. 0.0.0.0/0 \
+             trusts every address of IPv4 and IPv6; while the value is invalid, no peer is trusted.",
             |draft, value| draft.tuning.forwarded.peers = value,
         )
         .unchecked_by_reference()
@@ -72,45 +73,46 @@ pub(super) fn settings() -> Vec<Key> {
             "use-proxy-protocol",
             value::bool(),
             "false",
-            "Connections to the http and https ports begin with a header of the PROXY protocol, version 1 or 2; \
-             one without it, or from a peer outside of proxy-real-ip-cidr, is closed. Holds for new connections.",
+            "Connections to the http and https ports begin with a PROXY protocol header, version 1 or 2; a \
+             connection without it, or from a peer outside proxy-real-ip-cidr, is closed. Applies to new \
+             connections.",
             |draft, value| draft.tuning.forwarded.proxy_protocol = value,
         ),
         Key::served(
             "proxy-add-original-uri-header",
             value::bool(),
             "false",
-            "Tell endpoints path and query as the client sent them, in X-Original-URI.",
+            "Send the client's original path and query to endpoints in X-Original-URI.",
             |settings, value| settings.tuning.adds_original_uri = value,
         ),
         Key::served(
             "generate-request-id",
             value::bool(),
             "true",
-            "Make an X-Request-ID where the client sent none.",
+            "Generate an X-Request-ID if the client sent none.",
             |settings, value| settings.tuning.generate_request_id = value,
         ),
         Key::served(
             "proxy-set-headers",
             value::config_map(),
             "",
-            "ConfigMap with fields that every request to an endpoint gets, in place of the client's; an empty value \
-             takes the field out. Values may have variables. A field whose value cannot be used is removed from the \
-             request. While the ConfigMap is missing no field is set.",
+            "ConfigMap with fields for every request to an endpoint, in place of the client's; an empty \
+             value removes the field. Values may contain variables. A field with an unusable value is \
+             removed from the request. While the ConfigMap is missing, no field is set.",
             |settings, value| settings.tuning.request_headers = Some(global_headers(value)),
         ),
         Key::served(
             "add-headers",
             value::config_map(),
             "",
-            "The same for every response, also those of errors and redirects.",
+            "The same for every response, including errors and redirects.",
             |settings, value| settings.tuning.response_headers = Some(global_headers(value)),
         ),
         Key::served(
             "hide-headers",
             value::list_of("comma-separated list of header names", hidden),
             "",
-            "Fields that are taken out of responses of endpoints.",
+            "Fields removed from endpoints' responses.",
             |settings, value| settings.tuning.hidden_headers = value.into(),
         )
         .unchecked_by_reference(),
@@ -118,8 +120,8 @@ pub(super) fn settings() -> Vec<Key> {
             "server-tokens",
             value::bool(),
             "",
-            "false: no response has a Server field; true: those without one of an endpoint have `Server: sluice`, as \
-             without the key.",
+            "false: no response has a Server field. true or unset: responses have `Server: sluice`, unless \
+             allow-backend-server-header passes on the endpoint's.",
             |settings, value| settings.server_tokens = Some(value),
         ),
         Key::served(
@@ -141,21 +143,21 @@ pub(super) fn settings() -> Vec<Key> {
             "enable-underscores-in-headers",
             value::bool(),
             "false",
-            "Pass request fields on whose names have _; without it they count as invalid.",
+            "Accept request fields with _ in their names; otherwise they count as invalid.",
             |settings, value| settings.tuning.underscores_in_headers = value,
         ),
         Key::served(
             "ignore-invalid-headers",
             value::bool(),
             "true",
-            "Drop request fields whose names have other characters than letters, digits and -.",
+            "Drop request fields whose names contain characters other than letters, digits and -.",
             |settings, value| settings.tuning.ignore_invalid_headers = value,
         ),
         Key::served(
             "proxy-cookie-path",
             replacement::cookie_path(),
             "off",
-            "The beginning of the path of cookies of endpoints that is replaced, and by what.",
+            "Prefix of the path of endpoints' cookies to replace, and its replacement.",
             |settings, value| settings.tuning.replacements.cookie_path = value,
         )
         .unchecked_by_reference(),
@@ -163,7 +165,7 @@ pub(super) fn settings() -> Vec<Key> {
             "proxy-cookie-domain",
             replacement::cookie_domain(),
             "off",
-            "The domain of cookies of endpoints that is replaced, and by what.",
+            "Domain of endpoints' cookies to replace, and its replacement.",
             |settings, value| settings.tuning.replacements.cookie_domain = value,
         )
         .unchecked_by_reference(),
@@ -171,7 +173,7 @@ pub(super) fn settings() -> Vec<Key> {
             "proxy-redirect-from",
             replacement::redirect_from(),
             "off",
-            "The beginning of Location and Refresh of endpoints that is replaced.",
+            "Prefix of endpoints' Location and Refresh to replace.",
             |settings, value| settings.tuning.replacements.redirect_from = value,
         )
         .unchecked_by_reference(),
@@ -196,7 +198,7 @@ pub(super) fn settings() -> Vec<Key> {
             "use-port-in-redirects",
             value::bool(),
             "false",
-            "Name the port in redirects.",
+            "Include the port in redirects.",
             |draft, value| {
                 draft.tuning.port_in_redirects = value;
             },
@@ -205,7 +207,7 @@ pub(super) fn settings() -> Vec<Key> {
             "preserve-trailing-slash",
             value::bool(),
             "false",
-            "Keep the final slash in the redirect to https.",
+            "Keep the trailing slash in the redirect to https.",
             |draft, value| {
                 draft.tuning.preserve_trailing_slash = value;
             },
@@ -222,14 +224,14 @@ pub(super) fn settings() -> Vec<Key> {
             "proxy-headers-hash-max-size",
             value::count(),
             "512",
-            "there is no nginx underneath",
+            "Sluice does not run nginx",
             "Tuning of nginx itself.",
         ),
         Key::no_effect(
             "proxy-headers-hash-bucket-size",
             value::count(),
             "64",
-            "there is no nginx underneath",
+            "Sluice does not run nginx",
             "Tuning of nginx itself.",
         ),
     ]

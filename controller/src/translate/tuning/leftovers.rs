@@ -22,6 +22,6 @@ pub(super) fn settings() -> Vec<Key> {
 }
 
 fn leftover(name: &'static str) -> Key {
-    let reason = "it belonged to OpenTracing, which is gone";
+    let reason = "it belonged to OpenTracing, which ingress-nginx removed";
     Key::no_effect(name, value::text(), "", reason, "Leftover of OpenTracing.").absent_in_reference()
 }

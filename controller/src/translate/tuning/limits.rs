@@ -9,7 +9,7 @@ pub(super) fn settings() -> Vec<Key> {
             "proxy-body-size",
             value::size(),
             "1m",
-            "Bytes of a request body, 0 for any number; more is 413.",
+            "Maximum bytes of a request body, 0 for no limit; larger bodies get 413.",
             |settings, value| settings.tuning.body_limit = value,
         )
         .unchecked_by_reference(),
@@ -25,8 +25,8 @@ pub(super) fn settings() -> Vec<Key> {
             "large-client-header-buffers",
             value::buffers(),
             "4 8k",
-            "Number and size of buffers: a request line over one size is 414, a field over one or a head \
-             over all 400.",
+            "Number and size of buffers: a request line above one buffer is 414; a field above one buffer, \
+             or a head above all, is 400.",
             |settings, value| settings.tuning.large_client_header_buffers = value,
         )
         .unchecked_by_reference(),
@@ -34,8 +34,8 @@ pub(super) fn settings() -> Vec<Key> {
             "client-body-buffer-size",
             value::size(),
             "8k",
-            "Bytes of a buffered request body that wait in memory, but at least 64k while memory lasts; \
-             the rest is on disk.",
+            "Bytes of a buffered request body kept in memory, at least 64k while memory is available; the \
+             rest goes to disk.",
             |settings, value| settings.tuning.body_buffer = value,
         )
         .unchecked_by_reference(),
@@ -43,9 +43,9 @@ pub(super) fn settings() -> Vec<Key> {
             "body-memory-budget",
             value::size(),
             "128m",
-            "Memory for bodies and heads in flight, over all connections, at least 1m. Without any left, \
-             request bodies \
-         are on disk, responses are not compressed, and requests wait for 10 s, then get 503.",
+            "Memory for bodies and heads in progress, over all connections, at least 1m. When it is used \
+             up, request bodies go to disk, responses are not compressed, and requests wait for 10 s and \
+             then get 503.",
             |settings, value| settings.tuning.body_memory = value.max(1 << 20),
         )
         .absent_in_reference(),
@@ -53,7 +53,7 @@ pub(super) fn settings() -> Vec<Key> {
             "body-temp-max-size",
             value::size(),
             "4g",
-            "Bytes of all request bodies in --body-temp-path; what is beyond them gets 507.",
+            "Maximum bytes of all request bodies in --body-temp-path; further requests get 507.",
             |settings, value| settings.tuning.body_disk = value,
         )
         .absent_in_reference(),
@@ -92,9 +92,8 @@ pub(super) fn settings() -> Vec<Key> {
             "proxy-request-buffering",
             value::switch(),
             "on",
-            "Take the whole request body before an endpoint is asked, which then gets it with its length. \
-             Never for gRPC \
-         and upgrades.",
+            "Read the whole request body before contacting an endpoint, which then receives it with its \
+             length. Never applies to gRPC and upgrades.",
             |settings, value| settings.tuning.request_buffering = value,
         )
         .unchecked_by_reference(),
@@ -117,7 +116,7 @@ pub(super) fn settings() -> Vec<Key> {
             "http2-max-concurrent-streams",
             value::within(1, 65_535),
             "128",
-            "Streams of one HTTP/2 connection.",
+            "Concurrent streams of one HTTP/2 connection.",
             |settings, value| settings.tuning.http2_max_concurrent_streams = value,
         ),
         Key::no_effect(
@@ -147,7 +146,8 @@ pub(super) fn settings() -> Vec<Key> {
             "max-worker-connections",
             value::count(),
             "16384",
-            "Client connections that are open at once, times the number of workers, which share the sum; beyond it the oldest idle connection is closed for a new one. 0 leaves it to the file limit.",
+            "Maximum client connections per worker; all workers share the sum. Beyond it, the oldest idle \
+             connection is closed for a new one. 0: limited by open files only.",
             |settings, value| settings.tuning.max_connections = value as usize,
         ),
         Key::no_effect(
@@ -161,14 +161,14 @@ pub(super) fn settings() -> Vec<Key> {
             "limit-rate",
             value::kibibytes(),
             "0",
-            "KiB a second of one response of an endpoint; 0 is no limit.",
+            "KiB per second of one response of an endpoint; 0: no limit.",
             |settings, value| settings.tuning.response_rate = value,
         ),
         Key::served(
             "limit-rate-after",
             value::kibibytes(),
             "0",
-            "KiB of a response that go out before limit-rate applies.",
+            "KiB of a response that are sent before limit-rate applies.",
             |settings, value| settings.tuning.response_rate_after = value,
         ),
     ]

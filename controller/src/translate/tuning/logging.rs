@@ -9,8 +9,7 @@ use crate::translate::setting::NotYet;
 use crate::translate::value;
 
 /// Why nothing is gathered longer than by itself.
-const GATHERED: &str =
-    "lines are gathered and written a few milliseconds later by themselves, and never compressed";
+const GATHERED: &str = "lines are always written in batches within a few milliseconds, and never compressed";
 
 pub(super) fn settings() -> Vec<Key> {
     let mut all = vec![
@@ -18,14 +17,14 @@ pub(super) fn settings() -> Vec<Key> {
             "disable-access-log",
             value::bool(),
             "false",
-            "Switch the access log off.",
+            "Disable the access log.",
             |draft, value| draft.logs.disabled |= value,
         ),
         Key::served(
             "disable-http-access-log",
             value::bool(),
             "false",
-            "Switch the access log of HTTP off, which is all there is without streams.",
+            "Disable the access log of HTTP.",
             |draft, value| draft.logs.disabled |= value,
         ),
         Key::served(
@@ -33,14 +32,14 @@ pub(super) fn settings() -> Vec<Key> {
             log_format::path(["/var/log/nginx/access.log", "/dev/stdout"], "/dev/stderr"),
             "/var/log/nginx/access.log",
             "File of the access log; the default and /dev/stdout are standard output, as in ingress-nginx's image. \
-             Opened again on SIGUSR1. While it cannot be opened, lines go to standard output.",
+             Reopened on SIGUSR1. While it cannot be opened, lines go to standard output.",
             |draft, value| draft.logs.path = Some(value),
         ).unchecked_by_reference(),
         Key::served(
             "http-access-log-path",
             log_format::path(["/var/log/nginx/access.log", "/dev/stdout"], "/dev/stderr"),
             "",
-            "The same for HTTP alone; it comes first.",
+            "The same for HTTP only; takes precedence.",
             |draft, value| draft.logs.http_path = Some(value),
         ).unchecked_by_reference(),
         Key::no_effect("access-log-params", value::text(), "", GATHERED, "Buffering of the access log.").unchecked_by_reference(),
@@ -55,16 +54,16 @@ pub(super) fn settings() -> Vec<Key> {
             "enable-auth-access-log",
             value::bool(),
             "false",
-            "Write a line of its own for each question to an authorisation service about a request that is logged: that \
-             request, with the status and the endpoint of the service, and in $uri the path that it was asked for.",
+            "Write a separate line for each call of an authorisation service for a logged request: that \
+             request, with the status and endpoint of the service, and the called path in $uri.",
             |draft, value| draft.tuning.access_log.authorisation = value,
         ),
         Key::served(
             "skip-access-log-urls",
             blocked(),
             "",
-            "Paths with queries that are not logged: whole texts in any case, or regular expressions after ~, or ~* for \
-             any case.",
+            "Paths with queries that are not logged: complete values in any case, or regular expressions \
+             after ~ (~* for any case).",
             |draft, value| draft.tuning.access_log.skip = value,
         )
         .except("with look-around or a back-reference the key is ignored"),
@@ -72,14 +71,14 @@ pub(super) fn settings() -> Vec<Key> {
             "log-format-upstream",
             log_format::format(),
             sluice_config::LogFormat::DEFAULT,
-            "What a line of the access log says: text and variables (log-format.md has them all).",
+            "Format of an access log line: text and variables (log-format.md lists them).",
             |draft, value| draft.tuning.access_log.format.pieces = value,
         ).unchecked_by_reference(),
         Key::served(
             "log-format-escape-json",
             value::bool(),
             "false",
-            "Write values as in strings of JSON.",
+            "Escape values as in JSON strings.",
             |draft, value| {
                 let escape = &mut draft.tuning.access_log.format.escape;
                 if value && *escape == LogEscape::Hex {
@@ -91,7 +90,8 @@ pub(super) fn settings() -> Vec<Key> {
             "log-format-escape-none",
             value::bool(),
             "false",
-            "Write values as they came; it comes before log-format-escape-json. A client can forge lines then.",
+            "Write values unchanged; takes precedence over log-format-escape-json. Clients can then forge \
+             lines.",
             |draft, value| {
                 if value {
                     draft.tuning.access_log.format.escape = LogEscape::None;
@@ -102,16 +102,16 @@ pub(super) fn settings() -> Vec<Key> {
             "error-log-path",
             log_format::path(["/var/log/nginx/error.log", "/dev/stderr"], "/dev/null/none"),
             "/var/log/nginx/error.log",
-            "File of the program's own log; the default and /dev/stderr are standard error. Opened again on SIGUSR1. \
-             While it cannot be written, lines go to standard error.",
+            "File of the program's own log; the default and /dev/stderr are standard error. Reopened on \
+             SIGUSR1. While it cannot be written, lines go to standard error.",
             |draft, value| draft.tuning.error_log.output = value,
         ).unchecked_by_reference(),
         Key::served(
             "error-log-level",
             value::choice(&["debug", "info", "notice", "warn", "error", "crit", "alert", "emerg"]),
             "notice",
-            "What the program's own log has: from error on only what fails, debug what --v=3 has; notice is what --v \
-             says. The environment variable RUST_LOG comes first.",
+            "Level of the program's own log: error and above log only failures, debug equals --v=3, notice \
+             follows --v. The environment variable RUST_LOG takes precedence.",
             |draft, value| {
                 draft.tuning.error_log.level = match value {
                     "debug" => Some(LogLevel::Debug),
@@ -126,8 +126,8 @@ pub(super) fn settings() -> Vec<Key> {
             "enable-syslog",
             value::bool(),
             "false",
-            "Send the access log to the syslog server syslog-host (RFC 3164 over UDP, as nginx does), and not to a file. \
-             The program's own log stays where it is.",
+            "Send the access log to the syslog server syslog-host (RFC 3164 over UDP, like nginx) instead \
+             of a file. The program's own log is unaffected.",
             |draft, value| draft.logs.syslog = value,
         ),
         Key::served(
@@ -147,7 +147,7 @@ pub(super) fn settings() -> Vec<Key> {
             "debug-connections",
             value::list(),
             "",
-            "there is no nginx underneath",
+            "Sluice does not run nginx",
             "Networks whose connections are logged in detail.",
         ),
     ];
@@ -163,7 +163,7 @@ fn of_streams() -> [Key; 3] {
             value::bool(),
             "false",
             NotYet::Harmless,
-            "Switch the access log of TCP and UDP services off, which are not served yet.",
+            "Disable the access log of TCP and UDP services, which are not served yet.",
         ),
         Key::not_yet(
             "stream-access-log-path",

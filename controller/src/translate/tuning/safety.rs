@@ -10,14 +10,14 @@ pub(super) fn settings() -> Vec<Key> {
             "allow-snippet-annotations",
             value::bool(),
             "false",
-            "snippets are never carried out",
+            "snippets are never executed",
             "Permit annotations with raw text.",
         ),
         Key::served(
             "annotations-risk-level",
             value::one_of(Risk::ALL),
             "High",
-            "Highest risk of annotations that are accepted.",
+            "Highest risk of accepted annotations.",
             |settings, value| settings.gates.risk = value,
         )
         .unreadable(Unreadable::Default, Reference::Default, ""),

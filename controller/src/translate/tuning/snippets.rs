@@ -5,8 +5,8 @@ use super::{Key, nginx_text};
 use crate::translate::setting::NotYet;
 use crate::translate::value;
 
-const DETECTION: &str = "by itself the firewall of ingress-nginx detects and refuses nothing; with SecRuleEngine On in \
-                         modsecurity-snippet, that key closes all routes";
+const DETECTION: &str = "by default, ingress-nginx's firewall neither detects nor refuses anything; \
+                         modsecurity-snippet with SecRuleEngine On closes all routes";
 
 pub(super) fn settings() -> Vec<Key> {
     vec![
@@ -49,7 +49,7 @@ pub(super) fn settings() -> Vec<Key> {
             value::count(),
             "0",
             NotYet::Harmless,
-            "How often the location database is read again.",
+            "Minutes between two reloads of the location database.",
         ),
     ]
 }

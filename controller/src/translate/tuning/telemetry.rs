@@ -20,7 +20,7 @@ pub(super) fn settings() -> Vec<Key> {
             "opentelemetry-config",
             value::text(),
             "/etc/ingress-controller/telemetry/opentelemetry.toml",
-            "there is no nginx underneath",
+            "Sluice does not run nginx",
             "Path of a configuration file of the module.",
         )
         .unchecked_by_reference(),
@@ -96,7 +96,7 @@ pub(super) fn settings() -> Vec<Key> {
             value::list(),
             "127.0.0.1",
             NotYet::Harmless,
-            "Clients of version 4 that may read the status page.",
+            "IPv4 clients that may read the status page.",
         )
         .unchecked_by_reference(),
         Key::not_yet(
@@ -104,7 +104,7 @@ pub(super) fn settings() -> Vec<Key> {
             value::list(),
             "::1",
             NotYet::Harmless,
-            "Clients of version 6 that may read the status page.",
+            "IPv6 clients that may read the status page.",
         )
         .unchecked_by_reference(),
     ]

@@ -10,7 +10,7 @@ pub(super) fn settings() -> Vec<Key> {
             "client-header-timeout",
             value::seconds(),
             "60",
-            "Seconds for a whole request head; then 408.",
+            "Seconds to receive a complete request head; then 408.",
             |settings, value| settings.tuning.client_header_timeout = value,
         ),
         Key::served(
@@ -24,14 +24,14 @@ pub(super) fn settings() -> Vec<Key> {
             "keep-alive",
             value::seconds_or_zero(),
             "75",
-            "Idle seconds of a client connection; 0 closes after each answer.",
+            "Idle seconds of a client connection; 0 closes it after each response.",
             |settings, value| settings.tuning.keep_alive = value,
         ),
         Key::served(
             "proxy-connect-timeout",
             value::seconds(),
             "5",
-            "Seconds for a connection to an endpoint.",
+            "Seconds to connect to an endpoint.",
             |settings, value| settings.tuning.proxy_connect_timeout = value,
         ),
         Key::served(
@@ -52,7 +52,7 @@ pub(super) fn settings() -> Vec<Key> {
             "proxy-protocol-header-timeout",
             value::some_time(),
             "5s",
-            "Time for the header of the PROXY protocol; then the connection is closed.",
+            "Time to receive the PROXY protocol header; then the connection is closed.",
             |settings, value| settings.tuning.forwarded.proxy_protocol_timeout = value,
         ),
         Key::not_yet(
@@ -67,7 +67,7 @@ pub(super) fn settings() -> Vec<Key> {
             "worker-shutdown-timeout",
             value::time(),
             "240s",
-            "How long running requests may take once the listeners are closed.",
+            "Time for requests in progress to finish after the listeners are closed.",
             |settings, value| settings.tuning.worker_shutdown_timeout = value,
         )
         .unchecked_by_reference(),

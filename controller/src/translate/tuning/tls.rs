@@ -59,7 +59,7 @@ pub(super) fn settings() -> Vec<Key> {
             "ssl-buffer-size",
             value::size(),
             "4k",
-            "records are sized by what is to be sent",
+            "record size follows the data to send",
             "TLS record buffer.",
         )
         .unchecked_by_reference(),
@@ -82,7 +82,7 @@ pub(super) fn settings() -> Vec<Key> {
             "ssl-redirect",
             value::bool(),
             "true",
-            "Redirect to https where the host has TLS.",
+            "Redirect to https if the host has TLS.",
             |settings, value| settings.tuning.ssl_redirect = value,
         ),
         Key::served(
@@ -110,7 +110,7 @@ pub(super) fn settings() -> Vec<Key> {
             "hsts",
             value::bool(),
             "true",
-            "Strict-Transport-Security on answers over https.",
+            "Send Strict-Transport-Security over https.",
             |settings, value| settings.hsts_enabled = value,
         ),
         Key::served(
@@ -142,7 +142,7 @@ pub(super) fn settings() -> Vec<Key> {
             "proxy-ssl-location-only",
             value::bool(),
             "false",
-            "TLS to endpoints is set per route anyway",
+            "TLS to endpoints is always set per route",
             "Apply proxy-ssl settings per path only.",
         ),
     ]

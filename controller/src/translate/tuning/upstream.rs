@@ -11,7 +11,7 @@ pub(super) fn settings() -> Vec<Key> {
             "load-balance",
             value::one_of(BALANCES),
             "round_robin",
-            "How an endpoint is chosen where neither a session nor upstream-hash-by does.",
+            "How an endpoint is chosen without a session or upstream-hash-by.",
             |settings, value| settings.tuning.balance = value,
         ),
         Key::served(
@@ -26,21 +26,21 @@ pub(super) fn settings() -> Vec<Key> {
             "proxy-next-upstream-tries",
             value::count(),
             "3",
-            "Attempts in all, the first included; 0 is one per endpoint; at most 16 in all.",
+            "Maximum attempts, including the first; 0: one per endpoint; never more than 16.",
             |settings, value| settings.tuning.next_upstream_tries = value,
         ),
         Key::served(
             "proxy-next-upstream-timeout",
             value::seconds_or_zero(),
             "0",
-            "Seconds after which no further try begins; 0 is no limit.",
+            "Seconds after which no further attempt begins; 0: no limit.",
             |settings, limit| settings.tuning.next_upstream_timeout = (!limit.is_zero()).then_some(limit),
         ),
         Key::served(
             "retry-non-idempotent",
             value::bool(),
             "false",
-            "Also try POST, LOCK and PATCH again.",
+            "Also retry POST, LOCK and PATCH.",
             |settings, value| settings.retry_non_idempotent = value,
         ),
         Key::not_yet(
@@ -48,21 +48,21 @@ pub(super) fn settings() -> Vec<Key> {
             value::bool(),
             "true",
             NotYet::Harmless,
-            "Try another endpoint for TCP.",
+            "Retry TCP connections at another endpoint.",
         ),
         Key::not_yet(
             "proxy-stream-next-upstream-tries",
             value::count(),
             "3",
             NotYet::Harmless,
-            "Tries for TCP.",
+            "Maximum attempts for TCP.",
         ),
         Key::not_yet(
             "proxy-stream-next-upstream-timeout",
             value::time(),
             "600s",
             NotYet::Harmless,
-            "No further try for TCP after this.",
+            "Time after which no further attempt for TCP begins.",
         )
         .unchecked_by_reference(),
         Key::not_yet(
@@ -76,16 +76,15 @@ pub(super) fn settings() -> Vec<Key> {
             "upstream-keepalive-connections",
             value::within(0, 1_048_576),
             "320",
-            "Idle connections to endpoints kept by one worker, or as many as were in use at a time lately, \
-             if these are \
-         more.",
+            "Idle connections to endpoints kept by each worker, or as many as were recently in use at \
+             once, whichever is more.",
             |settings, value| settings.tuning.upstream_keepalive_connections = value as usize,
         ),
         Key::served(
             "upstream-keepalive-time",
             value::time(),
             "1h",
-            "Age of a connection to an endpoint.",
+            "Maximum age of a connection to an endpoint.",
             |settings, value| settings.tuning.upstream_keepalive_time = value,
         )
         .unchecked_by_reference(),
@@ -114,7 +113,7 @@ pub(super) fn settings() -> Vec<Key> {
             "service-upstream",
             value::bool(),
             "false",
-            "Requests go to the addresses of Services in place of their endpoints.",
+            "Requests go to the addresses of Services instead of their endpoints.",
             |settings, value| settings.service_upstream = value,
         ),
         Key::served(
@@ -129,7 +128,7 @@ pub(super) fn settings() -> Vec<Key> {
             "upstream-hash-by",
             value::text(),
             "",
-            "ingress-nginx reads the key and never uses it; the annotation says it for an Ingress",
+            "ingress-nginx reads the key but never uses it; use the annotation",
             "Consistent hashing of an expression over endpoints.",
         ),
     ]

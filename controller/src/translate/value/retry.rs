@@ -24,7 +24,7 @@ const CONDITIONS: [Condition; 11] = [
 /// Conditions between blanks, or `off`, which switches everything off.
 pub fn next_upstream() -> Type<NextUpstream> {
     let names: Vec<&str> = CONDITIONS.iter().map(|(name, _)| *name).collect();
-    let words = format!("off, or any of {}, between blanks", names.join(", "));
+    let words = format!("off, or any of {}, separated by spaces", names.join(", "));
     Type::new(words, |text| {
         let mut on = NextUpstream::default();
         for word in text.split_whitespace().filter(|word| *word != "off") {

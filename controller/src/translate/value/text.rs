@@ -126,7 +126,7 @@ fn find<'o, T>(options: &'o [(&str, T)], text: &str) -> Option<&'o T> {
 
 /// Any of these between blanks.
 pub fn words(options: &'static [&'static str]) -> Type<Vec<&'static str>> {
-    let called = format!("any of {}, between blanks", options.join(", "));
+    let called = format!("any of {}, separated by spaces", options.join(", "));
     Type::of(called, move |text| {
         text.split_whitespace().map(|word| options.iter().find(|option| **option == word).copied()).collect()
     })

@@ -53,7 +53,7 @@ impl Family {
         match self {
             Self::Requests => ("requests", "Client requests."),
             Self::Connect => {
-                ("connect_duration_seconds", "Seconds until the connection to the endpoint stood.")
+                ("connect_duration_seconds", "Seconds until the connection to the endpoint was established.")
             }
             Self::Header => {
                 ("header_duration_seconds", "Seconds until the endpoint had sent the head of its response.")

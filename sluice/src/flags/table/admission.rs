@@ -5,7 +5,7 @@ use super::super::value::Value::{Bool, File, Listen};
 use super::{Flag, flag};
 
 /// Why a flag about what the webhook looks at does nothing.
-const WHOLE: &str = "a review costs what its Ingress costs, however many others there are; remove this flag";
+const WHOLE: &str = "the cost of a review does not depend on the number of Ingresses; remove this flag";
 
 pub(super) const FLAGS: &[Flag] = &[
     flag(
@@ -18,25 +18,26 @@ pub(super) const FLAGS: &[Flag] = &[
         "validating-webhook-certificate",
         File(To(|f| &mut f.webhook.certificate)),
         "",
-        "Its certificate, a PEM file that is read again when it changes",
+        "Certificate of the webhook, a PEM file that is reloaded when it changes",
     ),
     flag(
         "validating-webhook-key",
         File(To(|f| &mut f.webhook.key)),
         "",
-        "Its key, a PEM file that is read again too",
+        "Key of the webhook, a PEM file that is reloaded too",
     ),
     flag("disable-full-test", Bool(Nowhere(WHOLE)), "false", "Check the submitted Ingress alone"),
     flag(
         "enable-annotation-validation",
         Bool(To(|f| &mut f.controller.enable_annotation_validation)),
         "true",
-        "Refuse Ingresses with invalid annotation values",
+        "Reject Ingresses with invalid annotation values",
     ),
     flag(
         "deep-inspect",
         Bool(Nowhere(
-            "no configuration text is made from objects, so there is nothing to inspect; remove this flag",
+            "no configuration text is generated from objects, so there is nothing to inspect; remove this \
+             flag",
         )),
         "true",
         "Look for injected configuration",

@@ -14,13 +14,13 @@ pub(super) const FLAGS: &[Flag] = &[
         "metrics-per-undefined-host",
         Bool(To(|f| &mut f.gateway.metrics_per_undefined_host)),
         "false",
-        "Also for hosts that no Ingress names, 200 of them; needs --metrics-per-host",
+        "Also for up to 200 hosts that no Ingress names; needs --metrics-per-host",
     ),
     flag(
         "report-status-classes",
         Bool(To(|f| &mut f.gateway.report_status_classes)),
         "false",
-        "Report 2xx, 3xx, ... in place of status codes",
+        "Report 2xx, 3xx, ... instead of status codes",
     ),
     flag(
         "exclude-socket-metrics",
@@ -30,7 +30,7 @@ pub(super) const FLAGS: &[Flag] = &[
     ),
     flag(
         "monitor-max-batch-size",
-        Int(Nowhere("requests are counted where they end, not sent in batches; remove this flag")),
+        Int(Nowhere("requests are counted individually, not in batches; remove this flag")),
         "10000",
         "Requests per batch of metrics",
     ),

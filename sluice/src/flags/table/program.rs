@@ -15,54 +15,55 @@ pub(super) const FLAGS: &[Flag] = &[
         "snapshot-file",
         File(To(|f| &mut f.cluster.snapshot_file)),
         "",
-        "File the last configuration is kept in, private keys included, and served from when the API is away at the start",
+        "File for the last configuration, including private keys; served if the API is unreachable at the \
+         start",
     ),
     flag(
         "snapshot-max-age",
         Duration(To(|f| &mut f.cluster.snapshot_max_age)),
         "24h",
-        "How long ago the API may last have confirmed what is in --snapshot-file for that to be served: the addresses \
-         of Pods are given to others; 0 for any time",
+        "Maximum time since the API last confirmed the content of --snapshot-file, because Pod addresses \
+         are reused; 0 for no limit",
     ),
     flag(
         "admin-address",
         Address(To(|f| &mut f.gateway.admin_address)),
         "127.0.0.1:10246",
-        "Where routes, backends, certificates and problems are answered as JSON",
+        "Address that serves routes, backends, certificates and problems as JSON",
     ),
     flag(
         "driver",
         Driver(To(|f| &mut f.gateway.driver)),
         "auto",
-        "What carries requests to endpoints, for comparisons: auto and direct are Sluice's own engine, proxy is Pingora's \
-         HttpProxy",
+        "Engine that forwards requests, for comparisons: auto and direct are Sluice's own engine, proxy is \
+         Pingora's HttpProxy",
     ),
     flag(
         "resolv-conf",
         File(To(|f| &mut f.resolv_conf)),
         "",
-        "File in the format of resolv.conf(5) that says how names outside of the cluster are looked up, where a name server \
-         may have a port ([127.0.0.1]:5353); empty for /etc/resolv.conf",
+        "File in the format of resolv.conf(5) for names outside of the cluster; a name server may have a \
+         port ([127.0.0.1]:5353); empty for /etc/resolv.conf",
     ),
     flag(
         "body-temp-path",
         File(To(|f| &mut f.gateway.body_temp_path)),
         "",
-        "Folder for request bodies that are too large for memory, in files without a name that nobody else can read; \
-         empty for the system's folder for temporary files",
+        "Folder for request bodies that are too large for memory, in unnamed files that no other process \
+         can open; empty for the system's folder for temporary files",
     ),
     flag(
         "shutdown-grace-period",
         Seconds(To(|f| &mut f.gateway.shutdown_grace_period)),
         "0",
-        "How long new connections are still taken after SIGTERM, with /healthz failing",
+        "Time for which new connections are accepted after SIGTERM, while /healthz fails",
     ),
     // The default of ingress-nginx is 10 s, which helps nobody; Sluice ends with its last request.
     flag(
         "post-shutdown-grace-period",
         Seconds(To(|f| &mut f.gateway.post_shutdown_grace_period)),
         "0",
-        "How long the process stays after the last request has ended",
+        "Time for which the process stays after the last request has ended",
     ),
     flag("version", Bool(To(|f| &mut f.version)), "false", "Print the version and end"),
 ];

@@ -9,37 +9,39 @@ pub(super) const FLAGS: &[Flag] = &[
         "update-status",
         Bool(To(|f| &mut f.duties.update_status)),
         "true",
-        "Write the addresses of the gateway into Ingress.status.loadBalancer, in a Pod, by the leader",
+        "Write the gateway's addresses to Ingress.status.loadBalancer; only the leader does, and only in a \
+         Pod",
     ),
     flag(
         "update-status-on-shutdown",
         Bool(To(|f| &mut f.duties.update_status_on_shutdown)),
         "true",
-        "Clear it when the last replica ends, unless there is more than one address",
+        "Clear the status when the last replica ends, unless there is more than one address",
     ),
     flag(
         "status-update-interval",
         Seconds(To(|f| &mut f.duties.status_update_interval)),
         "60",
-        "Time between two looks at the addresses, at least 5; Ingresses and --publish-service are watched besides",
+        "Time between two checks of the addresses, at least 5; Ingresses and --publish-service are also \
+         watched",
     ),
     flag(
         "publish-service",
         Object(To(|f| &mut f.duties.publish_service)),
         "",
-        "Service whose addresses go into the status",
+        "Service whose addresses are written to the status",
     ),
     flag(
         "publish-status-address",
         List(To(|f| &mut f.duties.publish_status_address)),
         "",
-        "Addresses that go into the status; without these and --publish-service they are those of the nodes of ready replicas",
+        "Addresses for the status; without these and --publish-service, those of the nodes of ready replicas",
     ),
     flag(
         "report-node-internal-ip-address",
         Bool(To(|f| &mut f.duties.report_node_internal_ip_address)),
         "false",
-        "Of nodes, the internal addresses in place of external ones",
+        "Use internal addresses of nodes instead of external ones",
     ),
     // Not the default of ingress-nginx: both may run in one namespace, and each must lead its own.
     flag(
@@ -52,7 +54,7 @@ pub(super) const FLAGS: &[Flag] = &[
         "election-ttl",
         Duration(To(|f| &mut f.duties.election_ttl)),
         "30s",
-        "Duration of the Lease; it is released at the end, so that another replica leads at once",
+        "Duration of the Lease; a replica that ends releases it, so another one leads at once",
     ),
     flag(
         "disable-leader-election",
