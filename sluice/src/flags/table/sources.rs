@@ -58,7 +58,7 @@ pub(super) const FLAGS: &[Flag] = &[
         "dynamic-configuration-retries",
         Int(Nowhere("the configuration is passed in memory, which cannot fail; remove this flag")),
         "15",
-        "Attempts at handing the configuration to the proxy",
+        "Attempts to pass the configuration to the proxy",
     ),
     flag(
         "enable-topology-aware-routing",
