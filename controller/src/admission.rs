@@ -1,11 +1,12 @@
-//! The validating webhook: what is wrong with an Ingress is said to whoever applies it, before it is stored.
+//! The validating webhook: rejects invalid Ingresses before the API server stores them.
 //!
-//! A review is the translation with one object replaced, so the webhook refuses what would be refused, for the same
-//! reasons, in the order and with the words of ingress-nginx where it has them. It executes nothing and writes nothing.
-//! What may come later (a Secret, a Service) and what Sluice itself lacks is a warning: the object is not at fault.
+//! A review is the translation with one object replaced. The webhook therefore rejects exactly what
+//! translation rejects, for the same reasons, in the order and with the messages of ingress-nginx
+//! where it has them. A review executes nothing and writes nothing. A missing Secret or Service, or
+//! a missing feature of Sluice, is a warning, because the object itself is valid.
 //!
-//! Where no verdict can be given, because not everything is known yet or the program is busy, the answer is 503: what
-//! happens then is for the `failurePolicy` of the cluster to decide, and not for us.
+//! If no verdict is possible, because the state is incomplete or the program is overloaded, the
+//! response is 503. The `failurePolicy` of the cluster then applies.
 
 pub(crate) mod certificate;
 mod connections;
@@ -29,7 +30,7 @@ use crate::options::Options;
 use certificate::Certificates;
 use request::Reviewer;
 
-/// Where the webhook is, and with which certificate.
+/// Address and certificate of the webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdmissionOptions {
     /// `--validating-webhook`.
@@ -40,46 +41,48 @@ pub struct AdmissionOptions {
     pub key: PathBuf,
 }
 
-/// One review that was answered.
+/// The outcome of one review.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reviewed {
-    /// Of which Ingress.
+    /// Name of the Ingress.
     pub name: NamespacedName,
-    /// Whether it may be stored.
+    /// Whether the Ingress may be stored.
     pub allowed: bool,
-    /// Bytes of the request.
+    /// Size of the request in bytes.
     pub bytes: usize,
-    /// Ingresses and hosts that were looked at.
+    /// Number of Ingresses and hosts that the review computed.
     pub looked_at: usize,
-    /// How long the verdict took, with the wait for its turn.
+    /// Time to the verdict, including the wait in the queue.
     pub verdict: Duration,
-    /// From the request to its answer.
+    /// Time from the request to the response.
     pub total: Duration,
 }
 
-/// Who is told of reviews.
+/// Callback for finished reviews.
 pub type OnReview = Arc<dyn Fn(&Reviewed) + Send + Sync>;
 
-/// Why the webhook cannot be served.
+/// Errors of [`start`].
 #[derive(Debug, thiserror::Error)]
 pub enum AdmissionError {
-    /// Somebody else has the port.
+    /// The port is in use by another program.
     #[error("port {0} is already in use. Please check the flag --validating-webhook")]
     InUse(u16),
-    /// The address cannot be listened on for another reason.
+    /// Binding failed for another reason.
     #[error("cannot listen on {address} ({error}); give another address with --validating-webhook")]
     Bind {
-        /// The address.
+        /// Address of the listener.
         address: SocketAddr,
-        /// What the system says.
+        /// Error of the system.
         error: io::Error,
     },
 }
 
-/// Listens, and gives what serves for as long as the program runs. To be called on a Tokio runtime.
+/// Binds the address and returns a future that serves reviews as long as the program runs. Must be
+/// called on a Tokio runtime.
 ///
 /// # Errors
-/// The address cannot be listened on. A certificate that cannot be used is a problem and not an error: it may come later.
+/// Returns an error if the address cannot be bound. An invalid certificate is a problem instead of
+/// an error, because a valid one may be mounted later.
 pub async fn start(
     admission: AdmissionOptions,
     options: &Options,
@@ -101,7 +104,7 @@ pub async fn start(
 
 async fn bind(address: SocketAddr) -> Result<TcpListener, AdmissionError> {
     let bound = match TcpListener::bind(address).await {
-        // A machine without IPv6.
+        // The machine may lack IPv6.
         Err(error) if error.kind() != io::ErrorKind::AddrInUse && address.ip() == IpAddr::from([0u16; 8]) => {
             TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port())).await
         }

@@ -1,9 +1,9 @@
-//! Waits between attempts that fail: exponential, capped, and with jitter so that many gateways do
-//! not come at once.
+//! Waits between failed attempts: exponential, capped, and with jitter, so that gateways do not
+//! retry in step.
 
 use std::time::Duration;
 
-/// The first wait, and the longest.
+/// The minimum and maximum wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Backoff {
     first: Duration,
@@ -15,18 +15,19 @@ impl Backoff {
         Self { first, cap }
     }
 
-    /// The wait after so many failures in a row, from half of [`Backoff::longest`] to all of it.
+    /// Returns the wait after `failures` consecutive failures: random, from half of
+    /// [`Backoff::longest`] to all of it.
     pub(crate) fn wait(&self, failures: u32) -> Duration {
         self.longest(failures).mul_f64(0.5 + fastrand::f64() / 2.0)
     }
 
-    /// The longest wait of all.
+    /// Returns the maximum wait.
     #[cfg(test)]
     pub(crate) const fn cap(&self) -> Duration {
         self.cap
     }
 
-    /// The longest wait after so many failures in a row.
+    /// Returns the maximum wait after `failures` consecutive failures.
     pub(crate) fn longest(&self, failures: u32) -> Duration {
         match failures {
             0 => Duration::ZERO,

@@ -1,6 +1,7 @@
-//! A folder of manifests or a cluster looked at once: what would be served, and every problem. Behind `sluice check`.
+//! `sluice check`: reads a folder of manifests or a cluster once, and reports counts and problems.
 //!
-//! Of a cluster nothing is kept and nothing is written; what is read is what a gateway with the same flags would read.
+//! The check of a cluster writes nothing. It reads the objects that a gateway with the same flags
+//! reads.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,55 +17,55 @@ use crate::source::files::{FileSource, FileSourceError};
 use crate::source::kube::{Access, AccessError, KubeSource};
 use crate::source::{Batch, Event, Progress};
 
-/// How long a cluster may take to give the next part of what it has.
+/// Time limit for the next part of a cluster's state.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The same once a request was refused: somebody waits for the reason.
+/// Time limit after a refused request, shorter because the reason is already known.
 const IMPATIENCE: Duration = Duration::from_secs(5);
 
-/// What a folder or a cluster amounts to.
+/// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckReport {
     /// Every problem, sorted by object.
     pub problems: Vec<Problem>,
-    /// How much there is.
+    /// Numbers of objects and of translated parts.
     pub counts: Counts,
 }
 
-/// How much there is.
+/// Numbers of objects and of translated parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Objects that were read, by kind.
+    /// Number of objects read, by kind.
     pub objects: BTreeMap<String, usize>,
-    /// Objects of kinds that are not served, by kind.
+    /// Number of objects of unsupported kinds, by kind.
     pub skipped: BTreeMap<String, usize>,
-    /// Hosts that are served.
+    /// Number of hosts.
     pub hosts: usize,
-    /// Rules of all hosts.
+    /// Number of rules of all hosts.
     pub rules: usize,
-    /// How many of these are closed: what they cover is served by nobody.
+    /// Number of closed rules. Their paths are not served.
     pub closed: usize,
-    /// Pools.
+    /// Number of pools.
     pub pools: usize,
-    /// Endpoints of all Service ports in use.
+    /// Number of endpoints of all Service ports in use.
     pub endpoints: usize,
-    /// Certificates in use.
+    /// Number of certificates in use.
     pub certificates: usize,
 }
 
 impl CheckReport {
-    /// Whether an object would not be served as it asks.
+    /// Returns whether an object would not be served as requested.
     pub fn has_errors(&self) -> bool {
         self.problems.iter().any(|problem| problem.severity == Severity::Error)
     }
 }
 
-/// Why a cluster could not be looked at.
+/// Errors of [`check_cluster`].
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterCheckError {
-    /// There is none, or what names it cannot be used.
+    /// No cluster is configured, or its configuration is invalid.
     #[error(transparent)]
     Access(#[from] AccessError),
-    /// It does not answer, or refuses.
+    /// The cluster does not respond, or refuses a request.
     #[error("the cluster could not be read: {0}")]
     Unread(String),
 }
@@ -72,7 +73,7 @@ pub enum ClusterCheckError {
 /// Reads and translates a folder.
 ///
 /// # Errors
-/// When the folder cannot be read.
+/// Returns an error if the folder cannot be read.
 pub fn check(folder: &Path, options: Options) -> Result<CheckReport, FileSourceError> {
     let batch = FileSource::read_once(folder, &options)?;
     let mut look = Look::new(options);
@@ -82,12 +83,12 @@ pub fn check(folder: &Path, options: Options) -> Result<CheckReport, FileSourceE
     Ok(look.report())
 }
 
-/// Reads and translates what is in a cluster now. To be called on a Tokio runtime.
+/// Reads and translates the current state of a cluster. Must be called on a Tokio runtime.
 ///
 /// # Errors
-/// When the cluster cannot be read: something that is missing in part would show faults that are none.
+/// Returns an error if the cluster cannot be read. A partial state would cause false problems.
 pub async fn check_cluster(access: Access, options: Options) -> Result<CheckReport, ClusterCheckError> {
-    // The API server writes the default class into Ingresses that have none.
+    // The API server writes the default class into Ingresses without a class.
     let options = Options { apply_default_class: false, refuse_local_names: true, ..options };
     let (sender, mut inputs) = input::channel();
     let source = KubeSource::start(access, &options, sender).await?;
@@ -113,7 +114,7 @@ pub async fn check_cluster(access: Access, options: Options) -> Result<CheckRepo
             Progress::Unreachable => return Err(look.unread("it does not answer")),
             Progress::AllButReferred => {
                 if let Some(wanted) = look.controller.survey(batch.events) {
-                    // A source that has ended is seen with the next input.
+                    // If the source has ended, the next input reports it.
                     let _ = references.send(wanted);
                 }
             }
@@ -127,7 +128,7 @@ pub async fn check_cluster(access: Access, options: Options) -> Result<CheckRepo
     }
 }
 
-/// What has been seen so far.
+/// The state of a check in progress.
 struct Look {
     controller: Controller,
     objects: BTreeMap<String, usize>,
@@ -150,7 +151,7 @@ impl Look {
         }
     }
 
-    /// Says what the source says, and only that where it says anything.
+    /// Returns an error with the problems of the source, or with `otherwise` if it has none.
     fn unread(&self, otherwise: &str) -> ClusterCheckError {
         let problems = self.controller.problems();
         let problem = problems.iter().find(|problem| problem.severity == Severity::Error);

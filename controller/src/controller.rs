@@ -1,5 +1,5 @@
-//! The control plane as a value: events in, deltas and problems out. Synchronous, and without any effect but
-//! on its own state; [`run()`](crate::run()) connects it to a source and a data plane.
+//! The control plane as a value: events in, deltas and problems out. It is synchronous and has no
+//! effects outside its own state; [`run()`](crate::run()) connects it to a source and a data plane.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,37 +22,38 @@ pub use crate::translate::{Stats, Verdict};
 pub struct Controller {
     translation: Translation,
     generation: Generation,
-    /// Whether everything is known that there was at the start.
+    /// Whether the initial state of the source has been read.
     read: bool,
-    /// Whether the source was told what is referred to, and has not yet said that it has sent it.
+    /// Whether the source received the list of referenced objects and has not yet finished sending
+    /// them.
     surveyed: bool,
-    /// Whether the first state of that has been given out.
+    /// Whether the first complete state has been sent.
     complete: bool,
-    /// Whether the data plane has been told where to listen.
+    /// Whether the data plane has received its listeners.
     listening: bool,
     stand_in: Option<StandIn>,
     refusals: Refusals,
 }
 
-/// What an update came to.
+/// The result of an update.
 #[derive(Debug, Default)]
 pub struct Update {
-    /// What the data plane has to be told, if anything.
+    /// Delta for the data plane, if anything changed.
     pub delta: Option<Delta>,
-    /// How the problems differ from when this was last told.
+    /// Changes of the problems since the last update.
     pub problems: ProblemChanges,
-    /// What is needed of Secrets and ConfigMaps that was not, or is no more.
+    /// Changes of the set of referenced Secrets and ConfigMaps.
     pub references: References,
-    /// The names that are to be looked up, if they are others than before.
+    /// Names to resolve, if the set changed.
     pub names: Option<BTreeSet<Arc<str>>>,
-    /// What has become of Ingresses, for those who write to them.
+    /// Changes of Ingresses, for the writers of status and Events.
     pub ingresses: IngressChanges,
-    /// What it cost.
+    /// Cost of the update.
     pub stats: Stats,
 }
 
 impl Controller {
-    /// Knows nothing yet.
+    /// Creates a controller without any objects.
     pub fn new(options: Options) -> Self {
         Self {
             translation: Translation::new(options),
@@ -66,9 +67,10 @@ impl Controller {
         }
     }
 
-    /// What holds before anything has been read: default settings, and ports, so that the data plane can bind
-    /// at once and a busy port is known at the start. Where a ConfigMap may still say on which addresses to listen,
-    /// that waits until it has been read: it may keep an address from the world, or leave it to another program.
+    /// Returns the state before anything has been read: default settings and listeners, so that the
+    /// data plane binds at once and a busy port is reported at the start. If a ConfigMap can set
+    /// bind addresses, the listeners wait until it has been read, because it may restrict the
+    /// addresses.
     pub fn startup_delta(&mut self) -> Delta {
         let flags = self.translation.flags();
         let mut delta = Delta { tuning: Some(flags.tuning.clone()), ..Delta::default() };
@@ -79,8 +81,9 @@ impl Controller {
         self.numbered(delta)
     }
 
-    /// Takes events in, of everything but what objects refer to, and says what of that is wanted; nothing while that cannot be
-    /// told, which [`Controller::problems`] gives the reason for.
+    /// Applies events of all objects except referenced ones, and returns the references. Returns
+    /// `None` while the references cannot be determined; [`Controller::problems`] then has the
+    /// reason.
     pub fn survey(&mut self, events: Vec<Event>) -> Option<References> {
         self.translation.take(events);
         self.translation.survey();
@@ -90,8 +93,8 @@ impl Controller {
         })
     }
 
-    /// What brings the data plane to an earlier state, to be served until the present one is known. Nothing
-    /// when that is known already.
+    /// Returns the delta to an earlier state, to be served until the current one is known. Returns
+    /// `None` if that is already known.
     pub fn stand_in(&mut self, earlier: Snapshot) -> Option<Delta> {
         if self.complete || self.stand_in.is_some() {
             return None;
@@ -103,8 +106,9 @@ impl Controller {
         Some(Delta { generation: self.generation, ..delta })
     }
 
-    /// Takes events in. `complete` says that with them everything is known that there was at the start, or that was
-    /// surveyed; until then nothing is translated, because an object whose Service has not been read yet is not wrong.
+    /// Applies events. `complete` means that the initial state, or the surveyed one, is now fully
+    /// read. Nothing is translated before that, because an object whose Service has not been read
+    /// yet is not faulty.
     pub fn update(&mut self, events: Vec<Event>, complete: bool) -> Update {
         self.translation.take(events);
         self.read |= complete;
@@ -139,23 +143,24 @@ impl Controller {
         Update { delta, problems: self.take_problem_changes(), references, names, ingresses, stats }
     }
 
-    /// Takes in what a name was resolved to; it counts with the next update.
+    /// Records the result of a name resolution. It takes effect with the next update.
     pub fn take_name(&mut self, name: Arc<str>, resolved: Resolved) {
         self.translation.take_name(name, resolved);
     }
 
-    /// What the source finds wrong now, in place of what it found before. To be told with the next update.
+    /// Replaces the problems of the source. The next update reports them.
     pub fn source_finds(&mut self, problems: Vec<Problem>) {
         self.translation.find(Finder::Source, problems);
     }
 
-    /// What one of the controller's duties finds wrong now, in place of what it found before.
+    /// Replaces the problems of one duty.
     pub fn duty_finds(&mut self, duty: Duty, problems: Vec<Problem>) -> ProblemChanges {
         self.translation.find(Finder::Duty(duty), problems);
         self.take_problem_changes()
     }
 
-    /// Takes in what the data plane says. What it refuses reaches the objects that it concerns.
+    /// Processes a report of the data plane. Refusals become problems of the objects that they
+    /// affect.
     pub fn report(&mut self, report: &Report) -> ProblemChanges {
         for subject in self.refusals.take(report) {
             self.translate_refusal(subject);
@@ -169,18 +174,18 @@ impl Controller {
         self.translation.find(Finder::Plane(subject), problems);
     }
 
-    /// What would be wrong if this object were there, in place of the one of its name if there is one. Changes nothing.
-    /// No verdict before everything is known that there was at the start.
+    /// Translates with `object` added or replaced, and returns the resulting problems. Changes
+    /// nothing. Returns `None` until the initial state has been read.
     pub fn review(&self, object: Object) -> Option<Verdict> {
         self.complete.then(|| self.translation.review(object))
     }
 
-    /// All problems, sorted, each once.
+    /// Returns all problems, sorted, without duplicates.
     pub fn problems(&self) -> Vec<Problem> {
         self.translation.problems()
     }
 
-    /// Services whose appProtocol is obeyed here and ignored by ingress-nginx.
+    /// Returns a problem for each Service whose appProtocol applies here but not in ingress-nginx.
     pub(crate) fn obeyed_app_protocols(&self) -> Vec<Problem> {
         self.translation.obeyed_app_protocols()
     }
@@ -189,12 +194,12 @@ impl Controller {
         self.translation.book().take_changes()
     }
 
-    /// Everything the data plane has been told.
+    /// Returns the state that all deltas so far add up to.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot { complete: self.complete, ..self.translation.snapshot() }
     }
 
-    /// Whether the first state cannot be given out yet; a problem says why.
+    /// Returns whether the first state must wait; a problem has the reason.
     fn waits(&mut self) -> bool {
         let waits = self.translation.waits_for_classes();
         let does = waits.is_some();

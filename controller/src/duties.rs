@@ -1,8 +1,10 @@
-//! What a controller does beside serving: writes the status of Ingresses and Events, as the leader of its replicas.
+//! Duties of a controller in addition to serving: the status of Ingresses, Events, and leader
+//! election.
 //!
-//! All of it runs on one thread with a client of its own, so that nothing here can hold up what is served. It runs in Pods
-//! only (`POD_NAME` and `POD_NAMESPACE` are set): a gateway on somebody's own machine, or one that serves a folder,
-//! writes nothing. What goes wrong comes back as problems; no failure ends anything.
+//! The duties run on their own thread with their own API client, so they cannot delay the data
+//! plane. They run in Pods only (`POD_NAME` and `POD_NAMESPACE` are set): a gateway outside a
+//! cluster, or one that serves a folder, writes nothing. Failures are reported as problems and end
+//! nothing.
 
 pub(crate) mod api;
 mod findings;
@@ -29,10 +31,11 @@ use crate::source::kube::{Access, AccessError, client};
 use crate::status::{self, IngressChange, IngressChanges};
 pub(crate) use findings::{Findings, refusal};
 
-/// How long the duties have at the end: to clear the status, to release the Lease.
+/// Time limit for the duties at shutdown: clearing the status and releasing the Lease.
 pub const END: Duration = Duration::from_secs(8);
 
-/// Flags of the controller's duties. Names, forms and defaults are ingress-nginx's, but for the election's name.
+/// Flags of the duties. Names, formats and defaults are those of ingress-nginx, except the name of
+/// the election.
 #[derive(Clone, Debug)]
 pub struct DutyOptions {
     /// `--update-status`.
@@ -74,26 +77,26 @@ impl Default for DutyOptions {
     }
 }
 
-/// The Pod that we are.
+/// The Pod of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnPod {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its namespace.
+    /// Namespace.
     pub namespace: String,
 }
 
-/// Where objects are that may have a status and Events to be written.
+/// Namespaces of the objects that the duties write status and Events for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DutyScope {
-    /// The only namespace that is watched; `None` for all.
+    /// The watched namespace; `None` for all.
     pub namespace: Option<String>,
-    /// Namespaces of objects that flags name.
+    /// Namespaces of objects named by flags.
     pub further: BTreeSet<String>,
 }
 
 impl DutyScope {
-    /// The scope that these flags give.
+    /// Returns the scope that `options` define.
     pub fn of(options: &Options) -> Self {
         let named = [&options.configmap, &options.default_backend_service, &options.default_ssl_certificate];
         let further = named.into_iter().flatten().map(|name| name.namespace.to_string()).collect();
@@ -101,24 +104,24 @@ impl DutyScope {
     }
 }
 
-/// One of the duties: who finds a problem.
+/// A duty, as the origin of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Duty {
     /// Leader election.
     Election,
     /// The status of Ingresses.
     Status,
-    /// The addresses that go into it.
+    /// The addresses for the status.
     Addresses,
     /// Events.
     Events,
-    /// The look at our rights.
+    /// The check of access rights.
     Rights,
     /// The validating webhook.
     Webhook,
 }
 
-/// The duties at work. They end when this is dropped, in order when [`Duties::end`] is called.
+/// The running duties. They end when this is dropped, or in order with [`Duties::end`].
 #[derive(Debug)]
 pub struct Duties {
     news: DutyNews,
@@ -127,7 +130,7 @@ pub struct Duties {
     ended: Option<oneshot::Receiver<()>>,
 }
 
-/// Where the control plane tells the duties what there is to do. Nobody listens to an empty one.
+/// Channels from the control plane to the duties. A duty that is disabled has none.
 #[derive(Clone, Debug, Default)]
 pub struct DutyNews {
     status: Option<mpsc::UnboundedSender<IngressChanges>>,
@@ -135,10 +138,10 @@ pub struct DutyNews {
 }
 
 impl Duties {
-    /// Starts them. What they find goes to `inputs`.
+    /// Starts the duties. Their problems go to `inputs`.
     ///
     /// # Errors
-    /// When what `access` names cannot be used, or there can be no thread.
+    /// Returns an error if `access` is invalid or the thread cannot be started.
     pub async fn start(
         access: Access,
         options: DutyOptions,
@@ -148,7 +151,7 @@ impl Duties {
     ) -> Result<Self, AccessError> {
         let (status, seen) = mpsc::unbounded_channel();
         let (events, told) = mpsc::unbounded_channel();
-        // What nobody writes is not passed on.
+        // Disabled duties get no changes.
         let status = options.update_status.then_some(status);
         let (stop, stopped) = oneshot::channel();
         let (over, ended) = oneshot::channel();
@@ -175,17 +178,18 @@ impl Duties {
         Ok(Self { news, leading, stop: Some(stop), ended: Some(ended) })
     }
 
-    /// Where the control plane tells what there is to do.
+    /// Returns the channels for changes.
     pub fn news(&self) -> DutyNews {
         self.news.clone()
     }
 
-    /// Whether this replica leads.
+    /// Returns whether this replica is the leader, as a watch channel.
     pub fn leading(&self) -> watch::Receiver<bool> {
         self.leading.clone()
     }
 
-    /// Ends them in order: clears the status where this was the last replica, then releases the Lease.
+    /// Ends the duties in order: clears the status if this was the last replica, then releases the
+    /// Lease.
     pub async fn end(mut self) {
         let (Some(stop), Some(ended)) = (self.stop.take(), self.ended.take()) else { return };
         let _ = stop.send(());
@@ -196,15 +200,15 @@ impl Duties {
 }
 
 impl DutyNews {
-    /// What has become of Ingresses.
+    /// Sends changes of Ingresses.
     pub fn ingresses(&self, changes: IngressChanges) {
-        // It is only at the end that nobody listens.
+        // Sending fails during shutdown only.
         if let Some(events) = &self.events {
             let edited = changes.changes.iter().filter_map(|change| match change {
                 IngressChange::Seen { name, uid, edited: true, .. } => Some((name.clone(), uid.clone())),
                 _ => None,
             });
-            // At the start all of them are new to us, and to nobody else.
+            // At the start every Ingress is new to this process, but not edited.
             let edited: Vec<_> = if changes.first { Vec::new() } else { edited.collect() };
             if !edited.is_empty() {
                 let _ = events.send(News::Edited(edited));
@@ -215,7 +219,7 @@ impl DutyNews {
         }
     }
 
-    /// How the problems differ from before.
+    /// Sends changes of the problems.
     pub fn problems(&self, changes: &ProblemChanges) {
         if let Some(events) = &self.events {
             let _ = events.send(News::Problems(changes.clone()));
@@ -223,7 +227,7 @@ impl DutyNews {
     }
 }
 
-/// What the thread works with.
+/// State of the duties' thread.
 struct AtWork {
     client: Client,
     options: DutyOptions,
@@ -265,10 +269,10 @@ impl AtWork {
         };
         let mut stopped = pin!(stopped);
         tokio::select! {
-            // Where the other end is gone, the program ends at once.
+            // If the sender is gone, the program ends at once.
             stop = &mut stopped => if stop.is_err() { return },
             () = guard.panicked() => {
-                // The Lease ends by itself, and another replica takes it.
+                // The Lease expires, and another replica takes over.
                 status.iter().chain(&election).for_each(JoinHandle::abort);
                 tasks.abort_all();
                 lead.send_replace(false);
@@ -277,7 +281,7 @@ impl AtWork {
                 return;
             }
         }
-        // In this order: only a leader writes.
+        // The status first: only a leader writes it.
         let _ = stop_status.send(());
         if let Some(status) = status {
             let _ = status.await;
@@ -289,8 +293,8 @@ impl AtWork {
     }
 }
 
-/// Said when a task has panicked. The gateway serves what it serves; nothing more is written by
-/// this replica.
+/// Returns the problem for a panicked task. The gateway keeps serving, but this replica writes
+/// nothing more.
 fn dead() -> Problem {
     error(
         Code::DutyFailed,

@@ -1,10 +1,12 @@
-//! Events on objects: what `kubectl describe` shows to the people who own them, and who read neither our log nor our metrics.
+//! Kubernetes Events: report problems in `kubectl describe` to owners of objects without access to
+//! logs and metrics.
 //!
-//! There is one for each problem of an object that an API server has, with the problem's code as its reason, and a Sync
-//! for each Ingress that was changed. The leader writes them. The name of an Event is made of what it says, so that a
-//! problem is one Event with a count, however often it comes, and whichever replica leads; kube's own recorder would
-//! keep one for all problems of a kind, and begin anew with each process. They are written at a bounded rate, the newest first.
-//! While a problem stands its Event is renewed, because API servers forget Events after an hour.
+//! There is one Event for each problem of an object that exists in an API server, with the
+//! problem's code as its reason, and a Sync Event for each edited Ingress. The leader writes them.
+//! The name of an Event is derived from its content, so a repeated problem is one Event with a
+//! count, independent of the leading replica. The recorder of kube would merge all problems of a
+//! kind, and start anew with each process. Events are written at a bounded rate, the newest first.
+//! Events of persistent problems are renewed, because API servers delete Events after an hour.
 
 mod queue;
 
@@ -26,25 +28,25 @@ use crate::duties::{Duty, DutyOptions, Findings, OwnPod, refusal};
 use crate::problem::ProblemChanges;
 use queue::{Note, Queue};
 
-/// Who writes them.
+/// Reporting component of the Events.
 const COMPONENT: &str = "sluice";
-/// Between two renewals of the Events of problems that stand.
+/// Interval between renewals of the Events of persistent problems.
 const RENEWAL: Duration = Duration::from_secs(30 * 60);
-/// Refusals that are told at a time.
+/// Maximum number of refused writes that are reported at once.
 const MOST_REFUSALS: usize = 20;
-/// The namespace of Events on objects that have none.
+/// Namespace of Events about cluster-scoped objects.
 const NO_NAMESPACE: &str = "default";
 
-/// What there is to tell.
+/// Input of the event writer.
 #[derive(Debug)]
 pub(crate) enum News {
-    /// Problems have come or gone.
+    /// Problems appeared or disappeared.
     Problems(ProblemChanges),
-    /// Ingresses were changed.
+    /// Ingresses were edited.
     Edited(Vec<(NamespacedName, Option<Uid>)>),
 }
 
-/// What writes them.
+/// Writes Events.
 pub(crate) struct EventWriter {
     client: Client,
     instance: String,
@@ -52,7 +54,7 @@ pub(crate) struct EventWriter {
     leading: watch::Receiver<bool>,
     sync: bool,
     queue: Queue,
-    /// By namespace, what was refused there last.
+    /// Last refused write, by namespace.
     refused: BTreeMap<String, Problem>,
 }
 
@@ -75,7 +77,7 @@ impl EventWriter {
         }
     }
 
-    /// Runs until nobody has anything to tell any more.
+    /// Runs until all senders are gone.
     pub(crate) async fn run(mut self, mut news: mpsc::UnboundedReceiver<News>) {
         let mut renewal = Instant::now() + RENEWAL;
         loop {
@@ -94,7 +96,7 @@ impl EventWriter {
                         return;
                     }
                     match *self.leading.borrow_and_update() {
-                        // Nobody may have told of what came while nobody led.
+                        // Changes that arrived while no replica led may be unreported.
                         true => self.queue.renew(),
                         false => self.queue.clear(),
                     }
@@ -120,12 +122,12 @@ impl EventWriter {
         let now = Timestamp::now();
         let outcome = match note.count {
             1 => match ask(api.create(&PostParams::default(), &self.event(&note, namespace, now))).await {
-                // Another replica has told it before.
+                // Another replica wrote the Event earlier.
                 Err(Refused::Conflict) => count(&api, &note.id, 2, now).await,
                 outcome => outcome.map(drop),
             },
             many => match count(&api, &note.id, many, now).await {
-                // The API server has forgotten it.
+                // The API server has deleted the Event.
                 Err(Refused::NotFound) => {
                     ask(api.create(&PostParams::default(), &self.event(&note, namespace, now)))
                         .await
@@ -137,7 +139,7 @@ impl EventWriter {
         self.done(note, outcome);
     }
 
-    /// Takes in what became of an Event.
+    /// Processes the result of a write.
     fn done(&mut self, note: Note, outcome: Result<(), Refused>) {
         let now = Instant::now();
         if let Err(refused) = &outcome {
@@ -146,7 +148,7 @@ impl EventWriter {
         let effect = "what it would say is in the log and in `sluice problems`";
         let problem = outcome.as_ref().err().and_then(|refused| refusal("events", effect, refused));
         match outcome {
-            // Where it is not found, the object or its namespace has gone.
+            // Not found: the object or its namespace is gone.
             Ok(()) | Err(Refused::NotFound | Refused::Conflict) => {
                 self.queue.answered(&note.namespace, true);
                 self.refused.remove(&note.namespace);
@@ -202,8 +204,8 @@ impl EventWriter {
     }
 }
 
-/// Whether other Events of the namespace would be refused too. What a webhook or a policy denies is
-/// one Event.
+/// Returns whether the refusal affects other Events of the namespace. A denial by a webhook or a
+/// policy affects one Event only.
 fn concerns_others(refused: &Refused) -> bool {
     match refused {
         Refused::Forbidden(message) => message.contains("cannot create") || message.contains("cannot patch"),
@@ -212,7 +214,7 @@ fn concerns_others(refused: &Refused) -> bool {
     }
 }
 
-/// It was seen again.
+/// Updates the count of an Event.
 async fn count(api: &Api<Event>, id: &str, count: u32, now: Timestamp) -> Result<(), Refused> {
     let patch = json!({"count": count, "lastTimestamp": Time(now)});
     ask(api.patch(id, &PatchParams::default(), &Patch::Merge(patch))).await.map(drop)

@@ -1,5 +1,5 @@
-//! What the control loop takes. Everything that may change what is served, or asks about it, comes as one of these
-//! through one channel: so the loop waits in one place, and what came first is looked at first.
+//! Inputs of the control loop. All changes and queries arrive through one channel, so the loop
+//! waits in one place and processes them in order.
 
 use sluice_config::{Problem, Report};
 use tokio::sync::{mpsc, oneshot};
@@ -10,42 +10,42 @@ use crate::names::LookedUp;
 use crate::source::Batch;
 use crate::store::Object;
 
-/// Inputs that wait for the loop before those who send them wait too.
+/// Capacity of the channel. Senders wait while it is full.
 const QUEUE: usize = 64;
 
 /// One input.
 #[derive(Debug)]
 pub enum Input {
-    /// A source has found something.
+    /// Events of a source.
     Batch(Batch),
-    /// A name has been looked up.
+    /// The result of a name resolution.
     Name(LookedUp),
-    /// The data plane says something that no delta asked for.
+    /// A report of the data plane that no delta requested.
     Report(Report),
-    /// Somebody asks what would be wrong.
+    /// A review of an object.
     Review(Review),
-    /// One of the controller's duties finds this wrong now, and nothing else.
+    /// The current problems of one duty, in place of its previous ones.
     Finding(Duty, Vec<Problem>),
 }
 
-/// A question about an object that may or may not be there already.
+/// A request for the problems that an object would have.
 #[derive(Debug)]
 pub struct Review {
-    /// The object as it would be.
+    /// The object, new or changed.
     pub object: Object,
-    /// Where the answer goes; none is given before everything is known.
+    /// Channel for the verdict; `None` is sent until the initial state has been read.
     pub reply: oneshot::Sender<Option<Verdict>>,
 }
 
-/// The way into a control loop, which runs for as long as there is a sender. A source holds one; whoever else has
-/// something to say holds a [weak](mpsc::Sender::downgrade) one.
+/// Creates the input channel. The control loop runs as long as a strong sender exists. A source
+/// holds one; other senders are [weak](mpsc::Sender::downgrade).
 pub fn channel() -> (mpsc::Sender<Input>, mpsc::Receiver<Input>) {
     mpsc::channel(QUEUE)
 }
 
 impl Review {
     pub(crate) fn answer(self, controller: &Controller) {
-        // Whoever asked may have gone.
+        // The receiver may be gone.
         let _ = self.reply.send(controller.review(self.object));
     }
 }

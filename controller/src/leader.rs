@@ -1,11 +1,11 @@
-//! Which replica writes to the cluster: the holder of a Lease, by the rules that Kubernetes' own controllers follow.
+//! Leader election by a Lease, with the rules of Kubernetes' own controllers.
 //!
-//! The rules are a state machine without a network ([`election`]); here is what carries them out. There are crates for
-//! this. The one that goes with our version of kube believes the clocks of other machines, keeps thinking that it
-//! leads while it cannot renew, and notices a released Lease only when it would have expired.
+//! The rules are a state machine without I/O ([`election`]); this module executes it. The crate for
+//! our version of kube was rejected: it relies on the clocks of other machines, still assumes
+//! leadership while renewals fail, and notices a released Lease only at its expiry.
 //!
-//! The holder renews with one request, over the version that it wrote last. The others watch the
-//! Lease, and send requests only when it is released or ends.
+//! The leader renews with one request, based on the version that it wrote last. The other
+//! candidates watch the Lease and send requests only when it is released or expires.
 
 mod election;
 
@@ -24,23 +24,23 @@ use crate::duties::{Duty, Findings};
 pub(crate) use election::Election;
 use election::Move;
 
-/// Until the Lease is watched again after that was refused. Until then it is read now and then.
+/// Time until the next watch after a refused one. Until then the Lease is polled.
 const UNWATCHED: Duration = Duration::from_secs(60);
 
-/// One candidate at work.
+/// A running candidate.
 pub(crate) struct Candidate {
     api: Api<Lease>,
-    /// The name of the Lease.
+    /// Name of the Lease.
     name: String,
     election: Election,
-    /// Whether we lead.
+    /// Whether this candidate is the leader.
     leading: watch::Sender<bool>,
     findings: Findings,
-    /// The Lease as it was read or written last.
+    /// The last version of the Lease that was read or written.
     lease: Option<Lease>,
-    /// Attempts in a row that failed.
+    /// Number of consecutive failures.
     failures: u32,
-    /// No watch before this.
+    /// Time before which no watch is started.
     unwatched_until: Option<Instant>,
 }
 
@@ -55,7 +55,7 @@ impl Candidate {
         Self { api, name, election, leading, findings, lease: None, failures: 0, unwatched_until: None }
     }
 
-    /// Runs for the Lease until it is stopped, then releases it.
+    /// Runs the election until `stop`, then releases the Lease.
     pub(crate) async fn run(mut self, mut stop: oneshot::Receiver<()>) {
         loop {
             let next = tokio::select! {
@@ -70,7 +70,7 @@ impl Candidate {
         self.release().await;
     }
 
-    /// Makes one attempt at the Lease; returns when the next one is due.
+    /// Makes one attempt. Returns the time of the next one.
     async fn attempt(&mut self) -> Instant {
         let patience = self.election.patience(Instant::now());
         let outcome = match timeout(patience, self.read_and_write()).await {
@@ -95,7 +95,7 @@ impl Candidate {
         Instant::now() + wait
     }
 
-    /// Reads the Lease, unless it is ours and known, and does what the rules say.
+    /// Reads the Lease, unless this candidate holds it, and applies the rules.
     async fn read_and_write(&mut self) -> Result<(), Refused> {
         let own = self.lease.take().filter(|_| self.leads());
         let lease = match own {
@@ -107,12 +107,11 @@ impl Candidate {
             self.lease = lease;
             return Ok(());
         };
-        // In the worst case it reaches the server at once, and others count from then on.
+        // The request may reach the server at once, and other candidates count from then on.
         let begun = Instant::now();
         let how = PostParams { field_manager: Some("sluice".into()), ..PostParams::default() };
         let written = match lease {
-            // With the version that was read: another replica that has written since is not
-            // overwritten.
+            // The write fails if another replica has written since the read.
             Some(old) => {
                 let new = Lease { spec: Some(new.clone()), ..old };
                 api::ask(self.api.replace(&self.name, &how, &new)).await?
@@ -128,7 +127,7 @@ impl Candidate {
         Ok(())
     }
 
-    /// Waits for the next attempt, which comes earlier where the Lease is released or ends.
+    /// Waits for the next attempt, or until the Lease is released or expires.
     async fn rest(&mut self, next: Instant) {
         if self.failures == 0 && !self.leads() {
             return self.follow(next).await;
@@ -144,8 +143,8 @@ impl Candidate {
         }
     }
 
-    /// Watches the Lease of another replica, whose renewals cost no request of ours. Where it
-    /// cannot be watched, it is read again at `next`.
+    /// Watches the Lease of another replica, so that its renewals cost no request. Falls back to
+    /// reading at `next`.
     async fn follow(&mut self, next: Instant) {
         let begun = Instant::now();
         let version = self.lease.as_ref().and_then(|lease| lease.metadata.resource_version.clone());
@@ -162,7 +161,7 @@ impl Candidate {
         sleep_until(self.end_of_lease().map_or(next, |end| end.min(next))).await;
     }
 
-    /// Follows the Lease until it is free. False where the watch does not say so.
+    /// Watches the Lease until it is free. Returns false if the watch ends without that.
     async fn watch(&mut self, version: &str) -> bool {
         let fields = format!("metadata.name={}", self.name);
         let Some(end) = self.end_of_lease() else { return true };
@@ -187,7 +186,8 @@ impl Candidate {
         true
     }
 
-    /// When the Lease of another replica may be taken: a little later for each candidate.
+    /// Returns the time at which the Lease of another replica may be acquired, with a different
+    /// delay per candidate.
     fn end_of_lease(&self) -> Option<Instant> {
         Some(self.election.expires()? + self.election.backoff(1))
     }
@@ -211,12 +211,12 @@ impl Candidate {
         }
     }
 
-    /// Gives the Lease up, so that another replica need not wait for its end.
+    /// Releases the Lease, so that another replica need not wait for its expiry.
     async fn release(mut self) {
         if !self.leads() {
             return;
         }
-        // Before anybody else can lead.
+        // Must precede the release, after which another replica can lead.
         self.leading.send_replace(false);
         let released = async {
             let Some(lease) = api::found(self.api.get(&self.name)).await? else { return Ok(()) };

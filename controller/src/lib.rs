@@ -1,9 +1,9 @@
-//! The control plane of Sluice: sources of Kubernetes objects, the store that keeps them, and the memoised
-//! translation into what the data plane understands.
+//! The control plane of Sluice: sources of Kubernetes objects, the object store, and the memoised
+//! translation into the configuration of the data plane.
 //!
-//! Data flows one way: a [`source`] gives events, the [`store`] keeps pruned objects, the [`translate`]
-//! pipeline turns them into the nodes of a configuration, and a [`Controller`] sends what became different as
-//! a `Delta`. [`run()`] drives that beside a data plane, [`check()`] without one.
+//! Data flows one way: a [`source`] emits events, the [`store`] keeps pruned objects, the
+//! [`translate`] pipeline computes configuration nodes from them, and a [`Controller`] sends
+//! changed nodes as a `Delta`. [`run()`] drives this with a data plane, [`check()`] without one.
 
 pub mod admission;
 mod backoff;

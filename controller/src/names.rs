@@ -1,10 +1,10 @@
-//! Looks names up that configuration asks for and the cluster does not know: of Services of type ExternalName, and hosts
-//! of authorisation services and of mirrors.
+//! DNS resolution of configured names outside the cluster: Services of type ExternalName, and hosts
+//! of authorisation services and mirrors.
 //!
-//! It does so beside the request path, on a thread of its own, as often as the answers ask for: a name is looked up again
-//! when the time to live of its records is over. A name that cannot be looked up keeps the addresses that it had for an
-//! hour: long enough for an outage of DNS, and not so long that an address that is somebody else's by now gets requests
-//! for ever.
+//! The resolver runs on its own thread, outside the request path. A name is resolved again when the
+//! time to live of its records ends. If that fails, its previous addresses stay in use for an hour:
+//! long enough for a DNS outage, and short enough that an address with a new owner does not receive
+//! requests indefinitely.
 
 mod resolver;
 
@@ -23,52 +23,55 @@ use tokio::time::sleep_until;
 use self::resolver::{Found, Resolver};
 use crate::input::Input;
 
-/// Until a name is looked up again whose answer holds for less: some DNS servers give every answer no time at all.
+/// Minimum time to the next look-up. Some DNS servers return a time to live of zero.
 const SHORTEST: Duration = Duration::from_secs(1);
-/// The same of one whose answer holds for longer: a record with a day to live may be wrong, and /etc/hosts tells no time.
+/// Maximum time to the next look-up. A record with a time to live of a day may be wrong, and
+/// /etc/hosts has none.
 const LONGEST: Duration = Duration::from_secs(300);
-/// Until a name is looked up again that could not be; twice as long after each further time, up to [`RETRIES`] times.
+/// Time to the next look-up after a failure. It doubles with each further failure, up to
+/// [`RETRIES`] times.
 const RETRY: Duration = Duration::from_secs(2);
 const RETRIES: u32 = 3;
-/// How much longer it is at most by chance, so that names that were looked up together part.
+/// Maximum random increase of a delay, as a fraction. It spreads look-ups that happened together.
 const SPREAD: f64 = 0.05;
-/// Look-ups at a time.
+/// Maximum number of concurrent look-ups.
 const AT_A_TIME: usize = 64;
-/// How long addresses stay in use when the name cannot be looked up any more.
+/// Time for which addresses stay in use after look-ups start to fail.
 const STALE: Duration = Duration::from_secs(3600);
 
-/// What is known of a name.
+/// The state of a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resolved {
-    /// Sorted, each once: those of the last good look-up.
+    /// Addresses of the last successful look-up, sorted, without duplicates.
     pub addresses: Vec<IpAddr>,
-    /// Why the last look-up was not good.
+    /// Error of the last look-up, if it failed.
     pub fault: Option<Arc<str>>,
 }
 
-/// A name has been looked up, and something else is known of it than before.
+/// A changed state of a name.
 #[derive(Clone, Debug)]
 pub struct LookedUp {
     /// The name.
     pub name: Arc<str>,
-    /// What is known of it.
+    /// New state.
     pub resolved: Resolved,
-    /// When the look-up was over.
+    /// End of the look-up.
     pub at: Instant,
 }
 
-/// The thread that looks names up. It ends with this value.
+/// The resolver thread. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Names {
     wanted: watch::Sender<BTreeSet<Arc<str>>>,
 }
 
 impl Names {
-    /// Starts it. What it finds goes to `inputs`. `resolv_conf` is the file that says how names are looked up; without one
-    /// it is that of the system. `token` is dropped when the thread ends before this value is dropped, which it should not.
+    /// Starts the thread. Results go to `inputs`. `resolv_conf` is the resolver configuration;
+    /// `None` uses that of the system. `token` is dropped if the thread ends before this value is
+    /// dropped, which indicates a fault.
     ///
     /// # Errors
-    /// There can be no such thread.
+    /// Returns an error if the thread cannot be started.
     pub fn start(
         resolv_conf: Option<PathBuf>,
         inputs: mpsc::WeakSender<Input>,
@@ -81,27 +84,27 @@ impl Names {
             // A panic drops it.
             let token = token;
             runtime.block_on(run(resolver, wanting, inputs));
-            // It ends because the control plane has, which speaks for itself.
+            // The control plane has ended, which is reported elsewhere.
             std::mem::forget(token);
         })?;
         Ok(Self { wanted })
     }
 
-    /// From now on these are looked up, and no others.
+    /// Sets the names to resolve, in place of the previous ones.
     pub fn want(&self, names: BTreeSet<Arc<str>>) {
         self.wanted.send_replace(names);
     }
 }
 
-/// What is kept of a name.
+/// A resolved name and its schedule.
 #[derive(Debug)]
 struct Kept {
     resolved: Option<Resolved>,
-    /// When a look-up was last good.
+    /// Time of the last successful look-up.
     good: Option<Instant>,
-    /// Look-ups since then.
+    /// Number of failures since then.
     failures: u32,
-    /// When it is looked up; none while it is.
+    /// Time of the next look-up; `None` during a look-up.
     due: Option<Instant>,
 }
 
@@ -110,7 +113,8 @@ impl Kept {
         Self { resolved: None, good: None, failures: 0, due: Some(now) }
     }
 
-    /// What a look-up means for what was known, and when the next one is. `chance` is from 0 to 1.
+    /// Updates the state with the result of a look-up and schedules the next one. `chance` is from
+    /// 0 to 1.
     fn found(&mut self, found: Result<Found, String>, now: Instant, chance: f64) -> Resolved {
         let (resolved, until) = match found {
             Ok(Found { addresses, holds }) => {
@@ -131,7 +135,7 @@ impl Kept {
     }
 }
 
-/// What a look-up came to.
+/// The result of a look-up.
 struct Answered {
     name: Arc<str>,
     found: Result<Found, String>,
@@ -168,7 +172,7 @@ async fn run(
             Some(done) = looks.join_next() => {
                 let Answered { name, found } = match done {
                     Ok(done) => done,
-                    // A name whose look-up went wrong in this way would never be looked up again.
+                    // Otherwise the name would never be resolved again.
                     Err(error) => std::panic::resume_unwind(error.into_panic()),
                 };
                 let Some(kept) = names.get_mut(&name) else { continue };
@@ -184,7 +188,7 @@ async fn run(
     }
 }
 
-/// Begins the look-ups that are due, as many as there is room for, the oldest first.
+/// Starts the look-ups that are due, the oldest first, up to the limit.
 fn begin(names: &mut BTreeMap<Arc<str>, Kept>, looks: &mut JoinSet<Answered>, resolver: &mut Resolver) {
     let now = Instant::now();
     let mut due: Vec<_> =

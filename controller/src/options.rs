@@ -1,26 +1,27 @@
-//! What the command line tells the control plane. Filled by the program, one field per flag of the reference.
+//! Options of the control plane, one field per flag of ingress-nginx.
 
 use sluice_config::NamespacedName;
 
 use crate::translate::selector::Selector;
 
-/// Flags that decide what is watched and how it is translated. Names, forms and defaults are ingress-nginx's.
+/// Flags that determine the watched objects and their translation. Names, formats and defaults are
+/// those of ingress-nginx.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// `--controller-class`: matched against `IngressClass.spec.controller`.
     pub controller_class: String,
     /// `--ingress-class`: matched against the annotation `kubernetes.io/ingress.class`.
     pub ingress_class: String,
-    /// `--ingress-class-by-name`: take the IngressClass named `ingress_class`, whatever its controller.
+    /// `--ingress-class-by-name`: accepts the IngressClass named `ingress_class`, whatever its
+    /// controller.
     pub ingress_class_by_name: bool,
     /// `--watch-ingress-without-class`.
     pub watch_ingress_without_class: bool,
-    /// Whether the IngressClass that is marked as default counts for an Ingress that names no class. An API
-    /// server writes the default into the object, so with a cluster this is off; a folder of manifests has
-    /// nobody else to do it.
+    /// Whether Ingresses without a class get the default IngressClass. API servers write the
+    /// default into the object, so this is off with a cluster and on with a folder of manifests.
     pub apply_default_class: bool,
-    /// Whether names that resolve to this machine are refused as ExternalName. With a cluster they are; whoever writes
-    /// a folder of manifests owns the machine.
+    /// Whether ExternalName Services that resolve to this machine are refused. They are refused
+    /// with a cluster. The author of a folder of manifests owns the machine.
     pub refuse_local_names: bool,
     /// `--watch-namespace`; `None` is all.
     pub watch_namespace: Option<String>,
@@ -44,7 +45,7 @@ pub struct Options {
     pub disable_svc_external_name: bool,
     /// `--enable-topology-aware-routing`.
     pub enable_topology_aware_routing: bool,
-    /// Environment variable `NODE_NAME`: the node that the program runs on.
+    /// Environment variable `NODE_NAME`: the node of this process.
     pub node_name: Option<String>,
     /// `--http-port`.
     pub http_port: u16,
@@ -53,7 +54,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// The Node that says in which zone the program runs, where that counts.
+    /// Returns the Node whose zone is the gateway's, if zones are used.
     pub(crate) fn own_node(&self) -> Option<NamespacedName> {
         let name = self.node_name.as_deref().filter(|_| self.enable_topology_aware_routing)?;
         Some(NamespacedName::new("", name))

@@ -1,20 +1,20 @@
-//! Notices that a task has panicked. Otherwise what the task did would stop for good, unnoticed.
+//! Detection of panics in tasks, whose work would otherwise stop unnoticed.
 
 use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-/// Held by each task that is guarded.
+/// A guard that each guarded task holds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PanicGuard(Arc<Notify>);
 
 impl PanicGuard {
-    /// Waits until a task that holds one has panicked.
+    /// Waits until a guarded task panics.
     pub(crate) async fn panicked(&self) {
         self.0.notified().await;
     }
 
-    /// Runs a task that holds one.
+    /// Runs a task with this guard.
     pub(crate) async fn around<T>(self, task: impl Future<Output = T>) -> T {
         let _guard = self;
         task.await

@@ -1,7 +1,7 @@
-//! Short hands for making [`Problem`]s: every one names the object, the field, what is wrong and what to do.
+//! Constructors of [`Problem`]s: each names the object, the field, what is wrong and how to fix it.
 //!
-//! All of these may repeat what others wrote, and go to logs, terminals and metrics. So each part is made one line of
-//! bounded length here, where every problem passes.
+//! Problems can contain untrusted text and are printed to logs, terminals and metrics. The
+//! constructors therefore limit each part to one line of bounded length.
 
 mod book;
 
@@ -13,12 +13,12 @@ use sluice_config::{Code, NamespacedName, ObjectRef, Problem, Severity};
 pub use book::ProblemChanges;
 pub(crate) use book::{Book, Finder};
 
-/// Bytes of a name or field.
+/// Maximum length of a name or field in bytes.
 const NAME: usize = 320;
-/// Bytes of what is wrong, or of how to fix it.
+/// Maximum length of a message or remedy in bytes.
 const MESSAGE: usize = 1200;
 
-/// Something is not served as the object asks.
+/// Creates a problem of severity error: a part of the object is not served as requested.
 pub(crate) fn error(
     code: Code,
     object: &ObjectRef,
@@ -29,7 +29,7 @@ pub(crate) fn error(
     problem(Severity::Error, code, object, field, message, remedy)
 }
 
-/// Served as asked, yet worth knowing.
+/// Creates a warning: the object is served as requested, but needs attention.
 pub(crate) fn warning(
     code: Code,
     object: &ObjectRef,
@@ -50,7 +50,7 @@ fn problem(
 ) -> Problem {
     Problem {
         object: shown(object),
-        // Known where the objects are: it is filled in there, for all problems alike.
+        // Set later, for all problems alike, where the objects are available.
         uid: None,
         field: line(field.into(), NAME),
         severity,
@@ -60,17 +60,17 @@ fn problem(
     }
 }
 
-/// Why a route is closed, for introspection and logs.
+/// Returns `text` as the reason of a closed route, for introspection and logs.
 pub(crate) fn reason(text: &str) -> Arc<str> {
     one_line(text, MESSAGE).into()
 }
 
-/// The same, with the object and field that close it.
+/// Returns the reason with the object and field that close the route.
 pub(crate) fn because(object: &ObjectRef, field: &str, why: &str) -> Arc<str> {
     reason(&format!("{object} {field}: {why}"))
 }
 
-/// A name is as it stands nearly always: then it is not copied.
+/// Most names need no escaping, and are not copied.
 fn shown(object: &ObjectRef) -> ObjectRef {
     let part = |text: &Arc<str>| match one_line(text, NAME) {
         std::borrow::Cow::Borrowed(_) => text.clone(),

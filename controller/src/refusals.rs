@@ -1,5 +1,5 @@
-//! What the data plane could not use. A refusal stands until its part is sent again or removed, or the data plane uses it
-//! after all.
+//! Refusals of the data plane. A refusal stands until its part is sent again or removed, or until
+//! the data plane accepts it.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +11,12 @@ use crate::problem::error;
 #[derive(Debug, Default)]
 pub(crate) struct Refusals(BTreeMap<Subject, Refusal>);
 
-/// An object that a refusal concerns, and the field of it.
+/// An affected object and its field.
 pub(crate) type Concerned = (ObjectRef, String);
 
 impl Refusals {
-    /// Before a delta is applied: what it says anew is no longer refused. Gives those that are gone.
+    /// Before a delta is applied: what it says anew is no longer refused. Gives those that are
+    /// gone.
     pub(crate) fn forget(&mut self, delta: &Delta) -> Vec<Subject> {
         if self.0.is_empty() {
             return Vec::new();
