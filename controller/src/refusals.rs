@@ -15,8 +15,8 @@ pub(crate) struct Refusals(BTreeMap<Subject, Refusal>);
 pub(crate) type Concerned = (ObjectRef, String);
 
 impl Refusals {
-    /// Before a delta is applied: what it says anew is no longer refused. Gives those that are
-    /// gone.
+    /// Forgets the refusals of parts that `delta` sends or removes. Call it before the delta is
+    /// applied. Returns the forgotten subjects.
     pub(crate) fn forget(&mut self, delta: &Delta) -> Vec<Subject> {
         if self.0.is_empty() {
             return Vec::new();
@@ -33,7 +33,7 @@ impl Refusals {
         said
     }
 
-    /// Takes in what the data plane says of a delta. Gives what is refused now, or no longer.
+    /// Records the refusals of a report. Returns the subjects that are refused now, or no longer.
     pub(crate) fn take(&mut self, report: &Report) -> Vec<Subject> {
         let Report::Applied { refused, accepted, .. } = report else { return Vec::new() };
         let mut changed: Vec<Subject> =
@@ -45,13 +45,13 @@ impl Refusals {
         changed
     }
 
-    /// A standing refusal.
+    /// Returns the standing refusal of `subject`.
     pub(crate) fn get(&self, subject: &Subject) -> Option<&Refusal> {
         self.0.get(subject)
     }
 }
 
-/// A refusal as problems of the objects that it concerns.
+/// Returns the problems of the objects that `refusal` affects.
 pub(crate) fn problems(refusal: &Refusal, concerned: Vec<Concerned>) -> Vec<Problem> {
     let Refusal { subject, code, reason, .. } = refusal;
     let fate = match subject {

@@ -1,7 +1,8 @@
-//! The control plane at work: takes [inputs](crate::input), translates, applies, and tells what is wrong.
+//! The control loop: receives [inputs](crate::input), translates, applies deltas, and reports
+//! problems.
 //!
-//! Runs on a thread of its own, so that a large change keeps no request waiting. Whatever has piled up is
-//! taken together and applied once; nothing waits for a timer.
+//! It runs on its own thread, so a large change delays no request. Waiting inputs are merged and
+//! applied at once; there is no timer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,66 +19,67 @@ use crate::problem::ProblemChanges;
 use crate::source::{Batch, Progress, References};
 use crate::status::IngressChanges;
 
-/// One change from source to data plane, for metrics.
+/// Measurements of one applied change, for metrics.
 #[derive(Clone, Copy, Debug)]
 pub struct Applied {
-    /// Nodes that were recomputed.
+    /// Numbers of recomputed nodes.
     pub stats: Stats,
-    /// Events that were taken in.
+    /// Number of events.
     pub events: usize,
-    /// How long the source read and parsed.
+    /// Time that the source took to read and parse.
     pub parsing: Duration,
-    /// How long translation took.
+    /// Time of the translation.
     pub translating: Duration,
-    /// How long the data plane took.
+    /// Time that the data plane took to apply the delta.
     pub applying: Duration,
-    /// From the moment the source noticed to the moment the data plane serves it.
+    /// Time from the event at the source until the change is in force.
     pub total: Duration,
 }
 
-/// What the program wants to know while the control plane runs. All of it may be left out.
+/// Callbacks of the control loop. Each is optional.
 pub trait Observe {
-    /// A change is in force.
+    /// Called when a change is in force.
     fn applied(&mut self, applied: &Applied) {
         let _ = applied;
     }
 
-    /// Problems have come or gone.
+    /// Called when problems appear or disappear.
     fn problems(&mut self, changes: &ProblemChanges) {
         let _ = changes;
     }
 
-    /// Objects of kinds that are not served, by kind.
+    /// Called with the current objects of unsupported kinds, by kind.
     fn skipped(&mut self, kinds: &BTreeMap<String, usize>) {
         let _ = kinds;
     }
 
-    /// Something else is needed of Secrets and ConfigMaps than before: for the source.
+    /// Called when the set of referenced Secrets and ConfigMaps changes; for the source.
     fn references(&mut self, changes: References) {
         let _ = changes;
     }
 
-    /// What has become of Ingresses: for whoever writes to them.
+    /// Called with changes of Ingresses; for the writers of status and Events.
     fn ingresses(&mut self, changes: IngressChanges) {
         let _ = changes;
     }
 
-    /// These names, and no others, are to be looked up.
+    /// Called with the complete set of names to resolve.
     fn names(&mut self, names: BTreeSet<Arc<str>>) {
         let _ = names;
     }
 
-    /// The source cannot be reached at the start: what may be served in the meantime, if anything.
+    /// Called if the source is unreachable at the start. Returns the state to serve meanwhile, if
+    /// any.
     fn stand_in(&mut self) -> Option<Snapshot> {
         None
     }
 }
 
-/// Observes nothing.
+/// An observer that ignores all callbacks.
 impl Observe for () {}
 
-/// Runs until the source ends. The start-up delta is applied first, so that ports are bound before anything
-/// has been read. Blocks; call it on a thread of its own.
+/// Runs until the source ends. Applies the start-up delta first, so that ports are bound before
+/// anything has been read. Blocks the calling thread.
 pub fn run(
     controller: Controller,
     mut inputs: Receiver<Input>,
@@ -113,15 +115,15 @@ pub fn run(
     }
 }
 
-/// Inputs taken together.
+/// Merged inputs.
 #[derive(Default)]
 struct Gathered {
     reports: Vec<Report>,
-    /// All batches in one.
+    /// All batches, merged.
     batch: Option<Batch>,
     names: Vec<LookedUp>,
     reviews: Vec<Review>,
-    /// What each duty has found last.
+    /// The last problems of each duty.
     findings: BTreeMap<Duty, Vec<Problem>>,
 }
 
@@ -140,14 +142,14 @@ impl Gathered {
     }
 }
 
-/// The control plane between its inputs and a data plane.
+/// State of the control loop.
 struct Control<'a, A, O> {
     controller: Controller,
     apply: A,
     observe: &'a mut O,
-    /// Whether the source waits to be told which Secrets and ConfigMaps are wanted.
+    /// Whether the source waits for the list of referenced Secrets and ConfigMaps.
     asked: bool,
-    /// Events that were taken in when it was told.
+    /// Number of events that had been applied when it received the list.
     surveyed: usize,
 }
 
@@ -157,7 +159,7 @@ impl<A: FnMut(Delta) -> Report, O: Observe> Control<'_, A, O> {
         self.apply(delta);
     }
 
-    /// What a source has found, from there to the data plane.
+    /// Applies a batch of a source and sends the result to the data plane.
     fn take(&mut self, mut batch: Batch) {
         if let Some(skipped) = &batch.skipped {
             self.observe.skipped(skipped);
@@ -183,7 +185,7 @@ impl<A: FnMut(Delta) -> Report, O: Observe> Control<'_, A, O> {
         let begin = Instant::now();
         let update = self.controller.update(batch.events, batch.progress == Progress::Complete);
         let translating = begin.elapsed();
-        // Before it is in force: whoever waits for readiness finds them.
+        // Before the delta is applied, so problems are visible as soon as the gateway is ready.
         tell(&update.problems, self.observe);
         if update.references != References::default() {
             self.observe.references(update.references);
@@ -228,7 +230,7 @@ impl<A: FnMut(Delta) -> Report, O: Observe> Control<'_, A, O> {
     }
 }
 
-/// Logs problems that come and go, and passes them on.
+/// Logs changes of the problems and passes them to the observer.
 fn tell(changes: &ProblemChanges, observe: &mut impl Observe) {
     if changes.is_empty() {
         return;

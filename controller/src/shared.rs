@@ -1,26 +1,26 @@
-//! One copy of a value that many hold: texts such as namespaces and names of ports, policies of Ingresses.
+//! Interning of values with many holders: namespaces, port names, policies of Ingresses.
 
 use std::collections::HashSet;
 use std::hash::Hash;
 use std::sync::Arc;
 
-/// Shared values, each once.
+/// A set of interned values.
 #[derive(Debug)]
 pub(crate) struct Shared<T: ?Sized> {
     known: HashSet<Arc<T>>,
-    /// At this many, those that nobody else holds any more are let go.
+    /// Number of values at which unused ones are dropped.
     limit: usize,
 }
 
 const SMALLEST_LIMIT: usize = 1024;
 
 impl<T: ?Sized + Eq + Hash> Shared<T> {
-    /// The one copy of `value`, if there is one.
+    /// Returns the interned copy of `value`, if there is one.
     pub(crate) fn get(&self, value: &T) -> Option<Arc<T>> {
         self.known.get(value).cloned()
     }
 
-    /// The one copy of `value`, which becomes it where there is none.
+    /// Returns the interned copy of `value`, or interns `value` itself.
     pub(crate) fn keep(&mut self, value: Arc<T>) -> Arc<T> {
         if let Some(known) = self.known.get(&value) {
             return known.clone();

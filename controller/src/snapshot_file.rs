@@ -1,11 +1,13 @@
-//! The last configuration in a file, so that a gateway that starts while the API is away can serve it.
+//! The last configuration in a file, so that a gateway that starts while the API is away can serve
+//! it.
 //!
-//! A thread of its own follows every delta and writes the whole state a few seconds later, so that the control
-//! plane never waits for a disk. The file holds the private keys of certificates: nobody but its owner can read
-//! it, at any moment.
+//! A thread of its own follows every delta and writes the whole state a few seconds later, so that
+//! the control plane never waits for a disk. The file holds the private keys of certificates:
+//! nobody but its owner can read it, at any moment.
 //!
-//! It says which version wrote it, of which cluster it is, and when the API last confirmed it; from time to time it is
-//! written for that alone. It is used only where all of this fits and all that is in it is understood.
+//! It says which version wrote it, of which cluster it is, and when the API last confirmed it; from
+//! time to time it is written for that alone. It is used only where all of this fits and all that
+//! is in it is understood.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Write};
@@ -22,97 +24,99 @@ use sluice_config::{Delta, Generation, Snapshot};
 use crate::source::kube::Cluster;
 use crate::understood;
 
-/// The least time between two writes.
+/// Minimum interval between two writes.
 const INTERVAL: Duration = Duration::from_secs(5);
-/// After as long as this the file is written anew, so that it says since when the state is known to be right.
+/// Interval after which an unchanged state is rewritten, to update the time at which it was known
+/// to be current.
 const REFRESH: Duration = Duration::from_secs(3600);
-/// By how much clocks of machines differ.
+/// Allowed clock difference between machines.
 const SKEW: Duration = Duration::from_secs(300);
-/// Counts up when files of earlier versions can no longer be read.
+/// Format version, incremented when files of earlier versions become unreadable.
 const FORMAT: u32 = 3;
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Follows the configuration and writes it. Ends, with a last write, when it is dropped.
+/// Writes the configuration to a file as it changes. When dropped, it writes a last time and ends.
 #[derive(Debug)]
 pub struct SnapshotWriter {
     deltas: Option<mpsc::Sender<Delta>>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
-/// What a writer has to know.
+/// Settings of a [`SnapshotWriter`].
 pub struct SnapshotSettings<C> {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Which cluster the configuration comes from.
+    /// Cluster of the configuration.
     pub cluster: Cluster,
-    /// When the API last answered; `None` while what is served is itself an earlier configuration.
+    /// Returns the time of the API's last response; `None` while an earlier configuration is
+    /// served.
     pub known: C,
-    /// How old a configuration may be to be used; zero for any age.
+    /// Maximum age of a usable configuration; zero for any age.
     pub max_age: Duration,
 }
 
-/// What a configuration must be to be used.
+/// Conditions for a usable configuration.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// Which cluster it comes from.
+    /// Cluster of the configuration.
     pub cluster: Cluster,
-    /// How old it may be; zero for any age.
+    /// Maximum age; zero for any age.
     pub max_age: Duration,
 }
 
-/// Why a file gives no configuration. Says how to fix it.
+/// Errors of [`read`], with the way to fix them.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
-    /// There is none.
+    /// The file does not exist.
     #[error("there is no file yet; it is written when the configuration has been read once")]
     None,
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("it cannot be read: {0}; make it readable for the user that Sluice runs as")]
     Unreadable(#[from] io::Error),
-    /// It is not what was written.
+    /// The contents are damaged.
     #[error("it is damaged ({0}); remove it, it is written anew when the API answers")]
     Damaged(String),
-    /// It holds something that this version does not know.
+    /// The file has a field or value that this version does not know.
     #[error(
         "it was written by {}, and this is {VERSION}, to which not all of it says something ({what}); it is written anew \
          by itself when the API answers; to use it before that, start a version that knows it",
         writer(.program)
     )]
     NotUnderstood {
-        /// The version that wrote it.
+        /// Version that wrote the file.
         program: String,
-        /// What is not understood.
+        /// The unknown part.
         what: String,
     },
-    /// It is of another cluster.
+    /// The file belongs to another cluster.
     #[error(
         "it is of another cluster ({theirs}, and this one is {ours}); give each cluster a file of its own with \
          --snapshot-file, or remove it if the cluster has got a new address or authority"
     )]
     OtherCluster {
-        /// The file's.
+        /// Cluster of the file.
         theirs: Box<Cluster>,
-        /// The one that is to be served.
+        /// Cluster of this gateway.
         ours: Box<Cluster>,
     },
-    /// It is too old.
+    /// The configuration is too old.
     #[error(
         "what it holds was last known to be right at {at}, and --snapshot-max-age is {} s; raise that to use it all the \
          same",
         .max_age.as_secs()
     )]
     Old {
-        /// When that was.
+        /// Time at which it was last current.
         at: Timestamp,
-        /// How old it may be.
+        /// Maximum age.
         max_age: Duration,
     },
-    /// It comes from the future.
+    /// The time in the file is in the future.
     #[error("it was written at {0}, which is still to come; set the clock of the machine")]
     Future(Timestamp),
 }
 
-/// Who wrote a file that says this of it.
+/// Formats the version that wrote the file.
 fn writer(program: &str) -> String {
     match program {
         "" => "an earlier version".to_owned(),
@@ -120,7 +124,7 @@ fn writer(program: &str) -> String {
     }
 }
 
-/// What a file says of itself, whatever else is in it.
+/// The header of a file, readable in every format version.
 #[derive(Deserialize)]
 struct Head {
     format: u32,
@@ -128,19 +132,21 @@ struct Head {
     program: String,
 }
 
-/// What is in the file: the state as the delta that leads to it, because keys of JSON's maps are texts alone.
+/// The contents of a file. The state is stored as a delta, because keys of JSON objects must be
+/// strings.
 #[derive(Deserialize, Serialize)]
 struct Contents {
     format: u32,
-    /// The version that wrote it, for messages.
+    /// Version that wrote the file, for messages.
     program: String,
-    /// In Unix seconds, when it was last known to be right.
+    /// Time at which the state was last known to be current, in Unix seconds.
     known_at: i64,
     cluster: Cluster,
     delta: Delta,
 }
 
-/// Reads a file that [`SnapshotWriter`] has written, and says when it was last known to be right.
+/// Reads a file of a [`SnapshotWriter`]. Returns the state and the time at which it was last
+/// current.
 ///
 /// # Errors
 /// See [`SnapshotError`].
@@ -149,7 +155,7 @@ pub fn read(path: &Path, wanted: &Wanted) -> Result<(Snapshot, Timestamp), Snaps
         io::ErrorKind::NotFound => SnapshotError::None,
         _ => error.into(),
     })?;
-    // What is wrong is not repeated from the file: it holds keys.
+    // The message must not quote the file, which contains private keys.
     let damaged = |error: serde_json::Error| {
         let place = format!("line {}, column {}", error.line(), error.column());
         SnapshotError::Damaged(format!("{:?} at {place}", error.classify()))
@@ -187,11 +193,11 @@ pub fn read(path: &Path, wanted: &Wanted) -> Result<(Snapshot, Timestamp), Snaps
 }
 
 impl SnapshotWriter {
-    /// Starts to follow, with nothing known. `token` is dropped when the thread ends, which it should not before this
-    /// is dropped.
+    /// Starts the writer, with an empty state. `token` is dropped if the thread ends before this
+    /// value is dropped, which indicates a fault.
     ///
     /// # Errors
-    /// When there is no thread to be had.
+    /// Returns an error if the thread cannot be started.
     pub fn start<C>(settings: SnapshotSettings<C>, token: impl Send + 'static) -> io::Result<Self>
     where
         C: Fn() -> Option<Timestamp> + Send + 'static,
@@ -204,10 +210,10 @@ impl SnapshotWriter {
         Ok(Self { deltas: Some(deltas), thread: Some(thread) })
     }
 
-    /// This delta is in force.
+    /// Records a delta that is in force.
     pub fn applied(&self, delta: Delta) {
         if let Some(deltas) = &self.deltas {
-            // A thread that has panicked has said so, and its token ends the program.
+            // After a panic of the thread, its token ends the program.
             let _ = deltas.send(delta);
         }
     }
@@ -217,7 +223,7 @@ impl Drop for SnapshotWriter {
     fn drop(&mut self) {
         self.deltas = None;
         if let Some(thread) = self.thread.take() {
-            // A panic was printed and cannot be mended now.
+            // A panic was already printed.
             let _ = thread.join();
         }
     }
@@ -225,7 +231,7 @@ impl Drop for SnapshotWriter {
 
 fn follow<C: Fn() -> Option<Timestamp>>(settings: &SnapshotSettings<C>, deltas: &mpsc::Receiver<Delta>) {
     let path = settings.path.display();
-    // Several times within the age at which it is not used any more.
+    // Several times within the maximum age.
     let refresh = match settings.max_age {
         Duration::ZERO => REFRESH,
         age => REFRESH.min(age / 4).max(INTERVAL),
@@ -253,7 +259,7 @@ fn follow<C: Fn() -> Option<Timestamp>>(settings: &SnapshotSettings<C>, deltas: 
             Err(RecvTimeoutError::Timeout) => false,
             Err(RecvTimeoutError::Disconnected) => true,
         };
-        // An earlier configuration that stands in gets no new time: the file is what it was read from.
+        // While an earlier configuration is served, its file keeps its time.
         let known = (settings.known)();
         if state.complete && (stale || known > written) && known.is_some() {
             let outcome = write(&settings.path, &settings.cluster, known.unwrap_or_default(), &state);
@@ -277,12 +283,12 @@ fn follow<C: Fn() -> Option<Timestamp>>(settings: &SnapshotSettings<C>, deltas: 
     }
 }
 
-/// Writes beside the file and puts it in its place when it is whole.
+/// Writes to a temporary file beside the target, then renames it.
 fn write(path: &Path, cluster: &Cluster, known_at: Timestamp, snapshot: &Snapshot) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
     let beside = path.with_file_name(name);
-    // One that was left behind may have another mode.
+    // A leftover file may have other permissions.
     match fs::remove_file(&beside) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}

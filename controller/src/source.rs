@@ -1,5 +1,5 @@
-//! Where objects come from. Every source gives the same events: typed, pruned objects that are new or another,
-//! and keys of those that are gone. What did not change gives no event.
+//! Sources of Kubernetes objects. Every source emits the same events: typed, pruned objects that
+//! are new or changed, and the keys of deleted ones. Unchanged objects cause no event.
 
 pub mod files;
 pub mod kube;
@@ -12,71 +12,72 @@ use sluice_config::Problem;
 
 use crate::store::{Object, ObjectKey, Reference};
 
-/// One object is new, another, or gone.
+/// A change of one object or of the access to a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The object is this now.
+    /// The object is new or changed.
     Put(Object),
-    /// There is no such object any more.
+    /// The object was deleted.
     Delete(ObjectKey),
-    /// Whether IngressClasses could be listed. A source reports when they could not.
+    /// Access to IngressClasses. A source reports it if listing them failed.
     Classes(ClassAccess),
 }
 
-/// Whether a source could list IngressClasses. What it has listed once stays known, whatever becomes of the right.
+/// Access of a source to IngressClasses. Classes that were listed stay known if access is lost
+/// later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClassAccess {
-    /// It could.
+    /// Listing succeeded.
     Listed,
-    /// Not yet allowed: the right may be granted soon, or the API server may just be starting.
+    /// Listing is refused, possibly temporarily: access may be granted soon, or the API server may
+    /// be starting.
     Refused,
-    /// It has been refused for so long that it must be intended.
+    /// Listing has been refused for so long that it must be intended.
     Withheld,
 }
 
-/// How far a source has come, each step after those above it.
+/// The progress of a source, in ascending order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Progress {
-    /// It reads what there was at the start; or nothing is new about its progress.
+    /// The source reads the initial state, or its progress is unchanged.
     Reading,
-    /// It has not been able to read anything and does not know when it will be.
+    /// The source has read nothing and cannot tell when it will.
     Unreachable,
-    /// Everything there is has been sent but for Secrets and ConfigMaps that objects refer to: it waits to be given, in
-    /// [`References`], which ones are wanted, and says then that it is complete. A source may do so more than once.
+    /// The source has sent everything but the referenced Secrets and ConfigMaps. It waits for
+    /// [`References`], then reports completion. A source may do so more than once.
     AllButReferred,
-    /// Everything there was at the start has been sent, with this batch or earlier ones.
+    /// The initial state has been sent, with this batch or earlier ones.
     Complete,
 }
 
-/// What is needed of Secrets and ConfigMaps, as changes. A source keeps nothing else of them.
+/// Changes of the set of referenced Secrets and ConfigMaps. A source keeps only these.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct References {
-    /// Referred to now and not before, or for other fields.
+    /// New references, or references to other fields.
     pub wanted: Vec<Reference>,
-    /// Not referred to any more.
+    /// Objects that are no longer referenced.
     pub released: Vec<ObjectKey>,
 }
 
-/// What a source found at one time. Applied as one.
+/// Events and problems of a source. Applied as one.
 #[derive(Debug)]
 pub struct Batch {
-    /// What changed.
+    /// Events.
     pub events: Vec<Event>,
-    /// All problems of the source itself as they are now, such as files that cannot be read; `None` when they
-    /// are as before.
+    /// All current problems of the source itself, such as unreadable files; `None` if unchanged.
     pub problems: Option<Vec<Problem>>,
-    /// Objects of kinds that are not served, by kind, as they are now; `None` when they are as before.
+    /// Current objects of unsupported kinds, by kind; `None` if unchanged.
     pub skipped: Option<BTreeMap<String, usize>>,
-    /// How far the source has come.
+    /// Progress of the source.
     pub progress: Progress,
-    /// When the source noticed.
+    /// Time at which the source received the change.
     pub received_at: Instant,
-    /// How long it read and parsed.
+    /// Time that reading and parsing took.
     pub parsing: Duration,
 }
 
 impl Batch {
-    /// A source has found nothing; something else has come at this time.
+    /// Returns an empty batch, for other changes at this time.
     pub(crate) fn nothing_new(at: Instant) -> Self {
         Self {
             events: Vec::new(),
@@ -88,13 +89,13 @@ impl Batch {
         }
     }
 
-    /// Takes a later one in.
+    /// Appends a later batch.
     pub(crate) fn append(&mut self, next: Self) {
         self.events.extend(next.events);
         self.problems = next.problems.or(self.problems.take());
         self.skipped = next.skipped.or(self.skipped.take());
         self.progress = match next.progress {
-            // What a source waits for, or has come to, is what it says last.
+            // The last progress of a source applies.
             Progress::AllButReferred | Progress::Complete => next.progress,
             Progress::Reading | Progress::Unreachable => self.progress.max(next.progress),
         };

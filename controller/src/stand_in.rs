@@ -1,16 +1,17 @@
-//! An earlier state that is served while the present one cannot be read, and how it is left again.
+//! Service from an earlier state while the current one cannot be read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sluice_config::{Change, Delta, ListenerGroup, Snapshot, Tuning};
 
-/// The state that the data plane was brought to in the meantime.
+/// The earlier state that the data plane serves.
 pub(crate) struct StandIn(Snapshot);
 
 impl StandIn {
-    /// Stands `earlier` in; `group` is what flags say now. The earlier addresses count, because a ConfigMap that
-    /// cannot be read now may have said them; ports are those of the flags, which somebody waits for.
+    /// Prepares `earlier` for service with the listener group `group` of the flags. Addresses are
+    /// those of `earlier`, because a ConfigMap that is unreadable now may have set them. Ports are
+    /// those of the flags.
     pub(crate) fn new(mut earlier: Snapshot, group: &Arc<ListenerGroup>) -> (Self, Delta) {
         let mut standing = ListenerGroup::clone(group);
         let addresses = |old: &Arc<ListenerGroup>| Some(old.binds.first()?.addresses.clone());
@@ -23,8 +24,8 @@ impl StandIn {
         (Self(earlier), delta)
     }
 
-    /// Makes the first delta of the present state one from the earlier state: what is equal is left out, what
-    /// is no more is removed.
+    /// Converts the first delta of the current state to one relative to the earlier state: equal
+    /// values are omitted, absent ones removed.
     pub(crate) fn leave(self, delta: &mut Delta, tuning: &Arc<Tuning>, group: &Arc<ListenerGroup>) {
         let Self(earlier) = self;
         if earlier.tuning != *tuning {

@@ -1,13 +1,14 @@
-//! The addresses in `status.loadBalancer.ingress` of Ingresses: what DNS tools, dashboards and `kubectl get ingress` read.
+//! The addresses in `status.loadBalancer.ingress` of Ingresses: what DNS tools, dashboards and
+//! `kubectl get ingress` read.
 //!
 //! Which they are comes from flags, a Service or the nodes of our Pods (`addresses`, `nodes`,
 //! `source`); which Ingresses have others, or none, is known from the watch that serves them
 //! (`table`), so that nothing is read to find out and only differences are written. Writing is the
 //! leader's alone (`writer`), and no namespace delays another (`lanes`).
 //!
-//! An Ingress of ours that is rejected is left as it is, and so is one that stops being ours, as in ingress-nginx. Where no
-//! address is known nothing is written: an empty list would take names out of DNS, which only the end of the last
-//! replica does.
+//! An Ingress of ours that is rejected is left as it is, and so is one that stops being ours, as in
+//! ingress-nginx. Where no address is known nothing is written: an empty list would take names out
+//! of DNS, which only the end of the last replica does.
 
 mod addresses;
 mod lanes;
@@ -30,34 +31,34 @@ use replicas::Replicas;
 use source::AddressSource;
 use writer::StatusWriter;
 
-/// What has become of Ingresses.
+/// Changes of Ingresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IngressChanges {
-    /// These are all that there were at the start.
+    /// Whether the changes are the initial list.
     pub first: bool,
-    /// One after the other.
+    /// Changes, in order.
     pub changes: Vec<IngressChange>,
 }
 
-/// What has become of one Ingress.
+/// A change of one Ingress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IngressChange {
-    /// It was read, new or changed.
+    /// The Ingress was read, or is new or changed.
     Seen {
-        /// Which one.
+        /// Name.
         name: NamespacedName,
-        /// Its uid.
+        /// Uid.
         uid: Option<Uid>,
-        /// The addresses in its status, sorted.
+        /// Addresses in its status, sorted.
         addresses: Arc<[Address]>,
-        /// The version of the object that had them; `None` where it is not known.
+        /// Resource version with these addresses; `None` if unknown.
         version: Option<u64>,
-        /// Whether it is of a class of ours, and anything besides its status is new.
+        /// Whether the Ingress has a class of this controller and more than its status changed.
         edited: bool,
     },
-    /// It was deleted.
+    /// The Ingress was deleted.
     Gone(NamespacedName),
-    /// It is served from now on, or not any more.
+    /// The Ingress is served from now on, or no longer.
     Served(NamespacedName, bool),
 }
 
@@ -73,7 +74,7 @@ impl IngressChange {
     }
 }
 
-/// Keeps the status of Ingresses while this replica leads, until `stop`; then clears it where this
+/// Updates the status of Ingresses while this replica leads, until `stop`. Then clears it if this
 /// was the last replica.
 pub(crate) async fn run(
     client: Client,
@@ -105,7 +106,7 @@ pub(crate) async fn run(
         addresses,
         state: Default::default(),
     };
-    // In one task, so that neither goes on where the other has panicked.
+    // One task for both, so that neither continues after the other panics.
     tokio::select! {
         () = writer.run(seen, stop) => {}
         () = source.run() => {}

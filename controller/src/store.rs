@@ -1,9 +1,9 @@
 //! The objects that are known now, typed and pruned to what translation reads, by key.
 //!
-//! Whole Kubernetes objects are never kept: a source turns each into one of the small structs below and drops
-//! the rest at once, which is what lets 5,000 Ingresses with their Services fit into a few megabytes. Objects
-//! are immutable and shared by `Arc`, so that a source may keep them too (to notice what did not change)
-//! without a second copy.
+//! Whole Kubernetes objects are never kept: a source turns each into one of the small structs below
+//! and drops the rest at once, which is what lets 5,000 Ingresses with their Services fit into a
+//! few megabytes. Objects are immutable and shared by `Arc`, so that a source may keep them too (to
+//! notice what did not change) without a second copy.
 
 mod config_map;
 mod endpoint_slice;
@@ -46,7 +46,7 @@ pub use service::{Service, ServicePort, TargetPort};
 macro_rules! store {
     ($($kind:ident: $store:ident, $api:ty, $group:literal, $resource:literal, $namespaced:literal, $need:ident,
         $doc:literal;)*) => {
-        /// Everything that is known, by kind and key.
+        /// All known objects, by kind and key.
         #[derive(Default)]
         pub struct Store {
             $($store: ByKey<Arc<$kind>>,)*
@@ -54,7 +54,7 @@ macro_rules! store {
         }
 
         impl Store {
-            /// Takes an object in. Returns the one it replaces.
+            /// Inserts an object. Returns the one that it replaces.
             pub fn put(&mut self, object: Object) -> Option<Object> {
                 let slice = object.slice().cloned();
                 let old = match object {
@@ -64,7 +64,7 @@ macro_rules! store {
                 old
             }
 
-            /// Forgets an object. Returns it.
+            /// Removes an object and returns it.
             pub fn delete(&mut self, key: &ObjectKey) -> Option<Object> {
                 let old = match key.kind {
                     $(Kind::$kind => self.$store.remove(&key.name).map(Object::$kind),)*
@@ -73,14 +73,14 @@ macro_rules! store {
                 old
             }
 
-            /// An object of any kind.
+            /// Returns an object of any kind.
             pub fn get(&self, key: &ObjectKey) -> Option<Object> {
                 match key.kind {
                     $(Kind::$kind => self.$store.get(&key.name).cloned().map(Object::$kind),)*
                 }
             }
 
-            /// The uid of an object that is known.
+            /// Returns the uid of a known object.
             pub fn uid(&self, object: &ObjectRef) -> Option<&Uid> {
                 let identity = match Kind::named(&object.kind)? {
                     $(Kind::$kind => &self.$store.get(&object.name)?.identity,)*
@@ -101,65 +101,65 @@ macro_rules! store {
 
 for_each_kind!(store);
 
-/// The EndpointSlices of a Service, of which nearly every one has one.
+/// The EndpointSlices of a Service. Most Services have exactly one.
 struct SlicesOf {
     first: Arc<EndpointSlice>,
     others: Vec<Arc<EndpointSlice>>,
 }
 
 impl Store {
-    /// The Ingress of that name.
+    /// Returns the Ingress `name`.
     pub fn ingress(&self, name: &NamespacedName) -> Option<&Arc<Ingress>> {
         self.ingresses.get(name)
     }
 
-    /// All Ingresses, in no order.
+    /// Iterates over all Ingresses, in no particular order.
     pub fn ingresses(&self) -> impl Iterator<Item = &Arc<Ingress>> {
         self.ingresses.values()
     }
 
-    /// The IngressClass of that name.
+    /// Returns the IngressClass `name`.
     pub fn class(&self, name: &NamespacedName) -> Option<&Arc<IngressClass>> {
         self.classes.get(name)
     }
 
-    /// All IngressClasses, in no order.
+    /// Iterates over all IngressClasses, in no particular order.
     pub fn classes(&self) -> impl Iterator<Item = &Arc<IngressClass>> {
         self.classes.values()
     }
 
-    /// The Service of that name.
+    /// Returns the Service `name`.
     pub fn service(&self, name: &NamespacedName) -> Option<&Arc<Service>> {
         self.services.get(name)
     }
 
-    /// The EndpointSlices that name this Service, in no order.
+    /// Iterates over the EndpointSlices of `service`, in no particular order.
     pub fn slices_of(&self, service: &NamespacedName) -> impl Iterator<Item = &Arc<EndpointSlice>> {
         let of = self.slices_of.get(service).into_iter();
         of.flat_map(|of| std::iter::once(&of.first).chain(&of.others))
     }
 
-    /// The Secret of that name.
+    /// Returns the Secret `name`.
     pub fn secret(&self, name: &NamespacedName) -> Option<&Arc<Secret>> {
         self.secrets.get(name)
     }
 
-    /// The ConfigMap of that name.
+    /// Returns the ConfigMap `name`.
     pub fn config_map(&self, name: &NamespacedName) -> Option<&Arc<ConfigMap>> {
         self.config_maps.get(name)
     }
 
-    /// The Namespace of that name.
+    /// Returns the Namespace `name`.
     pub fn namespace(&self, name: &NamespacedName) -> Option<&Arc<Namespace>> {
         self.namespaces.get(name)
     }
 
-    /// The Node of that name.
+    /// Returns the Node `name`.
     pub fn node(&self, name: &NamespacedName) -> Option<&Arc<Node>> {
         self.nodes.get(name)
     }
 
-    /// A slice is another, has come or has gone.
+    /// Updates the index of EndpointSlices by Service.
     fn relink(&mut self, old: Option<&Arc<EndpointSlice>>, new: Option<Arc<EndpointSlice>>) {
         if let Some(old) = old {
             self.unlink_slice(old);
