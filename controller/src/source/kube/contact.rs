@@ -1,5 +1,5 @@
-//! Whether the API answers. One record for all watches: an API server that is away is away for each of them,
-//! and an operator wants one problem about it, with the time at which it began.
+//! Reachability of the API, recorded once for all watches: an unreachable API server affects all of
+//! them, and an operator needs one problem, with the time of its start.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,41 +9,42 @@ use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// How long nothing may be answered before that is worth saying. A restart of a connection is not.
+/// Time without a response before it is reported. Restarts of connections are shorter.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How long some requests may fail while others are answered.
+/// Time for which some requests may fail while others get responses.
 const LONG_PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is known of the API.
+/// The reachability of the API.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContactState {
-    /// Set while it does not answer.
+    /// Set while the API does not respond.
     pub away: Option<Away>,
-    /// When it last answered; `None` before the first time.
+    /// Time of the last response; `None` before the first one.
     pub last_answer: Option<Timestamp>,
-    /// Requests that have failed for long while others are answered, by path.
+    /// Requests that have failed for long while others get responses, by path.
     pub failing: BTreeMap<Arc<str>, Away>,
-    /// Requests whose last one failed.
+    /// Requests whose last attempt failed.
     unanswered: BTreeMap<Arc<str>, Away>,
-    /// The first failure since the last answer to anything.
+    /// The first failure since the last response to any request.
     first: Option<Away>,
-    /// Requests whose last one was answered with what was asked for.
+    /// Requests whose last attempt succeeded.
     granted: BTreeSet<Arc<str>>,
-    /// Requests whose last one was refused for want of credentials or rights.
+    /// Requests whose last attempt was refused for lack of credentials or rights.
     refused: BTreeMap<Arc<str>, Away>,
 }
 
-/// Since when there is no answer.
+/// The start of an outage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Away {
-    /// When the first request began that was not answered.
+    /// Start of the first request without a response.
     pub since: Timestamp,
-    /// What became of the first request.
+    /// Failure of that request.
     pub reason: Arc<str>,
     begun: Instant,
 }
 
-/// The record. Clones share it. A subscriber is woken when something is away or failing, not at every answer.
+/// The shared record. Clones refer to the same one. Subscribers wake on outages and failing
+/// requests, not on every response.
 #[derive(Clone, Debug)]
 pub(super) struct Contact(watch::Sender<ContactState>);
 
@@ -52,17 +53,17 @@ impl Contact {
         Self(watch::Sender::default())
     }
 
-    /// For a subscriber.
+    /// Returns a subscription.
     pub(super) fn subscribe(&self) -> watch::Receiver<ContactState> {
         self.0.subscribe()
     }
 
-    /// The API says something that was asked for.
+    /// Records that requested data arrived.
     pub(super) fn heard(&self) {
         self.0.send_if_modified(ContactState::heard);
     }
 
-    /// A request of this path was answered.
+    /// Records a response to a request of this path.
     pub(super) fn answered(&self, path: &str) {
         self.0.send_if_modified(|state| {
             state.unanswered.remove(path);
@@ -73,9 +74,9 @@ impl Contact {
         });
     }
 
-    /// A request of this path was refused for want of credentials or rights (401, 403). That one of
-    /// several is refused is a missing right, with a problem of its own. When all of them are,
-    /// nothing is known of the cluster any more, as if the API did not answer.
+    /// Records that a request of this path was refused (401, 403). One refused request among
+    /// several is a missing right, with its own problem. If all are refused, the state of the
+    /// cluster is unknown, as if the API did not respond.
     pub(super) fn refused(&self, path: &str, begun: Instant, reason: &str) {
         self.0.send_if_modified(|state| {
             state.unanswered.remove(path);
@@ -97,7 +98,7 @@ impl Contact {
         });
     }
 
-    /// There are no more requests of this path.
+    /// Removes a path that is no longer requested.
     pub(super) fn forget(&self, path: &str) {
         self.0.send_if_modified(|state| {
             state.unanswered.remove(path);
@@ -107,7 +108,7 @@ impl Contact {
         });
     }
 
-    /// A request of this path, which began at `begun`, was not answered.
+    /// Records that a request of this path, started at `begun`, got no response.
     pub(super) fn failed(&self, path: &str, begun: Instant, reason: &str) {
         self.0.send_if_modified(|state| {
             state.granted.remove(path);
@@ -139,13 +140,13 @@ impl Away {
 }
 
 impl ContactState {
-    /// Returns whether subscribers have to be woken.
+    /// Returns whether subscribers must be woken.
     fn heard(&mut self) -> bool {
         self.first = None;
         self.last_answer = Some(Timestamp::now());
         let back = self.away.take().is_some();
         if back {
-            // Each of them was away with the rest.
+            // All of them failed because of the same outage.
             self.unanswered.clear();
             self.refused.clear();
         }
@@ -194,7 +195,7 @@ mod tests {
             tokio::time::advance(LONG_PATIENCE).await;
         }
         assert_eq!(seen.borrow_and_update().away, None, "others are answered");
-        // The token has expired: the watch that was open ends, and cannot be renewed.
+        // The token has expired: the open watch ends and cannot be renewed.
         contact.refused("/a", Instant::now(), "401");
         assert_eq!(seen.borrow_and_update().away, None, "it may be back in a moment");
         tokio::time::advance(LONG_PATIENCE).await;

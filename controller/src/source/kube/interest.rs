@@ -1,48 +1,49 @@
-//! Which Secrets and ConfigMaps are wanted. Of all that a watch of those brings, only those are kept that something
-//! refers to; one that is referred to later than it was seen, or of which other fields are needed than were kept, is
-//! asked for by name.
+//! Which Secrets and ConfigMaps are wanted. Of all that a watch of those brings, only those are
+//! kept that something refers to; one that is referred to later than it was seen, or of which other
+//! fields are needed than were kept, is asked for by name.
 //!
-//! A question has a number. An object that is released and wanted again while a question is under way is asked for
-//! again, and the answer to the earlier question counts for nothing: it may be older than what has become of the
-//! object since.
+//! A question has a number. An object that is released and wanted again while a question is under
+//! way is asked for again, and the answer to the earlier question counts for nothing: it may be
+//! older than what has become of the object since.
 
 use std::collections::HashMap;
 
 use super::failure::WatchFailure;
 use crate::store::{Fields, ObjectKey};
 
-/// Objects that something refers to.
+/// The referenced objects.
 #[derive(Debug, Default)]
 pub(super) struct Interest {
     objects: HashMap<ObjectKey, (Fields, State)>,
-    /// The number of the last question.
+    /// Number of the last request by name.
     asked: u64,
 }
 
-/// Names a question.
+/// Identifies a request by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Number(u64);
 
-/// What follows from a wish.
+/// The consequences of a new reference.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Want {
-    /// It has to be asked for.
+    /// Request to send, if the object must be requested by name.
     pub(super) question: Option<Number>,
-    /// This question need not be answered any more.
+    /// Request that is no longer needed.
     pub(super) dropped: Option<Number>,
 }
 
-/// What is known of one.
+/// The state of a referenced object.
 #[derive(Debug, PartialEq, Eq)]
 enum State {
-    /// The watch has it.
+    /// The watch delivers it.
     Watched,
-    /// Asked for by name, so far without an answer that can be used.
+    /// Requested by name, without a usable response so far.
     Asked { number: Number, failure: Option<WatchFailure> },
 }
 
 impl Interest {
-    /// Something refers to it now, and needs these fields. `seen` says that the watch may have had it before.
+    /// Records that an object is referenced and which fields are needed. `seen` means that the
+    /// watch may have delivered the object before.
     pub(super) fn want(&mut self, key: &ObjectKey, fields: Fields, seen: bool) -> Want {
         if self.fields(key) == Some(&fields) {
             return Want::default();
@@ -56,24 +57,25 @@ impl Interest {
         Want { question, dropped: old.and_then(|(_, state)| state.number()) }
     }
 
-    /// The fields that are needed of it; none where nothing refers to it.
+    /// Returns the fields that are needed of an object; `None` if it is not referenced.
     pub(super) fn fields(&self, key: &ObjectKey) -> Option<&Fields> {
         self.objects.get(key).map(|(fields, _)| fields)
     }
 
-    /// Nothing refers to it any more. Returns the request for it that is no longer needed, if there is one.
+    /// Removes a reference. Returns the request for the object that is no longer needed, if any.
     pub(super) fn release(&mut self, key: &ObjectKey) -> Option<Number> {
         self.objects.remove(key).and_then(|(_, state)| state.number())
     }
 
-    /// The watch has an event about it; none when nothing refers to it. With the question that need not be
-    /// answered now: its answer would be older, or comes by the watch as well.
+    /// Records an event of the watch. Returns `None` if the object is not referenced, else the
+    /// request that is no longer needed, if any: its response would be older, or arrives by the
+    /// watch as well.
     pub(super) fn tell(&mut self, key: &ObjectKey) -> Option<Option<Number>> {
         let (_, state) = self.objects.get_mut(key)?;
         Some(std::mem::replace(state, State::Watched).number())
     }
 
-    /// The answer to a question. True when it counts.
+    /// Records the response to a request by name. Returns whether the response is still relevant.
     pub(super) fn answer(&mut self, key: &ObjectKey, number: Number) -> bool {
         match self.objects.get_mut(key) {
             Some((_, state @ State::Asked { .. })) if state.is(number) => {
@@ -84,7 +86,7 @@ impl Interest {
         }
     }
 
-    /// A question could not be answered, and is asked again. True when that counts.
+    /// Records a failed request, which is sent again. Returns whether it is still relevant.
     pub(super) fn fail(&mut self, key: &ObjectKey, of: Number, new: WatchFailure) -> bool {
         match self.objects.get_mut(key) {
             Some((_, State::Asked { number, failure })) if *number == of => {
@@ -95,7 +97,7 @@ impl Interest {
         }
     }
 
-    /// What keeps questions from being answered.
+    /// Returns the failures of pending requests.
     pub(super) fn faults(&self) -> impl Iterator<Item = (&ObjectKey, &WatchFailure)> {
         self.objects.iter().filter_map(|(key, (_, state))| match state {
             State::Asked { failure: Some(failure), .. } => Some((key, failure)),

@@ -1,9 +1,10 @@
-//! Which objects a watch has given, with their versions. This is what lets a list be taken in without clearing
-//! anything: what it brings anew is passed on at once, what is as before is dropped here, and only when the
-//! list is whole is something taken for gone that it did not have.
+//! Which objects a watch has given, with their versions. This is what lets a list be taken in
+//! without clearing anything: what it brings anew is passed on at once, what is as before is
+//! dropped here, and only when the list is whole is something taken for gone that it did not have.
 //!
-//! A list is read from the newest state, so what it says of an object counts, whichever way the version went: after a
-//! restore of etcd, versions are lower than before. Between lists, versions rise, and a lower one comes late.
+//! A list is read from the newest state, so what it says of an object counts, whichever way the
+//! version went: after a restore of etcd, versions are lower than before. Between lists, versions
+//! rise, and a lower one comes late.
 
 use std::collections::BTreeMap;
 use std::num::NonZero;
@@ -12,7 +13,8 @@ use sluice_config::{ByKey, Keyed, NamespacedName};
 
 use crate::store::Object;
 
-/// A resource version. API servers compare them as numbers; one that is no number is never equal to any.
+/// A resource version. API servers compare versions as numbers. One that is not a number equals no
+/// other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Version(Option<NonZero<u64>>);
 
@@ -20,13 +22,14 @@ pub(super) struct Version(Option<NonZero<u64>>);
 #[derive(Debug, Default)]
 pub(super) struct Known {
     objects: ByKey<Entry>,
-    /// Objects that could not be read when they were last seen, with the number of the list that had them.
+    /// Objects that were unreadable when last seen, with the number of the list that contained
+    /// them.
     unreadable: BTreeMap<NamespacedName, u32>,
-    /// Whether there was an object of which not even the name could be read.
+    /// Whether an object had not even a readable name.
     nameless: bool,
-    /// Counts lists; an entry carries the number of the last one that had it.
+    /// Number of the current list. Each entry has the number of the last list that contained it.
     list: u32,
-    /// Whether that list is still under way.
+    /// Whether that list is in progress.
     listing: bool,
 }
 
@@ -42,7 +45,7 @@ impl Version {
         Self(text.parse().ok())
     }
 
-    /// Whether it is known to be lower than another.
+    /// Returns whether it is known to be lower than `other`.
     pub(super) fn is_before(self, other: Self) -> bool {
         matches!((self.0, other.0), (Some(this), Some(other)) if this < other)
     }
@@ -71,20 +74,22 @@ impl Keyed for Entry {
 }
 
 impl Known {
-    /// A list begins. An earlier one that did not come to its end counts for nothing.
+    /// Begins a list. An unfinished earlier list is discarded.
     pub(super) fn begin(&mut self) {
         self.list = self.list.wrapping_add(1);
         self.listing = true;
         self.nameless = false;
     }
 
-    /// There is an object of this version. False when that changes nothing: this version is known, or a newer one is.
+    /// Records an object with its version. Returns false if this or a newer version is known
+    /// already.
     pub(super) fn put(&mut self, object: &Object, version: Version) -> bool {
         let list = self.list;
         self.unreadable.remove(object.name());
         match self.objects.get_mut(object.name()) {
             Some(entry) => {
-                // What this list, or a question since it began, has said already is not taken back by it.
+                // The list must not revert what it, or a request since it began, has delivered
+                // already.
                 let listed = self.listing && entry.list != list;
                 entry.list = list;
                 let news = match listed {
@@ -104,7 +109,8 @@ impl Known {
         }
     }
 
-    /// There is an object that cannot be read; none is one without so much as a name. It stays what it was.
+    /// Records an unreadable object; `None` if its name is unreadable too. The object keeps its
+    /// previous state.
     pub(super) fn unreadable(&mut self, name: Option<&NamespacedName>) {
         let Some(name) = name else {
             self.nameless = true;
@@ -116,36 +122,38 @@ impl Known {
         self.unreadable.insert(name.clone(), self.list);
     }
 
-    /// What cannot be read: by name, and whether there is something without one.
+    /// Returns the unreadable objects, and whether one has no readable name.
     pub(super) fn faults(&self) -> (impl Iterator<Item = &NamespacedName>, bool) {
         (self.unreadable.keys(), self.nameless)
     }
 
-    /// Whether there is no object.
+    /// Returns whether there are no objects.
     pub(super) fn is_empty(&self) -> bool {
         self.objects.is_empty()
     }
 
-    /// Whether there is anything that cannot be read.
+    /// Returns whether an object is unreadable.
     pub(super) fn has_faults(&self) -> bool {
         self.nameless || !self.unreadable.is_empty()
     }
 
-    /// There is an object, and what is said of it here is no answer to what is needed of it.
+    /// Records that an object exists, without the fields that are needed of it.
     pub(super) fn seen(&mut self, name: &NamespacedName) {
         if let Some(entry) = self.objects.get_mut(name) {
             entry.list = self.list;
         }
     }
 
-    /// Other fields of an object are needed than are known: its next event counts, whatever its version.
+    /// Marks an object of which other fields are needed: its next event applies, whatever its
+    /// version.
     pub(super) fn renew(&mut self, name: &NamespacedName) {
         if let Some(entry) = self.objects.get_mut(name) {
             entry.version = Version(None);
         }
     }
 
-    /// An object is gone as of this version. False when it was not there, or has come back since.
+    /// Removes an object as of this version. Returns false if it was absent, or has been created
+    /// again since.
     pub(super) fn gone(&mut self, name: &NamespacedName, version: Version) -> bool {
         self.unreadable.remove(name);
         let Some(entry) = self.objects.get(name) else { return false };
@@ -156,14 +164,14 @@ impl Known {
         news
     }
 
-    /// Nothing refers to this object any more. True when it was there.
+    /// Removes an object that is no longer referenced. Returns whether it was present.
     pub(super) fn forget(&mut self, name: &NamespacedName) -> bool {
         self.unreadable.remove(name);
         self.objects.remove(name).is_some()
     }
 
-    /// The list is whole. Gives what it did not have; nothing where something in it had no name, which may be any of
-    /// these.
+    /// Completes the list. Returns the objects that it did not contain, or none if an entry had no
+    /// readable name, because it may be any of them.
     pub(super) fn done(&mut self) -> Vec<NamespacedName> {
         let list = self.list;
         self.listing = false;
@@ -218,7 +226,7 @@ mod tests {
         assert_eq!(known.done(), []);
         known.begin();
         assert!(!known.put(&object("a"), version(1)), "unchanged");
-        // The list breaks off and begins anew: nothing is gone by that.
+        // An interrupted list that starts again removes nothing.
         known.begin();
         assert!(known.put(&object("a"), version(5)));
         assert!(known.put(&object("c"), version(4)));

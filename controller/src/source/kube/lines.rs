@@ -1,28 +1,29 @@
-//! The lines of a watch, with a limit to the time between two of them.
+//! Lines of a watch response, with a time limit between two lines.
 
 use std::time::Duration;
 
 use futures::{AsyncBufRead, AsyncBufReadExt};
 
-/// Bytes that are kept for the next line. One of a large object needs more, for as long as it is looked at.
+/// Buffer size in bytes that is kept between lines. A line with a large object uses more while it
+/// is parsed.
 const KEPT: usize = 16 * 1024;
 
-/// Reads an answer line by line.
+/// Reads a response line by line.
 pub(super) struct Lines<R> {
     input: R,
     line: Vec<u8>,
 }
 
-/// What one read gives.
+/// The result of one read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum LineRead<'a> {
-    /// A line, without its end.
+    /// A line without its terminator.
     Line(&'a [u8]),
-    /// The server has ended the answer.
+    /// The server ended the response.
     End,
-    /// It broke off.
+    /// The connection broke.
     Cut,
-    /// Nothing came for too long.
+    /// The time limit expired.
     Silence,
 }
 
@@ -31,7 +32,7 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
         Self { input, line: Vec::new() }
     }
 
-    /// The next line that is not empty.
+    /// Returns the next line that is not empty.
     pub(super) async fn next(&mut self, patience: Duration) -> LineRead<'_> {
         loop {
             self.line.clear();

@@ -1,4 +1,4 @@
-//! `Retry-After`: how long an API server, or a proxy in front of it, asks its clients to wait.
+//! `Retry-After`: the wait that an API server, or a proxy in front of it, requests.
 
 use std::time::Duration;
 
@@ -6,16 +6,15 @@ use http::{HeaderMap, Response, StatusCode, header};
 use jiff::Timestamp;
 use tower::BoxError;
 
-/// The longest wait that is accepted: a server that recovers early must not be left alone for an
-/// hour.
+/// Maximum accepted wait, because a server may recover much earlier than it announced.
 const LONGEST: Duration = Duration::from_secs(120);
 
-/// A response that asks for another attempt later. An error, because kube's own error has no header
-/// fields.
+/// A response that requests a later attempt. It is an error type because kube's own error has no
+/// header fields.
 #[derive(Debug, thiserror::Error)]
 #[error("it answers {status} and asks to wait for {} s", after.as_secs())]
 pub(crate) struct Postponed {
-    /// The status of the response.
+    /// Status of the response.
     pub(crate) status: StatusCode,
     /// Until the next attempt.
     pub(crate) after: Duration,
