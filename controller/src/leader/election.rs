@@ -1,8 +1,8 @@
-//! The rules of an election, without a network and without a clock of its own.
+//! The rules of the election, without I/O and without a clock of its own.
 //!
-//! A Lease belongs to whoever it names until it was seen unchanged for as long as it says. Each replica measures
-//! that on its own clock, so that clocks which differ do no harm. Its holder stops leading earlier than that: when it
-//! could not renew for half of the time.
+//! A Lease belongs to the holder that it names until it was seen unchanged for its whole duration.
+//! Each replica measures that duration on its own clock, so clock differences do no harm. The
+//! holder stops leading earlier: when it could not renew for half of the duration.
 
 use std::time::Duration;
 
@@ -13,34 +13,34 @@ use tokio::time::Instant;
 
 use crate::backoff::Backoff;
 
-/// The shortest time that a Lease is given for.
+/// Minimum duration of a Lease.
 const SHORTEST: Duration = Duration::from_secs(1);
-/// The shortest time that one attempt of a holder has.
+/// Minimum time limit for one attempt of the holder.
 const SHORTEST_ATTEMPT: Duration = Duration::from_secs(2);
 
-/// One candidate.
+/// A candidate.
 #[derive(Debug)]
 pub(crate) struct Election {
     identity: String,
     ttl: Duration,
     seen: Option<Seen>,
-    /// When the Lease was last written with our name in it.
+    /// Time at which this candidate last wrote the Lease as its holder.
     renewed: Option<Instant>,
 }
 
-/// A Lease as it was read, and when it was first read so.
+/// A version of the Lease, and the time at which it was first read.
 #[derive(Debug)]
 struct Seen {
     spec: LeaseSpec,
     at: Instant,
 }
 
-/// What to do about a Lease.
+/// The next step of a candidate.
 #[derive(Debug, PartialEq)]
 pub(super) enum Move {
-    /// It is somebody else's.
+    /// Another candidate holds the Lease.
     Wait,
-    /// Write this.
+    /// Writes this Lease.
     Take(LeaseSpec),
 }
 
@@ -53,20 +53,21 @@ impl Election {
         &self.identity
     }
 
-    /// The time between two attempts, which differs each time, as client-go's does: replicas must
-    /// not come together.
+    /// Returns the time between two attempts, with jitter as in client-go, so that replicas do not
+    /// write at the same time.
     pub(super) fn retry(&self) -> Duration {
         (self.ttl / 4).mul_f64(1.0 + fastrand::f64() / 5.0)
     }
 
-    /// The time until the next attempt after so many that failed. A holder has several before its
-    /// term ends.
+    /// Returns the wait after `failures` consecutive failures. A holder has several attempts before
+    /// its term ends.
     pub(super) fn backoff(&self, failures: u32) -> Duration {
         Backoff::new(self.ttl / 32, self.ttl).wait(failures)
     }
 
-    /// How long one attempt may take. That of a holder ends with its term at the latest, and leaves
-    /// time for another; that of others ends before what it writes would be too old to lead with.
+    /// Returns the time limit for one attempt. A holder's attempt ends with its term at the latest
+    /// and leaves time for another one. Other attempts end before the written Lease would be too
+    /// old to lead with.
     pub(super) fn patience(&self, now: Instant) -> Duration {
         match self.leads_until().filter(|end| *end > now) {
             Some(end) => (self.ttl / 8).max(SHORTEST_ATTEMPT).min(end - now),
@@ -74,21 +75,21 @@ impl Election {
         }
     }
 
-    /// Takes in the Lease as it is now.
+    /// Records the Lease that was read.
     pub(super) fn observe(&mut self, lease: &LeaseSpec, now: Instant) {
         if self.seen.as_ref().is_none_or(|seen| seen.spec != *lease) {
             self.seen = Some(Seen { spec: lease.clone(), at: now });
         }
     }
 
-    /// What to do about the Lease that there is.
+    /// Decides the next step for the current Lease.
     pub(super) fn decide(&mut self, lease: Option<&LeaseSpec>, now: Instant, clock: Timestamp) -> Move {
         let old = lease.cloned().unwrap_or_default();
         self.observe(&old, now);
         let holder = old.holder_identity.as_deref().unwrap_or_default();
         let is_own = holder == self.identity;
         if !is_own {
-            // Whatever was thought before.
+            // Overrides any earlier state.
             self.renewed = None;
         }
         if !is_own && !holder.is_empty() && self.expires().is_some_and(|end| now < end) {
@@ -110,13 +111,14 @@ impl Election {
         Move::Take(new)
     }
 
-    /// What [`Election::decide`] said was written; `begun` is before that was sent.
+    /// Records that the Lease of [`Election::decide`] was written. `begun` is the time before the
+    /// request.
     pub(super) fn taken(&mut self, spec: &LeaseSpec, begun: Instant) {
         self.seen = Some(Seen { spec: spec.clone(), at: begun });
         self.renewed = Some(begun);
     }
 
-    /// When the Lease that was read ends, if it is not renewed.
+    /// Returns the time at which the Lease that was read expires.
     pub(super) fn expires(&self) -> Option<Instant> {
         let seen = self.seen.as_ref()?;
         seen.spec.holder_identity.as_deref().filter(|holder| !holder.is_empty())?;
@@ -124,17 +126,17 @@ impl Election {
         Some(seen.at + Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
     }
 
-    /// When we stop leading, unless we renew.
+    /// Returns the time at which this candidate stops leading unless it renews.
     pub(super) fn leads_until(&self) -> Option<Instant> {
         self.renewed.map(|at| at + self.ttl / 2)
     }
 
-    /// Whether we lead.
+    /// Returns whether this candidate leads.
     pub(super) fn leads(&self, now: Instant) -> bool {
         self.leads_until().is_some_and(|end| now < end)
     }
 
-    /// The Lease without a holder, if we hold it. We lead no more, whatever becomes of it.
+    /// Returns the Lease without a holder, if this candidate holds it, and stops leading.
     pub(super) fn released(&mut self, lease: Option<&LeaseSpec>, clock: Timestamp) -> Option<LeaseSpec> {
         self.renewed = None;
         let old = lease.filter(|old| old.holder_identity.as_deref() == Some(&self.identity))?;
@@ -157,7 +159,7 @@ mod tests {
         Election::new(name.into(), TTL)
     }
 
-    /// Carries a move out, as a server without conflicts would.
+    /// Executes a step as a server without conflicts would.
     fn attempt(election: &mut Election, lease: &mut Option<LeaseSpec>, now: Instant) -> bool {
         match election.decide(lease.as_ref(), now, Timestamp::UNIX_EPOCH) {
             Move::Wait => false,

@@ -1,5 +1,5 @@
-//! The book of problems: who has found which. It knows what has changed at the cost of what has changed, so that
-//! thousands of standing problems make no edit slow.
+//! The index of problems by finder. It computes changes at a cost proportional to the change, so
+//! thousands of standing problems do not slow down an edit.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -9,32 +9,32 @@ use sluice_config::{Problem, Subject};
 use crate::duties::Duty;
 use crate::translate::Node;
 
-/// Who finds problems. Whatever one of them finds replaces what it found before.
+/// The origin of a problem. Each set of problems of a finder replaces its previous set.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Finder {
     /// A node of the translation.
     Node(Node),
-    /// The start, which waits for something.
+    /// The start-up, while it waits.
     Start,
     /// The source.
     Source,
     /// The data plane, which refuses this part.
     Plane(Subject),
-    /// Something that the controller does beside serving.
+    /// A duty of the controller.
     Duty(Duty),
 }
 
-/// How the problems differ from before.
+/// Changes of the set of problems.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProblemChanges {
-    /// New ones, sorted.
+    /// New problems, sorted.
     pub appeared: Vec<Arc<Problem>>,
-    /// Those that are gone, sorted.
+    /// Resolved problems, sorted.
     pub resolved: Vec<Arc<Problem>>,
 }
 
 impl ProblemChanges {
-    /// Whether all is as before.
+    /// Returns whether nothing changed.
     pub fn is_empty(&self) -> bool {
         self.appeared.is_empty() && self.resolved.is_empty()
     }
@@ -44,19 +44,20 @@ impl ProblemChanges {
 #[derive(Debug, Default)]
 pub(crate) struct Book {
     found: HashMap<Finder, Box<[Arc<Problem>]>>,
-    /// Each problem once, with the number of those who find it.
+    /// Each problem once, with the number of its finders.
     standing: BTreeMap<Arc<Problem>, u32>,
-    /// Whether a problem that was touched since the last look stood then.
+    /// For each problem touched since the last call of [`Book::take_changes`]: whether it stood
+    /// then.
     touched: BTreeMap<Arc<Problem>, bool>,
-    /// Whether what nodes find counts.
+    /// Whether problems of nodes are reported.
     nodes_count: bool,
 }
 
 impl Book {
-    /// What this one finds now.
+    /// Replaces the problems of `finder`.
     pub(crate) fn put(&mut self, finder: Finder, problems: Vec<Problem>) {
         let old = self.found.get(&finder).map(|old| &**old).unwrap_or_default();
-        // Nearly always there is nothing, and was nothing.
+        // In most cases the set is empty and stays empty.
         if old.iter().map(|old| &**old).eq(&problems) {
             return;
         }
@@ -72,8 +73,8 @@ impl Book {
         }
     }
 
-    /// From now on what nodes find counts: before everything is known, an object whose Service has not been read yet is
-    /// not wrong.
+    /// Starts to report problems of nodes. Before the initial state is complete, an object whose
+    /// Service has not been read yet is not faulty.
     pub(crate) fn count_nodes(&mut self) {
         if std::mem::replace(&mut self.nodes_count, true) {
             return;
@@ -83,17 +84,17 @@ impl Book {
         found.iter().for_each(|problem| self.add(problem));
     }
 
-    /// All problems, sorted, each once.
+    /// Returns all problems, sorted, without duplicates.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Problem>> {
         self.standing.keys()
     }
 
-    /// Whether somebody finds it.
+    /// Returns whether a finder reports `problem`.
     pub(crate) fn has(&self, problem: &Problem) -> bool {
         self.standing.contains_key(problem)
     }
 
-    /// What has changed since this was last asked.
+    /// Returns the changes since the last call.
     pub(crate) fn take_changes(&mut self) -> ProblemChanges {
         let mut changes = ProblemChanges::default();
         for (problem, stood) in std::mem::take(&mut self.touched) {
