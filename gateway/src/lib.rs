@@ -3,8 +3,8 @@
 //! It is told what to serve by [`sluice_config::Delta`] and tells what it did by [`sluice_config::Report`]; it
 //! knows neither Kubernetes nor annotations. A connection comes in by `listen`. A request passes `downstream` (bytes
 //! to heads), `engine` (which has it judged by `pipeline`, with `router`, `policy` and `registry`, and carries it),
-//! and `upstream` (connections to endpoints); `workers` and `data_plane` put them together. No two of these rooms use each
-//! other, not even by way of others (`rooms`).
+//! and `upstream` (connections to endpoints); `workers` and `data_plane` put them together. These modules form no cycle
+//! (`module_cycles` checks).
 
 pub mod admin;
 pub mod apply;
@@ -26,14 +26,14 @@ mod idle_connections;
 mod io;
 pub mod listen;
 pub mod message;
+#[cfg(test)]
+mod module_cycles;
 mod per_worker;
 pub mod pipeline;
 pub mod policy;
 pub mod readiness;
 pub mod registry;
 pub mod reporter;
-#[cfg(test)]
-mod rooms;
 pub mod route;
 pub mod router;
 pub mod snapshot;

@@ -27,7 +27,8 @@ use crate::client::{Again, connect};
 use crate::cluster_ips::ClusterIps;
 use crate::datagrams::Datagrams;
 use crate::layout::Layout;
-use crate::{network, transparent};
+use crate::network;
+use crate::transparent;
 
 /// The annotation of a LoadBalancer Service whose endpoints are to be told the client's address, by a header of version 1
 /// of the PROXY protocol before the first byte of a connection.

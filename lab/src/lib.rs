@@ -41,6 +41,8 @@ pub mod harness;
 pub mod images;
 pub mod lab;
 pub mod layout;
+#[cfg(test)]
+mod module_cycles;
 pub mod monitor;
 pub mod name;
 pub mod names;

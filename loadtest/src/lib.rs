@@ -22,6 +22,8 @@ pub mod k6;
 pub mod latencies;
 pub mod load;
 pub mod manifest;
+#[cfg(test)]
+mod module_cycles;
 pub mod process;
 pub mod propagation;
 pub mod report;

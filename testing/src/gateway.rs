@@ -14,8 +14,10 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::client::{Connection, Response};
 use crate::folder::Folder;
+use crate::memory;
+use crate::ports;
+use crate::program;
 use crate::wait::{PATIENCE, await_some, pause};
-use crate::{memory, ports, program};
 
 /// How often a start is tried again when somebody else took a port in between.
 const STARTS: usize = 3;

@@ -12,6 +12,7 @@
 //! | [`client`], [`http2`], [`trust`] | clients that send exactly the given bytes; a TLS client that takes any certificate |
 //! | [`dns`] | a DNS server with the records that a test gives it |
 //! | [`browser`] | headless Chromium, where a machine has it |
+//! | [`module_cycles`] | the check that the modules of a crate form no cycle |
 //! | [`wire`] | HTTP/1.1 messages as bytes |
 //! | [`certificate`], [`ports`], [`program`], [`wait`] | what the others are built on |
 
@@ -27,6 +28,7 @@ pub mod grpc;
 pub mod http2;
 pub mod manifest;
 pub mod memory;
+pub mod module_cycles;
 pub mod ports;
 pub mod program;
 pub mod trust;

@@ -12,7 +12,8 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use crate::lab::Lab;
-use crate::{network, programs};
+use crate::network;
+use crate::programs;
 
 /// The kubeconfig of the cluster that tests run in instead of a lab. It has to be an administrator's.
 const KUBECONFIG: &str = "SLUICE_TEST_KUBECONFIG";
