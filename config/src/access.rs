@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::LookAheadRegex;
 use crate::name::NamespacedName;
 
 /// A network: an address and the length of its prefix.
@@ -54,6 +55,8 @@ pub enum Blocked {
     Text(Arc<str>),
     /// A linear-time regular expression that matches anywhere in the value.
     Regex(Arc<str>),
+    /// The same with look-ahead.
+    LookAhead(Arc<LookAheadRegex>),
 }
 
 /// Limits per client address, over all rules of a zone.

@@ -13,6 +13,8 @@ pub struct UpstreamTls {
     /// Authorities and client certificate: a resource of kind `EndpointIdentity` or `EndpointTrust`
     /// (`proxy-ssl-secret`). The rule is closed while that resource is absent.
     pub identity: Option<ResourceKey>,
+    /// Resource of the same kinds whose client certificate replaces that of `identity`.
+    pub certificate: Option<ResourceKey>,
     /// Maximum number of intermediate certificates between the endpoint's certificate and the
     /// authority's (`proxy-ssl-verify`, `proxy-ssl-verify-depth`); `None` disables verification.
     pub verify_depth: Option<u32>,
@@ -50,6 +52,7 @@ impl Default for UpstreamTls {
     fn default() -> Self {
         Self {
             identity: None,
+            certificate: None,
             verify_depth: None,
             name: None,
             sends_name: false,

@@ -24,6 +24,7 @@ pub mod hops;
 pub mod hsts;
 pub mod https_redirect;
 pub mod limits;
+mod look_ahead;
 pub mod mirror;
 pub mod networks;
 pub mod redirect;

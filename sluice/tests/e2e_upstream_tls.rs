@@ -143,6 +143,47 @@ fn endpoints_are_shown_a_certificate_of_ours() {
 }
 
 #[test]
+fn a_sibling_presents_the_certificate_of_its_host_and_verifies() {
+    let (ours, theirs) = (Authority::new(), Authority::new());
+    let demanding = |shown: &Authority| {
+        Backend::tls("shop", shown.issue(&["inner.example"]).demanding_server_config(&ours))
+    };
+    let (backend, stranger) = (demanding(&ours), demanding(&theirs));
+    let secret = |authorities: &Authority| {
+        let own = ours.issue(&["gateway"]);
+        let data = [("ca.crt", authorities.pem()), ("tls.crt", own.pem), ("tls.key", own.key_pem)];
+        opaque_secret("upstream", &data.each_ref().map(|(key, value)| (*key, &**value)))
+    };
+    let annotations = [
+        ("proxy-ssl-secret", "default/upstream"),
+        ("proxy-ssl-verify", "on"),
+        ("proxy-ssl-name", "inner.example"),
+    ];
+    let sibling = |name: &str, backend: &Backend| {
+        let path = format!("/{name}");
+        Ingress::new(name).path(HOST, &path, name).annotation("backend-protocol", "HTTPS").text()
+            + &manifest::service_with(name, &[backend])
+    };
+    let folder = Folder::with(shop(&backend, &annotations));
+    folder.write("siblings.yaml", sibling("sibling", &backend) + &sibling("stranger", &stranger));
+    folder.write("upstream.yaml", secret(&ours));
+    let gateway = Gateway::start(&folder);
+    let status = |path| get(gateway.http, HOST, path).status;
+    assert_eq!([status("/"), status("/sibling"), status("/stranger")], [200, 200, 502]);
+    // An edit of the Secret counts for all of them.
+    folder.write("upstream.yaml", secret(&theirs));
+    await_until("the other authority", || status("/stranger") == 200);
+    assert_eq!([status("/"), status("/sibling")], [502, 502]);
+    folder.remove("upstream.yaml");
+    await_until("the routes to close", || status("/sibling") == 503);
+    folder.write("upstream.yaml", secret(&ours));
+    await_until("the routes to open", || status("/sibling") == 200);
+    // Without the annotations nothing is shown, and the endpoint demands a certificate.
+    folder.write("objects.yaml", shop(&backend, &[]));
+    await_until("the certificate to go", || status("/sibling") == 502);
+}
+
+#[test]
 fn versions_and_suites_are_offered_as_the_rule_says() {
     let certificate = TestCertificate::new(&["inner.example"]);
     let backend = Backend::tls("shop", certificate.server_config_of(&[&rustls::version::TLS12]));

@@ -97,8 +97,8 @@ codes! {
     CanaryIdle: OwnFault = "A canary has neither a weight nor a header or cookie that selects requests.";
     CanaryAnnotationIgnored: OwnFault = "An annotation of a canary has no effect: the main Ingress decides.";
     PathUnusual: OwnFault = "A path of type Exact or Prefix has unusual characters.";
-    EndpointTlsOfSibling: Conflict = "Another Ingress of the namespace has proxy-ssl annotations for the \
-                                      same host, which apply only to its own paths.";
+    EndpointTlsOfSibling: Conflict = "An Ingress of another namespace has proxy-ssl annotations for the \
+                                      same host, which apply only to its own namespace.";
     PathConflict: Conflict = "An older object has the same path of the same host.";
     AliasConflict: Conflict = "An additional name of a host (an alias, or its name with or without www.) \
                                belongs to another Ingress.";

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use sluice_config::{
     Authorisation, Balance, Code, Deny, ErrorPages, HashBy, HostKey, HostName, HostPattern, HttpsRedirect,
     Keyed, NamespacedName, ObjectRef, Policies, Problem, Redirect, Replacements, ResourceKey, Rewrite,
-    UpstreamProtocol,
+    UpstreamProtocol, UpstreamTls,
 };
 
 pub(crate) use names::alias;
@@ -336,6 +336,16 @@ impl Facts {
     pub(crate) fn catch_all_policies(&self) -> Arc<Policies> {
         let https_redirect = HttpsRedirect { ssl: Some(false), force: Some(false) };
         Arc::new(Policies { https_redirect, ..(*self.policies).clone() })
+    }
+
+    /// TLS towards its endpoints.
+    pub(crate) fn endpoint_tls(&self) -> Option<&Arc<UpstreamTls>> {
+        self.policies.upstream_tls.as_ref()
+    }
+
+    /// Whether it has paths on a host.
+    pub(crate) fn has_paths(&self, pattern: &HostPattern) -> bool {
+        self.rules_of(pattern).iter().any(|rule| self.ingress.rules[*rule as usize].paths.is_some())
     }
 
     /// How its endpoints are used.

@@ -33,6 +33,8 @@ pub(crate) enum Key {
     Closed,
     /// Whether requests go to Services in place of endpoints where an Ingress does not say.
     ServiceUpstream,
+    /// Whether `proxy-ssl-*` annotations apply to the paths of their own Ingress only.
+    EndpointTlsPerLocation,
     /// Whether addresses of version 6 count that names have.
     Ipv4Names,
     /// The authorisation service for all rules, where it is another one for each host.

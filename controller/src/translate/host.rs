@@ -54,10 +54,11 @@ pub(crate) fn key(pattern: &HostPattern) -> HostKey {
 pub(crate) fn compute(view: &View<'_>, key: &HostKey) -> Output {
     let pattern = &key.pattern;
     let own = Claimants::of(view, key);
-    let mut builder = Builder { view, served: pattern, uses: Uses::default(), problems: Vec::new() };
+    let (uses, problems, tls_owners) = Default::default();
+    let mut builder = Builder { view, served: pattern, uses, problems, tls_owners };
     let (mut rules, claimants) = if !own.rules.is_empty() {
         let rules = builder.rules(pattern, &own);
-        builder.without_endpoint_tls(pattern, &own.rules);
+        builder.report_foreign_tls(pattern, &rules);
         // The redirect holds for what is left, such as beside a challenge of a certificate authority.
         let redirects = own.redirects.iter().filter(|facts| facts.closed().is_none());
         (rules, own.rules.iter().chain(redirects).copied().collect())
@@ -121,11 +122,13 @@ struct Builder<'a, 'v> {
     served: &'a HostPattern,
     uses: Uses,
     problems: Vec<Problem>,
+    tls_owners: Vec<endpoint_tls::TlsOwner>,
 }
 
 impl<'a> Builder<'a, '_> {
     /// The rules of those who have some for a host, in order.
     fn rules(&mut self, pattern: &HostPattern, claimants: &Claimants<'_>) -> Vec<Rule> {
+        self.tls_owners = endpoint_tls::owners(self.view, pattern, &claimants.rules);
         let OrderedRules { mut rules, behind } = self.paths(pattern, &claimants.rules);
         if let Some(root) = Self::app_root(&claimants.rules, &rules) {
             rules.insert(0, root);
@@ -342,7 +345,7 @@ impl<'a> Builder<'a, '_> {
         };
         // What is closed is looked at all the same, to tell what else is wrong.
         let open = self.open_path(&object, &field(), facts, &path.path, asks);
-        let policies = self.guarded(facts, closed.unwrap_or(open));
+        let policies = self.guarded(facts, closed.unwrap_or(open), &action);
         let is_read = fault.is_none() && !facts.is_misnamed(rule);
         let origin = origin(facts, rule, index, text);
         for (place, matches) in places {
@@ -431,8 +434,9 @@ impl<'a> Builder<'a, '_> {
                 true => facts.catch_all_policies(),
                 false => policies::of_rest(facts, pattern),
             };
-            let policies = self.guarded(facts, policies);
-            found = Some((rest_rule(rest_action(pattern, facts, backend), policies, facts), facts));
+            let action = policies::rest_action(pattern, facts, backend);
+            let policies = self.guarded(facts, policies, &action);
+            found = Some((rest_rule(action, policies, facts), facts));
         }
         if let Some((rule, _)) = found {
             return Some(rule);
@@ -444,21 +448,13 @@ impl<'a> Builder<'a, '_> {
             HostPattern::Any => first.catch_all_policies(),
             _ => policies::of_rest(first, pattern),
         };
-        let policies = self.guarded(first, policies);
-        Some(rest_rule(rest_action(pattern, first, Backend::Default), policies, first))
+        let action = policies::rest_action(pattern, first, Backend::Default);
+        let policies = self.guarded(first, policies, &action);
+        Some(rest_rule(action, policies, first))
     }
 }
 
 const MISNAMED: &str = "is no host of an Ingress";
-
-/// As in ingress-nginx, what is left of a host has the annotations of the Ingress that it is left by, and the catch-all
-/// redirects nobody.
-fn rest_action(pattern: &HostPattern, facts: &Facts, backend: Backend) -> Action {
-    match &facts.redirect {
-        Some(redirect) if *pattern != HostPattern::Any => Action::Redirect((**redirect).clone()),
-        _ => forward(backend),
-    }
-}
 
 /// What is left of a host redirects to the one that differs by its `www.`.
 fn to_sibling(pattern: &HostPattern, facts: &Facts) -> Option<Rule> {

@@ -113,7 +113,9 @@ impl ResourceState {
     /// Whether those who name it would say the same of either.
     pub(crate) fn is_told_as(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Good(one), Self::Good(other)) => digests::have_same_realms(one, other),
+            (Self::Good(one), Self::Good(other)) => {
+                digests::have_same_realms(one, other) && identity::have_same_parts(one, other)
+            }
             _ => self == other,
         }
     }

@@ -127,6 +127,7 @@ impl Review<'_> {
         let old = &self.base.values.global;
         let (gates, closed) = (old.gates != new.gates, old.closed != new.closed);
         let service_upstream = old.service_upstream != new.service_upstream;
+        let tls_per_location = old.endpoint_tls_per_location != new.endpoint_tls_per_location;
         let ipv4_names = old.ipv4_names != new.ipv4_names;
         let auth_of_hosts = old.auth_of_hosts() != new.auth_of_hosts();
         self.dirty.flags |= *old != new;
@@ -142,6 +143,9 @@ impl Review<'_> {
         }
         if service_upstream {
             self.stale(&Key::ServiceUpstream);
+        }
+        if tls_per_location {
+            self.stale(&Key::EndpointTlsPerLocation);
         }
         if ipv4_names {
             self.stale(&Key::Ipv4Names);

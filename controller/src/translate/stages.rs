@@ -41,6 +41,9 @@ impl Translation {
         if old.service_upstream != self.values.global.service_upstream {
             self.stale(&Key::ServiceUpstream);
         }
+        if old.endpoint_tls_per_location != self.values.global.endpoint_tls_per_location {
+            self.stale(&Key::EndpointTlsPerLocation);
+        }
         if old.ipv4_names != self.values.global.ipv4_names {
             self.stale(&Key::Ipv4Names);
         }

@@ -204,6 +204,12 @@ impl<'a> View<'a> {
         self.global().service_upstream
     }
 
+    /// Whether the `proxy-ssl-*` annotations of an Ingress apply to its own paths only.
+    pub(crate) fn endpoint_tls_per_location(&self) -> bool {
+        self.read(Key::EndpointTlsPerLocation);
+        self.global().endpoint_tls_per_location
+    }
+
     /// Whether of the addresses that a name has those of version 4 alone count.
     pub(crate) fn ipv4_names(&self) -> bool {
         self.read(Key::Ipv4Names);

@@ -1,7 +1,7 @@
 //! Hosts and paths: precedence, conflicts, default backends.
 
 use serde_json::{Value, json};
-use sluice_config::{Code, Severity};
+use sluice_config::Severity;
 use sluice_controller::Options;
 use sluice_controller::store::Kind;
 
@@ -268,26 +268,4 @@ fn an_alias_that_is_an_expression_is_skipped_and_closes_nothing() {
     for part in ["~^s[0-9]+", "a regular expression, which is not served", "\"a.*\", which has a *"] {
         assert!(problem.message.contains(part), "{part}: {}", problem.message);
     }
-}
-
-#[test]
-fn a_sibling_without_the_tls_annotations_of_its_host_is_told() {
-    let mut world = world();
-    let https = ("nginx.ingress.kubernetes.io/backend-protocol", "HTTPS");
-    let verified =
-        json!({https.0: https.1, "nginx.ingress.kubernetes.io/proxy-ssl-secret": "default/authority"});
-    world.put([
-        annotated("first", verified, paths("shop.example", &["/a"])),
-        annotated("second", json!({https.0: https.1}), paths("shop.example", &["/b"])),
-        ingress("plain", paths("shop.example", &["/c"])),
-    ]);
-    let told = |world: &World| -> Vec<String> {
-        let problems = world.problems();
-        let of_host = problems.iter().filter(|problem| problem.code == Code::EndpointTlsOfSibling);
-        of_host.map(|problem| format!("{}: {}", problem.object, problem.message)).collect()
-    };
-    let [problem] = &told(&world)[..] else { panic!("{:?}", world.problems()) };
-    assert!(problem.starts_with("Ingress default/second: is not set, and Ingress default/first has it"));
-    world.delete(Kind::Ingress, "first");
-    assert_eq!(told(&world), [""; 0]);
 }

@@ -5,6 +5,7 @@ mod canaries;
 mod classes;
 mod closed;
 mod counters;
+mod endpoint_tls;
 mod gates;
 mod hosts;
 mod owners;

@@ -6,6 +6,7 @@ use http::header::{HeaderName, REFERER, USER_AGENT};
 use regex::bytes::{RegexSet, RegexSetBuilder};
 use sluice_config::Blocked;
 
+use super::look_ahead::LookAheadMatcher;
 use super::networks::Networks;
 use crate::message::fields::Fields;
 use crate::router::REGEX_SIZE_LIMIT;
@@ -23,6 +24,7 @@ pub(crate) struct Blocks {
 pub(crate) struct Values {
     texts: Box<[Box<[u8]>]>,
     expressions: Option<RegexSet>,
+    look_ahead: Box<[LookAheadMatcher]>,
 }
 
 impl Blocks {
@@ -56,15 +58,19 @@ impl Values {
     pub(crate) fn compile(values: &[Blocked]) -> Result<Self, regex::Error> {
         let texts = values.iter().filter_map(|value| match value {
             Blocked::Text(text) => Some(text.as_bytes().into()),
-            Blocked::Regex(_) => None,
+            Blocked::Regex(_) | Blocked::LookAhead(_) => None,
         });
         let expressions: Vec<&str> = values
             .iter()
             .filter_map(|value| match value {
                 Blocked::Regex(expression) => Some(&**expression),
-                Blocked::Text(_) => None,
+                Blocked::Text(_) | Blocked::LookAhead(_) => None,
             })
             .collect();
+        let look_ahead = values.iter().filter_map(|value| match value {
+            Blocked::LookAhead(regex) => Some(LookAheadMatcher::compile(regex)),
+            Blocked::Text(_) | Blocked::Regex(_) => None,
+        });
         let set = || {
             let mut set = RegexSetBuilder::new(&expressions);
             set.size_limit(REGEX_SIZE_LIMIT * expressions.len()).dfa_size_limit(REGEX_SIZE_LIMIT).build()
@@ -72,6 +78,7 @@ impl Values {
         Ok(Self {
             texts: texts.collect(),
             expressions: if expressions.is_empty() { None } else { Some(set()?) },
+            look_ahead: look_ahead.collect::<Result<_, _>>()?,
         })
     }
 
@@ -81,20 +88,21 @@ impl Values {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.texts.is_empty() && self.expressions.is_none()
+        self.texts.is_empty() && self.expressions.is_none() && self.look_ahead.is_empty()
     }
 
     /// Whether this is one of them.
     pub(crate) fn have(&self, value: &[u8]) -> bool {
         self.texts.iter().any(|text| text.eq_ignore_ascii_case(value))
             || self.expressions.as_ref().is_some_and(|set| set.is_match(value))
+            || self.look_ahead.iter().any(|regex| regex.is_match(value))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use http::HeaderMap;
-    use sluice_config::Network;
+    use sluice_config::{LookAhead, LookAheadRegex, Network};
 
     use super::*;
 
@@ -122,6 +130,22 @@ mod tests {
         assert!(blocked(outside, "my CURL 8", Some("x")));
         assert!(blocked(outside, "Mozilla", None), "what is not there is empty");
         assert!(Blocks::compile(&sluice_config::Blocks::default()).unwrap().is_none());
+    }
+
+    #[test]
+    fn an_expression_with_look_ahead_blocks() {
+        let condition = LookAhead { pattern: "^(?:.*good)".into(), negative: true };
+        let regex = LookAheadRegex {
+            text: "^(?!.*good).*bot".into(),
+            pattern: "^.*bot".into(),
+            conditions: vec![condition],
+        };
+        let values = Values::compile(&[Blocked::LookAhead(regex.into())]).unwrap();
+        assert!(!values.is_empty());
+        assert_eq!(
+            [&b"a bot"[..], b"a good bot", b"a browser"].map(|value| values.have(value)),
+            [true, false, false]
+        );
     }
 
     #[test]

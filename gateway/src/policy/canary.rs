@@ -12,6 +12,7 @@ use sluice_config::CanaryValue;
 use smallvec::SmallVec;
 
 use super::error::PolicyError;
+use super::look_ahead::LookAheadMatcher;
 use super::shares::Shares;
 use crate::message::fields::Fields;
 use crate::router::bounded_bytes_regex;
@@ -35,11 +36,7 @@ enum Value {
     AlwaysOrNever,
     Exact(Arc<str>),
     Regex(Regex),
-    LookAhead {
-        pattern: Regex,
-        /// Each with whether it must not be found.
-        conditions: Box<[(Regex, bool)]>,
-    },
+    LookAhead(LookAheadMatcher),
     /// The rule's own backend, whatever the value is.
     Never,
 }
@@ -113,14 +110,10 @@ impl Value {
             CanaryValue::AlwaysOrNever => Self::AlwaysOrNever,
             CanaryValue::Exact(text) => Self::Exact(text.clone()),
             CanaryValue::Regex(pattern) => Self::Regex(expression(pattern)?),
-            CanaryValue::LookAhead(regex) => Self::LookAhead {
-                pattern: expression(&regex.pattern)?,
-                conditions: regex
-                    .conditions
-                    .iter()
-                    .map(|condition| Ok((expression(&condition.pattern)?, condition.negative)))
-                    .collect::<Result<_, PolicyError>>()?,
-            },
+            CanaryValue::LookAhead(regex) => {
+                let bad = |error| PolicyError::Canary(format!("expression `{}`: {error}", regex.text));
+                Self::LookAhead(LookAheadMatcher::compile(regex).map_err(bad)?)
+            }
             CanaryValue::Unreadable => Self::Never,
         })
     }
@@ -142,10 +135,7 @@ impl Value {
             Self::AlwaysOrNever => always_or_never(value),
             Self::Exact(text) => (value == text.as_bytes()).then_some(true),
             Self::Regex(pattern) => pattern.is_match(value).then_some(true),
-            Self::LookAhead { pattern, conditions } => {
-                let holds = |(ahead, negative): &(Regex, bool)| ahead.is_match(value) != *negative;
-                (pattern.is_match(value) && conditions.iter().all(holds)).then_some(true)
-            }
+            Self::LookAhead(regex) => regex.is_match(value).then_some(true),
             Self::Never => Some(false),
         }
     }

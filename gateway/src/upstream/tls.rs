@@ -15,7 +15,7 @@ use rustls::client::{Resumption, WantsClientCert};
 use rustls::crypto::CryptoProvider;
 use rustls::sign::SingleCertAndKey;
 use rustls_pki_types::ServerName;
-use sluice_config::{ServiceRef, UpstreamTls};
+use sluice_config::{ResourceKey, ServiceRef, UpstreamTls};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -35,6 +35,8 @@ pub struct EndpointTls {
     policy: UpstreamTls,
     name: ServerName<'static>,
     identity: Option<Arc<Slot<Identity>>>,
+    /// Holds the certificate in place of `identity`.
+    certificate: Option<Arc<Slot<Identity>>>,
     current: ArcSwapOption<Session>,
     /// When a failure was last told, in Unix seconds.
     told: AtomicU64,
@@ -49,7 +51,14 @@ pub struct Session {
     http1: Arc<ClientConfig>,
     http2: Arc<ClientConfig>,
     /// What it was made of.
+    source: Secrets,
+}
+
+/// What the Secrets of a rule hold.
+#[derive(Clone, Debug, Default)]
+struct Secrets {
     identity: Option<Arc<Identity>>,
+    certificate: Option<Arc<Identity>>,
 }
 
 impl EndpointTls {
@@ -68,9 +77,12 @@ impl EndpointTls {
             (None, None) => return Err(PolicyError::Certificate("there is no name to verify".to_owned())),
         };
         let unusable = |_| PolicyError::Certificate(format!("no certificate can be for the name {name:?}"));
+        let slot =
+            |key: &Option<ResourceKey>| key.as_ref().map(|key| resources.endpoint_identity(key)).transpose();
         Ok(Self {
             name: ServerName::try_from(name.clone()).map_err(unusable)?,
-            identity: policy.identity.as_ref().map(|key| resources.endpoint_identity(key)).transpose()?,
+            identity: slot(&policy.identity)?,
+            certificate: slot(&policy.certificate)?,
             policy: policy.clone(),
             current: ArcSwapOption::const_empty(),
             told: AtomicU64::new(0),
@@ -79,21 +91,12 @@ impl EndpointTls {
 
     /// What is in force now; `None` while the Secret cannot be used.
     pub(crate) fn session(&self) -> Option<Arc<Session>> {
-        let identity = match &self.identity {
-            Some(slot) => Some(slot.load_full()?),
-            None => None,
-        };
+        let secrets = Secrets { identity: filled(&self.identity)?, certificate: filled(&self.certificate)? };
         let known = self.current.load();
-        if let Some(session) = known.as_ref() {
-            let same = match (&session.identity, &identity) {
-                (Some(known), Some(new)) => Arc::ptr_eq(known, new),
-                (known, new) => known.is_none() && new.is_none(),
-            };
-            if same {
-                return Some(session.clone());
-            }
+        if let Some(session) = known.as_ref().filter(|session| session.source.is(&secrets)) {
+            return Some(session.clone());
         }
-        let session = Session::new(&self.policy, self.name.clone(), identity);
+        let session = Session::new(&self.policy, self.name.clone(), secrets);
         match session {
             Ok(session) => {
                 let session = Arc::new(session);
@@ -117,12 +120,27 @@ impl EndpointTls {
     }
 }
 
+impl Secrets {
+    /// Whether both have the same contents.
+    fn is(&self, other: &Self) -> bool {
+        let same = |one: &Option<Arc<Identity>>, other: &Option<Arc<Identity>>| match (one, other) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (one, other) => one.is_none() && other.is_none(),
+        };
+        same(&self.identity, &other.identity) && same(&self.certificate, &other.certificate)
+    }
+}
+
+/// The content of a slot, if the rule has one; the outer `None` is that of an empty one.
+fn filled(slot: &Option<Arc<Slot<Identity>>>) -> Option<Option<Arc<Identity>>> {
+    match slot {
+        Some(slot) => Some(Some(slot.load_full()?)),
+        None => Some(None),
+    }
+}
+
 impl Session {
-    fn new(
-        policy: &UpstreamTls,
-        name: ServerName<'static>,
-        identity: Option<Arc<Identity>>,
-    ) -> Result<Self, rustls::Error> {
+    fn new(policy: &UpstreamTls, name: ServerName<'static>, source: Secrets) -> Result<Self, rustls::Error> {
         static IDS: AtomicU64 = AtomicU64::new(1);
         let mut versions = Vec::with_capacity(2);
         if policy.versions.v1_2 {
@@ -137,19 +155,21 @@ impl Session {
         let builder = match policy.verify_depth {
             Some(depth) => {
                 // Without an authority nobody is trusted.
-                let anchors = identity.as_ref().map(|identity| identity.anchors.clone()).unwrap_or_default();
+                let anchors = source.identity.as_ref().map(|identity| identity.anchors.clone());
+                let anchors = anchors.unwrap_or_default();
                 builder.with_custom_certificate_verifier(Arc::new(Verifier::new(anchors, depth)))
             }
             None => builder.with_custom_certificate_verifier(Arc::new(Unverified)),
         };
-        let mut http1 = with_certificate(builder, identity.as_deref());
+        let presented = source.certificate.as_ref().or(source.identity.as_ref());
+        let mut http1 = with_certificate(builder, presented.map(|identity| &**identity));
         http1.enable_sni = policy.sends_name;
         // They would be kept by name alone.
         http1.resumption = Resumption::disabled();
         let mut http2 = http1.clone();
         http2.alpn_protocols = vec![HTTP2.to_vec()];
         let id = IDS.fetch_add(1, Relaxed);
-        Ok(Self { id, name, http1: Arc::new(http1), http2: Arc::new(http2), identity })
+        Ok(Self { id, name, http1: Arc::new(http1), http2: Arc::new(http2), source })
     }
 
     /// Speaks TLS with an endpoint.
@@ -188,8 +208,7 @@ fn suites(policy: &UpstreamTls) -> Arc<CryptoProvider> {
 #[cfg(test)]
 mod tests {
     use sluice_config::{
-        CaBundle, Change, Delta, EndpointIdentity, NamespacedName, Resource, ResourceKey, ResourceKind,
-        TlsVersions,
+        CaBundle, Change, Delta, EndpointIdentity, NamespacedName, Resource, ResourceKind, TlsVersions,
     };
 
     use super::*;

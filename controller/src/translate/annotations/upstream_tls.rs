@@ -26,7 +26,7 @@ pub struct EndpointTls {
 
 impl Default for EndpointTls {
     fn default() -> Self {
-        let UpstreamTls { identity: _, verify_depth: _, name, sends_name, versions, ciphers } =
+        let UpstreamTls { identity: _, certificate: _, verify_depth: _, name, sends_name, versions, ciphers } =
             UpstreamTls::default();
         Self { secret: None, verifies: false, depth: 1, name, sends_name, versions, ciphers }
     }
@@ -37,6 +37,7 @@ impl EndpointTls {
     pub(crate) fn policy(&self) -> Option<Arc<UpstreamTls>> {
         let policy = UpstreamTls {
             identity: self.identity(),
+            certificate: None,
             verify_depth: self.verifies.then_some(self.depth),
             name: self.name.clone(),
             sends_name: self.sends_name,
@@ -64,7 +65,10 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::secret(),
             "",
             "Secret with the authorities that verify endpoints (ca.crt) and the client certificate \
-             (tls.crt, tls.key). While it is missing or unusable, the routes answer 503.",
+             (tls.crt, tls.key). While it is missing or unusable, the routes answer 503. Other \
+             Ingresses of its namespace on the same host inherit it with the other proxy-ssl \
+             annotations, unless the key proxy-ssl-location-only is set; those of another namespace \
+             get a warning.",
             |settings, value| settings.upstream_tls.secret = Some(value),
         )
         .unreadable(Unreadable::Close, Reference::Close, "")

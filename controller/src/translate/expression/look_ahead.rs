@@ -12,7 +12,7 @@ use sluice_config::{LookAhead, LookAheadRegex};
 /// Stands where a look-ahead was; no path has it (a character of the last private plane).
 const MARK: char = '\u{10fffd}';
 
-/// What every expression of a path begins with.
+/// What every expression of a path begins with. Other expressions need an anchor too, and may respect case.
 const ANCHOR: &str = "(?i)^";
 
 /// `None` where there is no look-ahead, or where it cannot be taken out.
@@ -108,7 +108,9 @@ fn single_place(marked: &str) -> Option<String> {
     let ast = regex_syntax::ast::parse::Parser::new().parse(marked).ok()?;
     let mut before = String::new();
     write_before(&ast, marked, &mut before).then_some(())?;
-    (before.starts_with(ANCHOR) && is_single(&regex_syntax::parse(&before).ok()?)).then_some(before)
+    let parsed = regex_syntax::parse(&before).ok()?;
+    let is_anchored = parsed.properties().look_set_prefix().contains(Look::Start);
+    (is_anchored && is_single(&parsed)).then_some(before)
 }
 
 /// Whether the mark is reached, through nothing but groups that stand there once.
@@ -237,6 +239,9 @@ mod tests {
         ] {
             assert_eq!(apart(text), None, "{text}");
         }
-        assert_eq!(take_apart("(?i)/(?!a)"), None, "nothing holds it to a place");
+        for text in ["(?i)/(?!a)", "^{0}/(?!a)", "(?m)^/(?!a)", "(^|/)(?!a)"] {
+            assert_eq!(take_apart(text), None, "nothing holds {text} to a place");
+        }
+        assert_eq!(&*take_apart("^/(?!a)b").unwrap().conditions[0].pattern, "^/(?:a)");
     }
 }

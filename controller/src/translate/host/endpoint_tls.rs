@@ -1,42 +1,179 @@
-//! Which Ingresses of a host lack the `proxy-ssl-*` annotations that count for the whole host in
-//! ingress-nginx.
+//! The `proxy-ssl-*` annotations that an Ingress inherits from another one of its host.
+//!
+//! In ingress-nginx they apply to the whole host, unless `proxy-ssl-location-only` is set: the host has those of the
+//! oldest Ingress whose Secret holds `ca.crt`, or else those of the newest Ingress. A path overrides what the Secret
+//! of its own Ingress holds. Sluice does the same within a namespace, because a Secret must not be used on behalf of
+//! another one. While a Secret cannot be used, it is taken to hold `ca.crt`, so that no path loses its verification.
 
 use std::sync::Arc;
 
-use sluice_config::{Code, HostPattern, UpstreamProtocol};
+use sluice_config::{
+    Action, Backend, Code, EndpointIdentity, HostPattern, NamespacedName, Policies, Resource, ResourceKey,
+    Rule, UpstreamProtocol, UpstreamTls,
+};
 
-use super::{Builder, object_ref};
+use super::Builder;
 use crate::problem::warning;
 use crate::translate::annotations;
 use crate::translate::facts::Facts;
+use crate::translate::view::View;
+
+/// An Ingress whose `proxy-ssl-*` annotations apply to its whole host.
+pub(super) struct TlsOwner {
+    ingress: NamespacedName,
+    secret: ResourceKey,
+    tls: Arc<UpstreamTls>,
+    has_authorities: bool,
+    has_certificate: bool,
+}
+
+/// The settings of a rule, of which some are those of another Ingress.
+pub(super) struct InheritedTls {
+    pub(super) tls: Arc<UpstreamTls>,
+    /// The Secret of the owner, if it is used.
+    pub(super) secret: Option<ResourceKey>,
+    pub(super) owner: NamespacedName,
+}
+
+/// The owner of each namespace on a host.
+pub(super) fn owners(view: &View<'_>, pattern: &HostPattern, claimants: &[&Arc<Facts>]) -> Vec<TlsOwner> {
+    let has_secret = |facts: &&Arc<Facts>| facts.endpoint_tls().is_some_and(|tls| tls.identity.is_some());
+    if claimants.len() < 2 || !claimants.iter().any(has_secret) || view.endpoint_tls_per_location() {
+        return Vec::new();
+    }
+    let mut namespaces: Vec<&str> = Vec::new();
+    for facts in claimants {
+        let namespace = &*facts.ingress.name.namespace;
+        if !namespaces.contains(&namespace) {
+            namespaces.push(namespace);
+        }
+    }
+    let owner = |namespace: &str| {
+        // ingress-nginx does not take over an Ingress with a snippet.
+        let counts = |facts: &&&Arc<Facts>| {
+            *facts.ingress.name.namespace == *namespace
+                && !facts.gives_way_to_copies
+                && facts.has_paths(pattern)
+        };
+        let mut all = claimants.iter().filter(counts);
+        let first = all.clone().filter_map(|facts| TlsOwner::of(view, facts));
+        let first = first.into_iter().find(|owner| owner.has_authorities);
+        first.or_else(|| TlsOwner::of(view, all.next_back()?))
+    };
+    namespaces.into_iter().filter_map(owner).collect()
+}
+
+impl TlsOwner {
+    fn of(view: &View<'_>, facts: &Facts) -> Option<Self> {
+        let tls = facts.endpoint_tls()?;
+        let secret = tls.identity.clone()?;
+        let content = content(view, &secret);
+        Some(Self {
+            ingress: facts.ingress.name.clone(),
+            has_authorities: content.is_none_or(|content| !content.authorities.certificates.is_empty()),
+            has_certificate: content.is_some_and(|content| content.certificate.is_some()),
+            secret,
+            tls: tls.clone(),
+        })
+    }
+
+    /// The settings of an Ingress with these settings of its own; `own_secret` is what its Secret holds.
+    fn applied_to(&self, own: &UpstreamTls, own_secret: Option<&EndpointIdentity>) -> UpstreamTls {
+        let name = || own.name.clone().or_else(|| self.tls.name.clone().filter(|_| self.has_authorities));
+        match own_secret {
+            None if self.has_authorities => {
+                // The host has a setting for the name that is sent only where it has one for the name.
+                let sends_name = self.tls.sends_name && self.tls.name.is_some();
+                UpstreamTls { sends_name, ..(*self.tls).clone() }
+            }
+            None => UpstreamTls { identity: Some(self.secret.clone()), ..own.clone() },
+            Some(secret) if !secret.authorities.certificates.is_empty() => UpstreamTls {
+                certificate: (self.has_certificate && secret.certificate.is_none())
+                    .then(|| self.secret.clone()),
+                name: name(),
+                ..own.clone()
+            },
+            Some(_) if self.has_authorities => UpstreamTls {
+                certificate: own.identity.clone(),
+                name: name(),
+                sends_name: own.sends_name,
+                ..(*self.tls).clone()
+            },
+            Some(_) => own.clone(),
+        }
+    }
+}
 
 impl Builder<'_, '_> {
-    /// Reports to Ingresses whose endpoints speak TLS that an older one of their namespace has the
-    /// annotations.
-    pub(super) fn without_endpoint_tls(&mut self, pattern: &HostPattern, claimants: &[&Arc<Facts>]) {
-        let Some(owner) = claimants.iter().find(|facts| has_identity(facts)) else { return };
-        let owner = &owner.ingress.name;
-        let siblings = claimants.iter().filter(|facts| facts.ingress.name.namespace == owner.namespace);
-        for facts in siblings.filter(|facts| speaks_tls(facts) && !has_identity(facts)) {
+    /// The settings of an Ingress where it inherits some.
+    pub(super) fn inherited_tls(&self, facts: &Facts) -> Option<InheritedTls> {
+        let name = &facts.ingress.name;
+        let owner = self.tls_owners.iter().find(|owner| owner.ingress.namespace == name.namespace)?;
+        if owner.ingress == *name {
+            return None;
+        }
+        let own = facts.endpoint_tls().cloned().unwrap_or_default();
+        let own_secret = match &own.identity {
+            // One that cannot be used closes the routes by itself.
+            Some(key) => Some(content(self.view, key)?),
+            None => None,
+        };
+        let tls = owner.applied_to(&own, own_secret);
+        if tls == *own {
+            return None;
+        }
+        let uses_secret = [&tls.identity, &tls.certificate].contains(&&Some(owner.secret.clone()));
+        let secret = uses_secret.then(|| owner.secret.clone());
+        Some(InheritedTls { tls: Arc::new(tls), secret, owner: owner.ingress.clone() })
+    }
+
+    /// Whether requests can go to an endpoint by TLS.
+    pub(super) fn speaks_tls(&self, action: &Action, policies: &Policies) -> bool {
+        let Action::Forward(backends) = action else { return false };
+        let is_tls = |protocol| {
+            matches!(protocol, UpstreamProtocol::HttpsUnverified | UpstreamProtocol::GrpcsUnverified)
+        };
+        policies.follows_scheme
+            || backends.iter().any(|backend| match &backend.backend {
+                Backend::Pool { pool: key, .. } => {
+                    self.uses.pools.iter().any(|pool| pool.key == *key && is_tls(pool.protocol))
+                }
+                Backend::Default | Backend::Invalid { .. } => false,
+            })
+    }
+
+    /// Reports to Ingresses whose endpoints speak TLS that one of another namespace has annotations for the host.
+    pub(super) fn report_foreign_tls(&mut self, pattern: &HostPattern, rules: &[Rule]) {
+        let owners = &self.tls_owners;
+        let Some(owner) = owners.iter().find(|owner| owner.has_authorities).or(owners.first()) else {
+            return;
+        };
+        let owner = owner.ingress.clone();
+        for rule in rules {
+            let name = &rule.origin.object.name;
+            let has_owner = self.tls_owners.iter().any(|owner| owner.ingress.namespace == name.namespace);
+            if has_owner || !self.speaks_tls(&rule.action, &rule.policies) {
+                continue;
+            }
             self.add(warning(
                 Code::EndpointTlsOfSibling,
-                &object_ref(facts),
+                &rule.origin.object,
                 annotations::field(&self.view.options.annotations_prefix, "proxy-ssl-secret"),
                 format!(
-                    "is not set, and Ingress {owner} has it for host {pattern}: in ingress-nginx it counts for this \
-                     Ingress too, and here its endpoints are neither verified nor shown a certificate"
+                    "is not set, and Ingress {owner} of another namespace has it for host {pattern}: in ingress-nginx \
+                     it applies to this Ingress too; here it applies within a namespace only, so the endpoints of this \
+                     Ingress are neither verified nor shown a certificate"
                 ),
-                "set the proxy-ssl annotations here too, if its endpoints need them",
+                "set the proxy-ssl annotations here too, with a Secret of this namespace, if the endpoints need them",
             ));
         }
     }
 }
 
-fn has_identity(facts: &Facts) -> bool {
-    let tls = facts.policies("/").upstream_tls.clone();
-    tls.is_some_and(|tls| tls.identity.is_some())
-}
-
-fn speaks_tls(facts: &Facts) -> bool {
-    matches!(facts.protocol, Some(UpstreamProtocol::HttpsUnverified | UpstreamProtocol::GrpcsUnverified))
+/// What a Secret holds, if it can be used.
+fn content<'v>(view: &View<'v>, key: &ResourceKey) -> Option<&'v EndpointIdentity> {
+    match &**view.resource(key).good()? {
+        Resource::EndpointIdentity(identity) => Some(identity),
+        _ => None,
+    }
 }

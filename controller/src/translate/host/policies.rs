@@ -2,9 +2,13 @@
 
 use std::sync::Arc;
 
-use sluice_config::{Authorisation, Code, Deny, HostPattern, ObjectRef, Policies, PoolKey, ServiceRef};
+use sluice_config::{
+    Action, Authorisation, Backend, Code, Deny, HostPattern, NamespacedName, ObjectRef, Policies, PoolKey,
+    ResourceKey, ServiceRef,
+};
 
-use super::{Builder, MISNAMED, object_ref, paths};
+use super::endpoint_tls::InheritedTls;
+use super::{Builder, MISNAMED, forward, object_ref, paths};
 use crate::problem::{because, error, warning};
 use crate::translate::annotations::{self, REJECTED, UNABLE};
 use crate::translate::backend;
@@ -70,18 +74,23 @@ impl Builder<'_, '_> {
 
     /// The policies of a rule of an Ingress. Where a Secret or ConfigMap that they need cannot be used, the rule is
     /// closed until it can. For one that is closed already they are looked at too, so that all is told at once.
-    pub(super) fn guarded(&mut self, facts: &Facts, policies: Arc<Policies>) -> Arc<Policies> {
+    pub(super) fn guarded(
+        &mut self,
+        facts: &Facts,
+        policies: Arc<Policies>,
+        action: &Action,
+    ) -> Arc<Policies> {
         if policies.deny.is_none() {
-            return self.resolved(facts, policies);
+            return self.resolved(facts, policies, action);
         }
         // What is closed uses nothing.
         let uses = self.uses.clone();
-        self.resolved(facts, policies.clone());
+        self.resolved(facts, policies.clone(), action);
         self.uses = uses;
         policies
     }
 
-    fn resolved(&mut self, facts: &Facts, policies: Arc<Policies>) -> Arc<Policies> {
+    fn resolved(&mut self, facts: &Facts, mut policies: Arc<Policies>, action: &Action) -> Arc<Policies> {
         let object = object_ref(facts);
         let mut deny = None;
         for (key, field) in facts.needs() {
@@ -100,6 +109,13 @@ impl Builder<'_, '_> {
             if !self.problems.contains(&problem) {
                 self.problems.push(problem);
             }
+        }
+        if let Some(InheritedTls { tls, secret, owner }) = self.inherited_tls(facts) {
+            if let Some(key) = secret {
+                let fault = self.inherited_secret(facts, &key, &owner, self.speaks_tls(action, &policies));
+                deny = deny.or(fault);
+            }
+            policies = Arc::new(Policies { upstream_tls: Some(tls), ..(*policies).clone() });
         }
         let global_auth = match policies.authorisation {
             Authorisation::Global => self.view.auth_of_hosts(),
@@ -132,6 +148,30 @@ impl Builder<'_, '_> {
         }
         policies.error_pages.backend = self.error_backend(facts);
         Arc::new(policies)
+    }
+
+    /// Uses the Secret that another Ingress names for the whole host. One that cannot be used closes what goes to
+    /// endpoints by TLS.
+    fn inherited_secret(
+        &mut self,
+        facts: &Facts,
+        key: &ResourceKey,
+        owner: &NamespacedName,
+        speaks_tls: bool,
+    ) -> Option<Deny> {
+        let Some(fault) = self.view.resource(key).fault(key, self.view.options) else {
+            self.uses.resource(key);
+            return None;
+        };
+        if !speaks_tls {
+            return None;
+        }
+        let object = object_ref(facts);
+        let field = annotations::field(&self.view.options.annotations_prefix, "proxy-ssl-secret");
+        let reason = format!("{}, and Ingress {owner} names it for host {}", fault.reason, self.served);
+        let message = format!("{reason}; {}", fate(facts));
+        self.add(error(fault.code, &object, field.as_str(), message, fault.remedy));
+        Some(Deny { status: 503, reason: because(&object, &field, &reason) })
     }
 
     /// A service that is asked where the request was meant to go has no address on a host that stands for many.
@@ -204,5 +244,14 @@ pub(super) fn of_rest(facts: &Facts, pattern: &HostPattern) -> Arc<Policies> {
             facts.policies_of_closed(&format!("spec.rules[{first}].host"), MISNAMED, REJECTED)
         }
         _ => facts.policies("/"),
+    }
+}
+
+/// As in ingress-nginx, what is left of a host has the annotations of the Ingress that it is left by, and the catch-all
+/// redirects nobody.
+pub(super) fn rest_action(pattern: &HostPattern, facts: &Facts, backend: Backend) -> Action {
+    match &facts.redirect {
+        Some(redirect) if *pattern != HostPattern::Any => Action::Redirect((**redirect).clone()),
+        _ => forward(backend),
     }
 }

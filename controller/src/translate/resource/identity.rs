@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sluice_config::EndpointIdentity;
+use sluice_config::{EndpointIdentity, Resource};
 
 use super::{Bad, authorities};
 use crate::store::Secret;
@@ -34,6 +34,18 @@ pub(super) fn read(secret: &Secret, trusts: bool) -> Result<EndpointIdentity, Ba
     let certificate =
         certificate.map_err(|fault| Bad { reason: fault.to_string(), remedy: fault.remedy() })?;
     Ok(EndpointIdentity { authorities, certificate })
+}
+
+/// Whether both hold authorities, or neither, and the same of a certificate: other Ingresses of a host inherit the
+/// parts that there are.
+pub(super) fn have_same_parts(one: &Resource, other: &Resource) -> bool {
+    let parts = |resource: &Resource| match resource {
+        Resource::EndpointIdentity(identity) => {
+            Some((identity.authorities.certificates.is_empty(), identity.certificate.is_some()))
+        }
+        _ => None,
+    };
+    parts(one) == parts(other)
 }
 
 #[cfg(test)]

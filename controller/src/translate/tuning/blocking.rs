@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sluice_config::Blocked;
 
 use super::Key;
-use crate::translate::expression::compile;
+use crate::translate::expression::Expressions;
 use crate::translate::setting::{Reference, Unreadable};
 use crate::translate::template;
 use crate::translate::value::{self, Type, Wrong};
@@ -71,7 +71,10 @@ pub(super) fn settings() -> Vec<Key> {
             |draft, value| draft.tuning.blocks.user_agents = value,
         )
         .unreadable(Unreadable::Close, Reference::RefuseAll, "")
-        .except("look-around and back-references close all routes with 503")
+        .except(
+            "look-behind, back-references, and look-ahead that does not follow ^ and text of one length close all \
+             routes with 503",
+        )
         .protects(),
         Key::served(
             "block-referers",
@@ -81,7 +84,10 @@ pub(super) fn settings() -> Vec<Key> {
             |draft, value| draft.tuning.blocks.referers = value,
         )
         .unreadable(Unreadable::Close, Reference::RefuseAll, "")
-        .except("look-around and back-references close all routes with 503")
+        .except(
+            "look-behind, back-references, and look-ahead that does not follow ^ and text of one length close all \
+             routes with 503",
+        )
         .protects(),
     ]
 }
@@ -105,8 +111,11 @@ fn read_blocked(item: &str) -> Result<Blocked, Wrong> {
         None => expression.to_owned(),
     };
     let unreadable = |reason| format!("has {item:?}, a regular expression that cannot be read ({reason})");
-    compile(&expression).map_err(unreadable)?;
-    Ok(Blocked::Regex(expression.into()))
+    let read = Expressions::default().read(&expression).map_err(unreadable)?;
+    Ok(match &read.look_ahead {
+        Some(apart) => Blocked::LookAhead(apart.clone()),
+        None => Blocked::Regex(expression.into()),
+    })
 }
 
 #[cfg(test)]
@@ -123,7 +132,13 @@ mod tests {
             Blocked::Regex("(?i)spider".into()),
         ];
         assert_eq!(*read("Bad Bot/1.0, ~^curl,~*spider").unwrap(), expected);
-        for bad in ["~(", "~*(?=x)"] {
+        let with_look_ahead = read("~*^(?!.*good).*bot, ~^Mozilla/(?=4)").unwrap();
+        let [Blocked::LookAhead(any_case), Blocked::LookAhead(exact_case)] = &*with_look_ahead else {
+            panic!("{with_look_ahead:?}")
+        };
+        assert_eq!((&*any_case.pattern, any_case.conditions.len()), ("(?i)^.*bot", 1));
+        assert_eq!(&*exact_case.pattern, "^Mozilla/");
+        for bad in ["~(", "~*(?=x)", "~^.*(?!x)", "~(?<!x)bot"] {
             assert!(read(bad).is_err(), "{bad}");
         }
     }

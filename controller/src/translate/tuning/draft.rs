@@ -24,6 +24,7 @@ pub struct Draft {
     pub(super) disable_ipv6: bool,
     pub(super) gates: Gates,
     pub(super) service_upstream: bool,
+    pub(super) endpoint_tls_per_location: bool,
     pub(super) ipv4_names: bool,
     pub(super) global_auth: AuthSettings,
 }
@@ -47,6 +48,7 @@ impl Default for Draft {
             disable_ipv6: false,
             gates: Gates::default(),
             service_upstream: false,
+            endpoint_tls_per_location: false,
             ipv4_names: false,
             global_auth: AuthSettings::default(),
         }
@@ -64,6 +66,8 @@ pub struct Global {
     pub gates: Gates,
     /// Requests go to Services in place of endpoints.
     pub service_upstream: bool,
+    /// The `proxy-ssl-*` annotations of an Ingress apply to its own paths only.
+    pub endpoint_tls_per_location: bool,
     /// Addresses of version 6 that names have are not used.
     pub ipv4_names: bool,
     /// Who is asked for all rules.
@@ -118,6 +122,7 @@ impl Draft {
             addresses,
             gates: self.gates,
             service_upstream: self.service_upstream,
+            endpoint_tls_per_location: self.endpoint_tls_per_location,
             ipv4_names: self.ipv4_names,
             global_auth: Box::new(self.global_auth),
             closed,

@@ -138,12 +138,13 @@ pub(super) fn settings() -> Vec<Key> {
             "HTTP/2, on the TLS ports and by prior knowledge on the plain ones.",
             |settings, value| settings.tuning.use_http2 = value,
         ),
-        Key::no_effect(
+        Key::served(
             "proxy-ssl-location-only",
             value::bool(),
             "false",
-            "TLS to endpoints is always set per route",
-            "Apply proxy-ssl settings per path only.",
+            "The proxy-ssl annotations of an Ingress apply to its own paths only, in place of all Ingresses of its \
+             namespace on the same host.",
+            |settings, value| settings.endpoint_tls_per_location = value,
         ),
     ]
 }
