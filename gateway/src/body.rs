@@ -9,6 +9,7 @@
 //! | `downstream`, `pieces` | the client's side of a request, and bodies free of their coding |
 //! | `plan`, `staged` | what one request needs; the wrapping |
 //! | `buffer`, `spill`, `disk` | a request body that waits until it is whole: in memory, then on disk |
+//! | `whole` | a small request body that has arrived already |
 //! | `rate` | how fast a response goes out |
 //! | `tee` | a copy of a request body for somebody else |
 //! | `compression`, `coding`, `compressor`, `encoder` | which responses are compressed, how, and the work |
@@ -28,3 +29,4 @@ mod rate;
 mod spill;
 pub(crate) mod staged;
 pub(crate) mod tee;
+pub(crate) mod whole;

@@ -26,12 +26,14 @@ mod watch;
 
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Instant;
 
 use h2::Reason;
 use http::{Method, StatusCode};
 
 use crate::body::downstream::Downstream;
+use crate::body::plan::Plan;
 use crate::body::staged::Staged;
 use crate::connection_info::ConnectionInfo;
 use crate::driver::Driver;
@@ -112,7 +114,14 @@ pub(crate) async fn serve<D: Downstream + Send + Sync + 'static>(
             let is_whole = downstream.has_whole_body();
             let upgrades = !is_whole && request::asks_for_upgrade(&head);
             let body = RequestBody { framing: head.framing, is_whole, upgrades };
-            match exchange.bodies(&head.fields, body) {
+            let mut plan = exchange.bodies(&head.fields, body);
+            if let Ok(Plan { buffer, .. }) = &mut plan
+                && buffer.is_some()
+                && poll_fn(|cx| Poll::Ready(downstream.gather(cx))).await
+            {
+                *buffer = None;
+            }
+            match plan {
                 Err(answer) => Forwarded::Answer(answer),
                 Ok(plan) if plan.is_empty() => {
                     let forwarded;

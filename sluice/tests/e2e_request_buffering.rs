@@ -153,6 +153,38 @@ fn another_endpoint_gets_the_whole_body_again() {
 }
 
 #[test]
+fn another_endpoint_gets_a_body_again_that_came_with_its_head() {
+    let closes = Backend::with("closes", |_| Reply::Close);
+    let good = Backend::echo("good");
+    let annotations = [("proxy-next-upstream", "error timeout non_idempotent")];
+    let (_folder, gateway) = start(&annotations, &[&closes, &good]);
+    let mut client = Connection::plain(gateway.http);
+    for length in [5, 5_000, 30_000, 60_000, 65_536, 65_537] {
+        let body = "0123456789abcdef".repeat(5000)[..length].to_owned();
+        for _ in 0..2 {
+            let response = client.request("POST", HOST, "/", &[], &body);
+            assert_eq!((response.status, response.backend().as_str()), (200, "good"));
+            assert_eq!(response.json()["body"], body);
+        }
+        let next = client.request("GET", HOST, "/next", &[], "");
+        assert_eq!((next.status, next.json()["target"].as_str()), (200, Some("/next")));
+        run(async {
+            let connection = h2::Connection::tls(gateway.https, HOST).await;
+            for _ in 0..2 {
+                let request = Request::post(format!("https://{HOST}/"))
+                    .header("content-length", length)
+                    .body(())
+                    .unwrap();
+                let response = connection.send(request, &body).await.unwrap();
+                let seen: serde_json::Value = serde_json::from_slice(response.body()).unwrap();
+                assert_eq!(seen["body"], body);
+            }
+        });
+    }
+    assert!(closes.requests() >= 1);
+}
+
+#[test]
 fn a_body_that_stops_coming_is_408() {
     let backend = Backend::echo("upload");
     let folder = Folder::with(objects(&[], &[&backend]));

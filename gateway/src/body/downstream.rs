@@ -65,6 +65,13 @@ pub(crate) trait Downstream {
         self.is_spent()
     }
 
+    /// Holds the whole request body from now on, if it has a length, is small and has arrived, so that no stage needs
+    /// to wait for it. Returns whether it does; then the body can be [rewound](Self::rewind). To be called before any
+    /// of the body was given out.
+    fn gather(&mut self, _: &mut Context<'_>) -> bool {
+        false
+    }
+
     /// Goes back to the start of the request body, which is then given out again. False where nobody has kept it.
     fn rewind(&mut self) -> bool {
         false

@@ -7,7 +7,7 @@
 use std::cell::Cell;
 
 /// Bytes per read of a body.
-const READ: usize = 64 * 1024;
+pub(crate) const READ: usize = 64 * 1024;
 /// Where in a memory page reads begin. TLS copies from there to the beginning of a page, a few bytes in, and on AMD's
 /// Zen 3 and 4 a long copy (`rep movsb`, older glibc) to slightly behind its own place in the page takes fifteen
 /// times as long.

@@ -3,16 +3,16 @@
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::io;
-use std::mem::{self, MaybeUninit};
+use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::{Buf, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::io::budget::Reservation;
+use crate::io::budget::{self, Reservation};
 use crate::io::scratch;
 use crate::io::transport::{Transport, on_its_way};
 
@@ -36,6 +36,8 @@ pub(crate) struct Patience {
 
 /// Bytes of a buffer that are worth keeping.
 const KEPT: usize = 16 * 1024;
+/// Bytes per read while memory is plenty: most heads with their bodies fit, and the buffer is still kept.
+const READ_WITH_BODY: usize = KEPT;
 
 thread_local! {
     static SPARE: Cell<BytesMut> = Cell::new(BytesMut::new());
@@ -59,20 +61,48 @@ impl Wire {
     }
 
     /// Reads what there is. Gives the number of bytes, 0 at the end of the stream. Holds no buffer while it
-    /// waits: what was read is copied from the stack.
+    /// waits: what was read is copied from one that all connections of the thread use.
     pub(crate) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        let mut space = [const { MaybeUninit::uninit() }; READ_SIZE];
-        let mut buf = ReadBuf::uninit(&mut space);
-        ready!(Pin::new(&mut self.transport).poll_read(cx, &mut buf))?;
-        if self.ahead.capacity() == 0 {
-            self.ahead = SPARE.take();
-            self.ahead.reserve(READ_SIZE);
+        let most = if budget::has_plenty() { READ_WITH_BODY } else { READ_SIZE };
+        scratch::read(|buffer| {
+            let mut buf = ReadBuf::new(&mut buffer[..most]);
+            ready!(Pin::new(&mut self.transport).poll_read(cx, &mut buf))?;
+            if self.ahead.capacity() == 0 {
+                self.ahead = SPARE.take();
+                self.ahead.reserve(READ_SIZE);
+            }
+            self.ahead.extend_from_slice(buf.filled());
+            if self.ahead.len() > READ_SIZE {
+                self.share.hold(self.ahead.capacity());
+            }
+            Poll::Ready(Ok(buf.filled().len()))
+        })
+    }
+
+    /// Takes the next `length` bytes, at most [`scratch::READ`], if they have arrived. If not, those that have stay
+    /// ahead.
+    pub(crate) fn take_arrived(&mut self, cx: &mut Context<'_>, length: usize) -> Option<Bytes> {
+        while self.ahead.len() < length {
+            let missing = length - self.ahead.len();
+            let read = scratch::read(|buffer| {
+                let mut buf = ReadBuf::new(&mut buffer[..missing]);
+                ready!(Pin::new(&mut self.transport).poll_read(cx, &mut buf))?;
+                if self.ahead.capacity() < length {
+                    self.ahead.reserve(missing);
+                }
+                self.ahead.extend_from_slice(buf.filled());
+                Poll::Ready(io::Result::Ok(buf.filled().len()))
+            });
+            if !matches!(read, Poll::Ready(Ok(1..))) {
+                if self.ahead.len() > READ_SIZE {
+                    self.share.hold(self.ahead.capacity());
+                }
+                return None;
+            }
         }
-        self.ahead.extend_from_slice(buf.filled());
-        if self.ahead.len() > READ_SIZE {
-            self.share.hold(self.ahead.capacity());
-        }
-        Poll::Ready(Ok(buf.filled().len()))
+        let taken = self.ahead.split_to(length).freeze();
+        self.share.hold(if self.ahead.len() > READ_SIZE { self.ahead.capacity() } else { 0 });
+        Some(taken)
     }
 
     /// [`poll_fill`](Self::poll_fill) as a future.
@@ -185,6 +215,38 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         (Wire::new(Transport::Plain(listener.accept().await.unwrap().0)), client)
+    }
+
+    /// Takes `length` bytes, or reads so many ahead if they do not come.
+    async fn take(wire: &mut Wire, length: usize, ahead: usize) -> Option<Bytes> {
+        poll_fn(|cx| {
+            let taken = wire.take_arrived(cx, length);
+            match taken.is_some() || wire.ahead.len() == ahead {
+                true => Poll::Ready(taken),
+                false => Poll::Pending,
+            }
+        })
+        .await
+    }
+
+    #[tokio::test]
+    async fn bytes_that_have_arrived_are_taken_in_one_piece() {
+        let (mut wire, mut client) = pair().await;
+        client.write_all(&[b'x'; 30_000]).await.unwrap();
+        assert_eq!(take(&mut wire, 20_000, 30_000).await.unwrap().len(), 20_000);
+        assert_eq!(wire.ahead.len(), 0, "no more is read than was asked for");
+        assert_eq!(take(&mut wire, 40_000, 10_000).await, None);
+        client.write_all(&[b'x'; 30_000]).await.unwrap();
+        assert_eq!(take(&mut wire, 40_000, 40_001).await.unwrap().len(), 40_000);
+        assert!(wire.ahead.is_empty() && wire.share.bytes() == 0);
+    }
+
+    #[tokio::test]
+    async fn a_body_of_10_kib_comes_with_its_head() {
+        let (mut wire, mut client) = pair().await;
+        client.write_all(&[b'x'; 10 * 1024]).await.unwrap();
+        wire.transport.tcp().readable().await.unwrap();
+        assert_eq!(wire.fill().await.unwrap(), 10 * 1024);
     }
 
     #[tokio::test]

@@ -11,6 +11,7 @@ use http::{HeaderMap, StatusCode, Version};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::body::downstream::{Downstream, Passed};
+use crate::body::whole::WholeBody;
 use crate::downstream::MAX_DRAIN;
 use crate::downstream::answer::write_head;
 use crate::engine::tunnel::{Flow, Switched, Tunnel};
@@ -49,6 +50,8 @@ pub(super) struct Client {
     awaits_continue: bool,
     /// What the client has still to send.
     pub(super) framing: Framing,
+    /// The body, where it was gathered; the framing is that of no body then.
+    whole: Option<WholeBody>,
     /// The names of trailers that the client may send, and the trailers of its request.
     names: FieldNames,
     request_trailers: Section,
@@ -87,6 +90,7 @@ impl Client {
             http_1_0: false,
             keep: false,
             framing: Framing::NONE,
+            whole: None,
             names: FieldNames::ANY,
             request_trailers: Section::default(),
             trailers: Section::default(),
@@ -238,11 +242,23 @@ impl Client {
 
 impl Downstream for Client {
     fn is_spent(&self) -> bool {
-        self.framing.is_done()
+        self.framing.is_done() && self.whole.as_ref().is_none_or(WholeBody::is_given)
     }
 
     fn has_whole_body(&self) -> bool {
         self.framing.left().is_some_and(|left| left <= self.wire.ahead.len() as u64)
+    }
+
+    fn gather(&mut self, cx: &mut Context<'_>) -> bool {
+        let length = self.framing.left().filter(|left| *left <= WholeBody::MOST);
+        let Some(length) = length.filter(|_| !self.awaits_continue && budget::has_room()) else {
+            return false;
+        };
+        self.whole = self.wire.take_arrived(cx, length as usize).map(WholeBody::new);
+        if self.whole.is_some() {
+            self.framing = Framing::NONE;
+        }
+        self.whole.is_some()
     }
 
     fn awaits_continue(&self) -> bool {
@@ -254,6 +270,11 @@ impl Downstream for Client {
         cx: &mut Context<'_>,
         pass: impl FnOnce(&mut Context<'_>, &[u8], usize),
     ) -> Poll<Result<(), FailureKind>> {
+        if let Some(whole) = &mut self.whole {
+            let (content, fresh) = whole.give();
+            pass(cx, content, fresh);
+            return Poll::Ready(Ok(()));
+        }
         let Self { wire, framing, names, request_trailers, .. } = self;
         let opaque = *framing == Framing::Opaque;
         let read = |bytes: &[u8], cx: &mut Context<'_>| {
@@ -273,6 +294,7 @@ impl Downstream for Client {
         if !wire.ahead.is_empty() {
             let taken = read(&wire.ahead, cx)?;
             wire.ahead.advance(taken);
+            wire.rest();
             return Poll::Ready(Ok(()));
         }
         let ended = ready!(scratch::read(|buffer| {
@@ -291,6 +313,13 @@ impl Downstream for Client {
             *framing = Framing::NONE;
         }
         Poll::Ready(Ok(()))
+    }
+
+    fn rewind(&mut self) -> bool {
+        if let Some(whole) = &mut self.whole {
+            whole.rewind();
+        }
+        self.whole.is_some()
     }
 
     /// What comes behind the request is the next one, or the client's going away.
@@ -371,6 +400,7 @@ impl Downstream for Client {
 
     fn switched(&mut self) {
         self.framing = Framing::Opaque;
+        self.whole = None;
         self.keep = false;
     }
 

@@ -11,7 +11,7 @@ use std::io::Write;
 use std::mem;
 use std::task::{Context, Poll, Waker, ready};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
 use http::StatusCode;
@@ -21,6 +21,7 @@ use pingora_core::protocols::http::date::get_cached_date;
 use super::OpenStream;
 use crate::body::downstream::{Downstream, Passed};
 use crate::body::pieces::{Decoder, Piece, poll_joined};
+use crate::body::whole::WholeBody;
 use crate::io::budget::{self, Reservation};
 use crate::io::counted::counted;
 use crate::io::deadlines::Deadlines;
@@ -47,6 +48,8 @@ pub(super) struct Client {
     awaits_continue: bool,
     /// What the client has still to send, as the endpoint sees it.
     framing: Framing,
+    /// The body, where it was gathered; the framing is that of no body then.
+    whole: Option<WholeBody>,
     /// The names of trailers that it may send.
     names: FieldNames,
     /// Bytes of the body that were given out and wait to be taken.
@@ -80,6 +83,7 @@ impl Client {
             awaits_continue: false,
             body,
             framing,
+            whole: None,
             names,
             unreleased: 0,
             reply,
@@ -127,6 +131,21 @@ impl Client {
             None => self.reply.send_reset(self.reason),
         }
         is_shed
+    }
+
+    /// Takes `length` bytes of the body, which `h2` holds, in one piece. `None` when the stream has broken off.
+    fn take_arrived(&mut self, cx: &mut Context<'_>, length: usize) -> Option<Bytes> {
+        let mut content = BytesMut::new();
+        while self.unreleased < length {
+            let Poll::Ready(Some(Ok(data))) = self.body.poll_data(cx) else { return None };
+            self.unreleased += data.len();
+            if data.len() == length {
+                return self.finish_body().ok().map(|()| data);
+            }
+            content.reserve(length - content.len());
+            content.extend_from_slice(&data);
+        }
+        self.finish_body().ok().map(|()| content.freeze())
     }
 
     /// The endpoint has what was given out: the client may send as much again.
@@ -212,7 +231,25 @@ impl Client {
 
 impl Downstream for Client {
     fn is_spent(&self) -> bool {
-        self.framing.is_done()
+        self.framing.is_done() && self.whole.as_ref().is_none_or(WholeBody::is_given)
+    }
+
+    fn has_whole_body(&self) -> bool {
+        self.whole.is_some() || self.is_spent()
+    }
+
+    fn gather(&mut self, cx: &mut Context<'_>) -> bool {
+        let length = self.framing.left().filter(|left| *left <= WholeBody::MOST);
+        let Some(length) = length.map(|left| left as usize) else { return false };
+        // `h2` says how much it holds. A part of the body is left to it.
+        if self.awaits_continue || self.body.flow_control().used_capacity() < length || !budget::has_room() {
+            return false;
+        }
+        self.whole = self.take_arrived(cx, length).map(WholeBody::new);
+        if self.whole.is_some() {
+            self.framing = Framing::NONE;
+        }
+        self.whole.is_some()
     }
 
     fn awaits_continue(&self) -> bool {
@@ -224,6 +261,11 @@ impl Downstream for Client {
         cx: &mut Context<'_>,
         pass: impl FnOnce(&mut Context<'_>, &[u8], usize),
     ) -> Poll<Result<(), FailureKind>> {
+        if let Some(whole) = &mut self.whole {
+            let (content, fresh) = whole.give();
+            pass(cx, content, fresh);
+            return Poll::Ready(Ok(()));
+        }
         self.release()?;
         self.open.reads(self.framing.left());
         let data = ready!(self.body.poll_data(cx)).transpose().map_err(gone)?;
@@ -274,6 +316,9 @@ impl Downstream for Client {
     }
 
     fn poll_piece(&mut self, cx: &mut Context<'_>, _: &mut Decoder) -> Poll<Result<Piece, FailureKind>> {
+        if let Some(whole) = &mut self.whole {
+            return Poll::Ready(Ok(whole.piece()));
+        }
         self.release()?;
         self.open.reads(self.framing.left());
         loop {
@@ -323,6 +368,13 @@ impl Downstream for Client {
         if stalled {
             self.open.waits();
         }
+    }
+
+    fn rewind(&mut self) -> bool {
+        if let Some(whole) = &mut self.whole {
+            whole.rewind();
+        }
+        self.whole.is_some()
     }
 
     /// The client can take its request back at any time; and it counts as gone when others need its window.

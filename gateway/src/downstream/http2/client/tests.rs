@@ -77,3 +77,37 @@ async fn a_reset_of_the_client_is_told_from_ours() {
     std::future::poll_fn(|cx| downstream.poll_client_closed(cx, false)).await;
     assert!(downstream.reset());
 }
+
+#[tokio::test]
+async fn a_body_that_has_arrived_is_given_whole_and_again() {
+    let (ours, theirs) = tokio::io::duplex(1024 * 1024);
+    let builder = h2::server::Builder::new();
+    let (connection, made) = tokio::join!(builder.handshake::<_, Bytes>(ours), client::handshake(theirs));
+    let (mut connection, (mut sender, client)) = (connection.unwrap(), made.unwrap());
+    tokio::spawn(async move { client.await.unwrap() });
+    let request = Request::post("http://a.example/").header("content-length", 30_000).body(()).unwrap();
+    let (_response, mut upload) = sender.send_request(request, false).unwrap();
+    upload.send_data(Bytes::from_static(&[b'x'; 20_000]), false).unwrap();
+    let (request, reply) = connection.accept().await.unwrap().unwrap();
+    tokio::spawn(async move { while connection.accept().await.is_some() {} });
+    let (body, open) = (request.into_body(), Arc::<Streams>::default().open());
+    let mut downstream = Client::new(body, reply, Framing::Length(30_000), FieldNames::PLAIN, open);
+    let mut cx = Context::from_waker(Waker::noop());
+    while downstream.body.flow_control().used_capacity() < 20_000 {
+        tokio::task::yield_now().await;
+    }
+    assert!(!downstream.gather(&mut cx), "a part of it");
+    upload.send_data(Bytes::from_static(&[b'y'; 10_000]), true).unwrap();
+    while !downstream.gather(&mut cx) {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(downstream.body.flow_control().used_capacity(), 0, "the client may send as much again");
+    for fresh in [30_000, 0] {
+        assert!(downstream.rewind() && downstream.has_whole_body() && !downstream.is_spent());
+        let given = downstream.poll_body(&mut cx, |_, bytes, data| {
+            assert_eq!((bytes.len(), bytes[19_999], bytes[20_000], data), (30_000, b'x', b'y', fresh));
+        });
+        assert_eq!(given, Poll::Ready(Ok(())));
+        assert!(downstream.is_spent());
+    }
+}
