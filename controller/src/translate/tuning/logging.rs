@@ -66,7 +66,7 @@ pub(super) fn settings() -> Vec<Key> {
              after ~ (~* for any case).",
             |draft, value| draft.tuning.access_log.skip = value,
         )
-        .except("with look-around or a back-reference the key is ignored"),
+        .except("with look-behind, a back-reference or a look-ahead that is not anchored the key is ignored"),
         Key::served(
             "log-format-upstream",
             log_format::format(),
