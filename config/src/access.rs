@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::LookAheadRegex;
+use crate::look_ahead::LookAheadRegex;
 use crate::name::NamespacedName;
 
 /// A network: an address and the length of its prefix.

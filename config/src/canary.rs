@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::look_ahead::LookAheadRegex;
 use crate::name::ServiceRef;
 use crate::pool::PoolKey;
-use crate::rule::LookAheadRegex;
 
 /// A canary of a rule. The header decides first, then the cookie, then the weight.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -5,32 +5,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::certificate::CertificateId;
+use crate::host_pattern::HostPattern;
 use crate::listener::{GroupId, ListenerId};
-use crate::name::HostName;
 use crate::rule::Rule;
-
-/// The host names that a host entry or listener matches.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum HostPattern {
-    /// This name only.
-    Exact(HostName),
-    /// `*.name`, where the star is exactly one label (Kubernetes Ingress). Holds `name`.
-    OneLabel(HostName),
-    /// `*.name`, where the star is one or more labels (Gateway API). Holds `name`.
-    Suffix(HostName),
-    /// Every host, and requests without a host.
-    Any,
-}
-
-impl fmt::Display for HostPattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Exact(name) => write!(f, "{name}"),
-            Self::OneLabel(name) | Self::Suffix(name) => write!(f, "*.{name}"),
-            Self::Any => f.write_str("_"),
-        }
-    }
-}
 
 /// Identity of a host. Host names are looked up within one listener of one group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

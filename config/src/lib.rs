@@ -32,9 +32,13 @@ pub mod external_auth;
 pub mod forwarded;
 pub mod health_check;
 pub mod host;
+pub mod host_pattern;
 pub mod listener;
 pub mod log_format;
+pub mod look_ahead;
 pub mod mirror;
+#[cfg(test)]
+mod module_cycles;
 pub mod name;
 pub mod own_fields;
 pub mod policy;
@@ -68,9 +72,11 @@ pub use error_pages::ErrorPages;
 pub use external_auth::{AuthCache, AuthKeepAlive, Authorisation, ExternalAuth};
 pub use forwarded::{Forwarded, TrustedPeers};
 pub use health_check::{CheckKind, HealthCheck, StatusRange};
-pub use host::{Host, HostKey, HostPattern, HostTls};
+pub use host::{Host, HostKey, HostTls};
+pub use host_pattern::HostPattern;
 pub use listener::{Bind, BindProtocol, GroupId, Listener, ListenerGroup, ListenerId};
 pub use log_format::{LogEscape, LogFormat, LogPiece, LogVariable};
+pub use look_ahead::{LookAhead, LookAheadRegex};
 pub use mirror::Mirror;
 pub use name::{HostName, NamespacedName, ObjectRef, Origin, ServiceRef};
 pub use own_fields::{OWN_FIELDS, is_own_field};
@@ -82,11 +88,13 @@ pub use pool::{Balance, HashBy, Pool, PoolKey, UpstreamProtocol};
 pub use problem::{Class, Code, Problem, Severity};
 pub use replacement::{Override, Pattern, Replacement, Replacements};
 pub use report::{BindError, BindResult, Refusal, Report, Subject};
-pub use resource::{CaBundle, Credentials, HeaderSet, PasswordHash, Resource, ResourceKey, ResourceKind};
+pub use resource::{
+    CaBundle, Credentials, EndpointIdentity, HeaderSet, PasswordHash, Resource, ResourceKey, ResourceKind,
+};
 pub use rewrite::{Rewrite, RewritePart, RewriteQuery, RewriteTemplate};
 pub use rule::{
-    Action, Backend, FieldMatch, Filter, LookAhead, LookAheadRegex, Match, PathMatch, Redirect, RedirectPath,
-    Rule, TextMatch, WeightedBackend,
+    Action, Backend, FieldMatch, Filter, Match, PathMatch, Redirect, RedirectPath, Rule, TextMatch,
+    WeightedBackend,
 };
 pub use server_field::ServerField;
 pub use simple_expression::{Places, SimpleExpression};
@@ -94,4 +102,4 @@ pub use snapshot::Snapshot;
 pub use template::{Piece, Template, Variable};
 pub use tuning::{Compression, HeaderBuffers, Hsts, Tuning};
 pub use uid::Uid;
-pub use upstream_tls::{EndpointIdentity, TlsVersions, UpstreamTls};
+pub use upstream_tls::{TlsVersions, UpstreamTls};

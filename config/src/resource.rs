@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::certificate::Certificate;
 use crate::digest::DigestCredentials;
 use crate::name::NamespacedName;
 use crate::template::Template;
-use crate::upstream_tls::EndpointIdentity;
 
 /// Identity of a resource: its kind and its source object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -172,6 +172,15 @@ impl fmt::Debug for HeaderSet {
 pub struct CaBundle {
     /// The certificates in DER.
     pub certificates: Vec<Vec<u8>>,
+}
+
+/// Authorities and client certificate for TLS to endpoints.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndpointIdentity {
+    /// Authorities for endpoint certificates; may be empty if nothing is verified.
+    pub authorities: CaBundle,
+    /// Client certificate of the gateway.
+    pub certificate: Option<Arc<Certificate>>,
 }
 
 #[cfg(test)]

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::certificate::Certificate;
-use crate::resource::{CaBundle, ResourceKey};
+use crate::resource::ResourceKey;
 
 /// TLS settings for connections to endpoints.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -37,15 +36,6 @@ pub struct TlsVersions {
     pub v1_2: bool,
     /// TLS 1.3.
     pub v1_3: bool,
-}
-
-/// Authorities and client certificate for TLS to endpoints.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EndpointIdentity {
-    /// Authorities for endpoint certificates; may be empty if nothing is verified.
-    pub authorities: CaBundle,
-    /// Client certificate of the gateway.
-    pub certificate: Option<Arc<Certificate>>,
 }
 
 impl Default for UpstreamTls {

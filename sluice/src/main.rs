@@ -9,6 +9,9 @@ mod flags;
 mod limits;
 mod logging;
 mod memory;
+#[cfg(test)]
+mod module_cycles;
+mod output;
 mod plugin;
 mod serve;
 mod show;
@@ -20,7 +23,7 @@ mod webhook_cert;
 use std::process::ExitCode;
 
 use flags::{Check, Command, ServeFlags};
-use sluice_config::text::one_line;
+use output::{fail, print};
 
 #[cfg(feature = "mimalloc")]
 #[global_allocator]
@@ -92,21 +95,5 @@ fn check(wanted: Check) -> ExitCode {
             if checked.failed { ExitCode::FAILURE } else { printed }
         }
         Err(error) => fail(&format_args!("{error:#}"), USAGE),
-    }
-}
-
-/// One line on standard error, and a status.
-fn fail(error: &dyn std::fmt::Display, status: u8) -> ExitCode {
-    eprintln!("sluice: {}", one_line(&error.to_string(), 8192));
-    ExitCode::from(status)
-}
-
-/// Prints to standard output; a reader that has gone away (`| head`) is not an error of ours.
-fn print(text: &str) -> ExitCode {
-    use std::io::Write;
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(error) => fail(&error, 1),
     }
 }

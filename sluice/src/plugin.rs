@@ -17,6 +17,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::check;
 use crate::flags::{self, Command};
+use crate::output::print;
 use crate::show::table;
 use kubectl::Kubectl;
 use words::{HELP, Words};
@@ -45,15 +46,15 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> Result<ExitCode> {
     let Words { command, target, rest } = Words::read(words)?;
     let kubectl = Kubectl::new(&target);
     match command.as_str() {
-        "" | "help" => Ok(crate::print(HELP)),
-        "version" => Ok(crate::print(concat!("kubectl-sluice ", env!("CARGO_PKG_VERSION"), "\n"))),
+        "" | "help" => Ok(print(HELP)),
+        "version" => Ok(print(concat!("kubectl-sluice ", env!("CARGO_PKG_VERSION"), "\n"))),
         "routes" | "backends" | "certs" | "problems" => {
             let question: Vec<OsString> =
                 std::iter::once(&command).chain(&rest).map(OsString::from).collect();
             // A mistake is found here, and not in a Pod.
             match flags::parse(question, |_| None)?.command {
                 Command::Show(_) => {}
-                Command::Help(text) => return Ok(crate::print(&text)),
+                Command::Help(text) => return Ok(print(&text)),
                 _ => bail!("kubectl sluice {command} does not take these flags"),
             }
             let pod = pods::find(&kubectl, &target)?;
@@ -76,7 +77,7 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> Result<ExitCode> {
         }
         "ingresses" | "ingress" | "ing" => {
             let wanted = ingresses::Wanted::read(&rest)?;
-            Ok(crate::print(&table::render(&ingresses::lines(&kubectl, &target, &wanted)?)))
+            Ok(print(&table::render(&ingresses::lines(&kubectl, &target, &wanted)?)))
         }
         "check" => checked(&kubectl, &target, rest),
         other => bail!("unknown subcommand {other:?}; there are {}", words::COMMANDS.join(", ")),
@@ -104,10 +105,10 @@ fn checked(kubectl: &Kubectl, target: &words::Target, rest: Vec<String>) -> Resu
                 "--manifests is for `sluice check`; a plugin checks a cluster"
             );
             let checked = check::check(*wanted)?;
-            let printed = crate::print(&checked.text);
+            let printed = print(&checked.text);
             Ok(if checked.failed { ExitCode::FAILURE } else { printed })
         }
-        Command::Help(text) => Ok(crate::print(&text)),
+        Command::Help(text) => Ok(print(&text)),
         _ => bail!("kubectl sluice check takes the flags of `sluice check`"),
     }
 }

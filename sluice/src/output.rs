@@ -1,0 +1,21 @@
+//! What a subcommand prints, and its exit status.
+
+use std::process::ExitCode;
+
+use sluice_config::text::one_line;
+
+/// Prints an error as one line to standard error. Returns `status`.
+pub(crate) fn fail(error: &dyn std::fmt::Display, status: u8) -> ExitCode {
+    eprintln!("sluice: {}", one_line(&error.to_string(), 8192));
+    ExitCode::from(status)
+}
+
+/// Prints to standard output. A reader that has closed the pipe (`| head`) is no error.
+pub(crate) fn print(text: &str) -> ExitCode {
+    use std::io::Write;
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => fail(&error, 1),
+    }
+}
