@@ -24,7 +24,7 @@ use sluice_config::NamespacedName;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
-use crate::duties::Findings;
+use crate::cluster::Findings;
 use crate::input::Input;
 use crate::options::Options;
 use certificate::Certificates;

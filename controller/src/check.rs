@@ -15,7 +15,7 @@ use crate::input::{self, Input};
 use crate::options::Options;
 use crate::source::files::{FileSource, FileSourceError};
 use crate::source::kube::{Access, AccessError, KubeSource};
-use crate::source::{Batch, Event, Progress};
+use crate::store::{Batch, Event, Progress};
 
 /// Time limit for the next part of a cluster's state.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -6,15 +6,11 @@ use std::sync::Arc;
 
 use sluice_config::{Change, Delta, Generation, Problem, Report, Snapshot, Subject};
 
-use crate::duties::Duty;
-use crate::names::Resolved;
 use crate::options::Options;
-use crate::problem::{Finder, ProblemChanges};
+use crate::problem::{Duty, Finder, ProblemChanges};
 use crate::refusals::{self, Refusals};
-use crate::source::{Event, References};
 use crate::stand_in::StandIn;
-use crate::status::IngressChanges;
-use crate::store::Object;
+use crate::store::{Event, IngressChanges, Object, References, Resolved};
 use crate::translate::Translation;
 pub use crate::translate::{Stats, Verdict};
 

@@ -6,8 +6,6 @@
 //! cluster, or one that serves a folder, writes nothing. Failures are reported as problems and end
 //! nothing.
 
-pub(crate) mod api;
-mod findings;
 mod rights;
 
 use std::collections::BTreeSet;
@@ -17,74 +15,23 @@ use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client};
-use sluice_config::{Code, NamespacedName, ObjectRef, Problem};
+use sluice_config::{Code, ObjectRef, Problem};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
+use crate::cluster::{DutyOptions, Findings, OwnPod};
 use crate::events::{EventWriter, News};
 use crate::input::Input;
 use crate::leader::{Candidate, Election};
 use crate::options::Options;
 use crate::panic_guard::PanicGuard;
-use crate::problem::{ProblemChanges, error};
+use crate::problem::{Duty, ProblemChanges, error};
 use crate::source::kube::{Access, AccessError, client};
-use crate::status::{self, IngressChange, IngressChanges};
-pub(crate) use findings::{Findings, refusal};
+use crate::status;
+use crate::store::{IngressChange, IngressChanges};
 
 /// Time limit for the duties at shutdown: clearing the status and releasing the Lease.
 pub const END: Duration = Duration::from_secs(8);
-
-/// Flags of the duties. Names, formats and defaults are those of ingress-nginx, except the name of
-/// the election.
-#[derive(Clone, Debug)]
-pub struct DutyOptions {
-    /// `--update-status`.
-    pub update_status: bool,
-    /// `--update-status-on-shutdown`.
-    pub update_status_on_shutdown: bool,
-    /// `--status-update-interval`.
-    pub status_update_interval: Duration,
-    /// `--publish-service`.
-    pub publish_service: Option<NamespacedName>,
-    /// `--publish-status-address`.
-    pub publish_status_address: Vec<String>,
-    /// `--report-node-internal-ip-address`.
-    pub report_node_internal_ip_address: bool,
-    /// `--election-id`.
-    pub election_id: String,
-    /// `--election-ttl`.
-    pub election_ttl: Duration,
-    /// `--disable-leader-election`.
-    pub disable_leader_election: bool,
-    /// `--disable-sync-events`.
-    pub disable_sync_events: bool,
-}
-
-impl Default for DutyOptions {
-    fn default() -> Self {
-        Self {
-            update_status: true,
-            update_status_on_shutdown: true,
-            status_update_interval: Duration::from_secs(60),
-            publish_service: None,
-            publish_status_address: Vec::new(),
-            report_node_internal_ip_address: false,
-            election_id: "sluice-leader".into(),
-            election_ttl: Duration::from_secs(30),
-            disable_leader_election: false,
-            disable_sync_events: false,
-        }
-    }
-}
-
-/// The Pod of this process.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OwnPod {
-    /// Name.
-    pub name: String,
-    /// Namespace.
-    pub namespace: String,
-}
 
 /// Namespaces of the objects that the duties write status and Events for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -102,23 +49,6 @@ impl DutyScope {
         let further = named.into_iter().flatten().map(|name| name.namespace.to_string()).collect();
         Self { namespace: options.watch_namespace.clone(), further }
     }
-}
-
-/// A duty, as the origin of a problem.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Duty {
-    /// Leader election.
-    Election,
-    /// The status of Ingresses.
-    Status,
-    /// The addresses for the status.
-    Addresses,
-    /// Events.
-    Events,
-    /// The check of access rights.
-    Rights,
-    /// The validating webhook.
-    Webhook,
 }
 
 /// The running duties. They end when this is dropped, or in order with [`Duties::end`].

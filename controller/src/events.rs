@@ -23,9 +23,9 @@ use sluice_config::{NamespacedName, Problem, Uid};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
-use crate::duties::api::{Refused, ask};
-use crate::duties::{Duty, DutyOptions, Findings, OwnPod, refusal};
-use crate::problem::ProblemChanges;
+use crate::cluster::api::{Refused, ask};
+use crate::cluster::{DutyOptions, Findings, OwnPod, refusal};
+use crate::problem::{Duty, ProblemChanges};
 use queue::{Note, Queue};
 
 /// Reporting component of the Events.

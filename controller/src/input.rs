@@ -5,10 +5,8 @@ use sluice_config::{Problem, Report};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::controller::{Controller, Verdict};
-use crate::duties::Duty;
-use crate::names::LookedUp;
-use crate::source::Batch;
-use crate::store::Object;
+use crate::problem::Duty;
+use crate::store::{Batch, LookedUp, Object};
 
 /// Capacity of the channel. Senders wait while it is full.
 const QUEUE: usize = 64;

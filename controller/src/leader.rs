@@ -19,8 +19,9 @@ use kube::api::{Api, ObjectMeta, PostParams, WatchEvent};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use crate::duties::api::{self, Refused};
-use crate::duties::{Duty, Findings};
+use crate::cluster::Findings;
+use crate::cluster::api::{self, Refused};
+use crate::problem::Duty;
 pub(crate) use election::Election;
 use election::Move;
 

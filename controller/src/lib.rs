@@ -8,11 +8,16 @@
 pub mod admission;
 mod backoff;
 pub mod check;
+pub mod cluster;
 pub mod controller;
 pub mod duties;
 mod events;
+mod graph;
 pub mod input;
+pub mod label_selector;
 mod leader;
+#[cfg(test)]
+mod module_cycles;
 pub mod names;
 pub mod options;
 mod panic_guard;
@@ -23,17 +28,18 @@ mod shared;
 pub mod snapshot_file;
 pub mod source;
 mod stand_in;
-pub mod status;
+mod status;
 pub mod store;
 pub mod translate;
 mod understood;
 pub mod webhook_certificate;
 
 pub use check::{CheckReport, ClusterCheckError, check, check_cluster};
+pub use cluster::DutyOptions;
 pub use controller::{Controller, Stats, Update, Verdict};
-pub use duties::{Duties, DutyOptions};
+pub use duties::Duties;
 pub use input::Input;
 pub use names::Names;
 pub use options::Options;
-pub use problem::ProblemChanges;
+pub use problem::{Duty, ProblemChanges};
 pub use run::{Observe, run};

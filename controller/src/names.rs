@@ -10,7 +10,6 @@ mod resolver;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
@@ -22,6 +21,7 @@ use tokio::time::sleep_until;
 
 use self::resolver::{Found, Resolver};
 use crate::input::Input;
+use crate::store::{LookedUp, Resolved};
 
 /// Minimum time to the next look-up. Some DNS servers return a time to live of zero.
 const SHORTEST: Duration = Duration::from_secs(1);
@@ -38,26 +38,6 @@ const SPREAD: f64 = 0.05;
 const AT_A_TIME: usize = 64;
 /// Time for which addresses stay in use after look-ups start to fail.
 const STALE: Duration = Duration::from_secs(3600);
-
-/// The state of a name.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Resolved {
-    /// Addresses of the last successful look-up, sorted, without duplicates.
-    pub addresses: Vec<IpAddr>,
-    /// Error of the last look-up, if it failed.
-    pub fault: Option<Arc<str>>,
-}
-
-/// A changed state of a name.
-#[derive(Clone, Debug)]
-pub struct LookedUp {
-    /// The name.
-    pub name: Arc<str>,
-    /// New state.
-    pub resolved: Resolved,
-    /// End of the look-up.
-    pub at: Instant,
-}
 
 /// The resolver thread. It ends when this is dropped.
 #[derive(Debug)]
@@ -214,6 +194,8 @@ fn begin(names: &mut BTreeMap<Arc<str>, Kept>, looks: &mut JoinSet<Answered>, re
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use super::*;
 
     fn answer(holds: Duration) -> Result<Found, String> {

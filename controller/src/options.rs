@@ -2,7 +2,7 @@
 
 use sluice_config::NamespacedName;
 
-use crate::translate::selector::Selector;
+use crate::label_selector::Selector;
 
 /// Flags that determine the watched objects and their translation. Names, formats and defaults are
 /// those of ingress-nginx.

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use sluice_config::text::one_line;
 use sluice_config::{Code, NamespacedName, ObjectRef, Problem, Severity};
 
-pub use book::ProblemChanges;
 pub(crate) use book::{Book, Finder};
+pub use book::{Duty, ProblemChanges};
 
 /// Maximum length of a name or field in bytes.
 const NAME: usize = 320;

@@ -12,12 +12,9 @@ use sluice_config::{Delta, Problem, Report, Severity, Snapshot};
 use tokio::sync::mpsc::Receiver;
 
 use crate::controller::{Controller, Stats};
-use crate::duties::Duty;
 use crate::input::{Input, Review};
-use crate::names::LookedUp;
-use crate::problem::ProblemChanges;
-use crate::source::{Batch, Progress, References};
-use crate::status::IngressChanges;
+use crate::problem::{Duty, ProblemChanges};
+use crate::store::{Batch, IngressChanges, LookedUp, Progress, References};
 
 /// Measurements of one applied change, for metrics.
 #[derive(Clone, Copy, Debug)]

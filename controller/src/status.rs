@@ -22,57 +22,13 @@ mod writer;
 use std::sync::Arc;
 
 use kube::Client;
-use sluice_config::{NamespacedName, Uid};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::duties::{DutyOptions, Findings, OwnPod};
-use crate::store::{Address, Ingress};
+use crate::cluster::{DutyOptions, Findings, OwnPod};
+use crate::store::IngressChanges;
 use replicas::Replicas;
 use source::AddressSource;
 use writer::StatusWriter;
-
-/// Changes of Ingresses.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct IngressChanges {
-    /// Whether the changes are the initial list.
-    pub first: bool,
-    /// Changes, in order.
-    pub changes: Vec<IngressChange>,
-}
-
-/// A change of one Ingress.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum IngressChange {
-    /// The Ingress was read, or is new or changed.
-    Seen {
-        /// Name.
-        name: NamespacedName,
-        /// Uid.
-        uid: Option<Uid>,
-        /// Addresses in its status, sorted.
-        addresses: Arc<[Address]>,
-        /// Resource version with these addresses; `None` if unknown.
-        version: Option<u64>,
-        /// Whether the Ingress has a class of this controller and more than its status changed.
-        edited: bool,
-    },
-    /// The Ingress was deleted.
-    Gone(NamespacedName),
-    /// The Ingress is served from now on, or no longer.
-    Served(NamespacedName, bool),
-}
-
-impl IngressChange {
-    pub(crate) fn seen(ingress: &Ingress, edited: bool) -> Self {
-        Self::Seen {
-            name: ingress.name.clone(),
-            uid: ingress.identity.uid.clone(),
-            addresses: ingress.published.addresses.iter().cloned().collect(),
-            version: ingress.published.version,
-            edited,
-        }
-    }
-}
 
 /// Updates the status of Ingresses while this replica leads, until `stop`. Then clears it if this
 /// was the last replica.

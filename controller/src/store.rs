@@ -5,10 +5,12 @@
 //! few megabytes. Objects are immutable and shared by `Arc`, so that a source may keep them too (to
 //! notice what did not change) without a second copy.
 
+mod batch;
 mod config_map;
 mod endpoint_slice;
 mod identity;
 mod ingress;
+mod ingress_change;
 mod ingress_class;
 mod kinds;
 mod names;
@@ -17,6 +19,7 @@ mod node;
 mod object;
 mod prune;
 mod reference;
+mod resolved;
 mod secret;
 mod service;
 
@@ -24,6 +27,7 @@ use std::sync::Arc;
 
 use sluice_config::{ByKey, Keyed, NamespacedName, ObjectRef, Uid};
 
+pub use batch::{Batch, ClassAccess, Event, Progress, References};
 pub use config_map::ConfigMap;
 pub use endpoint_slice::{AddressType, EndpointSlice, Hints, SliceEndpoint, SlicePort};
 pub use identity::Identity;
@@ -31,6 +35,7 @@ pub use ingress::{
     Address, Ingress, IngressBackend, IngressPath, IngressRule, IngressTls, OWN_PREFIX, PathType, PortRef,
     Published,
 };
+pub use ingress_change::{IngressChange, IngressChanges};
 pub use ingress_class::IngressClass;
 pub(crate) use kinds::for_each_kind;
 pub use namespace::Namespace;
@@ -40,6 +45,7 @@ pub use object::{Kind, Need, Object, ObjectKey};
 pub(crate) use prune::Prunable;
 pub use prune::{Prune, PruneError};
 pub use reference::{Fields, Needs, Reference};
+pub use resolved::{LookedUp, Resolved};
 pub use secret::Secret;
 pub use service::{Service, ServicePort, TargetPort};
 

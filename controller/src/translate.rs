@@ -29,7 +29,6 @@ mod external_auth;
 mod external_name;
 mod facts;
 mod flags;
-mod graph;
 mod host;
 mod ledger;
 mod mirror;
@@ -38,7 +37,6 @@ mod remote;
 mod replacement;
 mod resource;
 mod review;
-pub mod selector;
 pub mod setting;
 mod stages;
 mod template;
@@ -55,21 +53,19 @@ use sluice_config::{
     Policies, Problem, ResourceKey, Snapshot,
 };
 
-use crate::names::Resolved;
+use crate::graph::{Graph, Key, Node, Reads};
 use crate::options::Options;
 use crate::problem::{Book, Finder, error};
 use crate::shared::Shared;
-use crate::source::{ClassAccess, Event, References};
-use crate::status::IngressChange;
-use crate::store::{Ingress, Kind, Object, ObjectKey, Store};
+use crate::store::{
+    ClassAccess, Event, Ingress, IngressChange, Kind, Object, ObjectKey, References, Resolved, Store,
+};
 use backend::Uses;
 use class::Selection;
 use expression::Expressions;
-pub(crate) use graph::Node;
-use graph::{Graph, Key};
 use ledger::Ledger;
 pub use review::Verdict;
-use view::{Reads, Values, View};
+use view::{Values, View};
 
 /// How many nodes of each kind were recomputed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -19,7 +19,7 @@ use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
 
-use crate::duties::api::Refused;
+use crate::cluster::api::Refused;
 use crate::source::kube::{Access, AccessError, client};
 use issue::issue;
 use objects::{found_secret, found_webhook, is_ours, owned_by, secret_of, trust};

@@ -13,8 +13,8 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use sluice_config::{Code, ObjectRef, Problem};
 use tokio::time::sleep;
 
-use crate::duties::{Duty, Findings};
-use crate::problem::error;
+use crate::cluster::Findings;
+use crate::problem::{Duty, error};
 
 /// Between two looks at the files.
 const LOOK: Duration = Duration::from_secs(2);

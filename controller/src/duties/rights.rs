@@ -15,10 +15,11 @@ use kube::{Api, Client};
 use sluice_config::{Code, ObjectRef, Problem};
 use tokio::time::sleep;
 
-use super::api::{Refused, ask};
-use super::{Duty, DutyOptions, DutyScope, Findings, OwnPod};
+use super::DutyScope;
 use crate::backoff::Backoff;
-use crate::problem::error;
+use crate::cluster::api::{Refused, ask};
+use crate::cluster::{DutyOptions, Findings, OwnPod};
+use crate::problem::{Duty, error};
 
 /// Between two looks at the rights that are missing.
 const AGAIN: Duration = Duration::from_secs(10);

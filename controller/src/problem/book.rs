@@ -6,8 +6,24 @@ use std::sync::Arc;
 
 use sluice_config::{Problem, Subject};
 
-use crate::duties::Duty;
-use crate::translate::Node;
+use crate::graph::Node;
+
+/// A duty, as the origin of a problem.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Duty {
+    /// Leader election.
+    Election,
+    /// The status of Ingresses.
+    Status,
+    /// The addresses for the status.
+    Addresses,
+    /// Events.
+    Events,
+    /// The check of access rights.
+    Rights,
+    /// The validating webhook.
+    Webhook,
+}
 
 /// The origin of a problem. Each set of problems of a finder replaces its previous set.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -31,10 +31,9 @@ use std::{fs, io, thread};
 
 use tokio::sync::mpsc as channel;
 
-use super::{Batch, Progress, References};
 use crate::input::Input;
 use crate::options::Options;
-use crate::store::{Needs, Prune};
+use crate::store::{Batch, Needs, Progress, Prune, References};
 use reader::FolderReader;
 use watch::{Wake, Watch};
 

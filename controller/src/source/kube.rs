@@ -31,11 +31,10 @@ use std::thread;
 
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
-use super::References;
 use crate::input::Input;
 use crate::options::Options;
 use crate::panic_guard::PanicGuard;
-use crate::store::{Needs, Prune};
+use crate::store::{Needs, Prune, References};
 pub use access::{Access, AccessError};
 pub use cluster::Cluster;
 use contact::Contact;

@@ -13,8 +13,8 @@ use kube::{Api, Client};
 use tokio::sync::OnceCell;
 
 use super::selector::selector;
-use crate::duties::OwnPod;
-use crate::duties::api::{self, Refused};
+use crate::cluster::OwnPod;
+use crate::cluster::api::{self, Refused};
 
 /// Knows how to find them.
 pub(super) struct Replicas {

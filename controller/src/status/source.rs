@@ -14,9 +14,9 @@ use super::addresses;
 use super::nodes::NodeAddresses;
 use super::replicas::Replicas;
 use crate::backoff::Backoff;
-use crate::duties::api::{self, Refused, changed};
-use crate::duties::{Duty, DutyOptions, Findings, refusal};
-use crate::problem::error;
+use crate::cluster::api::{self, Refused, changed};
+use crate::cluster::{DutyOptions, Findings, refusal};
+use crate::problem::{Duty, error};
 use crate::store::Address;
 
 /// The shortest time between two looks by the clock, as in ingress-nginx.

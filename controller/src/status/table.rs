@@ -12,8 +12,7 @@ use std::time::Duration;
 use sluice_config::{NamespacedName, Uid};
 use tokio::time::Instant;
 
-use super::IngressChange;
-use crate::store::Address;
+use crate::store::{Address, IngressChange};
 
 /// The first wait of two writers who disagree.
 const FIRST: Duration = Duration::from_secs(1);

@@ -15,15 +15,14 @@ use sluice_config::{Code, NamespacedName, ObjectRef, Problem};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
-use super::IngressChanges;
 use super::lanes::{Lanes, Next};
 use super::replicas::{Others, Replicas};
 use super::source::problem_of;
 use super::table::{Table, Write};
-use crate::duties::api::{self, Refused};
-use crate::duties::{Duty, DutyOptions, Findings};
-use crate::problem::warning;
-use crate::store::Address;
+use crate::cluster::api::{self, Refused};
+use crate::cluster::{DutyOptions, Findings};
+use crate::problem::{Duty, warning};
+use crate::store::{Address, IngressChange, IngressChanges};
 
 /// Until what was refused for a reason that concerns others too is looked at again.
 const AGAIN: Duration = Duration::from_secs(10);
@@ -214,7 +213,7 @@ impl State {
         self.known |= changes.first;
         let now = Instant::now();
         for change in changes.changes {
-            if let super::IngressChange::Gone(name) = &change {
+            if let IngressChange::Gone(name) = &change {
                 self.refused.remove(name);
             }
             self.table.take(change, now);

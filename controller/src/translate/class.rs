@@ -5,8 +5,7 @@ use sluice_config::{Code, NamespacedName, ObjectRef, Problem};
 use super::view::View;
 use crate::options::Options;
 use crate::problem::warning;
-use crate::source::ClassAccess;
-use crate::store::Ingress;
+use crate::store::{ClassAccess, Ingress};
 
 /// Whether an Ingress is ours.
 pub(crate) enum Selection {

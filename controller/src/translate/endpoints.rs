@@ -11,9 +11,8 @@ use sluice_config::{Code, Endpoint, EndpointSet, EndpointSetKey, NamespacedName,
 use super::external_name::{self, External, is_local};
 use super::topology;
 use super::view::View;
-use crate::names::Resolved;
 use crate::problem::{error, warning};
-use crate::store::{AddressType, EndpointSlice, Hints, Service, SliceEndpoint};
+use crate::store::{AddressType, EndpointSlice, Hints, Resolved, Service, SliceEndpoint};
 
 /// What the node gives: the endpoints, what is wrong, and the name that has to be looked up for them.
 pub(crate) type Output = (Arc<EndpointSet>, Vec<Problem>, Option<Arc<str>>);

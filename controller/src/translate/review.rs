@@ -15,10 +15,10 @@ use sluice_config::{HostKey, NamespacedName, ObjectRef, Problem, ResourceKey, Ui
 use super::backend::Uses;
 use super::claim::Claim;
 use super::facts::Facts;
-use super::graph::Key;
 use super::tuning::{self, Global};
 use super::view::View;
 use super::{Dirty, Stats, Translation, certificate, endpoints, facts, flags, host, resource};
+use crate::graph::Key;
 use crate::store::{Object, ObjectKey};
 
 /// The verdict on an object.

@@ -8,10 +8,10 @@ use sluice_config::{Change, Delta, EndpointSetKey, HostKey, NamespacedName, Reso
 
 use super::claim::Claim;
 use super::facts::Facts;
-use super::graph::{Key, Node};
 use super::view::View;
 use super::{HostNode, Stats, Translation, certificate, endpoints, facts, flags, host, resource, tuning};
-use crate::status::IngressChange;
+use crate::graph::{Key, Node};
+use crate::store::IngressChange;
 
 impl Translation {
     pub(super) fn run_global(&mut self, stats: &mut Stats) {

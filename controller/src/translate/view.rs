@@ -12,16 +12,14 @@ use super::claim::Claim;
 use super::expression::Expressions;
 use super::external_auth::AuthSettings;
 use super::facts::Facts;
-use super::graph::Key;
 use super::resource;
 use super::review::Supposed;
 use super::tuning::Global;
-use crate::names::Resolved;
+use crate::graph::{Key, Reads};
 use crate::options::Options;
-use crate::source::ClassAccess;
 use crate::store::{
-    ConfigMap, EndpointSlice, Fields, Ingress, IngressClass, Kind, Namespace, Node, Object, ObjectKey,
-    Reference, Secret, Service, Store,
+    ClassAccess, ConfigMap, EndpointSlice, Fields, Ingress, IngressClass, Kind, Namespace, Node, Object,
+    ObjectKey, Reference, Resolved, Secret, Service, Store,
 };
 
 /// Values of nodes that other nodes read.
@@ -52,15 +50,6 @@ pub(crate) struct View<'a> {
     pub(crate) options: &'a Options,
     supposed: Option<&'a Supposed>,
     reads: RefCell<Reads>,
-}
-
-/// What a node has read.
-#[derive(Default)]
-pub(crate) struct Reads {
-    /// Everything.
-    pub(crate) keys: Vec<Key>,
-    /// The Secrets and ConfigMaps among it, with the fields that it needs.
-    pub(crate) references: Vec<Reference>,
 }
 
 impl<'a> View<'a> {

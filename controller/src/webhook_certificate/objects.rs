@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::issue::Issued;
 use super::{Failed, WebhookSecret};
-use crate::duties::api::{ask, found};
+use crate::cluster::api::{ask, found};
 
 /// The label of a Secret that may be replaced, and its value.
 const MANAGED: (&str, &str) = ("app.kubernetes.io/managed-by", "sluice-webhook-cert");
@@ -134,7 +134,7 @@ async fn merge<K>(
     api: &Api<K>,
     name: &str,
     patch: serde_json::Value,
-) -> Result<K, crate::duties::api::Refused>
+) -> Result<K, crate::cluster::api::Refused>
 where
     K: Clone + serde::de::DeserializeOwned + Debug,
 {

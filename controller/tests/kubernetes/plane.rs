@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use sluice_config::{Change, Delta, Problem, Report, Snapshot};
 use sluice_controller::input;
-use sluice_controller::source::References;
 use sluice_controller::source::kube::{Access, KubeSource};
+use sluice_controller::store::References;
 use sluice_controller::{Controller, Observe, Options, ProblemChanges};
 use tokio::sync::mpsc::UnboundedSender;
 

@@ -3,8 +3,7 @@
 use serde_json::{Value, json};
 use sluice_config::NamespacedName;
 use sluice_controller::source::kube::{Access, KubeSource};
-use sluice_controller::source::{Event, Progress, References};
-use sluice_controller::store::{Fields, Kind, Object, ObjectKey, Reference};
+use sluice_controller::store::{Event, Fields, Kind, Object, ObjectKey, Progress, Reference, References};
 use sluice_controller::{Input, Options, input};
 use tokio::sync::mpsc::{Receiver, UnboundedSender};
 

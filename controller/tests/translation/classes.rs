@@ -1,9 +1,7 @@
 //! Every line of the class table, and namespaces.
 
 use serde_json::{Value, json};
-use sluice_controller::source::{ClassAccess, Event};
-use sluice_controller::status::IngressChange;
-use sluice_controller::store::Kind;
+use sluice_controller::store::{ClassAccess, Event, IngressChange, Kind};
 use sluice_controller::{Options, Update};
 
 use crate::support::*;

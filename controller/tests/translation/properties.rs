@@ -9,8 +9,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 use sluice_config::{NamespacedName, Problem};
-use sluice_controller::source::Event;
-use sluice_controller::store::{Kind, ObjectKey, Prune};
+use sluice_controller::store::{Event, Kind, ObjectKey, Prune};
 use sluice_controller::{Controller, Options};
 
 use crate::support::*;

@@ -2,8 +2,7 @@
 
 use serde_json::json;
 use sluice_config::{Class, Code, NamespacedName};
-use sluice_controller::source::Event;
-use sluice_controller::store::Object;
+use sluice_controller::store::{Event, Object};
 use sluice_controller::{Controller, Options, Stats, Verdict};
 
 use crate::support::*;

@@ -3,8 +3,7 @@
 use serde_json::{Value, json};
 use sluice_config::NamespacedName;
 use sluice_controller::Options;
-use sluice_controller::names::Resolved;
-use sluice_controller::store::Kind;
+use sluice_controller::store::{Kind, Resolved};
 
 use crate::support::*;
 

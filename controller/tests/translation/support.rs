@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 use sluice_config::{
     Action, Backend, Host, HostName, HostPattern, NamespacedName, PathMatch, Problem, Report, Rule, Snapshot,
 };
-use sluice_controller::source::Event;
-use sluice_controller::store::{Kind, ObjectKey, Prune};
+use sluice_controller::store::{Event, Kind, ObjectKey, Prune};
 use sluice_controller::{Controller, Options, ProblemChanges, Update};
 use sluice_testing::certificate::TestCertificate;
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use sluice_config::NamespacedName;
-use sluice_controller::translate::selector::Selector;
+use sluice_controller::label_selector::Selector;
 use sluice_gateway::driver::Driver;
 
 use super::settings::ServeFlags;

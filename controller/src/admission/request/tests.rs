@@ -7,8 +7,7 @@ use sluice_config::{Delta, Report};
 use super::*;
 use crate::controller::Controller;
 use crate::input;
-use crate::source::{Batch, Event, Progress};
-use crate::store::{IngressClass, Object};
+use crate::store::{Batch, Event, IngressClass, Object, Progress};
 
 fn ingress(name: &str, path: &str) -> Value {
     json!({

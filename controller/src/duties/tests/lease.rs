@@ -6,7 +6,7 @@ use tokio::time::{Instant, sleep};
 
 use super::api::{Failure, SimulatedApi};
 use super::{Replica, options, seconds};
-use crate::duties::DutyOptions;
+use crate::cluster::DutyOptions;
 
 const LEASES: &str = "/leases";
 

@@ -11,9 +11,8 @@ use tokio::time::{Instant, sleep};
 
 use super::api::{Failure, SimulatedApi};
 use super::{NAMESPACE, Replica, options, seconds};
-use crate::duties::DutyOptions;
-use crate::status::{IngressChange, IngressChanges};
-use crate::store::Address;
+use crate::cluster::DutyOptions;
+use crate::store::{Address, IngressChange, IngressChanges};
 
 /// Makes an Ingress with these addresses in its status; returns its path.
 pub(super) fn ingress(api: &SimulatedApi, namespace: &str, name: &str, ips: &[&str]) -> String {

@@ -14,8 +14,7 @@ use sluice_config::{Code, NamespacedName, ObjectRef, Problem};
 
 use super::manifest::{self, Contents, Parsed, PieceOutcome};
 use crate::problem::{error, warning};
-use crate::source::{Event, References};
-use crate::store::{Kind, Object, ObjectKey, Prune};
+use crate::store::{Event, Kind, Object, ObjectKey, Prune, References};
 
 /// Problems of one file that are reported one by one: each is a line of the log.
 const MOST_PROBLEMS: usize = 100;

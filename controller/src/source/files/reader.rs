@@ -19,8 +19,7 @@ use super::walk::{LeftOut, Look, Walk};
 use super::watch::{FileChange, Wake, Watch};
 use crate::input::Input;
 use crate::problem::{error, warning};
-use crate::source::{Batch, Event, Progress};
-use crate::store::Prune;
+use crate::store::{Batch, Event, Progress, Prune};
 
 /// How often a folder is looked through that cannot be watched.
 const POLL: Duration = Duration::from_secs(1);

@@ -14,8 +14,7 @@ use super::manifest::Contents;
 use super::watch::FileChange;
 use super::*;
 use crate::input;
-use crate::source::Event;
-use crate::store::{Fields, Kind, Object, ObjectKey, Reference};
+use crate::store::{Event, Fields, Kind, Object, ObjectKey, Reference};
 
 const WAIT: Duration = Duration::from_secs(20);
 

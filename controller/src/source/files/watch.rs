@@ -19,7 +19,7 @@ use notify::event::{AccessKind, AccessMode, CreateKind, EventKind, ModifyKind, R
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 
 use super::manifest::Language;
-use crate::source::References;
+use crate::store::References;
 
 /// What wakes the source up.
 #[derive(Debug)]

@@ -20,8 +20,9 @@ use super::watcher::{WatchEvent, Watcher, What};
 use super::wire::Item;
 use crate::input::Input;
 use crate::problem::{error, warning};
-use crate::source::{Batch, ClassAccess, Event, Progress, References};
-use crate::store::{Kind, Need, Needs, ObjectKey, Reference};
+use crate::store::{
+    Batch, ClassAccess, Event, Kind, Need, Needs, ObjectKey, Progress, Reference, References,
+};
 
 /// Events of watches that become one batch at most.
 pub(super) const MANY: usize = 512;

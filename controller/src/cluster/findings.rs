@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use sluice_config::{Code, ObjectRef, Problem};
 use tokio::sync::mpsc;
 
-use super::Duty;
 use super::api::Refused;
 use crate::input::Input;
-use crate::problem::{error, warning};
+use crate::problem::{Duty, error, warning};
 
 /// The way of the duties' problems into the control loop. A duty never waits for that: while it
 /// did, a term would end unnoticed.

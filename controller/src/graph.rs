@@ -1,6 +1,6 @@
 //! Who read what: the reverse index that turns a changed key into the nodes to recompute.
 //!
-//! A node reads through a [`View`](super::view::View), which records every key, misses included; the graph
+//! A node reads through a `View`, which records every key, misses included; the graph
 //! keeps those reads until the node is recomputed or forgotten. There are tens of thousands of them, so a key
 //! is kept as its hash of 64 bits alone: should two keys ever share one, a change of either recomputes the
 //! readers of both, which is wasted work and nothing else. Nodes are numbered and kept in full.
@@ -12,9 +12,7 @@ use std::sync::Arc;
 use hashbrown::HashTable;
 use sluice_config::{EndpointSetKey, HostKey, NamespacedName, ResourceKey};
 
-use super::view::Reads;
-use crate::source::References;
-use crate::store::{Fields, ObjectKey, Reference};
+use crate::store::{Fields, ObjectKey, Reference, References};
 
 /// Something that can be read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -68,6 +66,15 @@ pub(crate) enum Node {
     Host(HostKey),
     /// The endpoints of a Service port.
     Endpoints(EndpointSetKey),
+}
+
+/// What a node has read.
+#[derive(Default)]
+pub(crate) struct Reads {
+    /// Everything.
+    pub(crate) keys: Vec<Key>,
+    /// The Secrets and ConfigMaps among it, with the fields that it needs.
+    pub(crate) references: Vec<Reference>,
 }
 
 /// The edges between nodes and the keys they read.
