@@ -1,4 +1,6 @@
-//! Claims: which object wants which host, as what, and who comes first.
+//! Claims: which object claims which host, as what, and in which order.
+//!
+//! A claim is identified by the key of its object including the kind: objects of two kinds may have the same name.
 
 use std::cmp::Ordering;
 
@@ -36,6 +38,29 @@ impl Claim {
         let object = ObjectKey { kind: Kind::Ingress, name: ingress.name.clone() };
         Self { kind, object, created: ingress.created }
     }
+
+    /// The Ingress that has the claim; `None` for an object of another kind.
+    pub(crate) fn ingress(&self) -> Option<&NamespacedName> {
+        (self.object.kind == Kind::Ingress).then_some(&self.object.name)
+    }
+}
+
+/// Adds a claim to the sorted claims of a host, in place of any other of its object. Returns whether this changed them.
+pub(crate) fn add(claims: &mut Vec<Claim>, claim: Claim) -> bool {
+    if claims.contains(&claim) {
+        return false;
+    }
+    withdraw(claims, &claim.object);
+    let at = claims.binary_search(&claim).unwrap_or_else(|at| at);
+    // Nearly every host has one claim.
+    claims.reserve_exact(1);
+    claims.insert(at, claim);
+    true
+}
+
+/// Removes the claims of an object.
+pub(crate) fn withdraw(claims: &mut Vec<Claim>, object: &ObjectKey) {
+    claims.retain(|claim| claim.object != *object);
 }
 
 impl Ord for Claim {
@@ -84,5 +109,25 @@ mod tests {
             claim(ClaimKind::Canary, None, "x"),
         ];
         assert!(sorted.is_sorted());
+    }
+
+    #[test]
+    fn objects_of_two_kinds_with_one_name_keep_their_own_claims() {
+        let ingress = claim(ClaimKind::Rule, Some(1), "web");
+        let mut other = ingress.clone();
+        other.object.kind = Kind::Service;
+        let mut claims = Vec::new();
+        assert!(add(&mut claims, ingress.clone()) && add(&mut claims, other.clone()));
+        assert!(!add(&mut claims, other.clone()), "it is there already");
+        assert_eq!(claims.iter().filter_map(Claim::ingress).collect::<Vec<_>>(), [&ingress.object.name]);
+        withdraw(&mut claims, &ingress.object);
+        assert_eq!(claims, [other]);
+    }
+
+    #[test]
+    fn an_object_has_one_claim_of_a_host() {
+        let mut claims = vec![claim(ClaimKind::Rule, Some(1), "b"), claim(ClaimKind::Rule, Some(2), "a")];
+        assert!(add(&mut claims, claim(ClaimKind::Alias, Some(1), "b")));
+        assert_eq!(claims, [claim(ClaimKind::Rule, Some(2), "a"), claim(ClaimKind::Alias, Some(1), "b")]);
     }
 }

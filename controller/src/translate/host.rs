@@ -105,7 +105,7 @@ impl<'v> Claimants<'v> {
         let claims = view.claims(key);
         let of = |kind| -> Vec<&'v Arc<Facts>> {
             let claims = claims.iter().filter(|claim| claim.kind == kind);
-            claims.filter_map(|claim| view.facts(&claim.object.name)).collect()
+            claims.filter_map(|claim| view.facts(claim.ingress()?)).collect()
         };
         Self {
             rules: of(ClaimKind::Rule),

@@ -13,13 +13,13 @@ use std::sync::Arc;
 use sluice_config::{HostKey, NamespacedName, ObjectRef, Problem, ResourceKey, Uid};
 
 use super::backend::Uses;
-use super::claim::Claim;
+use super::claim::{self, Claim};
 use super::facts::Facts;
 use super::tuning::{self, Global};
 use super::view::View;
 use super::{Dirty, Stats, Translation, certificate, endpoints, facts, flags, host, resource};
 use crate::graph::Key;
-use crate::store::{Object, ObjectKey};
+use crate::store::{Kind, Object, ObjectKey};
 
 /// The verdict on an object.
 #[derive(Debug, Default)]
@@ -167,16 +167,15 @@ impl Review<'_> {
             if new.as_ref() != old {
                 self.stale(&Key::Facts(name.clone()));
             }
+            let object = ObjectKey { kind: Kind::Ingress, name: name.clone() };
             for (host, _) in old.iter().flat_map(|facts| facts.claims()) {
-                self.claims_of(&host).retain(|claim| claim.object.name != name);
+                claim::withdraw(self.claims_of(&host), &object);
                 touched.insert(host);
             }
             for facts in new.as_slice() {
                 for (host, kind) in facts.claims() {
                     let claim = Claim::new(kind, &facts.ingress);
-                    let claims = self.claims_of(&host);
-                    let at = claims.binary_search(&claim).unwrap_or_else(|at| at);
-                    claims.insert(at, claim);
+                    claim::add(self.claims_of(&host), claim);
                     touched.insert(host);
                 }
                 let certificates = &self.base.values.certificates;

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use sluice_config::{Change, Delta, EndpointSetKey, HostKey, NamespacedName, ResourceKey};
 
-use super::claim::Claim;
+use super::claim::{self, Claim};
 use super::facts::Facts;
 use super::view::View;
 use super::{HostNode, Stats, Translation, certificate, endpoints, facts, flags, host, resource, tuning};
 use crate::graph::{Key, Node};
-use crate::store::IngressChange;
+use crate::store::{IngressChange, Kind, ObjectKey};
 
 impl Translation {
     pub(super) fn run_global(&mut self, stats: &mut Stats) {
@@ -85,10 +85,11 @@ impl Translation {
                     self.claim(host, Claim::new(kind, &facts.ingress));
                 }
             }
+            let object = ObjectKey { kind: Kind::Ingress, name: name.clone() };
             for (host, _) in old.iter().flat_map(|facts| facts.claims()) {
                 let kept = new.iter().flat_map(|facts| facts.claims()).any(|(other, _)| other == host);
                 if !kept {
-                    self.unclaim(host, &name);
+                    self.unclaim(host, &object);
                 }
             }
             // New names first, so that a certificate that stays named is not forgotten in between.
@@ -110,21 +111,16 @@ impl Translation {
     /// An object has one claim of a host, which may become another.
     fn claim(&mut self, host: HostKey, claim: Claim) {
         let claims = self.values.claims.entry(host.clone()).or_default();
-        if claims.contains(&claim) {
+        if !claim::add(claims, claim) {
             return;
         }
-        claims.retain(|other| other.object != claim.object);
-        let at = claims.binary_search(&claim).unwrap_or_else(|at| at);
-        // Nearly every host has one claimant.
-        claims.reserve_exact(1);
-        claims.insert(at, claim);
         self.stale(&Key::Claims(host.clone()));
         self.dirty.hosts.insert(host);
     }
 
-    fn unclaim(&mut self, host: HostKey, ingress: &NamespacedName) {
+    fn unclaim(&mut self, host: HostKey, object: &ObjectKey) {
         if let Entry::Occupied(mut claims) = self.values.claims.entry(host.clone()) {
-            claims.get_mut().retain(|claim| claim.object.name != *ingress);
+            claim::withdraw(claims.get_mut(), object);
             if claims.get().is_empty() {
                 claims.remove();
             }
