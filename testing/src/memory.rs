@@ -1,6 +1,10 @@
 //! How much memory a process has.
 
-use std::{fs, io};
+use std::process::Command;
+use std::{env, fs, io};
+
+/// The environment variable of a process that runs one test alone.
+const ALONE: &str = "SLUICE_TEST_ALONE";
 
 /// Resident memory of a process in bytes.
 ///
@@ -11,4 +15,25 @@ pub fn resident(pid: u32) -> io::Result<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());
     Ok(kilobytes.ok_or_else(|| io::Error::other("the process has ended: it has no memory"))? * 1024)
+}
+
+/// Returns whether this process runs one test alone. If it does not, runs the test `name` in such a process, where no
+/// other test takes memory, and returns false: the caller has nothing left to do.
+///
+/// # Panics
+/// The test fails there, or `name` is not the name of one test.
+#[track_caller]
+pub fn runs_alone(name: &str) -> bool {
+    if env::var_os(ALONE).is_some() {
+        return true;
+    }
+    let program = env::current_exe().unwrap();
+    let output = Command::new(program).args([name, "--nocapture"]).env(ALONE, "1").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && text.contains("1 passed"),
+        "{name}: {text}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    false
 }
