@@ -69,16 +69,25 @@ run: tools ## build, and serve examples/quickstart with demo backends
 	$(CARGO) build --locked --profile quick -p sluice --bin sluice -p sluice-loadtest --bin demo-backend
 	examples/run $(OUT)/quick
 
+# End-to-end tests wait more than they compute, so they run with more threads than there are cores.
+E2E = RUST_TEST_THREADS=6 $(CARGO) test --locked --workspace --test e2e
+# With Pingora's engine everything runs again, except modules whose tests have no backend (.ci/scripts-test).
+PROXY = SLUICE_DRIVER=proxy
+WITHOUT_BACKEND = e2e_admission e2e_flags e2e_installations e2e_snapshot
+E2E_PROXY = $(PROXY) $(E2E) -- $(WITHOUT_BACKEND:%=--skip %::)
+
 # One build for everything: with another selection of packages, cargo would build most dependencies once more.
+# A suite is in exactly one lane (.ci/scripts-test). The lab's programs are built while other suites run.
 test: LAB_RUN = $(OUT)/debug/sluice-lab
 test: tools-test ## every suite: unit, property, end to end, cluster, and short runs of churn and k6; as root
 	$(CARGO) build --locked --workspace --all-targets
-	$(LAB_RUN) build
-	$(LAB_RUN) build $(LAB_PROGRAMS)
-	$(CARGO) test --locked --workspace
-	@# What goes through a driver is tested with both; this is the other one.
-	SLUICE_DRIVER=proxy $(CARGO) test --locked --workspace --lib -- workers::
-	SLUICE_DRIVER=proxy $(CARGO) test --locked --workspace --test e2e
+	.ci/lanes \
+	  units '$(CARGO) test --locked --workspace --lib --bins --test documentation --test translation --test kubernetes && \
+	    $(CARGO) test --locked --workspace --doc' \
+	  e2e '$(E2E)' \
+	  e2e-proxy '$(E2E_PROXY) && $(PROXY) $(CARGO) test --locked --workspace --lib -- workers::' \
+	  cluster 'nice $(LAB_RUN) build && nice $(LAB_RUN) build $(LAB_PROGRAMS) && \
+	    $(CARGO) test --locked --workspace --test chart --test cluster'
 	$(OUT)/debug/churn --short --sluice $(OUT)/debug/sluice
 	$(OUT)/debug/k6-suite --short --sluice $(OUT)/debug/sluice --k6 "$(K6)"
 
@@ -86,8 +95,9 @@ test: tools-test ## every suite: unit, property, end to end, cluster, and short 
 check: tools fmt-check lint scripts-test ## formatting, lints, and every test that needs neither root nor Go
 	$(CARGO) build --locked --workspace --bins
 	$(CARGO) test --locked --workspace --lib --bins
-	$(CARGO) test --locked --workspace --test documentation --test translation --test kubernetes --test e2e
-	SLUICE_DRIVER=proxy $(CARGO) test --locked --workspace --test e2e
+	$(CARGO) test --locked --workspace --test documentation --test translation --test kubernetes
+	$(E2E)
+	$(E2E_PROXY)
 
 # The binary takes the arguments that the chart gives it, so it is built too.
 chart-test: tools-go ## the Helm chart, by Helm and without a cluster
